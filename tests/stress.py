@@ -26,10 +26,9 @@ from typing import Any
 
 import joblib
 import numpy as np
-from cvxpy import SolverError
 
 import kernelweave as kw
-from oracles import elastic_support, rkl_point_by_conic
+from oracles import Undecided, elastic_support, rkl_point_by_conic
 
 EXACT = np.longdouble
 #: Rounding of the evaluation here, as a share of the sums of absolute values that it adds up.
@@ -401,7 +400,7 @@ def rkl_value(
         try:
             _, b, beta = rkl_point_by_conic(p.gram[:, :, ~_constant(stack)], p.y, p.costs.astype(float))
             dual = max(dual, _rkl_dual(p, stack, beta, b))
-        except SolverError:
+        except Undecided:
             pass
     # the ball about this centre may be larger than the smallest by its own gap
     inexact = max(0.0, around.primal - around.dual) * float(a @ f) / 2

@@ -85,7 +85,7 @@ def test_refusals(tables):
     assert not hasattr(fitted, "predict_proba")
     with pytest.raises(AttributeError) as error:
         fitted.predict_proba(new)
-    assert "call calibrate() after fit" in str(error.value.__cause__)
+    assert "call calibrate() after fit" in str(error.value)
     with pytest.raises(InputError, match=r"`method` must be .*got 'sigmoid'"):
         fitted.calibrate("sigmoid")
     with pytest.raises(InputError, match="at most the number of rows of the smallest class"):

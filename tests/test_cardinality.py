@@ -396,10 +396,12 @@ def test_classes_regression_and_cross_validation(rng):
     X = rng.normal(size=(60, 5))
     kernels = [kw.kernels.RBF(gamma=0.3).on([j]) for j in range(5)]
     labels = np.digitize(np.sin(2 * X[:, 0]) + X[:, 1], [-0.5, 0.5])
-    model = kw.MKLClassifier(kernels=kernels, learner=CardinalityMKL(C=5.0, k=2)).fit(X, labels)
+    model = kw.MKLClassifier(kernels=kernels, learner=CardinalityMKL(C=50.0, k=2)).fit(X, labels)
     assert model.weights_.shape == (3, 5)
     assert (np.count_nonzero(model.weights_, axis=1) <= 2).all()
-    assert model.score(X, labels) > 0.8
+    assert (
+        model.score(X, labels) > 0.8
+    )  # measured on six draws: 0.87 to 0.95, where the largest class has 0.37 to 0.42
     t = np.sin(2 * X[:, 0]) + X[:, 1]
     tuned = kw.MKLRegressorCV(kernels=kernels, learner=CardinalityMKL(k=2), Cs=[1.0, 10.0], cv=2).fit(X, t)
     assert set(np.flatnonzero(tuned.weights_)) == {0, 1}

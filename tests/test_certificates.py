@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
+import oracles
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
 from kernelweave.mkl.rls2 import check_simplex
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, _evaluate
 from kernelweave.results import relative_gap
-from oracles import rls2_by_conic, rls2_value
+from oracles import Undecided, rls2_by_conic, rls2_value, simplex_dual_by_conic
 from problems import make_problem
 
 ALPHA = 0.05
@@ -61,6 +62,24 @@ def test_the_oracles_tell_right_from_wrong(solved):
     # another alpha, other targets: another optimum
     assert abs(rls2_by_conic(gram, y, 2 * ALPHA) / lower - 1) > 0.05
     assert abs(rls2_by_conic(gram, y[::-1], ALPHA) / lower - 1) > 0.01
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "epsilon-insensitive", "logistic"])
+def test_the_second_cone_solver_agrees_with_the_first(loss, solved, monkeypatch):
+    gram, y, _ = solved
+    t = y if loss == "epsilon-insensitive" else np.sign(y - np.median(y) + 1e-9)
+    value = simplex_dual_by_conic(gram, t, np.ones(len(t)), loss)
+    monkeypatch.setattr(oracles, "CLARABEL", [{"max_iter": 1}])
+    # measured: 1.4e-11
+    assert simplex_dual_by_conic(gram, t, np.ones(len(t)), loss) == pytest.approx(value, rel=1e-9)
+
+
+def test_an_oracle_without_an_answer_leaves_the_test_undecided(solved, monkeypatch):
+    gram, y, _ = solved
+    monkeypatch.setattr(oracles, "CLARABEL", [{"max_iter": 1}])
+    monkeypatch.setattr(oracles, "SCS", {"max_iters": 1})
+    with pytest.raises(Undecided, match="undecided: neither Clarabel nor SCS"):
+        simplex_dual_by_conic(gram, y, np.ones(len(y)), "epsilon-insensitive")
 
 
 def test_a_solver_that_is_cut_short_says_so(solved):

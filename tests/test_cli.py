@@ -26,9 +26,10 @@ from kernelweave import recipe
 from kernelweave.cli import main
 from kernelweave.experiments import EXPERIMENTS
 from kernelweave.runs import folders
+from kernelweave.runs.division import read_division
 from kernelweave.runs.fitting import chosen, fits_plainly, plain_learner
 from kernelweave.runs.joining import Layout, join_new, match_tables
-from kernelweave.runs.spec import FitSpec, read_spec
+from kernelweave.runs.spec import FitSpec, check_spec, read_spec
 from kernelweave.runs.tables import find_separator, read_table
 
 #: Of the many runs here few are looked at: those with the mark `drawn`.
@@ -134,6 +135,97 @@ def test_kernels_of_banks_carry_the_names_of_their_columns(tmp_path, capsys):
     assert kw.inspection.kernel_weights(model).names[0] == "Linear on x3"
     assert "Linear on x3" in capsys.readouterr().out
     assert "Linear on x3" in (out / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "held"),
+    [
+        ("train", "TTF", [0, 0, 1]),
+        ("Train", "TTF", [0, 0, 1]),
+        ("train", ["test", "Train", "train"], [1, 0, 0]),
+        ("body.train", [1, 0, 1], [0, 1, 0]),
+        ("is_train", [True, False, True], [0, 1, 0]),
+        ("training set", ["yes", "no", "no"], [0, 1, 1]),
+        ("train", [1.0, np.nan, np.nan], [0, 1, 1]),
+        ("test", "TTF", [1, 1, 0]),
+        ("is_test", [1.0, np.nan, np.nan], [1, 0, 0]),
+        ("not_train", [True, False, False], [1, 0, 0]),
+        ("held_out", ["Yes", "NO", "no"], [1, 0, 0]),
+        ("part", "ytn", [1, 1, 0]),
+        ("part", [" Held-out ", "validation", "training"], [1, 1, 0]),
+        ("part", ["hold_out", "TEST", None], [1, 1, 0]),
+    ],
+)
+def test_a_column_marks_held_out_rows_as_its_name_and_words_say(name, cells, held):
+    column = pd.Series(list(cells), name=name)
+    found, division = read_division(column)
+    assert found.tolist() == [bool(one) for one in held]
+    assert (division.n_held, division.n_training) == (sum(held), 3 - sum(held))
+    assert division.said.startswith(f"{sum(held)} row")
+    # the lines of a script mark the same rows, without the rule
+    space = {"table": column.to_frame()}
+    exec("\n".join(division.lines()), space)
+    assert space["held"].tolist() == found.tolist()
+    # and values that are listed are taken as they are
+    listed, _ = read_division(column, list(division.training))
+    assert listed.tolist() == (~found).tolist()
+
+
+@pytest.fixture
+def prostate(tmp_path):
+    """97 rows of which a column `train` marks 67, by T and F."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(97, 3)), columns=["lcavol", "lweight", "age"])
+    frame["lpsa"] = frame["lcavol"] + 0.1 * rng.normal(size=97)
+    frame["train"] = np.where(rng.permutation(97) < 67, "T", "F")
+    path = tmp_path / "prostate.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_column_called_train_names_the_rows_to_train_on(prostate, swapped, tmp_path, capsys):
+    """Or, where its other value is listed, the other ones: fit, files, script and a fit with these settings agree."""
+    out, again = tmp_path / "run", tmp_path / "again"
+    fit = ["fit", str(prostate), "--target", "lpsa", "--kernels", "linear", "--alphas", "2", "--cv", "2"]
+    more = ["--holdout-values", "T"] if swapped else []
+    assert main([*fit, "--holdout", "train", *more, "--out", str(out)]) == 0
+    said = "67 rows held out, 30 to train on" if swapped else "30 rows held out, 67 to train on"
+    assert said in capsys.readouterr().out
+    rows = pd.read_csv(out / "predictions.csv")["row"]
+    table = pd.read_csv(prostate)
+    assert set(table.loc[rows, "train"]) == ({"T"} if swapped else {"F"})
+    assert main(["fit", str(prostate), "--spec", str(out / "spec.toml"), "--out", str(again)]) == 0
+    assert said in capsys.readouterr().out
+    pd.testing.assert_series_equal(pd.read_csv(again / "predictions.csv")["row"], rows)
+    space: dict = {}
+    exec(compile((out / "script.py").read_text(), "script.py", "exec"), space)
+    np.testing.assert_array_equal(space["test"], rows)
+
+
+def test_settings_of_earlier_versions_divide_rows_as_before(tmp_path):
+    """Those that a run has written list no values: they are read by the words of that time, whatever the name."""
+    column = pd.Series(["true", "false", "T", "validation", None], name="train")
+    written = FitSpec(target="y", holdout="train").model_dump()
+    del written["holdout_values"]
+    spec = check_spec(written)
+    assert read_division(column, spec.holdout_values)[0].tolist() == [True, False, False, False, False]
+    # once they are read they stay as they are
+    assert check_spec(spec.model_dump()) == spec
+    assert FitSpec(**json.loads(json.dumps(spec.model_dump()))) == spec
+    # without such a column, and in a file written by hand, there is nothing of earlier versions
+    assert check_spec({**written, "holdout": ""}).holdout_values == ""
+    assert check_spec({"target": "y", "holdout": "train"}).holdout_values == ""
+
+
+def test_values_of_held_out_rows_are_those_of_their_column(tmp_path):
+    from kernelweave.cli.options import final_spec, fit_options
+
+    file = tmp_path / "spec.toml"
+    file.write_text('target = "y"\nholdout = "part"\nholdout_values = ["a", "b"]\n')
+    assert final_spec(fit_options()(holdout="train"), file).holdout_values == ""
+    assert final_spec(fit_options()(holdout="part"), file).holdout_values == ["a", "b"]
+    assert final_spec(fit_options()(holdout="train", holdout_values=["F"]), file).holdout_values == "F"
 
 
 CASES = [
@@ -562,6 +654,22 @@ BAD = {
             *("--scoring", "roc_auc", "--no-stratify", "--cv", "20"),
         ],
         "has 1 of 2 classes",
+    ),
+    "held-out rows by values that say neither": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--holdout", "cellar"],
+        "expected train and test",
+    ),
+    "a column that holds out every row": (
+        lambda t, w: [
+            "fit",
+            str(w),
+            "--target",
+            "target",
+            "--holdout",
+            "cellar",
+            "--holdout-values=north,south",
+        ],
+        "holds out all rows: its values are south (60 rows), north (30 rows)",
     ),
     "infinity in a held-out row": (lambda t, w: _held(t, "inf"), "infinity"),
     "a missing cell in a held-out row": (lambda t, w: _held(t, ""), "NaN"),
@@ -1407,3 +1515,68 @@ def test_rows_may_lack_cells_and_tables(tmp_path, capsys, monkeypatch):
     )
     assert "Negative eigenvalues" in capsys.readouterr().out
     assert main([*fit, "--missing-views", "error", "--out", str(tmp_path / "e")]) == 2
+
+
+HIDING = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == sys.argv[1]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Hidden())
+from kernelweave.cli import main
+
+table, model = sys.argv[2:]
+commands = [["--help"], ["fit", table, "--target", "none"], ["predict", model, table, "--out", "p.csv"],
+            ["evaluate", model, table, "--target", "y"], ["export", model, "--out", "x.onnx"]]
+if sys.argv[1] in ("cyclopts", "starlette", "nicegui"):
+    commands.append(["studio", "--no-browser"])
+for command in commands:
+    status = main(command)
+    assert status in (0, 2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [
+        ("cyclopts", "cli"),
+        ("pydantic", "cli"),
+        ("pandas", "cli"),
+        ("onnx", "onnx"),
+        ("starlette", "studio"),
+        ("nicegui", "studio"),
+    ],
+)
+def test_a_missing_package_is_one_line_that_says_what_to_install(module, extra, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": np.where(X[:, 0] > 0, "yes", "no")})
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    kw.save(kw.MKLClassifier(learner="uniform").fit(frame[["a", "b"]], frame["y"]), tmp_path / "m.skops")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", HIDING, module, "table.csv", "m.skops"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stderr.splitlines() if module in line]
+    assert any(f"pip install 'kernelweave[{extra}]'" in line for line in told), done.stderr
+    assert "Traceback" not in done.stderr
+    assert all(line.startswith("kernelweave: ") for line in done.stderr.splitlines()), done.stderr
+
+
+def test_scores_of_the_table_of_the_run_are_told_from_those_of_new_rows(diabetes, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["fit", str(diabetes), "--target", "target", *FAST, "--out", str(run)]) == 0
+    again = tmp_path / "renamed.tsv.gz"
+    shutil.copy(diabetes, again)
+    capsys.readouterr()
+    for model in (run, run / "model.skops"):
+        assert main(["evaluate", str(model), str(again), "--target", "target"]) == 0
+        assert "these are not scores of new rows" in " ".join(capsys.readouterr().out.split())
+    new = pd.read_csv(diabetes, sep="\t").iloc[:50]
+    new.to_csv(tmp_path / "new.csv", index=False)
+    assert main(["evaluate", str(run), str(tmp_path / "new.csv"), "--target", "target"]) == 0
+    assert "not scores of new rows" not in " ".join(capsys.readouterr().out.split())

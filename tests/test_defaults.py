@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.svm import SVC
 
 import kernelweave as kw
@@ -87,7 +88,89 @@ def test_sparse_rows_are_never_standardised():
     counts = sparse.random_array((N, 500), density=0.02, rng=1, format="csr")
     cosine = [Linear(), *(RBF(gamma=width) for width in WIDTHS)]
     assert kernels_of(counts) == [k.prepared("normalize-rows") for k in cosine]
-    assert said(counts).startswith("500 sparse columns, 98% of the cells zero: rows of length 1")
+    assert said(counts).startswith("500 columns, 98% of the cells zero: rows of length 1")
+    # sparse rows of any content, as nothing else is possible with them
+    assert kernels_of(-counts[:, :50]) == kernels_of(counts)
+
+
+def texts(n_rows=90):
+    """Counts of 400 words, of which twenty are more frequent in texts of each class."""
+    rng = np.random.default_rng(2)
+    y = np.arange(n_rows) % 2
+    rates = np.full((2, 400), 0.03)
+    rates[0, :20] = rates[1, 20:40] = 0.2
+    return rng.poisson(rates[y]).astype(float), y
+
+
+def forms(counts):
+    names = [f"w{j}" for j in range(counts.shape[1])]
+    return {
+        "array": counts,
+        "sparse": sparse.csr_array(counts),
+        "frame": pd.DataFrame(counts, columns=names),
+        "integers": pd.DataFrame(counts.astype(int), columns=names),
+        "sparse frame": pd.DataFrame.sparse.from_spmatrix(sparse.csr_matrix(counts), columns=names),
+    }
+
+
+def test_counts_of_words_are_known_by_their_content():
+    counts, _ = texts()
+    cosine = [k.prepared("normalize-rows") for k in [Linear(), *(RBF(gamma=width) for width in WIDTHS)]]
+    for table in forms(counts).values():
+        assert kernels_of(table) == cosine
+        assert said(table) == said(counts)
+    # few columns, many cells that are not zero, and signs
+    few, full, signed = counts[:, :99], np.where(RNG.random(counts.shape) < 0.1, 1.0, counts), counts.copy()
+    signed[0, 0] = -1.0
+    assert len(kernels_of(few)) == len(kernels_of(full)) == len(DENSE) + 3
+    assert kernels_of(signed) == DENSE
+
+
+def test_words_weigh_as_often_as_they_are_repeated():
+    counts, _ = texts()
+    counts[0] = 1.0
+    weights = np.where(np.arange(len(counts)) == 0, 20.0, 1.0)
+    assert len(kernels_of(counts)) == 4
+    assert len(kernels_of(counts, sample_weight=weights)) == len(DENSE) + 3
+    assert len(kernels_of(np.repeat(counts, weights.astype(int), axis=0))) == len(DENSE) + 3
+
+
+@pytest.mark.parametrize("estimator", [kw.MKLClassifier, kw.MKLRegressor])
+def test_counts_of_words_have_one_model_in_every_form(estimator):
+    counts, y = texts()
+    train, new = forms(counts[:60]), forms(counts[60:])
+    models = {name: estimator().fit(table, y[:60]) for name, table in train.items()}
+    first = models["sparse"]
+    decide = "decision_function" if estimator is kw.MKLClassifier else "predict"
+    for name, own in models.items():
+        assert own.kernels_ == first.kernels_
+        assert own.explain_defaults() == first.explain_defaults()
+        # every form is stored as sparse rows
+        np.testing.assert_array_equal(getattr(own, decide)(new[name]), getattr(first, decide)(new["sparse"]))
+
+
+def test_counts_of_words_beside_another_view():
+    counts, y = texts()
+    other = RNG.normal(size=(90, 3))
+    dense = kw.MKLClassifier().fit({"words": counts, "other": other}, y)
+    same = kw.MKLClassifier().fit({"words": sparse.csr_array(counts), "other": other}, y)
+    groups = {"words": list(range(400)), "other": [400, 401, 402]}
+    joined = np.hstack([counts, other])
+    grouped = kw.MKLClassifier(views=groups).fit(joined, y)
+    values = same.decision_function({"words": sparse.csr_array(counts), "other": other})
+    np.testing.assert_array_equal(dense.decision_function({"words": counts, "other": other}), values)
+    # groups of columns of one table stay dense: measured 2e-14
+    np.testing.assert_allclose(grouped.decision_function(joined), values, atol=1e-10)
+    assert dense.explain_defaults() == same.explain_defaults() == grouped.explain_defaults()
+
+
+def test_what_sparse_rows_cannot_have_still_works_with_counts_of_words():
+    counts, y = texts()
+    counts[3, 5] = np.nan
+    model = kw.MKLClassifier(missing="impute-median").fit(counts, y)
+    assert len(model.kernels_) == 4
+    counts[3, 5] = 0.0
+    assert len(kw.MKLClassifier(standardize=True).fit(counts, y).kernels_) == 4
 
 
 def test_categories_and_constant_columns():
@@ -354,3 +437,49 @@ def test_per_column_is_the_bank_of_before():
     assert len(bank) == 28
     with pytest.raises(InputError, match="one dense table"):
         banks.per_column({"a": X, "b": X})
+
+
+@pytest.mark.parametrize("make", [kw.MKLClassifier, kw.MKLRegressor, kw.MKLClassifierCV, kw.MKLRegressorCV])
+def test_parameters_that_cannot_be_set_change_nothing(make):
+    given = kw.learners.SimpleMKL(C=2.0)
+    for learner in (None, "lp", given):
+        model = make(learner=learner)
+        before = model.get_params(deep=False)
+        for wrong in (
+            {"learner__nonsense": 1},
+            {"learner__tol": 1e-3, "nonsense": 2},
+            {"learner__tol": 1e-3, "learner__nonsense": 2},
+            {"learner": "simple", "learner__nonsense": 2},
+            {"standardize": True, "kernels__x": 2},
+        ):
+            with pytest.raises((ValueError, AttributeError)):
+                model.set_params(**wrong)
+            after = model.get_params(deep=False)
+            assert all(after[name] is before[name] for name in before), (learner, wrong)
+        assert given.get_params() == kw.learners.SimpleMKL(C=2.0).get_params()
+
+
+def test_a_parameter_of_the_learner_that_was_left_out_leaves_the_rest_to_the_defaults():
+    """It was the default learner at C = 1, where the plain classifier chooses C by folds."""
+    X, y = load_iris(return_X_y=True)
+    y = y == 1
+    plain = kw.MKLClassifier().fit(X[::2], y[::2])
+    tol = plain.model_.learner.tol
+    changed = kw.MKLClassifier().set_params(learner__tol=tol)
+    assert changed.get_params()["C"] == "auto"
+    changed.fit(X[::2], y[::2])
+    assert changed.C_ == plain.C_
+    np.testing.assert_allclose(
+        changed.decision_function(X[1::2]), plain.decision_function(X[1::2]), rtol=1e-9, atol=1e-9
+    )
+    # a C that is asked for is taken
+    assert kw.MKLClassifier().set_params(learner__C=3.0).get_params()["C"] is None
+    # kernels in the same call decide on the learner
+    bank = kw.banks.rls2(4)
+    assert type(kw.MKLRegressor().set_params(kernels=bank, learner__tol=1e-3).learner) is type(
+        kw.MKLRegressor(bank)._default_learner()
+    )
+    regression = kw.MKLRegressor().set_params(learner__tol=1e-6).fit(X[::2], X[::2, 0])
+    np.testing.assert_allclose(
+        regression.predict(X[1::2]), kw.MKLRegressor().fit(X[::2], X[::2, 0]).predict(X[1::2]), rtol=1e-3
+    )

@@ -6,8 +6,9 @@ import signal
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 from sklearn import model_selection
 from sklearn.calibration import calibration_curve
 from sklearn.datasets import load_breast_cancer
@@ -623,3 +624,56 @@ def test_intervals_of_nested_scores_end_where_scores_end(patients):
     model = kw.MKLClassifier([kw.kernels.Linear()], kw.learners.SimpleMKL(C=1.0)).fit(X, y)
     found = gather(model, nested=[{"accuracy": 0.6}, {"accuracy": 0.9}])["nested"]["accuracy"]
     assert (found["value"], found["low"], found["high"]) == (0.75, 0.0, 1.0)
+
+
+def _inputs():
+    """The same rows as everything that `fit` takes, and the numbers that all of them must give."""
+    rng = np.random.default_rng(3)
+    A, B = rng.normal(size=(48, 3)), rng.normal(size=(48, 2)) * (rng.random((48, 2)) < 0.6)
+    y = A[:, 0] + B[:, 0] + 0.3 * rng.normal(size=48)
+    both = np.c_[A, B]
+    tables = {
+        "array": both,
+        "list of rows": both.tolist(),
+        "frame": pd.DataFrame(both, columns=list("abcde")),
+        "sparse": sparse.csr_array(both),
+        "sparse by coordinates": sparse.coo_array(both),
+    }
+    views = {
+        "Views": kw.Views({"A": A, "B": B}),
+        "dict": {"A": A, "B": B},
+        "dict of frames": {
+            "A": pd.DataFrame(A, columns=list("abc")),
+            "B": pd.DataFrame(B, columns=list("de")),
+        },
+        "dict with sparse": {"A": A, "B": sparse.csr_array(B)},
+        "list of tables": [A, B],
+    }
+    return y, tables, views
+
+
+FUNCTIONS = {
+    "learning_curve": lambda m, X, y: inspection.learning_curve(m, X, y, cv=2, sizes=[10, 24]).scores,
+    "permutation_test": lambda m, X, y: inspection.permutation_test(m, X, y, n_permutations=2, cv=2).score,
+    "source_test": lambda m, X, y: inspection.source_test(m, X, y, n_permutations=2).loss,
+    "source_refit_test": lambda m, X, y: inspection.source_refit_test(m, X, y, cv=2).loss,
+    "weight_stability": lambda m, X, y: inspection.weight_stability(m, X, y, n_samples=4).weights,
+    "contribution_sizes": lambda m, X, y: inspection.contribution_sizes(m, X).weights,
+}
+
+
+@pytest.mark.parametrize("kind", ["tables", "views"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_inspection_takes_what_fit_took(kind, name):
+    """A dict of views was refused: `X` and `y` had as many rows as views, and as rows."""
+    y, *inputs = _inputs()
+    expected = None
+    for which, X in inputs[kind == "views"].items():
+        linear = kw.kernels.Linear()
+        bank = [linear] if kind == "views" else [linear.on([j]) for j in range(5)]
+        model = kw.MKLRegressor(bank, "rls2", alpha=1.0, standardize=False).fit(X, y)
+        found = np.asarray(FUNCTIONS[name](model, X, y), dtype=float)
+        assert found.size
+        assert np.isfinite(found).all()
+        expected = found if expected is None else expected
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10, err_msg=which)

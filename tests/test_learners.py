@@ -51,6 +51,7 @@ CHECKED_AS = {
     "gaussian": learners.ARDGaussian(max_iter=5, tol=1e-8),
     "kl-c": learners.ChapelleRadius(max_iter=5, tol=1e-8),
     "do": learners.DoRadius(tol=1e-10),
+    "cardinality": learners.CardinalityMKL(tol=1e-14),
     "elastic-net": learners.ElasticNetMKL(solver="interior-point", tol=1e-12),
 }
 #: Slower ones, on fewer kernels.

@@ -1,7 +1,6 @@
 """Machines on features: the optima of kernels and of a cone solver, certificates, options, refusals."""
 
 import itertools
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +16,7 @@ from kernelweave.mkl.features import newton as newton_module
 from kernelweave.mkl.features.chosen import Model
 from kernelweave.mkl.features.smooth import Augmented, smooth_loss
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
-from oracles import central_difference
+from oracles import central_difference, conic_value
 
 MARGINS = ("hinge", "squared-hinge", "epsilon-insensitive", "logistic")
 SETS = {
@@ -96,10 +95,7 @@ def conic(Z, groups, y, C, loss, weight_set=SETS["simplex"], *, scale=1.0, sampl
         capped = isinstance(weight_set, CappedSimplex)
         limits = [cp.sum(d) <= 1, d <= weight_set.cap] if capped else [cp.norm(d, weight_set.p) <= 1]
     problem = cp.Problem(cp.Minimize(C * np.broadcast_to(sample_weight, n) @ losses + penalty), limits)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
-    return float(problem.value)
+    return conic_value(problem)
 
 
 # ---- the optimum ----------------------------------------------------------------------------------

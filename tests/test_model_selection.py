@@ -1,5 +1,7 @@
 """Cross-validation over paths against loops written out by hand, and the folds that alpha="auto" makes."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn import config_context
@@ -15,6 +17,7 @@ from sklearn.model_selection import (
 
 import kernelweave as kw
 from kernelweave.fitting.folds import choose, content_folds
+from kernelweave.fitting.search import search_folds
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, StackSource
 from kernelweave.kernels import RBF, Linear
@@ -482,8 +485,6 @@ ALL = 0.5 ** np.arange(30)
 @pytest.mark.parametrize("shift", [-4, 0, 5])
 def test_the_search_climbs_to_the_best_mean(monkeypatch, top, shift):
     """The first fold's best candidate lies elsewhere than that of the mean."""
-    from kernelweave.fitting.search import search_folds
-
     x = np.arange(30.0)
     curves = [-np.square(x - np.clip(top + shift, 0, 29)), *[-np.square(x - top)] * 4]
     asked = made_up(monkeypatch, curves)
@@ -498,9 +499,142 @@ def test_the_search_climbs_to_the_best_mean(monkeypatch, top, shift):
     assert all(tol == 1e-3 for n, _, tol in asked if n == 1)
 
 
-def test_a_path_that_stays_as_it_is_ends_early(monkeypatch):
-    from kernelweave.fitting.search import search_folds
+def rows_of(n):
+    """A task of that many distinct rows, and five folds of them."""
+    rows = np.arange(n)
+    return SimpleNamespace(content=rows), [(rows[rows % 5 != k], rows[rows % 5 == k]) for k in range(5)]
 
+
+RELAXED = RLS2(relax="auto")
+
+
+@pytest.mark.parametrize("top", [0, 1, 7, 14, 15, 22, 29])
+def test_with_a_ridge_of_its_own_all_folds_lead_to_the_best_mean(monkeypatch, top):
+    """One fold likes another maximum; the mean over folds has one."""
+    x = np.arange(30.0)
+    mean = -np.square(x - top)
+    curves = [mean + 400.0 * (x == 20), *[mean - 100.0 * (x == 20)] * 4]
+    asked = made_up(monkeypatch, curves)
+    task, folds = rows_of(40)
+    monkeypatch.setattr("kernelweave.fitting.search.score_folds", by_position(folds))
+    found = search_folds(task, RELAXED, folds, ALL, None)
+    assert found.positions[np.argmax(found.mean)] == top
+    assert {n for n, _, _ in asked} == {5}
+    assert len(found.positions) <= 5
+
+
+def by_position(folds):
+    """The made-up scores, with folds that are known by their test rows."""
+    from kernelweave.fitting import search
+
+    scores = search.score_folds
+    first = [int(test[0]) for _, test in folds]
+
+    def known(task, learner, some, alphas, score, **options):
+        numbers = [first.index(int(test[0])) for _, test in some]
+        return scores(task, learner, numbers, alphas, score, **options)
+
+    return known
+
+
+@pytest.mark.parametrize("top", [0, 5, 14, 29])
+@pytest.mark.parametrize("shift", [-2, 0, 3])
+def test_of_many_rows_some_are_looked_at_then_one_fold_and_then_all(monkeypatch, top, shift):
+    """Alphas of the first look are in proportion to its rows, here a quarter; its best one is off by `shift`."""
+    from kernelweave.fitting import search
+
+    curves = [-np.square(np.arange(60.0) - top)] * 5
+    asked = made_up(monkeypatch, curves)
+    task, folds = rows_of(160)
+    monkeypatch.setattr(search, "LOOK_ROWS", 40)
+    scores, sizes = by_position(folds), []
+
+    def shifted(task, learner, some, alphas, score, **options):
+        sizes.append(len(some[0][0]))
+        if sizes[-1] < 128:
+            alphas = np.minimum(4.0 * alphas * 2.0**shift, 1.0)
+        return scores(task, learner, some, alphas, score, **options)
+
+    monkeypatch.setattr(search, "score_folds", shifted)
+    found = search_folds(task, RELAXED, folds, ALL, None)
+    assert found.positions.tolist() == [top]
+    looks = [(size, n, tol) for size, (n, _, tol) in zip(sizes, asked, strict=True)]
+    assert looks[0] == (32, 5, 1e-3)
+    assert {look for look in looks if look[0] == 32} == {looks[0]}
+    # of all rows, the first fold solves the candidates around the best one, and every fold that one
+    assert {look for look in looks[:-1] if look[0] == 128} == {(128, 1, 1e-5)}
+    assert looks[-1] == (128, 5, 1e-5)
+
+
+def solved(monkeypatch):
+    """The sizes of the weight problems that are solved from now on, and of the kernels that are reduced."""
+    from kernelweave.mkl import path, relaxed
+
+    problems, reduced = [], []
+    solve, reduce = path.newton_result, relaxed._tridiagonal
+    monkeypatch.setattr(
+        path, "newton_result", lambda p, *a, **k: problems.append(p.targets.shape[1]) or solve(p, *a, **k)
+    )
+    monkeypatch.setattr(relaxed, "_tridiagonal", lambda S: reduced.append(len(S)) or reduce(S))
+    return problems, reduced
+
+
+@pytest.mark.parametrize("kind", ["sums", "interaction", "line", "noise"])
+def test_a_plain_regression_solves_few_problems_and_chooses_as_if_it_solved_all(monkeypatch, kind, rng):
+    """Of 30 alphas and five folds, 150 problems."""
+    from kernelweave.estimators import base
+
+    X = rng.normal(size=(400, 5))
+    f = {
+        "sums": np.sin(2 * X[:, 0]) + X[:, 1] ** 2,
+        "interaction": X[:, 0] * X[:, 1] + X[:, 2],
+        "line": X @ np.arange(5.0),
+        "noise": np.zeros(400),
+    }[kind]
+    y = f + 0.3 * rng.normal(size=400)
+    X, y, new, truth = X[:200], y[:200], X[200:], y[200:]
+    problems, reduced = solved(monkeypatch)
+    model = kw.MKLRegressor().fit(X, y)
+    # every second alpha until the score has turned, then the neighbours of the best one
+    assert len(problems) <= 75
+    assert len(reduced) <= 75
+    monkeypatch.setattr(base, "can_search", lambda *_: False)
+    few = len(problems)
+    full = kw.MKLRegressor().fit(X, y)
+    assert len(problems) - few > 150
+    # measured: 41 to 56 problems, the same alpha and ridge, scores equal to 3e-6 and R^2 to 1e-9
+    assert model.best_score_ == pytest.approx(full.best_score_, rel=1e-4)
+    assert model.score(new, truth) == pytest.approx(full.score(new, truth), abs=1e-6)
+    assert model.rel_gap_ <= 1e-8
+    assert model.ridge_rel_gap_ <= 1e-8
+
+
+def test_of_many_rows_few_problems_have_all_of_them(monkeypatch, rng):
+    from kernelweave.fitting import search
+
+    monkeypatch.setattr(search, "LOOK_ROWS", 100)
+    X = rng.normal(size=(700, 4))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=700)
+    X, y, new, truth = X[:300], y[:300], X[300:], y[300:]
+    problems, reduced = solved(monkeypatch)
+    model = kw.MKLRegressor().fit(X, y)
+    # one fold at some neighbours, all folds at the best of them, and all rows once
+    assert sum(size >= 240 for size in problems) <= 15
+    assert sum(size >= 240 for size in reduced) <= 15
+    assert len(model.cv_results_["alpha"]) == 1
+    assert "chosen among 30 values; negative squared error -" in model.explain_defaults()
+    monkeypatch.setattr(search, "LOOK_ROWS", 10_000)
+    whole = kw.MKLRegressor().fit(X, y)
+    # measured: 0.0027 lower
+    assert model.score(new, truth) == pytest.approx(whole.score(new, truth), abs=5e-3)
+    monkeypatch.setattr(search, "LOOK_ROWS", 100)
+    weights = np.full(300, 2.0)
+    doubled = kw.MKLRegressor().fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    weighted = kw.MKLRegressor().fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(doubled.predict(new), weighted.predict(new), atol=1e-5)
+
+
+def test_a_path_that_stays_as_it_is_ends_early(monkeypatch):
     x = np.arange(30.0)
     curves = [-np.exp(-x / 2.0)] * 5
     asked = made_up(monkeypatch, curves)

@@ -189,3 +189,13 @@ def test_files_and_the_command_line(tmp_path, capsys):
     names = {}
     exec(compile((run / "script.py").read_text(), "script.py", "exec"), names)
     assert names["learner"].loss == "logistic"
+
+
+@pytest.mark.parametrize("name", ["predict_proba", "predict_log_proba"])
+def test_a_classifier_without_probabilities_says_how_to_have_them(name, rng):
+    X = rng.normal(size=(40, 2))
+    model = kw.MKLClassifier(kw.banks.rls2(2), kw.learners.SimpleMKL(C=1.0)).fit(X, X[:, 0] > 0)
+    assert not hasattr(model, name)
+    with pytest.raises(AttributeError, match=rf"no {name} yet: call calibrate\(\).*loss='logistic'"):
+        getattr(model, name)
+    assert getattr(model.calibrate(cv=2), name)(X).shape == (40, 2)

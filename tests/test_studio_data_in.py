@@ -262,3 +262,68 @@ def test_missing_cells_and_what_fills_them(served):
     assert by_name["a"]["nearest"] == pytest.approx([22.6, 22.6])
     left_out = {**question, "spec": {"target": "y", "drop": ["a"]}}
     assert served.client.post("/api/missing", json=left_out).json()["n_columns"] == 1
+
+
+def test_the_rows_that_a_column_holds_out_are_counted_and_can_be_swapped(served):
+    """As they are chosen: the answer, the check of a run, and the run agree."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=97), "b": rng.normal(size=97)})
+    frame["y"] = frame["a"] + 0.1 * rng.normal(size=97)
+    frame["train"] = np.where(rng.permutation(97) < 67, "T", "F")
+    frame["part"] = np.where(frame["train"] == "T", "a", "b")
+    table = upload(served, {"prostate.csv": csv(frame)})["prostate.csv"]["id"]
+    spec = {"target": "y", "holdout": "train", "drop": ["part"], "kernels": "linear", "alphas": "2", "cv": 2}
+    data = {"tables": [table]}
+
+    def asked(**changed):
+        question = {"data": data, "spec": {**spec, **changed}}
+        found = served.client.post("/api/held-out", json=question).json()
+        if found["said"]:
+            checked = served.client.post("/api/check", json=question).json()
+            assert (checked["n_held"], checked["n_training"]) == (found["n_held"], found["n_training"])
+        return found
+
+    found = asked()
+    assert found["said"] == "30 rows held out, 67 to train on (column 'train': held out = F; training = T)"
+    assert (found["held"], found["swapped"], found["problem"]) == (["F"], ["T"], "")
+    swapped = asked(holdout_values=found["swapped"])
+    assert swapped["said"].startswith("67 rows held out, 30 to train on")
+    # swapped once more it is as it was
+    assert swapped["swapped"] == []
+    run = served.wait(served.run(data=data, spec={**spec, "holdout_values": found["swapped"]}))
+    assert run["state"] == "done", run["reason"]
+    assert (run["summary"]["n_training"], run["summary"]["n_held"]) == (30, 67)
+    assert run["request"]["spec"]["holdout_values"] == ["T"]
+    events = served.client.get(f"/api/runs/{run['id']}/log").text
+    assert "67 rows held out, 30 to train on" in events
+    # values that say neither, until they are listed
+    neither = asked(holdout="part", drop=["train"])
+    assert "expected train and test" in neither["problem"]
+    assert "got a (67 rows), b (30 rows)" in neither["problem"]
+    assert neither["values"] == {"a": 67, "b": 30}
+    assert asked(holdout="part", drop=["train"], holdout_values=["b"])["n_held"] == 30
+    assert "holds out all rows" in asked(holdout_values=["T", "f"])["problem"]
+    unknown = served.client.post("/api/held-out", json={"data": data, "spec": {**spec, "holdout": "no"}})
+    assert unknown.status_code == 422
+
+
+def test_rows_that_a_table_lacks_are_not_divided(served):
+    """Of tables joined with all their rows those without the column of held-out rows are left out, as in a fit."""
+    keys = [f"k{k}" for k in range(30)]
+    one = pd.DataFrame({"who": keys, "a": np.arange(30.0), "b": np.arange(30) % 7})
+    two = pd.DataFrame({"who": keys[:24], "y": np.arange(24.0) * 2, "is_train": np.arange(24) % 4 > 0})
+    ids = [t["id"] for t in (upload(served, {"one.csv": csv(one), "two.csv": csv(two)})).values()]
+    question = {
+        "data": {"tables": ids, "key": "who"},
+        "spec": {
+            "target": "y",
+            "holdout": "is_train",
+            "rows": "all",
+            "task": "regression",
+            "kernels": "linear",
+        },
+    }
+    found = served.client.post("/api/held-out", json=question).json()
+    assert (found["n_held"], found["n_training"], found["problem"]) == (6, 18, "")
+    checked = served.client.post("/api/check", json=question).json()
+    assert (checked["n_held"], checked["n_training"]) == (6, 18)

@@ -236,3 +236,43 @@ def test_names_of_rows_are_marked_and_left_out(studio):
         await user.should_see("whole numbers that count the rows", retries=200)
 
     visiting(studio, visit)
+
+
+def test_held_out_rows_are_counted_where_they_are_chosen_and_can_be_swapped(studio):
+    frame = pd.DataFrame(
+        {"a": range(40), "y": range(40), "train": ["T", "T", "F", "T"] * 10, "part": ["u", "v"] * 20}
+    )
+    frame.to_csv(studio.places.files / "marked.csv", index=False)
+    Desk(studio).set_tables([file_id("marked.csv")])
+    Desk(studio).set(target="y", holdout="train")
+
+    async def visit(user):
+        await user.open("/")
+        await user.should_see("10 rows held out, 30 to train on", retries=200)
+        user.find("Swap held-out and training rows").click()
+        await user.should_see("30 rows held out, 10 to train on", retries=200)
+        assert Desk(studio).spec.holdout_values == ["T"]
+        user.find("Swap held-out and training rows").click()
+        await user.should_see("10 rows held out, 30 to train on", retries=200)
+        assert Desk(studio).spec.holdout_values == ""
+        # the values of one column are not those of another
+        user.find("Swap held-out and training rows").click()
+        await until(lambda: Desk(studio).spec.holdout_values == ["T"])
+        Desk(studio).set(holdout="part")
+        assert Desk(studio).spec.holdout_values == ""
+        await user.open("/")
+        await user.should_see("does not say which rows are held out", retries=200)
+
+        def asked():
+            return [
+                one
+                for one in user.find(ui.select).elements
+                if one.props.get("label") == "Values of held-out rows"
+            ]
+
+        [pick] = await until(asked)
+        pick.set_value(["v"])
+        await user.should_see("20 rows held out, 20 to train on", retries=200)
+        assert Desk(studio).spec.holdout_values == ["v"]
+
+    visiting(studio, visit)

@@ -364,7 +364,10 @@ def test_the_gap_covers_rounding_errors(kind, size, rng):
         assert Fraction(result.dual) <= primal
         assert (result.status is kw.Status.CONVERGED) == (result.rel_gap <= tol)
         own = (result.gap - result.rounding) / result.primal
-        assert (result.status is kw.Status.ROUNDING) <= (own <= tol < result.rel_gap)
+        if result.status is kw.Status.ROUNDING:
+            # without the rounding errors the gap is within tol, or no larger than they are
+            assert own <= max(tol, result.rounding / result.primal)
+            assert tol < result.rel_gap
     if size == 1.0:
         assert result.rounding <= 1e-9 * result.primal  # measured: 3e-11 to 2e-10
 

@@ -4,7 +4,6 @@ import dataclasses
 import inspect
 import itertools
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -26,6 +25,7 @@ from kernelweave.mkl.weight_sets import (
     as_weight_set,
 )
 from known_sets import KNOWN, every_projection, every_set
+from oracles import conic_value
 
 vectors = arrays(np.float64, st.integers(5, 9), elements=st.floats(-3, 3))
 nonnegative = arrays(np.float64, st.integers(5, 9), elements=st.floats(0, 1e3))
@@ -59,22 +59,14 @@ def support_by_conic(known, q):
     import cvxpy as cp
 
     d = cp.Variable(len(q))
-    problem = cp.Problem(cp.Maximize(q @ d), known.limits(d))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return float(problem.solve(solver=cp.CLARABEL))
+    return conic_value(cp.Problem(cp.Maximize(q @ d), known.limits(d)))
 
 
 def project_by_conic(known, v):
     import cvxpy as cp
 
     d = cp.Variable(len(v))
-    problem = cp.Problem(cp.Minimize(cp.sum_squares(d - v)), known.limits(d))
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # the tolerances are beyond what the cone solver promises
-        problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
+    conic_value(cp.Problem(cp.Minimize(cp.sum_squares(d - v)), known.limits(d)))
     return d.value
 
 

@@ -179,10 +179,11 @@ def _compat(library: str = "", device: Any = None) -> Any:
     except ImportError as error:
         if library:
             raise InputError(
-                f"device={str(device)!r} needs {library} and array-api-compat. Install kernelweave[gpu], or use None."
+                f"device={str(device)!r} needs {library} and array-api-compat. Use pip install 'kernelweave[gpu]', "
+                "or None."
             ) from error
         raise InputError(
-            "Tensors need the package array-api-compat. Install kernelweave[gpu], or pass a NumPy array."
+            "Tensors need the package array-api-compat. Use pip install 'kernelweave[gpu]', or pass a NumPy array."
         ) from error
 
 

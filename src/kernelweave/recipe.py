@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._forms import numbered
-from kernelweave._sparse import entries
+from kernelweave._sparse import entries, is_sparse
 from kernelweave.kernels import RBF, CharNGrams, Kernel, Laplacian, Linear, On, Precomputed, Tokens
 from kernelweave.kernels.restriction import put
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table, ViewColumns
 from kernelweave.views.table import TEXT
 
-__all__ = ["CLASSIFICATION", "NORMALIZER", "REGRESSION", "Recipe", "choose"]
+__all__ = ["CLASSIFICATION", "NORMALIZER", "REGRESSION", "Recipe", "choose", "holds_words"]
 
 #: The learners of a plain fit, by short name, with parameters.
 CLASSIFICATION: tuple[str, dict[str, Any]] = ("lp", {"p": 2.0, "solver": "dual-newton", "tol": 1e-7})
@@ -46,6 +46,8 @@ FEW_ROWS = 3000
 MOST_DIFFERENCES = 4e9
 #: Columns hold counts where so many of the cells are zero and none is below.
 ZEROS = 0.5
+#: They hold counts of words, however they are stored, where so many of the cells are zero and columns are so many.
+WORD_ZEROS, WORD_COLUMNS = 0.9, 100
 
 
 @dataclass(frozen=True)
@@ -135,14 +137,15 @@ def of_view(
     few_rows = table.n_rows <= FEW_ROWS
     widths = WIDTHS if few_views and few_rows else (1.0,)
     found = _said_of_sizes(table.n_rows, n_views)
-    if isinstance(table, SparseTable):
-        return _of_sparse(table, widths, found)
+    weights = np.ones(table.n_rows) if sample_weight is None else sample_weight
+    if isinstance(table, SparseTable) or holds_words(table, weights):
+        return _of_words(table, weights, widths, found)
     levels = np.asarray(table.levels)
     texts, categories = np.flatnonzero(levels == TEXT), np.flatnonzero(levels > 0)
     numeric = np.flatnonzero(levels == 0)
     kernels: list[Kernel] = []
     if len(numeric) or len(categories):
-        kernels = _of_columns(table, numeric, categories, sample_weight, widths, few_views, found)
+        kernels = _of_columns(table, numeric, categories, weights, widths, few_views, found)
         if regression and n_views == 1 and len(levels) > 1 and 0 < len(numeric) <= SINGLE_COLUMNS:
             kernels += [_standard(RBF(gamma="median")).on([_called(table, j)]) for j in numeric.tolist()]
             found.append(
@@ -165,12 +168,29 @@ def _said_of_sizes(n_rows: int, n_views: int) -> list[str]:
     return []
 
 
-def _of_sparse(table: SparseTable, widths: tuple[float, ...], found: list[str]) -> ViewRecipe:
-    cells = max(table.n_rows * table.n_columns, 1)
-    stored = np.count_nonzero(entries(table.values))
+def holds_words(table: Table, weights: NDArray[np.float64]) -> bool:
+    """Whether a table holds numbers like counts of words: many columns, most cells zero, none below.
+
+    `weights` are those of the rows.
+    """
+    if table.n_columns < WORD_COLUMNS or any(table.levels):
+        return False
+    return _zeros(table.values, weights) >= WORD_ZEROS and not bool((entries(table.values) < 0.0).any())
+
+
+def _zeros(values: Any, weights: NDArray[np.float64]) -> float:
+    """The share of the cells that are zero, of dense or sparse rows with weights."""
+    stored = np.diff(values.indptr) if is_sparse(values) else np.count_nonzero(values, axis=1)
+    return 1.0 - float(weights @ stored) / max(float(weights.sum()) * values.shape[1], 1.0)
+
+
+def _of_words(
+    table: Table, weights: NDArray[np.float64], widths: tuple[float, ...], found: list[str]
+) -> ViewRecipe:
+    """Kernels of counts of words, and of all sparse rows, which are never made dense."""
     shapes: list[Kernel] = [Linear(), *(RBF(gamma=("median", width)) for width in widths)]
     first = (
-        f"{numbered(table.n_columns, 'sparse column')}, {_share(1.0 - stored / cells)} of the cells zero: rows of "
+        f"{numbered(table.n_columns, 'column')}, {_share(_zeros(table.values, weights))} of the cells zero: rows of "
         f"length 1, never standardised; Linear, and RBF at {_multiples(widths)} over the median squared distance."
     )
     return ViewRecipe([kernel.prepared("normalize-rows") for kernel in shapes], [first, *found])
@@ -180,15 +200,14 @@ def _of_columns(
     table: Table,
     numeric: NDArray[np.intp],
     categories: NDArray[np.intp],
-    sample_weight: NDArray[np.float64] | None,
+    weights: NDArray[np.float64],
     widths: tuple[float, ...],
     few_views: bool,
     found: list[str],
 ) -> list[Kernel]:
     """Kernels of numeric and categorical columns."""
     values = table.values[:, numeric]
-    weights = np.ones(table.n_rows) if sample_weight is None else sample_weight
-    zeros = float(weights @ (values == 0.0).sum(axis=1)) / max(float(weights.sum()) * len(numeric), 1.0)
+    zeros = _zeros(values, weights) if len(numeric) else 0.0
     constant = int((values == values[:1]).all(axis=0).sum())
     n_columns = table.n_expanded_columns
     first = numbered(table.n_columns, "column")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 
@@ -20,6 +21,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
     """
-    from kernelweave.cli.app import run
+    given = list(sys.argv[1:] if argv is None else argv)
+    try:
+        from kernelweave.cli.app import run
 
-    return run(list(sys.argv[1:] if argv is None else argv))
+        return run(given)
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module in ("", "kernelweave"):
+            raise
+        extra = "studio" if given[:1] == ["studio"] else _extra_of(module)
+        print(
+            f"kernelweave: the package {module} is missing. Install it with: pip install 'kernelweave[{extra}]'",
+            file=sys.stderr,
+        )
+        return 2
+
+
+def _extra_of(module: str) -> str:
+    """The extra that installs a module, by the metadata of this package; that of the command line for all others."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        lines = requires("kernelweave") or []
+    except PackageNotFoundError:  # a copy of the sources
+        lines = []
+    name = {"PIL": "pillow"}.get(module, module).replace("_", "-").lower()
+    pattern = re.compile(rf"{re.escape(name)}\b(?!-).*extra == [\"']([\w-]+)")
+    extras = [found[1] for line in lines if (found := pattern.match(line.lower()))]
+    return extras[0] if extras and "cli" not in extras else "cli"

@@ -74,6 +74,8 @@ def final_spec(options: BaseModel | None, file: Path | None) -> FitSpec:
     # a list of one is a text, in which commas are between names
     given = {name: v[0] if isinstance(v, list) and len(v) == 1 else v for name, v in given.items()}
     values = {} if file is None else read_spec(file)
+    if given.get("holdout", values.get("holdout")) != values.get("holdout"):
+        values.pop("holdout_values", None)  # of another column
     method = str(given.get("method", values.get("method", DEFAULT)))
     if method == DEFAULT and (
         "alphas" in given or not plain_kernels(given.get("kernels", values.get("kernels")))

@@ -151,7 +151,10 @@ def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     model = make_model(spec, prepared, test)
     with whole_folder(out, overwrite=overwrite, files=FILES) as folder:
         say_found(console, data, prepared, path, spec)
-        console.print(f"Fitting on {len(train)} rows, {len(test)} held out.")
+        if prepared.division is None:
+            console.print(f"Fitting on {len(train)} rows, {len(test)} held out.")
+        else:
+            console.print(f"{prepared.division.said}.", markup=False)
         fit_model(model, prepared, train, FitProgress("path x folds"))
         calibrate_model(model, spec, prepared, train)
         if spec.probabilities != "none" and not hasattr(model, "predict_proba"):
@@ -422,6 +425,8 @@ def run_evaluate(
     gram: list[str] | None = None,
 ) -> None:
     """The `evaluate` command."""
+    from kernelweave.runs.lineage import learnt_from
+
     console = make_console()
     model = load_model(model_path)
     table, keys = read_new(console, model_path, model, path, join, key)
@@ -444,6 +449,12 @@ def run_evaluate(
             raise InputError(
                 f"Column {target!r} has labels that the model does not know: {strangers[:5]}. It knows {known}."
             )
+    if learnt_from(Path(model_path), path):
+        console.print(
+            "The model was fitted on rows of this file: these are not scores of new rows. Those of rows that were "
+            "held out are in the report of the run.",
+            markup=False,
+        )
     for name, value in scores(model, X, y, task).items():
         console.print(f"{name}: {value:.4f}")
     if out:

@@ -187,6 +187,7 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
         weights = None if sample_weight is None else sample_weight[kept]
         if weights is not None and (weights == 1.0).all():
             weights = None
+        rows = self._words_compressed(rows, encoder, kept, weights)
         source = self._make_source(rows, kept, weights, learner)
         extra = self._extra_queries(normalizer, encoder)
         if extra is not None and isinstance(source, TableSource):
@@ -354,6 +355,7 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
                 part.source.n_samples if n_rows is None else n_rows,
                 task.source.n_samples,
                 learner.regularization_parameter,
+                n_candidates=len(self._candidates),
                 held=scored is not None,
             )
         )

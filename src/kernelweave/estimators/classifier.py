@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from functools import update_wrapper
+from types import MethodType
+from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import learners
@@ -28,6 +30,24 @@ from kernelweave.views import TableEncoder, ViewsEncoder
 __all__ = ["MKLClassifier"]
 
 Array = NDArray[np.float64]
+
+
+class _WithProbabilities:
+    """A method of classifiers that know probabilities. Others do not have it, and say what would give it to them."""
+
+    def __init__(self, method: Callable[..., Array]) -> None:
+        self.method = method
+        update_wrapper(cast(Any, self), method)
+
+    def __get__(self, model: MKLClassifier | None, owner: type) -> Callable[..., Array]:
+        if model is None:
+            return self.method
+        if not hasattr(model, "calibration_") and not model._learner_now().has_probabilities:
+            raise AttributeError(
+                f"{owner.__name__} has no {self.method.__name__} yet: call calibrate() after fit, or use a "
+                "learner with loss='logistic', such as learners.SimpleMKL(loss='logistic')."
+            )
+        return MethodType(self.method, model)
 
 
 class MKLClassifier(ClassifierMixin, BaseMKL):
@@ -343,21 +363,13 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         self.calibration_ = calibrate(values, codes, weights, method, multilabel=several)
         return self
 
-    def _knows_probabilities(self) -> bool:
-        if not hasattr(self, "calibration_") and not self._learner_now().has_probabilities:
-            raise AttributeError(
-                "Probabilities need a calibration, or the logistic loss: call calibrate() after fit, or use a "
-                "learner with loss='logistic'."
-            )
-        return True
-
     def _learner_now(self) -> learners.Learner:
         """The learner of the fit, or before it that of the parameters."""
         if hasattr(self, "model_"):
             return self.model_.learner
         return self._named_learner()
 
-    @available_if(_knows_probabilities)
+    @_WithProbabilities
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes: those of the logistic loss, or after `calibrate` those of its curves.
 
@@ -394,7 +406,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
             return self.calibration_(self._decide(X))
         return np.exp(self.predict_log_proba(X))
 
-    @available_if(_knows_probabilities)
+    @_WithProbabilities
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities of `predict_proba`.
 

@@ -334,13 +334,24 @@ def cost_folds(task: Task, labels: Array, rows: Rows) -> list[tuple[Rows, Rows]]
 
 
 def said_choice(
-    results: Mapping[str, Any], best: int, n_rows: int, n_all: int, parameter: str, held: bool = False
+    results: Mapping[str, Any],
+    best: int,
+    n_rows: int,
+    n_all: int,
+    parameter: str,
+    *,
+    n_candidates: int,
+    held: bool = False,
 ) -> str:
     """How the regularisation parameter was chosen, in words; `held` if kernels and weights were not learnt anew."""
     values = 1.0 / results["alpha"] if parameter == "C" else results["alpha"]
     scores = results["mean_test_score"]
     n_folds = sum(name.startswith("split") for name in results)
     where = f"{n_folds} folds of {n_rows} rows" + (f" of {n_all}" if n_rows < n_all else "")
+    if len(values) == 1 < n_candidates:
+        # one fold, and fewer rows, chose it
+        score = f"{results['score_name']} {scores[0]:.3g} by {where}"
+        return f"{parameter} = {values[0]:.3g}, chosen among {n_candidates} values; {score}."
     which = [best] if len(values) > 8 else range(len(values))
     listed = ", ".join(f"{values[k]:.3g}: {scores[k]:.3g}" for k in which)
     among = f"{len(values)} values" if len(values) > 8 else "the values"

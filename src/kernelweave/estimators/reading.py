@@ -45,6 +45,7 @@ from kernelweave.kernels.widths import check_gamma, has_gamma, with_gamma
 from kernelweave.learners import Learner
 from kernelweave.views import BlockTable, SparseTable, TableEncoder, Views, ViewsEncoder, holds_views
 from kernelweave.views.annotated import is_annotated, matrix_of
+from kernelweave.views.sparse import as_sparse
 
 Array = NDArray[np.float64]
 
@@ -232,6 +233,30 @@ class ReadingMixin(BaseEstimator):
         )
         self._recipe_found = chosen.found
         return chosen.kernels
+
+    def _words_compressed(
+        self,
+        rows: Any,
+        encoder: TableEncoder | ViewsEncoder | None,
+        kept: NDArray[np.intp],
+        weights: Array | None,
+    ) -> Any:
+        """Tables of counts of words as sparse rows, whose kernels cost less; new rows follow through the encoder."""
+        stored_anyway = self.missing != "error" or self.standardize is True or self.views is not None
+        if self.kernels is not None or encoder is None or stored_anyway:
+            return rows
+        counted = np.ones(len(kept)) if weights is None else weights
+
+        def done(table: Any, own: Any) -> Any:
+            some = table if len(kept) == table.n_rows else table.rows(kept)
+            if isinstance(table, SparseTable) or not recipe.holds_words(some, counted):
+                return table
+            own.sparse_ = True
+            return as_sparse(table)
+
+        if isinstance(encoder, ViewsEncoder):
+            return BlockTable({v: done(block, encoder.encoders_[v]) for v, block in rows.blocks.items()})
+        return done(rows, encoder)
 
     def _make_source(
         self, rows: Any, kept: NDArray[np.intp], sample_weight: Array | None, learner: Learner

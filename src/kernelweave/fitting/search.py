@@ -4,6 +4,11 @@ A score along a path falls where the model is too stiff, and again where it foll
 first fold every second candidate is looked at, roughly and from the stiff end, until the score has turned. All folds
 are then asked about the candidates around the best one only, and begin with its weights; more are added as long as the
 best of them is the last on a side.
+
+With a ridge of its own the function of a stiff candidate is not stiff, and the score of one fold may have several
+maxima of about the same height. The first look is then one at all folds. If there are many rows, it takes some of them
+from each fold; the first fold alone climbs to the best candidate on all of its rows, and all folds are asked about this
+one only.
 """
 
 from __future__ import annotations
@@ -26,7 +31,9 @@ Score = Callable[[Array, Rows], float]
 STRIDE, ROUGH_TOL = 2, 1e-3
 #: How many of them come first; the score has turned when `PATIENCE` of them are no better than an earlier one.
 FIRST, PATIENCE = 6, 3
-#: What counts as no better there, and as equal on all folds: shares of the spread of the first fold's scores.
+#: Most distinct rows of a first look at all folds.
+LOOK_ROWS = 800
+#: What counts as no better on the first fold, and as equal later: shares of the spread of the first look's scores.
 ROUGHLY, EQUAL = 2e-3, 1e-4
 #: Candidates on either side of the best one that all folds are asked about, and how many are added on a side at first;
 #: each time twice as many.
@@ -41,7 +48,7 @@ class Searched:
     ----------
     positions : array of int, shape (n_scored,)
         Rising.
-    scores : array of shape (n_folds done, n_scored)
+    scores : array of shape (n_folds done, n_scored) or (n_folds done, n_scored, n_relax)
     weights : list, for every fold done a tuple of arrays of shape (n_scored, n_kernels), one for each problem
     interrupted : bool
         Ctrl-C or a callback ended it early.
@@ -54,8 +61,9 @@ class Searched:
 
     @property
     def mean(self) -> Array:
-        """Mean scores over the folds."""
-        return self.scores.mean(axis=0)
+        """Mean scores over the folds, at the best ridge parameter of each candidate."""
+        mean = self.scores.mean(axis=0)
+        return mean if mean.ndim == 1 else mean.max(axis=1)
 
     def starts(self, at: int) -> list[list[Array]]:
         """Weights at one of the candidates, for each fold and problem."""
@@ -83,10 +91,9 @@ class Searched:
 
 
 def can_search(task: Task, learner: Learner, alphas: Array) -> bool:
-    """Whether candidates are many and of one kind, and the path of each problem can begin with weights."""
+    """Whether candidates are many, and the path of each problem can begin with weights."""
     one_each = getattr(learner, "shared_weights", True) or all(y.shape[1] == 1 for y in task.targets)
-    many = len(alphas) > STRIDE * FIRST and learner.relax_grid(alphas) is None
-    return learner.begins and one_each and many
+    return learner.begins and one_each and len(alphas) > STRIDE * FIRST
 
 
 def search_folds(
@@ -99,7 +106,7 @@ def search_folds(
     n_jobs: int | None = None,
     report: Report = silent,
 ) -> Searched:
-    """Score the candidates around the best one on every fold.
+    """Score the candidates around the best one, or only that one, on every fold.
 
     Parameters
     ----------
@@ -121,12 +128,14 @@ def search_folds(
     differ by less than 1e-4 of the spread of the scores along the path of that fold count as equal.
     """
 
-    def look(some: Sequence[Fold], positions: Rows, starts: Sequence[Starts] | None, tol: float) -> Searched:
+    def look(
+        some: Sequence[Fold], positions: Rows, starts: Sequence[Starts] | None, tol: float, share: float = 1.0
+    ) -> Searched:
         found = score_folds(
             task,
             learner,
             some,
-            alphas[positions],
+            share * alphas[positions],
             score,
             n_jobs=n_jobs,
             tol=tol,
@@ -135,22 +144,31 @@ def search_folds(
         )
         return Searched(positions, found.scores, found.weights, found.interrupted)
 
+    relaxed = learner.relax_grid(alphas) is not None
+    first, share = _thinned(task.content, folds) if relaxed else (folds[:1], 1.0)
+    slack = 0.0 if relaxed else ROUGHLY
     coarse = np.arange(0, len(alphas), STRIDE)
-    lone = look(folds[:1], coarse[:FIRST], None, ROUGH_TOL)
-    while not lone.interrupted:
-        done, wanted = len(lone.positions), min(len(coarse), first_good(lone.scores[0]) + 1 + PATIENCE)
+    rough = look(first, coarse[:FIRST], None, ROUGH_TOL, share)
+    while not rough.interrupted:
+        done, wanted = len(rough.positions), min(len(coarse), first_good(rough.mean, slack) + 1 + PATIENCE)
         if wanted <= done:
             break
-        lone = lone.beside(look(folds[:1], coarse[done:wanted], lone.starts(-1), ROUGH_TOL))
-    if lone.interrupted:
-        return lone
-    at = first_good(lone.scores[0])
-    spread = float(np.ptp(lone.scores[0]))
-    best = int(lone.positions[at])
+        rough = rough.beside(look(first, coarse[done:wanted], rough.starts(-1), ROUGH_TOL, share))
+    if rough.interrupted:
+        return rough
+    at = first_good(rough.mean, slack)
+    spread = float(np.ptp(rough.mean))
+    best = int(rough.positions[at])
     low, high = max(0, best - AROUND), min(len(alphas), best + AROUND + 1)
-    nearest, further = max(0, at - 1), FURTHER
+    further = FURTHER
+    # the first fold climbs alone from where fewer rows have led
+    climbing = folds[:1] if share < 1.0 else folds
+    starts = rough.starts(max(0, at - 1))
+    if len(first) != len(climbing):
+        starts = starts[:1] * len(climbing)
+    found = rough
     try:
-        found = look(folds, np.arange(low, high), lone.starts(nearest) * len(folds), SCORING_TOL)
+        found = look(climbing, np.arange(low, high), starts, SCORING_TOL)
         while not found.interrupted:
             mean = found.mean
             at, better = int(np.argmax(mean)), EQUAL * spread
@@ -160,16 +178,34 @@ def search_folds(
                 some, near = np.arange(high, min(len(alphas), high + further)), -1
             else:
                 break
-            found = found.beside(look(folds, some, found.starts(near), SCORING_TOL))
+            found = found.beside(look(climbing, some, found.starts(near), SCORING_TOL))
             further *= 2
             low, high = int(found.positions[0]), int(found.positions[-1]) + 1
+        if share < 1.0 and not found.interrupted:
+            at = int(np.argmax(found.mean))
+            found = look(folds, found.positions[[at]], found.starts(at) * len(folds), SCORING_TOL)
     except KeyboardInterrupt:
         # before one fold was complete at further candidates
-        return replace(lone, interrupted=True)
+        return replace(rough if share == 1.0 else found, interrupted=True)
     return found
 
 
-def first_good(scores: Array) -> int:
-    """Position of the first score that is about as good as the best."""
+def first_good(scores: Array, slack: float) -> int:
+    """Position of the first score that is about as good as the best, up to a share of their spread."""
     best = float(scores.max())
-    return int(np.argmax(scores >= best - ROUGHLY * (best - float(scores.min()))))
+    return int(np.argmax(scores >= best - slack * (best - float(scores.min()))))
+
+
+def _thinned(content: Rows, folds: Sequence[Fold]) -> tuple[list[Fold], float]:
+    """Folds of about `LOOK_ROWS` distinct rows at most, equal rows together, and the share of the rows in them.
+
+    The squared errors are a sum over rows, so that weights are about the same at a regularisation parameter in
+    proportion to the number of rows.
+    """
+    every = -(-(int(content.max()) + 1) // LOOK_ROWS)
+
+    def some(rows: Rows) -> Rows:
+        _, rank = np.unique(content[rows], return_inverse=True)
+        return rows[rank % every == 0]
+
+    return [(some(train), some(test)) for train, test in folds], 1.0 / every

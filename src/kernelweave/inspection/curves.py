@@ -25,7 +25,7 @@ from kernelweave.inspection.resampling import (
     Rows,
     Scoring,
     Targets,
-    as_targets,
+    as_rows,
     each_done,
     fit_on,
     folds_of,
@@ -130,7 +130,7 @@ def learning_curve(
     >>> found.sizes.tolist(), found.scores.shape, bool((found.mean > 0.9).all())
     ([5, 40], (2, 3), True)
     """
-    targets = as_targets(X, y)
+    X, targets = as_rows(X, y)
     rng = np.random.RandomState(seed)
     parts = folds_of(splitter_of(estimator, targets, cv), targets, groups)
     folds = [(rng.permutation(train), test) for train, test in parts]

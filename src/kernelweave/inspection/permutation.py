@@ -28,7 +28,7 @@ from kernelweave.inspection.resampling import (
     Rows,
     Scoring,
     Targets,
-    as_targets,
+    as_rows,
     each_done,
     fit_on,
     folds_of,
@@ -155,7 +155,7 @@ def permutation_test(
     >>> found.p_value, bool(found.score > found.permuted.max())
     (0.05, True)
     """
-    targets = as_targets(X, y)
+    X, targets = as_rows(X, y)
     splitter = splitter_of(estimator, targets, cv)
     folds = folds_of(splitter, targets, groups)
     labels = None if groups is None else np.asarray(groups)
@@ -374,7 +374,7 @@ def source_test(
             "This model has layers of kernels on kernels, whose decision values are no sums over sources. Use a "
             "learner of one layer, such as rls2 or simple."
         )
-    truth = as_targets(X, y)
+    X, truth = as_rows(X, y)
     if truth.ndim != 1:
         raise InputError(f"`y` must have one target for each row, got shape {truth.shape}.")
     parts = estimator.kernel_contributions(X)

@@ -17,7 +17,9 @@ from sklearn.model_selection import check_cv
 from kernelweave._checks import InputError
 from kernelweave._interrupts import interrupts_noticed
 from kernelweave._parameters import Function, InstanceOf, Number, Rule, Text, Unfit, Whole
+from kernelweave._sparse import is_sparse
 from kernelweave._types import BaseCrossValidator, Features, Splits
+from kernelweave.views.container import Views, holds_views
 
 Rows = NDArray[np.intp]
 Fold = tuple[Rows, Rows]
@@ -77,21 +79,29 @@ def take(X: Features, rows: Rows) -> Any:
     return [located[i] for i in rows] if isinstance(located, list) else located[rows]
 
 
-def as_targets(X: Any, y: ArrayLike) -> Any:
-    """Targets of the rows of a table as an array; frames of several stay frames."""
+def as_rows(X: Features, y: ArrayLike) -> tuple[Any, Any]:
+    """What a fit takes as rows that can be taken apart, and their targets as an array; frames of several stay frames.
+
+    A dict of views becomes `Views`, and a sparse matrix one of rows.
+    """
     targets: Any = y if hasattr(y, "iloc") and np.ndim(y) == 2 else np.asarray(y)
     if isinstance(targets, np.ndarray) and targets.dtype.kind == "f" and not np.isfinite(targets).all():
         raise InputError("`y` must be finite, got NaN or infinity. Leave these rows out.")
     n = len(targets)
+    rows: Any = X
+    if holds_views(X):
+        rows = X if isinstance(X, Views) else Views(rows)
+    elif is_sparse(X):
+        rows = rows.tocsr()
     try:
-        found = X.shape[0] if hasattr(X, "shape") else len(X)
+        found = rows.shape[0] if hasattr(rows, "shape") else len(rows)
     except (TypeError, IndexError):
         raise InputError(
             f"`X` must have one row for each of the {n} targets, got {type(X).__name__}."
         ) from None
     if found != n:
         raise InputError(f"`X` and `y` must have as many rows, got {found} and {n}.")
-    return targets
+    return rows, targets
 
 
 def of_rows(params: Mapping[str, Any] | None, rows: Rows) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from kernelweave.inspection.resampling import (
     Report,
     Rows,
     Targets,
-    as_targets,
+    as_rows,
     each_done,
     fit_on,
 )
@@ -164,7 +164,7 @@ def weight_stability(
     ('x0', 1.0, [])
     """
     check_is_fitted(estimator)
-    targets = as_targets(X, y)
+    X, targets = as_rows(X, y)
     given = None if groups is None else np.asarray(groups)
     fresh = clone(estimator) if choose_again else plainly(estimator)
     passed = dict(params or {})

@@ -128,7 +128,7 @@ class DeepLearner(RuleLearner):
             import torch
         except ImportError as error:
             raise InputError(
-                f"`device`: {self.device!r} needs torch. Install kernelweave[gpu], or leave it empty."
+                f"`device`: {self.device!r} needs torch. Use pip install 'kernelweave[gpu]', or leave it empty."
             ) from error
         try:
             torch.zeros(1, device=self.device)

@@ -64,7 +64,7 @@ class RKL(_RadiusLearner):
     step : {"auto", "newton", "spectral", "armijo"}, default="auto"
         Newton steps, or the published projected gradient with one of two guesses of the step length. "auto": Newton.
     tol : float, default=1e-9
-        Relative gap (Newton) or stationarity at which to stop; see `kernelweave.solve_radius`.
+        Relative gap at which to stop; see `kernelweave.solve_radius`.
     max_iter : int, optional
         Steps; default 200.
 
@@ -167,9 +167,9 @@ class DoRadius(_RadiusLearner):
     C : float, default=1.0
         Weight of the squared hinge > 0.
     step : {"auto", "newton", "spectral", "armijo"}, default="auto"
-        Newton steps with a global certificate, or a projected gradient. "auto": Newton.
+        Newton steps, or a projected gradient. "auto": Newton.
     tol : float, default=1e-6
-        Relative gap (Newton) or stationarity at which to stop.
+        Relative gap at which to stop.
     max_iter : int, optional
         Steps; default 200.
 

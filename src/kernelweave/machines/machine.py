@@ -21,7 +21,7 @@ from kernelweave._checks import check_row_weights
 from kernelweave.machines.box import kernel_product
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import Hinge
-from kernelweave.results import Certificate, MachineSolution, Solution, Status
+from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status
 
 Array = NDArray[np.float64]
 
@@ -100,6 +100,14 @@ class Machine:
         gap = at.gap if feasible else math.inf
         return Certificate.of("machine", at.primal, gap, rounding, Status.CONVERGED)
 
+    def statement(self, scale: Array, rows: NDArray[np.bool_] | None = None) -> Statement:
+        """The machine in numbers, of all given rows."""
+        weights = check_row_weights(self.sample_weight, len(self.y))
+        if rows is not None:
+            weights, own = np.zeros(len(rows)), weights
+            weights[rows] = own
+        return Statement(self.loss.name, self.C, weights, scale, epsilon=self.loss.tube)
+
     def free(self, b: Array) -> NDArray[np.int64]:
         """Free rows, whose coefficient changes with the kernel."""
         return self.loss.free(self.costs, b)
@@ -135,3 +143,7 @@ class OnKernel:
         return self.machine.certify(
             self.K, np.asarray(solution.dual_coef), float(solution.intercept), self.entry_error
         )
+
+    def statement(self, solution: Solution) -> Statement:
+        """The machine in numbers."""
+        return self.machine.statement(np.ones(1))

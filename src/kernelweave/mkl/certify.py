@@ -8,7 +8,7 @@ problems have a method (`RidgeProblem.certify`, `Problem.certify`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from kernelweave.gram import Gram
 from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import imbalance, sum_error
-from kernelweave.results import Certificate, Solution, Status
+from kernelweave.results import Certificate, Solution, Statement, Status
 
 Array = NDArray[np.float64]
 
@@ -42,6 +42,13 @@ class RadiusProblem:
     def certify(self, solution: Solution) -> Certificate:
         """The certificate of weights, coefficients and intercept, with a recomputed ball."""
         return certify_radius(self.gram, self.machine, self.scale, solution)
+
+    def statement(self, solution: Solution) -> Statement:
+        """The problem in numbers, with the ball of the learnt kernel."""
+        K = self.gram.combine_upper(solution.weights * self.scale)
+        core.mirror(K, threads_for(len(K)))
+        ball = solve_meb(K, tol=BALL_TOL, check=False)
+        return replace(self.machine.statement(self.scale), ball=ball.dual_coef)
 
 
 def certify_radius(gram: Gram, machine: Machine, scale: Array, solution: Solution) -> Certificate:

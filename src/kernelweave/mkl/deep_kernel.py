@@ -94,7 +94,9 @@ def _to_device(x: Array, device: str) -> Any:
     try:
         import torch
     except ImportError as error:
-        raise InputError(f"device={device!r} needs torch. Install kernelweave[gpu], or use None.") from error
+        raise InputError(
+            f"device={device!r} needs torch. Use pip install 'kernelweave[gpu]', or use None."
+        ) from error
     try:
         return torch.from_numpy(np.ascontiguousarray(x)).to(device)
     except (RuntimeError, AssertionError) as error:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave.gram import Gram
+from kernelweave.machines.rounding import sum_error
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -42,11 +43,19 @@ def frobenius_norms(gram: Gram, row_weight: Array) -> Array:
     return _without_constants(gram, row_weight, np.sqrt(squares))
 
 
-def frobenius_products(gram: Gram, row_weight: Array) -> Array:
-    """Frobenius products of all pairs of centred kernels, shape (n_kernels, n_kernels).
+def frobenius_products(gram: Gram, row_weight: Array) -> tuple[Array, Array]:
+    """Frobenius products of all pairs of centred kernels, and the error of each centred kernel.
 
     Pairs of kernels stored as factors of low rank cost ``rank_k rank_l n``, all others n^2 / 2. The additional
     memory is that of at most two matrices. Rows and columns of constant kernels are exactly zero.
+
+    Returns
+    -------
+    products : array of shape (n_kernels, n_kernels)
+    errors : array of shape (n_kernels,)
+        Bounds of ``|computed K^c - K^c|``, in Frobenius norm, from rounding (centring subtracts numbers that are as
+        large as the kernel before it) and from what factors leave out. Products are off by at most
+        ``|K_k| errors_l + |K_l| errors_k`` and the rounding of a sum.
     """
     low, full = _split(gram)
     out = np.zeros((gram.n_kernels, gram.n_kernels))
@@ -63,7 +72,23 @@ def frobenius_products(gram: Gram, row_weight: Array) -> Array:
     kept = _without_constants(gram, row_weight, np.sqrt(np.maximum(np.diag(out), 0.0))) > 0
     out[~kept] = 0.0
     out[:, ~kept] = 0.0
-    return out
+    return out, _errors(gram, row_weight, low if not len(full) else low[:0])
+
+
+def _errors(gram: Gram, row_weight: Array, of_factors: Index) -> Array:
+    """Bounds of the errors of centred kernels in Frobenius norm: of their entries, or through factors for some.
+
+    With ``k_i = sqrt(K_ii)``, entries and means are off by a share of ``k_i k_j``, whose weighted norm is the weighted
+    trace t. Factors are off by a share of ``sqrt(t)``, and their products by twice that times the centred factor.
+    """
+    unit = sum_error(gram.n_samples + int(max(gram.ranks.max(initial=0), 0)))
+    traces = np.maximum(gram.diagonal() @ row_weight, 0.0)
+    errors: Array = 4.0 * unit * traces
+    for m in of_factors:
+        centred = float(np.sum(np.square(_factors(gram, [m], row_weight))))
+        wrong = 2.0 * unit * float(np.sqrt(traces[m]))
+        errors[m] = 2.0 * wrong * float(np.sqrt(centred)) + wrong**2
+    return errors + gram.residual_trace * row_weight.max()
 
 
 def _without_constants(gram: Gram, row_weight: Array, norms: Array) -> Array:

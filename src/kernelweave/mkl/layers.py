@@ -48,7 +48,7 @@ def namespace(x: Any) -> Any:
         from array_api_compat import array_namespace
     except ImportError as error:
         raise InputError(
-            f"Arrays of type {type(x).__name__} need the package array-api-compat. Install kernelweave[gpu]."
+            f"Arrays of type {type(x).__name__} need the package array-api-compat. Use pip install 'kernelweave[gpu]'."
         ) from error
     return array_namespace(x)
 

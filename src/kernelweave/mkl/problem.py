@@ -17,7 +17,7 @@ from kernelweave.machines.rounding import sum_error
 from kernelweave.mkl.certify import OUTSIDE, feasible, outside, quadratic_form_errors, term_error
 from kernelweave.mkl.loop import Loop, SessionOf, Step
 from kernelweave.mkl.weight_sets import WeightSet
-from kernelweave.results import Certificate, MachineSolution, Solution, Status, WarmStart
+from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status, WarmStart
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -118,6 +118,10 @@ class Problem:
     def certify(self, solution: Solution) -> Certificate:
         """The certificate of weights, coefficients and intercept, independent of the reported one."""
         return _certify(self, solution)
+
+    def statement(self, solution: Solution) -> Statement:
+        """The problem in numbers."""
+        return self.weight_set.in_statement(self.machine.statement(self.scale))
 
 
 def _certify(problem: Problem, solution: Solution) -> Certificate:

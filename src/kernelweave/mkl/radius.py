@@ -198,11 +198,11 @@ def solve_radius(
         Added to the diagonal of every kernel, as a share of its largest entry: makes coefficients unique, hence the
         criterion differentiable, if rows repeat. With it a weight is not exactly equivalent to a repetition.
     tol : float, default=1e-4
-        Newton: relative gap. Otherwise: `stationarity` of the weights.
+        Largest relative gap of "rkl", "do" and "margin" on sums of kernels. Otherwise: `stationarity` of the weights.
     step : {"auto", "newton", "spectral", "armijo"}, default="auto"
-        "newton" is for "rkl" and "do" on sums of kernels, which are equivalent to convex problems: it ends with a
-        global certificate. The others are projected gradients with Armijo's rule, the first step length guessed after
-        Barzilai and Borwein, or the last one doubled. "auto": Newton where it applies, else "spectral"; with a ridge
+        "newton" is for "rkl" and "do" on sums of kernels, which are equivalent to convex problems. The others are
+        projected gradients with Armijo's rule, the first step length guessed after Barzilai and Borwein, or the last
+        one doubled. "auto": Newton where it applies, else "spectral"; with a ridge
         "do" takes "spectral" as well.
     max_iter : int, default=200
         Largest number of steps.
@@ -214,8 +214,9 @@ def solve_radius(
     Returns
     -------
     RadiusSolution
-        ``f = K(weights) @ dual_coef + intercept``. With Newton, ``gap`` certifies weights and machine together;
-        otherwise the solution is local and ``gap`` is that of the machine.
+        ``f = K(weights) @ dual_coef + intercept``. Of "rkl", "do" and "margin" on sums of kernels ``gap`` bounds the
+        distance from the optimum over weights and machine, with every step and status. Otherwise the solution is
+        local, and ``gap`` is that of the machine.
 
     Raises
     ------
@@ -367,7 +368,7 @@ def solve_rkl(
     Returns
     -------
     RadiusSolution
-        With Newton steps, which are the default on sums of kernels, ``gap`` is global.
+        On sums of kernels ``gap`` is global.
 
     Raises
     ------

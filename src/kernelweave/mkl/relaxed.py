@@ -7,7 +7,8 @@ parameter of its own,
     c = (K(d) + relax N)^-1 y ,      N the inverse of the sample weights,
 
 as the relaxed lasso selects columns at one regularisation parameter and shrinks at another. At fixed weights any c has
-the certificate ``1/2 r' N^-1 r`` with ``r = y - K(d) c - relax N c``.
+the certificate ``1/2 r' N^-1 r`` with ``r = y - K(d) c - relax N c``, to which the rounding of r and of the objective
+is added.
 
 Many regularisation parameters at the same weights cost little more than one: the whitened kernel is reduced to
 tridiagonal form once (4/3 n^3 operations, against n^3 / 3 for a factorisation and about 9 n^3 for eigenvectors); every
@@ -16,7 +17,6 @@ regularisation parameter then costs O(n), and n^2 for its coefficients.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
@@ -28,6 +28,7 @@ from scipy.linalg import lapack
 from kernelweave._checks import InputError
 from kernelweave.machines.ridge import LOW_RANK_FLOOR, NotPositiveDefinite
 from kernelweave.mkl.ridge_problem import RidgeProblem
+from kernelweave.mkl.ridge_rounding import bound_at_fixed_weights
 from kernelweave.mkl.selection import Criteria, compute_criteria
 from kernelweave.results import Path, RelaxedSolution, Solution
 
@@ -35,10 +36,10 @@ Array = NDArray[np.float64]
 
 #: Regularisation parameters up to which one factorisation each is cheaper than the reduction.
 FACTORISE = 2
+#: Columns that LAPACK takes at a time; without room for them the reduction takes them one by one, twice as long.
+BLOCK = 64
 #: Relative residual above which a solution is refined once.
 REFINE = 1e-9
-#: Rounding of one entry of a residual, as a share of its terms.
-UNITS = 8.0 * np.finfo(np.float64).eps
 
 
 # ---- ridge at fixed weights -----------------------------------------------------------------------
@@ -90,11 +91,8 @@ def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Ar
             r = Y - fitted - alpha * N * c
         C[k] = c
         primal[k] = 0.5 * float(np.sum(np.square(Y - fitted) / N) + alpha * np.vdot(c, fitted))
-        # rounding of r, with |K_ij| <= sqrt(K_ii K_jj), and the truncation error of K
-        error = UNITS * (np.abs(Y) + sizes * (np.abs(c) @ sizes)[:, None] + alpha * N * np.abs(c))
-        missing = left_out * np.linalg.norm(c, axis=1) / math.sqrt(float(N.min()))
-        gap[k] = 0.5 * float(
-            np.sum(np.square(np.linalg.norm((np.abs(r) + error) / np.sqrt(N), axis=1) + missing))
+        gap[k] = bound_at_fixed_weights(
+            alpha, sizes, N, Y, c, fitted, r, primal=float(primal[k]), terms=len(active), left_out=left_out
         )
     return C, primal, gap
 
@@ -143,14 +141,16 @@ def _at_weights(
 def _tridiagonal(S: Array) -> Solver:
     """``alpha -> (B -> (S + alpha I)^-1 B)`` for rows of B, from one reduction ``S = Q T Q'``; S is overwritten."""
     n = len(S)
-    held, diagonal, beside, tau, _ = lapack.dsytrd(S.T, lower=1, overwrite_a=1)
+    held, diagonal, beside, tau, _ = lapack.dsytrd(S.T, lower=1, lwork=BLOCK * n, overwrite_a=1)
     # below its diagonal are reflectors, as in a QR factorisation of all rows but the first
     reflectors = np.asfortranarray(held[1:, : n - 1])
 
     def rotate(B: Array, transposed: str) -> Array:
         out = np.array(B, order="F")
         if n > 1:
-            out[1:] = lapack.dormqr("L", transposed, reflectors, tau, out[1:], max(1, 64 * out.shape[1]))[0]
+            out[1:] = lapack.dormqr("L", transposed, reflectors, tau, out[1:], max(1, BLOCK * out.shape[1]))[
+                0
+            ]
         return out
 
     def solver(alpha: float) -> Callable[[Array], Array]:

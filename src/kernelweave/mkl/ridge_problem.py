@@ -20,7 +20,7 @@ from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.ridge import RidgeSystem, Workspace, ridge_system
 from kernelweave.mkl.certify import OUTSIDE, outside
 from kernelweave.mkl.ridge_rounding import rounding_bound
-from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
+from kernelweave.results import Certificate, RelaxedSolution, Solution, Statement, Status
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -110,6 +110,10 @@ class RidgeProblem:
         V *= self.scale[kernels, None, None]
         return V
 
+    def statement(self, solution: Solution) -> Statement:
+        """The problem in numbers, at the regularisation parameter of a solution."""
+        return ridge_statement(1.0 / self.inverse_weights, self.rows, self.scale, solution.alpha)
+
     def certify(self, solution: Solution) -> Certificate:
         """The certificate of weights and coefficients, independent of the reported one."""
         return _certify(self, solution)
@@ -197,3 +201,12 @@ def _ridge(problem: RidgeProblem, alpha: float, weights: Array, C: Array) -> Cer
     gap = max(0.0, residual + 0.5 * alpha * (float(quadratic_forms.max()) - level))
     rounding = rounding_bound(problem, alpha, weights, C, quadratic_forms, primal=primal, residual=residual)
     return Certificate.of("joint", primal, gap, rounding, Status.CONVERGED)
+
+
+def ridge_statement(weights: Array, rows: NDArray[np.bool_] | None, scale: Array, alpha: float) -> Statement:
+    """RLS2 in numbers, of all given rows."""
+    given = weights
+    if rows is not None:
+        given = np.zeros(len(rows))
+        given[rows] = weights
+    return Statement("squared", 1.0, given, scale, alpha, intercept=False)

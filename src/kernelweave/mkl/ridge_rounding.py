@@ -105,6 +105,58 @@ def rounding_bound(
     )
 
 
+def bound_at_fixed_weights(
+    alpha: float,
+    roots: Array,
+    inverse_weights: Array,
+    Y: Array,
+    C: Array,
+    fitted: Array,
+    residuals: Array,
+    *,
+    primal: float,
+    terms: int,
+    left_out: float,
+) -> float:
+    """Gap of the ridge with one kernel K, plus a bound of the rounding of its objective.
+
+    Parameters
+    ----------
+    alpha : float
+    roots : array of shape (n_samples,)
+        Square roots of the diagonal of K.
+    inverse_weights : array of shape (n_samples,)
+    Y, C, fitted, residuals : arrays of shape (n_outputs, n_samples)
+        Targets, coefficients, K c, and ``y - K c - alpha N c``, as computed.
+    primal : float
+        The objective, as computed.
+    terms : int
+        Number of kernels in the sum K.
+    left_out : float
+        Trace of the part of K that the stored factors leave out.
+
+    Notes
+    -----
+    With the exact r, the objective is at most ``1/2 r' N^-1 r`` above the optimum. With errors e in ``f = K c`` it
+    changes by ``-(alpha/2 c + N^-1 r)' e + 1/2 e' N^-1 e``, where ``c'e`` is the error of a quadratic form.
+    """
+    eps = float(np.finfo(np.float64).eps)
+    unit = eps / 2 * SAFETY * math.sqrt(len(roots) + terms + 8)
+    root = 1.0 / np.sqrt(inverse_weights)
+    length, sizes = np.linalg.norm(C, axis=1), np.abs(C) @ roots
+    errors = unit * sizes[:, None] * roots
+    missing = left_out * length * float(root.max())
+    off = np.linalg.norm(errors * root, axis=1) + missing
+    parts = 2.0 * eps * (np.abs(Y) + np.abs(fitted) + alpha * inverse_weights * np.abs(C))
+    reach = np.linalg.norm((np.abs(residuals) + errors + parts) * root, axis=1) + missing
+    quadratic_forms = np.maximum(np.einsum("tn,tn->t", C, fitted), 0.0)
+    form_errors = (
+        unit * sizes * (np.sqrt(quadratic_forms) + np.linalg.norm(C * roots, axis=1)) + left_out * length**2
+    )
+    of_objective = 0.5 * alpha * form_errors + reach * off + 0.5 * off**2
+    return float(np.sum(0.5 * reach**2 + of_objective)) + 2.0 * unit * primal
+
+
 def _quadratic_form_errors(
     problem: LeastSquares, kernels: NDArray[np.int64], C: Array, quadratic_forms: Array, unit: float
 ) -> tuple[Array, Array]:

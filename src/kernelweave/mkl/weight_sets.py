@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, check_known
 from kernelweave._loops import core
 from kernelweave._parameters import Number, check_fields
+from kernelweave.results import Statement
 
 __all__ = [
     "AlternatingSet",
@@ -73,6 +74,11 @@ class WeightSet(Region):
 
     def check(self, n_kernels: int) -> None:
         """Raise if the set is empty for that many kernels."""
+
+    def in_statement(self, problem: Statement) -> Statement:
+        """A problem with this set in numbers."""
+        value = next((float(getattr(self, f.name)) for f in fields(cast(Any, self))), None)
+        return replace(problem, weight_set=type(self).__name__, set_value=value)
 
     def violation(self, weights: Array) -> float:
         """Distance from the set, per coordinate."""

@@ -27,7 +27,7 @@ def _onnx() -> Any:
     try:
         import onnx
     except ImportError as error:
-        raise InputError("ONNX files need the package onnx. Install kernelweave[onnx].") from error
+        raise InputError("ONNX files need the package onnx: pip install 'kernelweave[onnx]'.") from error
     return onnx
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernelweave._forms import plus_minus
 from kernelweave.reports.several import by_target
 
 if TYPE_CHECKING:
@@ -254,7 +255,7 @@ def make_report(
         chosen = {
             "name": results["score_name"],
             "mean": float(results["mean_test_score"][model.best_index_]),
-            "error": float(results["std_error_test_score"][model.best_index_]),
+            "error": plus_minus(float(results["std_error_test_score"][model.best_index_]), 4),
             "folds": [float(fold[model.best_index_]) for fold in folds],
             "ends": evidence.get("folds", {}),
         }

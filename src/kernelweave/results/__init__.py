@@ -14,6 +14,7 @@ from kernelweave.results.solution import (
     RadiusSolution,
     RelaxedSolution,
     Solution,
+    Statement,
     Verifier,
     WarmStart,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "RadiusSolution",
     "RelaxedSolution",
     "Solution",
+    "Statement",
     "Status",
     "Verifier",
     "WarmStart",

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from kernelweave._checks import InputError
 from kernelweave._devices import Kind, hosted
+from kernelweave.judge import digest, seal
 from kernelweave.results.certificate import Certificate, Status, relative_gap
 
 Array = NDArray[np.float64]
@@ -21,6 +26,47 @@ class Verifier(Protocol):
 
     def certify(self, solution: Solution) -> Certificate:
         """The certificate of the numbers of a solution, independent of the reported one."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A convex problem in numbers, as an exported certificate states it.
+
+    Attributes
+    ----------
+    loss : str
+    C : float
+        Weight of the loss.
+    sample_weight : array of shape (n_samples,)
+    scale : array of shape (n_kernels,)
+    regularization : float
+        Factor of the squared norm.
+    weight_set : str
+    set_value : float or None
+        Parameter of the set.
+    intercept : bool
+    epsilon : float
+    ball : array of shape (n_samples,)
+        Coefficients of the centre of an enclosing ball, if its radius divides the kernels; else empty.
+    """
+
+    loss: str
+    C: float
+    sample_weight: Array
+    scale: Array
+    regularization: float = 1.0
+    weight_set: str = "Simplex"
+    set_value: float | None = None
+    intercept: bool = True
+    epsilon: float = 0.0
+    ball: Array = field(default_factory=lambda: np.empty(0))
+
+
+class Stated(Verifier, Protocol):
+    """A convex problem that can be stated in numbers."""
+
+    def statement(self, solution: Solution) -> Statement:
+        """The problem that a solution belongs to."""
 
 
 S = TypeVar("S", bound="Solution")
@@ -135,6 +181,84 @@ class Solution:
         """
         return self.certificate.checked_by(problem.certify(self.on_host()))
 
+    def export_certificate(self, path: str | os.PathLike[str], problem: Stated, **data: ArrayLike) -> None:
+        """Write what somebody needs who does not trust kernelweave: ``python judge.py fit.kwcert data.npz``.
+
+        The file `kernelweave/judge.py` imports nothing of kernelweave. It evaluates the objective and the lower bound
+        in exact rational numbers up to 100 rows, and in extended precision with bounds of all rounding errors above.
+
+        Parameters
+        ----------
+        path : path-like
+            The file to write, as JSON.
+        problem : problem of `kernelweave.problems`
+            As for `verify`: a machine, a machine or least squares on a convex set of weights, or RKL.
+        **data : arrays
+            What the problem was made of: ``y``, and ``kernels`` of shape (n_samples, n_samples, n_kernels) or
+            ``features`` and ``groups``. Their hashes are written, and not the arrays: `numpy.savez` keeps these.
+
+        Raises
+        ------
+        InputError
+            No `y` or kernels, weights for each output, or a problem that is not convex.
+
+        Examples
+        --------
+        >>> import numpy as np, kernelweave as kw, tempfile, pathlib
+        >>> X = np.random.default_rng(0).normal(size=(40, 4))
+        >>> gram, y = X[:, None, :] * X[None, :, :], np.sign(X[:, 0] - X[:, 2])
+        >>> problem = kw.problems.margin_problem(gram, y, C=1.0)
+        >>> found, folder = kw.solve_svm_mkl(gram, y, C=1.0), pathlib.Path(tempfile.mkdtemp())
+        >>> found.export_certificate(folder / "fit.kwcert", problem, kernels=gram, y=y)
+        >>> np.savez(folder / "data.npz", kernels=gram, y=y)
+        """
+        host = self.on_host()
+        if "y" not in data or not ({"kernels"} <= set(data) or {"features", "groups"} <= set(data)):
+            raise InputError(
+                f"`y`, and `kernels` or `features` and `groups` are needed, got {', '.join(data) or 'nothing'}."
+            )
+        if not hasattr(problem, "statement") or host.weights.ndim > 1 or not host.dual_coef.size:
+            raise InputError(
+                "A certificate can be exported of one convex problem with coefficients of rows, got "
+                f"{type(problem).__name__} and weights of shape {host.weights.shape}. Export one for each output."
+            )
+        stated = problem.statement(host)
+        radius = float(getattr(host, "radius2", math.nan))
+        content = {
+            "format": "kernelweave certificate 1",
+            "problem": {
+                "loss": stated.loss,
+                "epsilon": stated.epsilon,
+                "C": stated.C,
+                "sample_weight": stated.sample_weight.tolist(),
+                "scale": stated.scale.tolist(),
+                "regularization": stated.regularization,
+                "set": stated.weight_set,
+                "set_value": stated.set_value,
+                "intercept": stated.intercept,
+            },
+            "fit": {
+                "weights": host.weights.tolist(),
+                "dual_coef": host.dual_coef.reshape(len(host.dual_coef), -1).T.tolist(),
+                "intercept": np.broadcast_to(host.intercept, host.dual_coef.shape[1:] or 1).ravel().tolist(),
+                "proof": host.proof.tolist(),
+                "feature_coef": host.feature_coef.reshape(len(host.feature_coef), -1).T.tolist()
+                if host.feature_coef.size
+                else [],
+                "ball": stated.ball.tolist(),
+                "radius2": radius if stated.ball.size else 1.0,
+            },
+            "claim": {
+                "primal": self.primal,
+                "gap": self.gap,
+                "rounding": self.rounding,
+                "status": self.status.name,
+            },
+            "hashes": {name: digest(values) for name, values in data.items()},
+        }
+        text = json.dumps(content | {"seal": seal(content)}, indent=1)
+        Path(path).write_text(text, encoding="utf8")
+
     def of_kind(self: S, kind: Kind | None) -> S:
         """The solution with arrays of another library; itself for None."""
         if kind is None:
@@ -215,8 +339,9 @@ class RadiusSolution(Solution):
 
     A `proof` holds two rows, both for a kernel of radius 1: coefficients of the machine, and of a ball.
 
-    With Newton steps the gap certifies weights and machine together; otherwise it is that of the machine at these
-    weights, and `stationarity` measures the distance of the weights from a stationary point.
+    Of RKL, the method of Do et al. and the margin on sums of kernels the gap certifies weights and machine together.
+    Otherwise it is that of the machine at these weights, and `stationarity` measures the distance of the weights from a
+    stationary point.
 
     Attributes
     ----------

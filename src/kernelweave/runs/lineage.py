@@ -148,6 +148,27 @@ def versions() -> dict[str, str]:
     return {**found, "compiled core": "yes" if HAS_EXTENSION else "no", "system": _system()}
 
 
+def learnt_from(model: Path, path: str | Path) -> bool:
+    """Whether a file is one of the tables that the run of a model was fitted on, by its content.
+
+    Parameters
+    ----------
+    model : Path
+        Folder of a run, or the model file in it.
+    path : path
+        A table.
+    """
+    file = (model if model.is_dir() else model.parent) / LINEAGE
+    if not file.is_file():
+        return False
+    try:
+        known = {one["sha256"] for one in json.loads(file.read_text(encoding="utf8"))["tables"]}
+    except (ValueError, TypeError, KeyError, OSError):
+        return False
+    own = checksum(path)
+    return bool(own) and own in known
+
+
 def _system() -> str:
     return f"{platform.system()} {platform.machine()}"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelweave._errors import InputError
+from kernelweave._forms import plus_minus
 from kernelweave.runs.fitting import fit_model, make_cv, make_model
 from kernelweave.runs.preparing import Prepared
 from kernelweave.runs.scoring import scores
@@ -70,6 +71,6 @@ def say_nested(found: list[dict[str, float]]) -> str:
     parts = []
     for name in found[0]:
         values = np.array([fold[name] for fold in found if name in fold])
-        spread = f" ± {values.std(ddof=1):.4f}" if len(values) > 1 else ""
-        parts.append(f"{name} {values.mean():.4f}{spread}")
+        spread = plus_minus(float(values.std(ddof=1)) if len(values) > 1 else None, 4)
+        parts.append(f"{name} {values.mean():.4f} {spread}".rstrip())
     return f"Nested cross-validation ({len(found)} folds): {', '.join(parts)}"

@@ -13,6 +13,7 @@ from kernelweave._errors import InputError
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._types import DataFrame, Series
 from kernelweave.runs.columns import with_types
+from kernelweave.runs.division import Division, read_division
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.sparse_views import Tables
 from kernelweave.runs.spec import FitSpec
@@ -22,9 +23,6 @@ from kernelweave.views.groups import expand_views, names_in, read_views
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
-
-#: Values that mark held-out rows.
-HELD_OUT = ("test", "held-out", "heldout", "holdout", "hold-out", "true", "yes", "1", "1.0")
 
 
 @dataclass
@@ -48,6 +46,8 @@ class Prepared:
         Keys of the rows.
     names : tuple of str
         The targets if there are several.
+    division : Division or None
+        What the values of the column mean that marks held-out rows.
     """
 
     X: Any
@@ -61,6 +61,7 @@ class Prepared:
     n_dropped: int
     keys: Any = None
     names: tuple[str, ...] = ()
+    division: Division | None = None
 
     def target(self, rows: Any = slice(None)) -> Any:
         """The target of some rows as estimators take it: several with their names."""
@@ -127,6 +128,7 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
         kept = table.index.to_numpy()
         X = Tables(X, views, {name: rows[kept] for name, rows in data.further.items()})
     weights = _read_weights(table[spec.weights]) if spec.weights else None
+    held, division = read_division(table[spec.holdout], spec.holdout_values) if spec.holdout else (None, None)
     return Prepared(
         X=X,
         y=y,
@@ -134,11 +136,12 @@ def prepare(data: Joined, spec: FitSpec) -> Prepared:
         reason=reason,
         weights=weights,
         groups=table[spec.group].to_numpy() if spec.group else None,
-        held=table[spec.holdout].astype(str).str.lower().isin(HELD_OUT).to_numpy() if spec.holdout else None,
+        held=held,
         views=views,
         n_dropped=n_rows - len(table),
         keys=table[spec.key] if spec.key else None,
         names=tuple(targets) if len(targets) > 1 else (),
+        division=division,
     )
 
 
@@ -160,13 +163,18 @@ def _read_target(table: DataFrame, targets: list[str], task: str) -> tuple[Any, 
 def _rows_to_learn_from(data: Joined, spec: FitSpec, columns: list[str], targets: Sequence[str]) -> DataFrame:
     """Rows of tables that some lack: those with a target, and what else is needed, and with one view at least."""
     needed = [name for name in (*targets, spec.weights, spec.group, spec.holdout) if name]
-    lacking = {k for name in needed for k in data.missing.get(data.table_of(name) or "", ())}
-    table = data.table[~data.table[spec.key].isin(lacking)]
+    table = rows_with(data, spec, needed)
     if columns and not data.further:
         table = table[~table[columns].isna().all(axis=1)]
     if table.empty:
         raise InputError(f"No row has {spec.target!r} and a table to learn from. Is it the same kind of key?")
     return table.astype({name: data.kinds[name] for name in needed if name in data.kinds})
+
+
+def rows_with(data: Joined, spec: FitSpec, needed: Sequence[str]) -> DataFrame:
+    """Rows that no table with one of these columns lacks."""
+    lacking = {k for name in needed for k in data.missing.get(data.table_of(name) or "", ())}
+    return data.table[~data.table[spec.key].isin(lacking)] if lacking else data.table
 
 
 def missing_cells(
@@ -272,11 +280,8 @@ def _split(prepared: Prepared, spec: FitSpec) -> tuple[Rows, Rows]:
 
     rows = np.arange(len(prepared.y))
     if prepared.held is not None:
-        if prepared.held.all() or not prepared.held.any():
-            which = "all" if prepared.held.all() else "no"
-            raise InputError(
-                f"Column {spec.holdout!r} holds out {which} rows. Mark them by one of {', '.join(HELD_OUT[:6])}."
-            )
+        if prepared.division is not None and prepared.division.problem:
+            raise InputError(prepared.division.problem)
         return rows[~prepared.held], rows[prepared.held]
     if spec.test_size == 0:
         return rows, rows[:0]

@@ -33,7 +33,7 @@ from kernelweave.runs.kernels_of import (
     parse_kernels,
     standardize_of,
 )
-from kernelweave.runs.preparing import HELD_OUT, Prepared, other_columns
+from kernelweave.runs.preparing import Prepared, other_columns
 from kernelweave.runs.sparse_files import SVMLIGHT, TARGET, is_sparse_file
 from kernelweave.runs.sparse_views import TABLE, Tables, sparse_call, sparse_reading
 from kernelweave.runs.spec import FitSpec
@@ -118,8 +118,8 @@ def script(
     if spec.group:
         body.append(f"groups = table[{spec.group!r}].to_numpy()")
     body.append("rows = np.arange(len(y))")
-    if spec.holdout:
-        body.append(f"held = table[{spec.holdout!r}].astype(str).str.lower().isin({HELD_OUT!r}).to_numpy()")
+    if prepared.division is not None:
+        body += prepared.division.lines()
         body.append("train, test = rows[~held], rows[held]")
     elif spec.test_size == 0:
         body.append("train, test = rows, rows[:0]")

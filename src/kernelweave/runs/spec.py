@@ -297,7 +297,16 @@ class FitSpec(BaseModel):
         "",
         "Column of held-out rows",
         "Data",
-        "Column that marks held-out rows (test, held-out, holdout, true, yes, 1) instead of `test_size`.",
+        "Column that marks held-out rows instead of `test_size`: train and test (also training, held-out, holdout, "
+        "validation), true and false, T and F, yes and no, or 1 and 0. In a column called train, training or is_train, "
+        "true marks the rows to train on; in others it marks the held-out rows.",
+    )
+    holdout_values: Text | Names = setting(
+        "",
+        "Values of held-out rows",
+        "Data",
+        "Values of the column of held-out rows that hold a row out, separated by commas, such as F, where they are "
+        "others than its name and words say; all other rows are for training.",
     )
     weights: Text = setting("", "Column of weights", "Data", "Column of sample weights.")
     group: Text = setting(
@@ -386,6 +395,21 @@ class FitSpec(BaseModel):
         return {name: value for name, value in values.items() if name != "alphas"} | {
             "Cs": inverted(values["alphas"])
         }
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_division(cls, values: Any) -> Any:
+        # runs and drafts of earlier versions have all settings but this one; files written by hand have few
+        if (
+            not isinstance(values, Mapping)
+            or not values.get("holdout")
+            or "holdout_values" in values
+            or not {"test_size", "group", "weights", "cv", "seed"} <= values.keys()
+        ):
+            return values
+        from kernelweave.runs.division import FORMER
+
+        return {**values, "holdout_values": list(FORMER)}
 
     @model_validator(mode="before")
     @classmethod

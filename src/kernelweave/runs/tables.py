@@ -59,7 +59,7 @@ def read_table(path: str | Path) -> DataFrame:
             table = read_arrays(source)
         else:
             table = read_parquet(source)
-    except InputError:
+    except (InputError, ModuleNotFoundError):
         raise
     except ImportError as error:
         raise InputError(f"{source} cannot be read: {str(error).strip()}") from error

@@ -45,6 +45,8 @@ def used_settings(spec: FitSpec, prepared: Prepared, *, n_missing: int = 0) -> d
         unused |= set(OF_PATHS) | {"alphas", "Cs"}
     if spec.holdout:
         unused.add("test_size")
+    else:
+        unused.add("holdout_values")
     if not spec.join:
         unused |= {"rows", "key"} if not spec.key else {"rows"}
     if not n_missing:

@@ -37,6 +37,7 @@ from kernelweave.studio.schema import (
     KernelQuestion,
     Log,
     LookQuestion,
+    Marked,
     Marks,
     Method,
     Missing,
@@ -166,6 +167,11 @@ def _add_tables(router: APIRouter) -> None:
     def describe_missing(studio: Here, question: LookQuestion) -> Missing:
         """Missing cells of the columns to learn from, and what would fill them."""
         return studio.missing(question.data, question.spec)
+
+    @router.post("/held-out", tags=["tables"])
+    def divide_rows(studio: Here, question: LookQuestion) -> Marked:
+        """How many rows the column of held-out rows holds out, by which values, and how to swap both sides."""
+        return studio.marked(question.data, question.spec)
 
     @router.post("/alignments", tags=["tables"])
     def align_views(studio: Here, question: LookQuestion) -> Alignments:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 from kernelweave._errors import InputError
 from kernelweave.runs.columns import with_types
 from kernelweave.runs.joining import Joined
-from kernelweave.runs.preparing import prepare
+from kernelweave.runs.preparing import prepare, rows_with
 from kernelweave.runs.spec import FitSpec
+from kernelweave.runs.tables import need_column
 from kernelweave.studio import looks, profiles
 from kernelweave.studio.catalogue import Catalogue
 from kernelweave.studio.columns import describe_column
@@ -20,6 +21,7 @@ from kernelweave.studio.schema import (
     Data,
     Further,
     Joining,
+    Marked,
     Missing,
     Outliers,
     Rows,
@@ -117,6 +119,18 @@ class Looking:
 
         return self._kept(data, ("missing", _roles(spec)), look)
 
+    def marked(self, data: Data, spec: FitSpec) -> Marked:
+        """The rows that a column holds out."""
+
+        def look() -> Marked:
+            asked = spec.model_copy(update={"key": data.key or spec.key})
+            joined = self.catalogue.join(data, spec.rows)
+            need_column(joined.table, spec.holdout, "the held-out rows")
+            table = with_types(rows_with(joined, asked, [spec.holdout]), spec.types)
+            return profiles.describe_division(table[spec.holdout], spec.holdout_values)
+
+        return self._kept(data, ("held-out", _roles(spec)), look)
+
     def outliers(self, table_id: str) -> Outliers:
         """Numbers far from the median of their column."""
         data = Data(tables=[table_id])
@@ -138,7 +152,18 @@ class Looking:
 
 def _roles(spec: FitSpec) -> str:
     """The settings that decide which columns are features, as text."""
-    names = {"target", "weights", "group", "holdout", "drop", "views", "rows", "types", "key"}
+    names = {
+        "target",
+        "weights",
+        "group",
+        "holdout",
+        "holdout_values",
+        "drop",
+        "views",
+        "rows",
+        "types",
+        "key",
+    }
     return spec.model_dump_json(include=names)
 
 

@@ -21,6 +21,7 @@ from kernelweave.studio.schema import PairedComparison, Results, Run
 #: Settings that decide which rows are in which fold.
 OF_FOLDS = (
     *("target", "cv", "splits", "repeats", "stratify", "seed", "group", "test_size", "holdout", "weights"),
+    "holdout_values",
     *("rows", "missing", "missing_views", "key", "scoring"),
 )
 

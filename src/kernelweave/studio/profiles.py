@@ -6,13 +6,16 @@ import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
-from kernelweave._types import DataFrame
+from kernelweave._types import DataFrame, Series
+from kernelweave.runs.division import counts_of, read_division, texts_of
 from kernelweave.runs.joining import Joined
 from kernelweave.runs.tables import check_target, detect_task, need_column
-from kernelweave.studio.schema import Rows, Side, Table, Target
+from kernelweave.studio.schema import Marked, Rows, Side, Table, Target
 
 #: Columns that are described at once.
 MOST_COLUMNS = 500
+#: Values of a column that marks held-out rows, in a list to choose from.
+MOST_MARKS = 50
 #: Characters of a cell.
 LONGEST_CELL = 80
 
@@ -115,4 +118,31 @@ def describe_target(table: DataFrame, name: str, task: str) -> Target:
         low=low,
         high=high,
         problem=problem,
+    )
+
+
+def describe_division(column: Series, asked: str | list[str]) -> Marked:
+    """The rows that a column holds out, or why they cannot be told."""
+    counts = counts_of(texts_of(column))
+    values = dict(list(counts.items())[:MOST_MARKS])
+    try:
+        _, found = read_division(column, asked)
+    except InputError as error:
+        return Marked(n_held=0, n_training=0, said="", problem=str(error), values=values, held=[], swapped=[])
+    swapped = list(found.training)
+    if asked:
+        try:
+            usual = read_division(column)[1]
+        except InputError:
+            pass
+        else:
+            swapped = [] if usual.held == found.training else swapped
+    return Marked(
+        n_held=found.n_held,
+        n_training=found.n_training,
+        said="" if found.problem else found.said,
+        problem=found.problem,
+        values=values,
+        held=list(found.held)[:MOST_MARKS],
+        swapped=swapped,
     )

@@ -66,17 +66,13 @@ def serve(
     check_host(host, exposed=exposed, token=token)
     # NiceGUI reads this when it is imported, and would write into the current folder
     os.environ["NICEGUI_STORAGE_PATH"] = str(folder.expanduser().resolve() / "studio" / "pages")
-    try:
-        import uvicorn
+    import uvicorn
 
-        from kernelweave.studio.app import make_app
-        from kernelweave.studio.limits import Limits
-        from kernelweave.studio.projects import Projects
-        from kernelweave.studio.service import Studio
-    except ImportError as error:
-        raise InputError(
-            f"The studio needs more packages: pip install 'kernelweave[studio]' ({error})."
-        ) from error
+    from kernelweave.studio.app import make_app
+    from kernelweave.studio.limits import Limits
+    from kernelweave.studio.projects import Projects
+    from kernelweave.studio.service import Studio
+
     limits = Limits(upload=upload) if upload else Limits()
     studio = Studio(folder, limits, at_once=at_once)
     studio.mlflow_folder = mlflow.expanduser().resolve() if mlflow else None

@@ -176,7 +176,10 @@ class Job:
         train, test = rows = split(prepared, spec)
         model = make_model(spec, prepared, test)
         self._tell(f"Read {describe(data.table)}. {prepared.task}: {prepared.reason}.")
-        self._tell(f"{numbered(len(train), 'row')} to learn from, {len(test)} held out.")
+        if prepared.division is None:
+            self._tell(f"{numbered(len(train), 'row')} to learn from, {len(test)} held out.")
+        else:
+            self._tell(f"{prepared.division.said}.")
         self._note_kernels(model, prepared.X.iloc[train])
         outputs = self._outputs(prepared, train)
         steps = count_steps(spec, max(1, len(outputs)), prepared.task)

@@ -11,6 +11,7 @@ weights enter the mean and the products, so that a weight is equivalent to a rep
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -99,7 +100,7 @@ def solve_align(
     array([0.8, 0.2])
     """
     stack, _, row_weight = _prepare(gram, scale, sample_weight)
-    target = _centred_target(y, row_weight)
+    target, _ = _centred_target(y, row_weight)
     with blas_threads_for(stack.n_samples):
         alignments = _alignments(stack, target, row_weight, frobenius_norms(stack, row_weight))
     optimises_nothing = Certificate("alignment", math.nan, math.nan, math.nan)
@@ -152,9 +153,9 @@ def solve_alignf(
     Notes
     -----
     M costs n^2 / 2 products for each pair of kernels, ``rank_k rank_l n`` if both are factors of low rank, with
-    memory for about one matrix and M. The certificate refers to the kernels as stored: for truncated factors, to
-    the factors. Kernels that are constant on these rows get weight 0. Weights are unique when M is nonsingular; the
-    combined kernel, centred, always is.
+    memory for about one matrix and M. The gap contains the rounding errors of centring, which are large for kernels
+    far from zero, and what truncated factors leave out. Kernels that are constant on these rows get weight 0. Weights
+    are unique when M is nonsingular; the combined kernel, centred, always is.
 
     With kernels of length 1 and g = a - Mu, any other combination v of length 1 has
     ``<v, a> = <v, Mu> + <v, g> <= |u|_M + |max(g, 0)|``: products of positive semidefinite matrices are nonnegative,
@@ -176,38 +177,64 @@ def solve_alignf(
     (2, True)
     """
     stack, factors, row_weight = _prepare(gram, scale, sample_weight)
-    target = _centred_target(y, row_weight)
+    target, target_error = _centred_target(y, row_weight)
     with blas_threads_for(stack.n_samples):
-        M = frobenius_products(stack, row_weight)
+        M, errors = frobenius_products(stack, row_weight)
+        if not isinstance(gram, Gram):
+            # matrices of low rank are stored as factors, up to 8 units in the last place of each diagonal entry
+            errors += 8.0 * EPS * (stack.diagonal() @ row_weight)
         norms = np.sqrt(np.diag(M))
         alignments = _alignments(stack, target, row_weight, norms)
         used = np.flatnonzero(alignments)
         length = norms[used]
         cosines = M[np.ix_(used, used)] / np.outer(length, length)
         most = 100 + 5 * len(used) if max_iter is None else max_iter
-        u, alignment, gap, n_iter = _nonnegative_least_squares(cosines, alignments[used], tol, most)
-    failure = Status.MAX_ITER if n_iter >= most else Status.STALLED
+        u, n_iter = _nonnegative_least_squares(cosines, alignments[used], tol, most)
+    status = Status.MAX_ITER if n_iter >= most else Status.STALLED
+    # errors of kernels of length 1
+    of_kernels = errors[used] / length + sum_error(stack.n_samples**2)
     weights = np.zeros(stack.n_kernels)
     weights[used] = u / (length * factors[used])
     return AlignmentSolution(
         weights=weights / weights.sum(),
         dual_coef=np.empty(0),
         intercept=0.0,
-        # the alignment is maximised, so that the bound is above the value
-        certificate=Certificate(
-            "alignment",
-            alignment,
-            alignment + gap,
-            gap,
-            status=Status.CONVERGED if gap <= tol * alignment else failure,
-        ),
+        certificate=_certificate(cosines, alignments[used], u, of_kernels, target_error, tol, status),
         n_iter=n_iter,
         alignments=alignments,
     )
 
 
-def _centred_target(y: ArrayLike, row_weight: Array) -> Array:
-    """Deviations from the weighted mean, of weighted length 1."""
+def _certificate(
+    cosines: Array, linear: Array, u: Array, of_kernels: Array, of_target: float, tol: float, status: Status
+) -> Certificate:
+    """Bounds of the largest alignment, for kernels and a target that are off by shares of their lengths."""
+    product = cosines @ u
+    curvature = float(u @ product)
+    # the best multiple of u has the length of its alignment
+    factor = float(u @ linear) / curvature
+    value = factor * math.sqrt(curvature)
+    u, product = factor * u, factor * product
+    slope = linear - product
+    own = float(np.linalg.norm(np.maximum(slope, 0.0)))
+    # at first order, of the length of u, of u'a divided by it, and of the slope of each kernel; a quadratic form of the
+    # target is off by at most twice its centred kernel
+    off = float(u @ of_kernels)
+    of_value = off + 2.0 * off / value + 2.0 * of_target + 2.0 * off
+    of_slopes = (2.0 + value) * of_kernels + 2.0 * of_target + off
+    reach = float(np.linalg.norm(np.maximum(slope + of_slopes, 0.0)))
+    highest = float(of_kernels.max())
+    gap = reach / (1.0 - highest) + of_value if highest < 1.0 else math.inf
+    # no alignment is above 1
+    gap = min(gap, 1.0 - value + of_value) if value < 1.0 else min(gap, of_value)
+    own = min(own, gap)
+    found = Certificate.of("alignment", value, own, gap - own, status, tol=tol)
+    # the alignment is maximised, so that the bound is above the value
+    return replace(found, dual=value + gap)
+
+
+def _centred_target(y: ArrayLike, row_weight: Array) -> tuple[Array, float]:
+    """Deviations from the weighted mean, of weighted length 1, and a bound of the length of their rounding errors."""
     target = check_vector(y, "y", len(row_weight))
     size = float(np.abs(target[row_weight > 0]).max())
     if size > 0:
@@ -219,7 +246,11 @@ def _centred_target(y: ArrayLike, row_weight: Array) -> Array:
             f"`y` must vary, got the same value in all rows that count (n_samples={len(target)}). Pass rows of both "
             "classes, or other targets."
         )
-    return target / length
+    total = float(row_weight.sum())
+    target = target / length
+    # once more: kernels with large entries multiply what is left of the mean
+    target -= float(row_weight @ target) / total
+    return target, sum_error(len(target)) * (1.0 + math.sqrt(total) / length)
 
 
 def _alignments(gram: Gram, target: Array, row_weight: Array, norms: Array) -> Array:
@@ -234,10 +265,8 @@ def _alignments(gram: Gram, target: Array, row_weight: Array, norms: Array) -> A
     return np.minimum(out, 1.0)
 
 
-def _nonnegative_least_squares(
-    cosines: Array, linear: Array, tol: float, max_iter: int
-) -> tuple[Array, float, float, int]:
-    """Maximise ``u'linear / sqrt(u' cosines u)`` over u >= 0: u of some length, this value, its gap, systems solved.
+def _nonnegative_least_squares(cosines: Array, linear: Array, tol: float, max_iter: int) -> tuple[Array, int]:
+    """Maximise ``u'linear / sqrt(u' cosines u)`` over u >= 0: u of some length, and the number of systems solved.
 
     Lawson and Hanson's method on the normal equations: SciPy's `nnls` would need a square root of a matrix that is
     often singular.
@@ -246,7 +275,7 @@ def _nonnegative_least_squares(
     u = np.zeros(n)
     inside = np.zeros(n, dtype=bool)
     refused = np.zeros(n, dtype=bool)
-    best: tuple[Array, float, float] = (linear, 0.0, np.inf)
+    best, least = linear, np.inf
     n_iter = 0
     while True:
         # for the best multiple the gap has no second term
@@ -256,8 +285,8 @@ def _nonnegative_least_squares(
             factor = float(u @ linear) / curvature
             value = factor * float(np.sqrt(curvature))
             gap = float(np.linalg.norm(np.maximum(linear - factor * product, 0.0)))
-            if gap < best[2]:
-                best = u.copy(), value, gap
+            if gap < least:
+                best, least = u.copy(), gap
             if gap <= 0.1 * tol * value:
                 break
         slope = np.where(inside | refused, -np.inf, linear - product)
@@ -287,7 +316,7 @@ def _nonnegative_least_squares(
             gone = free[ratio <= step]
             u[gone] = 0.0
             inside[gone] = False
-    return *best, n_iter
+    return best, n_iter
 
 
 def _solve(block: Array, right: Array) -> Array | None:

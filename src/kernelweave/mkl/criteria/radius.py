@@ -22,6 +22,7 @@ from kernelweave._loops import core
 from kernelweave.gram import Gram
 from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.machine import Machine
+from kernelweave.machines.rounding import imbalance, sum_error
 from kernelweave.results import Ball, Certificate, MachineSolution, Status
 
 Array = NDArray[np.float64]
@@ -97,6 +98,22 @@ class WeightedSum:
         """Weighted diagonals of the kernels."""
         return self.scale * (self._diagonal @ weights + self._ridge * float(weights.sum()))
 
+    def quadratic_form_errors(self, b: Array, q: Array) -> Array:
+        """Bounds of the errors of quadratic forms: of rounding, and of coefficients whose sum is not quite zero."""
+        size = self._root @ np.abs(b)
+        return (
+            sum_error(len(b)) * np.square(size) + 2.0 * imbalance(b)[0] * np.sqrt(np.maximum(q, 0.0)) * size
+        )
+
+    @property
+    def _root(self) -> Array:
+        """Square roots of the diagonals, ridge included, shape (n_kernels, n_samples)."""
+        return np.sqrt(np.maximum(self.diagonal(np.arange(self.n_parameters)), 0.0))
+
+    def entry_error(self, t: Array) -> float:
+        """Rounding of the entries of K(t), as a share of the roots of its diagonal."""
+        return 2.0 * sum_error(int(np.maximum(self.gram.ranks[t > 0], 1).sum()))
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -165,9 +182,15 @@ class RadiusMargin:
         self._beta = ball.dual_coef
         return ball
 
-    def _solve(self, machine: Machine, K: Array, tol: float) -> MachineSolution:
+    @property
+    def convex(self) -> bool:
+        """Whether every local solution is a global one, so that its distance from the optimum has a bound."""
+        return isinstance(self.family, WeightedSum) and self.kind in ("rkl", "do", "margin")
+
+    def _solve(self, machine: Machine, K: Array, tol: float, t: Array) -> MachineSolution:
         self.n_machines += 1
-        found = machine.solve(K, tol=tol, warm_start=self._b)
+        error = self.family.entry_error(t) if isinstance(self.family, WeightedSum) else 0.0
+        found = machine.solve(K, tol=tol, warm_start=self._b, entry_error=error)
         self._b = found.dual_coef
         return found
 
@@ -183,7 +206,7 @@ class RadiusMargin:
         return own[self.kind](t, tol)
 
     def _margin(self, t: Array, tol: float) -> Evaluation:
-        machine = self._solve(self.machine, self.family.kernel(t), tol)
+        machine = self._solve(self.machine, self.family.kernel(t), tol, t)
         b = machine.dual_coef
         return Evaluation(t, machine.dual, -0.5 * self.family.quadratic_forms(t, b), b, machine, None)
 
@@ -194,7 +217,7 @@ class RadiusMargin:
         r2 = ball.radius2
         if not r2 > FLAT * mean:
             return Evaluation(t, math.inf, np.zeros_like(t), np.zeros(len(K)), _nothing(len(K)), ball)
-        machine = self._solve(self.machine, K / r2, tol)
+        machine = self._solve(self.machine, K / r2, tol, t)
         b, beta = machine.dual_coef, ball.dual_coef
         quadratic_forms = self.family.quadratic_forms(t, b)
         squares = float(b @ (K @ b))
@@ -209,7 +232,7 @@ class RadiusMargin:
         r2 = ball.radius2
         if not r2 > FLAT * float(K.diagonal().mean()):
             return Evaluation(t, math.inf, np.zeros_like(t), np.zeros(len(K)), _nothing(len(K)), ball)
-        machine = self._solve(self.machine, K, tol)
+        machine = self._solve(self.machine, K, tol, t)
         b, beta = machine.dual_coef, ball.dual_coef
         half = machine.dual  # W^2 / 2
         radius = self.family.diagonals(t, beta) - self.family.quadratic_forms(t, beta)
@@ -220,7 +243,7 @@ class RadiusMargin:
         radii = self.radii(tol)
         rho = float(t @ radii)
         machine = replace(self.machine, C=self.machine.C / rho)
-        found = self._solve(machine, self.family.kernel(t), tol)
+        found = self._solve(machine, self.family.kernel(t), tol, t)
         b = found.dual_coef
         gradient = -0.5 * self.family.quadratic_forms(t, b) - 0.5 * radii * float(
             self.machine.ridge @ np.square(b)

@@ -34,7 +34,7 @@ from kernelweave.machines.rounding import EPS, imbalance, sum_error
 from kernelweave.mkl.certify import OUTSIDE, outside
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.weight_sets import WeightSet, as_weight_set
-from kernelweave.results import Certificate, Solution, Status
+from kernelweave.results import Certificate, Solution, Statement, Status
 
 #: Multiples of coefficients are taken where they gain more than this share of the gap.
 WORTH = 0.02
@@ -215,6 +215,10 @@ class MarginFeatureProblem:
         if not slope(lower) > 0.0:
             return lower
         return float(brentq(slope, lower, upper, xtol=1e-4, rtol=1e-4))
+
+    def statement(self, solution: Solution) -> Statement:
+        """The problem in numbers."""
+        return self.weight_set.in_statement(self.machine.statement(self.scale, self.rows))
 
     def certify(self, solution: Solution) -> Certificate:
         """The certificate computed only from features' coefficients, intercept, weights and dual coefficients."""

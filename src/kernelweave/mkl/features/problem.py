@@ -26,9 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError, check_row_weights, check_scale, check_targets
 from kernelweave.gram.features import FeatureStack
 from kernelweave.mkl.certify import OUTSIDE, outside
-from kernelweave.mkl.ridge_problem import RidgeProblem
+from kernelweave.mkl.ridge_problem import RidgeProblem, ridge_statement
 from kernelweave.mkl.ridge_rounding import SAFETY
-from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
+from kernelweave.results import Certificate, RelaxedSolution, Solution, Statement, Status
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -290,6 +290,11 @@ class FeatureProblem:
                 for part, d, w, c in zip(self.parts(), solution.weights, W, C, strict=True)
             ]
         )
+
+    def statement(self, solution: Solution) -> Statement:
+        """The problem in numbers, at the regularisation parameter of a solution."""
+        weights = np.ones(self.targets.shape[1]) if self.sample_weight is None else self.sample_weight
+        return ridge_statement(weights, self.rows, self.scale, solution.alpha)
 
     def _coefficients_of(self, solution: Solution) -> Array:
         """Coefficients of the features, shape (n_outputs, n_features)."""

@@ -1,4 +1,8 @@
-"""The projected gradient with Armijo's rule, for criteria of margin and radius."""
+"""The projected gradient with Armijo's rule, for criteria of margin and radius.
+
+Where the criterion is convex in the weights (RKL, the method of Do et al. and the margin, on sums of kernels), the
+solution has the global bound that Newton's steps have, whatever its status; elsewhere that of the machine.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave.mkl.criteria.radius import Evaluation, RadiusMargin, Stationarity, coinciding
+from kernelweave.mkl.criteria.radius import Evaluation, RadiusMargin, Stationarity, WeightedSum, coinciding
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step
-from kernelweave.results import RadiusSolution, Solution, Status
+from kernelweave.mkl.steps.rkl import RKLSession
+from kernelweave.results import Certificate, RadiusSolution, Solution, Status
 
 Array = NDArray[np.float64]
 
@@ -49,23 +54,54 @@ class DescentSession(SessionOf[Evaluation]):
     def look(self, at: Evaluation, *, counts: bool = True) -> Look[Evaluation]:
         """The result of an iteration."""
         left = self.stationarity(at)
-        status = Status.CONVERGED if left <= self.tol else None
+        status = Status.CONVERGED if left <= self.tol and self._proved(at) else None
         more = {"n_machines": self.criterion.n_machines}
         n_active = int(np.count_nonzero(at.t))
         return Look(at, at.value, left, n_active, status, counts=counts, left=left, more=more)
 
     def result(self, at: Evaluation, status: Status, loop: Loop[Evaluation]) -> RadiusSolution:
-        """A local solution, with the certificate of the machine there."""
-        ends = {Status.MAX_ITER: Status.UNFINISHED, Status.STALLED: Status.NOT_STATIONARY}
-        found, left = at.machine, self.stationarity(at)
+        """The last point, with the bound of its distance from all others if the criterion is convex."""
+        found = self._solution(at, status)
+        return replace(
+            found,
+            n_iter=loop.n_iter,
+            n_machines=self.criterion.n_machines + found.n_machines,
+            trace=loop.arrays(),
+        )
+
+    def _proved(self, at: Evaluation) -> bool:
+        """Whether the gap allows to stop, too."""
+        return not self.criterion.convex or self._solution(at, Status.CONVERGED).status is Status.CONVERGED
+
+    def _solution(self, at: Evaluation, status: Status) -> RadiusSolution:
+        criterion, family, found = self.criterion, self.criterion.family, at.machine
+        if criterion.convex and criterion.kind == "rkl":
+            assert isinstance(family, WeightedSum)
+            session = RKLSession(family, criterion.machine, at.t, 1, self.tol)
+            return session.beside(at, status, max(INNER * self.tol, 1e-12))
+        if criterion.convex:
+            assert isinstance(family, WeightedSum)
+            # the gradient is half of the quadratic forms, with those of the radii for Do et al.
+            q = -2.0 * at.gradient
+            error = family.quadratic_form_errors(at.dual_coef, q)
+            gain = max(0.0, float(at.t.sum()) * float(q.max()) - float(at.t @ q))
+            away = float((q + error).max() - q.max()) + float(at.t @ error)
+            ended = Status.STALLED if status is Status.NOT_STATIONARY else status
+            certificate = Certificate.of(
+                "joint", found.primal, found.own_gap + 0.5 * gain, found.rounding + 0.5 * away, ended,
+                tol=self.tol, stationarity=self.stationarity(at),
+            )  # fmt: skip
+        else:
+            ends = {Status.MAX_ITER: Status.UNFINISHED, Status.STALLED: Status.NOT_STATIONARY}
+            certificate = replace(
+                found.certificate, status=ends.get(status, status), stationarity=self.stationarity(at)
+            )
         return RadiusSolution(
             weights=at.t,
             dual_coef=at.dual_coef,
             intercept=found.intercept,
-            certificate=replace(found.certificate, status=ends.get(status, status), stationarity=left),
-            n_iter=loop.n_iter,
-            n_machines=self.criterion.n_machines,
-            trace=loop.arrays(),
+            certificate=certificate,
+            n_iter=0,
             value=at.value,
             radius2=float("nan") if at.ball is None else at.ball.radius2,
         )

@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.least_squares import Bordered
 from kernelweave.machines.machine import Machine
-from kernelweave.machines.rounding import imbalance, sum_error
+from kernelweave.machines.rounding import sum_error
 from kernelweave.mkl.certify import SHARES, term_error
-from kernelweave.mkl.criteria.radius import FLAT, WeightedSum, coinciding
+from kernelweave.mkl.criteria.radius import FLAT, Evaluation, WeightedSum, coinciding
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step
 from kernelweave.mkl.problem import LOOSEST, inner_tol
 from kernelweave.mkl.steps.newton import FIRST, MOST_REJECTED, WORKING_MOST, WORKING_SHARE, newton_step
@@ -184,7 +184,19 @@ class RKLSession(SessionOf[RKLPoint]):
         self.family = family.rescaled(
             np.divide(1.0, self.variance, out=np.zeros(len(variance)), where=self.variance > 0)
         )
-        self._root = np.sqrt(np.maximum(self.family.diagonal(np.arange(len(variance))), 0.0))
+
+    def beside(self, here: Evaluation, status: Status, tol: float) -> RadiusSolution:
+        """The solution at a point of another search, where machine and ball begin, with the weights of that point."""
+        assert here.ball is not None
+        self._b, self._beta = here.machine.dual_coef, here.ball.dual_coef
+        found = self._solution(self.keep(self.at(self.start, tol)), status)
+        size = float(here.t.sum())
+        return replace(
+            found,
+            weights=found.weights * size,
+            dual_coef=found.dual_coef / size,
+            radius2=found.radius2 * size,
+        )
 
     def keep(self, at: RKLPoint) -> RKLPoint:
         """The better of a point and the best one, with the better bounds of both; both steps continue from there."""
@@ -201,9 +213,13 @@ class RKLSession(SessionOf[RKLPoint]):
 
     def result(self, at: RKLPoint, status: Status, loop: Loop[RKLPoint]) -> RadiusSolution:
         """The best point of all steps."""
-        best = self.best or at
+        return replace(self._solution(self.best or at, status), n_iter=loop.n_iter, trace=loop.arrays())
+
+    def _solution(self, best: RKLPoint, status: Status) -> RadiusSolution:
         if best.gap <= self.tol * abs(best.primal):
             status = Status.CONVERGED
+        elif status is Status.NOT_STATIONARY:
+            status = Status.STALLED
         own = best.proof.b is best.machine.dual_coef
         certificate = Certificate.of(
             "joint" if own else "cuts", best.primal, best.gap, best.rounding, status,
@@ -217,9 +233,8 @@ class RKLSession(SessionOf[RKLPoint]):
             dual_coef=found.dual_coef * size,
             intercept=found.intercept,
             certificate=certificate,
-            n_iter=loop.n_iter,
+            n_iter=0,
             n_machines=self.n_machines,
-            trace=loop.arrays(),
             value=found.primal - found.own_gap,
             radius2=1.0 / size,
             proof=np.empty((0, 0)) if own else np.stack([best.proof.b, best.proof.beta]),
@@ -236,8 +251,7 @@ class RKLSession(SessionOf[RKLPoint]):
         K /= r2
         self.K, t = K, t / r2
         self.n_machines += 1
-        terms = int(np.maximum(self.family.gram.ranks[t > 0], 1).sum())
-        machine = self.machine.solve(K, tol=tol, warm_start=self._b, entry_error=2.0 * sum_error(terms))
+        machine = self.machine.solve(K, tol=tol, warm_start=self._b, entry_error=self.family.entry_error(t))
         self._b = b = machine.dual_coef
         # within the ball's own gap the weights are too large by this factor; the norm of w grows with it at most
         primal = machine.primal * max(1.0, ball.primal / ball.radius2)
@@ -251,11 +265,10 @@ class RKLSession(SessionOf[RKLPoint]):
         unit = np.ones(self.family.n_parameters)
         q = self.family.quadratic_forms(unit, b)
         rho = np.maximum(self.family.diagonals(unit, beta) - self.family.quadratic_forms(unit, beta), 0.0)
-        size = self._root @ np.abs(b)
-        share = sum_error(len(b))
-        away = 2.0 * (share + abs(math.fsum(beta) - 1.0))
-        q_error = share * np.square(size) + 2.0 * imbalance(b)[0] * np.sqrt(np.maximum(q, 0.0)) * size
-        return Cut(b, beta, self.machine.dual_term(b), q, rho, q_error, away * (np.square(self._root) @ beta))
+        away = 2.0 * (sum_error(len(b)) + abs(math.fsum(beta) - 1.0))
+        q_error = self.family.quadratic_form_errors(b, q)
+        rho_error = away * self.family.diagonals(unit, beta)
+        return Cut(b, beta, self.machine.dual_term(b), q, rho, q_error, rho_error)
 
     def program(self) -> tuple[Array, Cut] | None:
         """Weights with the smallest value under all cuts, and the coefficients that prove it."""

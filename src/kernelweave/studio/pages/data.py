@@ -47,7 +47,18 @@ from kernelweave.studio.pages.shell import (
 from kernelweave.studio.pages.tour import start
 from kernelweave.studio.pages.uploads import drop_zone
 from kernelweave.studio.pages.view_dialogs import ask_for_file
-from kernelweave.studio.schema import Columns, Data, Joining, Missing, Outliers, Rows, Table, Target, Use
+from kernelweave.studio.schema import (
+    Columns,
+    Data,
+    Joining,
+    Marked,
+    Missing,
+    Outliers,
+    Rows,
+    Table,
+    Target,
+    Use,
+)
 from kernelweave.studio.service import Studio
 from kernelweave.views.groups import names_in
 
@@ -272,13 +283,14 @@ class _DataPage(Arriving):
         # reading large tables takes seconds, in which the page must not be blank
         sign = waiting(READING)
         joined = await offload(self.desk.joined)
-        target = looks = missing = None
+        target = looks = missing = marked = None
         names: dict[str, dict[str, str]] = {}
         if joined is not None and not joined.problem and newest():
             target = await offload(self._look_at_target, data, joined)
             names = await offload(self.desk.names_after_joining)
             looks = [await offload(self._look, table_id, names.get(table_id, {})) for table_id in data.tables]
             missing = await offload(self._look_at_missing, data)
+            marked = await offload(self._look_at_marks, data, joined)
         if joined is None or not newest():
             return
         sign.delete()
@@ -290,7 +302,7 @@ class _DataPage(Arriving):
             return
         with stack("kw-two"):
             self._target(data, joined, target)
-            self._roles(joined)
+            self._roles(joined, marked)
         show_further(joined.further)
         if isinstance(missing, str):
             note(missing, "bad")
@@ -343,6 +355,14 @@ class _DataPage(Arriving):
     def _look_at_missing(self, data: Data) -> Missing | str:
         try:
             return self.studio.missing(data, self.desk.spec)
+        except InputError as error:
+            return str(error)
+
+    def _look_at_marks(self, data: Data, joined: Joining) -> Marked | str | None:
+        if self.desk.spec.holdout not in joined.columns:
+            return None
+        try:
+            return self.studio.marked(data, self.desk.spec)
         except InputError as error:
             return str(error)
 
@@ -409,7 +429,7 @@ class _DataPage(Arriving):
     def _set_role(self, name: str, event: ValueChangeEventArguments) -> None:
         self._set(**{name: event.value or ""})
 
-    def _roles(self, joined: Joining) -> None:
+    def _roles(self, joined: Joining, marked: Marked | str | None) -> None:
         spec = self.desk.spec
         key = self.desk.data.key if self.desk.data else ""
         options = [c for c in joined.columns if c not in (key, spec.target)]
@@ -419,7 +439,7 @@ class _DataPage(Arriving):
         ):
             for name, label, hint in (
                 ("group", "Groups", "Rows of a group stay together in folds"),
-                ("holdout", "Held-out rows", "A column that says test, yes or 1"),
+                ("holdout", "Held-out rows", "A column of train and test, T and F, or 1 and 0"),
                 ("weights", "Weights", "Weight of each row"),
             ):
                 pick_column(
@@ -445,6 +465,32 @@ class _DataPage(Arriving):
                     label=FitSpec.model_fields[name].title,
                     on_change=lambda event, name=name: self._set(**{name: event.value}),
                 ).props("outlined dense options-dense")
+            if isinstance(marked, str):
+                note(marked, "bad")
+            elif marked is not None:
+                self._marks(marked)
+
+    def _marks(self, marked: Marked) -> None:
+        """How many rows are held out, and another reading of the column."""
+        with stack().style("grid-column: 1 / -1"):
+            if marked.problem:
+                note(marked.problem, "bad")
+            else:
+                text(f"{marked.said}.")
+                ui.button(
+                    "Swap held-out and training rows",
+                    icon="swap_horiz",
+                    on_click=lambda: self._set(holdout_values=marked.swapped or ""),
+                ).props("flat dense")
+            if marked.problem or self.desk.spec.holdout_values:
+                pick_column(
+                    [value for value in marked.values if value],
+                    marked.held,
+                    FitSpec.model_fields["holdout_values"].title or "",
+                    lambda event: self._set(holdout_values=list(event.value)),
+                    multiple=True,
+                    clearable=True,
+                )
 
     def _preview(self, look: Look | str, names: dict[str, dict[str, str]]) -> None:
         if isinstance(look, str):

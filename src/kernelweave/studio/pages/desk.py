@@ -22,6 +22,7 @@ OF_A_TABLE = {
     "weights": "weights",
     "group": "groups",
     "holdout": "held-out rows",
+    "holdout_values": "values of held-out rows",
     "drop": "columns to leave out",
     "types": "types of columns",
     "views": "views",
@@ -79,6 +80,8 @@ class Desk:
 
     def set(self, **values: Any) -> None:
         """Change settings; wrong ones are an `InputError` and change nothing."""
+        if values.get("holdout", self.spec.holdout) != self.spec.holdout:
+            values = {"holdout_values": "", **values}  # those of another column
         stored = self.studio.draft()
         if OF_A_TABLE.keys() & values.keys() and stored.data != self.data:
             raise InputError(ELSEWHERE)
@@ -207,6 +210,8 @@ class Desk:
             if value and not now.get(value):
                 lost.append(f"{OF_A_TABLE[name]} {value!r}")
             self._update(**{name: now.get(value, "")})
+        if not self.spec.holdout:
+            self._update(holdout_values="")
         if spec.target and not self.spec.target:
             self._update(task="auto")
         if not self.spec.target:

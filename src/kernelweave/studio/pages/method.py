@@ -383,7 +383,7 @@ class _MethodPage:
                 self.field(self.known["repeats"])
                 self.field(self.known["nested"])
                 if spec.holdout:
-                    text(f"Held-out rows are those of column {spec.holdout}.").classes("kw-hint")
+                    text(f"Column {spec.holdout!r} marks the held-out rows.").classes("kw-hint")
                 else:
                     self.field(self.known["test_size"])
                 offered = {"": f"the usual ({'R²' if task == 'regression' else 'accuracy'})"}

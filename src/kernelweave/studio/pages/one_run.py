@@ -10,6 +10,7 @@ from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
+from kernelweave._forms import plus_minus
 from kernelweave.runs.estimating import span
 from kernelweave.studio.pages.live import LivePath
 from kernelweave.studio.pages.run_cards import LineageCard, MarksCard, ask
@@ -212,8 +213,7 @@ class OneRun:
         if run.metrics:
             with stack("kw-stats"):
                 for metric in run.metrics:
-                    spread = f"± {metric.spread:.3f}" if metric.spread is not None else ""
-                    stat(score(metric.value), metric.name, spread)
+                    stat(score(metric.value), metric.name, plus_minus(metric.spread))
         if run.summary is not None:
             found = run.summary
             text(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
 
+from kernelweave._forms import plus_minus
 from kernelweave.studio.pages import charts
 from kernelweave.studio.pages.finished import short
 from kernelweave.studio.pages.prints import prints
@@ -180,7 +181,7 @@ class PathCard:
                     stat(
                         score(found[0]),
                         self.results.curve.score,
-                        f"± {found[1]:.3f}" if found[1] is not None else "",
+                        plus_minus(found[1]),
                     )
             values = sorted(zip(path.names, path.weights[k], strict=True), key=lambda item: -item[1])
             values = [item for item in values if item[1] > 0]

@@ -12,6 +12,7 @@ from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 
 from kernelweave._errors import InputError
+from kernelweave._forms import plus_minus
 from kernelweave.studio.pages.switch import project_name, project_switch
 from kernelweave.studio.pages.theme import CSS, LOGO, SCRIPT
 from kernelweave.studio.pages.tour import show_step, start_button
@@ -391,7 +392,7 @@ def score(value: float | None, spread: float | None = None) -> str:
     """A score with its spread."""
     if value is None:
         return "–"
-    return f"{value:.3f}" if spread is None else f"{value:.3f} ± {spread:.3f}"
+    return f"{value:.3f} {plus_minus(spread)}".rstrip()
 
 
 def size(value: float | None) -> str:

@@ -8,6 +8,7 @@ from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
+from kernelweave._forms import plus_minus
 from kernelweave.studio.pages import charts
 from kernelweave.studio.pages.answers import AnswersCard
 from kernelweave.studio.pages.contributions_card import MOST_COLUMNS, ContributionsCard
@@ -64,7 +65,7 @@ def reach(metric: Metric, results: Results) -> str:
     if rows == "held out" and results.held is not None and name in results.held.intervals:
         low, high = results.held.intervals[name]
         return f"({low:.3f} to {high:.3f})"
-    return f"± {metric.spread:.3f}" if metric.spread is not None else ""
+    return plus_minus(metric.spread)
 
 
 def _size(n_classes: int) -> str:

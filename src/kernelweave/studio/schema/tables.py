@@ -170,6 +170,20 @@ class LookQuestion(Record):
     spec: FitSpec = FitSpec()
 
 
+class Marked(Record):
+    """The rows that a column holds out."""
+
+    n_held: int
+    n_training: int
+    said: str = Field(description="The division in words; empty where there is a problem.")
+    problem: str = Field(description="Why the rows cannot be divided so.")
+    values: dict[str, int] = Field(description="Rows of the most frequent values of the column.")
+    held: list[str] = Field(description="Values of the held-out rows.")
+    swapped: list[str] = Field(
+        description="What `holdout_values` must be to swap held-out and training rows; empty if nothing."
+    )
+
+
 class Gap(Record):
     """Missing cells of a column, and what would fill them."""
 

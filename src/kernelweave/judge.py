@@ -1,0 +1,384 @@
+"""Judge a certificate without kernelweave: ``python judge.py fit.kwcert data.npz``.
+
+``fit.kwcert`` is written by `Solution.export_certificate`. ``data.npz`` holds what the fit was given: ``y``, and either
+``kernels`` (n_rows, n_rows, n_kernels), or ``features`` (n_rows, n_columns) and ``groups`` (the first column of each
+kernel, then the number of columns). The judge compares their hashes with the file, and computes an upper bound of the
+objective at the weights and coefficients of the fit and a lower bound of the objective at all others: in exact rational
+numbers up to 100 rows, above in extended precision with a bound of every rounding error. It confirms the certificate
+if the objective is the reported one, and the bounds are no further apart than the reported gap. It takes for
+granted that the kernels are symmetric and positive semidefinite.
+
+This file needs NumPy and nothing else. It may be copied, read and changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Mapping
+from fractions import Fraction as Q
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LONG = np.longdouble
+Row = list[Q]
+#: Rows up to which products are exact.
+EXACT_ROWS = 100
+#: More than any objective.
+HUGE = Q(2) ** 4000
+
+
+# ---- numbers ------------------------------------------------------------------------------------------
+
+
+def exact(values: Any) -> Row:
+    """Floats as fractions."""
+    return [Q(float(v)) for v in values]
+
+
+def to_fraction(x: Any) -> Q:
+    """A number in extended precision as a fraction."""
+    return Q(*x.as_integer_ratio())
+
+
+def to_long(q: Q) -> Any:
+    """A fraction in extended precision, to one unit in the last place."""
+    scale = max(abs(q.numerator).bit_length() - q.denominator.bit_length(), -16000)
+    q = q / Q(2) ** scale
+    return np.ldexp(LONG(float(q)) + LONG(float(q - Q(float(q)))), scale)
+
+
+EPS = to_fraction(np.finfo(LONG).eps)
+
+
+def to_float(q: Q) -> float:
+    """A fraction as a float, which may be infinite."""
+    return float(q) if abs(q) < Q(10) ** 308 else math.inf
+
+
+def root_below(q: Q) -> Q:
+    """A number at most ``sqrt(q)``, to 30 digits."""
+    shift = 2 * ((220 + q.denominator.bit_length() - q.numerator.bit_length()) // 2)
+    scaled = q * Q(2) ** shift
+    return Q(math.isqrt(scaled.numerator // scaled.denominator)) / Q(2) ** (shift // 2)
+
+
+def dot(a: Row, b: Row) -> Q:
+    """Sum of products."""
+    return sum((x * y for x, y in zip(a, b, strict=True) if x), Q(0))
+
+
+def as_ints(a: np.ndarray) -> tuple[np.ndarray, int]:
+    """Integers and an exponent: ``a = integers * 2**exponent``, exactly."""
+    mantissa, exponent = np.frexp(a)
+    least = int(exponent[mantissa != 0].min(initial=2000))
+    shift = np.where(mantissa != 0, exponent - least, 0).astype(object)
+    return (mantissa * 2.0**53).astype(np.int64).astype(object) << shift, least - 53
+
+
+class Kernels:
+    """Kernels as matrices or features."""
+
+    def __init__(self, data: Mapping[str, np.ndarray]) -> None:
+        if "kernels" in data:
+            stack = np.atleast_3d(np.asarray(data["kernels"], dtype=np.float64))
+            self.parts: list[tuple[np.ndarray, ...]] = [(K,) for K in np.moveaxis(stack, 2, 0)]
+            self.diagonals = [exact(np.diag(K)) for K in np.moveaxis(stack, 2, 0)]
+        else:
+            Z = np.split(np.asarray(data["features"], dtype=np.float64), data["groups"][1:-1], axis=1)
+            self.parts = [(own, own.T) for own in Z]
+            self.diagonals = [[dot(exact(row), exact(row)) for row in own] for own in Z]
+        self.n = len(self.parts[0][0])
+        self.ints = [[as_ints(a) for a in part] for part in self.parts] if self.n <= EXACT_ROWS else None
+
+    def times(self, m: int, v: Row, factors: int = 2) -> tuple[Row, Row]:
+        """``K_m v``, or the product of its first factor with v, and bounds of the errors of its entries."""
+        if self.ints is None:
+            out = np.array([to_long(q) for q in v])
+            size, terms = np.abs(out), 4
+            for a in reversed(self.parts[m][:factors]):
+                out, size, terms = a.astype(LONG) @ out, np.abs(a).astype(LONG) @ size, terms + a.shape[1]
+            return [to_fraction(x) for x in out], [2 * terms * EPS * to_fraction(x) for x in size]
+        unit = math.lcm(*(q.denominator for q in v))
+        whole, power = np.array([q.numerator * (unit // q.denominator) for q in v], dtype=object), 0
+        for integers, exponent in reversed(self.ints[m][:factors]):
+            whole, power = integers.dot(whole), power + exponent
+        return [Q(int(x), unit) * Q(2) ** power for x in whole], [Q(0)] * self.n
+
+    def quadratic_forms_above(self, v: Row) -> Row:
+        """Upper bounds of ``v'K_m v`` for every kernel."""
+        products = [self.times(m, v) for m in range(len(self.parts))]
+        return [max(dot(v, f) + dot([abs(x) for x in v], e), Q(0)) for f, e in products]
+
+    def combine(self, weights: Row, v: Row) -> tuple[Row, Row, Q]:
+        """``f = K(weights) v``, bounds of the errors of its entries, and an upper bound of ``v'f``."""
+        used = [(w, *self.times(m, v)) for m, w in enumerate(weights) if w]
+        f = [sum((w * own[i] for w, own, _ in used), Q(0)) for i in range(self.n)]
+        e = [sum((w * own[i] for w, _, own in used), Q(0)) for i in range(self.n)]
+        return f, e, max(dot(v, f) + dot([abs(x) for x in v], e), Q(0))
+
+    def predict(self, weights: Row, coef: Row) -> tuple[Row, Row, Q]:
+        """``f = Z coef``, bounds of the errors of its entries, and ``sum_m |coef_m|^2 / weights_m``."""
+        f, e, form, start = [Q(0)] * self.n, [Q(0)] * self.n, Q(0), 0
+        for m, part in enumerate(self.parts):
+            own, start = coef[start : start + part[0].shape[1]], start + part[0].shape[1]
+            if any(own):
+                form += dot(own, own) / weights[m] if weights[m] else HUGE
+                value, error = self.times(m, own, 1)
+                f, e = (
+                    [a + b for a, b in zip(f, value, strict=True)],
+                    [a + b for a, b in zip(e, error, strict=True)],
+                )
+        return f, e, form
+
+
+# ---- losses ---------------------------------------------------------------------------------------------
+
+
+def loss_above(p: Mapping[str, Any], y: Q, low: Q, high: Q) -> Q:
+    """An upper bound of the loss of a row whose value lies between two numbers."""
+    if p["loss"] == "squared":
+        return max((y - low) ** 2, (y - high) ** 2) / 2
+    if p["loss"] == "epsilon-insensitive":
+        return max(abs(y - low), abs(y - high), Q(p["epsilon"])) - Q(p["epsilon"])
+    margin = min(y * low, y * high)
+    if p["loss"] == "logistic":
+        if abs(margin) > 10000:
+            return max(-margin, Q(0)) + Q(1, 2**10000)
+        x = to_long(margin)
+        value = to_fraction(np.maximum(-x, LONG(0)) + np.log1p(np.exp(-np.abs(x))))
+        return value * (1 + (abs(margin) + 16) * EPS)
+    slack = max(1 - margin, Q(0))
+    return slack * slack / 2 if p["loss"] == "squared-hinge" else slack
+
+
+def box(p: Mapping[str, Any], y: Q, cost: Q) -> tuple[Q, Q]:
+    """Bounds of the dual coefficient of a row."""
+    most = HUGE if cost and p["loss"] in ("squared", "squared-hinge") else cost
+    if p["loss"] in ("squared", "epsilon-insensitive"):
+        return -most, most
+    return (Q(0), most) if y > 0 else (-most, Q(0))
+
+
+def entropy_below(a: Q) -> Q:
+    """A lower bound of ``-(a log a + (1 - a) log(1 - a))``."""
+    small = to_long(min(a, 1 - a))
+    if small <= 0:
+        return Q(0)
+    return to_fraction(-(small * np.log(small) + to_long(max(a, 1 - a)) * np.log1p(-small))) * (1 - 32 * EPS)
+
+
+def feasible(p: Mapping[str, Any], b: Row, y: Row, costs: Row) -> Row:
+    """Dual coefficients in their box, and with sum zero if there is an intercept."""
+    limits = [box(p, v, c) for v, c in zip(y, costs, strict=True)]
+    b = [min(max(v, low), high) for v, (low, high) in zip(b, limits, strict=True)]
+    excess = sum(b, Q(0)) if p["intercept"] else Q(0)
+    # steps towards zero stay in the box, and cost least where the bounds are far
+    for i in sorted(
+        range(len(b)), key=lambda i: -min(abs(b[i]), limits[i][1] - b[i] if b[i] > 0 else b[i] - limits[i][0])
+    ):
+        step = min(max(excess, Q(0)), max(b[i], Q(0))) + max(min(excess, Q(0)), min(b[i], Q(0)))
+        b[i], excess = b[i] - step, excess - step
+    return b
+
+
+# ---- sets of weights --------------------------------------------------------------------------------------
+
+
+def power_norm(values: Row, p: Any) -> Q:
+    """An upper bound of the p-norm of numbers that are not negative."""
+    top = max(values)
+    if top == 0 or np.isinf(p):
+        return top
+    total = np.sum(np.array([to_long(x / top) for x in values]) ** LONG(p)) ** (1 / LONG(p))
+    return top * to_fraction(total) * (1 + (64 + 4 * len(values)) * EPS)
+
+
+def support_above(p: Mapping[str, Any], q: Row) -> Q:
+    """An upper bound of ``max <d, q>`` over the set of weights."""
+    kind, value = p["set"], p["set_value"]
+    if kind == "Simplex" or max(q) <= 0:
+        return max(q)
+    if kind == "CappedSimplex":
+        cap, full = Q(value), min(int(1 / Q(value)), len(q))
+        q = [*sorted(q, reverse=True), Q(0)]
+        return cap * sum(q[:full], Q(0)) + (1 - full * cap) * q[full]
+    if kind == "LpBall":
+        return power_norm(q, 1 / (1 - 1 / LONG(value)) if value < math.inf else 1)
+    # elastic net: Lagrange's bound, which holds for every multiplier u > 0
+    mix, top, best = Q(value), max(q), HUGE
+    roots = sorted((math.sqrt(x / top) for x in q), reverse=True)
+    least = root_below(top)
+    for k in range(1, len(q) + 1):
+        u = least * Q(sum(roots[:k]) / (1 / value - 1 + k))
+        terms = (x - 2 * root_below(x) * u + u * u for x in q if x > u * u)
+        best = min(best, u * u / mix + sum(terms, Q(0)) / (1 - mix))
+    return best
+
+
+def outside(p: Mapping[str, Any], d: Row) -> Q:
+    """A number that takes weights into the set, or below its border, if they are divided by it; at least 1."""
+    kind, value = p["set"], p["set_value"]
+    if kind == "LpBall":
+        return max(Q(1), power_norm(d, value))
+    if kind == "ElasticNet":
+        mix = Q(value)
+        shares = [mix * x / (1 - (1 - mix) * x) if (1 - mix) * x < 1 else HUGE for x in d]
+        return max(Q(1), sum(shares, Q(0)))
+    return max(Q(1), sum(d, Q(0)), max(d) / Q(value) if kind == "CappedSimplex" else Q(1))
+
+
+# ---- an upper bound of the objective, and a lower bound of the smallest one ---------------------------------
+
+
+def bounds(p: Mapping[str, Any], fit: Mapping[str, Any], kernels: Kernels, Y: list[Row]) -> tuple[Q, Q]:
+    """A machine on a weighted sum of kernels; RKL, if the fit has a ball, divides the sum by its squared radius."""
+    s, C, rho = exact(p["scale"]), [exact(c) for c in fit["dual_coef"]], Q(p["regularization"])
+    d = [a * b for a, b in zip(exact(fit["weights"]), s, strict=True)]
+    costs = [Q(p["C"]) * w for w in exact(p["sample_weight"])]
+    if min(d) < 0 or not any(d):
+        return HUGE, Q(0)
+    centre = simplex(fit["ball"]) if fit["ball"] else []
+    size = radius_above(kernels, centre, d) if centre else rho * outside(p, exact(fit["weights"]))
+    upper = Q(0)
+    features = fit["feature_coef"] or [None] * len(Y)
+    for y, c, w, t in zip(Y, C, features, exact(fit["intercept"]), strict=True):
+        f, e, form = kernels.combine(d, c) if w is None else kernels.predict(d, exact(w))
+        upper += size * form / 2
+        upper += dot(costs, [loss_above(p, v, a + t - r, a + t + r) for v, a, r in zip(y, f, e, strict=True)])
+    factor = Q(fit["radius2"]) if centre else rho
+    points = [([[factor * v for v in c] for c in C], centre)]
+    if fit["proof"]:
+        rows = [exact(row) for row in fit["proof"][: len(Y)]]
+        points.append((rows, simplex(fit["proof"][-1]) if centre else []))
+    lower = Q(0)
+    for B, ball in points:
+        B = [feasible(p, b, y, costs) for b, y in zip(B, Y, strict=True)]
+        quadratic_forms = [
+            sum(q, Q(0)) * w
+            for q, w in zip(zip(*map(kernels.quadratic_forms_above, B), strict=True), s, strict=True)
+        ]
+        tops = (
+            [support_above(p, quadratic_forms) / rho]
+            if not centre
+            else tops_of_radius(kernels, ball, s, quadratic_forms)
+        )
+        lower = max([lower, *(dual_below(p, B, Y, costs, top) for top in tops)])
+    return upper, lower
+
+
+def dual_below(p: Mapping[str, Any], B: list[Row], Y: list[Row], costs: Row, quadratic: Q) -> Q:
+    """A lower bound of the dual objective at feasible coefficients, or at the best multiple of them."""
+    entries = [
+        (v, y, c) for b, row in zip(B, Y, strict=True) for v, y, c in zip(b, row, costs, strict=True) if v
+    ]
+    if p["loss"] == "logistic":
+        return sum((c * entropy_below(y * v / c) for v, y, c in entries), Q(0)) - quadratic / 2
+    linear = sum((y * v - Q(p["epsilon"]) * abs(v) for v, y, _ in entries), Q(0))
+    if p["loss"] in ("squared", "squared-hinge"):
+        quadratic += sum((v * v / c for v, _, c in entries), Q(0))
+    room = [box(p, y, c)[v > 0] / v for v, y, c in entries]
+    t = max(min([linear / quadratic if quadratic > 0 else Q(1), *room]), Q(0))
+    return t * linear - t * t * quadratic / 2
+
+
+def tops_of_radius(kernels: Kernels, ball: Row, s: Row, quadratic_forms: Row) -> Row:
+    """Largest quotients of quadratic forms and of lower bounds of squared radii: bounds of two mixed centres."""
+    around = [
+        [
+            dot(v, own) - form
+            for own, form in zip(kernels.diagonals, kernels.quadratic_forms_above(v), strict=True)
+        ]
+        for v in (ball, [Q(1, kernels.n)] * kernels.n)
+    ]
+    tops = []
+    for share in [Q(0), *(Q(1, 10**k) for k in range(14))]:
+        rooms = [
+            w * (max(a, Q(0)) * (1 - share) + max(b, Q(0)) * share)
+            for w, a, b in zip(s, *around, strict=True)
+        ]
+        if all(room > 0 for room, form in zip(rooms, quadratic_forms, strict=True) if form > 0):
+            tops.append(
+                max(
+                    form / room if form > 0 else Q(0)
+                    for room, form in zip(rooms, quadratic_forms, strict=True)
+                )
+            )
+    return tops
+
+
+def simplex(values: Any) -> Row:
+    """Nonnegative numbers with sum one, near the given ones."""
+    v = [max(x, Q(0)) for x in exact(values)]
+    total = sum(v, Q(0))
+    v = [Q(int(x / total * 2**80), 2**80) for x in v]
+    v[v.index(max(v))] += 1 - sum(v, Q(0))
+    return v
+
+
+def radius_above(kernels: Kernels, beta: Row, d: Row) -> Q:
+    """An upper bound of the squared radius of the smallest ball in the space of ``sum_m d_m K_m``, by its centre."""
+    own = [dot(d, list(column)) for column in zip(*kernels.diagonals, strict=True)]
+    f, e, form = kernels.combine(d, beta)
+    return max(a - 2 * (b - c) for a, b, c in zip(own, f, e, strict=True)) + form
+
+
+# ---- judgement --------------------------------------------------------------------------------------------
+
+
+def digest(values: Any) -> str:
+    """Hash of the shape of an array and of its numbers."""
+    a = np.ascontiguousarray(values, dtype="<f8")
+    return hashlib.sha256(repr(a.shape).encode() + a.tobytes()).hexdigest()
+
+
+def seal(content: Mapping[str, Any]) -> str:
+    """Hash of everything else in a certificate."""
+    kept = {key: value for key, value in content.items() if key != "seal"}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+def judge(content: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> tuple[str, Q, Q]:
+    """What is wrong with a certificate, or nothing; and the bounds of the objective and of its smallest value."""
+    if content.get("seal") != seal(content):
+        return "The certificate was changed after it was written.", HUGE, Q(0)
+    for name, expected in content["hashes"].items():
+        if name not in data or digest(data[name]) != expected:
+            return f"`{name}` is not what the fit was given.", HUGE, Q(0)
+    kernels = Kernels(data)
+    Y = [exact(y) for y in np.asarray(data["y"], dtype=np.float64).reshape(kernels.n, -1).T]
+    upper, lower = bounds(content["problem"], content["fit"], kernels, Y)
+    primal, gap, rounding = (Q(content["claim"][name]) for name in ("primal", "gap", "rounding"))
+    slack = 4 * Q(sys.float_info.epsilon) * abs(primal)
+    # of a ratio with a radius, the reported value is an upper bound itself
+    if upper > primal + rounding + slack or upper < primal - max(gap, slack):
+        return f"The objective is {to_float(upper):.17g}, not {to_float(primal):.17g}.", upper, lower
+    # to nine digits; radii in solvers are those of balls to eleven
+    slack = rounding + (primal / 10**11 if content["fit"]["ball"] else 0)
+    if upper - lower > gap * (1 + Q(1, 10**9)) or primal - gap > lower + slack:
+        return (
+            f"A gap of {to_float(gap):.6g} is not confirmed, only {to_float(upper - lower):.6g}.",
+            upper,
+            lower,
+        )
+    return "", upper, lower
+
+
+def main() -> int:
+    """Read a certificate and its data, and print the judgement."""
+    if len(sys.argv) != 3:
+        print(__doc__, file=sys.stderr)
+        return 2
+    with np.load(sys.argv[2], allow_pickle=False) as data:
+        wrong, upper, lower = judge(json.loads(Path(sys.argv[1]).read_text(encoding="utf8")), dict(data))
+    print(f"objective at most {to_float(upper):.12g}, smallest at least {to_float(lower):.12g}")
+    print(f"REFUSED. {wrong}" if wrong else "CONFIRMED.")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,210 @@
+"""Exported certificates, judged by a file that imports nothing of kernelweave."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import kernelweave as kw
+import raw_scales
+import stress
+from kernelweave import judge
+
+SETS = {
+    "simplex": kw.weight_sets.Simplex,
+    "capped": kw.weight_sets.CappedSimplex,
+    "lp": kw.weight_sets.LpBall,
+    "net": kw.weight_sets.ElasticNet,
+}
+MACHINES = {
+    "svc": "hinge",
+    "l2svc": "squared-hinge",
+    "svr": "epsilon-insensitive",
+    "klr": "logistic",
+}
+
+
+def fits(p):
+    """Solutions of a problem of `stress`, their problems, and what they were given."""
+    w, problems = p.weights, kw.problems
+    data, tube = {"kernels": p.gram, "y": p.y}, {}
+    if "epsilon" in p.options:
+        tube = {"epsilon": p.options["epsilon"]}
+    if p.solver in ("rls2", "rls2-alternating"):
+        yield (
+            kw.solve_rls2(p.gram, p.y, p.parameter, tol=p.tol, sample_weight=w),
+            problems.rls2_problem(p.gram, p.y, sample_weight=w),
+            data,
+        )
+    elif p.solver == "rls2-path":
+        path = kw.rls2_path(p.gram, p.y, p.parameter * np.array([10.0, 1.0]), tol=p.tol, sample_weight=w)
+        yield path.at(1), problems.rls2_problem(p.gram, p.y, sample_weight=w), data
+    elif p.solver in MACHINES:
+        K = p.gram[:, :, 0]
+        solve = getattr(kw, f"solve_{p.solver}")
+        found = solve(K, p.y, p.parameter, *tube.values(), sample_weight=w, tol=p.tol)
+        problem = problems.machine_problem(K, p.y, p.parameter, MACHINES[p.solver], sample_weight=w, **tube)
+        yield found, problem, {"kernels": K, "y": p.y}
+    elif p.solver == "mkl":
+        value, loss = p.options.get("value"), p.options["loss"]
+        own = SETS[p.options["set"]](*(() if value is None else (value,)))
+        options = {"loss": loss, "sample_weight": w, **tube}
+        found = kw.solve_svm_mkl(
+            p.gram, p.y, p.parameter, own, method=p.options["method"], tol=p.tol, max_iter=20, **options
+        )
+        yield found, problems.margin_problem(p.gram, p.y, p.parameter, own, **options), data
+    elif p.solver == "rkl":
+        found = kw.solve_rkl(p.gram, p.y, p.parameter, tol=p.tol, sample_weight=w)
+        yield found, problems.rkl_problem(p.gram, p.y, p.parameter, sample_weight=w), data
+
+
+def exported(folder, found, problem, data):
+    path = folder / "fit.kwcert"
+    found.export_certificate(path, problem, **data)
+    return json.loads(path.read_text(encoding="utf8"))
+
+
+def resealed(content):
+    return content | {"seal": judge.seal(content)}
+
+
+@pytest.mark.parametrize("hostile", [False, True])
+def test_certificates_over_all_scales_are_confirmed(hostile, tmp_path):
+    judged = 0
+    for number in range(70):
+        p = stress.make(number, hostile)
+        try:
+            every = list(fits(p))
+        except kw.InputError:  # a refusal, judged in `test_stress`
+            continue
+        for found, problem, data in every:
+            wrong, upper, lower = judge.judge(exported(tmp_path, found, problem, data), data)
+            assert wrong == "", (str(p), wrong)
+            assert upper >= lower
+            judged += 1
+    assert judged > 50
+
+
+@pytest.mark.parametrize("loss", [None, "logistic", "squared-hinge"])
+def test_certificates_of_features_are_confirmed(loss, tmp_path):
+    for number in range(12):
+        p = raw_scales.make(number)
+        y = p.Y if loss is None else np.sign(p.Y[:, 0])
+        if loss is not None and len(set(y)) == 1:
+            continue
+        stack, weights = kw.FeatureStack(p.Z, p.groups), {"sample_weight": p.sample_weight, "scale": p.scale}
+        if loss is None:
+            found = kw.solve_rls2(stack, y, p.alpha, tol=1e-6, **weights)
+            problem = kw.problems.rls2_problem(stack, y, **weights)
+        else:
+            found = kw.solve_svm_mkl(stack, y, 0.1, loss=loss, **weights)
+            problem = kw.problems.margin_problem(stack, y, 0.1, loss=loss, **weights)
+        data = {"features": p.Z, "groups": p.groups, "y": y}
+        assert judge.judge(exported(tmp_path, found, problem, data), data)[0] == "", number
+
+
+@pytest.fixture(
+    params=["rls2", "svc", "klr", "rkl", "mkl simplex auto", "mkl capped auto", "mkl lp auto", "mkl net auto"]
+)
+def certificate(request, tmp_path):
+    """One of each kind, whose gap is far above rounding."""
+    problems = (stress.make(number, False) for number in range(1500))
+    for p in (p for p in problems if p.name == request.param):
+        for found, problem, data in fits(p):
+            if found.rounding < 1e-3 * found.gap and found.primal > 0:
+                return exported(tmp_path, found, problem, data), data
+    raise AssertionError("no such problem")
+
+
+def test_changed_numbers_are_refused(certificate, rng):
+    content, data = certificate
+    assert judge.judge(content, data)[0] == ""
+    # a file that was changed by hand
+    assert "was changed" in judge.judge(content | {"format": "?"}, data)[0]
+    claim = content["claim"]
+    gap = claim["gap"]
+
+    def refused(**parts):
+        return judge.judge(resealed({**content, **parts}), data)[0] != ""
+
+    assert refused(claim={**claim, "primal": claim["primal"] - 2 * claim["rounding"] - 1e-3 * gap - 1e-14})
+    assert refused(claim={**claim, "primal": claim["primal"] + 1.01 * gap + 1e-12 * claim["primal"]})
+    assert refused(claim={**claim, "gap": 1e-3 * gap})
+    fit, known = content["fit"], 0
+    for _ in range(20):
+        name = str(rng.choice(["weights", "dual_coef", "intercept"]))
+        values = np.array(fit[name])
+        place = tuple(rng.integers(values.shape))
+        moved = values.copy()
+        moved[place] += rng.choice([-1.0, 1.0]) * 10 ** rng.uniform(-3, 1) * (np.abs(values).max() + 1e-3)
+        changed = resealed({**content, "fit": {**fit, name: moved.tolist()}})
+        wrong, upper, _ = judge.judge(changed, data)
+        # numbers that are as good by chance may be confirmed: only where both bounds agree with the claim
+        assert wrong or abs(float(upper) - claim["primal"]) <= gap + 1e-15 * claim["primal"]
+        known += bool(wrong)
+    assert known >= 15
+    other = {**data, "y": data["y"] + np.eye(1, len(data["y"]))[0]}
+    assert judge.judge(content, other)[0] == "`y` is not what the fit was given."
+
+
+def test_bounds_in_extended_precision_contain_the_exact_ones(certificate, monkeypatch):
+    content, data = certificate
+    _, upper, lower = judge.judge(content, data)
+    monkeypatch.setattr(judge, "EXACT_ROWS", 0)
+    _, wider, below = judge.judge(content, data)
+    assert wider >= upper
+    assert below <= lower
+    # at most 1.2e-14 in these problems
+    assert float(wider - upper) <= 5e-14 * float(upper)
+    assert float(lower - below) <= 5e-14 * float(upper)
+
+
+def test_the_file_runs_alone(tmp_path, rng):
+    """A copy of it on 120 rows, beyond exact numbers, in an interpreter that cannot see kernelweave."""
+    X = rng.normal(size=(120, 4))
+    gram, y = X[:, None, :] * X[None, :, :], np.sign(X[:, 0] - X[:, 2])
+    found = kw.solve_svm_mkl(gram, y, C=1.0)
+    found.export_certificate(
+        tmp_path / "fit.kwcert", kw.problems.margin_problem(gram, y, C=1.0), kernels=gram, y=y
+    )
+    np.savez(tmp_path / "data.npz", kernels=gram, y=y)
+    shutil.copy(judge.__file__, tmp_path / "judge.py")
+
+    def run(*names):
+        code = (
+            "import sys, runpy; sys.modules['kernelweave'] = None; sys.argv = sys.argv[1:]; "
+            "runpy.run_path(sys.argv[0], run_name='__main__')"
+        )
+        return subprocess.run(
+            [sys.executable, "-c", code, "judge.py", *names],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = run("fit.kwcert", "data.npz")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "CONFIRMED."), done.stderr
+    np.savez(tmp_path / "data.npz", kernels=gram, y=-y)
+    done = run("fit.kwcert", "data.npz")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (
+        1,
+        "REFUSED. `y` is not what the fit was given.",
+    )
+    assert run("fit.kwcert").returncode == 2
+
+
+def test_what_cannot_be_exported_says_so(tmp_path, rng):
+    X = rng.normal(size=(30, 3))
+    gram = X[:, None, :] * X[None, :, :]
+    found = kw.solve_rls2(gram, X[:, 0], 1.0)
+    problem = kw.problems.rls2_problem(gram, X[:, 0])
+    with pytest.raises(kw.InputError, match="`kernels` or `features`"):
+        found.export_certificate(tmp_path / "a", problem, y=X[:, 0])
+    cardinality = kw.problems.cardinality_problem(gram, np.sign(X[:, 0]), 1.0, 2)
+    with pytest.raises(kw.InputError, match="one convex problem"):
+        found.export_certificate(tmp_path / "a", cardinality, kernels=gram, y=X[:, 0])
+    assert not (tmp_path / "a").exists()
