@@ -96,6 +96,95 @@ def test_parameters_of_a_learner_that_was_named(X, labels):
         kw.MKLClassifier(BANK).set_params(learner="simpel", learner__C=1.0)
 
 
+PLAIN = {
+    "classifier": kw.MKLClassifier,
+    "regressor": kw.MKLRegressor,
+    "classifier cv": kw.MKLClassifierCV,
+    "regressor cv": kw.MKLRegressorCV,
+    "own kernels": lambda: kw.MKLClassifier(BANK),
+    "named": lambda: kw.MKLRegressor(BANK, "simple"),
+    "object": lambda: kw.MKLClassifier(BANK, kw.learners.SimpleMKL()),
+    "C": lambda: kw.MKLClassifier(C=10.0),
+}
+WRONG = [
+    {"learner__nonsense": 1},
+    {"gamma": 2.0, "nonsense": 1},
+    {"learner__tol": 1e-3, "learner__nonsense": 1},
+    {"learner__tol": 1e-3, "gamma": 2.0, "nonsense": 1},
+    {"learner": "lp", "learner__p": 3.0, "nonsense": 1},
+    {"learner": "simpel", "gamma": 2.0, "learner__C": 1.0},
+    {"learner": "simple", "gamma": 2.0, "learner__alpha": 1.0},
+    {"learner__tol__deeper": 1},
+    {"fit_intercept": False, "gamma__deeper": 1},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+@pytest.mark.parametrize("make", PLAIN.values(), ids=PLAIN)
+def test_a_call_with_a_wrong_name_sets_nothing(make, wrong):
+    estimator = make()
+    before, learner = vars(estimator).copy(), repr(estimator.learner)
+    with pytest.raises((ValueError, AttributeError)):
+        estimator.set_params(**wrong)
+    assert vars(estimator) == before
+    assert repr(estimator.learner) == learner
+
+
+def test_a_learner_of_the_call_stays_as_it_was():
+    given = kw.learners.SimpleMKL(C=1.0)
+    with pytest.raises(ValueError, match="nonsense"):
+        kw.MKLClassifier().set_params(learner=given, learner__C=2.0, learner__nonsense=1)
+    assert given.C == 1.0
+    # which is changed in place, as scikit-learn does
+    assert kw.MKLClassifier().set_params(learner=given, learner__C=2.0).learner is given
+    assert given.C == 2.0
+
+
+def test_a_setting_of_the_automatic_learner_changes_nothing_else(X, labels):
+    plain = kw.MKLClassifier().fit(X, labels)
+    # the value that it has anyway
+    same = kw.MKLClassifier().set_params(learner__tol=plain.model_.learner.tol)
+    assert (same.C, type(same.learner)) == ("auto", type(plain.model_.learner))
+    same.fit(X, labels)
+    np.testing.assert_array_equal(same.decision_function(X), plain.decision_function(X))
+    np.testing.assert_array_equal(same.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
+    y = np.sin(X[:, 0])
+    numbers = kw.MKLRegressor().fit(X, y)
+    again = kw.MKLRegressor().set_params(learner__tol=numbers.model_.learner.tol).fit(X, y)
+    np.testing.assert_array_equal(again.predict(X), numbers.predict(X))
+    # a C that is asked for is no longer chosen, whatever else the call has
+    assert kw.MKLClassifier().set_params(learner__C=3.0, learner__tol=1e-3).fit(X, labels).C_ == 3.0
+    search = GridSearchCV(kw.MKLClassifier(), {"learner__C": [1e-4, 1.0]}, cv=2).fit(X, labels)
+    assert search.best_params_["learner__C"] == search.best_estimator_.C_
+    # other parameters of the same call count before the learner is resolved
+    assert kw.MKLClassifier().set_params(kernels=BANK, learner__alpha=2.0).learner.alpha == 2.0
+
+
+def test_what_has_no_effect_is_refused():
+    message = r"`learner__C` would have no effect, because C=10.0 .* Set C itself, or C=None in the same call"
+    for learner in (None, "simple", kw.learners.SimpleMKL()):
+        estimator = kw.MKLClassifier(learner=learner, C=10.0)
+        with pytest.raises(InputError, match=message):
+            estimator.set_params(learner__C=3.0)
+        assert estimator.set_params(learner__C=3.0, C=None).learner.C == 3.0
+    with pytest.raises(InputError, match=r"MKLClassifierCV chooses C .* Set Cs=.* or use MKLClassifier\."):
+        kw.MKLClassifierCV().set_params(learner__C=3.0)
+    with pytest.raises(
+        InputError, match=r"MKLRegressorCV chooses alpha .* Set alphas=.* or use MKLRegressor\."
+    ):
+        kw.MKLRegressorCV(BANK, "rls2").set_params(learner__alpha=3.0)
+    with pytest.raises(InputError, match=r"so it is RLS2 here\. Set one .*or name a learner .*'simple'"):
+        kw.MKLRegressor().set_params(learner__C=3.0)
+    with pytest.raises(InputError, match=r"`gamma__deeper` is a parameter of `gamma`, and None has none"):
+        kw.MKLClassifier().set_params(gamma__deeper=1)
+    # what get_params says can be set again
+    for estimator in (
+        kw.MKLClassifier(BANK, kw.learners.SimpleMKL(), C=10.0),
+        kw.MKLClassifierCV(BANK, kw.learners.SimpleMKL()),
+    ):
+        assert repr(clone(estimator).set_params(**estimator.get_params())) == repr(estimator)
+
+
 def test_files_keep_it(X, labels, tmp_path):
     model = kw.MKLClassifier(BANK, "simple", C=3.0).fit(X, labels)
     persistence.save(model, tmp_path / "m")

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelweave import learners, normalizers, recipe
@@ -61,10 +61,11 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
     alpha: float | str | None = None
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; those of the learner as ``learner__tol``, even if only its name or nothing was given.
+        """Set parameters by name, all of them or, if one cannot be set, none.
 
-        Where the learner was left out, the default one is set with these parameters. If it would choose C by folds, it
-        still does, with ``C="auto"``, unless a C is given.
+        Parameters of the learner are set as ``learner__C``. A learner that was named, or that follows from the other
+        parameters, is then stated as an object with the same settings; a `C` that the plain estimator chooses by itself
+        stays so, as ``C="auto"``.
 
         Parameters
         ----------
@@ -76,31 +77,35 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
 
         Raises
         ------
-        ValueError
-            An unknown name. No parameter is changed then.
+        InputError
+            The learner has no such parameter, or its C or alpha is that of the estimator.
+
+        Examples
+        --------
+        >>> import kernelweave as kw
+        >>> kw.MKLClassifier(learner="simple").set_params(learner__C=3.0)
+        MKLClassifier(learner=SimpleMKL(C=3.0))
         """
-        before = self.get_params(deep=False)
-        inside = {
-            name: one.get_params(deep=False) for name, one in before.items() if hasattr(one, "get_params")
-        }
-        try:
-            super().set_params(**{name: value for name, value in params.items() if "__" not in name})
-            nested = {name: value for name, value in params.items() if "__" in name}
-            if any(name.startswith("learner__") for name in nested):
-                if self.learner is None:
-                    found = self._default_learner()
-                    if self._chooses_cost(found) and "learner__C" not in nested:
-                        self.C = "auto"
-                    self.learner = found
-                elif isinstance(self.learner, str):
-                    self.learner = learners.resolve(self.learner)
-            return super().set_params(**nested)
-        except BaseException:
-            for name, value in before.items():
-                setattr(self, name, value)
-            for name, values in inside.items():
-                before[name].set_params(**values)
-            raise
+        own = {name: value for name, value in params.items() if "__" not in name}
+        nested = {name: value for name, value in params.items() if "__" in name}
+        # tried on a draft: a name that is wrong must not leave others set
+        draft = type(self)(**self.get_params(deep=False))
+        BaseEstimator.set_params(draft, **own)
+        asked = {name.split("__")[1]: value for name, value in nested.items() if name.startswith("learner__")}
+        if asked and not isinstance(own.get("learner"), learners.Learner):
+            own |= draft._learner_for(asked)
+            BaseEstimator.set_params(draft, **own)
+        known = draft.get_params(deep=False)
+        for name in nested:
+            outer = name.split("__")[0]
+            if outer in known and not hasattr(known[outer], "set_params"):
+                raise InputError(
+                    f"`{name}` is a parameter of `{outer}`, and {known[outer]!r} has none. Set `{outer}` itself."
+                )
+            if outer in known:
+                setattr(draft, outer, clone(known[outer]))
+        BaseEstimator.set_params(draft, **nested)
+        return super().set_params(**own, **nested)
 
     def _resolved_learner(self) -> learners.Learner:
         """The learner, with the regularisation parameter of the estimator's own parameters."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import learners, recipe
+from kernelweave._checks import InputError
 from kernelweave.banks import DefaultViews
 from kernelweave.estimators.routes import Route, approximation_of, described, fitted_maps
 from kernelweave.fitting.base import Source
@@ -107,6 +108,50 @@ class DefaultsMixin(BaseEstimator):
         """The learner by its name or as it was given, before `C` and `alpha`."""
         return self._default_learner() if self.learner is None else learners.resolve(self.learner)
 
+    def _stated_learner(self) -> dict[str, Any]:
+        """Parameters that state the learner, where none was named, and a C that is chosen for it."""
+        if self.learner is not None:
+            return {}
+        learner = self._default_learner()
+        chosen = self.C is None and self._chooses_cost(learner)
+        return {"learner": learner, "C": "auto"} if chosen else {"learner": learner}
+
+    def _learner_for(self, asked: Collection[str]) -> dict[str, Any]:
+        """Parameters with which those of the learner can be set, and no other changes its meaning."""
+        # an object is not checked: this may be the call that repairs it
+        learner = self.learner if isinstance(self.learner, learners.Learner) else self._named_learner()
+        kind, known = type(learner).__name__, learner.get_params(deep=False)
+        unknown = [name for name in asked if name not in known]
+        if unknown and self.learner is None:
+            others = [
+                name
+                for name, other in learners.LEARNERS.items()
+                if unknown[0] in other().get_params(deep=False)
+            ]
+            named = f" or name a learner that has it: {', '.join(map(repr, others))}" if others else ""
+            raise InputError(
+                f"Invalid parameter `learner__{unknown[0]}`: no learner was named, so it is {kind} here. Set one of "
+                f"its parameters ({', '.join(known)}){named}."
+            )
+        parameter = learner.regularization_parameter
+        if parameter in asked and hasattr(self, f"{parameter}s"):
+            plain = "MKLClassifier" if isinstance(self, ClassifierMixin) else "MKLRegressor"
+            raise InputError(
+                f"`learner__{parameter}` would have no effect, because {type(self).__name__} chooses {parameter} by "
+                f"cross-validation. Set {parameter}s=[...], the values to try, or use {plain}."
+            )
+        if parameter in asked and (value := getattr(self, parameter)) is not None:
+            raise InputError(
+                f"`learner__{parameter}` would have no effect, because {parameter}={value!r} of the estimator is taken "
+                f"in place of it. Set {parameter} itself, or {parameter}=None in the same call."
+            )
+        if isinstance(self.learner, learners.Learner):
+            return {}
+        found = {"learner": learner, **self._stated_learner()}
+        if parameter in asked:
+            found.pop("C", None)
+        return found
+
     def _default_normalizer(self) -> Any:
         """The normaliser that was asked for; "auto" is that of the recipe, or "mean-diagonal" for other kernels."""
         if not (isinstance(self.normalize, str) and self.normalize == "auto"):
@@ -162,7 +207,7 @@ class DefaultsMixin(BaseEstimator):
             return self._finish_path(task, setups, learner, alphas, 0, report)
         name, score = cost_score(task, rows)
         settings: dict[str, Any] = {"name": name, "n_rows": len(rows)}
-        if self._is_quick(task):
+        if self._is_quick(task, learner):
             loss, ball = learner.losses(True), LpBall(float(learner.p))
             settings["scored"] = score_costs(
                 task, setups, loss, ball, rows, folds, self.Cs_, score, report=report
@@ -175,18 +220,14 @@ class DefaultsMixin(BaseEstimator):
             settings["searcher"] = searcher
         return self._search(task, setups, learner, folds, alphas, score, "min", report, **settings)
 
-    def _is_quick(self, task: Task) -> bool:
-        """Whether C is chosen with kernels and weights that stay as they are on all folds."""
-        if self.learner is None or not task.classification:
-            return task.classification
-        default, own = self._default_learner(), self._named_learner()
-        # how exactly it is solved does not matter
-        apart = dict.fromkeys(("C", "tol", "max_iter"))
-        return (
-            self._is_plain
-            and type(own) is type(default)
-            and own.get_params() | apart == default.get_params() | apart
-        )
+    def _is_quick(self, task: Task, learner: learners.Learner) -> bool:
+        """Whether C is chosen with kernels and weights that stay as they are on all folds: for the recipe's learner.
+
+        Its solver is only for losses whose dual is a quadratic program, as that choice needs.
+        """
+        kind, params = recipe.CLASSIFICATION
+        recipes = isinstance(learner, learners.LEARNERS[kind]) and learner.solver == params["solver"]
+        return self._is_plain and task.classification and recipes and learner.p > 1
 
     def explain_defaults(self) -> str:
         """Say in words what was taken where nothing was stated, and why.
@@ -220,12 +261,7 @@ class DefaultsMixin(BaseEstimator):
 
 def stated(defaults: DefaultsMixin) -> dict[str, Any]:
     """Parameters that an estimator takes where they were left out, for one whose kernels are stated."""
-    found = {"normalize": defaults._default_normalizer()}
-    if defaults.learner is None:
-        found["learner"] = defaults._named_learner()
-        if defaults.C is None and defaults._chooses_cost(found["learner"]):
-            found["C"] = "auto"
-    return found
+    return {"normalize": defaults._default_normalizer(), **defaults._stated_learner()}
 
 
 def _kernel_lines(told: Mapping[str, Any], model: Model) -> list[str]:
