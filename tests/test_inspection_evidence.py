@@ -1,8 +1,10 @@
 """Intervals, paired tests, permutations, stability and curves: against other formulas, and in simulations."""
 
+import inspect
 import json
 import os
 import signal
+from importlib.util import find_spec
 
 import joblib
 import numpy as np
@@ -14,6 +16,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import brier_score_loss
+from sklearn.svm import SVC
 
 import kernelweave as kw
 from kernelweave import InputError, inspection
@@ -626,54 +629,139 @@ def test_intervals_of_nested_scores_end_where_scores_end(patients):
     assert (found["value"], found["low"], found["high"]) == (0.75, 0.0, 1.0)
 
 
+N = 48
+COLUMNS = [kw.kernels.Linear().on([j]) for j in range(5)]
+
+
 def _inputs():
-    """The same rows as everything that `fit` takes, and the numbers that all of them must give."""
+    """By group: all that `fit` takes for the same rows and kernels, as (kernels, X), and targets."""
     rng = np.random.default_rng(3)
-    A, B = rng.normal(size=(48, 3)), rng.normal(size=(48, 2)) * (rng.random((48, 2)) < 0.6)
-    y = A[:, 0] + B[:, 0] + 0.3 * rng.normal(size=48)
-    both = np.c_[A, B]
+    A, B = rng.normal(size=(N, 3)), rng.normal(size=(N, 2)) * (rng.random((N, 2)) < 0.6)
+    y = A[:, 0] + B[:, 0] + 0.3 * rng.normal(size=N)
+    both, names = np.c_[A, B], [f"row {i}" for i in range(N)]
+    frame = pd.DataFrame(both, columns=list("abcde"), index=names)
+    a, b = frame[list("abc")], frame[list("de")]
+    stack = both[:, None, :] * both[None, :, :]
+    kernels = {"A": kw.precomputed(A @ A.T), "B": kw.precomputed(B @ B.T)}
+    lacking = {"A": a, "B": b.iloc[: N - 8]}
     tables = {
         "array": both,
         "list of rows": both.tolist(),
-        "frame": pd.DataFrame(both, columns=list("abcde")),
+        "tuple of rows": tuple(map(tuple, both.tolist())),
+        "frame": frame,
         "sparse": sparse.csr_array(both),
         "sparse by coordinates": sparse.coo_array(both),
     }
+    if find_spec("pyarrow"):
+        tables["table of Arrow"] = pytest.importorskip("pyarrow").table(dict(frame))
     views = {
         "Views": kw.Views({"A": A, "B": B}),
         "dict": {"A": A, "B": B},
-        "dict of frames": {
-            "A": pd.DataFrame(A, columns=list("abc")),
-            "B": pd.DataFrame(B, columns=list("de")),
-        },
-        "dict with sparse": {"A": A, "B": sparse.csr_array(B)},
+        "dict of frames": {"A": a, "B": b},
+        "dict of frames, joined by index": {"A": a, "B": b.iloc[rng.permutation(N)]},
+        "dict with sparse": {"A": A, "B": sparse.coo_array(B)},
         "list of tables": [A, B],
     }
-    return y, tables, views
+    banks = {
+        "indices of a bank": (kw.KernelBank(stack), np.arange(N)[:, None]),
+        "list of indices": (kw.KernelBank(stack), list(range(N))),
+        "precomputed": ("precomputed", stack),
+        "precomputed, nested lists": ("precomputed", stack.tolist()),
+    }
+    return {
+        "tables": ({name: (COLUMNS, X) for name, X in tables.items()}, y),
+        "views": ({name: ([kw.kernels.Linear()], X) for name, X in views.items()}, y),
+        "kernels": (banks, y),
+        "views of kernels": (
+            {
+                "Views": (None, kw.Views(kernels)),
+                "dict": (None, kernels),
+                "list": (None, [*kernels.values()]),
+            },
+            y,
+        ),
+        "rows without a view": (
+            {
+                "Views": ([kw.kernels.Linear()], kw.Views(lacking, rows="all")),
+                "dict of frames": ([kw.kernels.Linear()], lacking),
+            },
+            y,
+        ),
+    }
 
 
 FUNCTIONS = {
     "learning_curve": lambda m, X, y: inspection.learning_curve(m, X, y, cv=2, sizes=[10, 24]).scores,
-    "permutation_test": lambda m, X, y: inspection.permutation_test(m, X, y, n_permutations=2, cv=2).score,
+    "permutation_test": lambda m, X, y: inspection.permutation_test(m, X, y, n_permutations=2, cv=2).permuted,
+    "permutation_test, one fit": lambda m, X, y: (
+        inspection.permutation_test(m, X, y, n_permutations=2, cv=2, refit=False).permuted
+    ),
     "source_test": lambda m, X, y: inspection.source_test(m, X, y, n_permutations=2).loss,
     "source_refit_test": lambda m, X, y: inspection.source_refit_test(m, X, y, cv=2).loss,
-    "weight_stability": lambda m, X, y: inspection.weight_stability(m, X, y, n_samples=4).weights,
+    "weight_stability": lambda m, X, y: inspection.weight_stability(m, X, y, n_samples=4).samples,
+    "weight_stability, bootstrap": lambda m, X, y: (
+        inspection.weight_stability(m, X, y, n_samples=4, sampling="bootstrap").samples
+    ),
     "contribution_sizes": lambda m, X, y: inspection.contribution_sizes(m, X).weights,
+    "two_layers": lambda m, X, y: inspection.two_layers(m, X).first,
+}
+#: What cannot be done, and what is said.
+REFUSED = {
+    ("source_refit_test", "precomputed"): "no kernel of it can be left out",
+    ("source_refit_test", "precomputed, nested lists"): "no kernel of it can be left out",
 }
 
 
-@pytest.mark.parametrize("kind", ["tables", "views"])
+def test_all_functions_of_rows_are_among_those():
+    public = {name: getattr(inspection, name) for name in inspection.__all__}
+    taking = {
+        name
+        for name, one in public.items()
+        if inspect.isfunction(one) and "X" in inspect.signature(one).parameters
+    }
+    assert taking == {name.partition(",")[0] for name in FUNCTIONS}
+
+
+@pytest.mark.parametrize("group", ["tables", "views", "kernels", "views of kernels", "rows without a view"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_inspection_takes_what_fit_took(kind, name):
+def test_inspection_takes_what_fit_took(group, name):
     """A dict of views was refused: `X` and `y` had as many rows as views, and as rows."""
-    y, *inputs = _inputs()
+    inputs, y = _inputs()[group]
     expected = None
-    for which, X in inputs[kind == "views"].items():
-        linear = kw.kernels.Linear()
-        bank = [linear] if kind == "views" else [linear.on([j]) for j in range(5)]
-        model = kw.MKLRegressor(bank, "rls2", alpha=1.0, standardize=False).fit(X, y)
+    for which, (kernels, X) in inputs.items():
+        model = kw.MKLRegressor(kernels, "rls2", alpha=1.0, standardize=False).fit(X, y)
+        if words := REFUSED.get((name, which)):
+            with pytest.raises(InputError, match=words):
+                FUNCTIONS[name](model, X, y)
+            continue
         found = np.asarray(FUNCTIONS[name](model, X, y), dtype=float)
         assert found.size
         assert np.isfinite(found).all()
         expected = found if expected is None else expected
-        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10, err_msg=which)
+        # they differ by 1.8e-15 at most, kernel values of a bank from the same as X
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12, err_msg=which)
+
+
+def test_targets_of_joined_rows_are_found_by_their_index():
+    """The first view lacks rows that another one has, so that rows get the order of the second."""
+    rng = np.random.default_rng(0)
+    names = pd.Index([f"row {i}" for i in range(N)])
+    A = pd.DataFrame(rng.normal(size=(N, 2)), columns=list("ab"), index=names)
+    B = pd.DataFrame(rng.normal(size=(N, 2)), columns=list("cd"), index=names)
+    y = A["a"] + 0.1 * B["c"]
+    last = {"A": A.iloc[10:], "B": B}
+    joined = kw.Views(last, rows="all")
+    in_order = y.loc[[*names[10:], *names[:10]]].to_numpy()
+    model = kw.MKLRegressor([kw.kernels.Linear()], "rls2", alpha=0.1).fit(last, y)
+    for function in (FUNCTIONS["learning_curve"], FUNCTIONS["weight_stability"], FUNCTIONS["source_test"]):
+        np.testing.assert_allclose(function(model, last, y), function(model, joined, in_order), rtol=1e-12)
+    with pytest.raises(InputError, match="Pass `y` as a pandas series with the index of all rows"):
+        inspection.learning_curve(model, last, y.to_numpy())
+
+
+def test_kernel_values_of_scikit_learn_are_taken_apart_in_both_directions(rng):
+    X = rng.normal(size=(40, 3))
+    y = X[:, 0] > 0
+    found = inspection.learning_curve(SVC(kernel="precomputed"), X @ X.T, y, sizes=[1.0], cv=4)
+    by_hand = model_selection.cross_val_score(SVC(kernel="linear"), X, y, cv=4)
+    np.testing.assert_array_equal(found.scores[0], by_hand)

@@ -197,7 +197,11 @@ class Model:
         """Decision values of queries of the source, shape (n_rows, n_outputs)."""
         source = self.source
         if self.linear is not None and isinstance(source, TableSource) and not source.lacks(queries):
-            return source.filled(queries).values @ self.linear.coef.T + self.linear.intercept
+            values, coef = source.filled(queries).values, self.linear.coef
+            if source.may_hold_nan and not (used := coef.any(axis=0)).all():
+                # rows may lack views that no kernel reads
+                values, coef = values[:, used], coef[:, used]
+            return values @ coef.T + self.linear.intercept
         if self.features is not None and not _lacks(source, queries):
             return feature_decisions(source, queries, self.normalizers[0], self.features, self.intercept)
         problems = [

@@ -86,7 +86,8 @@ def learning_curve(
     ----------
     estimator : estimator
         Of this package or of scikit-learn; clones of it are fitted.
-    X : array-like of shape (n_rows, n_features), frame, or Views
+    X : array-like, frame, sparse matrix or views
+        As `fit` takes it, precomputed kernels and indices of a bank too.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
     sizes : array-like, default=(0.2, 0.4, 0.6, 0.8, 1.0)
         Shares of the training rows of a fold up to 1, or numbers of rows above.
@@ -130,7 +131,7 @@ def learning_curve(
     >>> found.sizes.tolist(), found.scores.shape, bool((found.mean > 0.9).all())
     ([5, 40], (2, 3), True)
     """
-    X, targets = as_rows(X, y)
+    X, targets = as_rows(estimator, X, y)
     rng = np.random.RandomState(seed)
     parts = folds_of(splitter_of(estimator, targets, cv), targets, groups)
     folds = [(rng.permutation(train), test) for train, test in parts]
@@ -185,7 +186,7 @@ def _score_part(
     except ValueError:
         # too few rows of a class for the folds of this estimator
         return float("nan")
-    return score_on(model, X, y, test, scoring)
+    return score_on(model, X, y, train, test, scoring)
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,8 @@ def permutation_test(
     ----------
     estimator : estimator
         Of this package or of scikit-learn; a clone of it is fitted.
-    X : array-like of shape (n_rows, n_features), frame, or Views
+    X : array-like, frame, sparse matrix or views
+        As `fit` takes it, precomputed kernels and indices of a bank too.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
     n_permutations : int, default=199
         The smallest possible p-value is 1 / (n_permutations + 1).
@@ -155,7 +156,7 @@ def permutation_test(
     >>> found.p_value, bool(found.score > found.permuted.max())
     (0.05, True)
     """
-    X, targets = as_rows(X, y)
+    X, targets = as_rows(estimator, X, y)
     splitter = splitter_of(estimator, targets, cv)
     folds = folds_of(splitter, targets, groups)
     labels = None if groups is None else np.asarray(groups)
@@ -211,8 +212,8 @@ def _score_folds(
     scores, known = [], []
     for train, test in folds:
         model = fit_on(estimator, X, y, train, params)
-        scores.append(score_on(model, X, y, test, scoring))
-        known.append(Remembered(model, take(X, test)))
+        scores.append(score_on(model, X, y, train, test, scoring))
+        known.append(Remembered(model, take(X, test, train)))
     return float(np.mean(scores)), known
 
 
@@ -229,7 +230,10 @@ def _score_again(
     folds = folds_of(splitter, y, groups)
     return float(
         np.mean(
-            [score_on(fit_on(estimator, X, y, train, params), X, y, test, scoring) for train, test in folds]
+            [
+                score_on(fit_on(estimator, X, y, train, params), X, y, train, test, scoring)
+                for train, test in folds
+            ]
         )
     )
 
@@ -331,8 +335,8 @@ def source_test(
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
         With a weighted sum of kernels.
-    X : array-like of shape (n_rows, n_features)
-        New rows, not those of the fit.
+    X : array-like, frame, sparse matrix or views
+        New rows, not those of the fit, as `predict` takes them.
     y : array-like of shape (n_rows,)
     n_permutations : int, default=999
     scoring : str or callable, optional
@@ -374,7 +378,7 @@ def source_test(
             "This model has layers of kernels on kernels, whose decision values are no sums over sources. Use a "
             "learner of one layer, such as rls2 or simple."
         )
-    X, truth = as_rows(X, y)
+    _, truth = as_rows(estimator, X, y)
     if truth.ndim != 1:
         raise InputError(f"`y` must have one target for each row, got shape {truth.shape}.")
     parts = estimator.kernel_contributions(X)

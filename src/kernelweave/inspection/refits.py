@@ -110,7 +110,8 @@ def source_refit_test(
     ----------
     estimator : fitted MKLRegressor, MKLClassifier or one of their CV variants
         Its kernels are taken as they are, before they are fitted; those of a plain fit are not chosen again.
-    X : array-like of shape (n_rows, n_features), frame, or Views
+    X : array-like, frame, sparse matrix or views
+        As `fit` takes it, indices of a bank too.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
     sources : list of str, optional
         Views, or the columns of kernels, as in `view_weights`; by default all with a weight. A source is a set of
@@ -165,7 +166,7 @@ def source_refit_test(
     ('x2', 0.4, True)
     """
     check_is_fitted(estimator)
-    X, targets = as_rows(X, y)
+    X, targets = as_rows(estimator, X, y)
     given = None if groups is None else np.asarray(groups)
     views = views_of(estimator)
     names = _sources(estimator, views, sources)
@@ -246,4 +247,4 @@ def _with_kernels(estimator: Model, kept: list[int], choose_again: bool) -> Any:
 def _score_fit(
     estimator: Any, X: Features, y: Any, train: Rows, test: Rows, scoring: Any, params: Mapping[str, Any]
 ) -> float:
-    return score_on(fit_on(estimator, X, y, train, params), X, y, test, scoring)
+    return score_on(fit_on(estimator, X, y, train, params), X, y, train, test, scoring)

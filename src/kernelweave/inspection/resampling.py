@@ -13,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.utils import get_tags
 
 from kernelweave._checks import InputError
 from kernelweave._interrupts import interrupts_noticed
 from kernelweave._parameters import Function, InstanceOf, Number, Rule, Text, Unfit, Whole
-from kernelweave._sparse import is_sparse
 from kernelweave._types import BaseCrossValidator, Features, Splits
-from kernelweave.views.container import Views, holds_views
+from kernelweave.estimators.missing import target_in_order
+from kernelweave.views import by_rows, take_rows
 
 Rows = NDArray[np.intp]
 Fold = tuple[Rows, Rows]
@@ -49,7 +50,7 @@ class OfRows(Rule):
     ndim: tuple[int, ...] = (1,)
 
     def read(self, value: Any) -> Any:
-        """The array; a frame of several columns stays one."""
+        """The array; frames stay what they are, and so do series where a frame may stand."""
         if value is None or isinstance(value, str | bytes):
             raise Unfit
         try:
@@ -60,7 +61,7 @@ class OfRows(Rule):
             raise Unfit("", f"shape {array.shape}")
         if array.dtype.kind == "O" and any(isinstance(entry, list | dict) for entry in array.flat):
             raise Unfit
-        return value if hasattr(value, "iloc") and array.ndim == 2 else array
+        return value if hasattr(value, "iloc") and 2 in self.ndim else array
 
     def words(self) -> str:
         """What is expected."""
@@ -73,26 +74,39 @@ OptionalEntries = Annotated[ArrayLike | None, OfRows() | None]
 Targets = Annotated[ArrayLike, OfRows((1, 2))]
 
 
-def take(X: Features, rows: Rows) -> Any:
-    """Some rows of a table, of views, or of a list."""
-    located: Any = getattr(X, "iloc", X)
-    return [located[i] for i in rows] if isinstance(located, list) else located[rows]
+@dataclass(frozen=True)
+class Between:
+    """Kernel values between rows, (n_rows, n_rows) or (n_rows, n_rows, n_kernels), as the X of precomputed kernels."""
+
+    values: Any
+
+    def __len__(self) -> int:
+        return len(self.values)
 
 
-def as_rows(X: Features, y: ArrayLike) -> tuple[Any, Any]:
-    """What a fit takes as rows that can be taken apart, and their targets as an array; frames of several stay frames.
+def take(X: Features, rows: Rows, train: Rows | None = None) -> Any:
+    """Some rows of what `as_rows` gives: of kernel values those with training rows, or for `fit` with each other."""
+    if isinstance(X, Between):
+        return X.values[np.ix_(rows, rows if train is None else train)]
+    return take_rows(X, rows)
 
-    A dict of views becomes `Views`, and a sparse matrix one of rows.
+
+def as_rows(estimator: Any, X: Features, y: ArrayLike) -> tuple[Any, Any]:
+    """What an estimator takes as X and y: rows that can be taken apart, and targets as an array or a frame of several.
+
+    Frames of views are joined as in `fit`, and the targets have the order of the joined rows.
     """
+    missing_views = getattr(estimator, "missing_views", "error")
+    y = target_in_order(X, y, missing_views)
     targets: Any = y if hasattr(y, "iloc") and np.ndim(y) == 2 else np.asarray(y)
     if isinstance(targets, np.ndarray) and targets.dtype.kind == "f" and not np.isfinite(targets).all():
         raise InputError("`y` must be finite, got NaN or infinity. Leave these rows out.")
     n = len(targets)
-    rows: Any = X
-    if holds_views(X):
-        rows = X if isinstance(X, Views) else Views(rows)
-    elif is_sparse(X):
-        rows = rows.tocsr()
+    rows: Any
+    if get_tags(estimator).input_tags.pairwise:
+        rows = Between(X if hasattr(X, "shape") else np.asarray(X))
+    else:
+        rows = by_rows(X, "same" if missing_views == "error" else "all")
     try:
         found = rows.shape[0] if hasattr(rows, "shape") else len(rows)
     except (TypeError, IndexError):
@@ -131,9 +145,9 @@ def fit_on(estimator: Any, X: Features, y: Any, rows: Rows, params: Mapping[str,
     return clone(estimator).fit(take(X, rows), take(y, rows), **of_rows(params, rows))
 
 
-def score_on(model: Any, X: Features, y: Any, rows: Rows, scoring: Any) -> float:
-    """The score of a fitted model on some rows."""
-    return float(check_scoring(model, scoring=scoring)(model, take(X, rows), take(y, rows)))
+def score_on(model: Any, X: Features, y: Any, train: Rows, rows: Rows, scoring: Any) -> float:
+    """The score on some rows of a model that was fitted on others."""
+    return float(check_scoring(model, scoring=scoring)(model, take(X, rows, train), take(y, rows)))
 
 
 def each_done(

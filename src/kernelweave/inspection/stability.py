@@ -110,7 +110,8 @@ def weight_stability(
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
         Fitted on these rows.
-    X : array-like of shape (n_rows, n_features), frame, or Views
+    X : array-like, frame, sparse matrix or views
+        As `fit` takes it, precomputed kernels and indices of a bank too.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
     n_samples : int, default=50
     sampling : {"halves", "bootstrap"}, default="halves"
@@ -164,7 +165,7 @@ def weight_stability(
     ('x0', 1.0, [])
     """
     check_is_fitted(estimator)
-    X, targets = as_rows(X, y)
+    X, targets = as_rows(estimator, X, y)
     given = None if groups is None else np.asarray(groups)
     fresh = clone(estimator) if choose_again else plainly(estimator)
     passed = dict(params or {})

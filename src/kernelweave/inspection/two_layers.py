@@ -75,8 +75,8 @@ def two_layers(estimator: Model, X: Features, *, output: Output = None) -> TwoLa
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
         With a weighted sum of kernels.
-    X : array-like of shape (n_rows, n_features)
-        Rows at which the first layer is evaluated.
+    X : array-like, frame, sparse matrix or views
+        Rows at which the first layer is evaluated, as `predict` takes them.
     output : str or int, optional
         Class or output of a model with several; default the first.
 

@@ -166,7 +166,8 @@ def contribution_sizes(estimator: Model, X: Features) -> KernelWeights:
     Parameters
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
-    X : array-like of shape (n_rows, n_features)
+    X : array-like, frame, sparse matrix or views
+        As `predict` takes them.
 
     Returns
     -------

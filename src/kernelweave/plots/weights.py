@@ -164,7 +164,8 @@ class KernelContributionsDisplay(_Bars):
         Parameters
         ----------
         estimator : fitted MKLRegressor or MKLClassifier
-        X : array-like of shape (n_rows, n_features)
+        X : array-like, frame, sparse matrix or views
+            As `predict` takes them.
         ax : matplotlib Axes, optional
         **plot_kwargs : dict
             Passed to `plot`.

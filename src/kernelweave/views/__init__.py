@@ -13,7 +13,14 @@ from __future__ import annotations
 
 from kernelweave.views.blocks import BlockTable, GramTable
 from kernelweave.views.cells import Cells, as_texts
-from kernelweave.views.container import PrecomputedView, Views, holds_views, precomputed
+from kernelweave.views.container import (
+    PrecomputedView,
+    Views,
+    by_rows,
+    holds_views,
+    precomputed,
+    take_rows,
+)
 from kernelweave.views.conversion import as_table, as_tables
 from kernelweave.views.encoder import TableEncoder
 from kernelweave.views.marked import MarkedTable
@@ -40,7 +47,9 @@ __all__ = [
     "as_table",
     "as_tables",
     "as_texts",
+    "by_rows",
     "freeze_columns",
     "holds_views",
     "precomputed",
+    "take_rows",
 ]

@@ -17,7 +17,7 @@ from kernelweave.views.annotated import is_annotated, is_annotated_views, matrix
 from kernelweave.views.columns import is_frame, is_missing
 from kernelweave.views.messages import listing
 
-__all__ = ["PrecomputedView", "Views", "holds_views", "precomputed"]
+__all__ = ["PrecomputedView", "Views", "by_rows", "holds_views", "precomputed", "take_rows"]
 
 Rows = NDArray[np.intp]
 
@@ -197,7 +197,7 @@ class Views:
             key = key[0]
         rows = np.arange(len(self))[_row_index(key)]
         picked = object.__new__(Views)
-        picked.views = {name: _take(table, np.atleast_1d(rows)) for name, table in self.views.items()}
+        picked.views = {name: take_rows(table, np.atleast_1d(rows)) for name, table in self.views.items()}
         return picked
 
     def __array__(self, *args: Any, **kwargs: Any) -> NDArray[np.generic]:
@@ -335,7 +335,7 @@ def _rows_at(table: Any, at: Rows, index: Index) -> Any:
     """Rows of a table by position; those at -1 lack all cells."""
     lost = at < 0
     if not lost.any():
-        return _take(table, at)
+        return take_rows(table, at)
     if hasattr(table, "iloc"):
         return table.reindex(index)
     if is_sparse(table):
@@ -382,7 +382,19 @@ def _row_index(key: Any) -> Any:
     return array.astype(np.intp) if array.size == 0 else array
 
 
-def _take(table: Any, rows: Rows) -> Any:
+def by_rows(X: Any, rows: str = "same") -> Any:
+    """What estimators take as X, as something of which `take_rows` takes rows; `rows` as in `Views`."""
+    if holds_views(X):
+        return X if isinstance(X, Views) else Views(X, rows)
+    if is_sparse(X):
+        return X.tocsr()
+    return list(X) if isinstance(X, tuple) else X
+
+
+def take_rows(table: Any, rows: Rows) -> Any:
+    """Some rows of a table, of views, or of a list."""
+    if isinstance(table, list):
+        return [table[i] for i in rows]
     if hasattr(table, "iloc"):
         return table.iloc[rows]
     if hasattr(table, "column_names") and hasattr(table, "take"):  # a table of Arrow
