@@ -32,7 +32,8 @@ RUN = [
 
 
 @pytest.mark.parametrize("page", RUN)
-def test_examples_of_pages_run(page, capsys):
+def test_examples_of_pages_run(page, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```$", (DOCS / page).read_text(), re.S | re.M)
     assert blocks
     scope: dict[str, object] = {}
