@@ -765,3 +765,37 @@ def test_kernel_values_of_scikit_learn_are_taken_apart_in_both_directions(rng):
     found = inspection.learning_curve(SVC(kernel="precomputed"), X @ X.T, y, sizes=[1.0], cv=4)
     by_hand = model_selection.cross_val_score(SVC(kernel="linear"), X, y, cv=4)
     np.testing.assert_array_equal(found.scores[0], by_hand)
+
+
+def test_brier_score_of_two_classes_is_that_of_scikit_learn(rng):
+    """Of one probability, and of several classes the sum over them."""
+    truth, share = rng.random(60) < 0.4, rng.uniform(size=60)
+    both = np.c_[1.0 - share, share]
+    found = inspection.score_intervals(
+        truth.astype(int), (share > 0.5).astype(int), probability=both, classes=[0, 1], n_samples=50
+    )
+    assert found["Brier score"].value == pytest.approx(brier_score_loss(truth, share), rel=1e-12)
+    three, each = rng.integers(0, 3, 60), rng.dirichlet(np.ones(3), 60)
+    found = inspection.score_intervals(
+        three, each.argmax(axis=1), probability=each, classes=[0, 1, 2], n_samples=50
+    )
+    expected = np.square(each - np.eye(3)[three]).sum(axis=1).mean()
+    assert found["Brier score"].value == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("choose_again", [False, True])
+def test_weight_stability_leaves_rows_of_weight_zero_out(choose_again, rng):
+    """Rows of weight zero have wild targets: with their weights dropped, the weights of kernels would be others."""
+    X = rng.normal(size=(80, 3))
+    y = X[:, 0] + 0.1 * rng.normal(size=80)
+    w = np.ones(80)
+    w[::2] = 0.0
+    wild = np.where(w > 0, y, 50.0 * X[:, 2])
+    bank = [kw.kernels.Linear().on([j]) for j in range(3)]
+    model = kw.MKLRegressor(bank, "rls2", alpha=1.0).fit(X, wild, sample_weight=w)
+    options = {"n_samples": 6, "choose_again": choose_again, "params": {"sample_weight": w}}
+    first = inspection.weight_stability(model, X, wild, **options)
+    second = inspection.weight_stability(model, X, y, **options)
+    np.testing.assert_allclose(first.samples, second.samples, rtol=1e-8, atol=1e-10)
+    without = inspection.weight_stability(model, X, wild, n_samples=6, choose_again=choose_again)
+    assert np.abs(without.samples - first.samples).max() > 0.1

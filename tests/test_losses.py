@@ -156,3 +156,20 @@ def test_klr_at_one_kernel_is_mkl_over_a_point(rng):
     one = kw.solve_klr(K, machine.y, 3.0, tol=1e-10)
     two = kw.solve_svm_mkl(K[:, :, None], machine.y, 3.0, loss="logistic", tol=1e-10)
     assert two.primal == pytest.approx(one.primal, rel=1e-10)
+
+
+@pytest.mark.parametrize("name", [n for n in LOSSES if n != "logistic"])
+def test_rows_of_weight_zero_do_not_move_the_intercept(name, rng):
+    loss = as_loss(name)
+    for _ in range(20):
+        n = 15
+        t = rng.normal(size=n)
+        y = np.where(t > 0, 1.0, -1.0) if loss.classifies else t
+        if loss.classifies and abs(y.sum()) == n:
+            continue
+        costs, product = rng.uniform(0.2, 2.0, n), rng.normal(size=n)
+        strangers = rng.normal(size=6) * 100
+        more = np.sign(strangers) if loss.classifies else strangers
+        alone = loss.intercept(y, costs, product)
+        together = loss.intercept(np.r_[y, more], np.r_[costs, np.zeros(6)], np.r_[product, strangers])
+        assert together == pytest.approx(alone, rel=1e-12, abs=1e-12)

@@ -655,3 +655,29 @@ def test_paths_begin_with_given_weights(rng):
     assert begun.n_iter[0] < plain.n_iter[0]
     with pytest.raises(kw.InputError, match="weights0"):
         kw.rls2_path(gram, y, alphas, weights0=np.ones(8))
+
+
+def test_errors_of_scores_are_those_of_the_mean_of_folds(rng):
+    X = rng.normal(size=(60, 3))
+    model = kw.MKLRegressorCV(kw.banks.linear_features(3), "rls2", n_alphas=4, cv=5).fit(
+        X, X[:, 0] + rng.normal(size=60)
+    )
+    folds = np.array([model.cv_results_[f"split{k}_test_score"] for k in range(5)])
+    # by hand: the sample variance has n - 1
+    spread = np.sqrt(np.square(folds - folds.mean(axis=0)).sum(axis=0) / 4)
+    np.testing.assert_allclose(model.cv_results_["std_error_test_score"], spread / np.sqrt(5), rtol=1e-12)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_scores_of_folds_weight_their_rows(outputs, rng):
+    from kernelweave.fitting.folds import negative_squared_error
+
+    y, found, w = rng.normal(size=(30, outputs)), rng.normal(size=(12, outputs)), rng.uniform(0.0, 3.0, 30)
+    rows = rng.permutation(30)[:12]
+    by_hand = sum(w[i] * np.square(f - y[i]).mean() for i, f in zip(rows, found, strict=True)) / w[rows].sum()
+    assert negative_squared_error([y], w)(found, rows) == pytest.approx(-by_hand, rel=1e-12)
+    each = rng.uniform(0.0, 3.0, (30, outputs))
+    by_hand = np.mean(
+        [np.average(np.square(found - y[rows])[:, k], weights=each[rows, k]) for k in range(outputs)]
+    )
+    assert negative_squared_error([y], each)(found, rows) == pytest.approx(-by_hand, rel=1e-12)

@@ -262,3 +262,26 @@ def test_checks_of_scikit_learn(check, estimator):
         function("MKLClassifier", estimator)
     except estimator_checks.SkipTest as reason:
         pytest.skip(str(reason))
+
+
+def test_weights_of_classes_are_those_of_each_label(rng):
+    """They differ between the problems, whose normalisers then differ, too."""
+    X = rng.normal(size=(60, 3))
+    Y = np.c_[X[:, 0] > 0.5, X[:, 1] > -0.5].astype(int)
+    for normalize in ("mean-diagonal", "trace"):
+        both = kw.MKLClassifier(
+            kw.banks.linear_features(3), "simple", C=1.0, class_weight="balanced", normalize=normalize
+        ).fit(X, Y)
+        for k in range(2):
+            y = Y[:, k]
+            weight = 60.0 / (2.0 * np.bincount(y)[y])
+            alone = kw.MKLClassifier(
+                kw.banks.linear_features(3), "simple", C=1.0, class_weight="balanced", normalize=normalize
+            ).fit(X, y)
+            plain = kw.MKLClassifier(kw.banks.linear_features(3), "simple", C=1.0, normalize=normalize).fit(
+                X, y
+            )
+            own = both.decision_function(X)[:, k]
+            assert np.abs(own - plain.decision_function(X)).max() > 0.05
+            assert np.corrcoef(own, alone.decision_function(X))[0, 1] > 0.999
+            assert weight.min() < 1.0 < weight.max()

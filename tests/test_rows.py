@@ -442,3 +442,18 @@ def test_wrong_folds_are_refused(data):
     ]:
         with pytest.raises(InputError, match=words):
             kw.rls2_path_cv(given)
+
+
+def test_a_merged_sample_is_that_of_all_rows(rng):
+    """Numbers of rows are those among all of them, not those in a part."""
+    from kernelweave.rows.sampling import Sampling
+
+    Z, y, w = rng.normal(size=(200, 3)), rng.normal(size=200), np.ones(200)
+    whole, left, right = Sampling(40), Sampling(40), Sampling(40)
+    whole.add(Z, y, w, 0, source="rows", first=0)
+    left.add(Z[:120], y[:120], w[:120], 0, source="rows", first=0)
+    right.add(Z[120:], y[120:], w[120:], 0, source="rows", first=120)
+    left.merge(right, 120)
+    one, two = whole.result(), left.result()
+    for a, b in zip(vars(one).values(), vars(two).values(), strict=True):
+        np.testing.assert_array_equal(a, b)

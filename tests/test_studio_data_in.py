@@ -327,3 +327,13 @@ def test_rows_that_a_table_lacks_are_not_divided(served):
     assert (found["n_held"], found["n_training"], found["problem"]) == (6, 18, "")
     checked = served.client.post("/api/check", json=question).json()
     assert (checked["n_held"], checked["n_training"]) == (6, 18)
+
+
+def test_rows_and_cells_that_are_missing_are_counted_apart():
+    from kernelweave.studio.profiles import describe_table
+
+    frame = pd.DataFrame(
+        {"a": [1.0, np.nan, 3.0, 4.0], "b": [1.0, np.nan, 3.0, np.nan], "c": [1.0, np.nan, 3.0, 4.0]}
+    )
+    found = describe_table(frame, "file-t", "t")
+    assert (found.n_rows, found.n_missing, found.rows_missing) == (4, 4, 2)

@@ -151,3 +151,12 @@ def test_the_export_needs_a_folder_and_mlflow_and_writes_everything(studio, tmp_
     assert found.data.tags["sha256 1"] == "abc wine"
     assert [file.path for file in client.list_artifacts(made)] == ["script.py"]
     assert found.info.status == "FINISHED"
+
+
+def test_the_smallest_value_is_best_of_errors_and_losses_alone():
+    from kernelweave.studio.leaderboard import small_is_good
+
+    assert all(
+        map(small_is_good, ("RMSE", "MAE, held out", "log loss", "Brier score", "Brier score, held out"))
+    )
+    assert not any(map(small_is_good, ("R^2", "accuracy", "ROC AUC", "F1 (macro)", "balanced accuracy")))
