@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from types import MethodType
 from typing import Annotated, Any, cast
 
@@ -35,14 +35,14 @@ Array = NDArray[np.float64]
 class _WithProbabilities:
     """A method of classifiers that know probabilities. Others do not have it, and say what would give it to them."""
 
-    def __init__(self, method: Callable[..., Array]) -> None:
-        self.method = method
+    def __init__(self, check: Callable[[Any], bool], method: Callable[..., Array]) -> None:
+        self.check, self.method = check, method
         update_wrapper(cast(Any, self), method)
 
     def __get__(self, model: MKLClassifier | None, owner: type) -> Callable[..., Array]:
         if model is None:
             return self.method
-        if not hasattr(model, "calibration_") and not model._learner_now().has_probabilities:
+        if not self.check(model):
             raise AttributeError(
                 f"{owner.__name__} has no {self.method.__name__} yet: call calibrate() after fit, or use a "
                 "learner with loss='logistic', such as learners.SimpleMKL(loss='logistic')."
@@ -363,13 +363,16 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         self.calibration_ = calibrate(values, codes, weights, method, multilabel=several)
         return self
 
+    def _knows_probabilities(self) -> bool:
+        return hasattr(self, "calibration_") or self._learner_now().has_probabilities
+
     def _learner_now(self) -> learners.Learner:
         """The learner of the fit, or before it that of the parameters."""
         if hasattr(self, "model_"):
             return self.model_.learner
         return self._named_learner()
 
-    @_WithProbabilities
+    @partial(_WithProbabilities, _knows_probabilities)
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes: those of the logistic loss, or after `calibrate` those of its curves.
 
@@ -406,7 +409,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
             return self.calibration_(self._decide(X))
         return np.exp(self.predict_log_proba(X))
 
-    @_WithProbabilities
+    @partial(_WithProbabilities, _knows_probabilities)
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities of `predict_proba`.
 
