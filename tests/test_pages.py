@@ -49,6 +49,7 @@ NEW = [*NEWCOMERS, "choosing.md", "faq.md", "glossary.md"]
 COMPARED = {
     "user_guide/defaults.md": (),
     "user_guide/many_features.md": (),
+    "user_guide/many_rows.md": (),
     "user_guide/rows_without_limit.md": ("pandas",),
     "user_guide/clusters.md": ("dask.array",),
     **dict.fromkeys(NEWCOMERS, ("pandas",)),

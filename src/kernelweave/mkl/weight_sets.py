@@ -162,7 +162,7 @@ class Simplex(ShareSet):
     """Nonnegative, sum 1: a few kernels."""
 
     def project(self, v: Array) -> Array:
-        """Euclidean projection (Duchi et al. 2008), O(n log n)."""
+        """Euclidean projection by the algorithm of Duchi and others (2008), O(n log n)."""
         return _onto_simplex(v)
 
     def best(self, q: Array) -> Array:
