@@ -12,6 +12,7 @@ import kernelweave as kw
 import raw_scales
 import stress
 from kernelweave import judge
+from problems import needs_long_double
 
 SETS = {
     "simplex": kw.weight_sets.Simplex,
@@ -71,6 +72,7 @@ def resealed(content):
     return content | {"seal": judge.seal(content)}
 
 
+@needs_long_double
 @pytest.mark.parametrize("hostile", [False, True])
 def test_certificates_over_all_scales_are_confirmed(hostile, tmp_path):
     judged = 0
@@ -119,6 +121,7 @@ def certificate(request, tmp_path):
     raise AssertionError("no such problem")
 
 
+@needs_long_double
 def test_changed_numbers_are_refused(certificate, rng):
     content, data = certificate
     assert judge.judge(content, data)[0] == ""
@@ -150,6 +153,7 @@ def test_changed_numbers_are_refused(certificate, rng):
     assert judge.judge(content, other)[0] == "`y` is not what the fit was given."
 
 
+@needs_long_double
 def test_bounds_in_extended_precision_contain_the_exact_ones(certificate, monkeypatch):
     content, data = certificate
     _, upper, lower = judge.judge(content, data)

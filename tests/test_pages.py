@@ -1,7 +1,10 @@
 """Pages of the documentation: their examples run, and the names on them exist."""
 
+import ast
+import collections
 import contextlib
 import doctest
+import functools
 import importlib
 import inspect
 import pathlib
@@ -15,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import kernelweave as kw
+from kernelweave._parameters import check_value, rules_of
 from kernelweave.experiments import EXPERIMENTS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -149,52 +153,159 @@ def test_public_names_on_pages_exist(page):
         assert experiment in EXPERIMENTS, f"{page}: {experiment}"
 
 
-def parameters():
-    """All parameters of functions, classes and methods of the package."""
-    found = set()
+def modules():
+    """All modules of the package but those of the studio."""
     for info in pkgutil.walk_packages(kw.__path__, "kernelweave."):
-        if ".studio" in info.name or info.name.endswith("__main__"):
-            continue
-        for value in vars(importlib.import_module(info.name)).values():
-            methods = vars(value).values() if inspect.isclass(value) else ()
-            for each in (value, *methods):
-                function = getattr(each, "__func__", each)
-                own = str(getattr(function, "__module__", "")).startswith("kernelweave")
-                if own and (inspect.isclass(function) or inspect.isfunction(function)):
-                    with contextlib.suppress(TypeError, ValueError):
-                        found |= set(inspect.signature(function).parameters)
+        if ".studio" not in info.name and not info.name.endswith("__main__"):
+            yield importlib.import_module(info.name)
+
+
+def members(kind):
+    """What a class and its bases define, without calling it."""
+    return {name: inspect.getattr_static(kind, name) for name in dir(kind) if not name.startswith("_")}
+
+
+@functools.cache
+def public():
+    """Public functions, classes and methods by their last name."""
+    found = collections.defaultdict(set)
+
+    def add(name, value):
+        function = getattr(value, "__func__", value)
+        if inspect.isclass(function) or inspect.isfunction(function):
+            found[name].add(function)
+        if inspect.isclass(function):
+            for own, member in members(function).items():
+                add(own, member)
+
+    for name in kw.__all__:
+        value = getattr(kw, name)
+        # names of a module that are not its own are of other packages
+        inside = vars(value).items() if inspect.ismodule(value) else [(name, value)]
+        for own, each in inside:
+            if not own.startswith("_") and str(getattr(each, "__module__", "")).startswith("kernelweave"):
+                add(own, each)
     return found
 
 
-def test_parameters_in_backticks_exist():
+def parameters_of(function):
+    with contextlib.suppress(TypeError, ValueError):
+        return inspect.signature(function).parameters
+    return {}
+
+
+@functools.cache
+def owners(parameter):
+    """Public functions, classes and methods with a parameter."""
+    return {each for several in public().values() for each in several if parameter in parameters_of(each)}
+
+
+def admits(function, parameter, node):
+    """Whether a parameter may have a value, if it is written out; True and False only where the type says so."""
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        return True
+    rule = rules_of(function).get(parameter)
+    if rule is not None and value is not ...:
+        try:
+            check_value(rule, parameter, value)
+        except kw.InputError:
+            return False
+    kind = str(parameters_of(function)[parameter].annotation)
+    return rule is not None or not isinstance(value, bool) or bool(re.search("bool|Any|empty", kind))
+
+
+def wrong_keywords(source, foreign=frozenset()):
+    """Keywords of calls that no public function of that name has, or not with such a value."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            theirs = [
+                one for one in node.names if "kernelweave" not in (getattr(node, "module", ""), one.name)
+            ]
+            foreign |= {one.asname or one.name.partition(".")[0] for one in theirs}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            foreign |= {node.name}
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        if name not in public() or foreign & {name, ast.unparse(call.func).partition(".")[0]}:
+            continue
+        known = [one for each in public()[name] for one in parameters_of(each).values()]
+        # settings of any name are passed on
+        if any(one.kind is one.VAR_KEYWORD for one in known) and name != "set_params":
+            continue
+        for keyword in (each for each in call.keywords if each.arg):
+            # parameters of parts, as in `learner__tol=`
+            part = keyword.arg.rpartition("__")[2]
+            own = owners(part)
+            if part == keyword.arg and name != "set_params":
+                own = own & public()[name]
+            if not any(admits(one, part, keyword.value) for one in own):
+                yield f"{name}({ast.unparse(keyword)})"
+
+
+def wrong_settings(text):
+    """Parameters with their values, in backticks and in blocks of code, that nothing public has."""
+    for language, block in re.findall(r"^```(\S*)\n(.*?)^```$", text, re.S | re.M):
+        examples = [each.source for each in doctest.DocTestParser().get_examples(block)]
+        if examples or language == "python":
+            # a data frame, which has `sample` too
+            yield from wrong_keywords("".join(examples) or block, frozenset({"clinical"}))
+    for span in re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)):
+        if span.startswith("-"):  # an option of the command line
+            continue
+        filled = re.sub(r"=(?=[,)]|$)", "=...", span)
+        setting = re.fullmatch(r"([A-Z]|[A-Z]?[a-z]\w*)=([^=].*)", filled)
+        try:
+            if not setting:
+                yield from wrong_keywords(filled)
+            elif not any(
+                admits(one, setting[1], ast.parse(setting[2], mode="eval").body) for one in owners(setting[1])
+            ):
+                yield span
+        except SyntaxError:  # other code, such as a command
+            continue
+
+
+def test_parameters_on_pages_exist():
     """`verbose=` stood on a page, and nothing has such a parameter."""
-    known, strange = parameters(), {}
     pages = [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]
-    for page in (page for page in pages if not {"_build", "generated"} & set(page.parts)):
-        text = re.sub(r"^```.*?^```", "", page.read_text("utf8"), flags=re.S | re.M)
-        for span in re.findall(r"`([^`\n]+)`", text):
-            # options of the command line, and functions of scikit-learn and joblib
-            if "--" in span or span.startswith(("CalibratedClassifierCV", "parallel_config")):
-                continue
-            for name in re.findall(r"(?<![\w.-])([a-z_][a-z_0-9]*)=(?!=)", span):
-                if name.split("__")[-1] not in known:
-                    strange.setdefault(name, []).append(f"{page.name}: {span}")
-    assert strange == {}
-    assert {"alpha", "normalize", "sample_weight"} <= known
-    assert "verbose" not in known
+    pages = [page for page in pages if not {"_build", "generated"} & set(page.parts)]
+    strange = {page.name: list(wrong_settings(page.read_text("utf8"))) for page in pages}
+    assert {name: found for name, found in strange.items() if found} == {}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "`verbose=`",
+        "`verbose=True`",
+        # solvers have one, for coefficients
+        "`warm_start=True`",
+        "`RLS2(warm_start=True)`",
+        "`kw.learners.SimpleMKL(warm_start=None)`",
+        "`Css=[1.0]`",
+        "`set_params(learner__verbose=1)`",
+        "```python\nmodel = kw.MKLClassifier(warm_start=True)\n```",
+        "```python\n>>> kw.solve_rls2(gram, y, lam=0.1)\n```",
+        "```\n>>> model.predict(X, std=True)\n```",
+    ],
+)
+def test_parameters_that_do_not_exist_are_found(wrong):
+    assert list(wrong_settings(wrong)) != []
 
 
 def test_summaries_do_not_end_in_a_formula():
     """A first line is cut where a full stop and a space follow, as in "x . z"."""
-    cut = []
-    for info in pkgutil.walk_packages(kw.__path__, "kernelweave."):
-        if ".studio" in info.name or info.name.endswith("__main__"):
-            continue
-        for name, value in vars(importlib.import_module(info.name)).items():
-            first = (inspect.getdoc(value) or "").split("\n\n")[0] if callable(value) else ""
-            if re.search(r"[\w)] \. [\w(]", first):
-                cut.append(name)
-    assert cut == []
+    cut = set()
+    for module in modules():
+        for value in [each for each in vars(module).values() if callable(each)]:
+            for each in [value, *(members(value).values() if inspect.isclass(value) else ())]:
+                first = (inspect.getdoc(each) or "").split("\n\n")[0]
+                if re.search(r"[\w)] \. [\w(]", first):
+                    cut.add(first)
+    assert cut == set()
 
 
 def test_names_that_do_not_exist_are_found():

@@ -7,11 +7,9 @@ import pytest
 
 import kernelweave as kw
 import raw_scales
+from problems import needs_long_double
 
-pytestmark = pytest.mark.skipif(
-    np.finfo(np.longdouble).nmant <= np.finfo(float).nmant,
-    reason="extended precision is double precision on this machine",
-)
+pytestmark = needs_long_double
 
 #: Problems at which norms of blocks from an earlier point once passed for those of the last one, on some routes.
 ONCE_WRONG = [75, 482, 736, 1034, 1055, 1976]

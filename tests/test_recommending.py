@@ -10,7 +10,7 @@ from kernelweave._errors import InputError
 from kernelweave.learners import LEARNERS
 from kernelweave.runs.estimating import Estimate, estimate_fit, fits_of, span
 from kernelweave.runs.joining import alone
-from kernelweave.runs.lineage import read_lineage, trace
+from kernelweave.runs.lineage import learnt_from, read_lineage, trace
 from kernelweave.runs.preparing import prepare
 from kernelweave.runs.questions import PRESETS, QUESTIONS, grouped, preset_settings
 from kernelweave.runs.recommending import recommend
@@ -173,3 +173,27 @@ def test_a_changed_table_is_noticed(tmp_path):
     path.unlink()
     assert "not there any more" in read_lineage(tmp_path).changed[0]
     assert read_lineage(tmp_path / "elsewhere") is None
+
+
+def test_a_table_is_known_by_its_content(tmp_path):
+    """The model file and the folder of its run know it; another name of the file does not matter."""
+    for name, text in {"t.csv": "a,b\n1,2\n", "copy.csv": "a,b\n1,2\n", "other.csv": "a,b\n1,3\n"}.items():
+        (tmp_path / name).write_text(text)
+    run = tmp_path / "run"
+    run.mkdir()
+    assert not learnt_from(run, tmp_path / "t.csv")
+    trace({"t": str(tmp_path / "t.csv")}, FitSpec()).write(run)
+    for model in (run, run / "model.kw"):
+        assert learnt_from(model, tmp_path / "copy.csv")
+        assert not learnt_from(model, tmp_path / "other.csv")
+        assert not learnt_from(model, tmp_path / "missing.csv")
+    # a table that could not be read has no checksum, as has none that is missing
+    trace({"gone": str(tmp_path / "gone.csv")}, FitSpec()).write(run)
+    assert not learnt_from(run, tmp_path / "missing.csv")
+    # what `read_lineage` refuses tells nothing, and is no reason to refuse scores
+    known = hashlib.sha256(b"a,b\n1,2\n").hexdigest()
+    for damaged in ("{", "[]", f'{{"tables": [{{"sha256": "{known}"}}]}}'):
+        (run / "lineage.json").write_text(damaged)
+        assert not learnt_from(run, tmp_path / "t.csv")
+        with pytest.raises(InputError, match="of this run cannot be read"):
+            read_lineage(run)

@@ -10,6 +10,7 @@ from kernelweave.gram import FactorGram
 from kernelweave.mkl.relaxed import ridge_path
 from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.results import Path, RelaxedSolution
+from problems import needs_long_double
 
 
 @pytest.fixture
@@ -277,6 +278,7 @@ def _optimum(K, y, w, alpha):
     return objective(c) - (np.square(r) / N).sum() / 2, objective(c), objective
 
 
+@needs_long_double
 def test_certificate_of_the_ridge_holds_to_the_last_digit():
     """Lower bounds were above the optimum, by up to 3e-6 of it, in half of such problems."""
     judged = 0

@@ -391,6 +391,8 @@ def test_prostate_model_of_table_1(data_dir):
     assert error.mean() == pytest.approx(0.4539, abs=5e-5)
     assert error.std(ddof=1) / np.sqrt(30) == pytest.approx(0.1524, abs=5e-5)
     assert path.df[0] == pytest.approx(2.78, abs=5e-3)
+    # the learnt weights add to the divergence; measured: 4.80497, also by differences of the fitted values
+    assert path.criteria["df_total"][0] == pytest.approx(4.80, abs=5e-3)
     # lasso equivalence on the same model
     tau = 0.0881 * np.sum(np.abs(w) / np.sqrt(s))
     ratio = np.sqrt(s) * np.abs(X[train].T @ (y[train] - b - X[train] @ w)) / tau

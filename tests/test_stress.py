@@ -7,14 +7,12 @@ import pytest
 
 import kernelweave as kw
 import stress
+from problems import needs_long_double
 
 #: Problems in one test.
 MANY = 50
 
-pytestmark = pytest.mark.skipif(
-    np.finfo(np.longdouble).nmant <= np.finfo(float).nmant,
-    reason="extended precision is double precision on this machine",
-)
+pytestmark = needs_long_double
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 import numpy as np
 
 from kernelweave.gram import FactorGram, compress, gram_from_stack
+from kernelweave.gram.composite import concatenate
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
-from problems import rbf_stack, unit_trace
+from problems import needs_long_double, rbf_stack, unit_trace
 
 
 def test_centring_counts_how_far_it_moves_the_residual():
@@ -24,6 +25,38 @@ def test_centring_counts_how_far_it_moves_the_residual():
     assert upper >= c @ exact @ c
     # and no more than twice what is needed here
     assert centred.residual_trace[0] <= 2 * left * n
+
+
+@needs_long_double
+def test_the_rounding_of_a_reduction_goes_with_the_factors(rng):
+    """Matrices of columns near 2,000 are stored as factors, which equal them up to rounding."""
+    n = 40
+    X = rng.normal(size=(n, 2)) + 2000.0
+    stack = X[:, None, :] * X[None]
+    reduced = gram_from_stack(stack)
+    assert (reduced.ranks == 1).all()
+    assert not reduced.residual_trace.any()
+    row_scale = rng.uniform(0.5, 2.0, (2, n))
+    p = rng.dirichlet(np.ones(n))
+    H = np.eye(n) - np.outer(np.ones(n), p)
+    changed = {
+        "plain": (reduced, lambda K, m: K),
+        "taken": (reduced.take(np.array([1, 0])), lambda K, m: K),
+        "scaled": (reduced.rescale(row_scale), lambda K, m: row_scale[m][:, None] * K * row_scale[m]),
+        "centred": (reduced.center(p), lambda K, m: H @ K @ H.T),
+        "joined": (concatenate([reduced, FactorGram.from_columns(X)]), lambda K, m: K),
+    }
+    for name, (gram, change) in changed.items():
+        bound = gram.rounding_trace
+        for m in range(2):
+            k = 1 - m if name == "taken" else m
+            exact = change(stack[:, :, k].astype(np.longdouble), k)
+            Z = gram.take(np.array([m])).rows.astype(np.longdouble)
+            assert np.abs(np.trace(exact - Z.T @ Z)) <= bound[m], name
+            # not above eight units by more than the change needs
+            assert bound[m] <= 1e-14 * np.trace(stack[:, :, k]) * (n if name == "centred" else 4), name
+    # columns that were given as columns are what they are
+    assert not changed["joined"][0].rounding_trace[2:].any()
 
 
 def test_margin_bounds_hold_for_the_kernels_that_were_given():

@@ -68,7 +68,7 @@ class Source(ABC, Generic[Q]):
         return row_ranks(self.distinguish())
 
     def feature_maps(self, m: int, queries: Q) -> tuple[Array, Array] | None:
-        """Features of the queries and of the training rows, ``k_m(q, x) = phi(q) . phi(x)``, if they are few."""
+        """Features of the queries and of the training rows, ``k_m(q, x) = <phi(q), phi(x)>``, if they are few."""
         return None
 
     def features(self, queries: Q, kernels: Rows, n_rows: int) -> Iterator[tuple[slice, int, Values]]:

@@ -149,6 +149,11 @@ class Gram(ABC):
         return np.zeros(self.n_kernels)
 
     @cached_property
+    def rounding_trace(self) -> Array:
+        """Bound of the same difference for factors that equal their kernel up to rounding; zero for all others."""
+        return np.zeros(self.n_kernels)
+
+    @cached_property
     def norm_bound(self) -> Array:
         """Upper bound of the largest eigenvalue of each kernel, shape (n_kernels,)."""
         return self.trace()

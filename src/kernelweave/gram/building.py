@@ -10,7 +10,7 @@ from kernelweave._loops import core, packed_length, packed_rows
 from kernelweave.gram.base import Array, Gram, Index
 from kernelweave.gram.composite import concatenate
 from kernelweave.gram.factors import FactorGram
-from kernelweave.gram.low_rank import MAX_RANK_SHARE, follows, highest_rank, hopeless_triangle
+from kernelweave.gram.low_rank import MAX_RANK_SHARE, ROUNDING, follows, highest_rank, hopeless_triangle
 from kernelweave.gram.packed import PackedGram
 
 #: Residual trace, as a share of the trace, that a factor may leave out. At 0 a factor is only taken when it equals
@@ -51,18 +51,27 @@ class Builder:
         self.in_factors: list[int] = []
         self.ranks: list[int] = []
         self.residuals: list[float] = []
+        self.roundings: list[float] = []
         self._waiting: list[Array] = []
         self._room = WAITING
 
-    def add(self, kernel: int, factor: Array, residual: float = 0.0) -> None:
-        """Add the factor (rank, n_samples) of a kernel, which is taken over."""
+    def add(self, kernel: int, factor: Array, residual: float | None = None) -> None:
+        """Add the factor (rank, n_samples) of a kernel, which is taken over.
+
+        With a residual, 0 or more, it is that of a matrix, by pivoted Cholesky; without, it defines the kernel.
+        """
         self.in_factors.append(kernel)
         self.ranks.append(len(factor))
-        self.residuals.append(residual)
+        self._leave_out(factor, residual)
         self._waiting.append(factor)
         self._room -= factor.size
         if self._room < 0:
             self._write()
+
+    def _leave_out(self, factor: Array, residual: float | None) -> None:
+        """Record what the last factor leaves out of its kernel."""
+        self.residuals.append(residual or 0.0)
+        self.roundings.append(0.0 if residual is None else ROUNDING * float(np.vdot(factor, factor)))
 
     def _write(self) -> None:
         """Write the factors that wait."""
@@ -74,25 +83,27 @@ class Builder:
             self._waiting.clear()
         self._room = WAITING
 
-    def factors(self, kernels: list[int], ranks: list[int], residual: float = 0.0) -> Array:
+    def factors(self, kernels: list[int], ranks: list[int]) -> Array:
         """Room for factors of kernels, shape (sum of ranks, n_samples), to be filled before the next call."""
         self._write()
         first = len(self.rows)
         self.rows.resize((first + sum(ranks), self.n_samples), refcheck=False)
         self.in_factors.extend(kernels)
         self.ranks.extend(ranks)
-        self.residuals.extend([residual] * len(kernels))
+        self.residuals.extend([0.0] * len(kernels))
+        self.roundings.extend([0.0] * len(kernels))
         return self.rows[first:]
 
     def keep_rank(self, rank: int, residual: float) -> None:
         """Of the factor that was added last, keep some rows; none when `rank` is negative."""
         self.rows.resize((len(self.rows) - self.ranks.pop() + max(rank, 0), self.n_samples), refcheck=False)
         self.residuals.pop()
+        self.roundings.pop()
         if rank < 0:
             self.in_factors.pop()
         else:
             self.ranks.append(rank)
-            self.residuals.append(residual)
+            self._leave_out(self.rows[len(self.rows) - rank :], residual)
 
     def triangles(self, count: int) -> Array:
         """Room for some triangles, to be filled and then handed to `keep_triangles`."""
@@ -157,7 +168,7 @@ class Builder:
         self._write()
         if self.in_factors:
             offsets = np.r_[0, np.cumsum(self.ranks)]
-            factors = FactorGram(self.rows, offsets, np.array(self.residuals))
+            factors = FactorGram(self.rows, offsets, np.array(self.residuals), np.array(self.roundings))
             parts.append((factors, np.array(self.in_factors)))
         if self.in_triangles:
             packed = PackedGram(cut(self.packed, len(self.in_triangles)), self.n_samples)

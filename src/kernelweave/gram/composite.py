@@ -164,6 +164,13 @@ class CompositeGram(Gram):
         return out
 
     @cached_property
+    def rounding_trace(self) -> Array:
+        out = np.empty(self.n_kernels)
+        for part, members in zip(self.parts, self.kernels, strict=True):
+            out[members] = part.rounding_trace
+        return out
+
+    @cached_property
     def norm_bound(self) -> Array:
         out = np.empty(self.n_kernels)
         for part, members in zip(self.parts, self.kernels, strict=True):
@@ -193,6 +200,7 @@ def concatenate(parts: Sequence[Gram], kernels: Sequence[Index] | None = None) -
             np.concatenate([part.rows for part in merged]),
             np.r_[0, np.cumsum(np.concatenate([part.ranks for part in merged]))],
             np.concatenate([part.residual_trace for part in merged]),
+            np.concatenate([part.rounding_trace for part in merged]),
         )
         others = [p for p in range(len(parts)) if p not in factors]
         kernels = [np.concatenate([kernels[p] for p in factors]), *(kernels[p] for p in others)]

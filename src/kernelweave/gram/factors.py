@@ -27,9 +27,17 @@ class FactorGram(Gram):
         Kernel m owns ``rows[offsets[m]:offsets[m + 1]]``.
     residual_trace : array of shape (n_kernels,), optional
         Bound of trace(K_m - Z_m' Z_m) when the factors are truncated; the difference is PSD.
+    rounding_trace : array of shape (n_kernels,), optional
+        Bound of what remains of matrices that the factors equal up to rounding.
     """
 
-    def __init__(self, rows: Array, offsets: Index, residual_trace: Array | None = None) -> None:
+    def __init__(
+        self,
+        rows: Array,
+        offsets: Index,
+        residual_trace: Array | None = None,
+        rounding_trace: Array | None = None,
+    ) -> None:
         self.rows = np.ascontiguousarray(rows, dtype=np.float64)
         self.offsets = np.ascontiguousarray(offsets, dtype=np.int64)
         if self.rows.ndim != 2 or self.offsets.ndim != 1 or not len(self.offsets):
@@ -50,6 +58,8 @@ class FactorGram(Gram):
         self.n_samples = self.rows.shape[1]
         if residual_trace is not None:
             self.residual_trace = np.asarray(residual_trace, dtype=np.float64)
+        if rounding_trace is not None:
+            self.rounding_trace = np.asarray(rounding_trace, dtype=np.float64)
 
     @classmethod
     def from_columns(cls, X: Array) -> FactorGram:
@@ -173,27 +183,28 @@ class FactorGram(Gram):
 
     def _take(self, kernels: Index) -> FactorGram:
         offsets = np.r_[0, np.cumsum(self.ranks[kernels])]
-        return FactorGram(self.rows[self._owned(kernels)], offsets, self.residual_trace[kernels])
+        rows = self.rows[self._owned(kernels)]
+        return FactorGram(rows, offsets, self.residual_trace[kernels], self.rounding_trace[kernels])
 
     def _restrict(self, rows: Index) -> FactorGram:
-        return FactorGram(self.rows[:, rows], self.offsets, self.residual_trace)
+        return FactorGram(self.rows[:, rows], self.offsets, self.residual_trace, self.rounding_trace)
 
     def _rescale(self, row_scale: Array, overwrite: bool) -> FactorGram:
         owner = np.repeat(np.arange(self.n_kernels), self.ranks)
-        residual = self.residual_trace * np.square(row_scale).max(axis=1)
+        largest = np.square(row_scale).max(axis=1)
         rows = self.rows if overwrite else self.rows.copy()
         # a few at a time: all scales of all rows would be a second copy
         step = max(1, PIECE // self.n_samples)
         for first in range(0, len(rows), step):
             rows[first : first + step] *= row_scale[owner[first : first + step]]
-        return FactorGram(rows, self.offsets, residual)
+        return FactorGram(rows, self.offsets, self.residual_trace * largest, self.rounding_trace * largest)
 
     def _center(self, probability: Array, overwrite: bool) -> FactorGram:
         centred = self.rows if overwrite else self.rows.copy()
         centred -= (centred @ probability)[:, None]
         # trace((I - 1p') E (I - p1')) <= ||I - 1p'||^2 trace(E) <= (1 + n |p|^2) trace(E) for PSD E
         factor = 1.0 + self.n_samples * float(probability @ probability)
-        return FactorGram(centred, self.offsets, self.residual_trace * factor)
+        return FactorGram(centred, self.offsets, self.residual_trace * factor, self.rounding_trace * factor)
 
     @cached_property
     def norm_bound(self) -> Array:

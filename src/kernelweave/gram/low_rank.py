@@ -19,6 +19,8 @@ MAX_RANK_SHARE = 1 / 12
 WORTH_A_TRIAL = 16
 
 _EPS = float(np.finfo(np.float64).eps)
+#: Where pivoted Cholesky ends with residual 0: the largest difference on the diagonal, as a share of the entry.
+ROUNDING = 8.0 * _EPS
 
 
 def highest_rank(n_samples: int) -> int:

@@ -88,7 +88,7 @@ def _errors(gram: Gram, row_weight: Array, of_factors: Index) -> Array:
         centred = float(np.sum(np.square(_factors(gram, [m], row_weight))))
         wrong = 2.0 * unit * float(np.sqrt(traces[m]))
         errors[m] = 2.0 * wrong * float(np.sqrt(centred)) + wrong**2
-    return errors + gram.residual_trace * row_weight.max()
+    return errors + (gram.residual_trace + gram.rounding_trace) * row_weight.max()
 
 
 def _without_constants(gram: Gram, row_weight: Array, norms: Array) -> Array:

@@ -158,19 +158,28 @@ def learnt_from(model: Path, path: str | Path) -> bool:
     path : path
         A table.
     """
-    file = (model if model.is_dir() else model.parent) / LINEAGE
-    if not file.is_file():
-        return False
     try:
-        known = {one["sha256"] for one in json.loads(file.read_text(encoding="utf8"))["tables"]}
-    except (ValueError, TypeError, KeyError, OSError):
+        found = _read(model if model.is_dir() else model.parent)
+    except InputError:  # scores can be computed without it
         return False
     own = checksum(path)
-    return bool(own) and own in known
+    return found is not None and bool(own) and own in {one.sha256 for one in found.tables}
 
 
 def _system() -> str:
     return f"{platform.system()} {platform.machine()}"
+
+
+def _read(folder: Path) -> Lineage | None:
+    """What a run wrote; None where it wrote nothing."""
+    path = folder / LINEAGE
+    if not path.exists():
+        return None
+    try:
+        told = json.loads(path.read_text(encoding="utf8"))
+        return Lineage(**{**told, "tables": [Source(**one) for one in told["tables"]]})
+    except (ValueError, TypeError, KeyError, OSError) as error:
+        raise InputError(f"{path.name} of this run cannot be read: {error}.") from error
 
 
 def read_lineage(folder: Path) -> Lineage | None:
@@ -184,14 +193,9 @@ def read_lineage(folder: Path) -> Lineage | None:
     -------
     Lineage or None
     """
-    path = folder / LINEAGE
-    if not path.exists():
+    found = _read(folder)
+    if found is None:
         return None
-    try:
-        told = json.loads(path.read_text(encoding="utf8"))
-        found = Lineage(**{**told, "tables": [Source(**one) for one in told["tables"]]})
-    except (ValueError, TypeError, KeyError, OSError) as error:
-        raise InputError(f"{path.name} of this run cannot be read: {error}.") from error
     for one in found.tables:
         now = checksum(one.path)
         if one.sha256 and not now:

@@ -180,9 +180,6 @@ def solve_alignf(
     target, target_error = _centred_target(y, row_weight)
     with blas_threads_for(stack.n_samples):
         M, errors = frobenius_products(stack, row_weight)
-        if not isinstance(gram, Gram):
-            # matrices of low rank are stored as factors, up to 8 units in the last place of each diagonal entry
-            errors += 8.0 * EPS * (stack.diagonal() @ row_weight)
         norms = np.sqrt(np.diag(M))
         alignments = _alignments(stack, target, row_weight, norms)
         used = np.flatnonzero(alignments)

@@ -43,6 +43,10 @@ class DescentSession(SessionOf[Evaluation]):
         The measure for `project`.
     tol : float
         Stationarity at which to stop; machines and balls are solved to a thousandth of it.
+    proof : tuple of Evaluation and RKLSession, or None
+        The last point whose gap was computed, for RKL.
+    n_proofs : int
+        Machines solved for gaps alone.
     """
 
     criterion: RadiusMargin
@@ -50,12 +54,14 @@ class DescentSession(SessionOf[Evaluation]):
     project: Callable[[Array], Array]
     stationarity: Stationarity
     tol: float
+    proof: tuple[Evaluation, RKLSession] | None = None
+    n_proofs: int = 0
 
     def look(self, at: Evaluation, *, counts: bool = True) -> Look[Evaluation]:
         """The result of an iteration."""
         left = self.stationarity(at)
         status = Status.CONVERGED if left <= self.tol and self._proved(at) else None
-        more = {"n_machines": self.criterion.n_machines}
+        more = {"n_machines": self.criterion.n_machines + self.n_proofs}
         n_active = int(np.count_nonzero(at.t))
         return Look(at, at.value, left, n_active, status, counts=counts, left=left, more=more)
 
@@ -65,7 +71,7 @@ class DescentSession(SessionOf[Evaluation]):
         return replace(
             found,
             n_iter=loop.n_iter,
-            n_machines=self.criterion.n_machines + found.n_machines,
+            n_machines=self.criterion.n_machines + self.n_proofs,
             trace=loop.arrays(),
         )
 
@@ -77,8 +83,12 @@ class DescentSession(SessionOf[Evaluation]):
         criterion, family, found = self.criterion, self.criterion.family, at.machine
         if criterion.convex and criterion.kind == "rkl":
             assert isinstance(family, WeightedSum)
-            session = RKLSession(family, criterion.machine, at.t, 1, self.tol)
-            return session.beside(at, status, max(INNER * self.tol, 1e-12))
+            if self.proof is None or self.proof[0] is not at:
+                session = RKLSession(family, criterion.machine, at.t, 1, self.tol)
+                session.begin_beside(at, max(INNER * self.tol, 1e-12))
+                self.proof = at, session
+                self.n_proofs += session.n_machines
+            return self.proof[1].beside(at, status)
         if criterion.convex:
             assert isinstance(family, WeightedSum)
             # the gradient is half of the quadratic forms, with those of the radii for Do et al.

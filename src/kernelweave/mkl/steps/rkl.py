@@ -185,11 +185,16 @@ class RKLSession(SessionOf[RKLPoint]):
             np.divide(1.0, self.variance, out=np.zeros(len(variance)), where=self.variance > 0)
         )
 
-    def beside(self, here: Evaluation, status: Status, tol: float) -> RadiusSolution:
-        """The solution at a point of another search, where machine and ball begin, with the weights of that point."""
+    def begin_beside(self, here: Evaluation, tol: float) -> None:
+        """Solve machine and ball at a point of another search, beginning with those of that point."""
         assert here.ball is not None
         self._b, self._beta = here.machine.dual_coef, here.ball.dual_coef
-        found = self._solution(self.keep(self.at(self.start, tol)), status)
+        self.keep(self.at(self.start, tol))
+
+    def beside(self, here: Evaluation, status: Status) -> RadiusSolution:
+        """The solution at that point, with its weights."""
+        assert self.best is not None
+        found = self._solution(self.best, status)
         size = float(here.t.sum())
         return replace(
             found,
