@@ -485,7 +485,8 @@ def _meb(p: Problem, tol: float) -> Answers:
     return [(found, meb_value(p.gram[:, :, 0], found.dual_coef))]
 
 
-def _mkl(p: Problem, tol: float) -> Answers:
+def weight_set(p: Problem) -> Any:
+    """The weight set of a margin problem."""
     sets = {
         "simplex": kw.weight_sets.Simplex,
         "capped": kw.weight_sets.CappedSimplex,
@@ -493,17 +494,21 @@ def _mkl(p: Problem, tol: float) -> Answers:
         "net": kw.weight_sets.ElasticNet,
     }
     value = p.options.get("value")
-    weight_set = sets[p.options["set"]](*(() if value is None else (value,)))
-    loss = p.options["loss"]
+    return sets[p.options["set"]](*(() if value is None else (value,)))
+
+
+def solve_margin(p: Problem, tol: float) -> kw.results.Solution:
+    """The margin problem by its method."""
     more = {"epsilon": p.options["epsilon"]} if "epsilon" in p.options else {}
-    # cut short they must be as honest; hostile problems that need more than 20 iterations of these rarely end in 60
-    slow = p.options["method"] in ("cutting-plane", "reduced-gradient")
-    more["max_iter"] = (20 if p.hostile else 60) if slow else 200
-    found = kw.solve_svm_mkl(
-        p.gram, p.y, p.parameter, weight_set, loss=loss, method=p.options["method"], sample_weight=p.weights, tol=tol,
-        **more,
+    return kw.solve_svm_mkl(
+        p.gram, p.y, p.parameter, weight_set(p), loss=p.options["loss"], method=p.options["method"],
+        sample_weight=p.weights, tol=tol, **more,
     )  # fmt: skip
-    return [(found, margin_value(p, found.weights, found.dual_coef, found.intercept, loss))]
+
+
+def _mkl(p: Problem, tol: float) -> Answers:
+    found = solve_margin(p, tol)
+    return [(found, margin_value(p, found.weights, found.dual_coef, found.intercept, p.options["loss"]))]
 
 
 def _rkl(p: Problem, tol: float) -> Answers:

@@ -325,6 +325,7 @@ LOOPS = {
         "max_steps": 9,
         "shrink": True,
     },
+    "logistic_intercept": {"y": np.sign(floats(n)), "costs": np.ones(n), "product": floats(n)},
     "layer_forward": {"K": floats(n, n), "kappa": floats(n), **LAYER, "out": floats(n, n)},
     "layer_backward": {
         "K": floats(n, n),

@@ -5,12 +5,17 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import kernelweave as kw
+from kernelweave import _loops
 from kernelweave.gram import as_gram
 from kernelweave.machines.losses import Logistic
 from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.certify import RadiusProblem
 from kernelweave.mkl.svm_mkl import make_problem
 from kernelweave.results import Status
+
+CORES = [pytest.param(_loops.numpy_core, id="numpy")]
+if _loops.HAS_EXTENSION:
+    CORES.append(pytest.param(_loops.core, id="compiled"))
 
 
 @pytest.fixture
@@ -180,3 +185,42 @@ def test_a_start_from_which_every_loss_is_linear_keeps_its_steps_finite():
     assert found.status.ok
     assert found.dual <= cold.primal
     assert cold.dual <= found.primal
+
+
+def imbalance(y, costs, f, t):
+    """Difference of the logarithms of the residuals of both classes, which rises with t, in extended precision."""
+    used = costs > 0
+    y, f = y[used], f[used].astype(np.longdouble)
+    logs = np.log(costs[used]) - np.logaddexp(np.longdouble(0.0), y * (f + np.longdouble(t)))
+    sums = [logs[y == side] for side in (-1.0, 1.0)]
+    below, above = (float(part.max() + np.log(np.exp(part - part.max()).sum())) for part in sums)
+    return below - above
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("size", [0.0, 1.0, 3.0, 8.0, 20.0])
+def test_the_intercept_balances_the_residuals(core, size, rng):
+    for _ in range(40):
+        n = int(rng.integers(2, 40))
+        y = np.r_[-1.0, 1.0, np.sign(rng.normal(size=n - 2))]
+        f = rng.normal(size=n) * 10 ** (size * rng.random())
+        f += rng.integers(0, 2) * y * np.abs(f).max()
+        costs = np.r_[1.0, 1.0, 10.0 ** rng.normal(0.0, 2.0, n - 2)]
+        costs[2:][rng.random(n - 2) < 0.2] = 0.0
+        t = core.logistic_intercept(y, costs, f)
+        near = 1e-12 * max(1.0, abs(t))
+        # differences of doubles at the largest f are no smaller than their spacing
+        off = 4.0 * np.spacing(np.abs(f).max() + abs(t)) + 1e-12
+        assert imbalance(y, costs, f, t - near) <= off
+        assert imbalance(y, costs, f, t + near) >= -off
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_the_intercept_of_separated_classes_lies_between_them(core):
+    """No sum is a number in double precision, but the logarithms are."""
+    y, f = np.array([-1.0, -1.0, 1.0, 1.0]), np.array([-3e5, -1e5, 2e5, 4e5])
+    assert core.logistic_intercept(y, np.ones(4), f) == pytest.approx(-5e4, abs=1.0)
+    # the class of larger costs has the larger margin
+    assert core.logistic_intercept(y, np.array([1.0, 1.0, 1.0, 1.0]), 0.0 * f) == 0.0
+    weighted = core.logistic_intercept(y, np.array([1.0, 1.0, np.exp(2.0), np.exp(2.0)]), f)
+    assert weighted == pytest.approx(-5e4 + 1.0, abs=1e-6)

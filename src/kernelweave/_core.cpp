@@ -179,6 +179,7 @@ KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
 #include "_core_blocks.hpp"
 #include "_core_columns.hpp"
 #include "_core_gaussians.hpp"
+#include "_core_logistic.hpp"
 
 using sizes::expect;
 
@@ -829,6 +830,15 @@ void blocks_residual(In2 Zt, Index offsets, Index chosen, In2 Y, In2 W, Out2 R) 
     }
 }
 
+// see _core_logistic.hpp
+double logistic_intercept(In1 y, In1 costs, In1 product) {
+    const size_t n = y.shape(0);
+    expect("costs", costs, {n});
+    expect("product", product, {n});
+    nb::gil_scoped_release free;
+    return logistic::intercept(y.data(), costs.data(), product.data(), n);
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -851,6 +861,7 @@ NB_MODULE(_core, module) {
     module.def("add_rows", &add_rows);
     module.def("long_product", &long_product);
     module.def("box_smo", &box_smo);
+    module.def("logistic_intercept", &logistic_intercept);
     module.def("inner", &inner, "packed"_a, "idx"_a, "H"_a, "out"_a, "threads"_a = 1);
     module.def("layer_forward", &layer_forward, "K"_a, "kappa"_a, "kinds"_a, "params"_a, "weights"_a, "roots"_a, "out"_a,
                "threads"_a = 1);

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky
 
-from kernelweave import _block_loops, _smo_loops
+from kernelweave import _block_loops, _logistic_loops, _smo_loops
 
 __all__ = ["HAS_EXTENSION", "core", "numpy_core", "packed_length", "packed_rows", "pivoted_columns", "unpack"]
 
@@ -448,6 +448,7 @@ numpy_core = SimpleNamespace(
     add_rows=_add_rows,
     long_product=_long_product,
     box_smo=_sized(K="nn", ridge="n", lo="n", hi="n", b="n", g="n")(_smo_loops.box_smo),
+    logistic_intercept=_sized(y="n", costs="n", product="n")(_logistic_loops.logistic_intercept),
     blocks_on_rows=_sized(
         ("chosen", "m"), "p", W="op", norms="m", Zt="pn", h="p", chosen="k", Y="on", R="on"
     )(_block_loops.blocks_on_rows),

@@ -20,6 +20,7 @@ from dataclasses import dataclass, fields
 from functools import cache, wraps
 from typing import Annotated, Any, ParamSpec, TypeVar
 
+from kernelweave._allowance import allowed
 from kernelweave._errors import InputError
 from kernelweave._forms import Form, Shown, said, shown
 
@@ -384,6 +385,8 @@ Tol = Annotated[
 ]
 #: A number of steps.
 MaxIter = Annotated[int | None, Whole(1) | None, Shown("Most iterations", usual=0)]
+#: Seconds; functions that are `checked` and learners end everything inside of them then.
+MaxTime = Annotated[float | None, Number(above=0) | None, Shown("Most seconds")]
 #: Half width of the tube of the epsilon-insensitive loss.
 Epsilon = Annotated[
     float, Number(least=0), Shown("Half width of the tube (epsilon)", unit="units of the target")
@@ -472,7 +475,7 @@ def check_fields(owner: Any, *, named: bool = False) -> None:
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Check and convert all arguments of a function by the rules of its parameters."""
+    """Check and convert all arguments of a function by the rules of its parameters; `max_time` limits all of it."""
     names = [
         name
         for name, parameter in inspect.signature(function).parameters.items()
@@ -490,6 +493,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             name: check_value(rules[name], name, value) if name in rules else value
             for name, value in kwargs.items()
         }
-        return function(*given, *args[len(given) :], **named)  # type: ignore[arg-type]
+        seconds: Any = named.get("max_time")
+        with allowed(seconds=seconds):
+            return function(*given, *args[len(given) :], **named)  # type: ignore[arg-type]
 
     return call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kernelweave._parameters import Cost, Epsilon, MaxIter, Number, Shown, Tol, Whole
+from kernelweave._parameters import Cost, Epsilon, MaxIter, MaxTime, Number, Shown, Tol, Whole
 from kernelweave.learners.method import MachineLoss, MarginProblem, RuleLearner
 from kernelweave.mkl.cardinality import CardinalityProblem, solve_cardinality
 from kernelweave.mkl.problem import Problem
@@ -68,7 +68,7 @@ class CardinalityMKL(RuleLearner):
         epsilon: Epsilon = 0.1,
         tol: Tol = 1e-6,
         max_iter: MaxIter = None,
-        max_time: Annotated[float | None, Number(above=0) | None, Shown("Most seconds")] = None,
+        max_time: MaxTime = None,
     ) -> None:
         self.C = C
         self.k = k
@@ -82,6 +82,4 @@ class CardinalityMKL(RuleLearner):
     def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         whole = Problem(problem.gram, problem.machine, problem.scale, Simplex())
         limited = CardinalityProblem(whole, min(self.k, whole.n_kernels), float(self.ridge))
-        return solve_cardinality(
-            limited, tol=problem.tol, max_iter=self.max_iter, max_time=self.max_time, warm=warm
-        )
+        return solve_cardinality(limited, tol=problem.tol, max_iter=self.max_iter, warm=warm)

@@ -13,6 +13,7 @@ from kernelweave._parameters import (
     Epsilon,
     Flag,
     MaxIter,
+    MaxTime,
     Nonnegative,
     Number,
     OneOf,
@@ -106,6 +107,8 @@ class MLMKL(DeepLearner):
         Relative decrease of the criterion at which to stop.
     max_iter : int, optional
         Steps; default 100.
+    max_time : float, optional
+        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
     literal : bool, default=False
         Former name of `as_published`, which warns.
 
@@ -151,6 +154,7 @@ class MLMKL(DeepLearner):
         device: Device = None,
         tol: Tol = 1e-4,
         max_iter: MaxIter = None,
+        max_time: MaxTime = None,
         literal: Annotated[bool, Flag(), Shown(setting=None)] = False,
     ) -> None:
         self.n_layers = n_layers
@@ -170,6 +174,7 @@ class MLMKL(DeepLearner):
         self.device = device
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.literal = literal
 
     def check(self) -> None:
@@ -263,6 +268,8 @@ class DMKL(DeepLearner):
         Relative decrease of the bound at which to stop.
     max_iter : int, optional
         Steps; default 100.
+    max_time : float, optional
+        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     Notes
     -----
@@ -296,6 +303,7 @@ class DMKL(DeepLearner):
         device: Device = None,
         tol: Tol = 1e-4,
         max_iter: MaxIter = None,
+        max_time: MaxTime = None,
     ) -> None:
         self.n_layers = n_layers
         self.C = C
@@ -307,6 +315,7 @@ class DMKL(DeepLearner):
         self.device = device
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
 
     def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         rows = np.arange(problem.gram.n_samples)
@@ -352,6 +361,8 @@ class TwoLayerMKL(DeepLearner):
         Relative decrease of the objective at which to stop.
     max_iter : int, optional
         Steps; default 100.
+    max_time : float, optional
+        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -380,6 +391,7 @@ class TwoLayerMKL(DeepLearner):
         device: Device = None,
         tol: Tol = 1e-4,
         max_iter: MaxIter = None,
+        max_time: MaxTime = None,
     ) -> None:
         self.C = C
         self.normalize_layers = normalize_layers
@@ -391,6 +403,7 @@ class TwoLayerMKL(DeepLearner):
         self.device = device
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
 
     def layers(self) -> Layers:
         # the normalised exponential is a Gaussian, which avoids differences of large numbers

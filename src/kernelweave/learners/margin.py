@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._parameters import Cost, Epsilon, MaxIter, Number, OneOf, Shown, Tol, Whole
+from kernelweave._parameters import Cost, Epsilon, MaxIter, MaxTime, Number, OneOf, Shown, Tol, Whole
 from kernelweave.learners.base import Info
 from kernelweave.learners.method import MachineLoss, MarginLearner, MarginProblem, Method, RuleLearner
 from kernelweave.mkl.svm_mkl import methods_for
@@ -50,6 +50,8 @@ class SimpleMKL(MarginLearner):
         Relative duality gap at which the solver stops.
     max_iter : int, optional
         Outer iterations; default 500.
+    max_time : float, optional
+        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -73,6 +75,7 @@ class SimpleMKL(MarginLearner):
         solver: Annotated[str, OneOf(*SIMPLE_SOLVERS)] = "auto",
         tol: Tol = 1e-8,
         max_iter: MaxIter = None,
+        max_time: MaxTime = None,
     ) -> None:
         self.C = C
         self.loss = loss
@@ -80,6 +83,7 @@ class SimpleMKL(MarginLearner):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
 
     def method(self, info: Info) -> Method:
         return Method(self.losses(info.classification), Simplex(), self.solver, self.max_iter)
@@ -103,6 +107,8 @@ class SILP(MarginLearner):
         Relative duality gap.
     max_iter : int, optional
         Cuts; default 500.
+    max_time : float, optional
+        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -123,12 +129,14 @@ class SILP(MarginLearner):
         epsilon: Epsilon = 0.1,
         tol: Tol = 1e-6,
         max_iter: MaxIter = None,
+        max_time: MaxTime = None,
     ) -> None:
         self.C = C
         self.loss = loss
         self.epsilon = epsilon
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
 
     def method(self, info: Info) -> Method:
         return Method(self.losses(info.classification), Simplex(), "cutting-plane", self.max_iter)
@@ -154,6 +162,8 @@ class LpMKL(MarginLearner):
         Relative duality gap.
     max_iter : int, optional
         Iterations; default 500.
+    max_time : float, optional
+        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -182,6 +192,7 @@ class LpMKL(MarginLearner):
         solver: Annotated[str, OneOf(*BALL_SOLVERS)] = "auto",
         tol: Tol = 1e-8,
         max_iter: MaxIter = None,
+        max_time: MaxTime = None,
     ) -> None:
         self.p = p
         self.C = C
@@ -190,6 +201,7 @@ class LpMKL(MarginLearner):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
 
     def method(self, info: Info) -> Method:
         weight_set = Simplex() if self.p == 1 else LpBall(float(self.p))
@@ -224,6 +236,8 @@ class ElasticNetMKL(MarginLearner):
         Relative duality gap.
     max_iter : int, optional
         Outer iterations; default 500.
+    max_time : float, optional
+        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     Notes
     -----
@@ -256,6 +270,7 @@ class ElasticNetMKL(MarginLearner):
         solver: Annotated[str, OneOf(*NET_SOLVERS)] = "auto",
         tol: Tol = 1e-8,
         max_iter: MaxIter = None,
+        max_time: MaxTime = None,
     ) -> None:
         self.C = C
         self.mix = mix
@@ -264,6 +279,7 @@ class ElasticNetMKL(MarginLearner):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
 
     def method(self, info: Info) -> Method:
         loss, mix = self.losses(info.classification), float(self.mix)
@@ -291,6 +307,8 @@ class SoftMarginMKL(MarginLearner):
         Relative duality gap.
     max_iter : int, optional
         Outer iterations; default 500.
+    max_time : float, optional
+        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -315,6 +333,7 @@ class SoftMarginMKL(MarginLearner):
         solver: Annotated[str, OneOf(*SOFT_SOLVERS)] = "auto",
         tol: Tol = 1e-8,
         max_iter: MaxIter = None,
+        max_time: MaxTime = None,
     ) -> None:
         self.theta = theta
         self.C = C
@@ -323,6 +342,7 @@ class SoftMarginMKL(MarginLearner):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
 
     def method(self, info: Info) -> Method:
         cap = max(float(self.theta), 1.0 / info.gram.n_kernels)

@@ -11,6 +11,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._allowance import allowed
 from kernelweave._checks import InputError
 from kernelweave._parameters import OneOf, Shown
 from kernelweave._threads import blas_threads_for
@@ -120,6 +121,8 @@ class MarginLearner(Learner):
     epsilon: float
     tol: float
     max_iter: int | None
+    #: Seconds for each problem, if there is a limit.
+    max_time: float | None = None
 
     def requested(self) -> float | None:
         return 1.0 / float(self.C)
@@ -229,7 +232,8 @@ class MarginLearner(Learner):
             problem = MarginProblem(
                 info.gram, machine, info.scale, tol, info.report, info.content, info.classification
             )
-            result = method.solve(problem, start)
+            with allowed(seconds=self.max_time):
+                result = method.solve(problem, start)
             self.remember(start, result)
             found.append(result)
         return _join(found, float(alpha))

@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import Cost, Epsilon, MaxIter, OneOf, Shown, Tol
+from kernelweave._parameters import Cost, Epsilon, MaxIter, MaxTime, OneOf, Shown, Tol
 from kernelweave.functions import Gaussian
 from kernelweave.learners.method import MachineLoss, MarginProblem, RuleLearner
 from kernelweave.machines.loss import Loss
@@ -67,6 +67,8 @@ class RKL(_RadiusLearner):
         Relative gap at which to stop; see `kernelweave.solve_radius`.
     max_iter : int, optional
         Steps; default 200.
+    max_time : float, optional
+        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -89,6 +91,7 @@ class RKL(_RadiusLearner):
         step: Annotated[str, OneOf(*STEPS), Shown("Steps")] = "auto",
         tol: Tol = 1e-9,
         max_iter: MaxIter = None,
+        max_time: MaxTime = None,
     ) -> None:
         self.C = C
         self.loss = loss
@@ -97,6 +100,7 @@ class RKL(_RadiusLearner):
         self.step = step
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
 
     def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         return self._run(problem, warm, "rkl", self.norm)
@@ -120,6 +124,8 @@ class ChapelleRadius(_RadiusLearner):
         Stationarity at which to stop.
     max_iter : int, optional
         Steps; default 200.
+    max_time : float, optional
+        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -147,6 +153,7 @@ class ChapelleRadius(_RadiusLearner):
         step: Annotated[str, OneOf(*LOCAL_STEPS), Shown("Steps")] = "auto",
         tol: Tol = 1e-3,
         max_iter: MaxIter = None,
+        max_time: MaxTime = None,
     ) -> None:
         self.C = C
         self.variant = variant
@@ -154,6 +161,7 @@ class ChapelleRadius(_RadiusLearner):
         self.step = step
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
 
     def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         return self._run(problem, warm, "kl-c" if self.variant == "chapelle" else "kl-c-eq10", self.norm)
@@ -172,6 +180,8 @@ class DoRadius(_RadiusLearner):
         Relative gap at which to stop.
     max_iter : int, optional
         Steps; default 200.
+    max_time : float, optional
+        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -195,11 +205,13 @@ class DoRadius(_RadiusLearner):
         step: Annotated[str, OneOf(*STEPS), Shown("Steps")] = "auto",
         tol: Tol = 1e-6,
         max_iter: MaxIter = None,
+        max_time: MaxTime = None,
     ) -> None:
         self.C = C
         self.step = step
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
 
     def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
         return self._run(problem, warm, "do", 1)
@@ -235,6 +247,8 @@ class ARDGaussian(_RadiusLearner):
         Stationarity at which to stop.
     max_iter : int, optional
         Steps; default 200.
+    max_time : float, optional
+        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -263,6 +277,7 @@ class ARDGaussian(_RadiusLearner):
         step: Annotated[str, OneOf(*LOCAL_STEPS), Shown("Steps")] = "auto",
         tol: Tol = 1e-3,
         max_iter: MaxIter = None,
+        max_time: MaxTime = None,
     ) -> None:
         self.C = C
         self.loss = loss
@@ -271,6 +286,7 @@ class ARDGaussian(_RadiusLearner):
         self.step = step
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
 
     def layer_names(self) -> list[list[str]]:
         """The Gaussian."""

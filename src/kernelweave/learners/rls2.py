@@ -7,7 +7,7 @@ from typing import Annotated
 
 import numpy as np
 
-from kernelweave._parameters import Flag, MaxIter, Number, OneOf, Shown, Tol, Whole
+from kernelweave._parameters import Flag, MaxIter, MaxTime, Number, OneOf, Shown, Tol, Whole
 from kernelweave.gram import FeatureGram, FeatureStack, Gram
 from kernelweave.learners.base import Array, Info, Learner
 from kernelweave.mkl.path import rls2_path
@@ -54,6 +54,8 @@ class RLS2(Learner):
         Relative duality gap at which the solver stops.
     max_iter : int, optional
         Limit per regularisation parameter; default 200 (newton) or 50000 (alternating).
+    max_time : float, optional
+        Seconds for every solution, or path of solutions of one fold. What was reached is used, and its gap is reported.
     solver : {"newton", "alternating"}, default="newton"
         Active-set Newton on Problem 6, or the paper's Algorithm 1.
     delta : float, default=1e-2
@@ -89,6 +91,7 @@ class RLS2(Learner):
         relax: Relax = None,
         tol: Tol = 1e-8,
         max_iter: MaxIter = None,
+        max_time: MaxTime = None,
         solver: Annotated[str, OneOf(*SOLVERS)] = "newton",
         delta: Delta = 1e-2,
         shared_weights: Annotated[bool, Flag(), Shown(setting=None)] = True,
@@ -100,6 +103,7 @@ class RLS2(Learner):
         self.relax = relax
         self.tol = tol
         self.max_iter = max_iter
+        self.max_time = max_time
         self.solver = solver
         self.delta = delta
         self.shared_weights = shared_weights
@@ -139,6 +143,7 @@ class RLS2(Learner):
             scale=info.scale,
             shared_weights=self.shared_weights,
             max_iter=self.max_iter,
+            max_time=self.max_time,
             delta=self.delta,
             relax=None if self.relax is None else float(self.relax),
         )
@@ -161,6 +166,7 @@ class RLS2(Learner):
             scale=info.scale,
             shared_weights=self.shared_weights,
             max_iter=self.max_iter,
+            max_time=self.max_time,
             delta=self.delta,
             relax=self.relax_grid(alphas) if self.relax == "auto" else self.relax,
             weights0=info.start,

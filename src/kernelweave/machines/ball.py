@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import RowWeights, Start, check_row_weights
-from kernelweave._parameters import MaxIter, Nonnegative, Switch, Tol, checked
+from kernelweave._parameters import MaxIter, MaxTime, Nonnegative, Switch, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.machines.box import BoxProblem, OnIndefinite, as_kernel, check_start, project
 from kernelweave.machines.rounding import EPS, sum_error
@@ -27,6 +27,7 @@ def solve_meb(
     sample_weight: RowWeights = None,
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
+    max_time: MaxTime = None,
     warm_start: Start = None,
     on_indefinite: OnIndefinite = "raise",
     check: Switch = True,
@@ -50,6 +51,8 @@ def solve_meb(
         Stop when ``gap <= tol * primal``.
     max_iter : int, optional
         Largest number of SMO steps. Default: 1000000 plus 100 for each row.
+    max_time : float, optional
+        Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
     warm_start : array of shape (n_samples,), optional
         Coefficients of the centre of a similar problem; clipped and scaled to fit.
     on_indefinite : {"raise", "clip", "shift"}, default="raise"

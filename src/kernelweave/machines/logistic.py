@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 from scipy.special import expit
 
+from kernelweave._allowance import spend, used_up
 from kernelweave._checks import NotPSDError
+from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for
 from kernelweave.machines.rounding import EPS
 from kernelweave.machines.smo import Values
@@ -82,29 +84,8 @@ class Weighted:
 
 
 def best_intercept(y: Array, costs: Array, product: Array) -> float:
-    """Minimiser t of ``sum_i C_i log(1 + exp(-y_i (product_i + t)))``, by Newton inside of a bracket."""
-    # at its ends the slope of one class is smaller than that of the other at any intercept inside
-    odds = np.log(float(costs[y > 0].sum())) - np.log(float(costs[y < 0].sum()))
-    used = costs > 0
-    low, high = odds - float(product[used].max()), odds - float(product[used].min())
-    t = min(max(0.0, low), high)
-    for _ in range(100):
-        p = expit(-y * (product + t))
-        slope = -float((costs * y) @ p)
-        if slope == 0.0:
-            return t
-        if slope > 0.0:
-            high = t
-        else:
-            low = t
-        curvature = float(costs @ (p * (1.0 - p)))
-        new = t - slope / curvature if curvature > 0.0 else low
-        if not low < new < high:
-            new = 0.5 * (low + high)
-        if abs(new - t) <= 4e-16 * max(abs(t), 1e-3):
-            return new
-        t = new
-    return t
+    """Minimiser t of ``sum_i C_i log(1 + exp(-y_i (product_i + t)))``."""
+    return float(core.logistic_intercept(y, costs, product))
 
 
 def solve_logistic(
@@ -169,9 +150,10 @@ def solve_logistic(
             if here.gap < at.gap:
                 best, at = own, here
         # an accurate start is still improved once, so that coefficients respond to changes of the kernel
-        if (at.gap <= tol * abs(at.primal) and n > 0) or n >= limit or idle >= PATIENCE:
+        if (at.gap <= tol * abs(at.primal) and n > 0) or n >= limit or idle >= PATIENCE or used_up():
             return best, at, n, n >= limit
         n += 1
+        spend(2.0)
         W = costs * np.maximum(p * (1.0 - p), FLATTEST)
         root = np.sqrt(W)
         aim, _ = Weighted(K, W).solve_scaled(root * f + y * costs * p / root)

@@ -14,7 +14,7 @@ from kernelweave.machines.box import kernel_product
 from kernelweave.machines.logistic import Weighted, best_intercept, solve_logistic
 from kernelweave.machines.loss import Asked, Index, Loss, System, check_labels
 from kernelweave.machines.rounding import EPS
-from kernelweave.results import Certificate, MachineSolution, Status
+from kernelweave.results import Certificate, MachineSolution, Status, limit_reached
 
 Array = NDArray[np.float64]
 
@@ -77,7 +77,7 @@ class Logistic(Loss):
         own, weight = y[used], costs[used]
         start = np.zeros(len(used)) if asked.start is None else asked.start[used]
         with blas_threads_for(len(used)):
-            found, _, n_iter, used_up = solve_logistic(
+            found, _, n_iter, all_steps = solve_logistic(
                 part,
                 own,
                 weight,
@@ -95,7 +95,9 @@ class Logistic(Loss):
             product, error = kernel_product(K, b, long=True)
             at = self.values(y, costs, b, product)
             rounding = self.rounding(y, costs, b, product, at, error)
-        ended = Status.MAX_ITER if used_up and at.gap > tol * abs(at.primal) else Status.STALLED
+        ended = limit_reached() or Status.STALLED
+        if all_steps and at.gap > tol * abs(at.primal):
+            ended = Status.MAX_ITER
         low, high = self.bounds(y, costs)
         return MachineSolution.of(
             b,

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from kernelweave._allowance import spend, used_up
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for
 from kernelweave.machines.box import BoxProblem, derivatives, resolution
@@ -153,7 +154,10 @@ def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: 
     n_systems = 0
     # far from the solution whole groups are freed, and systems become too large to be useful
     while n_systems < MOST_SYSTEMS and (spent := spent + _cost(int(np.count_nonzero(free)))) <= SHARE * work:
+        if used_up():
+            break
         n_systems += 1
+        spend(1.0)
         where = np.flatnonzero(free)
         with blas_threads_for(len(where)):
             d, level = _FreeBlock(problem, where).step(
@@ -188,11 +192,12 @@ def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: flo
     low, high, slope = _segments(problem, b)
     n_systems, spent = 0, 0.0
     solved = False
-    while n_systems < MOST_SYSTEMS and np.count_nonzero(free) >= 2:
+    while not used_up() and n_systems < MOST_SYSTEMS and np.count_nonzero(free) >= 2:
         spent += _cost(int(np.count_nonzero(free)))
         if spent > work:
             break
         n_systems += 1
+        spend(1.0)
         where = np.flatnonzero(free)
         with blas_threads_for(len(where)):
             d, level = _FreeBlock(problem, where).step(g[where] + slope[where], 0.0)

@@ -18,11 +18,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._allowance import spend, used_up
 from kernelweave._checks import NotPSDError
 from kernelweave._loops import core
 from kernelweave.machines.box import BoxProblem, derivatives, rescale, resolution, snap
 from kernelweave.machines.polish import polish
-from kernelweave.results import Certificate, Status
+from kernelweave.results import Certificate, Status, limit_reached
 
 Array = NDArray[np.float64]
 
@@ -137,7 +138,9 @@ def _finish(run: _Run, tol: float) -> Outcome:
         if longer[1].gap + longer[2] < own + rounding:
             product, final, rounding = longer
     # the limit of steps does not matter if the gap is small enough
-    ended = Status.MAX_ITER if run.steps >= run.limit and final.gap > allowed else Status.STALLED
+    ended = limit_reached() or Status.STALLED
+    if run.steps >= run.limit and final.gap > allowed:
+        ended = Status.MAX_ITER
     certificate = Certificate.of("machine", final.primal, final.gap, rounding, ended, tol=tol)
     return Outcome(b, product, final.intercept, certificate, run.steps + run.systems)
 
@@ -193,6 +196,9 @@ class _Run:
                 break
             count += 1
             self.one()
+            spend(1.0)
+            if used_up():
+                break
         return self.good(self.best)
 
     def one(self) -> None:
@@ -246,7 +252,7 @@ def _continue(run: _Run) -> None:
     """
     factor = 1.0
     b = None
-    while factor > SMALLEST:
+    while factor > SMALLEST and not used_up():
         # the first C is the one with which rows leave their bounds
         factor /= RAISE**2
         stage = _Run(run.problem.scaled(factor), run.certify, STAGE_TOL, run.limit, factor, 0.0 * run.b)
@@ -258,7 +264,7 @@ def _continue(run: _Run) -> None:
             break
     if b is None:
         return
-    while factor < 1.0:
+    while factor < 1.0 and not used_up():
         factor = min(1.0, factor * RAISE)
         if factor == 1.0:
             break
@@ -286,7 +292,7 @@ def _run(problem: BoxProblem, b: Array, g: Array, eps: float, budget: int) -> tu
         total += steps
         if curvature < -NEGATIVE:
             raise NotPSDError(_indefinite())
-        if violation <= eps or steps < chunk or total >= budget:
+        if violation <= eps or steps < chunk or total >= budget or used_up():
             return total, violation <= eps
 
 

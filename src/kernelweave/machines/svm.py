@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import Labels, RowWeights, Start, Targets, check_row_weights
-from kernelweave._parameters import Cost, MaxIter, Nonnegative, Switch, Tol, checked
+from kernelweave._parameters import Cost, MaxIter, MaxTime, Nonnegative, Switch, Tol, checked
 from kernelweave.machines.box import OnIndefinite, as_kernel
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge
@@ -24,6 +24,7 @@ def solve_svc(
     sample_weight: RowWeights = None,
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
+    max_time: MaxTime = None,
     warm_start: Start = None,
     on_indefinite: OnIndefinite = "raise",
     check: Switch = True,
@@ -53,6 +54,8 @@ def solve_svc(
         Stop when ``gap <= tol * primal``. With rounding, about 1e-12 is the smallest value that most problems reach.
     max_iter : int, optional
         Largest number of SMO steps. Default: 1000000 plus 100 for each row.
+    max_time : float, optional
+        Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
     warm_start : array of shape (n_samples,), optional
         `dual_coef` of a similar problem, for example at another C or with another kernel. It is clipped and scaled
         to be feasible, and the best multiple of it is used.
@@ -109,6 +112,7 @@ def solve_l2svc(
     sample_weight: RowWeights = None,
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
+    max_time: MaxTime = None,
     warm_start: Start = None,
     on_indefinite: OnIndefinite = "raise",
     check: Switch = True,
@@ -139,6 +143,8 @@ def solve_l2svc(
         Stop when ``gap <= tol * primal``.
     max_iter : int, optional
         Largest number of SMO steps. Default: 1000000 plus 100 for each row.
+    max_time : float, optional
+        Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
     warm_start : array of shape (n_samples,), optional
         `dual_coef` of a similar problem, see `solve_svc`.
     on_indefinite : {"raise", "clip", "shift"}, default="raise"
@@ -186,6 +192,7 @@ def solve_svr(
     sample_weight: RowWeights = None,
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
+    max_time: MaxTime = None,
     warm_start: Start = None,
     on_indefinite: OnIndefinite = "raise",
     check: Switch = True,
@@ -216,6 +223,8 @@ def solve_svr(
         Stop when ``gap <= tol * primal``.
     max_iter : int, optional
         Largest number of SMO steps. Default: 1000000 plus 100 for each row.
+    max_time : float, optional
+        Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
     warm_start : array of shape (n_samples,), optional
         `dual_coef` of a similar problem, see `solve_svc`.
     on_indefinite : {"raise", "clip", "shift"}, default="raise"
@@ -265,6 +274,7 @@ def solve_klr(
     sample_weight: RowWeights = None,
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
+    max_time: MaxTime = None,
     warm_start: Start = None,
     on_indefinite: OnIndefinite = "raise",
     check: Switch = True,
@@ -293,6 +303,8 @@ def solve_klr(
         Stop when ``gap <= tol * primal``.
     max_iter : int, optional
         Largest number of Newton systems. Default: 200.
+    max_time : float, optional
+        Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
     warm_start : array of shape (n_samples,), optional
         `dual_coef` of a similar problem.
     on_indefinite : {"raise", "clip", "shift"}, default="raise"

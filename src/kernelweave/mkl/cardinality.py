@@ -17,7 +17,6 @@ coefficients, and `branch_and_bound.Search` branches on the shortest list of ker
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -25,8 +24,9 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelweave._allowance import used_up
 from kernelweave._checks import RowWeights, Scale, Targets
-from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, Number, OneOf, Tol, Whole, checked
+from kernelweave._parameters import Cost, Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, Whole, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram
 from kernelweave.machines.rounding import sum_error
@@ -266,7 +266,7 @@ def solve_cardinality_mkl(
     scale: Scale = None,
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
-    max_time: Annotated[float | None, Number(above=0) | None] = None,
+    max_time: MaxTime = None,
     warm_start: Solution | WarmStart | None = None,
     callback: Annotated[Callback | None, Function() | None] = None,
 ) -> CardinalitySolution:
@@ -351,9 +351,7 @@ def solve_cardinality_mkl(
     )
     warm = check_warm(warm_start, whole.n_kernels, whole.gram.n_samples)
     problem = CardinalityProblem(whole, min(k, whole.n_kernels), ridge)
-    return solve_cardinality(
-        problem, tol=tol, max_iter=max_iter, max_time=max_time, warm=warm, callback=callback
-    )
+    return solve_cardinality(problem, tol=tol, max_iter=max_iter, warm=warm, callback=callback)
 
 
 def solve_cardinality(
@@ -361,7 +359,6 @@ def solve_cardinality(
     *,
     tol: float,
     max_iter: int | None = None,
-    max_time: float | None = None,
     warm: WarmStart | None = None,
     callback: Callback | None = None,
 ) -> CardinalitySolution:
@@ -369,10 +366,9 @@ def solve_cardinality(
     kernels = Kernels(problem, tol)
     search = Search(kernels)
     trace: dict[str, list[float]] = {"objective": [], "rel_gap": [], "n_active": [], "n_open": []}
-    end = math.inf if max_time is None else time.monotonic() + max_time
 
     def late() -> bool:
-        return time.monotonic() > end
+        return used_up() == "seconds"
 
     def stop() -> bool:
         best = kernels.best

@@ -64,7 +64,11 @@ def certify_radius(gram: Gram, machine: Machine, scale: Array, solution: Solutio
         K = gram.combine_upper(weights * scale)
         core.mirror(K, threads_for(n))
         ball = solve_meb(K, tol=BALL_TOL, check=False)
-        r2, beta = ball.radius2, ball.dual_coef
+        beta = ball.dual_coef
+        # coefficients near their bounds are feasible for the radius that they were found with
+        r2 = float(getattr(solution, "radius2", ball.radius2))
+        if not 0.0 < r2 < math.inf:
+            return outside("joint")
         K /= r2
         b = solution.dual_coef * r2
         terms = int(np.maximum(gram.ranks[weights > 0], 1).sum())
@@ -87,7 +91,7 @@ def certify_radius(gram: Gram, machine: Machine, scale: Array, solution: Solutio
         bounds = ((1.0 - share) * rho[used] + share * spread[used] for share in SHARES)
         return min(float((q[used] / bound).max()) for bound in bounds)
 
-    # within the ball's own gap the weights are too large by this factor; the norm of w grows with it at most
+    # weights are too large by this factor for a radius of 1; the norm of w grows with it at most
     primal = found.primal * max(1.0, ball.primal / r2)
     term = machine.dual_term(b)
     dual = min(term - 0.5 * level(q, rho), primal)

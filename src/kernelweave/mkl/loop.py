@@ -15,11 +15,19 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave.results import Solution, Status, relative_gap
+from kernelweave._allowance import allowed, used_up
+from kernelweave.results import Solution, Status, limit_reached, relative_gap
 
 P = TypeVar("P")
 #: Called after every iteration with (iteration, objective, measure of the remaining error); a true value stops.
 Callback = Callable[[int, float, float], object]
+#: Rounds and systems of all machines of one solution, and more of them for each row and kernel.
+WORK, WORK_EACH = 4000.0, 20.0
+
+
+def most_work(n_samples: int, n_kernels: int) -> float:
+    """The limit of `spend` for a solution, which only problems reach whose machines are limited by rounding."""
+    return WORK + WORK_EACH * (n_samples + n_kernels)
 
 
 @dataclass(slots=True)
@@ -161,6 +169,8 @@ class Loop(Generic[P]):
                 if limits.repeats:
                     for values in trace.values():
                         values.append(values[-1])
+                if (limited := limit_reached()) is not None:
+                    return limited
                 continue
             if look.counts:
                 self.n_iter += 1
@@ -192,6 +202,8 @@ class Loop(Generic[P]):
                 return look.status
             if callback is not None and look.counts and not look.last and callback(self.n_iter, value, left):
                 return Status.INTERRUPTED
+            if (limited := limit_reached()) is not None:
+                return limited
             late = len(floor) > limits.slow and smallest > 0.1 * floor[-1 - int(limits.slow)]
             if late or self.idle > limits.idle or self.n_iter - beaten >= limits.unbeaten:
                 return Status.STALLED
@@ -220,6 +232,11 @@ class SessionOf(ABC, Generic[P]):
     """
 
     n_machines: int = 0
+
+    @property
+    def work(self) -> float | None:
+        """Most rounds and systems of all machines together; None for any number."""
+        return None
 
     @abstractmethod
     def result(self, at: P, status: Status, loop: Loop[P]) -> Solution:
@@ -258,6 +275,7 @@ def minimise(
     *,
     max_iter: int,
     callback: Callback | None = None,
+    limited: bool = False,
 ) -> Solution:
     """Minimise over kernel weights, and certify the solution.
 
@@ -270,21 +288,24 @@ def minimise(
     max_iter : int
         Limit of all steps together.
     callback : callable, optional
+    limited : bool, default=False
+        Whether the work of the session is limited, too.
     """
     loop: Loop[Any] = Loop(max_iter, callback)
     found: Solution | None = None
-    for step in steps:
-        if found is not None:
-            session.begin_at(found)
-        status = loop.run(step.moves(session, loop), step.limits(session))
-        after = step.result(session, loop, status)
-        # the result with the smaller gap is kept, with the status of the last step
-        if found is not None and after.gap > found.gap:
-            after = loop.told(found, after.status, session.n_machines)
-        found = after
-        arrived = found.status in (Status.CONVERGED, Status.ROUNDING, Status.INTERRUPTED)
-        if arrived or loop.n_iter >= max_iter:
-            break
+    with allowed(work=session.work if limited else None):
+        for step in steps:
+            if found is not None:
+                session.begin_at(found)
+            status = loop.run(step.moves(session, loop), step.limits(session))
+            after = step.result(session, loop, status)
+            # the result with the smaller gap is kept, with the status of the last step
+            if found is not None and after.gap > found.gap:
+                after = loop.told(found, after.status, session.n_machines)
+            found = after
+            arrived = found.status in (Status.CONVERGED, Status.ROUNDING, Status.INTERRUPTED)
+            if arrived or loop.n_iter >= max_iter or used_up():
+                break
     assert found is not None
     gave_up = found.status is Status.MAX_ITER and loop.n_iter < max_iter
     return found.ended(Status.STALLED) if gave_up else found

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import Costs, GivenTargets, RowWeights, Scale
-from kernelweave._parameters import Function, MaxIter, Nonnegative, OneOf, Tol, checked
+from kernelweave._parameters import Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import one_blas_thread
 from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram, kind_of
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
@@ -48,6 +48,7 @@ def svm_mkl_path(
     tol: Tol = 1e-4,
     method: Annotated[str, OneOf(*METHODS)] = "auto",
     max_iter: MaxIter = None,
+    max_time: MaxTime = None,
     callback: Annotated[PathCallback | None, Function() | None] = None,
 ) -> Path[Solution]:
     """Solve `solve_svm_mkl` for ascending C, each from the solution before.
@@ -70,6 +71,9 @@ def svm_mkl_path(
         See `solve_svm_mkl`.
     max_iter : int, optional
         Outer iterations for each C. Default: 500; of `RowFeatures` passes, 100.
+    max_time : float, optional
+        Seconds for the whole path; regularisation parameters that are not solved by then get few iterations each. The
+        status is ``MAX_TIME``.
     callback : callable, optional
         ``callback(index, result)`` after each C; a true value ends the path there.
 

@@ -21,7 +21,18 @@ from kernelweave._checks import (
     Start,
 )
 from kernelweave._devices import Kind
-from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Tol, Whole, check_value, checked
+from kernelweave._parameters import (
+    Flag,
+    Function,
+    MaxIter,
+    MaxTime,
+    Number,
+    OneOf,
+    Tol,
+    Whole,
+    check_value,
+    checked,
+)
 from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.machines.ridge import Workspace
@@ -142,6 +153,7 @@ def rls2_path(
     scale: Scale = None,
     shared_weights: Annotated[bool, Flag()] = True,
     max_iter: MaxIter = None,
+    max_time: MaxTime = None,
     delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
     relax: Annotated[ArrayLike | None, RidgeAlphas() | None] = None,
     weights0: Start = None,
@@ -174,6 +186,9 @@ def rls2_path(
         With several outputs: one set of weights for all, or one for each.
     max_iter : int, optional
         Per regularisation parameter, as in `solve_rls2`.
+    max_time : float, optional
+        Seconds for the whole path; regularisation parameters that are not solved by then get few iterations each. The
+        status is ``MAX_TIME``.
     delta : float, default=1e-2
         Residual rule of ``solver="alternating"``.
     relax : float, array of shape (n_relax,) or (n_alphas, n_relax), optional

@@ -15,7 +15,7 @@ from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import sum_error
 from kernelweave.mkl.certify import OUTSIDE, feasible, outside, quadratic_form_errors, term_error
-from kernelweave.mkl.loop import Loop, SessionOf, Step
+from kernelweave.mkl.loop import Loop, SessionOf, Step, most_work
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status, WarmStart
 
@@ -173,6 +173,11 @@ class Session(SessionOf["Point"]):
 
     def __post_init__(self) -> None:
         self.machine = self.problem.machine
+
+    @property
+    def work(self) -> float:
+        """Most rounds and systems of all machines."""
+        return most_work(self.problem.gram.n_samples, self.problem.n_kernels)
 
     def combine(self, weights: Array) -> Array:
         """``K(d)``; the next call overwrites it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -16,12 +17,13 @@ from kernelweave._checks import (
     Targets,
     check_scale,
 )
-from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, OneOf, Tol, checked
+from kernelweave._parameters import Cost, Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
+from kernelweave.mkl.certify import certify_radius
 from kernelweave.mkl.criteria.gaussians import GaussianOfSum, Gaussians
 from kernelweave.mkl.criteria.radius import (
     Family,
@@ -42,7 +44,7 @@ from kernelweave.mkl.steps.newton import Newton
 from kernelweave.mkl.steps.rkl import RKLSession, turns
 from kernelweave.mkl.svm_mkl import MARGIN_LOSSES
 from kernelweave.mkl.weight_sets import Orthant, Parameters, Region, Simplex, Sphere
-from kernelweave.results import RadiusSolution, WarmStart, relative_gap
+from kernelweave.results import Certificate, RadiusSolution, WarmStart, relative_gap
 
 Array = NDArray[np.float64]
 
@@ -89,7 +91,8 @@ def _do_by_newton(asked: _Asked) -> RadiusSolution:
     radii = radii_of(plain.combine, plain.n_kernels, max(1e-2 * asked.tol, 1e-10))
     problem = DoProblem(plain.gram, machine, plain.scale, plain.weight_set, radii)
     session = Session(problem, asked.tol, WarmStart(asked.start))
-    found = minimise(session, [Newton()], max_iter=asked.max_iter, callback=asked.callback)
+    most = asked.max_iter
+    found = minimise(session, [Newton()], max_iter=most, callback=asked.callback, limited=most <= MOST)
     return found.extended(
         RadiusSolution,
         certificate=replace(found.certificate, stationarity=relative_gap(found.primal, found.own_gap)),
@@ -100,7 +103,8 @@ def _do_by_newton(asked: _Asked) -> RadiusSolution:
 
 def _rkl_by_newton(asked: _Asked) -> RadiusSolution:
     session = RKLSession(asked.family, asked.machine, asked.start, asked.norm, asked.tol)
-    found = minimise(session, turns(), max_iter=asked.max_iter, callback=asked.callback)
+    most = asked.max_iter
+    found = minimise(session, turns(), max_iter=most, callback=asked.callback, limited=most <= MOST)
     assert isinstance(found, RadiusSolution)
     return found
 
@@ -155,6 +159,7 @@ def solve_radius(
     tol: Tol = 1e-4,
     step: Annotated[str, OneOf(*STEPS)] = "auto",
     max_iter: MaxIter = MOST,
+    max_time: MaxTime = None,
     start: RowWeights = None,
     callback: Annotated[Callback | None, Function() | None] = None,
 ) -> RadiusSolution:
@@ -206,6 +211,8 @@ def solve_radius(
         "do" takes "spectral" as well.
     max_iter : int, default=200
         Largest number of steps.
+    max_time : float, optional
+        Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
     start : array of shape (n_parameters,), optional
         Default: equal weights; for Gaussians a mean exponent of 1, for a `KernelFamily` its own.
     callback : callable, optional
@@ -315,13 +322,34 @@ def solve_radius_problem(
         if newton is not None and step in ("auto", "newton"):
             assert isinstance(family, WeightedSum)
             begin = None if start is None else first
-            return newton(_Asked(family, machine, begin, norm, tol, max_iter, callback))
-        criterion = RadiusMargin(family, machine, kind)
-        session = DescentSession(criterion, first, place.region.scaled, place.stationarity, tol)
-        steps = [ProjectedGradient(spectral=step != "armijo", scaled=place.units)]
-        found = minimise(session, steps, max_iter=max_iter, callback=callback)
-        assert isinstance(found, RadiusSolution)
+            found = newton(_Asked(family, machine, begin, norm, tol, max_iter, callback))
+        else:
+            criterion = RadiusMargin(family, machine, kind)
+            session = DescentSession(criterion, first, place.region.scaled, place.stationarity, tol)
+            steps = [ProjectedGradient(spectral=step != "armijo", scaled=place.units)]
+            descended = minimise(session, steps, max_iter=max_iter, callback=callback)
+            assert isinstance(descended, RadiusSolution)
+            found = descended
+        if (
+            kind != "rkl"
+            or not isinstance(family, WeightedSum)
+            or ridge > 0.0
+            or family.gram.residual_trace.any()
+        ):
+            return found
+        return _recertified(family, machine, found, tol)
+
+
+def _recertified(family: WeightedSum, machine: Machine, found: RadiusSolution, tol: float) -> RadiusSolution:
+    """The solution with the certificate of its own numbers, over all kernels and with an accurate ball."""
+    old = found.certificate
+    new = certify_radius(family.gram, machine, family.scale, found)
+    if not new.gap < math.inf:
         return found
+    certificate = Certificate.of(
+        old.kind, new.primal, new.own_gap, new.rounding, old.status, tol=tol, stationarity=old.stationarity
+    )
+    return replace(found, certificate=certificate)
 
 
 def _first(family: Family, sample_weight: Array | None) -> Array:

@@ -27,7 +27,7 @@ from kernelweave._checks import (
     as_floats,
     check_alpha,
 )
-from kernelweave._parameters import Flag, Function, MaxIter, Number, OneOf, Tol, checked
+from kernelweave._parameters import Flag, Function, MaxIter, MaxTime, Number, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
@@ -60,6 +60,7 @@ def solve_rls2(
     shared_weights: Annotated[bool, Flag()] = True,
     weights0: Start = None,
     max_iter: MaxIter = None,
+    max_time: MaxTime = None,
     delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
     linear_solver: Annotated[str, OneOf(*LINEAR_SOLVERS)] = "auto",
     relax: Annotated[float | None, Number(above=0, infinite=True) | None] = None,
@@ -96,6 +97,8 @@ def solve_rls2(
         Starting weights on the simplex. Default: Lemma 5.
     max_iter : int, optional
         Default: 200 factorisations (newton) or 50000 rounds (alternating, as in the paper).
+    max_time : float, optional
+        Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
     delta : float, default=1e-2
         ``solver="alternating"`` only: stop when ``||(K(d) + alpha I) c - y|| <= delta ||y||``.
     linear_solver : {"auto", "cholesky", "cg"}, default="auto"

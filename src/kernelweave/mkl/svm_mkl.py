@@ -29,7 +29,7 @@ from kernelweave._checks import (
     check_scale,
     need_targets,
 )
-from kernelweave._parameters import Cost, Function, MaxIter, Nonnegative, OneOf, Tol, checked
+from kernelweave._parameters import Cost, Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram, as_gram, kind_of
 from kernelweave.machines.box import check_start
@@ -82,6 +82,7 @@ def solve_svm_mkl(
     tol: Tol = 1e-4,
     method: Annotated[str, OneOf(*METHODS)] = "auto",
     max_iter: MaxIter = None,
+    max_time: MaxTime = None,
     warm_start: Solution | WarmStart | None = None,
     callback: Annotated[Callback | None, Function() | None] = None,
 ) -> Solution:
@@ -127,6 +128,8 @@ def solve_svm_mkl(
         for every set. All other methods hold the blocks as factors.
     max_iter : int, optional
         Outer iterations. Default: 500; of `RowFeatures` passes over the rows, 100.
+    max_time : float, optional
+        Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
     warm_start : Solution or WarmStart, optional
         The solution of a similar problem; for `RowFeatures` it takes the place of the one on a sample.
     callback : callable, optional
@@ -209,7 +212,9 @@ def solve_problem(
     steps = steps_of(method, problem)
     with blas_threads_for(problem.gram.n_samples):
         session = Session(problem, tol, WarmStart() if warm is None else replace(warm))
-        return minimise(session, steps, max_iter=max_iter or MOST, callback=callback)
+        return minimise(
+            session, steps, max_iter=max_iter or MOST, callback=callback, limited=max_iter is None
+        )
 
 
 def methods_for(kind: type[WeightSet]) -> tuple[str, ...]:

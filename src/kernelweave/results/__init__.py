@@ -5,7 +5,7 @@ All are frozen values. Some methods have further results and return a subclass.
 
 from __future__ import annotations
 
-from kernelweave.results.certificate import Certificate, Status, relative_gap
+from kernelweave.results.certificate import Certificate, Status, limit_reached, relative_gap
 from kernelweave.results.path import Path
 from kernelweave.results.solution import (
     AlignmentSolution,
@@ -32,5 +32,6 @@ __all__ = [
     "Status",
     "Verifier",
     "WarmStart",
+    "limit_reached",
     "relative_gap",
 ]

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._allowance import used_up
+
 Array = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
@@ -26,7 +28,7 @@ class Status(enum.Enum):
         "max_iter was reached before the gap fell to tol. Raise max_iter, raise tol, or scale the kernels "
         "(for example to mean diagonal 1)."
     )
-    MAX_TIME = "max_time was reached before the gap fell to tol. Raise max_time or tol."
+    MAX_TIME = "max_time was reached before the solver's own stopping rule. Raise max_time or tol."
     UNFINISHED = (
         "max_iter was reached while the criterion still changed by more than tol. Raise max_iter or tol, or change "
         "the step."
@@ -67,6 +69,12 @@ class Status(enum.Enum):
     def is_of_descent(self) -> bool:
         """Whether it refers to the descent of a criterion, for which the duality gap of the machine gives no bound."""
         return self in (Status.UNFINISHED, Status.EMPTIED, Status.NOT_STATIONARY)
+
+
+def limit_reached() -> Status | None:
+    """The status of what has to end now, by the limits of `kernelweave._allowance`; None while it may go on."""
+    reached = used_up()
+    return None if reached is None else Status.MAX_TIME if reached == "seconds" else Status.STALLED
 
 
 def relative_gap(primal: float, gap: float) -> float:
@@ -144,7 +152,10 @@ class Certificate:
         gap = own + rounding
         if tol is not None:
             allowed = tol * abs(primal)
-            if status in (Status.CONVERGED, Status.STALLED, Status.ROUNDING) and own <= allowed:
+            if (
+                status in (Status.CONVERGED, Status.STALLED, Status.MAX_TIME, Status.ROUNDING)
+                and own <= allowed
+            ):
                 status = Status.CONVERGED if gap <= allowed else Status.ROUNDING
             elif status is Status.CONVERGED:
                 # the final gap over all kernels decides

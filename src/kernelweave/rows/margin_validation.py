@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import Costs, InputError, KernelWarning, Scale
-from kernelweave._parameters import Function, MaxIter, Nonnegative, OneOf, Tol, Whole, checked, shown
+from kernelweave._parameters import Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, Whole, checked, shown
 from kernelweave.fitting.folds import choose
 from kernelweave.mkl.features.on_chunks import check_for_chunks, make_chunked_problem
 from kernelweave.mkl.features.row_machine import RowMachine
@@ -125,6 +125,7 @@ def svm_mkl_path_cv(
     rule: Annotated[str, OneOf(*RULES)] = "min",
     tol: Tol = 1e-3,
     max_iter: MaxIter = None,
+    max_time: MaxTime = None,
     callback: Annotated[Callback | None, Function() | None] = None,
 ) -> CrossValidatedMargins:
     """Solve `svm_mkl_path` on all rows and without each fold, in the same passes, and score each fold.
@@ -150,6 +151,9 @@ def svm_mkl_path_cv(
         Relative gap of every solution.
     max_iter : int, optional
         Passes. Default: 100.
+    max_time : float, optional
+        Seconds for the whole path; regularisation parameters that are not solved by then get few iterations each. The
+        status is ``MAX_TIME``.
     callback : callable, optional
         ``callback(n_passes, objective, rel_gap)`` after every pass, of the machine farthest from its tolerance; a true
         value ends the descent.

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import Alphas, InputError, KernelWarning, Scale
 from kernelweave._devices import hosted
-from kernelweave._parameters import Flag, Function, MaxIter, OneOf, Tol, Whole, checked, shown
+from kernelweave._parameters import Flag, Function, MaxIter, MaxTime, OneOf, Tol, Whole, checked, shown
 from kernelweave._threads import one_blas_thread_each
 from kernelweave.fitting.folds import choose
 from kernelweave.gram import BlockStatistics
@@ -198,6 +198,7 @@ def rls2_path_cv(
     scale: Scale = None,
     shared_weights: Annotated[bool, Flag()] = True,
     max_iter: MaxIter = None,
+    max_time: MaxTime = None,
     n_jobs: Jobs = None,
     callback: Annotated[PathCallback | None, Function() | None] = None,
 ) -> CrossValidatedPath:
@@ -222,6 +223,9 @@ def rls2_path_cv(
         With several outputs: one set of weights for all, or one for each.
     max_iter : int, optional
         As in `rls2_path`.
+    max_time : float, optional
+        Seconds for the whole path; regularisation parameters that are not solved by then get few iterations each. The
+        status is ``MAX_TIME``.
     n_jobs : int, optional
         Folds at the same time, by joblib.
     callback : callable, optional

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
 
+from kernelweave._allowance import used_up
 from kernelweave._checks import (
     InputError,
     RowWeights,
@@ -29,13 +30,13 @@ from kernelweave._checks import (
     check_vector,
 )
 from kernelweave._loops import core
-from kernelweave._parameters import MaxIter, Number, Tol, checked
+from kernelweave._parameters import MaxIter, MaxTime, Number, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.losses import SquaredHinge
 from kernelweave.machines.rounding import EPS, sum_error
 from kernelweave.mkl.frobenius import frobenius_norms, frobenius_products
-from kernelweave.results import AlignmentSolution, Certificate, Solution, Status
+from kernelweave.results import AlignmentSolution, Certificate, Solution, Status, limit_reached
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -118,6 +119,7 @@ def solve_alignf(
     sample_weight: RowWeights = None,
     tol: Tol = 1e-10,
     max_iter: MaxIter = None,
+    max_time: MaxTime = None,
 ) -> AlignmentSolution:
     """Find the combination of kernels with the largest alignment (AlignF), and certify it.
 
@@ -139,6 +141,8 @@ def solve_alignf(
         Stop when ``gap <= tol * alignment``.
     max_iter : int, optional
         Largest number of linear systems. Default: 100 plus 5 for each kernel.
+    max_time : float, optional
+        Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
 
     Returns
     -------
@@ -187,7 +191,7 @@ def solve_alignf(
         cosines = M[np.ix_(used, used)] / np.outer(length, length)
         most = 100 + 5 * len(used) if max_iter is None else max_iter
         u, n_iter = _nonnegative_least_squares(cosines, alignments[used], tol, most)
-    status = Status.MAX_ITER if n_iter >= most else Status.STALLED
+    status = Status.MAX_ITER if n_iter >= most else limit_reached() or Status.STALLED
     # errors of kernels of length 1
     of_kernels = errors[used] / length + sum_error(stack.n_samples**2)
     weights = np.zeros(stack.n_kernels)
@@ -288,7 +292,7 @@ def _nonnegative_least_squares(cosines: Array, linear: Array, tol: float, max_it
                 break
         slope = np.where(inside | refused, -np.inf, linear - product)
         enter = int(np.argmax(slope))
-        if not slope[enter] > 0 or n_iter >= max_iter:
+        if not slope[enter] > 0 or n_iter >= max_iter or used_up():
             break
         inside[enter] = True
         while n_iter < max_iter:
@@ -338,6 +342,7 @@ def solve_easy_mkl(
     sample_weight: RowWeights = None,
     tol: Tol = 1e-8,
     max_iter: MaxIter = None,
+    max_time: MaxTime = None,
     warm_start: Start = None,
 ) -> Solution:
     """Weight kernels by the margin of each in one common solution (EasyMKL), and certify the solution.
@@ -366,6 +371,8 @@ def solve_easy_mkl(
         Stop when ``gap <= tol * primal``. Weights have about half as many correct digits.
     max_iter : int, optional
         Largest number of SMO steps. Default: 1000000 plus 100 for each row.
+    max_time : float, optional
+        Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
     warm_start : array of shape (n_samples,), optional
         `dual_coef` of a similar problem, for example at another `lam`; see `solve_svc`.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._allowance import used_up
 from kernelweave.machines.rounding import imbalance
 from kernelweave.mkl.features.chosen import Chosen
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
@@ -20,7 +21,7 @@ from kernelweave.mkl.features.norms import KNOWN, norm_of
 from kernelweave.mkl.features.smooth import Augmented, smooth_loss
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.weight_sets import WeightSet
-from kernelweave.results import Solution, Status, WarmStart
+from kernelweave.results import Solution, Status, WarmStart, limit_reached
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -195,6 +196,9 @@ class MarginDescent:
             if self.n_iter >= self.max_iter:
                 status = Status.MAX_ITER
                 break
+            if (limited := limit_reached()) is not None:
+                status = limited
+                break
             grown = self._grow(self._outside(reach))
             if not grown and (stalled or aim < 1e-4 * self.tol or values.gap <= values.rounding):
                 status = Status.STALLED
@@ -361,7 +365,7 @@ class MarginDescent:
             G = chosen.products(b)
             at = self._measure(b, t, G, aim)
             self._tell(at.primal, at.gap / at.primal if at.primal > 0 else 0.0)
-            if at.gap <= aim * at.primal or self.n_iter >= self.max_iter or self.interrupted:
+            if at.gap <= aim * at.primal or self.n_iter >= self.max_iter or self.interrupted or used_up():
                 return False
             idle = 0 if at.gap < 0.9 * least else idle + 1
             least = min(least, at.gap)

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelweave._allowance import used_up
 from kernelweave._checks import InputError
 from kernelweave.gram.factors import FactorGram
 from kernelweave.mkl.features.problem import EPS, Bounds, Candidate, FeatureProblem
 from kernelweave.mkl.features.working import Working
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
-from kernelweave.results import Certificate, Solution, Status
+from kernelweave.results import Certificate, Solution, Status, limit_reached
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -185,7 +186,11 @@ class FeatureDescent:
             point, last = points[k], evaluated[k]
             grown = work.add(self._outside(points[k:], [one.quadratic_forms for one in evaluated[k:]]))
             own = last.bounds.gap <= self.tol * last.bounds.primal
-            if attempts >= ATTEMPTS or (not grown and (own or point.stalled or aim < 1e-3 * self.tol)):
+            if (
+                attempts >= ATTEMPTS
+                or used_up()
+                or (not grown and (own or point.stalled or aim < 1e-3 * self.tol))
+            ):
                 self._move(point, last.quadratic_forms)
                 yield from self._solutions([alphas[start]], [point], [last])
                 start, attempts, aim = start + 1, 0, INSIDE * self.tol
@@ -271,7 +276,7 @@ class FeatureDescent:
             trace.append((primal, left, int(np.count_nonzero(work.norms))))
             if self.callback is not None:
                 self.interrupted = bool(self.callback(n_iter, primal * self.problem.length**2, left))
-            if left <= aim or n_iter >= self.max_iter or self.interrupted:
+            if left <= aim or n_iter >= self.max_iter or self.interrupted or used_up():
                 break
             slow = len(trace) > PATIENCE and left > 0.5 * trace[-1 - PATIENCE][1]
             if slow and polished == 2:
@@ -436,7 +441,7 @@ class FeatureDescent:
         if self.interrupted:
             status = Status.INTERRUPTED
         elif found.gap > self.tol * found.primal:
-            status = Status.MAX_ITER if point.n_iter >= self.max_iter else Status.STALLED
+            status = Status.MAX_ITER if point.n_iter >= self.max_iter else limit_reached() or Status.STALLED
         return Certificate.of("joint", found.primal, found.own_gap, found.rounding, status, tol=self.tol)
 
     def _solution(self, alpha: float, point: Point, evaluated: Evaluated) -> Solution:

@@ -14,7 +14,7 @@ from kernelweave.mkl.features.chosen import Chosen
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, Values
 from kernelweave.mkl.features.norms import norm_of
 from kernelweave.mkl.features.smooth import Augmented, Exact, Smooth, has_derivative, unit_of
-from kernelweave.results import Solution, Status
+from kernelweave.results import Solution, Status, limit_reached
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -302,7 +302,7 @@ class RowMachine:
         self._settle()
         assert self.best is not None
         best, problem = self.best, self.problem
-        status = self.status or (Status.INTERRUPTED if interrupted else Status.MAX_ITER)
+        status = self.status or (Status.INTERRUPTED if interrupted else limit_reached() or Status.MAX_ITER)
         names = ("objective", "rel_gap", "n_active")
         trace = dict(zip(names, np.array(self.trace, dtype=np.float64).T, strict=True))
         trace["objective"] /= problem.unit**2

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._allowance import used_up
 from kernelweave._threads import one_blas_thread
 from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.mkl.features.chosen import Chosen
@@ -188,7 +189,7 @@ class RowDescent:
                 moving = [m for m, sums in zip(active, found, strict=True) if m.take(sums, self.tol)]
                 del found
                 active = [m for m in active if m.status is None]
-                if self._told(active or machines) or not active:
+                if self._told(active or machines) or not active or used_up():
                     break
                 if moving:
                     self._grow(chosen, moving)

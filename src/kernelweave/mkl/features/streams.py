@@ -19,6 +19,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelweave._allowance import used_up
 from kernelweave._checks import InputError
 from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.features import FeatureStack
@@ -301,7 +302,7 @@ class StreamDescent(FeatureDescent):
             total += n_iter
             records += trace
             theta, left = self._dual(a)
-            if left <= aim or self.interrupted or stalled or total >= self.max_iter:
+            if left <= aim or self.interrupted or stalled or total >= self.max_iter or used_up():
                 break
             inner *= 0.3
         return self._taken(a, total, records, theta, stalled)

@@ -33,7 +33,7 @@ from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import sum_error
 from kernelweave.mkl.certify import SHARES, term_error
 from kernelweave.mkl.criteria.radius import FLAT, Evaluation, WeightedSum, coinciding
-from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step
+from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step, most_work
 from kernelweave.mkl.problem import LOOSEST, inner_tol
 from kernelweave.mkl.steps.newton import FIRST, MOST_REJECTED, WORKING_MOST, WORKING_SHARE, newton_step
 from kernelweave.mkl.weight_sets import Simplex
@@ -132,6 +132,8 @@ TURN = 1e-2
 #: Iterations without progress, and those that must make the gap ten times smaller, after which cutting planes
 #: continue.
 PATIENCE, SLOW = 15, 20
+#: Cuts without a smaller gap after which the tolerance of the linear program limits it.
+UNBEATEN = 30
 
 
 class RKLSession(SessionOf[RKLPoint]):
@@ -161,6 +163,11 @@ class RKLSession(SessionOf[RKLPoint]):
     best : RKLPoint or None
         The smallest value, with the best bounds of all steps.
     """
+
+    @property
+    def work(self) -> float:
+        """Most rounds and systems of all machines and balls."""
+        return most_work(self.family.n_samples, self.family.n_parameters)
 
     def __init__(
         self, family: WeightedSum, machine: Machine, start: Array | None, norm: int | None, tol: float
@@ -413,16 +420,21 @@ class RKLCuts(Step[RKLSession, RKLPoint]):
     Attributes
     ----------
     failed : bool
-        The linear program has no solution.
+        The linear program has no solution, or its cuts make no progress.
     """
 
     failed: bool = False
+    _target: float = 0.0
+
+    def limits(self, session: RKLSession) -> Limits:
+        """Few cuts without a smaller gap."""
+        return Limits(unbeaten=UNBEATEN)
 
     def moves(self, session: RKLSession, loop: Loop[RKLPoint]) -> Moves[RKLPoint]:
         """The best point after every cut."""
         best, tol = session.best, session.tol
         assert best is not None
-        target = max(tol, TURN * best.rel_gap)
+        self._target = target = max(tol, TURN * best.rel_gap)
         while True:
             found = session.program()
             if found is None:
@@ -443,8 +455,10 @@ class RKLCuts(Step[RKLSession, RKLPoint]):
 
     def result(self, session: RKLSession, loop: Loop[RKLPoint], status: Status) -> Solution:
         """With the best bounds of all steps."""
-        assert session.best is not None
-        return session.result(session.best, status, loop)
+        best = session.best
+        assert best is not None
+        self.failed = self.failed or (status is Status.STALLED and best.gap > self._target * abs(best.primal))
+        return session.result(best, status, loop)
 
 
 def turns() -> Iterator[Step[RKLSession, RKLPoint]]:

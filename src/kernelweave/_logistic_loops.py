@@ -1,0 +1,57 @@
+"""The NumPy twin of the compiled loop of the intercept of kernel logistic regression, see `_core_logistic.hpp`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_expit
+
+Array = NDArray[np.float64]
+
+_EPS = float(np.finfo(np.float64).eps)
+_FAR, _MOST = 50.0, 100
+
+
+def _residuals(z: Array, log_c: Array) -> tuple[float, float]:
+    """Logarithm of the sum of the residuals of one class, and its slope; z are the margins."""
+    logs = log_c + log_expit(-z)
+    top = float(logs.max())
+    shares = np.exp(logs - top)
+    total = float(shares.sum())
+    return top + float(np.log(total)), float(shares @ -np.expm1(log_expit(-z))) / total
+
+
+def logistic_intercept(y: Array, costs: Array, product: Array) -> float:
+    used = costs > 0
+    up, down = used & (y > 0), used & (y <= 0)
+    if not (up.any() and down.any()):
+        return 0.0
+    f, g = product[up], product[down]
+    log_f, log_g = np.log(costs[up]), np.log(costs[down])
+    knots = np.sort(-product[used])
+    odds = float(np.log(costs[up].sum()) - np.log(costs[down].sum()))
+    low, high = odds + float(knots[0]), odds + float(knots[-1])
+    t = min(max(0.0, low), high)
+    for k in range(_MOST):
+        above, above_slope = _residuals(f + t, log_f)
+        below, below_slope = _residuals(-(g + t), log_g)
+        difference, slope = below - above, below_slope + above_slope
+        if abs(difference) <= _EPS:
+            return t
+        if difference > 0.0:
+            high = t
+        else:
+            low = t
+        new = t - difference / slope if slope > 1e-200 else low
+        if not low < new < high:
+            between = knots[(knots > low) & (knots < high)]
+            if len(between):
+                new = float(between[len(between) // 2])
+            elif high - low > 4.0 * _FAR and k % 2 == 0:
+                new = low + _FAR if difference > 0.0 else high - _FAR
+            if not low < new < high:
+                new = low + 0.5 * (high - low)
+        if abs(new - t) <= 2.0 * _EPS * max(abs(t), 1e-3):
+            return new
+        t = new
+    return t
