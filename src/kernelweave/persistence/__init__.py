@@ -96,10 +96,16 @@ def _put_together(content: dict[str, Any], things: list[Any]) -> Any:
 
     def inside(value: Any) -> Any:
         if type(value) is dict and value.keys() == {"kernelweave"}:
-            return states.from_state(content["held"][value["kernelweave"]], outside)
+            part = content["held"][value["kernelweave"]]
+            if not isinstance(part, dict):
+                raise TypeError(f"it holds a {type(part).__name__} in place of a model")
+            return states.from_state(part, outside)
         return value
 
-    return states.from_state(content["model"], outside)
+    found = states.from_state(content["model"], outside)
+    if not hasattr(found, "get_params"):
+        raise TypeError(f"it holds a {type(found).__name__} in place of an estimator")
+    return found
 
 
 @checked

@@ -27,6 +27,7 @@ from kernelweave.fitting.task import Task
 from kernelweave.learners import LEARNERS
 from kernelweave.mkl import layers
 from kernelweave.normalizers import FittedNormalizer
+from kernelweave.persistence.hints import check_parts
 from kernelweave.views import (
     BlockTable,
     Cells,
@@ -129,6 +130,8 @@ def _encoder(
     encoder = TableEncoder(owner, reorder, missing)
     for name in ("n_columns_", "names_", "categories_"):
         setattr(encoder, name, learnt[name])
+    if len(learnt["categories_"]) != learnt["n_columns_"]:
+        raise ValueError("its columns and their categories differ in number")
     encoder.sparse_ = bool(learnt.get("sparse_", False))
     # older files have none
     encoder.texts_, encoder.declared_ = tuple(learnt.get("texts_", ())), True
@@ -331,13 +334,16 @@ def from_state(state: State, foreign: Callable[[int], Any] | None = None) -> Any
 def make(kind: str, parts: dict[str, Any]) -> Any:
     """Make an object of a kind from its available parts; others in `parts` are ignored."""
     known = KINDS[kind]
-    return known.make(**{name: parts[name] for name in known.parts if name in parts})
+    made = known.make(**{name: parts[name] for name in known.parts if name in parts})
+    check_parts(made, known.parts)
+    return made
 
 
 def _put(estimator: Any, found: dict[str, Any]) -> Any:
     """An estimator with what a fit found."""
     for attribute, value in found.items():
         setattr(estimator, attribute, value)
+    check_parts(estimator, found)
     return estimator
 
 
@@ -346,6 +352,10 @@ def make_estimator(
 ) -> BaseMKL:
     """Make an estimator from its parameters, its fitted attributes and its model."""
     estimator = _put(ESTIMATORS[name](**params), found)
+    if model is None and any(attribute.endswith("_") for attribute in found):
+        raise ValueError("it was fitted, and has no model")
+    if model is not None and model.task.classification and not len(found.get("classes_", ())):
+        raise ValueError("it has no classes")
     if model is not None:
         check_model(model)
         keep_model(estimator, model)
@@ -362,12 +372,16 @@ def check_model(model: Model) -> None:
         model.dual_coef.shape == (n_rows, n_outputs),
         model.intercept.shape == model.owner.shape == (n_outputs,),
         model.weights.shape in ((n_kernels,), (n_outputs, n_kernels)),
+        model.owner.dtype.kind == "i",
         len(model.layers) in (0, n_outputs),
         all(scale.shape == (n_kernels,) for scale in scales),
         len(model.normalizers) > int(model.owner.max()) >= 0 <= int(model.owner.min()),
         all(len(target) == n_rows for target in model.task.targets),
         model.task.sample_weight is None or model.task.sample_weight.shape == (n_rows,),
         table is None or table.n_rows == n_rows,
+        not isinstance(model.encoder, TableEncoder)
+        or not isinstance(table, Table)
+        or all(level <= len(c) for level, c in zip(table.levels, model.encoder.categories_, strict=True)),
     ]
     held = [model.dual_coef, model.intercept, model.weights, *scales]
     cells = [] if table is None else table.arrays()
