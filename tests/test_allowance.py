@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 import kernelweave as kw
 import stress
 from kernelweave._allowance import allowed, spend, used_up
+from kernelweave._loops import HAS_EXTENSION
 from kernelweave.machines import logistic, polish, smo
 from kernelweave.mkl.loop import most_work
 from kernelweave.results import Status
@@ -181,6 +182,7 @@ def test_time_is_in_seconds(gram, table):
 HOPELESS = {1140: "reduced-gradient", 1819: "auto", 2288: "closed-form", 2918: "newton"}
 
 
+@pytest.mark.skipif(not HAS_EXTENSION, reason="the NumPy loops take a hundred times as long")
 @pytest.mark.parametrize("number", HOPELESS)
 def test_what_rounding_decides_ends_soon(number, monkeypatch):
     spent = []

@@ -71,6 +71,10 @@ class Status(enum.Enum):
         return self in (Status.UNFINISHED, Status.EMPTIED, Status.NOT_STATIONARY)
 
 
+#: Statuses that say nothing any more once the gap is small enough.
+REPLACED = (Status.CONVERGED, Status.STALLED, Status.MAX_ITER, Status.MAX_TIME, Status.ROUNDING)
+
+
 def limit_reached() -> Status | None:
     """The status of what has to end now, by the limits of `kernelweave._allowance`; None while it may go on."""
     reached = used_up()
@@ -152,10 +156,7 @@ class Certificate:
         gap = own + rounding
         if tol is not None:
             allowed = tol * abs(primal)
-            if (
-                status in (Status.CONVERGED, Status.STALLED, Status.MAX_TIME, Status.ROUNDING)
-                and own <= allowed
-            ):
+            if status in REPLACED and own <= allowed:
                 status = Status.CONVERGED if gap <= allowed else Status.ROUNDING
             elif status is Status.CONVERGED:
                 # the final gap over all kernels decides

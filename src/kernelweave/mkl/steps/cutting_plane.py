@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 #: Steps go from the best point towards the optimum of the cuts: twice the share after a better point, half after a
 #: worse one, within these limits. Full steps, as published, go from vertex to vertex.
 FIRST_STEP, SHORTEST_STEP = 0.5, 0.02
-#: Cuts without a smaller gap after which rounding decides; on kernels of usual scales there were up to 2.
+#: Cuts without a smaller gap after which rounding decides; on kernels of usual scales there were up to 3.
 UNBEATEN = 20
 #: Weights below this are set to zero if they are zero at the optimum of the cuts.
 NEGLIGIBLE = 1e-8

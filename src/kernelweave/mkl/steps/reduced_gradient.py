@@ -18,8 +18,8 @@ Array = NDArray[np.float64]
 FLAT_ENOUGH, TRIALS = 0.3, 12
 #: Share of the gap for the tolerance of machines, because derivatives need more accuracy than the gap.
 SEARCH_SHARE = 0.03
-#: Line searches without a smaller gap after which rounding decides; on kernels of usual scales there were up to 11.
-UNBEATEN = 20
+#: Line searches without a smaller gap after which rounding decides; on kernels of usual scales there were up to 52.
+UNBEATEN = 120
 #: Weights below this are set to zero, as in the SimpleMKL toolbox.
 NEGLIGIBLE = 1e-8
 
