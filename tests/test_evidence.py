@@ -166,3 +166,27 @@ def test_doubts_of_a_model_stand_in_its_report(rng):
     low, high = intervals(model, held)["accuracy"]
     assert f"95 % interval {low:.3f} to {high:.3f}" in report
     assert doubts(model) == [said for said in found if "held-out" not in said]
+
+
+def test_areas_and_brier_scores_are_those_of_scikit_learn(rng):
+    """With decision values that rows share, which count as half, and of two classes and three."""
+    truth = np.repeat(["ill", "well"], 30)
+    decision = rng.integers(0, 4, 60) + (truth == "well")
+    of = class_scores(truth, np.where(decision > 2, "well", "ill"), ["ill", "well"], decision.astype(float))
+    expected = metrics.roc_auc_score(truth == "well", decision)
+    assert of["ROC AUC"](np.ones((1, 60)))[0] == pytest.approx(expected, abs=1e-12)
+    for n_classes in (2, 3):
+        names = np.array(["a", "b", "c"][:n_classes])
+        y = names[np.arange(60) % n_classes]
+        share = rng.dirichlet(np.ones(n_classes), 60)
+        model = SimpleNamespace(
+            predict=lambda X, n=names, s=share: n[s.argmax(axis=1)],
+            predict_proba=lambda X, s=share: s,
+            decision_function=lambda X, s=share: s[:, 1],
+            classes_=names,
+        )
+        by_hand = np.square(share - (y[:, None] == names)).sum(axis=1).mean()
+        if n_classes == 2:
+            # as brier_score_loss has it: of one class
+            by_hand = metrics.brier_score_loss(y == "b", share[:, 1])
+        assert scores(model, None, y, "classification")["Brier score"] == pytest.approx(by_hand, rel=1e-12)

@@ -371,6 +371,28 @@ def test_stability_of_halves_is_that_of_fits_by_hand(patients):
     assert len(wide.samples) == 4
 
 
+def test_halves_count_rows_by_their_weights():
+    """Two groups, of which one weighs nine times as much: the penalty follows the weight of the rows that are drawn."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=60)
+    groups, weight = np.repeat([0, 1], 30), np.repeat([9.0, 1.0], 30)
+    bank = kw.banks.linear_features(2)
+    model = kw.MKLRegressor(bank, kw.learners.RLS2(3.0)).fit(X, y, sample_weight=weight)
+    found = inspection.weight_stability(
+        model, X, y, n_samples=6, groups=groups, params={"sample_weight": weight}
+    )
+    by_hand = [
+        kw.MKLRegressor(bank, kw.learners.RLS2(3.0 * share))
+        .fit(X[groups == k], y[groups == k], sample_weight=weight[groups == k])
+        .weights_
+        for k, share in enumerate((0.9, 0.1))
+    ]
+    assert np.abs(by_hand[0] - by_hand[1]).max() > 1e-3
+    for sample in found.samples[..., 0]:
+        assert min(np.abs(sample - one).max() for one in by_hand) <= 1e-9
+
+
 def test_spread_over_halves_is_that_over_samples():
     """The standard deviation over halves of 60 rows, against that over 60 new rows; a quantity known for 25 tables."""
     rng = np.random.default_rng(0)

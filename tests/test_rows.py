@@ -227,6 +227,12 @@ def test_cross_validation_is_that_of_the_rows(n_outputs, fit_intercept):
             assert_allclose(found.mse[k, j], mse, rtol=1e-3)
             assert_allclose(found.r2[k, j], 1 - mse / variance, atol=1e-3)
     assert found.mse.shape == ((4, 6) if n_outputs is None else (4, 6, 2))
+    # the mean is over rows, so that folds count by the weights of theirs; the error is of the mean, from four values
+    of_folds = found.mse.reshape(4, 6, -1).mean(axis=2)
+    shares = np.array([w[where == k].sum() for k in range(4)]) / w.sum()
+    assert_allclose(found.mean_mse, shares @ of_folds, rtol=1e-12)
+    spread = np.square(of_folds - of_folds.mean(axis=0)).sum(axis=0) / 3
+    assert_allclose(found.se_mse, np.sqrt(spread / 4), rtol=1e-12)
     assert found.best is found.path.at(found.best_index)
     assert found.mean_mse[found.best_index] == found.mean_mse.min()
     one = kw.rls2_path_cv(folds, n_alphas=6, scale=scale, fit_intercept=fit_intercept, rule="1se")
