@@ -206,6 +206,18 @@ def test_what_rounding_decides_ends_soon(number, monkeypatch):
     assert sum(spent) <= 1.3 * most
 
 
+def test_cuts_that_bring_nothing_end():
+    """The tolerance of the linear program limited the gap, and cuts went on to the 200th."""
+    for number in (2032, 2831):
+        p = stress.make(number, True)
+        rng = np.random.default_rng([number, 77])
+        if rng.random() < 0.3:
+            p = replace(p, gram=p.gram * 2.0 ** rng.integers(-120, 121))
+        found = kw.solve_rkl(p.gram, p.y, p.parameter, tol=p.tol, sample_weight=p.weights)
+        assert found.n_iter < 200
+        assert found.status in (Status.STALLED, Status.ROUNDING, Status.CONVERGED)
+
+
 def test_more_iterations_are_more_work(monkeypatch, gram, table):
     """The limit is of the default alone."""
     monkeypatch.setattr("kernelweave.mkl.loop.WORK", 5.0)
