@@ -58,7 +58,10 @@ ENDS = [
     (2e-6, 1e-7, Status.CONVERGED, Status.STALLED),
     (2e-6, 1e-7, Status.STALLED, Status.STALLED),
     (2e-6, 1e-5, Status.STALLED, Status.ROUNDING),
-    (1e-7, 1e-8, Status.MAX_ITER, Status.MAX_ITER),
+    (1e-7, 1e-8, Status.MAX_ITER, Status.CONVERGED),
+    (1e-7, 1e-5, Status.MAX_TIME, Status.ROUNDING),
+    (2e-6, 1e-7, Status.MAX_ITER, Status.MAX_ITER),
+    (2e-6, 1e-7, Status.MAX_TIME, Status.MAX_TIME),
     (1e-7, 1e-8, Status.INTERRUPTED, Status.INTERRUPTED),
 ]
 
