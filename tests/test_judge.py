@@ -212,3 +212,53 @@ def test_what_cannot_be_exported_says_so(tmp_path, rng):
     with pytest.raises(kw.InputError, match="one convex problem"):
         found.export_certificate(tmp_path / "a", cardinality, kernels=gram, y=X[:, 0])
     assert not (tmp_path / "a").exists()
+
+
+# ---- kernels weighted by the targets ------------------------------------------------------------------
+
+
+def weighted_by_targets(seed):
+    """A solution of AlignF and one of EasyMKL, each with its problem and data."""
+    rng = np.random.default_rng(seed)
+    n, M = int(rng.integers(4, 30)) if seed % 10 else 110, int(rng.integers(1, 6))
+    Z = rng.normal(size=(n, 2 * M)) * 10.0 ** rng.uniform(-2, 2, 2 * M)
+    Z += rng.choice([0.0, 1.0, 2000.0]) * rng.random(2 * M)
+    y = np.where(Z[:, 0] + 0.3 * Z[:, 0].std() * rng.normal(size=n) > np.median(Z[:, 0]), 1.0, -1.0)
+    gram = np.stack([own @ own.T for own in np.split(Z, M, axis=1)], axis=-1)
+    if seed % 3 == 0:
+        gram[:, :, 0] *= 2.0 ** rng.integers(-300, 300)
+    data = {"kernels": gram, "y": y}
+    if seed % 3 == 1:
+        data = {"features": Z, "groups": 2 * np.arange(M + 1), "y": y}
+    options = {
+        "sample_weight": rng.integers(1, 3, n) * rng.random(n) if seed % 2 else None,
+        "scale": np.exp(rng.normal(size=M)),
+    }
+    stop = {"max_iter": [None, 1, 5][seed % 3]}
+    lam = float(rng.choice([0.0, 0.01, 0.5, 1.0]))
+    found = kw.solve_alignf(gram, y, **options, **stop)
+    yield found, kw.problems.alignf_problem(gram, y, **options), data
+    found = kw.solve_easy_mkl(gram, y, lam, **options, **stop)
+    yield found, kw.problems.easy_mkl_problem(gram, y, lam, **options), data
+
+
+@needs_long_double
+@pytest.mark.parametrize("seed", range(40))
+def test_kernels_weighted_by_the_targets_are_confirmed(seed, tmp_path):
+    try:
+        every = list(weighted_by_targets(seed))
+    except kw.InputError:  # nothing separates the classes
+        every = []
+    for found, problem, data in every:
+        assert found.verify(problem).status is not kw.Status.REFUTED
+        content = exported(tmp_path, found, problem, data)
+        assert judge.judge(content, data)[0] == ""
+        claim = content["claim"]
+        far = 3 * claim["rounding"] + 1e-9 * abs(claim["primal"])
+        for part in ({"primal": claim["primal"] - far}, {"gap": claim["gap"] / 2 - far}):
+            worse = resealed({**content, "claim": {**claim, **part}})
+            assert judge.judge(worse, data)[0] != ""
+        weights = np.array(content["fit"]["weights"])
+        if content["problem"]["criterion"] == "margins" and (weights > 0.1).sum() > 1:
+            content["fit"]["weights"] = (weights * 2.0 ** -np.arange(len(weights))).tolist()
+            assert "not the shares" in judge.judge(resealed(content), data)[0]

@@ -62,6 +62,8 @@ def to_float(q: Q) -> float:
 
 def root_below(q: Q) -> Q:
     """A number at most ``sqrt(q)``, to 30 digits."""
+    if q <= 0:
+        return Q(0)
     shift = 2 * ((220 + q.denominator.bit_length() - q.numerator.bit_length()) // 2)
     scaled = q * Q(2) ** shift
     return Q(math.isqrt(scaled.numerator // scaled.denominator)) / Q(2) ** (shift // 2)
@@ -113,6 +115,24 @@ class Kernels:
         """Upper bounds of ``v'K_m v`` for every kernel."""
         products = [self.times(m, v) for m in range(len(self.parts))]
         return [max(dot(v, f) + dot([abs(x) for x in v], e), Q(0)) for f, e in products]
+
+    def centred(self, m: int, w: np.ndarray) -> tuple[np.ndarray, Q, Q]:
+        """``K_m`` less its weighted means of rows and columns: an array, its unit, and a bound of errors of entries."""
+        if self.ints is not None:
+            (first, power), *more = self.ints[m]
+            for integers, exponent in more:
+                first, power = first.dot(integers), power + exponent
+            own, _ = as_ints(w)
+            total, rows = own.sum(), first.dot(own)
+            out = total * total * first - total * (rows[:, None] + rows) + own.dot(rows)
+            return out, Q(2) ** power / int(total) ** 2, Q(0)
+        first, *rest = (a.astype(LONG) for a in self.parts[m])
+        K, terms = (first @ rest[0], first.shape[1]) if rest else (first, 0)
+        # sums along rows are pairwise
+        rows, total = (K * w).sum(1) / w.sum(), w.sum()
+        out = K - (rows[:, None] + rows) + (rows * w).sum() / total
+        largest = np.abs(K).max() if not rest else (np.abs(first) @ np.abs(rest[0])).max()
+        return out, Q(1), (400 + 2 * terms) * EPS * to_fraction(largest)
 
     def combine(self, weights: Row, v: Row) -> tuple[Row, Row, Q]:
         """``f = K(weights) v``, bounds of the errors of its entries, and an upper bound of ``v'f``."""
@@ -327,6 +347,109 @@ def radius_above(kernels: Kernels, beta: Row, d: Row) -> Q:
     return max(a - 2 * (b - c) for a, b, c in zip(own, f, e, strict=True)) + form
 
 
+# ---- kernels weighted by the targets: AlignF and EasyMKL ------------------------------------------------------
+
+
+def weighted_products(
+    kernels: Kernels, w: np.ndarray, t: Row
+) -> tuple[list[list[tuple[Q, Q]]], list[tuple[Q, Q]]]:
+    """Bounds of the Frobenius products of centred kernels with one another, and with the square of centred targets."""
+    own = [kernels.centred(m, w) for m in range(len(kernels.parts))]
+    exactly = kernels.ints is not None
+    weight = as_ints(w) if exactly else (w.astype(LONG), 0)
+    target = np.array(t, dtype=object) if exactly else np.array([to_long(q) for q in t])
+    both = np.multiply.outer(weight[0], weight[0]), Q(4) ** weight[1]
+    square = np.multiply.outer(target, target)
+
+    def product(a: tuple[np.ndarray, Q, Q], b: tuple[np.ndarray, Q, Q]) -> tuple[Q, Q]:
+        value = (a[0] * b[0] * both[0]).sum()
+        if exactly:
+            value = Q(value) * a[1] * b[1] * both[1]
+            return value, value
+        sizes = [to_fraction((np.abs(x) * both[0]).sum()) for x in (a[0], b[0], a[0] * b[0])]
+        total = to_fraction(both[0].sum())
+        error = a[2] * sizes[1] + b[2] * sizes[0] + a[2] * b[2] * total + 400 * EPS * sizes[2]
+        return to_fraction(value) - error, to_fraction(value) + error
+
+    table = [[product(a, b) for b in own[: k + 1]] for k, a in enumerate(own)]
+    return table, [product(a, (square, Q(1), 8 * EPS * max(x * x for x in t))) for a in own]
+
+
+def alignment_bounds(p: Mapping[str, Any], fit: Mapping[str, Any], kernels: Kernels, y: Row) -> tuple[Q, Q]:
+    """The alignment of a sum of kernels with the targets, and a bound of the largest one, both with a minus."""
+    w = np.array(p["sample_weight"])
+    d = [a * b for a, b in zip(exact(fit["weights"]), exact(p["scale"]), strict=True)]
+    mean = dot(exact(w), y) / sum(exact(w), Q(0))
+    t = [v - mean for v in y]
+    length2 = dot(exact(w), [v * v for v in t])
+    table, a = weighted_products(kernels, w, t)
+    every = range(len(d))
+    # <K_m, K(d)>, from below and from above
+    P = [[sum((d[k] * table[max(k, m)][min(k, m)][i] for k in every), Q(0)) for i in (0, 1)] for m in every]
+    curvature = [sum((d[m] * P[m][i] for m in every), Q(0)) for i in (0, 1)]
+    along = sum((d[m] * a[m][0] for m in every), Q(0)) / length2
+    if min(d) < 0 or along <= 0 or curvature[0] <= 0:
+        return Q(0), Q(-1)
+    longest = curvature[1] / root_below(curvature[1])
+    # for any factor; this one is best
+    factor, reach = along / curvature[1], Q(0)
+    for m in every:
+        rise = max(a[m][1] / length2 - factor * P[m][0], Q(0))
+        norm2 = table[m][m][0]
+        if rise > 0:
+            reach += rise * rise / norm2 if norm2 > 0 else Q(1)
+    return -along / longest, -min(factor * longest + (reach / root_below(reach) if reach else 0), Q(1))
+
+
+def easy_bounds(p: Mapping[str, Any], fit: Mapping[str, Any], kernels: Kernels, y: Row) -> tuple[Q, Q]:
+    """EasyMKL: an upper bound P with the squared hinge and C = 1 / lam gives 2 / P from below; for lam = 0 a margin."""
+    lam, w, s = Q(p["set_value"]), exact(p["sample_weight"]), exact(p["scale"])
+    b = [
+        v * max(v * c, Q(0)) / abs(v) if a else Q(0)
+        for v, c, a in zip(y, exact(fit["dual_coef"][0]), w, strict=True)
+    ]
+    sums = {sign: sum((v for v in b if v * sign > 0), Q(0)) for sign in (1, -1)}
+    if not all(sums.values()):
+        return HUGE, Q(0)
+    b = [v / abs(sums[1 if v > 0 else -1]) for v in b]
+    f, e, form = kernels.combine([(1 - lam) * x for x in s], b)
+    objective = form + lam * sum((v * v / a for v, a in zip(b, w, strict=True) if v), Q(0))
+    rows = [(own, *value) for own, *value in zip(w, y, f, e, strict=True) if own]
+    if lam == 0:
+        margin = min(v - r for _, c, v, r in rows if c > 0) - max(v + r for _, c, v, r in rows if c < 0)
+        return objective, max(margin, Q(0)) ** 2 / objective if objective else Q(0)
+    classes, costs = np.array([float(c) for _, c, _, _ in rows]), np.array([float(a) for a, *_ in rows])
+    hinge, lower = {**p, "loss": "squared-hinge"}, Q(0)
+    # of the length that is best at the optimum, and of the one that the solver ended with
+    for factor in [2 / objective, *(sum(map(abs, exact(row)), Q(0)) / 2 for row in fit["proof"])]:
+        values = np.array([to_float(factor * v) for _, _, v, _ in rows])
+        low, high = -1 - np.abs(values).max(), 1 + np.abs(values).max()
+        for _ in range(200):
+            middle = (low + high) / 2
+            slope = costs @ (classes * np.maximum(1 - classes * (values + middle), 0))
+            low, high = (middle, high) if slope > 0 else (low, middle)
+        t = Q(float(low))
+        losses = [
+            a / lam * loss_above(hinge, c, factor * (v - r) + t, factor * (v + r) + t) for a, c, v, r in rows
+        ]
+        lower = max(lower, 2 / (factor * factor * form / 2 + sum(losses, Q(0))))
+    return objective, lower
+
+
+def shares_differ(p: Mapping[str, Any], fit: Mapping[str, Any], kernels: Kernels) -> bool:
+    """Whether EasyMKL's weights are other than the shares of kernels in the squared distance of the mixtures."""
+    s = exact(p["scale"])
+    lengths2 = kernels.quadratic_forms_above(exact(fit["dual_coef"][0]))
+    shares = [a * b for a, b in zip(s, lengths2, strict=True)]
+    total = sum(shares, Q(0))
+    # small differences of large entries are known to their rounding errors only
+    off = (
+        total / 10**9
+        + sum((a * max(own) for a, own in zip(s, kernels.diagonals, strict=True)), Q(0)) / 10**12
+    )
+    return any(abs(d * total - v) > off for d, v in zip(exact(fit["weights"]), shares, strict=True))
+
+
 # ---- judgement --------------------------------------------------------------------------------------------
 
 
@@ -351,8 +474,16 @@ def judge(content: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> tuple[s
             return f"`{name}` is not what the fit was given.", HUGE, Q(0)
     kernels = Kernels(data)
     Y = [exact(y) for y in np.asarray(data["y"], dtype=np.float64).reshape(kernels.n, -1).T]
-    upper, lower = bounds(content["problem"], content["fit"], kernels, Y)
+    p, fit = content["problem"], content["fit"]
     primal, gap, rounding = (Q(content["claim"][name]) for name in ("primal", "gap", "rounding"))
+    if p["criterion"] == "alignment":
+        upper, lower = alignment_bounds(p, fit, kernels, Y[0])
+    elif p["criterion"] == "margins":
+        upper, lower = easy_bounds(p, fit, kernels, Y[0])
+        if shares_differ(p, fit, kernels):
+            return "The weights are not the shares of the kernels.", upper, lower
+    else:
+        upper, lower = bounds(p, fit, kernels, Y)
     slack = 4 * Q(sys.float_info.epsilon) * abs(primal)
     # of a ratio with a radius, the reported value is an upper bound itself
     if upper > primal + rounding + slack or upper < primal - max(gap, slack):

@@ -18,15 +18,17 @@ from kernelweave._checks import (
     Targets,
     check_row_weights,
     check_scale,
+    check_vector,
 )
-from kernelweave._parameters import Cost, Flag, Nonnegative, OneOf, Whole, checked
+from kernelweave._parameters import Cost, Flag, Nonnegative, Number, OneOf, Whole, checked
 from kernelweave.gram import BlockStatistics, ChunkedFeatures, FeatureStack, Gram, KernelStream, as_gram
 from kernelweave.machines.box import as_kernel
 from kernelweave.machines.loss import Loss
-from kernelweave.machines.losses import LOSSES, as_loss
+from kernelweave.machines.losses import LOSSES, SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.cardinality import CardinalityProblem
 from kernelweave.mkl.certify import RadiusProblem
+from kernelweave.mkl.criteria.alignment_problems import AlignmentProblem, EasyProblem
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.problem import Problem
@@ -36,7 +38,15 @@ from kernelweave.mkl.svm_mkl import MARGIN_LOSSES, make_any_margin_problem
 from kernelweave.mkl.svm_mkl import make_problem as make_margin_problem
 from kernelweave.mkl.weight_sets import WeightSet
 
-__all__ = ["cardinality_problem", "machine_problem", "margin_problem", "rkl_problem", "rls2_problem"]
+__all__ = [
+    "alignf_problem",
+    "cardinality_problem",
+    "easy_mkl_problem",
+    "machine_problem",
+    "margin_problem",
+    "rkl_problem",
+    "rls2_problem",
+]
 
 
 @checked
@@ -295,6 +305,97 @@ def rkl_problem(
     stack = as_gram(gram)
     machine = _machine(y, C, as_loss(loss, epsilon), sample_weight, stack.n_samples)
     return RadiusProblem(stack, machine, check_scale(scale, stack.n_kernels))
+
+
+@checked
+def alignf_problem(
+    gram: Gram | ArrayLike,
+    y: Targets,
+    *,
+    sample_weight: RowWeights = None,
+    scale: Scale = None,
+) -> AlignmentProblem:
+    """AlignF: the problem of `solve_alignf`.
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
+        Symmetric PSD matrices, kernels last.
+    y : array of shape (n_samples,)
+        Labels or real targets.
+    sample_weight : array of shape (n_samples,), optional
+    scale : array of shape (n_kernels,), optional
+        Factors s_m > 0. Default: 1.
+
+    Returns
+    -------
+    AlignmentProblem
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, asymmetric matrices.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> gram, y = X[:, None, :] * X[None, :, :], X[:, 0]
+    >>> kw.solve_alignf(gram, y).verify(kw.problems.alignf_problem(gram, y)).status
+    Status.CONVERGED
+    """
+    stack = as_gram(gram)
+    n = stack.n_samples
+    target = check_vector(y, "y", n)
+    return AlignmentProblem(
+        stack, target, check_row_weights(sample_weight, n), check_scale(scale, stack.n_kernels)
+    )
+
+
+@checked
+def easy_mkl_problem(
+    gram: Gram | ArrayLike,
+    y: Targets,
+    lam: Annotated[float, Number(least=0, most=1)] = 0.1,
+    *,
+    sample_weight: RowWeights = None,
+    scale: Scale = None,
+) -> EasyProblem:
+    """EasyMKL: the problem of `solve_easy_mkl`.
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
+        Symmetric PSD matrices, kernels last.
+    y : array of shape (n_samples,)
+        Labels -1 and 1.
+    lam : float, default=0.1
+        From 0 (the nearest points of the two convex hulls) to 1 (the means of the classes).
+    sample_weight : array of shape (n_samples,), optional
+    scale : array of shape (n_kernels,), optional
+        Factors s_m > 0. Default: 1.
+
+    Returns
+    -------
+    EasyProblem
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, asymmetric matrices, labels other than -1 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> gram, y = X[:, None, :] * X[None, :, :], np.sign(X[:, 0] + 0.1)
+    >>> kw.solve_easy_mkl(gram, y, 0.5).verify(kw.problems.easy_mkl_problem(gram, y, 0.5)).status
+    Status.CONVERGED
+    """
+    stack = as_gram(gram)
+    weights = check_row_weights(sample_weight, stack.n_samples)
+    labels = SquaredHinge().check(y, weights)
+    return EasyProblem(stack, labels, lam, weights, check_scale(scale, stack.n_kernels))
 
 
 def _machine(y: ArrayLike, C: float, loss: Loss, sample_weight: ArrayLike | None, n_rows: int) -> Machine:

@@ -48,6 +48,8 @@ class Statement:
     epsilon : float
     ball : array of shape (n_samples,)
         Coefficients of the centre of an enclosing ball, if its radius divides the kernels; else empty.
+    criterion : {"machine", "alignment", "margins"}
+        What is minimised: that of a machine; the alignment, which is maximised; or EasyMKL's, whose lam is `set_value`.
     """
 
     loss: str
@@ -60,6 +62,7 @@ class Statement:
     intercept: bool = True
     epsilon: float = 0.0
     ball: Array = field(default_factory=lambda: np.empty(0))
+    criterion: str = "machine"
 
 
 class Stated(Verifier, Protocol):
@@ -192,7 +195,7 @@ class Solution:
         path : path-like
             The file to write, as JSON.
         problem : problem of `kernelweave.problems`
-            As for `verify`: a machine, a machine or least squares on a convex set of weights, or RKL.
+            As for `verify`: a machine, a machine or least squares on a convex set of weights, RKL, AlignF or EasyMKL.
         **data : arrays
             What the problem was made of: ``y``, and ``kernels`` of shape (n_samples, n_samples, n_kernels) or
             ``features`` and ``groups``. Their hashes are written, and not the arrays: `numpy.savez` keeps these.
@@ -217,12 +220,12 @@ class Solution:
             raise InputError(
                 f"`y`, and `kernels` or `features` and `groups` are needed, got {', '.join(data) or 'nothing'}."
             )
-        if not hasattr(problem, "statement") or host.weights.ndim > 1 or not host.dual_coef.size:
+        stated = problem.statement(host) if hasattr(problem, "statement") and host.weights.ndim == 1 else None
+        if stated is None or (stated.criterion != "alignment" and not host.dual_coef.size):
             raise InputError(
                 "A certificate can be exported of one convex problem with coefficients of rows, got "
                 f"{type(problem).__name__} and weights of shape {host.weights.shape}. Export one for each output."
             )
-        stated = problem.statement(host)
         radius = float(getattr(host, "radius2", math.nan))
         content = {
             "format": "kernelweave certificate 1",
@@ -236,10 +239,13 @@ class Solution:
                 "set": stated.weight_set,
                 "set_value": stated.set_value,
                 "intercept": stated.intercept,
+                "criterion": stated.criterion,
             },
             "fit": {
                 "weights": host.weights.tolist(),
-                "dual_coef": host.dual_coef.reshape(len(host.dual_coef), -1).T.tolist(),
+                "dual_coef": host.dual_coef.reshape(
+                    len(host.dual_coef), math.prod(host.dual_coef.shape[1:])
+                ).T.tolist(),
                 "intercept": np.broadcast_to(host.intercept, host.dual_coef.shape[1:] or 1).ravel().tolist(),
                 "proof": host.proof.tolist(),
                 "feature_coef": host.feature_coef.reshape(len(host.feature_coef), -1).T.tolist()
@@ -249,7 +255,7 @@ class Solution:
                 "radius2": radius if stated.ball.size else 1.0,
             },
             "claim": {
-                "primal": self.primal,
+                "primal": -self.primal if stated.criterion == "alignment" else self.primal,
                 "gap": self.gap,
                 "rounding": self.rounding,
                 "status": self.status.name,

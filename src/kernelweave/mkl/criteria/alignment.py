@@ -11,7 +11,7 @@ weights enter the mean and the products, so that a weight is equivalent to a rep
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -181,35 +181,70 @@ def solve_alignf(
     (2, True)
     """
     stack, factors, row_weight = _prepare(gram, scale, sample_weight)
-    target, target_error = _centred_target(y, row_weight)
     with blas_threads_for(stack.n_samples):
-        M, errors = frobenius_products(stack, row_weight)
-        norms = np.sqrt(np.diag(M))
-        alignments = _alignments(stack, target, row_weight, norms)
-        used = np.flatnonzero(alignments)
-        length = norms[used]
-        cosines = M[np.ix_(used, used)] / np.outer(length, length)
-        most = 100 + 5 * len(used) if max_iter is None else max_iter
-        u, n_iter = _nonnegative_least_squares(cosines, alignments[used], tol, most)
+        at = KernelTargets.of(stack, y, row_weight)
+        most = 100 + 5 * len(at.used) if max_iter is None else max_iter
+        u, n_iter = _nonnegative_least_squares(at.cosines, at.alignments[at.used], tol, most)
     status = Status.MAX_ITER if n_iter >= most else limit_reached() or Status.STALLED
-    # errors of kernels of length 1
-    of_kernels = errors[used] / length + sum_error(stack.n_samples**2)
     weights = np.zeros(stack.n_kernels)
-    weights[used] = u / (length * factors[used])
+    weights[at.used] = u / (at.lengths * factors[at.used])
     return AlignmentSolution(
         weights=weights / weights.sum(),
         dual_coef=np.empty(0),
         intercept=0.0,
-        certificate=_certificate(cosines, alignments[used], u, of_kernels, target_error, tol, status),
+        certificate=certify_alignment(at, u, tol, status),
         n_iter=n_iter,
-        alignments=alignments,
+        alignments=at.alignments,
     )
 
 
-def _certificate(
-    cosines: Array, linear: Array, u: Array, of_kernels: Array, of_target: float, tol: float, status: Status
-) -> Certificate:
+@dataclass(frozen=True)
+class KernelTargets:
+    """Products of centred kernels and targets, all of length 1.
+
+    Attributes
+    ----------
+    used : array of int
+        Kernels that are aligned with the targets.
+    lengths : array of shape (n_used,)
+        Lengths of these kernels, centred.
+    cosines : array of shape (n_used, n_used)
+    alignments : array of shape (n_kernels,)
+    errors : array of shape (n_used,)
+        Rounding errors of kernels, as shares of their lengths.
+    target_error : float
+        Rounding errors of the targets.
+    """
+
+    used: Index
+    lengths: Array
+    cosines: Array
+    alignments: Array
+    errors: Array
+    target_error: float
+
+    @classmethod
+    def of(cls, gram: Gram, y: ArrayLike, row_weight: Array) -> KernelTargets:
+        """Those of kernels and targets."""
+        target, target_error = _centred_target(y, row_weight)
+        M, errors = frobenius_products(gram, row_weight)
+        norms = np.sqrt(np.diag(M))
+        alignments = _alignments(gram, target, row_weight, norms)
+        used = np.flatnonzero(alignments)
+        length = norms[used]
+        return cls(
+            used,
+            length,
+            M[np.ix_(used, used)] / np.outer(length, length),
+            alignments,
+            errors[used] / length + sum_error(gram.n_samples**2),
+            target_error,
+        )
+
+
+def certify_alignment(at: KernelTargets, u: Array, tol: float, status: Status) -> Certificate:
     """Bounds of the largest alignment, for kernels and a target that are off by shares of their lengths."""
+    cosines, linear, of_kernels, of_target = at.cosines, at.alignments[at.used], at.errors, at.target_error
     product = cosines @ u
     curvature = float(u @ product)
     # the best multiple of u has the length of its alignment
@@ -228,7 +263,7 @@ def _certificate(
     gap = reach / (1.0 - highest) + of_value if highest < 1.0 else math.inf
     # no alignment is above 1
     gap = min(gap, 1.0 - value + of_value) if value < 1.0 else min(gap, of_value)
-    own = min(own, gap)
+    own = min(own, max(gap - of_value, 0.0))
     found = Certificate.of("alignment", value, own, gap - own, status, tol=tol)
     # the alignment is maximised, so that the bound is above the value
     return replace(found, dual=value + gap)
@@ -399,7 +434,7 @@ def solve_easy_mkl(
 
     At lam = 0 a ridge of 1e-12 times the mean diagonal is used; `primal` and `gap` belong to lam = 0. If the
     classes overlap in the feature space, the optimal value is 0 and determines no weights: the gap is then as large as
-    `primal`, or, if only rounding errors are left, an `InputError` suggests a larger lam.
+    `primal` and its rounding errors, or, if only rounding errors are left, an `InputError` suggests a larger lam.
 
     References
     ----------
@@ -448,7 +483,7 @@ def solve_easy_mkl(
     spread = float(np.divide(squares, row_weight, out=np.zeros_like(b), where=row_weight > 0).sum())
     # truncated factors can only lower the objective, at most by this
     missing = float(share @ stack.residual_trace) * float(squares.sum())
-    primal = float(share @ quadratic_forms) + lam * spread + missing
+    primal = max(float(share @ quadratic_forms) + lam * spread + missing, 0.0)
     root = np.sqrt(np.maximum(diagonal, 0.0))
     size = float(root @ np.abs(b))
     rounding = sum_error(len(b)) * (size**2 + lam * spread)  # error of the primal value
@@ -458,6 +493,7 @@ def solve_easy_mkl(
         rounding += 2.0 / machine.dual - 2.0 / (machine.primal + machine.rounding) - gap
     elif lam > 0:
         gap = primal - 2.0 / machine.primal
+        rounding += 2.0 / machine.primal - 2.0 / (machine.primal + machine.rounding)
     else:
         # the distance of the hulls is at least margin / sqrt(primal), the distance along these coefficients
         product = K @ b
@@ -468,7 +504,7 @@ def solve_easy_mkl(
         rounding += 2.0 * max(margin, 0.0) * error / primal if primal > 0 else 0.0
     solved = gap = max(gap, 0.0)
     # the objective is no less than 0
-    gap = min(gap + missing + rounding, primal)
+    gap = min(gap + missing + rounding, primal + rounding)
     if gap <= tol * primal:
         status = Status.CONVERGED
     elif solved > tol * primal:
@@ -481,6 +517,7 @@ def solve_easy_mkl(
         intercept=0.0,
         certificate=Certificate("margins", primal, primal - gap, gap, float(rounding), status=status),
         n_iter=machine.n_iter,
+        proof=machine.dual_coef[None],
     )
 
 
