@@ -90,6 +90,18 @@ def test_certificates_over_all_scales_are_confirmed(hostile, tmp_path):
     assert judged > 50
 
 
+@needs_long_double
+@pytest.mark.parametrize("number", [200283, 203748])
+def test_logistic_certificates_with_costs_far_above_the_coefficients_are_confirmed(number, tmp_path):
+    """Two problems whose averaged cuts once gave a bound above the optimum."""
+    p = stress.make(number, hostile=True)
+    options = {"loss": "logistic", "sample_weight": p.weights}
+    found = kw.solve_svm_mkl(p.gram, p.y, p.parameter, method="cutting-plane", tol=p.tol, **options)
+    problem = kw.problems.margin_problem(p.gram, p.y, p.parameter, **options)
+    data = {"kernels": p.gram, "y": p.y}
+    assert judge.judge(exported(tmp_path, found, problem, data), data)[0] == ""
+
+
 @pytest.mark.parametrize("loss", [None, "logistic", "squared-hinge"])
 def test_certificates_of_features_are_confirmed(loss, tmp_path):
     for number in range(12):

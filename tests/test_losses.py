@@ -173,3 +173,12 @@ def test_rows_of_weight_zero_do_not_move_the_intercept(name, rng):
         alone = loss.intercept(y, costs, product)
         together = loss.intercept(np.r_[y, more], np.r_[costs, np.zeros(6)], np.r_[product, strangers])
         assert together == pytest.approx(alone, rel=1e-12, abs=1e-12)
+
+
+def test_the_dual_term_of_the_logistic_loss_is_exact_for_small_shares():
+    """Costs of 1e12 times the coefficients: the term of 1 - a is as large as a, and not its rounding error."""
+    loss, costs = as_loss("logistic"), np.geomspace(1.0, 1e16, 60)
+    b = 1e-3 * np.linspace(0.1, 1.0, 60)
+    a = b.astype(np.longdouble) / costs.astype(np.longdouble)
+    expected = -(costs * (a * np.log(a) + (1 - a) * np.log1p(-a))).sum()
+    assert loss.dual_term(np.ones(60), costs, b) == pytest.approx(float(expected), rel=1e-14)

@@ -36,10 +36,10 @@ def test_the_judge_finds_what_is_wrong(monkeypatch, route):
     assert "the objective" in claims(certificate=replace(certificate, primal=1.01 * found.primal))
     if found.feature_coef.size:
         off = found.feature_coef * 1.05
-        primal, _ = raw_scales.bounds(problem, replace(found, feature_coef=off))
+        primal, _ = raw_scales.bounds(problem, replace(found, feature_coef=off), route)
         assert "the gap" in claims(feature_coef=off, certificate=replace(certificate, primal=primal))
     uniform = np.full_like(found.weights, 1.0 / len(found.weights))
-    primal, _ = raw_scales.bounds(problem, replace(found, weights=uniform))
+    primal, _ = raw_scales.bounds(problem, replace(found, weights=uniform), route)
     assert "the gap" in claims(weights=uniform, certificate=replace(certificate, primal=primal))
     loose = replace(certificate, gap=0.1 * found.primal, status=kw.Status.CONVERGED)
     assert "converged" in claims(weights=uniform, certificate=replace(loose, primal=primal, gap=primal))

@@ -237,6 +237,11 @@ class KernelStream:
         return self._source.widths
 
     @property
+    def matrices(self) -> bool:
+        """Whether kernels are given as matrices, whose products are less exact than those of features."""
+        return isinstance(self._source, MadeKernels) and self._source.matrices
+
+    @property
     def errors(self) -> Array:
         """Bounds of the error of every entry of each kernel, shape (n_kernels,)."""
         return self._source.errors

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import entr, expit, log_expit, xlogy
+from scipy.special import entr, expit, log_expit, xlog1py, xlogy
 
 from kernelweave._threads import blas_threads_for
 from kernelweave.machines.box import kernel_product
@@ -54,7 +54,8 @@ class Logistic(Loss):
 
     def dual_term(self, y: Array, costs: Array, b: Array) -> float:
         a = self._shares(y, costs, b)
-        return float(costs @ (entr(a) + entr(1.0 - a)))
+        # 1 - a is exact in the logarithm, also where a is small
+        return float(costs @ (entr(a) - xlog1py(1.0 - a, -a)))
 
     def dual_slope(self, y: Array, costs: Array, b: Array) -> Array:
         a = np.clip(self._shares(y, costs, b), np.finfo(float).tiny, 1.0 - 0.5 * EPS)

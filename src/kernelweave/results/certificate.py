@@ -183,6 +183,8 @@ class Certificate:
         holds = abs(found.primal - self.primal) <= slack and math.isfinite(found.gap)
         # larger rounding errors refute the numbers, like a larger gap
         holds = holds and found.gap <= self.gap + 2.0 * self.rounding + 16.0 * EPS * abs(self.primal)
+        # no lower bound is above the value
+        holds = holds and found.gap >= -slack
         return replace(
             found,
             kind=self.kind,

@@ -68,7 +68,12 @@ class StreamProblem(FeatureProblem):
     def looks_of_targets(self) -> Array:
         """Upper bounds of the forms of the targets, from the first pass, shape (n_kernels,)."""
         quadratic_forms = self._first[0] + self.stream.errors * self._spread(self.Y)
-        return quadratic_forms * np.square(self.factors)
+        return quadratic_forms * np.square(self.factors) + self._lost * float(np.vdot(self.Y, self.Y))
+
+    @cached_property
+    def _lost(self) -> Array:
+        """Rounding errors of quadratic forms of a vector of length 1, if kernels are matrices; shape (n_kernels,)."""
+        return self.product_error * np.square(self.sizes) * float(self.stream.matrices)
 
     def looks(self, residuals: list[Array]) -> Array:
         """Upper bounds of the forms of all kernels in one pass, shape (n_points, n_kernels)."""
@@ -76,7 +81,8 @@ class StreamProblem(FeatureProblem):
         quadratic_forms = quadratic_forms.reshape(len(residuals), self.n_outputs, -1).sum(axis=1)
         spread = np.array([self._spread(R) for R in residuals])
         quadratic_forms += np.multiply.outer(spread, self.stream.errors)
-        return quadratic_forms * np.square(self.factors)
+        squares = np.array([float(np.vdot(R, R)) for R in residuals])
+        return quadratic_forms * np.square(self.factors) + np.multiply.outer(squares, self._lost)
 
     def _rows_of(self, residuals: list[Array]) -> Array:
         rows = np.concatenate(residuals)
@@ -132,13 +138,15 @@ class StreamProblem(FeatureProblem):
         length = float((d * np.sqrt(quadratic_forms[kernels])) @ self.sizes[kernels]) / a
         R = self.Y - fitted
         found = self.bounds(a, R, level, theta, quadratic_forms, length, best=False)
-        # kernels whose entries are known to an error only
-        worst = float((self.stream.errors * np.square(self.factors)).max())
-        if worst == 0.0:
+        # kernels whose entries are known to an error only, and products with matrices
+        entries = float(d @ (self.stream.errors * np.square(self.factors))[kernels])
+        product = float(d @ self._lost[kernels])
+        if entries == product == 0.0:
             return found
-        spread = worst * self._spread(theta) / a
+        square = float(np.vdot(theta, theta))
+        spread = (entries * self._spread(theta) + product * square) / a
         root = math.sqrt(self.Y.shape[1]) if self.root is None else float(np.linalg.norm(self.root))
-        moved = worst * root * math.sqrt(self._spread(theta)) / a
+        moved = (entries * root * math.sqrt(self._spread(theta)) + product * math.sqrt(square)) / a
         lost = spread + float(np.linalg.norm(R)) * moved + 0.5 * moved * moved
         return replace(found, rounding=found.rounding + lost)
 
