@@ -151,7 +151,7 @@ layers: $(STAMPS)/group-lint
 
 # The options of learners on the command line, after their parameters have changed.
 options: $(STAMPS)/group-test
-	$(BIN)/python -m kernelweave.cli.learner_options
+	$(BIN)/python -m kernelweave_app.cli.learner_options
 
 docs: $(STAMPS)/group-docs
 	$(BIN)/python -m sphinx -W -E --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html

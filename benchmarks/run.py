@@ -348,7 +348,9 @@ def measure_imports(repeat: int) -> list[dict[str, Any]]:
     helps = []
     for _ in range(repeat):
         begin = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "kernelweave.cli", "--help"], capture_output=True, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "kernelweave_app.cli", "--help"], capture_output=True, check=True
+        )
         helps.append(time.perf_counter() - begin)
     record["kernelweave --help"] = spread(helps)
     for name, value in record.items():

@@ -47,7 +47,7 @@ def serve(folder: str, blocks: str) -> None:
 
     import uvicorn
 
-    from kernelweave.cli import main
+    from kernelweave_app.cli import main
 
     plain = uvicorn.Server.serve
     last = [time.monotonic()]
@@ -223,7 +223,7 @@ def write_tables(folder: Path) -> dict[str, str]:
     import numpy as np
     import pandas as pd
 
-    from kernelweave.studio.catalogue import file_id
+    from kernelweave_app.studio.catalogue import file_id
 
     found = {}
     rng = np.random.default_rng(0)

@@ -81,8 +81,8 @@ def no_open_figures():
 def undrawn(request, monkeypatch):
     """Figures are made but not drawn, which is most of the time of a small run; they are with the mark `drawn`."""
     if request.node.get_closest_marker("drawn") is None:
-        monkeypatch.setattr("kernelweave.reports.svg", lambda figure: "<svg></svg>")
-        monkeypatch.setattr("kernelweave.reports.Picture.write_pdf", lambda picture, path: path.touch())
+        monkeypatch.setattr("kernelweave_app.reports.svg", lambda figure: "<svg></svg>")
+        monkeypatch.setattr("kernelweave_app.reports.Picture.write_pdf", lambda picture, path: path.touch())
 
 
 @pytest.fixture(params=SEEDS, ids=lambda seed: f"seed{seed}")

@@ -32,10 +32,10 @@ class Served:
     def __init__(self, folder, limits=None, token="", grace=20.0):
         import uvicorn
 
-        from kernelweave.studio.addresses import base_of
-        from kernelweave.studio.app import make_app
-        from kernelweave.studio.security import Access
-        from kernelweave.studio.service import Studio
+        from kernelweave_app.studio.addresses import base_of
+        from kernelweave_app.studio.app import make_app
+        from kernelweave_app.studio.security import Access
+        from kernelweave_app.studio.service import Studio
 
         self.studio = Studio(Path(folder), limits, grace=grace)
         self.access = Access(self.studio.store, self.studio.places.root, token)
@@ -80,7 +80,7 @@ class Served:
 
     def made(self, *, figures=False, **request):
         """Execute a run in this process while the queue rests, for tests of what a run leaves; returns the run."""
-        from kernelweave.studio.schema import RunRequest
+        from kernelweave_app.studio.schema import RunRequest
 
         self.studio.queue.stop()
         try:
@@ -116,7 +116,7 @@ class Command:
         environment["PYTHONPATH"] = os.pathsep.join(
             [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
         )
-        command = [sys.executable, "-m", "kernelweave.cli", "studio", "--no-browser"]
+        command = [sys.executable, "-m", "kernelweave_app.cli", "studio", "--no-browser"]
         command += ["--data-dir", str(folder), "--port", str(port), *arguments]
         self.started = time.monotonic()
         self.process = subprocess.Popen(
@@ -177,7 +177,7 @@ def run_here(studio, request, *, figures=False):
     """
     import matplotlib.pyplot as plt
 
-    from kernelweave.studio.worker import Job, Stopping
+    from kernelweave_app.studio.worker import Job, Stopping
 
     class Plain(Job):
         def _pictures(self, *_):
@@ -193,7 +193,7 @@ def run_here(studio, request, *, figures=False):
 
 def evidence_here(studio, run_id, kind, count=2):
     """Compute evidence of a run in this process; models stay for permutations."""
-    from kernelweave.studio import evidence_jobs, evidence_worker
+    from kernelweave_app.studio import evidence_jobs, evidence_worker
 
     folder = studio.places.run(run_id)
     (folder / evidence_jobs.FOLDER).mkdir(exist_ok=True)

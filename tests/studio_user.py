@@ -12,7 +12,7 @@ from nicegui.testing.user_interaction import UserInteraction
 @asynccontextmanager
 async def user_of(studio):
     """A user of the pages of a studio."""
-    from kernelweave.studio.pages import compare, data, kernels, method, projects, runs, understand, use
+    from kernelweave_app.studio.pages import compare, data, kernels, method, projects, runs, understand, use
 
     os.environ["NICEGUI_STORAGE_PATH"] = str(studio.places.pages)
     async with user_simulation() as user:

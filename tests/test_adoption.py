@@ -135,7 +135,7 @@ def test_means_on_the_page_of_choices_are_those_of_the_experiments():
     assert re.findall(
         number, next(row for row in page.splitlines() if "(experiments/cardinality)" in row)
     ) == [f"{mean[key]:.1f}" for key in keys]
-    from kernelweave.experiments.mlmkl_grid import TRAINING
+    from kernelweave_papers.mlmkl_grid import TRAINING
 
     twelve = pd.read_csv(results / "mlmkl" / "results.csv")
     twelve = twelve[(twelve["selection"] == "tuned") & twelve["dataset"].isin(list(TRAINING))]

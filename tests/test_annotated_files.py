@@ -10,9 +10,9 @@ from scipy import sparse
 pytest.importorskip("cyclopts")
 import kernelweave as kw
 from kernelweave._errors import InputError
-from kernelweave.cli.app import run
-from kernelweave.runs.annotated_files import check_annotated, read_annotated, read_part
-from kernelweave.runs.tables import read_table
+from kernelweave_app.cli.app import run
+from kernelweave_app.runs.annotated_files import check_annotated, read_annotated, read_part
+from kernelweave_app.runs.tables import read_table
 
 anndata = pytest.importorskip("anndata")
 h5py = pytest.importorskip("h5py")

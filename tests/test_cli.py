@@ -23,14 +23,14 @@ pytest.importorskip("jinja2")
 
 import kernelweave as kw
 from kernelweave import recipe
-from kernelweave.cli import main
-from kernelweave.experiments import EXPERIMENTS
-from kernelweave.runs import folders
-from kernelweave.runs.division import read_division
-from kernelweave.runs.fitting import chosen, fits_plainly, plain_learner
-from kernelweave.runs.joining import Layout, join_new, match_tables
-from kernelweave.runs.spec import FitSpec, check_spec, read_spec
-from kernelweave.runs.tables import find_separator, read_table
+from kernelweave_app.cli import main
+from kernelweave_app.runs import folders
+from kernelweave_app.runs.division import read_division
+from kernelweave_app.runs.fitting import chosen, fits_plainly, plain_learner
+from kernelweave_app.runs.joining import Layout, join_new, match_tables
+from kernelweave_app.runs.spec import FitSpec, check_spec, read_spec
+from kernelweave_app.runs.tables import find_separator, read_table
+from kernelweave_papers import EXPERIMENTS
 
 #: Of the many runs here few are looked at: those with the mark `drawn`.
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -60,7 +60,7 @@ def diabetes(tmp_path):
 
 def test_an_option_given_several_times_is_a_list():
     """All of them count, and a comma is part of a name; of one text commas are between names."""
-    from kernelweave.cli.options import final_spec, fit_options
+    from kernelweave_app.cli.options import final_spec, fit_options
 
     given = fit_options()(drop=["a, b", "c"], join=["x.csv,y.csv"])
     spec = final_spec(given, None)
@@ -219,7 +219,7 @@ def test_settings_of_earlier_versions_divide_rows_as_before(tmp_path):
 
 
 def test_values_of_held_out_rows_are_those_of_their_column(tmp_path):
-    from kernelweave.cli.options import final_spec, fit_options
+    from kernelweave_app.cli.options import final_spec, fit_options
 
     file = tmp_path / "spec.toml"
     file.write_text('target = "y"\nholdout = "part"\nholdout_values = ["a", "b"]\n')
@@ -872,8 +872,8 @@ def test_a_path_of_a_learner_with_a_C(wine, tmp_path, capsys):
 
 
 def test_settings_of_older_runs_mean_what_they_meant(tmp_path):
-    from kernelweave.cli.options import final_spec
-    from kernelweave.runs.fitting import parse_path, unused_settings
+    from kernelweave_app.cli.options import final_spec
+    from kernelweave_app.runs.fitting import parse_path, unused_settings
 
     for text, values, number in (
         ("1,0.1,4", [0.25, 1.0, 10.0], 3),
@@ -961,7 +961,7 @@ def test_probabilities(wine, tmp_path, capsys, method):
 def test_parameters_of_learners_can_be_set():
     """Of every learner all but the regularisation parameter and what the path and its folds replace."""
     from kernelweave.learners import LEARNERS
-    from kernelweave.runs.fitting import make_learner
+    from kernelweave_app.runs.fitting import make_learner
 
     elsewhere = {"alpha", "C", "n_alphas", "n_jobs", "shared_weights", "literal"}
     for name, learner in LEARNERS.items():
@@ -985,7 +985,7 @@ FLAT = {
 def test_settings_of_version_01_are_understood():
     """Beside the others instead of in a table of their own, and all of them, whichever learner it was."""
     from kernelweave.learners import LEARNERS
-    from kernelweave.runs.fitting import make_learner, unused_settings
+    from kernelweave_app.runs.fitting import make_learner, unused_settings
 
     for name, learner in LEARNERS.items():
         spec = FitSpec(target="y", method=name, **FLAT)
@@ -1182,10 +1182,10 @@ def test_columns_that_do_not_match_at_prediction(wine, tmp_path, capsys):
 
 def test_outer_folds_let_their_own_rows_enter_the_scale(wine, monkeypatch):
     """With `transductive` every outer fold is scored by a model that has seen the inputs of that fold, no others."""
-    from kernelweave.runs import nested
-    from kernelweave.runs.fitting import make_model
-    from kernelweave.runs.joining import read_tables
-    from kernelweave.runs.preparing import prepare
+    from kernelweave_app.runs import nested
+    from kernelweave_app.runs.fitting import make_model
+    from kernelweave_app.runs.joining import read_tables
+    from kernelweave_app.runs.preparing import prepare
 
     spec = FitSpec(
         target="target", kernels="linear", alphas="1", cv=2, nested=3, normalize="trace", transductive=True
@@ -1291,8 +1291,9 @@ def test_a_folder_is_there_whole_or_not_at_all(moves, why, before, tmp_path, mon
 @pytest.mark.parametrize("step", ["save", "write_text", "make_report"])
 @pytest.mark.parametrize("why", FAILURES)
 def test_a_run_that_fails_leaves_nothing(step, why, tiny_run, tmp_path, monkeypatch, capsys):
-    from kernelweave import persistence, reports
-    from kernelweave.runs import writing
+    from kernelweave import persistence
+    from kernelweave_app import reports
+    from kernelweave_app.runs import writing
 
     def fail(*arguments, **more):
         raise FAILURES[why]
@@ -1346,7 +1347,7 @@ def test_a_new_run_replaces_all_of_an_earlier_one_and_nothing_else(tiny_run, tmp
 def test_a_killed_run_leaves_no_folder(tiny_run, tmp_path):
     table, _ = tiny_run
     text = (
-        "import os, signal, sys; from kernelweave import reports; from kernelweave.cli import main\n"
+        "import os, signal, sys; from kernelweave_app import reports; from kernelweave_app.cli import main\n"
         "reports.make_report = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
         "main(sys.argv[1:])"
     )
@@ -1368,7 +1369,7 @@ def test_help_names_every_experiment(capsys):
 def test_help_is_quick_and_has_examples():
     environment = {**os.environ, "COLUMNS": "200"}
     out = subprocess.run(
-        [sys.executable, "-m", "kernelweave.cli", "--help"],
+        [sys.executable, "-m", "kernelweave_app.cli", "--help"],
         capture_output=True,
         text=True,
         env=environment,
@@ -1377,7 +1378,7 @@ def test_help_is_quick_and_has_examples():
     for command in ("demo", "fit", "predict", "evaluate", "path"):
         assert command in out.stdout
         page = subprocess.run(
-            [sys.executable, "-m", "kernelweave.cli", command, "--help"],
+            [sys.executable, "-m", "kernelweave_app.cli", command, "--help"],
             capture_output=True,
             text=True,
             env=environment,
@@ -1388,7 +1389,7 @@ def test_help_is_quick_and_has_examples():
         [
             sys.executable,
             "-c",
-            "import sys, kernelweave.cli.app, kernelweave.cli.options; kernelweave.cli.options.fit_options(); "
+            "import sys, kernelweave_app.cli.app; from kernelweave_app.cli import options; options.fit_options(); "
             "print(sorted({m.split('.')[0] for m in sys.modules}))",
         ],
         capture_output=True,
@@ -1402,15 +1403,15 @@ def test_help_is_quick_and_has_examples():
 def test_the_file_of_options_is_what_learners_declare():
     from dataclasses import asdict
 
-    from kernelweave.cli.learner_options import FILE, declared_options
+    from kernelweave_app.cli.learner_options import FILE, declared_options
 
     assert json.loads(FILE.read_text("utf8")) == asdict(declared_options()), "run: make options"
 
 
 def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch):
-    from kernelweave.runs import nested
-    from kernelweave.runs.joining import Joined
-    from kernelweave.runs.preparing import prepare
+    from kernelweave_app.runs import nested
+    from kernelweave_app.runs.joining import Joined
+    from kernelweave_app.runs.preparing import prepare
 
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "y"])
@@ -1526,7 +1527,7 @@ class Hidden:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Hidden())
-from kernelweave.cli import main
+from kernelweave_app.cli import main
 
 table, model = sys.argv[2:]
 commands = [["--help"], ["fit", table, "--target", "none"], ["predict", model, table, "--out", "p.csv"],

@@ -15,11 +15,11 @@ pytest.importorskip("matplotlib")
 
 import kernelweave as kw
 from figure_checks import overprinted
-from kernelweave.cli import main
-from kernelweave.reports import close, draw_pictures
-from kernelweave.reports.evidence_figures import draw_evidence
-from kernelweave.reports.printing import SINGLE, fit_to, in_print
-from kernelweave.runs.evidence import KINDS, kinds_for
+from kernelweave_app.cli import main
+from kernelweave_app.reports import close, draw_pictures
+from kernelweave_app.reports.evidence_figures import draw_evidence
+from kernelweave_app.reports.printing import SINGLE, fit_to, in_print
+from kernelweave_app.runs.evidence import KINDS, kinds_for
 
 N = {"permutations": 3, "divisions": 2, "halves": 4, "sizes": 2}
 
@@ -127,10 +127,10 @@ def test_the_report_says_what_was_found(done):
 
 def test_the_first_division_is_that_of_the_run(done):
     """Fitted with all sources, it has the score of the run; the second one is another."""
-    from kernelweave.cli.evidence_steps import spec_of
-    from kernelweave.runs.evidence import _divisions
-    from kernelweave.runs.further import read_all
-    from kernelweave.runs.preparing import prepare, split
+    from kernelweave_app.cli.evidence_steps import spec_of
+    from kernelweave_app.runs.evidence import _divisions
+    from kernelweave_app.runs.further import read_all
+    from kernelweave_app.runs.preparing import prepare, split
 
     table, run, _ = done
     spec = spec_of(run)

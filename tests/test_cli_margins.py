@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import kernelweave as kw
-from kernelweave.cli import main
+from kernelweave_app.cli import main
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 pytest.importorskip("cyclopts")
 
 import kernelweave as kw
-from kernelweave.cli import main
 from kernelweave.rows import sources
+from kernelweave_app.cli import main
 from test_features import make
 
 

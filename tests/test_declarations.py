@@ -73,7 +73,7 @@ def table(tmp_path, rng):
 
 @pytest.mark.usefixtures("tilted")
 def test_the_command_line_offers_the_parameter_of_a_new_learner(capsys, monkeypatch):
-    from kernelweave.cli import main
+    from kernelweave_app.cli import main
 
     monkeypatch.setenv("COLUMNS", "200")
     assert main(["fit", "--help"]) == 0
@@ -89,7 +89,7 @@ def test_the_command_line_offers_the_parameter_of_a_new_learner(capsys, monkeypa
 @pytest.mark.usefixtures("tilted")
 def test_a_run_of_a_new_learner_leaves_its_parameter_in_every_file(table, tmp_path, capsys, monkeypatch):
     from kernelweave import persistence
-    from kernelweave.cli import main
+    from kernelweave_app.cli import main
 
     # model files hold classes of this package only
     monkeypatch.setattr(persistence, "save", lambda model, path: path.write_bytes(b""))
@@ -116,7 +116,7 @@ def test_a_run_of_a_new_learner_leaves_its_parameter_in_every_file(table, tmp_pa
 @pytest.mark.usefixtures("tilted")
 def test_the_studio_has_a_field_for_a_new_learner():
     pytest.importorskip("fastapi")
-    from kernelweave.studio.methods import called, methods, settings
+    from kernelweave_app.studio.methods import called, methods, settings
 
     method = next(m for m in methods() if m.name == "tilted")
     assert (method.title, method.summary) == ("Tilted", "Uniform weights with a tilt: a learner of this test")
@@ -133,7 +133,7 @@ def test_the_studio_has_a_field_for_a_new_learner():
 
 @pytest.mark.usefixtures("tilted")
 def test_the_schema_of_the_api_knows_a_new_learner():
-    from kernelweave.runs.spec import FitSpec
+    from kernelweave_app.runs.spec import FitSpec
 
     known = FitSpec.model_json_schema()["properties"]["learner_params"]["properties"]
     assert known["tilt"]["title"] == "Lean of the plane"
@@ -144,9 +144,9 @@ def test_the_schema_of_the_api_knows_a_new_learner():
 @pytest.mark.usefixtures("tilted")
 def test_a_page_keeps_what_the_next_learner_takes_in_the_same_way(tmp_path):
     pytest.importorskip("nicegui")
-    from kernelweave.runs.settings import kept
-    from kernelweave.studio.pages.desk import Desk
-    from kernelweave.studio.service import Studio
+    from kernelweave_app.runs.settings import kept
+    from kernelweave_app.studio.pages.desk import Desk
+    from kernelweave_app.studio.service import Studio
 
     studio = Studio(tmp_path)
     try:

@@ -552,7 +552,7 @@ def test_older_pictures_of_deep_models(two, three):
 
 def test_the_report_says_what_is_certified(two, three):
     pytest.importorskip("jinja2")
-    from kernelweave.reports import make_report
+    from kernelweave_app.reports import make_report
 
     for model, rows in ((two, FRAME), (three, X)):
         text = make_report(model, title="deep", data=["rows"], settings={"seed": 1}, X=rows)
@@ -605,7 +605,7 @@ def table(tmp_path):
 
 def command(*arguments):
     pytest.importorskip("cyclopts")
-    from kernelweave.cli import main
+    from kernelweave_app.cli import main
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -10,9 +10,9 @@ from sklearn import metrics
 import kernelweave as kw
 from kernelweave._errors import KernelWarning
 from kernelweave.inspection.scores import class_scores, number_scores
-from kernelweave.reports import Held, evidence
-from kernelweave.reports.evidence import doubts, intervals
-from kernelweave.runs.scoring import scores
+from kernelweave_app.reports import Held, evidence
+from kernelweave_app.reports.evidence import doubts, intervals
+from kernelweave_app.runs.scoring import scores
 
 
 class Fixed:
@@ -145,7 +145,7 @@ def test_a_parameter_at_an_end_is_doubted():
 
 def test_doubts_of_a_model_stand_in_its_report(rng):
     """A choice at the end, classes with few rows, and a kernel that is the identity."""
-    from kernelweave.reports import make_report
+    from kernelweave_app.reports import make_report
 
     X = rng.normal(size=(60, 40))
     y = np.repeat(["a", "b", "c"], 20)

@@ -4,16 +4,17 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from kernelweave import InputError, datasets, experiments
+import kernelweave_papers as experiments
+from kernelweave import InputError, datasets
 from kernelweave._loops import HAS_EXTENSION
-from kernelweave.experiments import ranks
-from kernelweave.experiments.runner import run_cells
-from kernelweave.experiments.store import Store
+from kernelweave_papers import ranks
+from kernelweave_papers.runner import run_cells
+from kernelweave_papers.store import Store
 
 pd = pytest.importorskip("pandas")
-mlmkl = pytest.importorskip("kernelweave.experiments.mlmkl")
-mlmkl_grid = pytest.importorskip("kernelweave.experiments.mlmkl_grid")
-mlmkl_tables = pytest.importorskip("kernelweave.experiments.mlmkl_tables")
+mlmkl = pytest.importorskip("kernelweave_papers.mlmkl")
+mlmkl_grid = pytest.importorskip("kernelweave_papers.mlmkl_grid")
+mlmkl_tables = pytest.importorskip("kernelweave_papers.mlmkl_tables")
 
 #: The published table of two methods' quantiles at 5 %, q / sqrt(2) for 2 to 10 methods (Demsar 2006, table 5).
 QUANTILES = (1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164)
@@ -360,7 +361,7 @@ def test_grid_has_every_method_where_it_belongs():
 
 def test_command(tmp_path, capsys):
     pytest.importorskip("cyclopts")
-    from kernelweave.cli import main
+    from kernelweave_app.cli import main
 
     need("postoperative")
     command = ["reproduce", "mlmkl", "--datasets", "postoperative"]

@@ -22,8 +22,8 @@ def table(experiment, name):
 
 def test_one_tuned_column_differs_from_the_tuned_rbf():
     """SKSVM, 12.5 points below it, worse on ten of twelve, p = 0.005; none of the sixteen others has p below 0.3."""
-    from kernelweave.experiments.mlmkl_grid import TRAINING
-    from kernelweave.experiments.ranks import signed_rank
+    from kernelweave_papers.mlmkl_grid import TRAINING
+    from kernelweave_papers.ranks import signed_rank
 
     results = table("mlmkl", "results")
     own = results[(results["selection"] == "tuned") & results["dataset"].isin(list(TRAINING))]
@@ -55,7 +55,7 @@ def test_small_fixed_steps_end_where_they_began():
     assert len(small) == 12
     assert (small["steps"] <= 3.0).all()
     results = table("mlmkl", "results")
-    from kernelweave.experiments.mlmkl_grid import TRAINING
+    from kernelweave_papers.mlmkl_grid import TRAINING
 
     literal = results[(results["selection"] == "literal") & results["dataset"].isin(list(TRAINING))]
     equal = literal.groupby("method")["accuracy"].mean()

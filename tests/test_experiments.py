@@ -10,10 +10,11 @@ import time
 import numpy as np
 import pytest
 
-from kernelweave import InputError, datasets, experiments
-from kernelweave.experiments.base import Experiment, Options, cell_key
-from kernelweave.experiments.runner import open_cells, run_cells
-from kernelweave.experiments.store import Store
+import kernelweave_papers as experiments
+from kernelweave import InputError, datasets
+from kernelweave_papers.base import Experiment, Options, cell_key
+from kernelweave_papers.runner import open_cells, run_cells
+from kernelweave_papers.store import Store
 
 pd = pytest.importorskip("pandas")
 
@@ -172,7 +173,7 @@ def test_every_setting_that_names_things_knows_them(name):
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
 def test_killed_runs_resume_to_the_same_table(tmp_path):
     pytest.importorskip("cyclopts")
-    from kernelweave.cli import main
+    from kernelweave_app.cli import main
 
     need("sonar")
     arguments = [
@@ -190,7 +191,17 @@ def test_killed_runs_resume_to_the_same_table(tmp_path):
     assert main([*arguments, "--jobs", "1", "--out", str(whole)]) == 0
     for at_least in (1, 5):
         running = subprocess.Popen(
-            [sys.executable, "-m", "kernelweave.cli", *arguments, "--jobs", "2", "--out", cut, "--resume"],
+            [
+                sys.executable,
+                "-m",
+                "kernelweave_app.cli",
+                *arguments,
+                "--jobs",
+                "2",
+                "--out",
+                cut,
+                "--resume",
+            ],
             start_new_session=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -264,7 +275,7 @@ def test_uci_is_certified_and_complete(uci):
 def test_uci_values_are_those_of_plain_arrays(uci):
     """One cell from scratch: kernels as dense matrices, traces over all rows, predictions by hand."""
     from kernelweave import banks, rls2_path
-    from kernelweave.experiments.rls2_uci import inner_folds, split_rows
+    from kernelweave_papers.rls2_uci import inner_folds, split_rows
 
     _, options, rows = uci
     for name in ("heart", "servo"):
@@ -301,7 +312,7 @@ def test_uci_values_are_those_of_plain_arrays(uci):
 def test_average_kernel_is_kernel_ridge(uci):
     from sklearn.kernel_ridge import KernelRidge
 
-    from kernelweave.experiments.rls2_uci import problem, split_rows
+    from kernelweave_papers.rls2_uci import problem, split_rows
 
     _, options, rows = uci
     for name in ("heart", "servo"):
@@ -318,7 +329,7 @@ def test_average_kernel_is_kernel_ridge(uci):
 
 def test_transductive_traces_and_readable_labels():
     need("heart")
-    from kernelweave.experiments.rls2_uci import problem
+    from kernelweave_papers.rls2_uci import problem
 
     p = problem("heart")
     np.testing.assert_allclose(p.gram.trace() * p.scale, 1.0)
@@ -343,8 +354,8 @@ def test_two_alphas_are_chosen_without_test_rows(tmp_path):
     """Servo: the second alpha lowers the error; the choice of one split made again by hand, from plain solutions."""
     need("servo")
     from kernelweave import rls2_path, solve_rls2
-    from kernelweave.experiments.rls2_relax import chosen, exact_path, surface
-    from kernelweave.experiments.rls2_uci import problem, split_rows
+    from kernelweave_papers.rls2_relax import chosen, exact_path, surface
+    from kernelweave_papers.rls2_uci import problem, split_rows
 
     experiment = experiments.get("rls2-relax")
     options = experiment.defaults.with_values(
@@ -396,7 +407,7 @@ def test_two_alphas_are_chosen_without_test_rows(tmp_path):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # as in the runs
 @pytest.mark.parametrize("number", [0, 1, 4])
 def test_strings_are_learnt_after_a_dozen_examples(number):
-    from kernelweave.experiments.rls2_strings import METHODS, NOISE, draw
+    from kernelweave_papers.rls2_strings import METHODS, NOISE, draw
 
     if number == 0:
         need("binarystrings")
@@ -420,7 +431,7 @@ def test_strings_are_learnt_after_a_dozen_examples(number):
 @pytest.mark.parametrize("method", ["rls2", "lasso"])
 def test_equal_columns_share_and_their_order_does_not_matter(method, rng):
     """Few strings have many equal columns; which of them a solver takes must not decide the test error."""
-    from kernelweave.experiments.rls2_strings import METHODS, draw
+    from kernelweave_papers.rls2_strings import METHODS, draw
 
     options = experiments.get("rls2-strings").defaults.with_values(n_alphas=20)
     X, y, X_test, y_test = draw(1, seed=0)
@@ -449,7 +460,7 @@ def test_strings_end_to_end(tmp_path):
 
 def test_table_1_to_three_decimals(tmp_path):
     need("prostate")
-    from kernelweave.experiments.rls2_prostate import PRINTED, columns
+    from kernelweave_papers.rls2_prostate import PRINTED, columns
 
     experiment = experiments.get("rls2-prostate")
     options = experiment.defaults.with_values(n_alphas=20)
@@ -497,7 +508,7 @@ def test_microarray_in_small(tmp_path):
 def test_one_vs_all_is_the_classifier(rng):
     """The experiment's path gives what the estimator with rule (17) gives."""
     import kernelweave as kw
-    from kernelweave.experiments.rls2_microarray import MicroarrayOptions, rls2_one_vs_all
+    from kernelweave_papers.rls2_microarray import MicroarrayOptions, rls2_one_vs_all
 
     y = np.repeat([0, 1, 2], 12)
     X = rng.normal(size=(36, 15))
@@ -524,7 +535,7 @@ def test_microarray_with_made_up_14_cancers(tmp_path, monkeypatch, rng):
         np.savetxt(tmp_path / f"14cancer.y{half}", y[None] + 1, fmt="%d")
     experiment = experiments.get("rls2-microarray")
     options = experiment.defaults.with_values(datasets=("14cancer",), n_alphas=10, folds=3, methods=("rls2",))
-    from kernelweave.experiments import rls2_microarray
+    from kernelweave_papers import rls2_microarray
 
     rls2_microarray.table.cache_clear()
     with Store(tmp_path / "run") as store:
@@ -541,7 +552,7 @@ def test_microarray_with_made_up_14_cancers(tmp_path, monkeypatch, rng):
 
 def run_command(*arguments, **kw):
     return subprocess.run(
-        [sys.executable, "-m", "kernelweave.cli", *map(str, arguments)],
+        [sys.executable, "-m", "kernelweave_app.cli", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=200,
@@ -597,7 +608,7 @@ def test_datasets_command():
 
 def test_table_1_of_rkl_in_small(tmp_path):
     need("heart", "colon")
-    from kernelweave.experiments.rkl import PRINTED
+    from kernelweave_papers.rkl import PRINTED
 
     experiment = experiments.get("rkl")
     # all methods but two local ones that take longest
@@ -652,7 +663,7 @@ def test_machines_of_rkl_are_counted_until_the_value_is_near(data_dir):
 
 def test_printed_table_of_rkl_is_the_one_of_the_paper():
     """Column means as audited: 74.05, 82.47, 77.95, 85.59, 83.42, 76.17, 85.67, 85.69."""
-    from kernelweave.experiments.rkl import PRINTED
+    from kernelweave_papers.rkl import PRINTED
 
     means = [
         np.mean([row[m][0] for row in PRINTED.values()])
@@ -663,7 +674,7 @@ def test_printed_table_of_rkl_is_the_one_of_the_paper():
 
 def test_the_sum_of_the_kernels_is_their_mean_with_a_larger_C():
     need("heart")
-    from kernelweave.experiments import rkl
+    from kernelweave_papers import rkl
 
     _, y, gram = rkl.problem("heart")
     train, test = rkl.make_folds(y, 3, 0)[0]
@@ -696,7 +707,7 @@ def test_scales_change_others_and_not_rkl(tmp_path):
 def test_rkl_does_not_depend_on_the_protocol_at_equal_C():
     """The scale of the kernels does not matter to RKL: both protocols are the same for it, up to the grid of C."""
     need("heart")
-    from kernelweave.experiments import rkl
+    from kernelweave_papers import rkl
 
     _, y, gram = rkl.problem("heart")
     train, test = rkl.make_folds(y, 3, 0)[0]
@@ -708,7 +719,7 @@ def test_rkl_does_not_depend_on_the_protocol_at_equal_C():
 
 def test_at_most_k_kernels_beside_others(tmp_path, monkeypatch):
     """Every method on one split of iris: few kernels, proven, as exact as the others."""
-    from kernelweave.experiments import cardinality
+    from kernelweave_papers import cardinality
 
     monkeypatch.setattr(cardinality, "KS", (1, 2))
     monkeypatch.setattr(cardinality, "RIDGES", (0.01, 1.0))
@@ -731,7 +742,7 @@ def test_at_most_k_kernels_beside_others(tmp_path, monkeypatch):
 
 
 def test_splits_of_the_limit_are_those_that_the_paper_says():
-    from kernelweave.experiments import cardinality
+    from kernelweave_papers import cardinality
 
     X, y = cardinality.table("iris")
     assert X.shape == (150, 2)

@@ -10,12 +10,12 @@ pytest.importorskip("cyclopts")
 
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
-from kernelweave.cli.app import run
-from kernelweave.runs.giveaways import find_giveaways
-from kernelweave.runs.joining import Joined
-from kernelweave.runs.preparing import prepare
-from kernelweave.runs.recommending import recommend
-from kernelweave.runs.spec import FitSpec
+from kernelweave_app.cli.app import run
+from kernelweave_app.runs.giveaways import find_giveaways
+from kernelweave_app.runs.joining import Joined
+from kernelweave_app.runs.preparing import prepare
+from kernelweave_app.runs.recommending import recommend
+from kernelweave_app.runs.spec import FitSpec
 
 N = 60
 

@@ -549,15 +549,15 @@ def numbers_in(shown):
 def test_every_number_in_a_sentence_is_that_of_the_file(tmp_path, kind):
     pytest.importorskip("pydantic")
     pytest.importorskip("jinja2")
-    from kernelweave.reports.evidence import gather
-    from kernelweave.reports.statements import TOPICS, look_up, statements
-    from kernelweave.reports.tables import evidence_tables
-    from kernelweave.runs.evidence import KINDS, add_evidence, compute, read_evidence, write_evidence
-    from kernelweave.runs.fitting import fit_model, make_model
-    from kernelweave.runs.joining import Joined
-    from kernelweave.runs.preparing import prepare, split
-    from kernelweave.runs.spec import FitSpec
-    from kernelweave.runs.writing import score_held
+    from kernelweave_app.reports.evidence import gather
+    from kernelweave_app.reports.statements import TOPICS, look_up, statements
+    from kernelweave_app.reports.tables import evidence_tables
+    from kernelweave_app.runs.evidence import KINDS, add_evidence, compute, read_evidence, write_evidence
+    from kernelweave_app.runs.fitting import fit_model, make_model
+    from kernelweave_app.runs.joining import Joined
+    from kernelweave_app.runs.preparing import prepare, split
+    from kernelweave_app.runs.spec import FitSpec
+    from kernelweave_app.runs.writing import score_held
 
     frame = load_breast_cancer(as_frame=True).frame.iloc[:140, [0, 1, 10, 20, 30]]
     frame = frame.rename(columns={frame.columns[1]: "odd {name} 50%"})
@@ -611,7 +611,7 @@ def test_every_number_in_a_sentence_is_that_of_the_file(tmp_path, kind):
 
 
 def test_without_an_interval_no_verdict_on_more_rows():
-    from kernelweave.reports.statements import statements
+    from kernelweave_app.reports.statements import statements
 
     tree = {"task": "regression", "rows": {"training": 90, "held out": 30}}
 
@@ -627,7 +627,7 @@ def test_without_an_interval_no_verdict_on_more_rows():
 
 
 def test_sentences_without_an_interval_have_no_brackets():
-    from kernelweave.reports.statements import statements
+    from kernelweave_app.reports.statements import statements
 
     one = {"value": 0.9, "low": 0.8, "high": 0.95, "n": 5}
     tree = {"task": "classification", "rows": {"training": 90, "held out": 0}, "kernels": {"all": 3}}
@@ -643,7 +643,7 @@ def test_sentences_without_an_interval_have_no_brackets():
 
 def test_intervals_of_nested_scores_end_where_scores_end(patients):
     pytest.importorskip("jinja2")
-    from kernelweave.reports.evidence import gather
+    from kernelweave_app.reports.evidence import gather
 
     X, y = patients
     model = kw.MKLClassifier([kw.kernels.Linear()], kw.learners.SimpleMKL(C=1.0)).fit(X, y)

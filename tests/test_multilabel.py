@@ -118,7 +118,7 @@ def test_frames_name_the_labels(data, tmp_path):
     assert kw.inspection.kernel_weights(model).outputs == tuple(names)
     assert kw.inspection.regularization_path(model, Cs=[1.0], output="city").weights.shape == (1, 2)
     kw.plots.KernelWeightsDisplay.from_estimator(model)
-    from kernelweave.reports import make_report
+    from kernelweave_app.reports import make_report
 
     assert "city" in make_report(model, title="Labels", data=[], settings={}, X=X)
 

@@ -207,7 +207,7 @@ def test_too_many_rows_for_a_file(tmp_path, monkeypatch):
 
 
 def test_command(tmp_path, capsys):
-    from kernelweave.cli import main
+    from kernelweave_app.cli import main
 
     model = kw.MKLRegressor([RBF(gamma=0.2)], alpha=0.1).fit(X, Y)
     kw.save(model, tmp_path / "model.skops")

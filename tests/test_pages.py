@@ -19,7 +19,7 @@ import pytest
 
 import kernelweave as kw
 from kernelweave._parameters import check_value, rules_of
-from kernelweave.experiments import EXPERIMENTS
+from kernelweave_papers import EXPERIMENTS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 #: Pages whose Python blocks are run in order, in one scope.
@@ -84,7 +84,7 @@ def test_commands_of_the_tour_run(tmp_path, monkeypatch):
     for line in commands.splitlines():
         program, *arguments = shlex.split(line.removeprefix("$ "))
         assert program == "kernelweave"
-        command = [sys.executable, "-c", "from kernelweave.cli import main; main()", *arguments]
+        command = [sys.executable, "-c", "from kernelweave_app.cli import main; main()", *arguments]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
@@ -334,7 +334,7 @@ def test_no_numbered_item_of_a_paper_is_missing(paper):
 
 def test_claims_about_the_printed_tables_of_mlmkl():
     """Layers, averages and ranks, recounted from the printed table."""
-    from kernelweave.experiments.mlmkl_tables import PRINTED
+    from kernelweave_papers.mlmkl_tables import PRINTED
 
     text = (DOCS / "papers" / "mlmkl.md").read_text()
     table = {name: {m: v[0] for m, v in row.items()} for name, row in PRINTED.items()}
@@ -363,7 +363,7 @@ def test_claims_about_the_printed_tables_of_mlmkl():
 
 
 def test_claims_about_the_printed_table_of_rkl():
-    from kernelweave.experiments.rkl import PRINTED
+    from kernelweave_papers.rkl import PRINTED
 
     def compared(own, others):
         values = [(row[own][0], max(row[m][0] for m in others)) for row in PRINTED.values()]

@@ -12,9 +12,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.multiclass import OneVsRestClassifier
 
 import kernelweave as kw
-from kernelweave.cli import main
 from kernelweave.kernels import Linear
 from kernelweave.learners import LEARNERS
+from kernelweave_app.cli import main
 
 LINEAR = {"normalize": None, "standardize": False}
 

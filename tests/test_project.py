@@ -259,10 +259,10 @@ def test_version_is_stated_once():
 )
 def test_commands_have_help(name):
     pytest.importorskip("cyclopts")
-    if importlib.util.find_spec("kernelweave.cli") is None:
-        pytest.skip("kernelweave.cli is not there")
+    if importlib.util.find_spec("kernelweave_app.cli") is None:
+        pytest.skip("kernelweave_app.cli is not there")
     done = subprocess.run(
-        [sys.executable, "-c", "from kernelweave.cli import main; main()", name, "--help"],
+        [sys.executable, "-c", "from kernelweave_app.cli import main; main()", name, "--help"],
         capture_output=True,
         text=True,
     )

@@ -8,14 +8,14 @@ import pytest
 
 from kernelweave._errors import InputError
 from kernelweave.learners import LEARNERS
-from kernelweave.runs.estimating import Estimate, estimate_fit, fits_of, span
-from kernelweave.runs.joining import alone
-from kernelweave.runs.lineage import learnt_from, read_lineage, trace
-from kernelweave.runs.preparing import prepare
-from kernelweave.runs.questions import PRESETS, QUESTIONS, grouped, preset_settings
-from kernelweave.runs.recommending import recommend
-from kernelweave.runs.spec import DEFAULT, FitSpec, check_spec
-from kernelweave.runs.used import used_settings
+from kernelweave_app.runs.estimating import Estimate, estimate_fit, fits_of, span
+from kernelweave_app.runs.joining import alone
+from kernelweave_app.runs.lineage import learnt_from, read_lineage, trace
+from kernelweave_app.runs.preparing import prepare
+from kernelweave_app.runs.questions import PRESETS, QUESTIONS, grouped, preset_settings
+from kernelweave_app.runs.recommending import recommend
+from kernelweave_app.runs.spec import DEFAULT, FitSpec, check_spec
+from kernelweave_app.runs.used import used_settings
 
 
 def table(n=120, share=0.5, missing=0, seed=0):
@@ -74,7 +74,7 @@ def test_that_features_take_the_place_of_kernels_is_said():
 
 
 def test_recommended_settings_can_be_fitted():
-    from kernelweave.runs.fitting import make_model
+    from kernelweave_app.runs.fitting import make_model
 
     frame = table(missing=2)
     for one in QUESTIONS:
@@ -97,7 +97,7 @@ class Clock:
 
 
 def estimated(monkeypatch, power, n, budget=6.0, constant=1e-4):
-    from kernelweave.runs import estimating
+    from kernelweave_app.runs import estimating
 
     clock, fitted = Clock(), []
 

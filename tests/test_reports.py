@@ -10,7 +10,7 @@ from sklearn.datasets import load_wine
 pytest.importorskip("jinja2")
 
 import kernelweave as kw
-from kernelweave.reports import Held, make_report
+from kernelweave_app.reports import Held, make_report
 
 
 @pytest.fixture(scope="module")

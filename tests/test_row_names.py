@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip("cyclopts")
 
-from kernelweave.cli.app import run
-from kernelweave.runs.joining import Joined
-from kernelweave.runs.recommending import recommend
-from kernelweave.runs.row_names import find_row_names, why_names
-from kernelweave.runs.spec import FitSpec
 from kernelweave.views import as_texts
+from kernelweave_app.cli.app import run
+from kernelweave_app.runs.joining import Joined
+from kernelweave_app.runs.recommending import recommend
+from kernelweave_app.runs.row_names import find_row_names, why_names
+from kernelweave_app.runs.spec import FitSpec
 
 N = 40
 WORDS = ["pain", "fever", "cough", "rest", "calm", "sleep", "night", "walk"]

@@ -14,15 +14,15 @@ pytest.importorskip("cyclopts")
 pytest.importorskip("jinja2")
 
 import kernelweave as kw
-from kernelweave.cli import main
-from kernelweave.reports import Held, make_report
-from kernelweave.reports.several import by_target
-from kernelweave.runs.fitting import check_scoring, fit_model, make_model
-from kernelweave.runs.joining import alone, read_tables
-from kernelweave.runs.preparing import prepare, split
-from kernelweave.runs.spec import FitSpec, read_spec
-from kernelweave.runs.targets import names_of_target, read_labels, target_of_model
-from kernelweave.runs.writing import score_held, write_run
+from kernelweave_app.cli import main
+from kernelweave_app.reports import Held, make_report
+from kernelweave_app.reports.several import by_target
+from kernelweave_app.runs.fitting import check_scoring, fit_model, make_model
+from kernelweave_app.runs.joining import alone, read_tables
+from kernelweave_app.runs.preparing import prepare, split
+from kernelweave_app.runs.spec import FitSpec, read_spec
+from kernelweave_app.runs.targets import names_of_target, read_labels, target_of_model
+from kernelweave_app.runs.writing import score_held, write_run
 
 KERNELS = ["--kernels", "linear; rbf(gamma=0.1)"]
 SIMPLE = ["--method", "simple", *KERNELS, "--cs", "0.1,1,10", "--cv", "3"]

@@ -263,7 +263,7 @@ def test_gamma_without_a_kernel_for_it(X, labels):
 
 def test_gamma_on_the_command_line():
     pytest.importorskip("pydantic")
-    from kernelweave.runs.fitting import parse_gamma
+    from kernelweave_app.runs.fitting import parse_gamma
 
     texts = {"": None, "0.5": 0.5, "median": "median", "4*scale": ("scale", 4.0), " 1 * median ": "median"}
     for text, value in texts.items():

@@ -19,10 +19,10 @@ import kernelweave as kw
 
 pytest.importorskip("cyclopts")
 
-from kernelweave.cli.app import run
-from kernelweave.runs.sparse_files import is_sparse_file, read_sparse, sparse_columns
-from kernelweave.runs.sparse_views import name_views
-from kernelweave.runs.tables import read_table
+from kernelweave_app.cli.app import run
+from kernelweave_app.runs.sparse_files import is_sparse_file, read_sparse, sparse_columns
+from kernelweave_app.runs.sparse_views import name_views
+from kernelweave_app.runs.tables import read_table
 
 N = 60
 

@@ -14,11 +14,11 @@ pytest.importorskip("cyclopts")
 pytest.importorskip("psutil")
 
 import kernelweave as kw
-from kernelweave.cli import main
-from kernelweave.studio.catalogue import file_id
-from kernelweave.studio.schema import Data, PredictRequest, RunRequest
-from kernelweave.studio.service import Studio
-from kernelweave.studio.worker import Job
+from kernelweave_app.cli import main
+from kernelweave_app.studio.catalogue import file_id
+from kernelweave_app.studio.schema import Data, PredictRequest, RunRequest
+from kernelweave_app.studio.service import Studio
+from kernelweave_app.studio.worker import Job
 from studio_server import run_here, run_script
 
 N = 48
@@ -139,7 +139,7 @@ def told(frame):
 def test_a_run_is_repeated_by_its_command_and_its_script(place, kind, tmp_path, monkeypatch):
     """Both make the model of the run: the same predictions of the rows that were held out."""
     monkeypatch.setattr(Job, "_pictures", lambda *_: [])
-    monkeypatch.setattr("kernelweave.reports.draw_pictures", lambda *_, **__: [])
+    monkeypatch.setattr("kernelweave_app.reports.draw_pictures", lambda *_, **__: [])
     monkeypatch.chdir(tmp_path)
     data, spec = KINDS[kind]
     run_id = run(place, data, spec)

@@ -16,8 +16,8 @@ pytest.importorskip("psutil")
 pytest.importorskip("uvicorn")
 
 import kernelweave as kw
-from kernelweave.runs.spec import FitSpec
-from kernelweave.studio.previews import _coloured
+from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.studio.previews import _coloured
 from studio_server import Served, run_script, two_tables
 
 WINE = {"tables": ["set-wine"]}
@@ -194,8 +194,8 @@ def test_kernels_are_previewed_as_they_will_be(served):
     assert last["thumbnail"] == ""
     # against the definition
     frame = served.studio.catalogue.read("set-wine")
-    from kernelweave.runs.joining import Joined
-    from kernelweave.runs.preparing import prepare, split
+    from kernelweave_app.runs.joining import Joined
+    from kernelweave_app.runs.preparing import prepare, split
 
     checked = FitSpec(**spec)
     prepared = prepare(Joined(frame, {}, {}, {}), checked)
@@ -243,7 +243,7 @@ def test_kernels_of_texts_are_previewed_and_checked(served):
 
 
 def test_of_many_kernels_some_are_looked_at(served, monkeypatch):
-    from kernelweave.studio import previews
+    from kernelweave_app.studio import previews
 
     spec = {**SPEC, "kernels": "rls2"}
     every = post(served, "/api/kernels", {"data": WINE, "spec": spec, "most": 3})
@@ -262,7 +262,7 @@ def test_of_many_kernels_some_are_looked_at(served, monkeypatch):
 @pytest.mark.parametrize("number", [13, 100, 3000])
 def test_what_the_bank_by_column_is_said_to_hold(number):
     pytest.importorskip("nicegui")
-    from kernelweave.studio.pages.bank_choices import banks_for
+    from kernelweave_app.studio.pages.bank_choices import banks_for
 
     bank = kw.banks.per_column(np.zeros((3, number)))
     shapes = {type(kernel.kernel).__name__ for kernel in bank if isinstance(kernel, kw.kernels.On)}
@@ -446,7 +446,7 @@ def test_files_are_complete_and_the_script_makes_the_same_model(served, done, tm
     np.testing.assert_allclose(again.weights_, model.weights_, atol=1e-10)
     assert (again.predict(space["X"]) == model.predict(space["X"])).all()
     # the settings make the same run on the command line
-    from kernelweave.cli import main
+    from kernelweave_app.cli import main
 
     table = str(served.studio.places.sets / "wine.csv")
     assert main(["fit", table, "--spec", str(tmp_path / "spec.toml"), "--out", str(tmp_path / "again")]) == 0
@@ -538,7 +538,7 @@ def test_the_command_that_is_shown_works_as_it_is(served, done, tmp_path, monkey
     pytest.importorskip("cyclopts")
     import shlex
 
-    from kernelweave.cli import main
+    from kernelweave_app.cli import main
 
     monkeypatch.chdir(tmp_path)
     program, *arguments = shlex.split(served.studio.command(done["id"]))

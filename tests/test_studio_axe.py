@@ -22,9 +22,9 @@ pytest.importorskip(
 
 from playwright.sync_api import expect
 
-from kernelweave.runs.evidence import KINDS
-from kernelweave.studio.schema import Data, Marks, RunRequest
-from kernelweave.studio.service import Studio
+from kernelweave_app.runs.evidence import KINDS
+from kernelweave_app.studio.schema import Data, Marks, RunRequest
+from kernelweave_app.studio.service import Studio
 from studio_journey import Keyboard
 from studio_server import Command, evidence_here, needs_core, run_here, slow_request
 from studio_visit import chromium, draft, needs_chromium, session, visit

@@ -18,7 +18,7 @@ pytest.importorskip("playwright", reason="needs playwright, of the dependency gr
 from playwright.sync_api import expect
 
 import kernelweave as kw
-from kernelweave.studio.places import Places
+from kernelweave_app.studio.places import Places
 from studio_server import Command, needs_core, run_script, until
 from studio_visit import WAIT, Visit, chromium, clear_tables, draft, needs_chromium, session, studio, visit
 
@@ -282,7 +282,7 @@ def test_progress_is_on_screen_within_a_second(visit, studio):
     """From the moment that the store knows of a step to the moment that the page shows it."""
     import time
 
-    from kernelweave.studio.store import Store
+    from kernelweave_app.studio.store import Store
 
     here = visit()
     page = here.page

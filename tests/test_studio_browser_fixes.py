@@ -18,10 +18,10 @@ pytest.importorskip("playwright", reason="needs playwright, of the dependency gr
 from playwright.sync_api import expect
 
 from kernelweave._drawing import LOWERS, RAISES
-from kernelweave.studio.catalogue import file_id
-from kernelweave.studio.places import Places
-from kernelweave.studio.store import Store
-from kernelweave.studio.worker import RESULTS
+from kernelweave_app.studio.catalogue import file_id
+from kernelweave_app.studio.places import Places
+from kernelweave_app.studio.store import Store
+from kernelweave_app.studio.worker import RESULTS
 from studio_server import needs_core, until
 from studio_visit import chromium, clear_tables, draft, needs_chromium, session, studio, visit
 from test_studio_charts import many_classes
@@ -78,12 +78,12 @@ def shelf(studio):
 def several(shelf):
     """A finished run of seven classes, with a path."""
     from kernelweave.inspection import regularization_path
-    from kernelweave.runs.fitting import fit_model, make_model
-    from kernelweave.runs.joining import Joined
-    from kernelweave.runs.preparing import prepare, split
-    from kernelweave.runs.spec import FitSpec
-    from kernelweave.runs.writing import score_held
-    from kernelweave.studio.results import describe_model
+    from kernelweave_app.runs.fitting import fit_model, make_model
+    from kernelweave_app.runs.joining import Joined
+    from kernelweave_app.runs.preparing import prepare, split
+    from kernelweave_app.runs.spec import FitSpec
+    from kernelweave_app.runs.writing import score_held
+    from kernelweave_app.studio.results import describe_model
 
     spec = FitSpec(target="target", alphas="12", cv=2, kernels="linear; rbf(gamma=0.1)", test_size=0.3)
     prepared = prepare(Joined(many_classes(7, 140), {}, {}, {}), spec)

@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("nicegui")
 
-from kernelweave.studio.pages.charts import live_chart
-from kernelweave.studio.pages.live import MEAN, NEWEST, chosen_points, outputs_of
-from kernelweave.studio.schema import PathPoint
+from kernelweave_app.studio.pages.charts import live_chart
+from kernelweave_app.studio.pages.live import MEAN, NEWEST, chosen_points, outputs_of
+from kernelweave_app.studio.schema import PathPoint
 
 
 def points_of(*paths):
@@ -69,7 +69,7 @@ def test_of_several_stages_the_newest_with_points_is_drawn():
 
 
 def contributions():
-    from kernelweave.studio.schema import Contributions
+    from kernelweave_app.studio.schema import Contributions
 
     values = [[[0.5, -0.2], [-1.0, 0.1], [0.0, 0.3]]]
     return Contributions(
@@ -82,9 +82,9 @@ def test_one_colour_raises_and_one_lowers():
     from types import SimpleNamespace
 
     from kernelweave._drawing import GREY, LOWERS, RAISES, SIGNED, explain_signs
-    from kernelweave.studio.pages import charts
-    from kernelweave.studio.pages.contributions_card import ContributionsCard
-    from kernelweave.studio.pages.theme import CSS
+    from kernelweave_app.studio.pages import charts
+    from kernelweave_app.studio.pages.contributions_card import ContributionsCard
+    from kernelweave_app.studio.pages.theme import CSS
 
     card = ContributionsCard("run", SimpleNamespace(contributions=contributions()))
     bars = card.options()
@@ -127,7 +127,7 @@ def test_signs_are_explained_in_one_place():
 
 
 def receiver(output):
-    from kernelweave.studio.schema import Receiver
+    from kernelweave_app.studio.schema import Receiver
 
     line = {"fpr": [0.0, 1.0], "tpr": [0.0, 1.0], "precision": [1.0, 0.0], "recall": [0.0, 1.0]}
     return Receiver(output=output, auc=0.5, average_precision=0.5, **line)
@@ -149,11 +149,11 @@ def many_classes(n_classes, n_rows, seed=0):
 @pytest.fixture(scope="module")
 def several():
     """A model of seven classes, and its held-out rows, among which one class is missing."""
-    from kernelweave.runs.fitting import fit_model, make_model
-    from kernelweave.runs.joining import Joined
-    from kernelweave.runs.preparing import prepare, split
-    from kernelweave.runs.spec import FitSpec
-    from kernelweave.runs.writing import score_held
+    from kernelweave_app.runs.fitting import fit_model, make_model
+    from kernelweave_app.runs.joining import Joined
+    from kernelweave_app.runs.preparing import prepare, split
+    from kernelweave_app.runs.spec import FitSpec
+    from kernelweave_app.runs.writing import score_held
 
     settings = {"target": "target", "alphas": "3", "cv": 2, "kernels": "linear; rbf(gamma=0.1)"}
     spec = FitSpec(**settings, test_size=0.3, method="simple", Cs="3")
@@ -173,9 +173,9 @@ def test_classes_have_one_colour_on_pages_and_on_paper(several):
     from kernelweave._drawing import COLOURS
     from kernelweave.plots import KernelWeightsDisplay
     from kernelweave.plots.drawing import COLORS
-    from kernelweave.reports.figures import ranking_figure
-    from kernelweave.studio.pages import charts
-    from kernelweave.studio.pages.theme import CSS, N_COLOURS
+    from kernelweave_app.reports.figures import ranking_figure
+    from kernelweave_app.studio.pages import charts
+    from kernelweave_app.studio.pages.theme import CSS, N_COLOURS
 
     assert COLORS == COLOURS
     assert len(set(COLOURS)) == N_COLOURS
@@ -212,7 +212,7 @@ def test_classes_have_one_colour_on_pages_and_on_paper(several):
 def test_nothing_is_printed_over_something_else(several):
     """Figures of seven classes with long names: no legend on data, no label on another."""
     from figure_checks import legends_on_data, overprinted
-    from kernelweave.reports import close, draw_pictures
+    from kernelweave_app.reports import close, draw_pictures
 
     model, held, X = several
     seen = set()
@@ -243,7 +243,7 @@ def test_confusion_matrices_grow_with_their_classes(n_classes):
     import matplotlib.pyplot as plt
 
     from figure_checks import overprinted
-    from kernelweave.reports.figures import confusion_figure
+    from kernelweave_app.reports.figures import confusion_figure
 
     classes = [f"cell type number {k:02d}" for k in range(n_classes)]
     rng = np.random.default_rng(0)
@@ -284,8 +284,8 @@ def test_axes_of_scores_end_where_scores_end(score, low, high, mean):
     import matplotlib.pyplot as plt
 
     from kernelweave.plots import CVCurveDisplay
-    from kernelweave.studio.pages.charts import curve_chart, dots_chart
-    from kernelweave.studio.schema import Curve
+    from kernelweave_app.studio.pages.charts import curve_chart, dots_chart
+    from kernelweave_app.studio.schema import Curve
 
     curve = Curve(
         alphas=[10.0, 1.0, 0.1], mean=[mean] * 3, error=[0.6, 0.05, 0.0], folds=[], chosen=1, best=1, rule="min",
@@ -331,8 +331,8 @@ def test_sums_of_views_are_those_of_the_weights_that_are_shown(method):
     from sklearn.datasets import load_wine
 
     import kernelweave as kw
-    from kernelweave.reports import make_report
-    from kernelweave.studio.results import describe_weights
+    from kernelweave_app.reports import make_report
+    from kernelweave_app.studio.results import describe_weights
 
     frame = load_wine(as_frame=True).frame.iloc[::2]
     X, y = frame[["alcohol", "ash", "hue", "proline"]], frame["target"]

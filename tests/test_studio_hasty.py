@@ -15,15 +15,15 @@ pytest.importorskip("psutil")
 from nicegui import ElementFilter, ui
 
 from kernelweave._errors import InputError
-from kernelweave.studio import evidence_jobs
-from kernelweave.studio.catalogue import Catalogue, file_id
-from kernelweave.studio.evidence_desk import EvidenceDesk
-from kernelweave.studio.evidence_jobs import EvidenceJobs
-from kernelweave.studio.pages import projects as projects_page
-from kernelweave.studio.pages.desk import Desk
-from kernelweave.studio.schema import Expected, Marks, RunRequest
-from kernelweave.studio.service import Studio
-from kernelweave.studio.worker import Job
+from kernelweave_app.studio import evidence_jobs
+from kernelweave_app.studio.catalogue import Catalogue, file_id
+from kernelweave_app.studio.evidence_desk import EvidenceDesk
+from kernelweave_app.studio.evidence_jobs import EvidenceJobs
+from kernelweave_app.studio.pages import projects as projects_page
+from kernelweave_app.studio.pages.desk import Desk
+from kernelweave_app.studio.schema import Expected, Marks, RunRequest
+from kernelweave_app.studio.service import Studio
+from kernelweave_app.studio.worker import Job
 from studio_server import run_here
 from studio_user import named, press, until, visiting
 from test_studio_leaderboard import ACCURACY, put
@@ -560,7 +560,7 @@ def test_files_of_a_project_are_those_of_the_last_look(studio, monkeypatch):
 
 
 def test_a_file_that_goes_while_files_are_listed_is_left_out(studio, monkeypatch):
-    from kernelweave.studio.files import describe_files
+    from kernelweave_app.studio.files import describe_files
 
     listed = studio.places.tables()
     monkeypatch.setattr(type(studio.places), "tables", lambda _: listed)

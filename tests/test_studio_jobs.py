@@ -19,12 +19,12 @@ import numpy as np
 import psutil
 
 import kernelweave as kw
-from kernelweave.studio.jobs import Queue, is_alive
-from kernelweave.studio.places import Places
-from kernelweave.studio.schema import RunRequest
-from kernelweave.studio.security import TOKEN_VARIABLE
-from kernelweave.studio.service import Studio
-from kernelweave.studio.store import Store
+from kernelweave_app.studio.jobs import Queue, is_alive
+from kernelweave_app.studio.places import Places
+from kernelweave_app.studio.schema import RunRequest
+from kernelweave_app.studio.security import TOKEN_VARIABLE
+from kernelweave_app.studio.service import Studio
+from kernelweave_app.studio.store import Store
 from studio_server import Command, Served, needs_core, run_here, slow_request, until
 
 pytestmark = needs_core
@@ -238,7 +238,7 @@ def test_a_second_command_opens_the_first_studio(tmp_path, capsys):
         command = [
             sys.executable,
             "-m",
-            "kernelweave.cli",
+            "kernelweave_app.cli",
             "studio",
             "--no-browser",
             "--data-dir",

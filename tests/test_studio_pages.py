@@ -12,14 +12,14 @@ pytest.importorskip("psutil")
 from nicegui import ui
 
 from kernelweave._errors import InputError
-from kernelweave.studio import evidence_worker
-from kernelweave.studio.catalogue import Catalogue, file_id
-from kernelweave.studio.evidence_jobs import write_status
-from kernelweave.studio.pages.desk import Desk
-from kernelweave.studio.projects import Projects
-from kernelweave.studio.schema import RunRequest
-from kernelweave.studio.service import Studio
-from kernelweave.studio.worker import Job
+from kernelweave_app.studio import evidence_worker
+from kernelweave_app.studio.catalogue import Catalogue, file_id
+from kernelweave_app.studio.evidence_jobs import write_status
+from kernelweave_app.studio.pages.desk import Desk
+from kernelweave_app.studio.projects import Projects
+from kernelweave_app.studio.schema import RunRequest
+from kernelweave_app.studio.service import Studio
+from kernelweave_app.studio.worker import Job
 from studio_server import run_here
 from studio_user import named, press, until, visiting
 

@@ -19,9 +19,9 @@ pytest.importorskip("psutil")
 pytest.importorskip("uvicorn")
 
 from kernelweave._errors import InputError
-from kernelweave.studio.projects import Projects
-from kernelweave.studio.service import Studio
-from kernelweave.studio.store import Store
+from kernelweave_app.studio.projects import Projects
+from kernelweave_app.studio.service import Studio
+from kernelweave_app.studio.store import Store
 from studio_server import Served, ended, needs_core, until
 
 pytestmark = needs_core
@@ -477,7 +477,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_files_of_projects_that_are_not_what_they_seem_are_refused(served, case, monkeypatch):
-    from kernelweave.studio.limits import Limits
+    from kernelweave_app.studio.limits import Limits
 
     monkeypatch.setattr(served.studio, "limits", Limits(project_unpacked=10_000_000))
     root = served.studio.places.root
@@ -508,7 +508,7 @@ def test_what_is_imported_lists_only_files_that_it_has(served):
 
 
 def test_a_full_disk_and_locked_files_leave_nothing_behind(served, worked, monkeypatch):
-    from kernelweave.studio import projects
+    from kernelweave_app.studio import projects
 
     before = {p["id"] for p in served.client.get("/api/projects").json()}
 
@@ -561,7 +561,7 @@ def test_tables_are_joined_by_their_order(served):
 
 
 def test_the_command_lists_projects(tmp_path, capsys):
-    from kernelweave.studio.server import list_projects
+    from kernelweave_app.studio.server import list_projects
 
     with pytest.raises(InputError, match="no projects yet"):
         list_projects(tmp_path)

@@ -8,14 +8,14 @@ pytest.importorskip("fastapi")
 pytest.importorskip("psutil")
 
 from kernelweave.inspection import regularization_path
-from kernelweave.runs.fitting import fit_model, make_model
-from kernelweave.runs.joining import Joined
-from kernelweave.runs.preparing import prepare, split
-from kernelweave.runs.spec import FitSpec
-from kernelweave.runs.writing import score_held
-from kernelweave.studio.methods import scorers
-from kernelweave.studio.results import describe_curve, describe_model, describe_path
-from kernelweave.studio.schema import Certificate, Curve, PathPoint
+from kernelweave_app.runs.fitting import fit_model, make_model
+from kernelweave_app.runs.joining import Joined
+from kernelweave_app.runs.preparing import prepare, split
+from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.writing import score_held
+from kernelweave_app.studio.methods import scorers
+from kernelweave_app.studio.results import describe_curve, describe_model, describe_path
+from kernelweave_app.studio.schema import Certificate, Curve, PathPoint
 
 
 def wine(n_rows=90, seed=0):
@@ -54,7 +54,7 @@ def test_contributions_of_deep_models_are_those_of_the_last_layer(method, kernel
 @pytest.mark.parametrize(("method", "parameter"), [("rls2", "alpha"), ("simple", "C")])
 def test_learners_are_shown_in_their_own_parameter(method, parameter):
     pytest.importorskip("nicegui")
-    from kernelweave.studio.pages.charts import curve_chart, live_chart, path_chart
+    from kernelweave_app.studio.pages.charts import curve_chart, live_chart, path_chart
 
     given = {"alphas": "10,1,0.2"} if parameter == "alpha" else {"Cs": "0.1,1,5"}
     values = [10.0, 1.0, 0.2] if parameter == "alpha" else [0.1, 1.0, 5.0]
@@ -84,7 +84,7 @@ def test_learners_are_shown_in_their_own_parameter(method, parameter):
 
 def test_curves_of_both_kinds_share_an_axis_of_alpha():
     pytest.importorskip("nicegui")
-    from kernelweave.studio.pages.charts import curve_chart
+    from kernelweave_app.studio.pages.charts import curve_chart
 
     one = dict(alphas=[10.0, 0.5], mean=[0.7, 0.8], error=[0.1, 0.1], folds=[], chosen=1, best=1, rule="min")
     curves = [(name, Curve(**one, score="accuracy", parameter=name)) for name in ("alpha", "C")]
@@ -122,8 +122,8 @@ def test_every_score_on_offer_works(n_classes):
 
 def test_runs_of_one_name_can_be_told_apart():
     pytest.importorskip("nicegui")
-    from kernelweave.studio.pages.finished import dated, titles
-    from kernelweave.studio.schema import Run
+    from kernelweave_app.studio.pages.finished import dated, titles
+    from kernelweave_app.studio.schema import Run
 
     def run(number, name):
         blank = dict.fromkeys(("started", "finished", "total", "seconds_left", "summary"))
@@ -139,7 +139,7 @@ def test_runs_of_one_name_can_be_told_apart():
 
 
 def test_long_tables_of_held_out_rows_say_that_they_are_cut(monkeypatch):
-    from kernelweave.studio import results
+    from kernelweave_app.studio import results
 
     monkeypatch.setattr(results, "MOST_PREDICTIONS", 10)
     _, found = described(wine(), kernels="linear", test_size=0.3)
@@ -157,7 +157,7 @@ def test_long_tables_of_held_out_rows_say_that_they_are_cut(monkeypatch):
 )
 def test_what_is_drawn_on_pages_can_be_taken_along(settings, names):
     pytest.importorskip("matplotlib").use("Agg")
-    from kernelweave.reports import close, draw_pictures
+    from kernelweave_app.reports import close, draw_pictures
 
     spec = FitSpec(
         **{"target": "target", "alphas": "2", "cv": 2, "kernels": "linear; rbf(gamma=0.1)", **settings}

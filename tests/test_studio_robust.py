@@ -19,14 +19,14 @@ pytest.importorskip("psutil")
 pytest.importorskip("uvicorn")
 
 from kernelweave._errors import InputError
-from kernelweave.runs.fitting import parse_values
-from kernelweave.runs.tables import look_at_text, read_table
-from kernelweave.studio import catalogue, security
-from kernelweave.studio.catalogue import Catalogue
-from kernelweave.studio.disk import DiskFull
-from kernelweave.studio.limits import Limits
-from kernelweave.studio.places import Places
-from kernelweave.studio.store import Store
+from kernelweave_app.runs.fitting import parse_values
+from kernelweave_app.runs.tables import look_at_text, read_table
+from kernelweave_app.studio import catalogue, security
+from kernelweave_app.studio.catalogue import Catalogue
+from kernelweave_app.studio.disk import DiskFull
+from kernelweave_app.studio.limits import Limits
+from kernelweave_app.studio.places import Places
+from kernelweave_app.studio.store import Store
 from studio_server import Served
 
 WINE = {"tables": ["set-wine"]}
@@ -287,7 +287,7 @@ def test_a_run_can_be_deleted_to_make_room(served, monkeypatch):
 
 def test_a_second_command_on_a_full_disk_says_so(tmp_path):
     """It needs a token of its own, which cannot be written."""
-    from kernelweave.studio.server import _open_running
+    from kernelweave_app.studio.server import _open_running
 
     def mint():
         raise DiskFull("The disk is full.")
@@ -299,7 +299,7 @@ def test_a_second_command_on_a_full_disk_says_so(tmp_path):
 
 def test_what_a_killed_server_left_of_uploads_is_deleted_by_the_next_one(tmp_path, monkeypatch):
     """Once it is the only one; a second command, which only opens the first, deletes nothing."""
-    from kernelweave.studio import server
+    from kernelweave_app.studio import server
 
     uploads = Places(tmp_path).uploads
     elsewhere = tmp_path / "table.csv"
@@ -355,7 +355,7 @@ def test_the_cookie_ends_with_its_session(served):
 def test_the_server_asks_the_system_to_take_memory_back(monkeypatch):
     import ctypes
 
-    from kernelweave.studio.footprint import give_back_memory
+    from kernelweave_app.studio.footprint import give_back_memory
 
     asked = []
 

@@ -25,12 +25,12 @@ pytest.importorskip("uvicorn")
 import httpx
 
 from kernelweave._errors import InputError
-from kernelweave.runs.settings import learner_settings
-from kernelweave.runs.spec import FitSpec
-from kernelweave.studio.addresses import base_of
-from kernelweave.studio.limits import Limits
-from kernelweave.studio.places import safe_name
-from kernelweave.studio.security import HEADERS, TOKEN_VARIABLE, check_host
+from kernelweave_app.runs.settings import learner_settings
+from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.studio.addresses import base_of
+from kernelweave_app.studio.limits import Limits
+from kernelweave_app.studio.places import safe_name
+from kernelweave_app.studio.security import HEADERS, TOKEN_VARIABLE, check_host
 from studio_server import Served, needs_core
 
 pytestmark = needs_core
@@ -184,7 +184,7 @@ def test_sessions_and_tokens_end(tmp_path, monkeypatch):
     """Also sessions that have been seen before, as long as the server lives."""
     from types import SimpleNamespace
 
-    from kernelweave.studio import security, store
+    from kernelweave_app.studio import security, store
 
     access = security.Access(store.Store(tmp_path / "s.sqlite"), tmp_path)
     now = time.time()
@@ -229,7 +229,7 @@ def test_the_cookie_alone_opens_nothing(served):
 
 def test_a_session_that_ends_under_load_ends_everywhere(served, monkeypatch):
     """Requests without pause from several sides: from one moment on all are refused, and the websocket is closed."""
-    from kernelweave.studio import security
+    from kernelweave_app.studio import security
 
     client = served.enter()
     ends = time.time() + 1.5
@@ -259,7 +259,7 @@ def test_a_session_that_ends_under_load_ends_everywhere(served, monkeypatch):
 def test_a_websocket_ends_with_its_session():
     import asyncio
 
-    from kernelweave.studio.talk import Talk
+    from kernelweave_app.studio.talk import Talk
 
     async def talk(messages, lives):
         sent = []
@@ -292,9 +292,9 @@ def test_a_websocket_ends_with_its_session():
 
 
 def test_joined_tables_are_counted_together(tmp_path):
-    from kernelweave.studio.catalogue import Catalogue
-    from kernelweave.studio.places import Places
-    from kernelweave.studio.schema import Data
+    from kernelweave_app.studio.catalogue import Catalogue
+    from kernelweave_app.studio.places import Places
+    from kernelweave_app.studio.schema import Data
 
     rows = "".join(f"{k},{k}\n" for k in range(20))
     for name in ("one", "two"):
@@ -342,7 +342,7 @@ def test_other_addresses_need_a_flag_and_a_token(host):
 
 
 def test_the_command_refuses_other_addresses(tmp_path):
-    command = [sys.executable, "-m", "kernelweave.cli", "studio", "--host", "0.0.0.0", "--no-browser"]
+    command = [sys.executable, "-m", "kernelweave_app.cli", "studio", "--host", "0.0.0.0", "--no-browser"]
     done = subprocess.run([*command, "--data-dir", str(tmp_path)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "--expose" in done.stderr

@@ -13,13 +13,13 @@ pytest.importorskip("psutil")
 
 import kernelweave as kw
 from kernelweave.fitting.task import PathStep
-from kernelweave.studio import jobs
-from kernelweave.studio.disk import DiskFull
-from kernelweave.studio.jobs import Queue
-from kernelweave.studio.places import MODEL, SAVING, Places
-from kernelweave.studio.progress import Progress
-from kernelweave.studio.store import KEPT, Store
-from kernelweave.studio.worker import Job, Stopping
+from kernelweave_app.studio import jobs
+from kernelweave_app.studio.disk import DiskFull
+from kernelweave_app.studio.jobs import Queue
+from kernelweave_app.studio.places import MODEL, SAVING, Places
+from kernelweave_app.studio.progress import Progress
+from kernelweave_app.studio.store import KEPT, Store
+from kernelweave_app.studio.worker import Job, Stopping
 from studio_server import needs_core
 
 pytestmark = needs_core
@@ -71,7 +71,7 @@ def interrupt(*_, **__):
 def test_the_model_is_written_before_probabilities_and_scores(bench, monkeypatch):
     """An interruption of what comes after the fit cannot lose it."""
     here = bench(method="simple", alphas="30", Cs="2", probabilities="platt")
-    monkeypatch.setattr("kernelweave.runs.fitting.calibrate_model", interrupt)
+    monkeypatch.setattr("kernelweave_app.runs.fitting.calibrate_model", interrupt)
     with pytest.raises(KeyboardInterrupt):
         here.job().do()
     assert kw.load(here.folder / MODEL).weights_.shape == (3, 1)
@@ -80,7 +80,7 @@ def test_the_model_is_written_before_probabilities_and_scores(bench, monkeypatch
 
 def test_the_model_is_written_before_any_figure(bench, monkeypatch):
     here = bench()
-    monkeypatch.setattr("kernelweave.reports.draw_pictures", interrupt)
+    monkeypatch.setattr("kernelweave_app.reports.draw_pictures", interrupt)
     with pytest.raises(KeyboardInterrupt):
         here.job().do()
     names = [row["name"] for row in here.store.artifacts(RUN)]

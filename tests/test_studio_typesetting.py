@@ -8,7 +8,7 @@ pytest.importorskip("latex2mathml", reason="needs latex2mathml, of the extra stu
 
 from kernelweave._docstrings import read_docstring
 from kernelweave.learners import LEARNERS
-from kernelweave.studio.typesetting import parts, to_latex, to_mathml
+from kernelweave_app.studio.typesetting import parts, to_latex, to_mathml
 
 MATH = "{http://www.w3.org/1998/Math/MathML}"
 

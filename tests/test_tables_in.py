@@ -575,7 +575,7 @@ def test_rows_of_annotated_matrices_in_a_dict_are_joined_by_their_names(tables, 
 
 
 def test_reports_and_pictures_are_by_view(with_gram, tables):
-    from kernelweave.reports import make_report
+    from kernelweave_app.reports import make_report
 
     gram, y = with_gram[0], tables[2]
     model = kw.MKLClassifierCV([Linear()], learner="simple", Cs=[0.1, 1.0], cv=3).fit(gram, y)

@@ -333,7 +333,7 @@ def test_texts_that_are_missing(frame, labels):
 
 def test_a_run_of_the_command_line(frame, labels, tmp_path, capsys):
     pytest.importorskip("cyclopts")
-    from kernelweave.cli.app import run
+    from kernelweave_app.cli.app import run
 
     frame.assign(y=labels).to_csv(tmp_path / "notes.csv", index=False)
     kernels = "linear; charngrams(n=3).on('note'); tokens(n=(1, 2)).on('note')"

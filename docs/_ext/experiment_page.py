@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from kernelweave import experiments
+import kernelweave_papers as experiments
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -197,7 +197,7 @@ def prostate(tables: Tables) -> dict[str, str]:
 
 
 def microarray(tables: Tables) -> dict[str, str]:
-    from kernelweave.experiments.rls2_microarray import PRINTED_14CANCER
+    from kernelweave_papers.rls2_microarray import PRINTED_14CANCER
 
     rows = [
         [
@@ -228,7 +228,7 @@ def microarray(tables: Tables) -> dict[str, str]:
 
 
 def rkl(tables: Tables) -> dict[str, str]:
-    from kernelweave.experiments.rkl import ALSO_PRINTED, LABELS, PRINTED, SETS
+    from kernelweave_papers.rkl import ALSO_PRINTED, LABELS, PRINTED, SETS
 
     results, tests = tables["results"], tables["tests"].set_index(["protocol", "sets", "method"])
     names = list(dict.fromkeys(results["dataset"]))
@@ -283,7 +283,7 @@ def _rkl_sets(sets: str) -> str:
 
 def _rkl_tests(tests: pd.DataFrame) -> dict[str, str]:
     """RKL against the other columns, over data sets."""
-    from kernelweave.experiments.rkl import LABELS, SETS
+    from kernelweave_papers.rkl import LABELS, SETS
 
     rows = []
     for protocol in ("literal", "fair"):
@@ -301,7 +301,7 @@ def _rkl_tests(tests: pd.DataFrame) -> dict[str, str]:
 
 def _rkl_readings(by: pd.DataFrame, names: list[str]) -> dict[str, str]:
     """Columns that can be read in two ways, beside what was printed: literal protocol."""
-    from kernelweave.experiments.rkl import PRINTED, READINGS, VERSIONS
+    from kernelweave_papers.rkl import PRINTED, READINGS, VERSIONS
 
     pairs = {first: second for second, first in READINGS.items()}
     rows, off = [], {m: [] for m in (*pairs, *READINGS)}
@@ -333,7 +333,7 @@ def _rkl_readings(by: pd.DataFrame, names: list[str]) -> dict[str, str]:
 
 
 def rkl_scales(tables: Tables) -> dict[str, str]:
-    from kernelweave.experiments.rkl_scales import METHODS, NAMES
+    from kernelweave_papers.rkl_scales import METHODS, NAMES
 
     by = tables["results"].set_index(["dataset", "method"])
     names = list(dict.fromkeys(tables["results"]["dataset"]))
@@ -352,7 +352,7 @@ def rkl_scales(tables: Tables) -> dict[str, str]:
 
 
 def relax(tables: Tables) -> dict[str, str]:
-    from kernelweave.experiments.rls2_relax_grid import LABELS
+    from kernelweave_papers.rls2_relax_grid import LABELS
 
     results, tests = tables["results"], tables["tests"]
     shown = ["one", "two", "one, squares", "two, squares", "alternating", "one, test", "two, test"]
@@ -421,8 +421,8 @@ HEADS = [printed(label) if source == "printed" else label for source, label in S
 
 
 def mlmkl(tables: Tables) -> dict[str, str]:
-    from kernelweave.experiments.mlmkl_grid import PAPER, TRAINING
-    from kernelweave.experiments.mlmkl_tables import NAMES, PRINTED, SELECTIONS
+    from kernelweave_papers.mlmkl_grid import PAPER, TRAINING
+    from kernelweave_papers.mlmkl_tables import NAMES, PRINTED, SELECTIONS
 
     results = tables["results"].set_index(["selection", "dataset", "method"])
     main = [name for name in TRAINING if name in set(tables["results"]["dataset"])]
@@ -487,7 +487,7 @@ def mean_of(results: pd.DataFrame, selection: str, names: list[str], method: str
 
 def _mlmkl_means(results: pd.DataFrame, main: list[str]) -> str:
     """Mean accuracy over the paper's sets under every way of choosing."""
-    from kernelweave.experiments.mlmkl_tables import NAMES, PRINTED, SELECTIONS
+    from kernelweave_papers.mlmkl_tables import NAMES, PRINTED, SELECTIONS
 
     rows = []
     for method, label in NAMES.items():
@@ -502,7 +502,7 @@ def _mlmkl_means(results: pd.DataFrame, main: list[str]) -> str:
 
 def _mlmkl_beside(results: pd.DataFrame, main: list[str]) -> str:
     """Ours beside the paper's, for the columns of its Table 2 and the single kernel."""
-    from kernelweave.experiments.mlmkl_tables import NAMES
+    from kernelweave_papers.mlmkl_tables import NAMES
 
     columns = ["sksvm", "l2mkl", "sm1mkl", "2lmkl", "dmkl-3", "mlmkl-1", "mlmkl-3"]
     rows = []
@@ -521,7 +521,7 @@ def _mlmkl_beside(results: pd.DataFrame, main: list[str]) -> str:
 
 
 def _mlmkl_ranks(ranks: pd.DataFrame) -> dict[str, str]:
-    from kernelweave.experiments.mlmkl_tables import COLUMNS, NAMES
+    from kernelweave_papers.mlmkl_tables import COLUMNS, NAMES
 
     parts = {key: part.set_index("method") for key, part in ranks.groupby(["source", "columns"], sort=False)}
     out = {}
@@ -553,7 +553,7 @@ def _mlmkl_ranks(ranks: pd.DataFrame) -> dict[str, str]:
 
 
 def _mlmkl_contrasts(contrasts: pd.DataFrame) -> dict[str, str]:
-    from kernelweave.experiments.mlmkl_tables import NAMES, PAIRS
+    from kernelweave_papers.mlmkl_tables import NAMES, PAIRS
 
     by = contrasts.set_index(["source", "left", "right"])
     rows = []
@@ -573,7 +573,7 @@ def _mlmkl_contrasts(contrasts: pd.DataFrame) -> dict[str, str]:
 
 
 def _mlmkl_steps(steps: pd.DataFrame) -> dict[str, str]:
-    from kernelweave.experiments.mlmkl_tables import NAMES
+    from kernelweave_papers.mlmkl_tables import NAMES
 
     etas = sorted(set(steps["eta"]), reverse=True)
     by = steps.set_index(["method", "eta"])
@@ -608,8 +608,8 @@ def _mlmkl_steps(steps: pd.DataFrame) -> dict[str, str]:
 
 def _mlmkl_copies(results: pd.DataFrame) -> dict[str, str]:
     """Versions of one data set beside each other."""
-    from kernelweave.experiments.mlmkl_grid import VERSIONS
-    from kernelweave.experiments.mlmkl_tables import NAMES, PRINTED
+    from kernelweave_papers.mlmkl_grid import VERSIONS
+    from kernelweave_papers.mlmkl_tables import NAMES, PRINTED
 
     columns = ["sksvm", "l2mkl", "sm1mkl", "dmkl-3", "mlmkl-3"]
     there = set(results.index.get_level_values("dataset"))
@@ -626,7 +626,7 @@ def _mlmkl_copies(results: pd.DataFrame) -> dict[str, str]:
 
 
 def rkl_convergence(tables: Tables) -> dict[str, str]:
-    from kernelweave.experiments.rkl_convergence import LABELS
+    from kernelweave_papers.rkl_convergence import LABELS
 
     shown = (0.01, 0.001, 0.0001)
     counts = tables["counts"].set_index(["dataset", "step"])
@@ -648,7 +648,7 @@ def rkl_convergence(tables: Tables) -> dict[str, str]:
 
 
 def cardinality(tables: Tables) -> dict[str, str]:
-    from kernelweave.experiments.cardinality import METHODS, STORED
+    from kernelweave_papers.cardinality import METHODS, STORED
 
     results = tables["results"].fillna({"protocol": ""})
     by = results.set_index(["dataset", "method", "protocol"])

@@ -1,7 +1,0 @@
-"""``python -m kernelweave.cli``."""
-
-import sys
-
-from kernelweave.cli import main
-
-sys.exit(main())

@@ -1,0 +1,7 @@
+"""``python -m kernelweave_app.cli``."""
+
+import sys
+
+from kernelweave_app.cli import main
+
+sys.exit(main())

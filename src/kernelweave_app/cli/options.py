@@ -1,0 +1,103 @@
+"""The options of `fit` and `path`: the settings of a fit, and the declared parameters of all learners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+from cyclopts import Group, Parameter
+from pydantic import BaseModel, Field, create_model
+
+from kernelweave._errors import InputError
+from kernelweave_app.cli.learner_options import learner_options
+from kernelweave_app.runs.spec import (
+    DEFAULT,
+    FitSpec,
+    check_spec,
+    inverted,
+    parameter_of,
+    plain_kernels,
+    read_spec,
+)
+
+KINDS: dict[str, Any] = {"number": float, "whole number": int, "yes/no": bool}
+OF_LEARNERS = Group("Parameters of learners")
+
+
+def fit_options() -> type[BaseModel]:
+    """A record of all options; those not given are not set."""
+    options: dict[str, Any] = {}
+    known = learner_options()
+    for name, field in FitSpec.model_fields.items():
+        kind, about, default = field.rebuild_annotation(), field.description, field.default
+        if takes_names(field.annotation):
+            # given once, a text with commas; given several times, a list
+            kind, default = Annotated[list[str] | None, Parameter(negative=())], None
+        if name == "method":
+            kind = Annotated[kind, Parameter(alias="--learner")]
+            about = f"{about} One of {', '.join([DEFAULT, *known.learners])}."
+        if name != "learner_params":
+            options[name] = (kind, Field(default=default, description=about))
+    for name, (form, help_text) in known.options.items():
+        kind = Annotated[KINDS.get(form, str) | None, Parameter(group=OF_LEARNERS)]
+        options[name] = (kind, Field(default=None, description=help_text))
+    return create_model("Options", **options)
+
+
+def takes_names(annotation: Any) -> bool:
+    """Whether a setting is a text or a list of names."""
+    kinds = [get_args(part)[0] if get_origin(part) is Annotated else part for part in get_args(annotation)]
+    return any(get_origin(kind) is list for kind in kinds)
+
+
+def with_options(command: Callable[..., object]) -> Callable[..., object]:
+    """A command whose parameter `spec` is filled from options made for the learners registered now."""
+
+    @wraps(command)
+    def call(*args: Any, **kwargs: Any) -> None:
+        command(*args, **kwargs)
+
+    call.__annotations__ = {
+        **command.__annotations__,
+        "spec": Annotated[fit_options() | None, Parameter(name="*")],
+    }
+    return call
+
+
+def final_spec(options: BaseModel | None, file: Path | None) -> FitSpec:
+    """Settings of a file, overridden by those given on the command line."""
+    from kernelweave_app.runs.settings import learner_settings
+
+    given = {} if options is None else {name: getattr(options, name) for name in options.model_fields_set}
+    # a list of one is a text, in which commas are between names
+    given = {name: v[0] if isinstance(v, list) and len(v) == 1 else v for name, v in given.items()}
+    values = {} if file is None else read_spec(file)
+    if given.get("holdout", values.get("holdout")) != values.get("holdout"):
+        values.pop("holdout_values", None)  # of another column
+    method = str(given.get("method", values.get("method", DEFAULT)))
+    if method == DEFAULT and (
+        "alphas" in given or not plain_kernels(given.get("kernels", values.get("kernels")))
+    ):
+        # as estimators choose
+        method = "rls2"
+        if "alphas" in given:
+            given["method"] = method
+    _check_path(given, method)
+    own = {name: given.pop(name) for name in learner_settings() if name in given}
+    return check_spec({**values, **given, "learner_params": {**values.get("learner_params", {}), **own}})
+
+
+def _check_path(given: dict[str, Any], method: str) -> None:
+    """Raise for `alphas` of a learner with a C, and for `Cs` of one with alpha."""
+    own = parameter_of(method)
+    if own == "C" and "alphas" in given:
+        raise InputError(
+            f"--alphas is for learners with an alpha, and {method} has a C, which is 1 / alpha. "
+            f"Write --cs {inverted(given['alphas'])}."
+        )
+    if own == "alpha" and "Cs" in given:
+        raise InputError(
+            f"--cs is for learners with a C, and {method} has an alpha. Write --alphas, such as --alphas 0.1,1,10."
+        )

@@ -1,0 +1,322 @@
+"""Self-contained HTML reports of fitted models, with inline pictures and no external resources."""
+
+from __future__ import annotations
+
+import io
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernelweave._forms import plus_minus
+from kernelweave_app.reports.several import by_target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kernelweave._types import DataFrame, Figure, Labels, SubFigure, Tree
+    from kernelweave.estimators.base import BaseMKL
+
+__all__ = ["Held", "Picture", "close", "draw_pictures", "make_report", "svg"]
+
+#: Rows of the weights table.
+MOST_KERNELS = 60
+
+
+@dataclass
+class Held:
+    """Held-out rows: scores, true targets (of several a column each), and the table of predictions."""
+
+    scores: dict[str, float]
+    truth: Labels
+    predictions: DataFrame
+
+
+@dataclass
+class Picture:
+    """A figure with a name for files and a title."""
+
+    name: str
+    title: str
+    figure: Figure | SubFigure
+
+    @cached_property
+    def svg(self) -> str:
+        """The figure as an SVG file."""
+        return svg(self.figure)
+
+    def write_pdf(self, path: Path) -> None:
+        """Write the figure, once it is an SVG file, as a PDF file too."""
+        figure = _whole(self.figure)
+        # the places of axes and labels are found: finding them again would be half of the time
+        figure.set_layout_engine(None)
+        figure.savefig(path, metadata={"CreationDate": None})
+
+
+def _whole(figure: Figure | SubFigure) -> Figure:
+    from matplotlib.figure import Figure
+
+    assert isinstance(figure, Figure)  # parts of figures are no files
+    return figure
+
+
+def svg(figure: Figure | SubFigure) -> str:
+    """A matplotlib figure as an SVG element."""
+    import matplotlib as mpl
+
+    text = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "path", "svg.hashsalt": "kernelweave"}):
+        _whole(figure).savefig(
+            text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        )
+    return text.getvalue()
+
+
+def _inline(text: str) -> str:
+    """The SVG element alone, without the XML header and document type, which contain addresses of other hosts."""
+    return text[text.index("<svg") :]
+
+
+def close(figure: Figure | SubFigure) -> None:
+    """Close a figure."""
+    import matplotlib.pyplot as plt
+
+    plt.close(_whole(figure))
+
+
+def draw_pictures(
+    model: BaseMKL, held: Held | None = None, X: DataFrame = None, path: Any = None, *, with_path: bool = True
+) -> list[Picture]:
+    """Draw everything that a report shows.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    held : Held, optional
+        Held-out rows.
+    X : table, optional
+        Rows for the contributions of kernels.
+    path : Path, optional
+        The path, if it has been solved already; by default it is solved again.
+    with_path : bool, default=True
+        Draw the path. Deep kernels have none, because its weights would be local solutions, each at the cost of a fit.
+
+    Returns
+    -------
+    list of Picture
+        Their figures stay open: see `close`.
+    """
+    from kernelweave import inspection, plots
+    from kernelweave.inspection.arguments import outputs_of, target_names
+    from kernelweave_app.reports.figures import (
+        convergence_figure,
+        held_figure,
+        ranking_figure,
+        residual_figure,
+    )
+
+    deep = len(model.layer_kernel_names_) > 1
+    first = outputs_of(model)[0]
+    rest = "" if target_names(model) else " against the rest"
+    which = f" ({first}{rest})" if first else ""
+    if deep:
+        shown = plots.LayerWeightsDisplay.from_estimator(model).figure_
+        drawn = [Picture("weights", "Weights of every layer", shown)]
+    else:
+        shown = plots.KernelWeightsDisplay.from_estimator(model).figure_
+        drawn = [Picture("weights", "Kernel weights", shown)]
+    if getattr(model, "cv_results_", None) is not None:
+        figure = plots.CVCurveDisplay.from_estimator(model).figure_
+        drawn.append(Picture("choice", "Choice of the regularisation parameter", figure))
+    if deep:
+        if "criterion" in model.history_[0]:
+            figure = plots.DescentDisplay.from_estimator(model).figure_
+            drawn.append(Picture("descent", "Descent of the criterion" + which, figure))
+        figure = plots.KernelMatricesDisplay.from_estimator(model).figure_
+        drawn.append(Picture("matrices", "Kernel matrices of every layer" + which, figure))
+        figure = plots.LayerSpectraDisplay.from_estimator(model).figure_
+        drawn.append(Picture("spectra", "Eigenvalues of every layer" + which, figure))
+    elif with_path:
+        parameter = "C" if hasattr(model, "C_") else "alpha"
+        axes = [(parameter, "path", "Regularisation path")]
+        if parameter == "alpha":
+            axes.append(("df", "path-df", "Path against degrees of freedom"))
+        path = inspection.regularization_path(model) if path is None else path
+        for x, name, title in axes:
+            display = plots.RegularizationPathDisplay(
+                path.alphas, path.df, path.weights, path.names, path.chosen, "kernel weight"
+            )
+            drawn.append(Picture(name, title + which, display.plot(x=x).figure_))
+        if path.criteria:
+            criteria = plots.SelectionCriteriaDisplay(path.alphas, path.criteria, path.chosen).plot()
+            drawn.append(Picture("criteria", "Selection criteria along the path" + which, criteria.figure_))
+    if X is not None:
+        figure = plots.KernelContributionsDisplay.from_estimator(model, X).figure_
+        drawn.append(Picture("contributions", "Contribution of each kernel", figure))
+    if held is not None:
+        if not hasattr(model, "label_names_"):
+            drawn.append(Picture("held-out", "Held-out rows", held_figure(model, held)))
+        if not hasattr(model, "classes_"):
+            drawn.append(Picture("residuals", "Residuals of held-out rows", residual_figure(model, held)))
+        else:
+            for name, title in (
+                ("roc", "Receiver operating characteristic"),
+                ("precision", "Precision and recall"),
+            ):
+                ranking = ranking_figure(model, held, name)
+                if ranking is not None:
+                    drawn.append(Picture(name, title, ranking))
+    histories = [history for history in model.history_ if len(history.get("rel_gap", ()))]
+    if histories:
+        drawn.append(Picture("convergence", "Convergence", convergence_figure(model, histories)))
+    return drawn
+
+
+def _environment() -> dict[str, str]:
+    from importlib.metadata import version
+
+    from kernelweave._loops import HAS_EXTENSION
+
+    names = ("kernelweave", "numpy", "scipy", "scikit-learn", "matplotlib")
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        **{name: version(name) for name in names},
+        "compiled core": "yes" if HAS_EXTENSION else "no",
+    }
+
+
+def make_report(
+    model: BaseMKL,
+    *,
+    title: str,
+    data: list[str],
+    settings: Mapping[str, object],
+    held: Held | None = None,
+    X: DataFrame = None,
+    comparison: dict[str, float] | None = None,
+    pictures: list[Picture] | None = None,
+    evidence: Tree | None = None,
+    lineage: Any = None,
+) -> str:
+    """Return a report as one HTML page.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    title : str
+    data : list of str
+        Lines about the data.
+    settings : dict
+        Settings of the run.
+    held : Held, optional
+        Held-out rows.
+    X : table, optional
+        Rows for the contributions of kernels.
+    comparison : dict of str to float, optional
+        Held-out accuracy of this model and others.
+    pictures : list of Picture, optional
+        Default: those of `draw_pictures`.
+    evidence : dict, optional
+        Numbers behind the sentences at the top (`kernelweave_app.reports.evidence.gather`, the default).
+    lineage : optional
+        Tables with checksums, versions, seed and command of a run, see `kernelweave_app.runs.lineage`.
+
+    Returns
+    -------
+    str
+    """
+    from jinja2 import Environment, PackageLoader
+
+    from kernelweave._docstrings import read_docstring
+    from kernelweave._parameters import said
+    from kernelweave.inspection import kernel_weights, layer_weights, missing
+    from kernelweave.inspection.arguments import target_names
+    from kernelweave.inspection.weights import view_sums
+    from kernelweave_app.reports.evidence import gather
+    from kernelweave_app.reports.evidence_figures import draw_evidence
+    from kernelweave_app.reports.statements import TOPICS, statements
+    from kernelweave_app.reports.tables import evidence_tables
+
+    found = kernel_weights(model)
+    weights = found.weights.reshape(len(found.weights), -1)
+    learner = model.model_.learner
+    given = learner.get_params(deep=False)
+    layers = layer_weights(model)
+    upper = [
+        [(str(n), [float(v) for v in w]) for n, w in zip(names, table.reshape(len(table), -1), strict=True)]
+        for names, table in zip(layers.names[1:], layers.weights[1:], strict=True)
+    ]
+    evidence = gather(model, held) if evidence is None else evidence
+    sentences = statements(evidence)
+    answers = [(head, [one for one in sentences if one.topic == topic]) for topic, head in TOPICS.items()]
+    results = getattr(model, "cv_results_", None)
+    chosen = None
+    if results is not None:
+        folds = [v for k, v in results.items() if k.startswith("split")]
+        chosen = {
+            "name": results["score_name"],
+            "mean": float(results["mean_test_score"][model.best_index_]),
+            "error": plus_minus(float(results["std_error_test_score"][model.best_index_]), 4),
+            "folds": [float(fold[model.best_index_]) for fold in folds],
+            "ends": evidence.get("folds", {}),
+        }
+    views = view_sums(model)
+    targets = target_names(model)
+    each = None
+    if held is not None and targets:
+        each = by_target(held.truth, held.predictions, targets, classification=hasattr(model, "classes_"))
+    drawn = draw_pictures(model, held, X) if pictures is None else pictures
+    more = draw_evidence(evidence)
+    figures = [(picture.title, _inline(picture.svg)) for picture in (*drawn, *more)]
+    for picture in (*(drawn if pictures is None else ()), *more):
+        close(picture.figure)
+    environment = Environment(
+        loader=PackageLoader("kernelweave_app.reports"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("report.html").render(
+        title=title,
+        model=model,
+        name=type(model).__name__,
+        data=data,
+        settings=settings,
+        outputs=[o or "weight" for o in found.outputs],
+        rows=[(str(n), [float(v) for v in w]) for n, w in zip(found.names, weights, strict=True)][
+            :MOST_KERNELS
+        ],
+        hidden=max(0, len(weights) - MOST_KERNELS),
+        upper=upper,
+        answers=answers,
+        intervals={
+            name: (one["low"], one["high"])
+            for name, one in evidence.get("held out", {}).items()
+            if one["low"] is not None
+        },
+        tables=[table for table in evidence_tables(evidence) if table.name != "scores"],
+        missing=missing(model, most=20),
+        defaults=model.explain_defaults() if getattr(model, "defaults_", None) else "",
+        certificate=learner.certificate,
+        stationarity=", ".join(f"{v:.1e}" for v in np.atleast_1d(getattr(model, "stationarity_", ()))),
+        views=views if 1 < len(views) < 60 else {},
+        chosen=chosen,
+        held=held,
+        each=each,
+        comparison=comparison,
+        figures=figures,
+        environment=_environment() if lineage is None else lineage.versions,
+        lineage=lineage,
+        learner=type(learner).__name__,
+        summary=read_docstring(learner.__doc__).summary,
+        words=[
+            (
+                f"{one.label}, {one.shown.unit}" if one.shown.unit else one.label,
+                said(given[one.name]),
+                one.about,
+            )
+            for one in learner.settings().values()
+        ],
+        citation=learner.reference(),
+    )

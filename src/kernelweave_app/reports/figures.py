@@ -1,0 +1,183 @@
+"""Figures of held-out rows and of the solver, beside those that any model has (`kernelweave.plots`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from kernelweave._drawing import COLOURS, GREY
+from kernelweave.inspection.arguments import outputs_of, target_names
+from kernelweave.plots.drawing import legend_beside, line_style, log_axis, plain, short
+from kernelweave_app.reports.several import draw_panels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike, NDArray
+
+    from kernelweave.estimators.base import BaseMKL
+    from kernelweave_app.reports import Held
+
+#: With more classes, a confusion matrix has colours and no numbers.
+MOST_NUMBERS = 24
+
+
+def _frame(wide: float = 5.0, tall: float = 4.2) -> tuple[Figure, Axes]:
+    figure, ax = plt.subplots(figsize=(wide, tall), layout="constrained")
+    return figure, ax
+
+
+def residual_figure(model: BaseMKL, held: Held) -> Figure:
+    """True minus predicted against predicted, a panel for each of several targets."""
+    if names := target_names(model):
+        return draw_panels(held.truth, held.predictions, names, residuals=True)
+    figure, ax = _frame()
+    predicted = held.predictions["prediction"].to_numpy()
+    ax.axhline(0.0, color=GREY, linewidth=1)
+    ax.plot(predicted, np.asarray(held.truth, dtype=float) - predicted, ".", color=COLOURS[0])
+    ax.set_xlabel("predicted")
+    ax.set_ylabel("true − predicted")
+    plain(ax)
+    return figure
+
+
+def held_figure(model: BaseMKL, held: Held) -> Figure:
+    """The confusion matrix of classes; true against predicted numbers, a panel for each of several targets."""
+    if hasattr(model, "classes_"):
+        classes = [str(name) for name in model.classes_]
+        truth, guess = (np.asarray(v).astype(str) for v in (held.truth, held.predictions["prediction"]))
+        return confusion_figure(classes, truth, guess)
+    if names := target_names(model):
+        return draw_panels(held.truth, held.predictions, names, residuals=False)
+    figure, ax = _frame()
+    predicted = held.predictions["prediction"].to_numpy()
+    truth = np.asarray(held.truth, dtype=float)
+    ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
+    ax.plot(ends, ends, color=GREY, linewidth=1)
+    ax.plot(predicted, truth, ".", color=COLOURS[0])
+    ax.set_xlabel("predicted")
+    ax.set_ylabel("true")
+    plain(ax)
+    return figure
+
+
+def confusion_figure(classes: Sequence[str], truth: NDArray[np.str_], guess: NDArray[np.str_]) -> Figure:
+    """How often each class was predicted as which, in a figure that grows with the classes.
+
+    Parameters
+    ----------
+    classes : sequence of str
+    truth, guess : arrays of str, shape (n_rows,)
+    """
+    n = len(classes)
+    place = {name: k for k, name in enumerate(classes)}
+    counts = np.zeros((n, n), dtype=int)
+    np.add.at(counts, ([place[name] for name in truth], [place[name] for name in guess]), 1)
+    names = [short(name, 24) for name in classes]
+    # a cell holds a number of four digits; longer names lie at an angle below it
+    side = n * (0.44 if n <= MOST_NUMBERS else 0.2)
+    margin = 0.9 + 0.075 * max(map(len, names), default=0)
+    figure, ax = _frame(max(5.0, side + margin), max(4.2, side + margin))
+    ax.imshow(counts, cmap="Blues", vmin=0)
+    if n <= MOST_NUMBERS:
+        for (i, j), value in np.ndenumerate(counts):
+            dark = value > counts.max() / 2
+            colour = "white" if dark else "black"
+            ax.text(
+                j,
+                i,
+                str(value),
+                ha="center",
+                va="center",
+                color=colour,
+                fontsize="small" if n > 9 else "medium",
+            )
+    size = "small" if n <= MOST_NUMBERS else "x-small"
+    turned = max(map(len, names), default=0) * n > 36
+    if turned:
+        ax.set_xticks(
+            range(n), names, rotation=90 if n > 9 else 45, ha="center" if n > 9 else "right", fontsize=size
+        )
+        for label in ax.get_xticklabels():
+            label.set_rotation_mode("default" if n > 9 else "anchor")
+    else:
+        ax.set_xticks(range(n), names, fontsize=size)
+    ax.set_yticks(range(n), names, fontsize=size)
+    ax.set_xlabel("predicted")
+    ax.set_ylabel("true")
+    return figure
+
+
+def ranking_figure(model: BaseMKL, held: Held, kind: str) -> Figure | None:
+    """Curves of held-out rows for each class or label with rows inside and outside it; None without any.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    held : Held
+    kind : {"roc", "precision"}
+    """
+    from sklearn import metrics
+
+    values = decisions_of(model, held)
+    shown = {name: pair for name, pair in values.items() if 0 < pair[0].sum() < len(pair[0])}
+    if not shown:
+        return None
+    places = {name: k for k, name in enumerate(values)}
+    figure, ax = _frame(6.6)
+    for name, (here, value) in shown.items():
+        if kind == "roc":
+            x, y, _ = metrics.roc_curve(here, value)
+            area = metrics.auc(x, y)
+        else:
+            y, x, _ = metrics.precision_recall_curve(here, value)
+            area = metrics.average_precision_score(here, value)
+        drawn = "steps-post" if kind == "roc" else "default"
+        ax.plot(x, y, label=f"{short(name, 24)} ({area:.3f})", **line_style(places[name]), drawstyle=drawn)
+    ax.set_xlabel("false positive rate" if kind == "roc" else "recall")
+    ax.set_ylabel("true positive rate" if kind == "roc" else "precision")
+    ax.set_xlim(0.0, 1.0)
+    ax.set_ylim(0.0, 1.01)
+    legend_beside(ax)
+    plain(ax)
+    return figure
+
+
+def decisions_of(model: BaseMKL, held: Held) -> dict[str, tuple[NDArray[np.bool_], NDArray[np.float64]]]:
+    """For each class or label which held-out rows have it, and their decision values."""
+    table = held.predictions
+    if hasattr(model, "label_names_"):
+        return {
+            str(name): (own == 1, table[f"decision {name}"].to_numpy())
+            for name, own in zip(model.label_names_, np.asarray(held.truth).T, strict=True)
+        }
+    truth = np.asarray(held.truth).astype(str)
+    if "decision" in table:
+        values = {str(model.classes_[1]): table["decision"].to_numpy()}
+    else:
+        named = {str(name): f"decision {name}" for name in model.classes_}
+        values = {name: table[column].to_numpy() for name, column in named.items() if column in table}
+    return {name: (truth == name, value) for name, value in values.items()}
+
+
+def convergence_figure(model: BaseMKL, histories: Sequence[Mapping[str, ArrayLike]]) -> Figure:
+    """The relative gap at every iteration."""
+    outputs = outputs_of(model)
+    names: list[str | None] = [None] * len(histories)
+    if len(outputs) == len(histories) > 1:
+        names = [short(name, 24) for name in outputs]
+    figure, ax = _frame(6.6 if any(names) else 5.0)
+    for k, (name, history) in enumerate(zip(names, histories, strict=True)):
+        gaps = np.asarray(history["rel_gap"], dtype=float)
+        steps = np.arange(1, len(gaps) + 1)
+        ax.plot(steps[gaps > 0], gaps[gaps > 0], marker=".", label=name, **line_style(k))
+    log_axis(ax, "y")
+    ax.set_xlabel("iteration")
+    ax.set_ylabel("relative gap")
+    ax.locator_params(axis="x", integer=True)
+    legend_beside(ax)
+    plain(ax)
+    return figure

@@ -1,0 +1,492 @@
+"""From a `FitSpec` and a prepared table to a fitted model."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Collection
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernelweave import normalizers, recipe
+from kernelweave._checks import Costs, InputError, check_known
+from kernelweave._parameters import check_value
+from kernelweave._types import BaseCrossValidator, Labels
+from kernelweave.estimators.defaults import N_FOLDS, default_learner
+from kernelweave.kernels import MAPS, FeatureMap
+from kernelweave.kernels.stationary import Width
+from kernelweave.mkl.path import check_alphas
+from kernelweave.views.groups import names_in
+from kernelweave_app.runs.kernels_of import make_kernels, standardize_of
+from kernelweave_app.runs.preparing import Prepared
+from kernelweave_app.runs.settings import learner_of, learner_settings, settled
+from kernelweave_app.runs.spec import DEFAULT, FitSpec, plain_kernels
+
+if TYPE_CHECKING:
+    from kernelweave._types import BaseCrossValidator, Labels
+    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.learners import Learner
+    from kernelweave.normalizers import Normalizer
+    from kernelweave_app.runs.preparing import Array, Rows
+
+#: Rules of `normalize` that can use further rows.
+TRANSDUCTIVE = ("mean-diagonal", "trace", "norm", "center")
+#: Settings whose other values ask for a path, or for folds other than those of a plain fit.
+OF_PATHS = ("alphas", "Cs", "cv", "splits", "repeats", "stratify", "rule", "scoring", "group")
+#: Regularisation parameters on a path.
+MOST_ALPHAS = 1000
+#: Folds on which a score is tried.
+MOST_FOLDS = 200
+
+
+def path_setting(method: str) -> str:
+    """The setting that holds the path of a learner: `Cs` if it has a C, else `alphas`."""
+    return "Cs" if learner_of(method).regularization_parameter == "C" else "alphas"
+
+
+def parse_path(spec: FitSpec) -> tuple[dict[str, Array | None], int]:
+    """Regularisation parameters of a spec for CV estimators and paths (None: automatic), and their number."""
+    name = path_setting(spec.method)
+    values, number = parse_values(name, getattr(spec, name))
+    return {name: values}, number
+
+
+def parse_values(name: str, text: str) -> tuple[Array | None, int]:
+    """Values of the setting `alphas` or `Cs`, from strong to weak regularisation, or None, and their number."""
+    values, number = _read_values(name, text.strip())
+    if values is None:
+        return None, number
+    if not np.isfinite(values).all():
+        raise InputError(f"`{name}` must hold finite numbers, got {text!r:.60}.")
+    if name == "alphas":
+        return check_alphas(values), number
+    return np.unique(check_value(Costs(), name, values)), number
+
+
+def _read_values(name: str, text: str) -> tuple[Array | None, int]:
+    try:
+        if ":" in text:
+            low, high, number = text.split(":")
+            with np.errstate(all="ignore"):  # numbers that are not finite are refused afterwards
+                return np.geomspace(float(high), float(low), _count(name, number)), int(number)
+        if "," in text or "." in text or "e" in text.lower():
+            values = np.array([float(part) for part in text.split(",") if part.strip()])
+            _count(name, len(values))
+            return values, len(values)
+        return None, _count(name, text)
+    except InputError:
+        raise
+    except ValueError:
+        raise InputError(
+            f"`{name}` must be a number of values, 'low:high:number' or a list such as '0.1,1,10', got {text!r}."
+        ) from None
+
+
+def _count(name: str, number: str | int) -> int:
+    count = int(number)
+    if not 1 <= count <= MOST_ALPHAS:
+        raise InputError(f"`{name}` must ask for 1 to {MOST_ALPHAS} values, got {number!s:.20}.")
+    return count
+
+
+def parse_gamma(text: str) -> float | str | tuple[str, float] | None:
+    """The setting `gamma`: a number, a rule, or a multiple of one; None for none."""
+    factor, separator, rule = (part.strip() for part in text.partition("*"))
+    if not separator:
+        factor, rule = "", factor
+    try:
+        value: Any = float(rule) if not factor and rule not in ("", "median", "scale") else rule
+        value = (rule, float(factor)) if factor else value
+        return None if not text.strip() else check_value(Width(), "gamma", value)
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"Setting `gamma` must be a number, median, scale, or a multiple such as 4*median, got {text!r:.60}."
+        ) from None
+
+
+def _differs(spec: FitSpec, name: str) -> bool:
+    return bool(getattr(spec, name) != FitSpec.model_fields[name].default)
+
+
+def chosen(spec: FitSpec, task: str) -> FitSpec:
+    """A spec with the learner that a plain fit chooses by name and with its parameters; others are unchanged.
+
+    Parameters
+    ----------
+    spec : FitSpec
+    task : {"classification", "regression"}
+    """
+    if spec.method != DEFAULT:
+        return spec
+    name, params = default_learner(
+        plain=plain_kernels(spec.kernels),
+        classes=task == "classification",
+        has_alpha=_differs(spec, "alphas"),
+        has_cost=_differs(spec, "Cs"),
+    )
+    known = learner_of(name).settings()
+    params = {key: value for key, value in params.items() if key in known}
+    return spec.model_copy(update={"method": name, "learner_params": {**params, **spec.learner_params}})
+
+
+def fits_plainly(spec: FitSpec) -> bool:
+    """Whether the learner and its regularisation parameter are left to a plain fit, without a path of one's own."""
+    return (
+        spec.method == DEFAULT
+        and plain_kernels(spec.kernels)
+        and not any(_differs(spec, name) for name in OF_PATHS)
+    )
+
+
+def plain_learner(spec: FitSpec, task: str) -> tuple[Learner | None, dict[str, str]]:
+    """The learner of a plain fit, None for that of the estimator, and what chooses C with parameters of one's own."""
+    now = chosen(spec, task)
+    cost = learner_of(now.method).regularization_parameter == "C"
+    parallel = not cost and spec.jobs != 1
+    if not settled(now.method, spec.learner_params) and not parallel:
+        return None, {}
+    learner = make_learner(now)
+    if parallel:
+        learner.set_params(n_jobs=spec.jobs)
+    return learner, {"C": "auto"} if cost else {}
+
+
+def describe_choice(spec: FitSpec, task: str) -> str:
+    """How the regularisation parameter is chosen, in the words of a splitter or those of a plain fit."""
+    if fits_plainly(spec):
+        now = chosen(spec, task)
+        what = "C" if path_setting(now.method) == "Cs" else "alpha"
+        return f"{now.method}, as a plain fit chooses, with {what} by {N_FOLDS} folds"
+    kind, arguments = describe_cv(spec, task)
+    return f"{kind}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
+
+
+def count_alphas(spec: FitSpec, task: str) -> tuple[int, int]:
+    """Number of regularisation parameters of a fit, and of the folds that choose among them."""
+    now = chosen(spec, task)
+    if not fits_plainly(spec):
+        return parse_path(now)[1], spec.cv * spec.repeats
+    learner = make_learner(now)
+    if learner.regularization_parameter == "C":
+        return len(recipe.COSTS), N_FOLDS
+    return learner.n_alphas, learner.n_folds
+
+
+def make_learner(spec: FitSpec) -> Learner:
+    """The learner of a spec that names one, see `chosen`."""
+    learner = learner_of(spec.method)(**settled(spec.method, spec.learner_params))
+    learner.check()
+    learner.check_here()
+    return learner
+
+
+def unused_settings(spec: FitSpec) -> list[str]:
+    """Settings given for other learners than that of a spec, which names one, see `chosen`."""
+    known = learner_of(spec.method).settings()
+    other = "alphas" if path_setting(spec.method) == "Cs" else "Cs"
+    unused = [other] if getattr(spec, other) != FitSpec.model_fields[other].default else []
+    return unused + [name for name in learner_settings() if name in spec.learner_params and name not in known]
+
+
+def describe_cv(spec: FitSpec, task: str, *, several: bool = False) -> tuple[str, dict[str, object]]:
+    """Name and arguments of the splitter of scikit-learn that chooses the regularisation parameter.
+
+    With `several` targets folds do not keep shares of classes.
+    """
+    stratify = task == "classification" and spec.stratify and not several
+    if spec.repeats > 1 and spec.group:
+        raise InputError(
+            "Repeated folds would be the same groups again. Use one repetition, or random splits."
+        )
+    if spec.splits == "random":
+        kind = "GroupShuffleSplit" if spec.group else "ShuffleSplit"
+        if stratify and not spec.group:
+            kind = "StratifiedShuffleSplit"
+        number = {"n_splits": spec.cv * spec.repeats, "test_size": round(1 / spec.cv, 6)}
+        return kind, {**number, "random_state": spec.seed}
+    if spec.group:
+        return "GroupKFold", {"n_splits": spec.cv}
+    kind = "StratifiedKFold" if stratify else "KFold"
+    if spec.repeats > 1:
+        return f"Repeated{kind}", {
+            "n_splits": spec.cv,
+            "n_repeats": spec.repeats,
+            "random_state": spec.seed,
+        }
+    return kind, {"n_splits": spec.cv, "shuffle": True, "random_state": spec.seed}
+
+
+def make_cv(spec: FitSpec, task: str, *, several: bool = False) -> BaseCrossValidator:
+    """The splitter for choosing the regularisation parameter."""
+    from sklearn import model_selection
+
+    name, arguments = describe_cv(spec, task, several=several)
+    return getattr(model_selection, name)(**arguments)
+
+
+def normalizer_name(spec: FitSpec) -> str | None:
+    """The normaliser of a spec by name; that of a plain fit where nothing else was asked for."""
+    name = spec.normalize.lower()
+    if name == "auto":
+        return recipe.NORMALIZER if plain_kernels(spec.kernels) else "mean-diagonal"
+    return None if name == "none" else spec.normalize
+
+
+def make_normalizer(spec: FitSpec, prepared: Prepared, held: Rows) -> str | Normalizer | None:
+    """The normaliser of a spec: a name, or with `transductive` a rule with the inputs of held-out rows."""
+    name = normalizer_name(spec)
+    if not spec.transductive:
+        return name
+    rule = normalizers.resolve(name)
+    if not hasattr(rule, "extra"):
+        raise InputError(
+            f"Setting `transductive` is for {', '.join(TRANSDUCTIVE)}, got normalize={spec.normalize!r}: other rules "
+            "do not use further rows. Leave it out."
+        )
+    if not len(held):
+        raise InputError("Setting `transductive` needs held-out rows, and there are none. Leave it out.")
+    return type(rule)(**{**rule.get_params(), "extra": prepared.X.iloc[held]})
+
+
+def make_model(spec: FitSpec, prepared: Prepared, held: Rows) -> BaseMKL:
+    """The estimator of a spec, not yet fitted.
+
+    Parameters
+    ----------
+    spec : FitSpec
+    prepared : Prepared
+    held : array of int
+        Held-out rows; `transductive` uses their inputs.
+    """
+    from kernelweave.estimators import MKLClassifier, MKLRegressor
+    from kernelweave.estimators.cv import MKLClassifierCV, MKLRegressorCV
+
+    now = chosen(spec, prepared.task)
+    plain = fits_plainly(spec)
+    path, n_alphas = parse_path(now)
+    if spec.jobs == 0:
+        raise InputError(
+            "Setting `jobs`: 0 folds at once is not possible. Use 1, or -1 for one on each core."
+        )
+    bank = make_kernels(spec, prepared)
+    choice: dict[str, Any] = {
+        **path,
+        "n_alphas": n_alphas,
+        "cv": make_cv(spec, prepared.task, several=bool(prepared.names)),
+        "scoring": spec.scoring or None,
+        "rule": spec.rule,
+        "n_jobs": spec.jobs,
+    }
+    learner: Learner | None = None
+    if plain:
+        learner, choice = plain_learner(spec, prepared.task)
+    else:
+        learner = make_learner(now)
+    options: dict[str, Any] = {
+        **choice,
+        "gamma": parse_gamma(spec.gamma),
+        "normalize": make_normalizer(spec, prepared, held),
+        "standardize": standardize_of(spec, prepared, bank),
+        "fit_intercept": spec.intercept,
+        "max_memory": spec.max_memory,
+        "rank_tol": spec.rank_tol,
+        "approximation": approximation_option(spec),
+        **missing_options(spec),
+    }
+    if prepared.task == "classification":
+        classifier = MKLClassifier if plain else MKLClassifierCV
+        return classifier(bank, learner, class_weight=class_weight(spec, prepared), **options)
+    for name in ("balanced", "class_weights", "probabilities"):
+        if getattr(spec, name) != FitSpec.model_fields[name].default:
+            raise InputError(f"Setting `{name}` is for classes, but this is a regression.")
+    return (MKLRegressor if plain else MKLRegressorCV)(bank, learner, **options)
+
+
+def missing_options(spec: FitSpec) -> dict[str, str]:
+    """What estimators do about missing cells and views; rows that are left out are so before."""
+    missing = "error" if spec.missing == "drop" else spec.missing
+    return {"missing": missing, "missing_views": spec.missing_views}
+
+
+def approximation_option(spec: FitSpec) -> FeatureMap | str | None:
+    """What estimators do about many rows: a name, or a map with a number of features, drawn with the seed."""
+    if spec.approximation == "none":
+        return None
+    if spec.approximation == "auto":
+        if spec.n_features:
+            raise InputError(
+                "Setting `n_features` is for approximation nystroem or random-features, got auto."
+            )
+        return "auto"
+    kind: Any = MAPS[spec.approximation]
+    seed = {"random_state": spec.seed} if spec.seed else {}
+    return kind(spec.n_features, **seed) if spec.n_features else kind(**seed)
+
+
+def class_weight(spec: FitSpec, prepared: Prepared) -> Any:
+    """Weights of classes in scikit-learn's form: "balanced", a dict, for several labels a list of dicts, or None."""
+    if not spec.class_weights.strip():
+        return "balanced" if spec.balanced else None
+    if spec.balanced:
+        raise InputError("Settings `balanced` and `class_weights` exclude each other. Give one of them.")
+    if prepared.names:
+        given = _weights_by_name(spec.class_weights, {name: name for name in prepared.names}, "label")
+        return [{1: given[name]} if given[name] != 1.0 else {} for name in prepared.names]
+    return _weights_by_name(
+        spec.class_weights, {str(label): label for label in np.unique(prepared.y).tolist()}
+    )
+
+
+def _weights_by_name(text: str, labels: dict[str, Any], what: str = "class") -> dict[Any, float]:
+    out: dict[Any, float] = dict.fromkeys(labels.values(), 1.0)
+    for part in _with_commas(names_in(text), labels):
+        name, _, number = (text.strip() for text in part.rpartition("="))
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = -1.0
+        if not name or not 0 < weight < float("inf"):
+            raise InputError(
+                f"Setting `class_weights` must be like 'ill=5, well=1' with weights > 0, got {part!r}."
+            )
+        out[labels[check_known(name, labels, what)]] = weight
+    return out
+
+
+def _with_commas(parts: list[str], names: Collection[str]) -> list[str]:
+    """Parts of a text between commas, those of a name that itself holds a comma together."""
+    out: list[str] = []
+    for part in parts:
+        whole = [
+            name for name in names if out and "=" not in out[-1] and f"{name}=".startswith(f"{out[-1]},")
+        ]
+        if whole:
+            out[-1] = f"{out[-1]},{part}"
+        else:
+            out.append(part)
+    return out
+
+
+def describe_calibration_cv(spec: FitSpec, *, several: bool = False) -> tuple[str, dict[str, object]]:
+    """Name and arguments of the splitter on whose folds probabilities are learnt."""
+    once = spec.model_copy(update={"splits": "k-fold", "repeats": 1, "stratify": True})
+    return describe_cv(once, "classification", several=several)
+
+
+def stopped_at(model: BaseMKL, spec: FitSpec) -> float | None:
+    """The alpha of a model whose fit was stopped before all folds, or its own alpha, were reached; else None."""
+    results = getattr(model, "cv_results_", None)
+    if results is None:
+        return None
+    n_done = sum(name.startswith("split") and name.endswith("_test_score") for name in results)
+    n_folds = spec.cv * spec.repeats
+    if fits_plainly(spec):
+        # equal rows share a fold
+        n_folds = min(N_FOLDS, len(np.unique(model.model_.task.content)))
+    if n_done == n_folds and model.alpha_ == model.alphas_[model.best_index_]:
+        return None
+    return float(model.alpha_)
+
+
+def calibrate_model(model: BaseMKL, spec: FitSpec, prepared: Prepared, rows: Rows) -> None:
+    """Learn probabilities on the training rows, if the spec requests them and the fit was not stopped."""
+    if spec.probabilities == "none" or stopped_at(model, spec) is not None:
+        return
+    from sklearn import model_selection
+
+    name, arguments = describe_calibration_cv(spec, several=bool(prepared.names))
+    if prepared.weights is not None:
+        rows = rows[prepared.weights[rows] > 0]  # the model has no others
+    groups = None if prepared.groups is None else prepared.groups[rows]
+    model.calibrate(spec.probabilities, cv=getattr(model_selection, name)(**arguments), groups=groups)
+
+
+def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
+    """Raise if the score of the folds cannot be computed for these rows, before anything is trained."""
+    from sklearn.metrics import get_scorer_names
+
+    from kernelweave.estimators.scoring import try_score
+
+    if not getattr(model, "scoring", None):
+        return
+    attempt = partial(try_score, learner=model.learner)
+    check_known(model.scoring, get_scorer_names(), "scoring")
+    y = prepared.y[rows]
+    classes: Any = None
+    if prepared.task == "classification":
+        classes = [np.arange(2) for _ in prepared.names] if prepared.names else np.unique(y)
+    where = prepared.said if prepared.names else f"{prepared.task} with {_count_of(classes)}"
+    _try_score(model.scoring, y, classes, where, attempt)
+    if classes is None:
+        return
+    groups = None if prepared.groups is None else prepared.groups[rows]
+    seen = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the run itself warns of rare classes
+        try:
+            folds = [test for _, test in islice(model.cv.split(np.zeros((len(y), 1)), y, groups), MOST_FOLDS)]
+        except ValueError:
+            return  # the model raises its own error
+    for k, test in enumerate(folds):
+        if prepared.names:
+            here = tuple((y[test].min(axis=0) == y[test].max(axis=0)).tolist())
+            lacks = f"fold {k + 1}, whose rows say the same of {sum(here)} of {len(here)} labels"
+        else:
+            here = tuple(np.unique(y[test]).tolist())
+            lacks = f"fold {k + 1}, which has {len(here)} of {len(classes)} classes"
+        if here not in seen:
+            seen.add(here)
+            _try_score(model.scoring, y[test], classes, lacks, attempt)
+
+
+def _count_of(classes: Labels | None) -> str:
+    return "numbers" if classes is None else f"{len(classes)} classes"
+
+
+def _try_score(
+    scoring: str,
+    y: Labels,
+    classes: Labels | list[Labels] | None,
+    where: str,
+    attempt: Callable[..., float],
+) -> None:
+    reason = "it is not defined there"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if np.isfinite(attempt(scoring, y, classes)):
+                return
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        reason = str(error).strip().split("\n")[0].rstrip(".")
+        # the message names the class of the stand-in for the model
+        reason = re.sub(r"Known(Classes|Targets)", "the model", reason)
+    usual = "accuracy or f1_macro" if y.ndim == 2 else "accuracy or balanced_accuracy"
+    usual = "r2" if classes is None else usual
+    raise InputError(
+        f"Score {scoring!r} does not work for {where}: {reason:.200}. Choose another, such as {usual}."
+    )
+
+
+def fit_model(model: BaseMKL, prepared: Prepared, rows: Rows, progress: object) -> BaseMKL:
+    """Fit on some rows with a progress display."""
+    check_scoring(model, prepared, rows)
+    if progress is not None:
+        model.set_callbacks(progress)
+    groups = {} if prepared.groups is None else {"groups": prepared.groups[rows]}
+    weights = None if prepared.weights is None else prepared.weights[rows]
+    try:
+        return model.fit(prepared.X.iloc[rows], prepared.target(rows), sample_weight=weights, **groups)
+    finally:
+        # the display is not part of the model
+        model.set_callbacks()
+        if (
+            not isinstance(model.normalize, str)
+            and normalizers.resolve(model.normalize).transductive is not None
+        ):
+            # nor is the table of further rows, which a model file cannot contain and which the fit has already used
+            model.set_params(normalize=model.normalize.name)

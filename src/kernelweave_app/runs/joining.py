@@ -1,0 +1,371 @@
+"""Several tables as one: rows matched by a key, each table a view."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kernelweave._errors import InputError
+from kernelweave._types import DataFrame
+from kernelweave.views.groups import names_in
+from kernelweave_app.runs.annotated_files import NAMES, AnnotatedFile, is_annotated_file, read_annotated
+from kernelweave_app.runs.tables import is_text, look_at_text, need_column, read_table
+
+#: File of a run with the layout of its joined tables.
+LAYOUT = "tables.json"
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Tables side by side.
+
+    Attributes
+    ----------
+    table : DataFrame
+        The rows that every table has, in the order of the first, or all rows; the key is its first column.
+    views : dict of str to list of str
+        Columns of each table.
+    renamed : dict of str to dict
+        Old and new names of columns that occur in more than one table.
+    missing : dict of str to list
+        Keys of other tables that this one does not have.
+    reading : dict of str to dict
+        Options of `pandas.read_csv` for each text table.
+    sparse : dict of str to CSR array
+        Further views of the same rows.
+    files : dict of str to str
+        Where they were read from.
+    kinds : dict of str to dtype
+        Types of the columns before rows were added that lack them.
+    by_order : bool
+        Whether rows were matched by their order instead of a key.
+    grams : dict of str to GramView
+        Precomputed kernels as further views.
+    names : str
+        Column with names of rows, which is no feature; empty for none.
+    parts : tuple of str
+        Parts of an annotated file that are columns of the table.
+    """
+
+    table: Any
+    views: dict[str, list[str]]
+    renamed: dict[str, dict[str, str]]
+    missing: dict[str, list[Any]]
+    reading: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sparse: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    kinds: dict[str, Any] = field(default_factory=dict)
+    by_order: bool = False
+    grams: dict[str, Any] = field(default_factory=dict)
+    names: str = ""
+    parts: tuple[str, ...] = ()
+
+    @property
+    def further(self) -> dict[str, Any]:
+        """Views of the rows beside the table: sparse ones, and precomputed kernels."""
+        return {**self.sparse, **{name: one.view for name, one in self.grams.items()}}
+
+    def table_of(self, column: str) -> str | None:
+        """The table with a column, if there are several."""
+        return next((name for name, columns in self.views.items() if column in columns), None)
+
+
+def name_tables(paths: list[str]) -> dict[str, str]:
+    """Names for table files: the file names without suffixes, numbered if they are not unique."""
+    out: dict[str, str] = {}
+    for path in paths:
+        stem = Path(path).name.split(".")[0] or "table"
+        name, number = stem, 2
+        while name in out:
+            name, number = f"{stem}-{number}", number + 1
+        out[name] = path
+    return out
+
+
+def files_in(asked: str | list[str]) -> list[str]:
+    """Files in a list, or in a text with commas between them, unless the text itself is the name of a file."""
+    return [asked] if isinstance(asked, str) and Path(asked).is_file() else names_in(asked)
+
+
+def read_tables(paths: Mapping[str, str | Path], key: str, rows: str = "shared") -> Joined:
+    """Read one table, or several and join them.
+
+    Parameters
+    ----------
+    paths : mapping of str to path
+    key : str
+        Only needed for several tables.
+    rows : {"shared", "all", "order"}, default="shared"
+        See `join_tables`.
+
+    Returns
+    -------
+    Joined
+    """
+    if len(paths) == 1 and is_annotated_file(next(iter(paths.values()))):
+        path = str(next(iter(paths.values())))
+        return annotated(read_annotated(path), path)
+    tables = {name: read_table(path) for name, path in paths.items()}
+    data = join_tables(tables, key, rows) if len(tables) > 1 else alone(tables)
+    return replace(data, reading={name: look_at_text(Path(p))[0] for name, p in paths.items() if is_text(p)})
+
+
+def alone(tables: Mapping[str, DataFrame]) -> Joined:
+    """One table, which needs no joining."""
+    return Joined(next(iter(tables.values())), {}, {}, {})
+
+
+def annotated(found: AnnotatedFile, path: str) -> Joined:
+    """An annotated matrix, whose parts are views."""
+    views = found.views if len(found.views) + len(found.sparse) > 1 else {}
+    files = {
+        view: f"{Path(path).resolve()}#{'X' if view == 'X' else f'obsm/{view}'}" for view in found.sparse
+    }
+    return Joined(
+        found.table, views, {}, {}, sparse=found.sparse, files=files, names=NAMES, parts=tuple(found.views)
+    )
+
+
+def join_tables(tables: Mapping[str, DataFrame], key: str, rows: str = "shared") -> Joined:
+    """Match the rows of several tables.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        By view name.
+    key : str
+        A column of every table, without missing or repeated values.
+    rows : {"shared", "all", "order"}, default="shared"
+        Keep the rows that every table has, or all; then cells of tables that lack a row are missing. Or rows of the
+        same number belong together, and there is no key.
+
+    Returns
+    -------
+    Joined
+    """
+    import pandas as pd
+
+    if rows == "order":
+        return _join_by_order(tables)
+    if not key:
+        raise InputError("Which column names the rows of the tables? Give its name as `key`.")
+    keys = {name: need_column(table, key, f"the key of table {name!r}") for name, table in tables.items()}
+    for name, values in keys.items():
+        if values.isna().any():
+            raise InputError(
+                f"Table {name!r}: the key {key!r} is missing in {int(values.isna().sum())} rows."
+            )
+        if values.duplicated().any():
+            again = values[values.duplicated()].iloc[0]
+            raise InputError(
+                f"Table {name!r}: the key {key!r} must name one row each, but {again!r} occurs again."
+            )
+    renamed = rename_shared(tables, key)
+    parts = {name: table.rename(columns=renamed[name]).set_index(key) for name, table in tables.items()}
+    how = "outer" if rows == "all" else "inner"
+    table = pd.concat(list(parts.values()), axis=1, join=how).rename_axis(key).reset_index()
+    shared = set.intersection(*({*part.index} for part in parts.values()))
+    if not shared:
+        raise InputError(
+            f"The tables have no value of {key!r} in common. Is it the same kind of key in each of them?"
+        )
+    if table.columns.duplicated().any():
+        raise InputError("The tables have columns of the same name. Rename them.")
+    every = dict.fromkeys(k for part in parts.values() for k in part.index)
+    missing = {}
+    for name, part in parts.items():
+        here = set(part.index)
+        missing[name] = [k for k in every if k not in here]
+    views = {name: list(part.columns) for name, part in parts.items()}
+    kinds = {str(c): kind for part in parts.values() for c, kind in part.dtypes.items()}
+    return Joined(table, views, renamed, missing, kinds=kinds if rows == "all" else {})
+
+
+def _join_by_order(tables: Mapping[str, DataFrame]) -> Joined:
+    import pandas as pd
+
+    sizes = {name: len(table) for name, table in tables.items()}
+    if len(set(sizes.values())) > 1:
+        told = ", ".join(f"{name!r} has {size}" for name, size in sizes.items())
+        raise InputError(
+            f"Rows can be matched by their order only in tables of equally many: {told}. Name a key."
+        )
+    renamed = rename_shared(tables, "")
+    parts = {
+        name: table.rename(columns=renamed[name]).reset_index(drop=True) for name, table in tables.items()
+    }
+    table = pd.concat(list(parts.values()), axis=1)
+    if table.columns.duplicated().any():
+        raise InputError("The tables have columns of the same name. Rename them.")
+    views = {name: list(part.columns) for name, part in parts.items()}
+    return Joined(table, views, renamed, {}, by_order=True)
+
+
+def rename_shared(tables: Mapping[str, DataFrame], key: str) -> dict[str, dict[str, str]]:
+    """New names of columns that several tables have: with the name of the table as a prefix."""
+    counts = Counter(c for table in tables.values() for c in table.columns if c != key)
+    return {
+        name: {c: f"{name}.{c}" for c in table.columns if counts[c] > 1} for name, table in tables.items()
+    }
+
+
+# ---- new tables for a fitted model ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How tables were joined to learn from.
+
+    Attributes
+    ----------
+    key : str
+    tables : dict of str to dict
+        For each table its columns: their names there, and those after joining.
+    rows : {"shared", "all", "order"}
+        See `join_tables`.
+    """
+
+    key: str
+    tables: dict[str, dict[str, str]]
+    rows: str = "shared"
+
+
+def layout_text(data: Joined, key: str, name: str) -> str:
+    """The layout of tables as JSON; `name` is the file of a single one."""
+    views = data.views or {Path(name).name.split(".")[0]: [c for c in data.table.columns if c != key]}
+    tables = {}
+    for table, columns in views.items():
+        plain = {new: old for old, new in data.renamed.get(table, {}).items()}
+        tables[table] = {plain.get(c, c): c for c in columns}
+    rows = "order" if data.by_order else "all" if data.kinds else "shared"
+    return json.dumps({"key": key, "tables": tables, "rows": rows})
+
+
+def read_layout(folder: Path) -> Layout | None:
+    """The layout in the folder of a run; None if its rows have no key."""
+    path = folder / LAYOUT
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_text(encoding="utf8"))
+        tables = {str(name): dict(columns) for name, columns in content["tables"].items()}
+        return Layout(str(content["key"]), tables, str(content.get("rows", "shared")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} cannot be read: {error}. Copy it from the run again.") from None
+
+
+def join_new(
+    tables: Mapping[str, DataFrame], layout: Layout | None, needed: list[str], key: str
+) -> tuple[Joined, dict[str, str]]:
+    """Join new tables as those that a model was learnt from.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+        By name, in their order.
+    layout : Layout or None
+        Of the run.
+    needed : list of str
+        Columns of the model.
+    key : str
+        Default the key of the run.
+
+    Returns
+    -------
+    joined : Joined
+    stands_for : dict of str to str
+        For each table of the run the new one that replaces it; empty if there was nothing to match.
+    """
+    if len(tables) == 1 and (
+        layout is None or len(layout.tables) == 1 or set(needed) <= set(next(iter(tables.values())).columns)
+    ):
+        return alone(tables), {}
+    if layout is None or len(layout.tables) == 1:
+        return join_tables(tables, key), {}
+    key = "" if layout.rows == "order" else key or layout.key
+    for name, table in tables.items() if key else ():
+        need_column(table, key, f"the key of table {name!r}")
+    stands_for = match_tables(tables, layout, needed)
+    parts = {}
+    for old, new in stands_for.items():
+        names = {c: to for c, to in layout.tables[old].items() if c in tables[new].columns and c != key}
+        parts[old] = tables[new][[*([key] if key else []), *names]].rename(columns=names)
+    return join_tables(parts, key, layout.rows), stands_for
+
+
+def match_tables(tables: Mapping[str, DataFrame], layout: Layout, needed: list[str]) -> dict[str, str]:
+    """Which new table replaces which of a run: by their names, else by their order, else by their columns.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+    layout : Layout
+    needed : list of str
+        Columns of the model.
+
+    Returns
+    -------
+    dict of str to str
+    """
+    olds, news = list(layout.tables), list(tables)
+    if len(olds) != len(news):
+        raise InputError(
+            f"The model was learnt from {len(olds)} tables ({', '.join(olds)}), but {len(news)} "
+            f"({', '.join(news)}) {'was' if len(news) == 1 else 'were'} given. Give one for each, in this order."
+        )
+    wanted = set(needed)
+    lacks = {
+        (old, new): [c for c, to in columns.items() if to in wanted and c not in tables[new].columns]
+        for old, columns in layout.tables.items()
+        for new in news
+    }
+    usual = pair_names(olds, news)
+    if not any(lacks[pair] for pair in usual.items()):
+        return usual
+    found = _by_columns(olds, news, lacks)
+    if found is not None:
+        return found
+    old, new = next(pair for pair in usual.items() if lacks[pair])
+    raise InputError(
+        f"Table {new!r}, used for {old!r} of the run, has no column {lacks[old, new][0]!r} "
+        f"({len(lacks[old, new])} are missing). Give the tables in the order {', '.join(olds)}, or rename their files."
+    )
+
+
+def pair_names(olds: list[str], news: list[str]) -> dict[str, str]:
+    """Which of as many new names replaces which: by the words in them, else by their order."""
+    return _by_name(olds, news) or dict(zip(olds, news, strict=True))
+
+
+def _by_name(olds: list[str], news: list[str]) -> dict[str, str] | None:
+    """Tables of the same names, or whose names contain all words of one old name each, such as rna and rna_new."""
+    if set(olds) == set(news):
+        return {old: old for old in olds}
+    words = {name: set(re.split(r"[\W_]+", name.casefold())) for name in (*olds, *news)}
+    found = {old: [new for new in news if words[old] <= words[new]] for old in olds}
+    if any(len(some) != 1 for some in found.values()):
+        return None
+    pairs = {old: some[0] for old, some in found.items()}
+    return pairs if len(set(pairs.values())) == len(olds) else None
+
+
+def _by_columns(
+    olds: list[str], news: list[str], lacks: Mapping[tuple[str, str], list[str]]
+) -> dict[str, str] | None:
+    """The only assignment in which each table has the required columns, if there is exactly one."""
+    left = {old: {new for new in news if not lacks[old, new]} for old in olds}
+    pairs: dict[str, str] = {}
+    # if there is only one assignment, some table always has exactly one choice
+    while left:
+        old = next((old for old, some in left.items() if len(some) == 1), None)
+        if old is None:
+            return None
+        [new] = left.pop(old)
+        pairs[old] = new
+        left = {other: some - {new} for other, some in left.items()}
+    return {old: pairs[old] for old in olds}

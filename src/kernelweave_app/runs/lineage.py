@@ -1,0 +1,211 @@
+"""Where the numbers of a run come from: tables by their checksums, versions, seed, and the command that repeats it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import shlex
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from kernelweave._errors import InputError
+from kernelweave.views.groups import names_in
+from kernelweave_app.runs.spec import FitSpec
+
+#: File of a run with its lineage.
+LINEAGE = "lineage.json"
+PACKAGES = ("kernelweave", "numpy", "scipy", "scikit-learn")
+#: Bytes that are read at once.
+CHUNK = 2**20
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that a run read.
+
+    Attributes
+    ----------
+    name, path : str
+    sha256 : str
+        Empty where the file could not be read.
+    size : int
+        Bytes.
+    """
+
+    name: str
+    path: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Where the numbers of a run come from.
+
+    Attributes
+    ----------
+    tables : list of Source
+    versions : dict of str to str
+        Of Python and packages, and whether the compiled core was used.
+    seed : int
+    command : str
+        What repeats the run, beside `spec.toml`.
+    when : str
+        Day and time at which the tables were read.
+    """
+
+    tables: list[Source]
+    versions: dict[str, str]
+    seed: int
+    command: str
+    when: str = ""
+    changed: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """The same in a few lines, for scripts."""
+        found = [
+            f"Table {one.name}: {Path(one.path).name}, SHA-256 {one.sha256 or 'unknown'}"
+            for one in self.tables
+        ]
+        versions = ", ".join(f"{name} {value}" for name, value in self.versions.items())
+        return [*found, f"Made with {versions}; seed {self.seed}."]
+
+    def write(self, folder: Path) -> None:
+        """Write the file of a run."""
+        found = asdict(self)
+        del found["changed"]
+        (folder / LINEAGE).write_text(json.dumps(found, indent=1), encoding="utf8")
+
+
+def checksum(path: str | Path) -> str:
+    """SHA-256 of a file, empty where it cannot be read."""
+    found = hashlib.sha256()
+    try:
+        with Path(path).open("rb") as file:
+            while part := file.read(CHUNK):
+                found.update(part)
+    except OSError:
+        return ""
+    return found.hexdigest()
+
+
+def trace(paths: Mapping[str, str], spec: FitSpec) -> Lineage:
+    """Describe what a run reads, before it fits.
+
+    Parameters
+    ----------
+    paths : mapping of str to str
+        The table files by name, that of the first table first.
+    spec : FitSpec
+
+    Returns
+    -------
+    Lineage
+    """
+    files = dict(paths)
+    for one in names_in(spec.view):
+        name, _, path = one.partition("=")
+        files[name] = path.partition("#")[0]
+    for one in names_in(spec.gram):
+        path = one if Path(one).is_file() else one.partition("=")[2]
+        files[Path(path).name] = path
+    tables = []
+    for name, path in files.items():
+        size = Path(path).stat().st_size if Path(path).is_file() else 0
+        tables.append(Source(name, str(path), checksum(path), size))
+    return Lineage(
+        tables, versions(), spec.seed, repeating(paths, "spec.toml"), time.strftime("%Y-%m-%d %H:%M:%S")
+    )
+
+
+def repeating(paths: Mapping[str, str], settings: str) -> str:
+    """The command that fits a run again, with its tables and a file of its settings.
+
+    Examples
+    --------
+    >>> repeating({"rna": "rna.csv", "clinic": "clinic.csv"}, "spec.toml")
+    'kernelweave fit rna.csv --join clinic.csv --spec spec.toml --out again'
+    """
+    first, *others = map(str, paths.values())
+    joined = [part for path in others for part in ("--join", path)]
+    return shlex.join(["kernelweave", "fit", first, *joined, "--spec", settings, "--out", "again"])
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that numbers depend on."""
+    from kernelweave._loops import HAS_EXTENSION
+
+    found = {"Python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # run from its sources
+            found[name] = "unknown"
+    return {**found, "compiled core": "yes" if HAS_EXTENSION else "no", "system": _system()}
+
+
+def learnt_from(model: Path, path: str | Path) -> bool:
+    """Whether a file is one of the tables that the run of a model was fitted on, by its content.
+
+    Parameters
+    ----------
+    model : Path
+        Folder of a run, or the model file in it.
+    path : path
+        A table.
+    """
+    try:
+        found = _read(model if model.is_dir() else model.parent)
+    except InputError:  # scores can be computed without it
+        return False
+    own = checksum(path)
+    return found is not None and bool(own) and own in {one.sha256 for one in found.tables}
+
+
+def _system() -> str:
+    return f"{platform.system()} {platform.machine()}"
+
+
+def _read(folder: Path) -> Lineage | None:
+    """What a run wrote; None where it wrote nothing."""
+    path = folder / LINEAGE
+    if not path.exists():
+        return None
+    try:
+        told = json.loads(path.read_text(encoding="utf8"))
+        return Lineage(**{**told, "tables": [Source(**one) for one in told["tables"]]})
+    except (ValueError, TypeError, KeyError, OSError) as error:
+        raise InputError(f"{path.name} of this run cannot be read: {error}.") from error
+
+
+def read_lineage(folder: Path) -> Lineage | None:
+    """The lineage that a run wrote, with what has changed since; None where it wrote none.
+
+    Parameters
+    ----------
+    folder : Path
+
+    Returns
+    -------
+    Lineage or None
+    """
+    found = _read(folder)
+    if found is None:
+        return None
+    for one in found.tables:
+        now = checksum(one.path)
+        if one.sha256 and not now:
+            found.changed.append(f"{Path(one.path).name} is not there any more: the run cannot be repeated.")
+        elif one.sha256 and now != one.sha256:
+            found.changed.append(
+                f"{Path(one.path).name} has changed since this run: repeating it would give other numbers."
+            )
+    mine = versions()
+    for name in ("kernelweave", "numpy"):
+        if found.versions.get(name) not in (None, mine[name]):
+            found.changed.append(f"This run used {name} {found.versions[name]}; here is {mine[name]}.")
+    return found

@@ -1,0 +1,76 @@
+"""Scores of the whole procedure: outer folds that are not used for the choice of the regularisation parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernelweave._errors import InputError
+from kernelweave._forms import plus_minus
+from kernelweave_app.runs.fitting import fit_model, make_cv, make_model
+from kernelweave_app.runs.preparing import Prepared
+from kernelweave_app.runs.scoring import scores
+from kernelweave_app.runs.spec import FitSpec
+
+if TYPE_CHECKING:
+    from kernelweave_app.runs.preparing import Rows
+
+
+def nested_scores(
+    spec: FitSpec,
+    prepared: Prepared,
+    rows: Rows,
+    progress: object = None,
+    report: Callable[[str], bool] = lambda _: False,
+) -> list[dict[str, float]]:
+    """Fit and choose again on each outer fold's training rows, and score the others.
+
+    Parameters
+    ----------
+    spec : FitSpec
+        `nested` is the number of outer folds, 0 for none.
+    prepared : Prepared
+    rows : array of int
+        Rows to divide; held-out rows are not among them.
+    progress : callback, optional
+        Called with the steps of every fit.
+    report : callable
+        Called after every outer fold; a true value stops and keeps the finished folds.
+
+    Returns
+    -------
+    list of dict
+        Scores of each outer fold.
+    """
+    if not spec.nested:
+        return []
+    if spec.nested == 1:
+        raise InputError("Setting `nested`: at least 2 outer folds are needed, or 0 for none.")
+    once = spec.model_copy(update={"cv": spec.nested, "repeats": 1})
+    outer = make_cv(once, prepared.task, several=bool(prepared.names))
+    y = prepared.y[rows]
+    groups = None if prepared.groups is None else prepared.groups[rows]
+    found: list[dict[str, float]] = []
+    try:
+        parts = list(outer.split(np.zeros((len(rows), 1)), y, groups))
+    except ValueError as error:
+        raise InputError(f"The rows cannot be divided into {spec.nested} outer folds: {error}") from error
+    for k, (inside, outside) in enumerate(parts):
+        part = rows[outside]
+        model = fit_model(make_model(spec, prepared, part), prepared, rows[inside], progress)
+        found.append(scores(model, prepared.X.iloc[part], prepared.y[part], prepared.task))
+        if report(f"outer fold {k + 1} of {spec.nested}"):
+            break
+    return found
+
+
+def say_nested(found: list[dict[str, float]]) -> str:
+    """Mean and standard deviation of the scores of the outer folds."""
+    parts = []
+    for name in found[0]:
+        values = np.array([fold[name] for fold in found if name in fold])
+        spread = plus_minus(float(values.std(ddof=1)) if len(values) > 1 else None, 4)
+        parts.append(f"{name} {values.mean():.4f} {spread}".rstrip())
+    return f"Nested cross-validation ({len(found)} folds): {', '.join(parts)}"

@@ -1,0 +1,345 @@
+"""The tables to choose from: sets that ship with the packages, and files in the data folder."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kernelweave._errors import InputError
+from kernelweave._types import DataFrame
+from kernelweave_app.runs.annotated_files import AnnotatedFile, is_annotated_file, read_annotated
+from kernelweave_app.runs.folders import write_text
+from kernelweave_app.runs.gram_files import GramFile, read_grams, seem_kernels
+from kernelweave_app.runs.gram_views import new_grams, with_grams
+from kernelweave_app.runs.joining import Joined, alone, annotated, join_tables, name_tables, pair_names
+from kernelweave_app.runs.sparse_files import SparseFile, is_sparse_file, read_sparse
+from kernelweave_app.runs.sparse_views import read_views, with_views
+from kernelweave_app.runs.tables import read_table
+from kernelweave_app.studio.checking import check_table_file
+from kernelweave_app.studio.disk import room
+from kernelweave_app.studio.limits import Limits
+from kernelweave_app.studio.places import Places
+from kernelweave_app.studio.profiles import memory_of
+from kernelweave_app.studio.schema import Data, TableRef, Use
+
+if TYPE_CHECKING:
+    from kernelweave.views import GramEncoder, PrecomputedView
+
+Read = TypeVar("Read")
+
+#: Bytes that tables in memory may take together.
+KEPT_BYTES = 2**30
+#: Answers about tables that are kept.
+MOST_ANSWERS = 300
+
+#: Sets that ship with scikit-learn: function, what it is.
+SHIPPED = {
+    "wine": ("load_wine", "13 measurements of 178 wines from three cultivars"),
+    "breast-cancer": ("load_breast_cancer", "30 measurements of 569 tumours: means, errors and worst values"),
+    "iris": ("load_iris", "4 measurements of 150 flowers of three species"),
+    "diabetes": ("load_diabetes", "progression of 442 patients from 10 measurements"),
+    "digits": ("load_digits", "1797 handwritten digits of 64 pixels"),
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A table, and where its file is."""
+
+    ref: TableRef
+    path: Callable[[], Path]
+
+
+class Catalogue:
+    """Lists and reads tables.
+
+    Parameters
+    ----------
+    places : Places
+    limits : Limits
+    """
+
+    def __init__(self, places: Places, limits: Limits) -> None:
+        self.places, self.limits = places, limits
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[Path, int, int, str], tuple[Any, int]] = OrderedDict()
+        self._answers: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def inside(self, places: Places) -> Catalogue:
+        """The tables of other places, with the same memory."""
+        other = copy(self)
+        other.places = places
+        return other
+
+    # ---- listing ----------------------------------------------------------------------------------
+
+    def entries(self) -> dict[str, Entry]:
+        """All tables by id."""
+        found: dict[str, Entry] = {}
+        for path in self.places.tables():
+            ref = describe_file(path)
+            found[ref.id] = Entry(ref, partial(Path, path))
+        for name, (_, about) in SHIPPED.items():
+            found[f"set-{name}"] = self._set(name, about)
+        for name, about in _sets_of_the_papers():
+            found.setdefault(f"set-{name}", self._set(name, about))
+        return found
+
+    def _set(self, name: str, about: str) -> Entry:
+        path = self.places.sets / f"{name}.csv"
+        size = path.stat().st_size if path.exists() else None
+        ref = TableRef(
+            id=f"set-{name}", name=name, source="built-in", size=size, about=about, target="target"
+        )
+        return Entry(ref, lambda: self._written(name, path))
+
+    def _written(self, name: str, path: Path) -> Path:
+        """The file of a built-in set, written on first use, so that scripts can read it too."""
+        if not path.exists():
+            with room(self.places.root):
+                write_text(path, load_set(name).to_csv(index=False))
+        return path
+
+    def entry(self, table_id: str) -> Entry:
+        """One table; an unknown one is an error."""
+        if table_id.startswith("set-") and table_id[4:] in SHIPPED:
+            return self._set(table_id[4:], SHIPPED[table_id[4:]][1])
+        found = self.entries().get(table_id)
+        if found is None:
+            raise InputError(
+                f"There is no table {table_id!r:.60}. It may have been removed from the data folder."
+            )
+        return found
+
+    # ---- reading ----------------------------------------------------------------------------------
+
+    def read(self, table_id: str) -> DataFrame:
+        """A table as a data frame, which must not be changed."""
+        entry = self.entry(table_id)
+        return self.read_file(entry.path(), entry.ref.name)
+
+    def read_file(self, path: Path, name: str) -> DataFrame:
+        """Check and read a file, or take it from memory if it has not changed."""
+        if is_annotated_file(path):
+            return self._annotated(path, name).table
+        return self._read(path, name, "table", read_table, memory_of)
+
+    def _annotated(self, path: Path, name: str) -> AnnotatedFile:
+        return self._read(path, name, "table", read_annotated, lambda found: memory_of(found.table))
+
+    def _grams(self, path: str) -> GramFile:
+        def size(found: GramFile) -> int:
+            return sum(K.nbytes for K in found.matrices.values())
+
+        return self._read(Path(path), Path(path).name, "kernels", read_grams, size)
+
+    def _sparse(self, path: str) -> SparseFile:
+        def size(found: SparseFile) -> int:
+            return int(found.rows.data.nbytes + found.rows.indices.nbytes)
+
+        return self._read(Path(path), Path(path).name, "sparse", read_sparse, size)
+
+    def _read(
+        self, path: Path, name: str, use: str, read: Callable[[Path], Read], size_of: Callable[[Read], int]
+    ) -> Read:
+        """What a file holds, checked, or from memory if it has not changed."""
+        key = (*_version(path), use)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                found: Read = self._kept[key][0]
+                return found
+        if path.parent != self.places.sets:
+            check_table_file(path, name, self.limits)
+        found = read(path)
+        size = size_of(found)
+        with self._lock:
+            # a file that has changed takes the place of what it was
+            for old in [old for old in self._kept if old[0] == path and old[1:3] != key[1:3]]:
+                del self._kept[old]
+            self._kept[key] = found, size
+            while len(self._kept) > 1 and sum(size for _, size in self._kept.values()) > KEPT_BYTES:
+                self._kept.popitem(last=False)
+        return found
+
+    def answer(self, data: Data, question: Hashable, look: Callable[[], Read]) -> Read:
+        """The answer to a question about files, from memory if they have not changed."""
+        versions = tuple(_version(self.entry(file).path()) for file in data.files)
+        key = (versions, data.key, question)
+        with self._lock:
+            if key in self._answers:
+                self._answers.move_to_end(key)
+                found: Read = self._answers[key]
+                return found
+        found = look()
+        with self._lock:
+            self._answers[key] = found
+            while len(self._answers) > MOST_ANSWERS:
+                self._answers.popitem(last=False)
+        return found
+
+    def holds(self, data: Data) -> bool:
+        """Whether the tables are in memory, so that looking at them takes no time."""
+        try:
+            wanted = {self.entry(table_id).path() for table_id in data.files}
+        except InputError:
+            return True  # what is gone is not read either
+        with self._lock:
+            return wanted <= {path for path, *_ in self._kept}
+
+    def paths(self, data: Data) -> dict[str, str]:
+        """Names and files of the tables to learn from."""
+        return name_tables([str(self.entry(table_id).path()) for table_id in dict.fromkeys(data.tables)])
+
+    def tables(self, data: Data) -> dict[str, DataFrame]:
+        """The tables to learn from, by name."""
+        if not data.tables:
+            raise InputError("Choose the table with the target: these files hold further views of its rows.")
+        tables = {
+            name: self.read_file(Path(path), Path(path).name) for name, path in self.paths(data).items()
+        }
+        if len(tables) > 1 and sum(table.size for table in tables.values()) > self.limits.cells:
+            raise InputError(f"Together the tables have more than {self.limits.cells} cells.")
+        return tables
+
+    def join(self, data: Data, rows: str = "shared") -> Joined:
+        """The tables to learn from, side by side."""
+        tables = self.tables(data)
+        several = len(tables) > 1
+        rows = "order" if several and data.by_order else rows
+        [first, *_] = self.paths(data).values()
+        if not several and is_annotated_file(first):
+            joined = annotated(self._annotated(Path(first), Path(first).name), first)
+        else:
+            joined = join_tables(tables, data.key, rows) if several else alone(tables)
+        files = self.further(data)
+        joined = with_views(joined, files["view"], Path(first).name, joined=several, read=self._sparse)
+        return with_grams(joined, files["gram"], data.key, joined=several, read=self._grams)
+
+    def further(self, data: Data) -> dict[str, list[str]]:
+        """Files of further views, as the settings `view` and `gram` name them."""
+        sparse = name_tables([str(self.entry(file).path()) for file in dict.fromkeys(data.sparse)])
+        return {
+            "view": [f"{name.replace('=', '_')}={path}" for name, path in sparse.items()],
+            "gram": [str(self.entry(file).path()) for file in dict.fromkeys(data.kernels)],
+        }
+
+    def new_kernels(
+        self,
+        encoders: Mapping[str, GramEncoder],
+        data: Data,
+        table: DataFrame,
+        names: Mapping[str, tuple[str, ...]],
+        key: str,
+    ) -> tuple[dict[str, PrecomputedView], dict[str, str]]:
+        """Kernel values of new rows, see `new_grams`."""
+        return new_grams(encoders, self.further(data)["gram"], table, names, key, self._grams)
+
+    def new_sparse(self, views: list[str], data: Data, table: DataFrame) -> dict[str, Any]:
+        """Sparse views of new rows, by the names of those of a run."""
+        [first, *_] = self.paths(data).values()
+        if is_annotated_file(first):
+            own = self._annotated(Path(first), Path(first).name).sparse
+            if set(views) <= set(own):
+                return {view: own[view] for view in views}
+        given = read_views(self.further(data)["view"], len(table), Path(first).name, self._sparse)
+        if len(given) != len(views):
+            raise InputError(
+                f"The model has {len(views)} sparse views ({', '.join(views) or 'none'}), got {len(given)}. Choose a "
+                "file for each."
+            )
+        return {old: given[new] for old, new in pair_names(views, list(given)).items()}
+
+
+def _version(path: Path) -> tuple[Path, int, int]:
+    about = path.stat()
+    return path, about.st_mtime_ns, about.st_size
+
+
+@lru_cache(maxsize=1000)
+def _uses(path: Path, time: int, size: int) -> tuple[Use, ...]:
+    lower = path.name.lower()
+    if lower.endswith(".npy"):
+        return ("kernels",)
+    if lower.endswith((".mtx", ".npz")) and is_sparse_file(path):
+        return ("sparse", "table")
+    if lower.endswith(".svmlight"):
+        return ("table", "sparse")
+    if lower.endswith(".npz"):
+        return ("kernels", "table") if seem_kernels(path) else ("table", "kernels")
+    return ("table",)
+
+
+def uses_of(path: Path) -> list[Use]:
+    """What a file can be to a run, the usual first; told by the name and, for npz files, the shapes inside."""
+    return list(_uses(*_version(path)))
+
+
+def describe_file(path: Path) -> TableRef:
+    """A file of the data folder, to choose."""
+    return TableRef(
+        id=file_id(path.name),
+        name=path.name,
+        source="data folder",
+        size=path.stat().st_size,
+        uses=uses_of(path),
+    )
+
+
+def try_reading(path: Path) -> None:
+    """Raise if a file cannot be read as what it usually is."""
+    use = uses_of(path)[0]
+    if use == "kernels":
+        read_grams(path)
+    elif use == "sparse":
+        read_sparse(path)
+    else:
+        read_table(path)
+
+
+def file_id(name: str) -> str:
+    """The id of a file in the data folder. It contains no part of the name, so that it cannot carry a path."""
+    return f"file-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def load_set(name: str) -> DataFrame:
+    """A built-in set as a data frame whose last column is the target."""
+    import numpy as np
+
+    if name in SHIPPED:
+        import sklearn.datasets
+
+        bunch = getattr(sklearn.datasets, SHIPPED[name][0])(as_frame=True)
+        frame = bunch.frame.copy()
+        names = getattr(bunch, "target_names", None)
+        if names is not None and not all(isinstance(n, int | np.integer) for n in names):
+            frame["target"] = np.asarray(names)[bunch.target]
+        return frame
+    from kernelweave import datasets
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return datasets.load(name, download=False).frame()
+
+
+def _sets_of_the_papers() -> list[tuple[str, str]]:
+    from kernelweave import datasets
+
+    found = []
+    for name in datasets.names():
+        try:
+            here = datasets.is_here(name)
+        except InputError:
+            here = False
+        if here:
+            row = datasets.info(name)
+            found.append((name, f"{row.n_samples} rows, {row.task}"))
+    return found

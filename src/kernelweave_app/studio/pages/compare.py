@@ -1,0 +1,207 @@
+"""The page that compares runs side by side."""
+
+from __future__ import annotations
+
+from fastapi import Request
+from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
+
+from kernelweave._errors import InputError
+from kernelweave_app.studio.methods import called
+from kernelweave_app.studio.pages import charts
+from kernelweave_app.studio.pages.finished import dated, finished, titles
+from kernelweave_app.studio.pages.place import here
+from kernelweave_app.studio.pages.shell import (
+    card,
+    empty,
+    note,
+    number,
+    page,
+    score,
+    simple_table,
+    stack,
+    text,
+)
+from kernelweave_app.studio.schema import Comparison, Run
+from kernelweave_app.studio.service import Studio
+
+MOST_RUNS = 8
+#: Runs whose columns fit the screen; more can be scrolled.
+FITTING = 6
+
+
+def add(studio: Studio) -> None:
+    """Add the page.
+
+    Parameters
+    ----------
+    studio : Studio
+    """
+
+    @ui.page("/compare", title="Compare", response_timeout=30)
+    async def compare_page(request: Request, runs: str = "") -> None:
+        # other pages take one run as ?run=
+        await _ComparePage(here(studio), ",".join([runs, *request.query_params.getlist("run")])).build()
+
+
+def alike(runs: list[Run]) -> list[str]:
+    """The newest runs that predict the same column of the same tables."""
+    for first in runs:
+        asked = first.request
+        same = [
+            r for r in runs if r.request.data == asked.data and r.request.spec.target == asked.spec.target
+        ]
+        if len(same) > 1:
+            return [run.id for run in same[:4]]
+    return [run.id for run in runs[:1]]
+
+
+class _ComparePage:
+    def __init__(self, studio: Studio, runs: str) -> None:
+        self.studio = studio
+        self.chosen = list(dict.fromkeys(name for name in runs.split(",") if name))[:MOST_RUNS]
+
+    async def build(self) -> None:
+        runs = await offload(finished, self.studio)
+        known = dated(runs)
+        self.named = titles(runs)
+        self.chosen = [name for name in self.chosen if name in known] or alike(runs)
+        lead = "Scores with their spread, weights, and the settings that differ."
+        with page(self.studio, "/compare", "Compare", lead):
+            if not runs:
+                with card():
+                    empty("balance", "No run has finished yet.")
+                return
+            with card("Runs"):
+                pick = ui.select(
+                    known, value=self.chosen, label="Runs to compare", multiple=True, with_input=True
+                )
+                pick.props(f"outlined dense options-dense use-chips max-values={MOST_RUNS}").style(
+                    "width: 100%"
+                )
+                pick.on(
+                    "popup-hide",
+                    lambda: ui.navigate.to(f"/compare?runs={','.join(pick.value)}") if pick.value else None,
+                )
+            try:
+                found = await offload(self.studio.compare, self.chosen)
+            except InputError as error:
+                note(str(error), "bad")
+                return
+            self.scores(found)
+            self.tests(found)
+            self.curves(found)
+            self.weights(found)
+            self.differences(found)
+
+    def scores(self, found: Comparison) -> None:
+        """Scores of all runs, as a table and as dots."""
+        names = [self.named[run.id] for run in found.runs]
+        with card("Scores"), stack():
+            by_run = [{metric.name: metric for metric in run.metrics} for run in found.runs]
+            rows = []
+            for metric in found.metrics:
+                cells = [score(m[metric].value, m[metric].spread) if metric in m else "–" for m in by_run]
+                rows.append([metric, *cells])
+            rows.append(
+                [
+                    "kernels with a weight",
+                    *(str(r.summary.n_active) if r.summary else "–" for r in found.runs),
+                ]
+            )
+            rows.append(["seconds", *(f"{r.summary.seconds:.1f}" if r.summary else "–" for r in found.runs)])
+            self.table(["", *names], rows, tuple(range(1, len(names) + 1)), "Scores of the runs")
+            with stack():
+                shared = [m for m in found.metrics if sum(m in run for run in by_run) > 1] or found.metrics
+                if shared:
+                    self.dots(found, shared)
+
+    def tests(self, found: Comparison) -> None:
+        """Paired tests of runs on the same rows."""
+        with card("Are the differences real?"), stack():
+            if not found.tests:
+                text(
+                    "No two of these runs were scored on the same rows. Runs of the same table with the same seed and "
+                    "the same share of rows held out, or the same folds, can be compared by a paired test."
+                ).classes("kw-hint")
+                return
+            rows = [
+                [
+                    f"{self.named[one.first]} minus {self.named[one.second]}",
+                    one.what,
+                    number(one.difference),
+                    f"{number(one.low)} to {number(one.high)}",
+                    f"{one.p_value:.2g}" if one.p_value is not None else "–",
+                    f"{one.adjusted:.2g}" if one.adjusted is not None else "–",
+                    one.test,
+                ]
+                for one in found.tests
+            ]
+            heads = ["runs", "difference of", "difference", "95 % interval", "p", "p, corrected", "test"]
+            simple_table(heads, rows, numbers=(2, 3, 4, 5), label="Paired tests of runs")
+            for why in dict.fromkeys(f"{one.test}: {one.why}." for one in found.tests):
+                text(why).classes("kw-hint")
+            text("Corrected for the number of pairs by Holm's method.").classes("kw-hint")
+
+    @staticmethod
+    def table(headers: list[str], rows: list[list[str]], numbers: tuple[int, ...], label: str) -> None:
+        """A column for each run; a few of them fit the screen, since their names are broken into lines."""
+        with stack("kw-wraps" if len(headers) <= FITTING + 1 else "kw-stack"):
+            simple_table(headers, rows, numbers=numbers, label=label)
+
+    def dots(self, found: Comparison, metrics: list[str]) -> None:
+        """One score of all runs with its spread."""
+        names = [self.named[run.id] for run in found.runs]
+
+        @ui.refreshable
+        def draw(metric: str) -> None:
+            values: list[tuple[float | None, float | None]] = []
+            for run in found.runs:
+                here = next((m for m in run.metrics if m.name == metric), None)
+                values.append((here.value, here.spread) if here else (None, None))
+            tall = f"{5 + 2.4 * len(names):.1f}rem"
+            charts.figure(charts.dots_chart(names, values, metric), f"{metric} of the runs", height=tall)
+
+        ui.select(
+            metrics, value=metrics[0], label="Score", on_change=lambda event: draw.refresh(event.value)
+        ).props("outlined dense options-dense")
+        draw(metrics[0])
+        text("Lines show the standard error over folds, or the standard deviation over outer folds.").classes(
+            "kw-hint"
+        )
+
+    def curves(self, found: Comparison) -> None:
+        """Scores over folds along the paths."""
+        curves = [
+            (self.named[run.id], curve)
+            for run, curve in zip(found.runs, found.curves, strict=True)
+            if curve is not None
+        ]
+        kinds = {curve.score for _, curve in curves}
+        if len(kinds) == 1:
+            with card("Scores along the path"):
+                label = "Scores over folds along the paths of the runs"
+                charts.figure(charts.curve_chart(curves, score=kinds.pop()), label)
+
+    def weights(self, found: Comparison) -> None:
+        """Weights of the same kernels in all runs."""
+        if not found.kernels:
+            return
+        names = [self.named[run.id] for run in found.runs]
+        with card("Weights of kernels", "Averaged over classes; the largest in any of the runs."):
+            tall = 4 + (0.6 + 0.95 * len(names)) * len(found.kernels)
+            charts.figure(
+                charts.bars_chart(found.kernels, found.weights, names, "weight"),
+                "Weights by run",
+                height=f"{tall:.1f}rem",
+            )
+
+    def differences(self, found: Comparison) -> None:
+        """Settings that differ."""
+        names = [self.named[run.id] for run in found.runs]
+        with card("Settings that differ"):
+            if found.differences:
+                rows = [[called(d.setting), *(value or "–" for value in d.values)] for d in found.differences]
+                self.table(["setting", *names], rows, (), "Settings that differ")
+            else:
+                text("None: these runs have the same settings.").classes("kw-hint")

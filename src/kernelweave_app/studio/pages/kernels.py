@@ -1,0 +1,457 @@
+"""The page of views and kernels: group columns, choose kernels, and view them before learning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
+
+from kernelweave._errors import InputError
+from kernelweave_app.studio.methods import settings
+from kernelweave_app.studio.pages.bank_choices import SHAPES, banks_for, group_by_name
+from kernelweave_app.studio.pages.desk import Desk
+from kernelweave_app.studio.pages.pictures import Pictures
+from kernelweave_app.studio.pages.place import here
+from kernelweave_app.studio.pages.shell import (
+    card,
+    empty,
+    explained,
+    guarded,
+    page,
+    plural,
+    said,
+    stack,
+    tag,
+    text,
+    waiting,
+)
+from kernelweave_app.studio.pages.view_dialogs import ask_for_file, ask_for_name
+from kernelweave_app.studio.schema import Joining
+from kernelweave_app.studio.service import Studio
+
+if TYPE_CHECKING:
+    from nicegui.events import ValueChangeEventArguments
+
+#: Columns that are shown as chips at once.
+MOST_CHIPS = 250
+
+#: Views with a card of their own.
+MOST_CARDS = 60
+
+OWN = "own"
+
+SELECT_FIRST = (
+    "Select columns first: press their names below, or show the columns of a view and press them there."
+)
+
+
+def add(studio: Studio) -> None:
+    """Add the page.
+
+    Parameters
+    ----------
+    studio : Studio
+    """
+
+    @ui.page("/kernels", title="Views and kernels", response_timeout=30)
+    async def kernels_page() -> None:
+        await _KernelsPage(here(studio)).build()
+
+
+def _all_of(names: list[str]) -> str:
+    """What kernels see without views."""
+    if len(names) == 1:
+        return "the only column"
+    return f"all {plural(len(names), 'column')} together or one at a time"
+
+
+class _KernelsPage:
+    def __init__(self, studio: Studio) -> None:
+        self.studio, self.desk = studio, Desk(studio)
+        self.chosen: set[str] = set()
+        #: text searched for among the columns of a view, or of none
+        self.search: dict[str, str] = {}
+        #: views whose columns are shown
+        self.opened: set[str] = set()
+        self.joined: Joining | None = None
+        self.pictures = Pictures(studio, self.desk)
+
+    async def build(self) -> None:
+        lead = "Views are groups of columns that belong together. Each has its own kernels, and learning weights them."
+        with page(self.studio, "/kernels", "Views and kernels", lead):
+            if self.desk.data is None or not self.desk.spec.target:
+                self.nothing_yet()
+                return
+            # large tables take a while to read, so the page is shown first
+            self.place = stack()
+            with self.place:
+                waiting("Reading the tables")
+            ui.timer(0.05, self.first_read, once=True)
+
+    @staticmethod
+    def nothing_yet() -> None:
+        """Without a table or a target."""
+        with card(), empty("grid_view", "Choose a table and a target first."):
+            ui.button("Data", icon="arrow_back", on_click=lambda: ui.navigate.to("/")).props("outline")
+
+    async def first_read(self) -> None:
+        """Read the tables once the page is shown."""
+        self.joined = await offload(self.desk.joined)
+        self.place.clear()
+        with self.place:
+            if self.joined is None or self.joined.problem:
+                self.nothing_yet()
+                return
+            self.views()
+            self.settings()
+            with card("Kernels before learning") as aside:
+                with aside:
+                    ui.button("Look again", icon="refresh", on_click=self.pictures.show.refresh).props(
+                        "flat dense"
+                    )
+                # the choices are shown first
+                self.frame = stack()
+                with self.frame:
+                    waiting("Computing the kernels")
+                ui.timer(0.05, self.first_look, once=True)
+            with ui.element("div").classes("kw-end"):
+                ui.button("Method", icon="arrow_forward", on_click=lambda: ui.navigate.to("/method")).props(
+                    "unelevated"
+                )
+
+    async def first_look(self) -> None:
+        """Compute the preview once the page is shown."""
+        self.frame.clear()
+        with self.frame:
+            await self.pictures.show()
+
+    def change(self, **values: Any) -> None:
+        """Keep settings; their fields stay, since what is pressed next may be among them."""
+        try:
+            self.desk.set(**values)
+        except InputError as error:
+            said(error)
+            self.views.refresh()
+            self.settings.refresh()
+        self.pictures.show.refresh()
+
+    def change_views(self, views: dict[str, list[str]]) -> None:
+        """Keep views, and the kernels of those that are still there."""
+        assert self.joined is not None
+        self.chosen = set()
+        try:
+            self.desk.set_views(views, self.joined)
+        except InputError as error:
+            said(error)
+        self.views.refresh()
+        self.pictures.show.refresh()
+        self.settings.refresh()
+
+    # ---- views ------------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """Columns to learn from."""
+        return self.desk.features(self.joined) if self.joined else []
+
+    def groups(self) -> dict[str, list[str]]:
+        """Views that were made here, or else the tables if there are several."""
+        if self.joined is None or self.desk.views():
+            return self.desk.views()
+        known = set(self.names())
+        found = {name: [c for c in columns if c in known] for name, columns in self.joined.views.items()}
+        return {name: columns for name, columns in found.items() if columns}
+
+    @ui.refreshable_method
+    def views(self) -> None:
+        assert self.joined is not None
+        names = self.names()
+        own, views = bool(self.desk.views()), self.groups()
+        with card("Views") as aside:
+            with aside:
+                if own:
+                    label = "Tables as views" if self.joined.views else "No views"
+                    ui.button(label, icon="clear", on_click=lambda: self.change_views({})).props("flat dense")
+                ui.button("By name", icon="auto_awesome", on_click=guarded(self.group)).props(
+                    "flat dense"
+                ).tooltip("Columns whose names begin or end alike")
+                ui.button("From a file", icon="upload_file", on_click=self.open_file).props(
+                    "flat dense"
+                ).tooltip("TOML with a table [views], or GMT gene sets")
+                ui.button("New view", icon="add", on_click=self.new_view).props("outline dense")
+            if not views:
+                text(
+                    f"No views: kernels see {_all_of(names)}, as chosen below. Make views where columns come from "
+                    "different sources or measure different things."
+                ).classes("kw-hint")
+            elif not own:
+                text(
+                    "Each table is a view. Show the columns of one to move them, or to make a new view of them."
+                ).classes("kw-hint")
+            with ui.element("div").classes("kw-grid"):
+                for name in list(views)[:MOST_CARDS]:
+                    self.view_card(name, views[name])
+            if len(views) > MOST_CARDS:
+                hidden = plural(len(views) - MOST_CARDS, "more view is", "more views are")
+                text(f"{hidden} not shown, but used all the same.").classes("kw-hint")
+            for one in self.joined.further:
+                what = (
+                    "a precomputed kernel" if one.use == "kernels" else plural(one.n_columns, "sparse column")
+                )
+                text(f"{one.name}: {what}, from {one.file}.").classes("kw-hint")
+            used = {c for columns in views.values() for c in columns}
+            self.shelf([c for c in names if c not in used], bool(views))
+
+    def shelf(self, names: list[str], some: bool) -> None:
+        """Columns in no view: they can be selected, or dragged to one; others are dropped here to take them out."""
+        with stack() as zone:
+            if some:
+                zone.classes("kw-drop").props('role=group aria-label="Columns in no view"')
+                self.receive(zone, self.take_out)
+            with ui.element("div").classes("kw-row"):
+                text("Columns in no view" if some else "Columns", "h3")
+                tag(plural(len(names), "column"))
+                if some:
+                    text("These are not used as features.").classes("kw-hint")
+            if names:
+                self.chips(names, "")
+
+    @staticmethod
+    def receive(zone: ui.element, action: Callable[[], None]) -> None:
+        """Let columns be dropped on an element."""
+        zone.on("dragover.prevent", lambda: zone.classes("over"), throttle=0.3)
+        zone.on("dragleave", lambda: zone.classes(remove="over"))
+        zone.on("drop.prevent", guarded(action))
+
+    def chips(self, names: list[str], view: str) -> None:
+        """Columns that can be searched and selected; of a view, or of none."""
+
+        def found() -> list[str]:
+            part = self.search.get(view, "").lower()
+            return [c for c in names if part in c.lower()]
+
+        def look(event: ValueChangeEventArguments) -> None:
+            self.search[view] = event.value or ""
+            shown.refresh()
+
+        def select_all() -> None:
+            these = set(found())
+            self.chosen = self.chosen - these if these <= self.chosen else self.chosen | these
+            shown.refresh()
+
+        @ui.refreshable
+        def shown() -> None:
+            these = found()
+            with ui.element("div").classes("kw-chips").props("role=group") as group:
+                group.props["aria-label"] = f"Columns of {view}" if view else "Columns"
+                for name in these[:MOST_CHIPS]:
+                    self.chip(name)
+            if len(these) > MOST_CHIPS:
+                rest = plural(len(these) - MOST_CHIPS, "more column")
+                text(f"{rest}: type a part of the name above.").classes("kw-hint")
+
+        with ui.element("div").classes("kw-row"):
+            label = f"Find columns of {view}" if view else "Find columns"
+            find = ui.input(label, value=self.search.get(view, ""), on_change=look)
+            find.props("outlined dense clearable").classes("grow")
+            ui.button("Select all found", on_click=select_all).props("flat dense")
+            if view:
+                ui.button("Take out", icon="remove", on_click=guarded(self.take_out)).props(
+                    "flat dense"
+                ).tooltip("The selected columns are then in no view, and not used as features")
+            else:
+                ui.button("New view of the selection", icon="add", on_click=self.new_view).props("flat dense")
+        shown()
+
+    def chip(self, name: str) -> None:
+        """A column that can be pressed or dragged."""
+        button = ui.element("button").classes("kw-chip").props("type=button draggable=true")
+        button.props["aria-pressed"] = "true" if name in self.chosen else "false"
+        button.props["title"] = name
+        with button:
+            text(name, "span")
+
+        def press() -> None:
+            self.chosen ^= {name}
+            button.props["aria-pressed"] = "true" if name in self.chosen else "false"
+            button.update()
+
+        def drag() -> None:
+            # a column that is not selected is dragged alone
+            self.chosen = self.chosen if name in self.chosen else {name}
+
+        button.on("click", press)
+        button.on("dragstart", drag)
+
+    def view_card(self, name: str, columns: list[str]) -> None:
+        """A view: its columns, its kernels, and a place to drop more."""
+        zone = ui.element("div").classes("kw-drop").props("role=group")
+        zone.props["aria-label"] = f"View {name}"
+        self.receive(zone, lambda: self.put(name))
+        with zone:
+            with ui.element("div").classes("kw-row").style("flex-wrap: nowrap"):
+                text(name, "h3").style(
+                    "flex: 1; min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap"
+                )
+                tag(plural(len(columns), "column"))
+                more = ui.button(icon="add", on_click=guarded(lambda: self.put(name))).props(
+                    "flat round dense size=sm"
+                )
+                more.props["aria-label"] = f"Add the selected columns to {name}"
+                gone = ui.button(icon="close", on_click=lambda: self.remove(name)).props(
+                    "flat round dense size=sm"
+                )
+                gone.props["aria-label"] = f"Remove the view {name}"
+            self.members(name, columns)
+            kernels = self.desk.spec.kernels
+            self.kernel_choice(kernels.get(name, "default") if isinstance(kernels, dict) else kernels, name)
+
+    def members(self, name: str, columns: list[str]) -> None:
+        """The columns of a view: the first ones as text, or all of them to be selected."""
+
+        @ui.refreshable
+        def shown() -> None:
+            is_open = name in self.opened
+            if not is_open:
+                few = ", ".join(columns[:6]) + (f" and {len(columns) - 6} more" if len(columns) > 6 else "")
+                text(few).classes("kw-hint").style("overflow-wrap: anywhere")
+            label, icon = ("Hide columns", "expand_less") if is_open else ("Show columns", "expand_more")
+            button = ui.button(label, icon=icon, on_click=turn).props("flat dense no-caps size=sm")
+            button.props["aria-label"] = f"{label} of {name}"
+            button.props["aria-expanded"] = "true" if is_open else "false"
+            if is_open:
+                self.chips(columns, name)
+
+        def turn() -> None:
+            self.opened ^= {name}
+            shown.refresh()
+
+        shown()
+
+    def kernel_choice(self, value: str, view: str) -> None:
+        """Which kernels a view gets, or all columns do."""
+        known = SHAPES if view else banks_for(len(self.names()))
+        options = {**known, OWN: "Other kernels …"}
+        shown = value if value in known else OWN
+        label = "Kernels" if not view else f"Kernels of {view}"
+
+        def keep(new: str) -> None:
+            if not view:
+                self.change(kernels=new)
+                return
+            kernels = self.desk.spec.kernels
+            asked = dict(kernels) if isinstance(kernels, dict) else {}
+            self.change(kernels={**asked, view: new})
+            if kernels != "default" and not asked:  # those of the other views are others now
+                self.views.refresh()
+
+        def pick(event: ValueChangeEventArguments) -> None:
+            own.set_visibility(event.value == OWN)
+            if event.value != OWN:
+                keep(event.value)
+
+        ui.select(options, value=shown, label=label, on_change=pick).props("outlined dense options-dense")
+        own = ui.input("Kernels, separated by ;", value=value if shown == OWN else "linear; rbf(gamma=0.1)")
+        own.props("outlined dense").props["hint"] = (
+            "linear, poly(degree=2), rbf(gamma=0.1), rbf(gamma='median'), laplacian(gamma=1), categorical; "
+            "linear.prepared('normalize-rows')"
+        )
+        own.set_visibility(shown == OWN)
+
+        def typed() -> None:
+            from kernelweave_app.runs.kernels_of import parse_kernels
+
+            try:
+                parse_kernels(own.value or "")
+            except InputError as error:
+                own.props("error").props["error-message"] = str(error)
+                return
+            own.props(remove="error")
+            keep(own.value)
+
+        own.on("blur", typed)
+        own.on("keydown.enter", typed)
+
+    def put(self, view: str) -> None:
+        """Move the selected columns to a view."""
+        if not self.chosen:
+            raise InputError(SELECT_FIRST)
+        moved = [c for c in self.names() if c in self.chosen]
+        self.change_views(
+            {
+                name: [c for c in columns if c not in self.chosen] + (moved if name == view else [])
+                for name, columns in self.groups().items()
+            }
+        )
+
+    def take_out(self) -> None:
+        """Take the selected columns out of their views."""
+        views = self.groups()
+        if not any(c in self.chosen for columns in views.values() for c in columns):
+            raise InputError("Select columns of a view first: show its columns and press their names.")
+        left = {name: [c for c in columns if c not in self.chosen] for name, columns in views.items()}
+        if not any(left.values()):
+            raise InputError("One view must keep a column. Remove the views instead.")
+        self.change_views(left)
+
+    def remove(self, view: str) -> None:
+        """Remove a view."""
+        self.change_views({name: columns for name, columns in self.groups().items() if name != view})
+
+    def new_view(self) -> None:
+        """Ask for a name, and make a view of the selected columns."""
+        if not self.chosen:
+            said(InputError(SELECT_FIRST))
+            return
+
+        def make(name: str) -> None:
+            moved = [c for c in self.names() if c in self.chosen]
+            rest = {v: [c for c in columns if c not in self.chosen] for v, columns in self.groups().items()}
+            self.change_views({**rest, name: moved})
+
+        ask_for_name(len(self.chosen), self.groups, make)
+
+    async def group(self) -> None:
+        """Make views of columns whose names have a word in common."""
+        views = await offload(group_by_name, self.names())
+        if len(views) < 2:
+            raise InputError(
+                "The names of the columns do not fall into groups. Select them and make views by hand."
+            )
+        self.change_views(views)
+
+    def open_file(self) -> None:
+        """Read views from a file that the browser reads."""
+        ask_for_file(self.studio, self.desk, self.names, self.change_views)
+
+    # ---- settings ---------------------------------------------------------------------------------
+
+    @ui.refreshable_method
+    def settings(self) -> None:
+        """Kernels on all columns, and how kernels are prepared."""
+        about = {setting.name: setting for setting in settings()}
+        spec = self.desk.spec
+        with card("Settings"):
+            if not self.desk.views() and not (self.joined and self.joined.views):
+                self.kernel_choice(spec.kernels if isinstance(spec.kernels, str) else "default", "")
+            with ui.element("div").classes("kw-fields"):
+                with explained("Bring kernels to one scale by", about["normalize"].about):
+                    ui.select(
+                        {name: name for name in about["normalize"].choices},
+                        value=spec.normalize,
+                        label="Bring kernels to one scale by",
+                        on_change=lambda event: self.change(normalize=event.value),
+                    ).props("outlined dense options-dense")
+                with explained("Let held-out rows enter the scale", about["transductive"].about):
+                    ui.switch(
+                        "Let held-out rows enter the scale",
+                        value=spec.transductive,
+                        on_change=lambda event: self.change(transductive=event.value),
+                    )
+                with explained("Standardise numeric columns", about["standardize"].about):
+                    ui.switch(
+                        "Standardise numeric columns",
+                        value=spec.standardize,
+                        on_change=lambda event: self.change(standardize=event.value),
+                    )

@@ -1,0 +1,435 @@
+"""The page of method and validation: learner, path, folds, and the start of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
+
+from kernelweave._errors import InputError
+from kernelweave._parameters import said as written
+from kernelweave.learners import LEARNERS
+from kernelweave_app.runs.fitting import MOST_ALPHAS, chosen, parse_values, path_setting
+from kernelweave_app.runs.questions import grouped
+from kernelweave_app.runs.settings import kept, learner_settings
+from kernelweave_app.runs.spec import DEFAULT
+from kernelweave_app.studio.methods import explanation, has_probabilities, methods, scorers, settings
+from kernelweave_app.studio.pages.desk import Desk
+from kernelweave_app.studio.pages.field_texts import (
+    ABOUT_CHOICE,
+    ABOUT_LIST,
+    ABOUT_NUMBER,
+    ABOUT_PLAIN,
+    PLAIN,
+    a_list,
+    a_number,
+)
+from kernelweave_app.studio.pages.formulas import typeset
+from kernelweave_app.studio.pages.guidance import Guide
+from kernelweave_app.studio.pages.place import here
+from kernelweave_app.studio.pages.shell import (
+    card,
+    empty,
+    explained,
+    note,
+    page,
+    said,
+    simple_table,
+    stack,
+    text,
+    waiting,
+)
+from kernelweave_app.studio.pages.start_card import StartCard
+from kernelweave_app.studio.schema import Method, Setting
+from kernelweave_app.studio.service import Studio
+
+if TYPE_CHECKING:
+    from nicegui.events import ValueChangeEventArguments
+
+
+def add(studio: Studio) -> None:
+    """Add the page.
+
+    Parameters
+    ----------
+    studio : Studio
+    """
+
+    @ui.page("/method", title="Method", response_timeout=30)
+    async def method_page() -> None:
+        await _MethodPage(here(studio)).build()
+
+
+class _MethodPage:
+    def __init__(self, studio: Studio) -> None:
+        self.studio, self.desk = studio, Desk(studio)
+        self.known = {setting.name: setting for setting in settings()}
+        self.guide = Guide(studio, self.desk, self.renew)
+        #: the task, and the number of classes
+        self.target = ("classification", 2)
+        #: Fields with values that no run could use, by setting.
+        self.wrong: dict[str, str] = {}
+        self.start = StartCard(studio, self.desk, self.guide, self.wrong)
+
+    async def build(self) -> None:
+        lead = (
+            "How kernel weights are found, over which regularisation parameters, and how they are validated."
+        )
+        with page(self.studio, "/method", "Method and validation", lead):
+            if self.desk.data is None or not self.desk.spec.target:
+                with card(), empty("tune", "Choose a table and a target first."):
+                    ui.button("Data", icon="arrow_back", on_click=lambda: ui.navigate.to("/")).props(
+                        "outline"
+                    )
+                return
+            place = stack()
+
+            async def read() -> None:
+                self.target = await offload(self.read_target)
+                place.clear()
+                with place:
+                    await self.cards()
+
+            if await offload(self.studio.catalogue.holds, self.desk.data):
+                await read()
+                return
+            # large tables take a while to read, so the page is shown first
+            with place:
+                waiting("Reading the tables")
+            ui.timer(0.05, read, once=True)
+
+    async def cards(self) -> None:
+        """Everything below the heading."""
+        self.guide.build()
+        self.learners()
+        with stack("kw-narrow"):
+            self.path()
+            self.validation()
+        self.computing()
+        await self.start.build()
+
+    def renew(self) -> None:
+        """Draw everything again after the guide has changed settings."""
+        self.learners.refresh()
+        self.path.refresh()
+        self.validation.refresh()
+        self.start.ready.refresh()
+
+    def set(self, **values: Any) -> bool:
+        """Store settings; wrong ones are reported."""
+        try:
+            self.desk.set(**values)
+        except InputError as error:
+            said(error)
+            return False
+        self.start.ready.refresh()
+        return True
+
+    def take(
+        self, name: str, read: Callable[[], Any], keep: Callable[[Any], object] | None = None
+    ) -> str | None:
+        """Store the value of a field; if no run could use it, report it there and disable the start."""
+        keep = keep or (lambda value: self.desk.set(**{name: value}))
+        try:
+            value = read()
+            if name in ("alphas", "Cs"):
+                parse_values(name, value)
+            keep(value)
+        except InputError as error:
+            self.wrong[name] = str(error).removeprefix(f"Setting `{name}`: ")
+            self.start.ready.refresh()
+            return self.wrong[name]
+        self.wrong.pop(name, None)
+        self.start.ready.refresh()
+        return None
+
+    # ---- learner ----------------------------------------------------------------------------------
+
+    @ui.refreshable_method
+    def learners(self) -> None:
+        spec = self.desk.spec
+        known = {method.name: method for method in methods()}
+        for name in learner_settings():
+            self.wrong.pop(name, None)  # another learner may not have it
+        with card("Learner"), stack("kw-narrow").style("gap: 1.6rem"):
+            with ui.element("div").classes("kw-pick").props('role=radiogroup aria-label="Learner"'):
+                for question, names in grouped():
+                    fold = ui.element("details").classes("kw-fold")
+                    if spec.method in names:
+                        fold.props("open")
+                    with fold:
+                        text(question.title, "summary").props["title"] = question.about
+                        for name in names:
+                            if name == DEFAULT:
+                                self.option(PLAIN, ABOUT_PLAIN, spec.method == DEFAULT, self.choose_default)
+                            else:
+                                self.learner_option(known[name], name == spec.method)
+            if spec.method in known:
+                self.explain(known[spec.method])
+            elif spec.method == DEFAULT:
+                now = known[chosen(spec, self.target[0]).method]
+                with stack():
+                    text(PLAIN, "h3").style("font-size: 1.1rem")
+                    text(f"{ABOUT_PLAIN} Here that is {now.title}.", "p")
+                    text(ABOUT_CHOICE).classes("kw-hint")
+
+    def learner_option(self, method: Method, picked: bool) -> None:
+        head, _, rest = method.summary.partition(": ")
+        about = rest if head == method.title else head
+
+        def choose() -> None:
+            spec = self.desk.spec
+            self.choose(method.name, kept(spec.learner_params, spec.method, method.name))
+
+        self.option(method.title, about[:1].upper() + about[1:], picked, choose)
+
+    def option(self, title: str, about: str, picked: bool, choose: Callable[[], None]) -> None:
+        """An entry of the list of learners."""
+        option = ui.element("button").classes("kw-option").props("type=button role=radio")
+        option.props["aria-checked"] = "true" if picked else "false"
+        with option:
+            text(title, "b")
+            text(about, "span")
+        option.on("click", choose)
+
+    def choose_default(self) -> None:
+        """Leave the learner to a plain fit."""
+        self.choose(DEFAULT, {})
+
+    def choose(self, name: str, params: dict[str, object]) -> None:
+        """Store a learner and its parameters."""
+        before = has_probabilities(self.desk.spec)
+        if self.set(method=name, learner_params=params):
+            self.learners.refresh()
+            self.path.refresh()
+            if has_probabilities(self.desk.spec) != before:
+                self.validation.refresh()
+
+    def explain(self, method: Method) -> None:
+        """Description of a learner, its parameters, and the fields for them."""
+        with stack():
+            text(method.title, "h3").style("font-size: 1.1rem")
+            text(f"{method.summary}.", "p")
+            if method.objective:
+                typeset(explanation(method.name))
+            if not method.regression:
+                note("For classification only.")
+            if method.fields:
+                with ui.element("div").classes("kw-fields"):
+                    for setting in method.fields:
+                        self.learner_field(setting)
+            with ui.expansion("All parameters").props("dense"):
+                rows = [[p.name, p.about or p.kind, p.default] for p in method.parameters]
+                simple_table(["parameter", "meaning", "default"], rows, label=f"Parameters of {method.title}")
+            inverse = method.regularization_parameter == "C"
+            meaning = "C, the weight of the loss" if inverse else "alpha, the weight of the penalty"
+            text(f"The regularisation parameter is {meaning}. It is chosen on the path.").classes("kw-hint")
+            if method.reference:
+                text(method.reference).classes("kw-hint")
+
+    def learner_field(self, setting: Setting) -> Any:
+        """A field for a parameter of the learner; defaults are not stored."""
+        given = self.desk.spec.learner_params.get(setting.name, setting.default)
+        if setting.kind == "choice" and written(given) not in setting.choices:
+            given = setting.default
+
+        def keep(value: Any) -> None:
+            before = has_probabilities(self.desk.spec)
+            self.desk.set_param(setting.name, None if value in (None, "", setting.default) else value)
+            if has_probabilities(self.desk.spec) != before:
+                self.validation.refresh()
+
+        return self.draw(setting, given, keep)
+
+    def field(self, setting: Setting) -> Any:
+        """A field for any other setting."""
+        value = getattr(self.desk.spec, setting.name)
+        return self.draw(setting, value, lambda value: self.desk.set(**{setting.name: value}))
+
+    def draw(self, setting: Setting, value: Any, keep: Callable[[Any], object]) -> Any:
+        """A field for the admissible values of a setting."""
+        name = setting.name
+        self.wrong.pop(name, None)  # the field shows what is stored
+        label = f"{setting.label}, {setting.unit}" if setting.unit else setting.label
+
+        def choose(event: ValueChangeEventArguments) -> None:
+            self.take(name, lambda: event.value, keep)
+
+        with explained(label, setting.about):
+            if setting.kind == "yes/no":
+                return ui.switch(label, value=bool(value), on_change=choose)
+            if setting.kind == "choice":
+                chosen = written(value) if written(value) in setting.choices else None
+                found = ui.select(
+                    setting.choices,
+                    value=chosen,
+                    label=label,
+                    on_change=choose,
+                    clearable=setting.default is None,
+                )
+                return found.props("outlined dense options-dense")
+            if setting.kind in ("number", "whole number"):
+                whole = setting.kind == "whole number"
+                empty = setting.default is None
+                return ui.number(
+                    label,
+                    value=value,
+                    min=setting.least,
+                    max=setting.most,
+                    placeholder="the usual" if empty else None,
+                    validation=lambda given: self.take(
+                        name,
+                        lambda: None if empty and given is None else a_number(given, whole=whole),
+                        keep,
+                    ),
+                ).props(f"outlined dense hide-bottom-space debounce=400 step={1 if whole else 'any'}")
+            return ui.input(
+                label,
+                value="" if value is None else str(value),
+                placeholder="the usual" if setting.default is None else None,
+                validation=lambda given: self.take(name, lambda: given or "", keep),
+            ).props("outlined dense hide-bottom-space debounce=500")
+
+    # ---- path -------------------------------------------------------------------------------------
+
+    @ui.refreshable_method
+    def path(self) -> None:
+        spec = self.desk.spec
+        method = chosen(spec, self.target[0]).method
+        name = path_setting(method) if method in LEARNERS else "alphas"
+        given = getattr(spec, name)
+        automatic = given.strip().isdigit()
+        for setting in ("alphas", "Cs"):
+            self.wrong.pop(setting, None)
+        parts = given.split(":") if given.count(":") == 2 else []
+        kind = "automatic" if automatic else ("range" if parts else "list")
+        with card("Path", "Regularisation parameters, from strong to weak regularisation."):
+            kinds = {"automatic": "Automatic", "range": "Range", "list": "List"}
+            defaults = {"automatic": "30", "range": "0.001:1000:30", "list": "0.1,1,10"}
+            ends = ("Smallest C", "Largest C") if name == "Cs" else ("Weakest", "Strongest")
+            values = "Values of C" if name == "Cs" else "Values of alpha"
+
+            def turn(event: ValueChangeEventArguments) -> None:
+                if self.set(**{name: defaults[event.value]}):
+                    self.path.refresh()
+
+            toggle = ui.toggle(kinds, value=kind, on_change=turn).props(
+                "no-caps unelevated toggle-color=primary"
+            )
+            toggle.props["aria-label"] = "How regularisation parameters are chosen"
+            if kind == "automatic":
+                with explained("How many", ABOUT_NUMBER):
+                    ui.number(
+                        "How many",
+                        value=int(given),
+                        min=1,
+                        max=MOST_ALPHAS,
+                        validation=lambda given: self.take(name, lambda: f"{a_number(given, whole=True)}"),
+                    ).props("outlined dense hide-bottom-space debounce=400 step=1")
+            elif kind == "range":
+                fields: list[Any] = []
+
+                def join() -> str:
+                    low, high = (a_number(field.value) for field in fields[:2])
+                    return f"{low:g}:{high:g}:{a_number(fields[2].value, whole=True)}"
+
+                def check(_: Any) -> str | None:
+                    # the three are one setting: an error is shown where it was changed last
+                    found = self.take(name, join)
+                    for field in fields:
+                        field.error = None
+                    return found
+
+                for label, value in zip((*ends, "How many"), parts, strict=True):
+                    field = ui.number(label, value=float(value), validation=check)
+                    fields.append(field.props("outlined dense hide-bottom-space debounce=500 step=any"))
+                text("Equally spaced on a logarithmic scale between the two.").classes("kw-hint")
+            else:
+                with explained(values, ABOUT_LIST):
+                    ui.input(
+                        f"{values}, separated by commas",
+                        value=given,
+                        validation=lambda given: self.take(name, lambda: a_list(given)),
+                    ).props("outlined dense hide-bottom-space debounce=600")
+            rules = {"min": "the best mean score", "1se": "the simplest within one standard error"}
+            with explained("Choose", self.known["rule"].about):
+                ui.select(
+                    rules, value=spec.rule, label="Choose", on_change=lambda event: self.set(rule=event.value)
+                ).props("outlined dense options-dense")
+
+    # ---- validation -------------------------------------------------------------------------------
+
+    @ui.refreshable_method
+    def validation(self) -> None:
+        spec = self.desk.spec
+        task, n_classes = self.target
+        probable = has_probabilities(spec)
+        with card(
+            "Validation",
+            "Folds choose the regularisation parameter; held-out rows, or outer folds, assess the choice.",
+        ):
+            with ui.element("div").classes("kw-fields"):
+                kinds = {"k-fold": "Folds", "random": "Random splits"}
+                with explained("Divide rows by", self.known["splits"].about):
+                    ui.select(
+                        kinds,
+                        value=spec.splits,
+                        label="Divide rows by",
+                        on_change=lambda event: self.set(splits=event.value),
+                    ).props("outlined dense options-dense")
+                self.field(self.known["cv"])
+                self.field(self.known["repeats"])
+                self.field(self.known["nested"])
+                if spec.holdout:
+                    text(f"Column {spec.holdout!r} marks the held-out rows.").classes("kw-hint")
+                else:
+                    self.field(self.known["test_size"])
+                offered = {"": f"the usual ({'R²' if task == 'regression' else 'accuracy'})"}
+                offered |= {
+                    name: name.replace("_", " ") for name in scorers(task, n_classes, probabilities=probable)
+                }
+                if spec.scoring and spec.scoring not in offered:
+                    offered[spec.scoring] = spec.scoring
+                with explained("Score", self.known["scoring"].about):
+                    ui.select(
+                        offered,
+                        value=spec.scoring,
+                        label="Score",
+                        on_change=lambda event: self.set(scoring=event.value),
+                    ).props("outlined dense options-dense")
+                self.field(self.known["seed"])
+                if task == "classification":
+                    if probable:
+                        text("Probabilities are those of the loss.").classes("kw-hint")
+                    else:
+                        self.field(self.known["probabilities"])
+                    self.field(self.known["class_weights"])
+            with ui.element("div").classes("kw-row").style("gap: 0 1.6rem"):
+                if task == "classification":
+                    self.field(self.known["stratify"])
+                    self.field(self.known["balanced"])
+                self.field(self.known["intercept"])
+            if spec.group:
+                text(f"Rows of one {spec.group} stay together.").classes("kw-hint")
+
+    def read_target(self) -> tuple[str, int]:
+        """The task, and the number of classes."""
+        try:
+            assert self.desk.data is not None
+            found = self.studio.target(self.desk.data, self.desk.spec.target, self.desk.spec.task)
+        except InputError:
+            return "classification", 2
+        return found.task, len(found.classes)
+
+    def computing(self) -> None:
+        """Settings that are rarely needed, including those without a field elsewhere."""
+        rest = [s for s in self.known.values() if s.group in ("Computing", "More")]
+        with (
+            card(),
+            ui.expansion("More settings").props("dense"),
+            ui.element("div").classes("kw-fields").style("width: 100%"),
+        ):
+            for setting in rest:
+                self.field(setting)

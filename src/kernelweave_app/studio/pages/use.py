@@ -1,0 +1,265 @@
+"""The page for predictions of new rows, and for downloads of model, report, figures and script."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from nicegui import ui
+from starlette.concurrency import run_in_threadpool as offload
+
+from kernelweave._errors import InputError
+from kernelweave_app.runs.scripts import AGAIN, STOPPED
+from kernelweave_app.studio.pages.finished import choose_run, finished, round_off
+from kernelweave_app.studio.pages.place import here, within
+from kernelweave_app.studio.pages.shell import (
+    big_table,
+    card,
+    empty,
+    has,
+    note,
+    once,
+    page,
+    plural,
+    score,
+    size,
+    stack,
+    stat,
+    text,
+)
+from kernelweave_app.studio.pages.uploads import drop_zone
+from kernelweave_app.studio.schema import Artifact, Data, Predicted, Run, TableRef
+from kernelweave_app.studio.service import Studio
+
+FILES = {
+    "model.skops": ("Model", "Load it with kernelweave.load(…); nothing in it is executed."),
+    "report.html": ("Report", "One page with all figures, to be read or printed anywhere."),
+    "predictions.csv": ("Predictions", "Of the held-out rows, beside the truth."),
+    "spec.toml": ("Settings", "For the command line: kernelweave fit TABLE --spec spec.toml --out FOLDER."),
+    "script.py": ("Python script", "Shown below."),
+    "grams.json": (
+        "Names of rows",
+        "Of the precomputed kernels; kernelweave predict reads it beside the model.",
+    ),
+    "tables.json": (
+        "Tables",
+        "Which columns came from which; kernelweave predict reads it beside the model.",
+    ),
+}
+
+
+def add(studio: Studio) -> None:
+    """Add the page.
+
+    Parameters
+    ----------
+    studio : Studio
+    """
+
+    @ui.page("/use", title="Use", response_timeout=30)
+    async def use_page(run: str = "") -> None:
+        await _UsePage(here(studio), run).build()
+
+
+def address(run_id: str, name: str, *, show: bool = False) -> str:
+    """The address of a file of a run."""
+    return f"/api/runs/{run_id}/files/{quote(name)}{'?show=true' if show else ''}"
+
+
+class _UsePage:
+    def __init__(self, studio: Studio, run_id: str) -> None:
+        self.studio, self.run_id = studio, run_id
+        self.predicted: Predicted | None = None
+
+    async def build(self) -> None:
+        runs = await offload(finished, self.studio)
+        if runs and self.run_id not in {run.id for run in runs}:
+            self.run_id = runs[0].id
+        lead = "Predict new rows, and download model, report, figures, settings and script."
+        with page(self.studio, "/use", "Use", lead) as aside:
+            if not runs:
+                with card():
+                    empty("output", "No run has finished yet.")
+                return
+            with aside:
+                choose_run(runs, self.run_id, "/use")
+            run = next(run for run in runs if run.id == self.run_id)
+            tables = await offload(self.studio.tables)
+            made = await offload(self.studio.artifacts, run.id)
+            with stack("kw-two"):
+                self.predict(run, tables)
+                self.files_place = stack()
+                with self.files_place:
+                    self.files(run, made)
+            self.result()
+            self.figures(run, made)
+            self.script(*await offload(self.again, run))
+
+    # ---- predicting -------------------------------------------------------------------------------
+
+    def predict(self, run: Run, tables: list[TableRef]) -> None:
+        """Choose a table and predict its rows."""
+        need = len(run.request.data.tables)
+        uses = {"kernels": len(run.request.data.kernels), "sparse": len(run.request.data.sparse)}
+        with card("Predict", "Choose a table with the columns of the model."):
+            ordered = sorted(tables, key=lambda r: (r.source != "data folder", r.name.lower()))
+            options = {ref.id: ref.name for ref in ordered}
+            several = ui.select(
+                options,
+                label="Table" if need == 1 else "Tables, joined by the same key",
+                multiple=need > 1,
+                with_input=True,
+            )
+            several.props("outlined dense options-dense" + (" use-chips" if need > 1 else "")).style(
+                "width: 100%"
+            )
+
+            async def uploaded(new: str) -> None:
+                refs = {ref.id: ref for ref in await offload(self.studio.tables)}
+                use = refs[new].uses[0] if new in refs else "table"
+                if use in beside:
+                    here = {ref.id: ref.name for ref in refs.values() if use in ref.uses}
+                    beside[use].set_options(here, value=[*(beside[use].value or []), new])
+                    return
+                names = {ref.id: ref.name for ref in refs.values()}
+                several.set_options(names, value=[*(several.value or []), new] if need > 1 else new)
+
+            beside: dict[str, ui.select] = {}
+            for use, count in uses.items():
+                if not count:
+                    continue
+                of = {ref.id: ref.name for ref in tables if use in ref.uses}
+                label = (
+                    "Kernels of new rows with training rows"
+                    if use == "kernels"
+                    else "Sparse views of new rows"
+                )
+                pick = ui.select(of, label=label, multiple=True, with_input=True)
+                pick.props("outlined dense options-dense use-chips").style("width: 100%")
+                beside[use] = pick
+
+            drop_zone("Or drop a new file here", uploaded)
+
+            async def go() -> None:
+                chosen = several.value if isinstance(several.value, list) else [several.value]
+                chosen = [table for table in chosen if table]
+                if not chosen:
+                    raise InputError("Choose a table first.")
+                files = {use: list(pick.value or []) for use, pick in beside.items()}
+                needs_key = len(chosen) > 1 or uses["kernels"]
+                key = run.request.data.key if needs_key else ""
+                data = Data(
+                    tables=chosen, key=key, kernels=files.get("kernels", []), sparse=files.get("sparse", [])
+                )
+                self.predicted = await offload(self.studio.predict, run.id, data)
+                self.result.refresh()
+                made = await offload(self.studio.artifacts, run.id)
+                self.files_place.clear()
+                with self.files_place:
+                    self.files(run, made)
+
+            with ui.element("div").classes("kw-end"):
+                once("Predict", "bolt", go)
+
+    @ui.refreshable_method
+    def result(self) -> None:
+        found = self.predicted
+        if found is None:
+            return
+        with card("New predictions") as aside:
+            with aside:
+                ui.link("Download", address(self.run_id, found.artifact)).classes("kw-link").props("download")
+            with stack("kw-stats"):
+                stat(str(found.n_rows), "row" if found.n_rows == 1 else "rows")
+                for name, value in found.scores.items():
+                    stat(score(value), name)
+            for old, new in found.stands_for.items():
+                text(f"{new} is used for {old}.").classes("kw-hint")
+            if found.n_missing:
+                note(
+                    f"{plural(found.n_missing, 'row')} with missing values {has(found.n_missing)} no prediction; rows "
+                    "like these were left out of training too.",
+                    "warn",
+                )
+            if not found.scores:
+                text("The table has no known target, so there is no score.").classes("kw-hint")
+            big_table(
+                found.columns, [[round_off(v) for v in row] for row in found.rows], label="New predictions"
+            )
+            if found.n_rows > len(found.rows):
+                text(
+                    f"The first {len(found.rows)} of {plural(found.n_rows, 'row')}; the file has all."
+                ).classes("kw-hint")
+
+    # ---- files ------------------------------------------------------------------------------------
+
+    def files(self, run: Run, artifacts: list[Artifact]) -> None:
+        """Everything but figures."""
+        made = {file.name: file for file in artifacts}
+        with card("Files"), stack("kw-stack tight"):
+            for name, (title, about) in FILES.items():
+                if name in made:
+                    self.file(run, name, title, f"{about} {size(made[name].size)}")
+            for name, file in made.items():
+                if file.kind == "predictions" and name not in FILES:
+                    self.file(run, name, "Predictions", f"{name}, {size(file.size)}")
+
+    def file(self, run: Run, name: str, title: str, about: str) -> None:
+        """A file to view or to download."""
+        with ui.element("div").classes("kw-file"):
+            with ui.element("div"):
+                text(title, "b").style("font-weight: 500")
+                text(about, "small")
+            with ui.element("div").classes("kw-row").style("flex-wrap: nowrap"):
+                if name == "report.html":
+                    ui.link("Open", address(run.id, name, show=True), new_tab=True).classes("kw-link")
+                link = ui.link("Download", address(run.id, name)).classes("kw-link").props("download")
+                link.props["aria-label"] = f"Download {name}"
+
+    def figures(self, run: Run, artifacts: list[Artifact]) -> None:
+        """Figures for papers."""
+        made = [file.name for file in artifacts if file.kind == "figure" and file.name.endswith(".svg")]
+        if not made:
+            return
+        with card("Figures", "As SVG and PDF."), ui.element("div").classes("kw-figures"):
+            for name in made:
+                stem = name.removesuffix(".svg")
+                with ui.element("figure").classes("kw-thumb"):
+                    picture = ui.element("img")
+                    picture.props["src"] = within(address(run.id, name, show=True))
+                    picture.props["alt"] = stem.removeprefix("figures/").replace("-", " ")
+                    picture.props["loading"] = "lazy"
+                    with ui.element("figcaption").classes("kw-row"):
+                        text(stem.removeprefix("figures/").replace("-", " "), "b").style(
+                            "font-weight: 500; flex: 1"
+                        )
+                        for kind in ("svg", "pdf"):
+                            link = (
+                                ui.link(kind.upper(), address(run.id, f"{stem}.{kind}"))
+                                .classes("kw-link")
+                                .props("download")
+                            )
+                            link.props["aria-label"] = (
+                                f"Download {stem.removeprefix('figures/')} as {kind.upper()}"
+                            )
+
+    def again(self, run: Run) -> tuple[str, str]:
+        """The script and the command that repeat a run; empty where it left none."""
+        try:
+            return self.studio.artifact(run.id, "script.py").read_text("utf8"), self.studio.command(run.id)
+        except InputError:
+            return "", ""
+
+    def script(self, content: str, command: str) -> None:
+        """The script, to be read before it is run, and the command."""
+        if not content:
+            note("This run left no script.", "warn")
+            return
+        what = STOPPED if STOPPED in content else AGAIN
+        with card("The same in Python", f"With the public interface alone: {what}"):
+            text(content, "pre").classes("kw-log").props('tabindex=0 aria-label="Python script"')
+        if STOPPED in content:
+            return
+        with card(
+            "The same on the command line", "With the tables and the settings of this run, on this machine."
+        ):
+            text(command, "pre").classes("kw-log").props('tabindex=0 aria-label="Command"')

@@ -1,0 +1,113 @@
+"""Predictions of a finished run for the rows of further tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._errors import InputError
+from kernelweave.fitting.partial import PartialSource
+from kernelweave_app.runs.columns import with_types_of
+from kernelweave_app.runs.folders import csv_text, write_text
+from kernelweave_app.runs.gram_views import read_names
+from kernelweave_app.runs.joining import join_new, read_layout
+from kernelweave_app.runs.preparing import missing_cells
+from kernelweave_app.runs.scoring import (
+    columns_of,
+    features_of,
+    grams_of,
+    predictions,
+    scores,
+    sparse_views_of,
+)
+from kernelweave_app.runs.sparse_views import Tables
+from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.tables import check_target
+from kernelweave_app.studio.catalogue import Catalogue
+from kernelweave_app.studio.schema import Data, Predicted
+
+#: Rows of predictions that are sent back at once.
+FEW_ROWS = 200
+
+
+def predict_table(
+    model_file: Path, spec: FitSpec, folder: Path, catalogue: Catalogue, data: Data
+) -> tuple[Predicted, Path]:
+    """Predict the rows of a table with the model of a run, and write the predictions into the folder of the run.
+
+    Returns
+    -------
+    predicted : Predicted
+    path : Path
+        The file with all predictions.
+    """
+    from kernelweave.persistence import load
+    from kernelweave_app.studio.results import plain
+
+    model = load(model_file)
+    layout = read_layout(folder)
+    needed = columns_of(model)
+    joined, stands_for = join_new(catalogue.tables(data), layout, needed, data.key)
+    table = with_types_of(joined.table, spec.types)
+    key = data.key or (layout.key if layout else "")
+    kernels, others = catalogue.new_kernels(grams_of(model), data, table, read_names(folder), key)
+    stands_for |= others
+    X = features_of(model, table, {**catalogue.new_sparse(sparse_views_of(model), data, table), **kernels})
+    classifier = hasattr(model, "classes_")
+    task = "classification" if classifier else "regression"
+    missing = _without_prediction(model, X, spec)
+    if missing.any() and spec.missing != "drop":
+        raise InputError(
+            f"{int(missing.sum())} of {len(X)} rows have missing values, and this model was not set to leave them "
+            "out. Fill them in, or remove these rows."
+        )
+    if missing.all():
+        raise InputError("Every row has a missing value among the columns that the model needs.")
+    known = X.iloc[np.flatnonzero(~missing)]
+    keys = table[key] if key in table.columns else None
+    frame = predictions(model, known, task, keys=None if keys is None else keys[~missing])
+    frame = frame.set_index("row").reindex(table.index).rename_axis("row").reset_index()
+    if keys is not None:
+        frame.isetitem(1, keys.to_numpy())
+    found: dict[str, float] = {}
+    if spec.target in table.columns and not table[spec.target].isna().any():
+        try:
+            y = check_target(table[spec.target], task)
+            if not classifier or set(map(str, y)) <= set(map(str, model.classes_)):
+                found = {k: v for k, v in scores(model, known, y[~missing], task).items() if v == v}
+                frame = frame.assign(truth=y)
+        except InputError:
+            pass  # a column of that name which is not such a target
+    stem = "-".join(catalogue.paths(data))
+    name = f"predictions-{''.join(c if c.isalnum() or c in '-_' else '_' for c in stem)[:60]}.csv"
+    path = folder / name
+    write_text(path, csv_text(frame))
+    answer = Predicted(
+        artifact=name,
+        n_rows=len(frame),
+        columns=[str(c) for c in frame.columns],
+        rows=[[plain(v) for v in row] for row in frame.head(FEW_ROWS).itertuples(index=False, name=None)],
+        scores=found,
+        stands_for=stands_for,
+        n_missing=int(missing.sum()),
+    )
+    return answer, path
+
+
+def _without_prediction(model: Any, X: Any, spec: FitSpec) -> NDArray[np.bool_]:
+    """Rows with missing cells that the model has no answer to."""
+    if isinstance(X, Tables):
+        X = X.frame
+        if not X.shape[1]:
+            return np.zeros(len(X), dtype=bool)
+    views: dict[str, list[str]] = {}
+    source = model.model_.source
+    if isinstance(source, PartialSource):
+        names = [str(c) for c in X.columns]
+        views = {view: [names[j] for j in places or ()] for view, places in source.views.items()}
+    cells = missing_cells(X, list(X.columns), views, spec)
+    lost = cells.any(axis=1).to_numpy() if spec.missing in ("error", "drop") else np.zeros(len(X), dtype=bool)
+    return np.asarray(lost | (len(views) > 1) & X.isna().all(axis=1).to_numpy())

@@ -1,0 +1,297 @@
+"""From a fitted model to the results that the studio shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights
+from kernelweave.inspection.weights import view_sums
+from kernelweave_app.reports import Held
+from kernelweave_app.reports.evidence import doubts, intervals
+from kernelweave_app.runs.fitting import chosen
+from kernelweave_app.runs.preparing import Prepared, Rows
+from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.studio.schema import (
+    AlphaOrC,
+    Certificate,
+    Contributions,
+    Convergence,
+    Curve,
+    HeldOut,
+    Layer,
+    PathResult,
+    Receiver,
+    Results,
+    Weights,
+)
+
+if TYPE_CHECKING:
+    from kernelweave.estimators.base import BaseMKL
+
+Array = NDArray[np.float64]
+
+#: Kernels with a line of their own on a path, rows and kernels of contributions, rows of the predictions table.
+MOST_LINES = 40
+MOST_ROWS = 200
+MOST_PARTS = 12
+MOST_PREDICTIONS = 2000
+MOST_POINTS = 200
+
+
+def describe_model(
+    model: BaseMKL,
+    spec: FitSpec,
+    prepared: Prepared,
+    rows: tuple[Rows, Rows],
+    held: Held | None,
+    paths: list[Path],
+    nested: list[dict[str, float]],
+    remarks: list[str],
+) -> Results:
+    """Collect what the pages show.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    spec : FitSpec
+    prepared : Prepared
+    rows : pair of arrays
+        Training and held-out rows.
+    held : Held or None
+    paths : list of Path
+        One for each output that has its own.
+    nested : list of dict
+        Scores of outer folds.
+    remarks : list of str
+        What the reader should know.
+
+    Returns
+    -------
+    Results
+    """
+    train, test = rows
+    shown = test if len(test) else train
+    return Results(
+        task=prepared.task,
+        target=spec.target,
+        method=chosen(spec, prepared.task).method,
+        estimator=type(model).__name__,
+        weights=describe_weights(model),
+        curve=describe_curve(model, spec.rule),
+        paths=[describe_path(path) for path in paths],
+        contributions=describe_contributions(model, prepared, shown[:MOST_ROWS], held=bool(len(test))),
+        held=None if held is None else describe_held(model, prepared, test, held),
+        nested=[dict(fold) for fold in nested],
+        certificate=describe_certificate(model),
+        convergence=[
+            Convergence(
+                output=name, history={key: _floats(values) for key, values in history.items() if len(values)}
+            )
+            for name, history in zip(_problem_names(model), model.history_, strict=True)
+        ],
+        remarks=remarks,
+        doubts=doubts(model, held),
+        defaults=model.explain_defaults().splitlines() if getattr(model, "defaults_", None) else [],
+    )
+
+
+def _floats(values: ArrayLike) -> list[float | None]:
+    return [float(v) if np.isfinite(v) else None for v in np.asarray(values, dtype=float).ravel()]
+
+
+def output_names(model: BaseMKL, number: int) -> list[str]:
+    """Names of the outputs: the classes if there are as many, the second class for two."""
+    classes = [str(c) for c in getattr(model, "classes_", [])]
+    if len(classes) == number:
+        return classes
+    if number == 1:
+        return [classes[1] if len(classes) == 2 else ""]
+    return [f"output {k + 1}" for k in range(number)]
+
+
+def _problem_names(model: BaseMKL) -> list[str]:
+    return output_names(model, len(model.history_))
+
+
+def is_deep(model: BaseMKL) -> bool:
+    """Whether the learner stacks layers of kernels."""
+    return hasattr(model.model_.learner, "n_layers")
+
+
+def describe_weights(model: BaseMKL) -> Weights:
+    """Weights of kernels, by view, and by layer for deep models."""
+    found = kernel_weights(model)
+    values = found.weights.reshape(len(found.weights), -1)
+    return Weights(
+        names=[str(n) for n in found.names],
+        outputs=[name or "weight" for name in found.outputs],
+        values=values.tolist(),
+        views=view_sums(model),
+        layers=_layers(model) if is_deep(model) else [],
+    )
+
+
+def _layers(model: BaseMKL) -> list[Layer]:
+    found = layer_weights(model)
+    return [
+        Layer(
+            names=[str(n) for n in names],
+            outputs=[name or "weight" for name in found.outputs],
+            values=weights.reshape(len(names), -1).tolist(),
+        )
+        for names, weights in zip(found.names, found.weights, strict=True)
+    ]
+
+
+def describe_curve(model: BaseMKL, rule: str) -> Curve | None:
+    """Scores over folds along the path."""
+    results = getattr(model, "cv_results_", None)
+    if results is None:
+        return None
+    mean = np.asarray(results["mean_test_score"])
+    folds = [v for k, v in results.items() if k.startswith("split") and k.endswith("_test_score")]
+    return Curve(
+        alphas=results["alpha"].tolist(),
+        mean=_floats(mean),
+        error=_floats(results["std_error_test_score"]),
+        folds=[_floats(fold) for fold in folds],
+        chosen=int(model.best_index_),
+        best=int(np.argmax(mean)),
+        rule=rule,
+        score=str(results["score_name"]),
+        parameter=_parameter(model),
+    )
+
+
+def describe_path(path: Path) -> PathResult:
+    """Weights along a path: the kernels with the largest weights, and the number of kernels."""
+    weights = np.asarray(path.weights, dtype=float)
+    largest = np.abs(weights).max(axis=0)
+    order = [int(m) for m in np.argsort(-largest, kind="stable")[:MOST_LINES] if largest[m] > 0]
+    return PathResult(
+        output=path.output,
+        alphas=path.alphas.tolist(),
+        df=_floats(path.df),
+        n_active=(weights > 0).sum(axis=1).tolist(),
+        names=[str(path.names[m]) for m in order],
+        weights=np.round(weights[:, order], 8).tolist(),
+        chosen=path.chosen,
+        parameter="alpha" if path.Cs is None else "C",
+    )
+
+
+def describe_contributions(
+    model: BaseMKL, prepared: Prepared, rows: Rows, *, held: bool
+) -> Contributions | None:
+    """Contributions to the decision values of single rows: those of the largest kernels, and the sum of the others."""
+    X = prepared.X.iloc[rows]
+    parts = np.asarray(model.kernel_contributions(X), dtype=float)
+    parts = parts[:, :, None] if parts.ndim == 2 else parts
+    order = [
+        int(m)
+        for m in np.argsort(-parts.std(axis=0).sum(axis=1), kind="stable")[:MOST_PARTS]
+        if np.any(parts[:, m])
+    ]
+    if not order:
+        return None
+    rest = parts.sum(axis=1) - parts[:, order].sum(axis=1)
+    # of deep kernels those of the last layer add up to the decision value
+    names = [str(model.layer_kernel_names_[-1][m]) for m in order]
+    shown = parts[:, order]
+    if len(contribution_sizes(model, X).names) > len(order):
+        names.append("all other kernels")
+        shown = np.concatenate([shown, rest[:, None]], axis=1)
+    return Contributions(
+        rows=[str(label) for label in X.index],
+        kernels=names,
+        outputs=output_names(model, parts.shape[2]),
+        values=np.round(shown.transpose(2, 0, 1), 6).tolist(),
+        intercepts=np.atleast_1d(np.asarray(model.intercept_, dtype=float)).tolist(),
+        held=held,
+    )
+
+
+def describe_held(model: BaseMKL, prepared: Prepared, test: Rows, held: Held) -> HeldOut:
+    """Scores, predictions, confusion matrix and curves of the held-out rows."""
+    frame = held.predictions.assign(truth=held.truth)
+    columns = ["row", "truth", *(c for c in frame.columns if c not in ("row", "truth"))]
+    out = HeldOut(
+        scores={**held.scores},
+        columns=columns,
+        rows=[
+            [plain(value) for value in row]
+            for row in frame[columns].head(MOST_PREDICTIONS).itertuples(index=False, name=None)
+        ],
+        n_rows=len(frame),
+        intervals=intervals(model, held),
+    )
+    if prepared.task == "classification":
+        from sklearn.metrics import confusion_matrix
+
+        classes = [str(c) for c in model.classes_]
+        truth = np.asarray(held.truth).astype(str)
+        guess = held.predictions["prediction"].to_numpy().astype(str)
+        out.classes = classes
+        out.confusion = confusion_matrix(truth, guess, labels=classes).tolist()
+        values = np.asarray(model.decision_function(prepared.X.iloc[test]))
+        values = values[:, None] if values.ndim == 1 else values
+        for name, column in zip(output_names(model, values.shape[1]), values.T, strict=True):
+            receiver = _receiver(name, truth == name, column)
+            if receiver is not None:
+                out.receivers.append(receiver)
+    return out
+
+
+def plain(value: object) -> str | float | int | None:
+    """A cell that JSON can represent."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return round(value, 8) if np.isfinite(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _receiver(name: str, truth: NDArray[np.bool_], score: Array) -> Receiver | None:
+    from sklearn import metrics
+
+    if truth.all() or not truth.any():
+        return None
+    fpr, tpr, _ = metrics.roc_curve(truth, score)
+    precision, recall, _ = metrics.precision_recall_curve(truth, score)
+    thin, few = _thin(len(fpr)), _thin(len(recall))
+    return Receiver(
+        output=name,
+        fpr=fpr[thin].tolist(),
+        tpr=tpr[thin].tolist(),
+        auc=float(metrics.auc(fpr, tpr)),
+        precision=precision[few].tolist(),
+        recall=recall[few].tolist(),
+        average_precision=float(metrics.average_precision_score(truth, score)),
+    )
+
+
+def _thin(number: int) -> Rows:
+    return np.unique(np.linspace(0, number - 1, min(number, MOST_POINTS)).round().astype(int))
+
+
+def _parameter(model: BaseMKL) -> AlphaOrC:
+    return "C" if hasattr(model, "C_") else "alpha"
+
+
+def describe_certificate(model: BaseMKL) -> Certificate:
+    """How the fit ended, and how far it may be from the optimum."""
+    named = _parameter(model)
+    return Certificate(
+        objective=float(model.objective_),
+        gap=float(model.gap_),
+        rel_gap=float(model.rel_gap_),
+        status=str(model.status_),
+        n_iter=int(model.n_iter_),
+        stationarity=_floats(np.atleast_1d(getattr(model, "stationarity_", []))),
+        held_as=str(model.gram_),
+        regularization=f"{named} = {getattr(model, f'{named}_'):.4g}",
+        citation=model.model_.learner.reference(),
+    )

@@ -1,0 +1,447 @@
+"""The functions behind both the API and the pages."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import AsyncIterator, Callable
+from copy import copy
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kernelweave._errors import InputError
+from kernelweave.views.groups import expand_views, parse_views
+from kernelweave_app.runs.fitting import (
+    check_scoring,
+    chosen,
+    describe_choice,
+    make_learner,
+    make_model,
+    path_setting,
+)
+from kernelweave_app.runs.joining import Joined
+from kernelweave_app.runs.lineage import Lineage, read_lineage, repeating
+from kernelweave_app.runs.preparing import Prepared, prepare, split
+from kernelweave_app.runs.recommending import Recommendation, recommend
+from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.studio.arriving import receive_table
+from kernelweave_app.studio.catalogue import Catalogue
+from kernelweave_app.studio.comparing import compare_runs
+from kernelweave_app.studio.database import DRAFT
+from kernelweave_app.studio.disk import room
+from kernelweave_app.studio.evidence_desk import EvidenceDesk
+from kernelweave_app.studio.jobs import LOG, Queue, read_log
+from kernelweave_app.studio.limits import Limits
+from kernelweave_app.studio.looking import Looking
+from kernelweave_app.studio.measuring import measure
+from kernelweave_app.studio.places import FIRST, SUFFIXES, Places
+from kernelweave_app.studio.predicting import predict_table
+from kernelweave_app.studio.records import describe_run
+from kernelweave_app.studio.schema import (
+    About,
+    Artifact,
+    Checked,
+    Comparison,
+    Data,
+    Draft,
+    Event,
+    Expected,
+    KernelPreviews,
+    Log,
+    Marks,
+    PathPoint,
+    PathPoints,
+    Predicted,
+    Results,
+    Run,
+    RunRequest,
+    TableRef,
+    Views,
+)
+from kernelweave_app.studio.store import FINAL, Store
+from kernelweave_app.studio.trying import try_splits
+from kernelweave_app.studio.worker import KERNELS, RESULTS, count_steps
+
+#: Number of rows on which kernels are tried before a run.
+TRIED = 20
+
+
+class Studio(Looking):
+    """One studio: a data folder with its tables and runs.
+
+    Parameters
+    ----------
+    folder : Path
+        The data folder.
+    limits : Limits, optional
+    at_once : int, default=1
+        Runs at the same time.
+    grace : float, default=20.0
+        Seconds that a run has to stop by itself.
+
+    Attributes
+    ----------
+    store, places, catalogue
+        Those of one project in what `inside` returns, else of all runs and of the first project's tables.
+    """
+
+    def __init__(
+        self, folder: Path, limits: Limits | None = None, *, at_once: int = 1, grace: float = 20.0
+    ) -> None:
+        self.places = Places(folder)
+        self.limits = limits or Limits()
+        self.store = Store(self.places.database)
+        self.catalogue = Catalogue(self.places, self.limits)
+        self.queue = Queue(self.store, self.places, at_once, grace)
+        self.evidence = EvidenceDesk(self.store, self.places)
+        self._drafting = threading.Lock()
+        #: Folder of an MLflow file store, if runs may be written to one.
+        self.mlflow_folder: Path | None = None
+        #: Runs that have ended, with what the database said of them when they were read.
+        self._read: dict[str, tuple[tuple[object, ...], Run]] = {}
+
+    def inside(self, project: str) -> Studio:
+        """The same studio, of which only the tables, the draft and the runs of a project are seen.
+
+        Parameters
+        ----------
+        project : str
+            The id of a project; empty for the oldest.
+
+        Returns
+        -------
+        Studio
+        """
+        everything = self.store.inside(None)
+        project = project or everything.usual_project()
+        if not everything.has_project(project):
+            raise InputError(f"There is no project {project!r:.60}. It may have been deleted.")
+        other = copy(self)
+        other.store = self.store.inside(project)
+        other.places = self.places.inside(project)
+        other.catalogue = self.catalogue.inside(other.places)
+        other.evidence = EvidenceDesk(other.store, other.places, self.evidence.jobs)
+        return other
+
+    def about(self) -> About:
+        """Version, folder and limits."""
+        import kernelweave
+
+        return About(
+            version=kernelweave.__version__,
+            data_folder=str(self.places.files),
+            upload=self.limits.upload,
+            suffixes=list(SUFFIXES),
+        )
+
+    # ---- tables -----------------------------------------------------------------------------------
+
+    def tables(self) -> list[TableRef]:
+        """All tables to choose from."""
+        return [entry.ref for entry in self.catalogue.entries().values()]
+
+    async def upload(self, name: str, stream: AsyncIterator[bytes]) -> TableRef:
+        """Receive a table as a stream of bytes: checked in size and content, then moved to the project's folder."""
+        return await receive_table(name, stream, self.places, self.limits)
+
+    def remove_table(self, table_id: str) -> None:
+        """Delete a file of the data folder."""
+        entry = self.catalogue.entry(table_id)
+        if entry.ref.source != "data folder":
+            raise InputError("Built-in sets cannot be removed.")
+        path = entry.path()
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{path.name} cannot be deleted: {error.strerror}. Is it open elsewhere?"
+            ) from None
+
+    # ---- kernels and settings ---------------------------------------------------------------------
+
+    def views(self, data: Data, text: str, form: str) -> Views:
+        """Views from the text of a file, without columns that the tables do not have."""
+        named = parse_views(text, "The file", gmt=form == "gmt")
+        columns = [c for c in self.catalogue.join(data).table.columns if c != data.key]
+        known = set(columns)
+        # gene sets name many columns that a table lacks, and comparing each with all columns takes long
+        likely = {
+            name: [c for c in view if c in known or set("*?[") & set(c)] for name, view in named.items()
+        }
+        views = expand_views(likely, columns, partial=True)
+        unknown = {c for view in named.values() for c in view if c not in known and not set("*?") & set(c)}
+        return Views(views=views, n_unknown=len(unknown))
+
+    def prepared(self, data: Data, spec: FitSpec) -> tuple[FitSpec, Joined, Prepared]:
+        """Tables divided into features and target. No setting may name a file."""
+        spec = self.confined(data, spec)
+        joined = self.catalogue.join(data, spec.rows)
+        prepared = prepare(joined, spec)
+        if prepared.names:
+            raise InputError(
+                "Setting `target`: the studio learns one target at a time. Use the command line for several, "
+                f"kernelweave fit table.csv --target {spec.target}."
+            )
+        return spec, joined, prepared
+
+    @staticmethod
+    def confined(data: Data, spec: FitSpec) -> FitSpec:
+        """Settings without paths: views come as a table, further tables by their ids."""
+        if spec.join:
+            raise InputError("Setting `join`: name all tables in `data`.")
+        if spec.view:
+            raise InputError(
+                "Setting `view`: the studio reads no files by their names. Name uploaded sparse files in `data`."
+            )
+        if spec.gram:
+            raise InputError("Setting `gram`: name the files of kernels in `data`.")
+        if isinstance(spec.views, str) and spec.views:
+            raise InputError("Setting `views`: give the views themselves, not the name of a file.")
+        several = len(data.tables) > 1 or bool(data.kernels)
+        ways: dict[str, str] = {"key": data.key if several else spec.key}
+        if len(data.tables) > 1 and data.by_order:
+            ways = {"key": "", "rows": "order"}
+        elif spec.rows == "order":
+            raise InputError("Setting `rows`: to match rows by their order, say `by_order` in `data`.")
+        return spec.model_copy(update=ways)
+
+    def kernels(self, data: Data, spec: FitSpec, most: int) -> KernelPreviews:
+        """Describe the kernels of a run before it starts."""
+        from kernelweave_app.studio.previews import preview_kernels
+
+        spec, _, prepared = self.prepared(data, spec)
+        return preview_kernels(spec, prepared, most)
+
+    def check(self, data: Data, spec: FitSpec) -> Checked:
+        """Check that a run would work; raises `InputError` if not."""
+        import numpy as np
+
+        from kernelweave.fitting.memory import memory_budget
+        from kernelweave.normalizers import resolve
+        from kernelweave.views import as_table
+
+        spec, _, prepared = self.prepared(data, spec)
+        train, test = split(prepared, spec)
+        model = make_model(spec, prepared, test)
+        learner = make_learner(chosen(spec, prepared.task))
+        if not np.isfinite(memory_budget(spec.max_memory)):
+            raise InputError("Setting `max_memory`: a finite amount is needed, such as 2GB, or auto.")
+        try_splits(spec, prepared, train)
+        learner.check_task(prepared.task == "classification")
+        check_scoring(model, prepared, train)
+        resolve(model.normalize)
+        # kernels by view are tried when they are fitted, and so is what is done with missing cells
+        tried = model.kernels if isinstance(model.kernels, list) else []
+        some = prepared.X.iloc[train[:TRIED]].dropna() if tried else []
+        few = as_table(some) if len(some) else None
+        for kernel in tried if few is not None else ():
+            with np.errstate(all="ignore"):
+                fine = np.isfinite(kernel(few)).all()
+            if not fine:
+                raise InputError(
+                    f"Kernel {kernel.label!r} overflows on these rows. Choose smaller parameters."
+                )
+        n_classes = len(set(prepared.y.tolist())) if prepared.task == "classification" else 1
+        return Checked(
+            task=prepared.task,
+            reason=prepared.reason,
+            n_training=len(train),
+            n_held=len(test),
+            n_dropped=prepared.n_dropped,
+            n_columns=prepared.X.shape[1],
+            n_steps=count_steps(spec, n_classes if n_classes > 2 else 1, prepared.task),
+            splitter=describe_choice(spec, prepared.task),
+        )
+
+    def recommend(self, data: Data, spec: FitSpec, question: str) -> Recommendation:
+        """Recommend a learner and settings for a table."""
+        spec = self.confined(data, spec)
+        return recommend(self.catalogue.join(data, spec.rows), spec, question)
+
+    def estimate(self, data: Data, spec: FitSpec) -> Expected:
+        """Time and memory of a run, measured on few of its rows in a process of its own."""
+        spec = self.confined(data, spec).model_copy(update=self.catalogue.further(data))
+        return measure(spec, self.catalogue.paths(data), self.queue.at_once)
+
+    # ---- runs -------------------------------------------------------------------------------------
+
+    def add_run(self, request: RunRequest, asked: str = "") -> Run:
+        """Check a run and put it into the queue; asked for twice in the same words, it is one run."""
+        task = self.check(request.data, request.spec).task
+        paths = self.catalogue.paths(request.data)
+        spec = self.confined(request.data, request.spec)
+        method = chosen(spec, task).method
+        name = request.name.strip() or f"{', '.join(paths)}: {spec.target} by {method}"
+        files = self.catalogue.further(request.data)
+        record = {
+            **request.model_dump(),
+            "spec": spec.model_dump(),
+            "paths": paths,
+            "method": method,
+            "files": files,
+        }
+        return self.run(self.queue.add(name, record, asked, self.store.project or FIRST))
+
+    def run(self, run_id: str) -> Run:
+        """One run."""
+        row = self.store.run(run_id)
+        return describe_run(row, self.store.metrics(run_id), self.store.mark_of(run_id))
+
+    def runs(self) -> list[Run]:
+        """All runs, newest first; those that have ended are read once."""
+        metrics, marks = self.store.all_metrics(), self.store.marks()
+        rows = self.store.runs()
+        found = []
+        for row in reversed(rows):
+            run_id, mark = row["id"], marks.get(row["id"])
+            key = (*row, *(tuple(mark) if mark else ()), len(metrics.get(run_id, ())))
+            kept = self._read.get(run_id)
+            if kept is None or kept[0] != key:
+                run = describe_run(row, metrics.get(run_id, []), mark)
+                kept = key, run
+                if row["state"] in FINAL:
+                    self._read[run_id] = kept
+            found.append(kept[1])
+        return found
+
+    def mark(self, run_id: str, marks: Marks) -> Run:
+        """Pin a run, or write about it."""
+        self.store.run(run_id)
+        self.store.set_mark(run_id, marks.pinned, marks.note, marks.tags)
+        return self.run(run_id)
+
+    def change_marks(self, run_id: str, **values: object) -> Run:
+        """Change some of what is written about a run, in one transaction."""
+        with self._drafting:
+            return self.mark(run_id, self.run(run_id).marks.model_copy(update=values))
+
+    def points(self, run_id: str, after: int) -> PathPoints:
+        """Points of the path after a given number."""
+        record = json.loads(self.store.run(run_id)["request"])
+        method = record.get("method") or record["spec"]["method"]
+        names = self.places.run(run_id) / KERNELS
+        return PathPoints(
+            kernels=json.loads(names.read_text("utf8")) if names.exists() else [],
+            points=[
+                PathPoint(
+                    number=row["number"],
+                    stage=row["stage"],
+                    output=row["output"],
+                    alpha=row["alpha"],
+                    rel_gap=row["rel_gap"],
+                    n_active=row["n_active"],
+                    weights=json.loads(row["weights"]),
+                )
+                for row in self.store.points(run_id, after)
+            ],
+            parameter="C" if path_setting(method) == "Cs" else "alpha",
+        )
+
+    def log(self, run_id: str) -> Log:
+        """Events and output of a run."""
+        self.store.run(run_id)
+        return Log(
+            events=[Event(time=row["time"], text=row["text"]) for row in self.store.events(run_id)],
+            text=read_log(self.places.run(run_id) / LOG),
+        )
+
+    def cancel(self, run_id: str) -> Run:
+        """Stop a run; what is done is kept."""
+        self.store.run(run_id)
+        self.queue.cancel(run_id)
+        return self.run(run_id)
+
+    def delete(self, run_id: str) -> None:
+        """Delete a run and its files."""
+        self.store.run(run_id)
+        self.queue.delete(run_id)
+        self._read.pop(run_id, None)
+
+    def results(self, run_id: str) -> Results:
+        """Everything that is shown about a finished run."""
+        path = self.places.run(run_id) / RESULTS
+        row = self.store.run(run_id)
+        if row["state"] not in FINAL or not path.exists():
+            raise InputError("This run has no results yet.")
+        try:
+            return Results.model_validate_json(path.read_bytes(), extra="ignore")
+        except ValidationError:
+            raise InputError(
+                "The results of this run were written by another version of kernelweave. Its model still predicts, and "
+                "its files can be downloaded; run it again to look at it here."
+            ) from None
+
+    def artifacts(self, run_id: str) -> list[Artifact]:
+        """Files of a run."""
+        self.store.run(run_id)
+        return [Artifact(**dict(row)) for row in self.store.artifacts(run_id)]
+
+    def artifact(self, run_id: str, name: str) -> Path:
+        """One file of a run, of those that it recorded."""
+        if name not in {a.name for a in self.artifacts(run_id)}:
+            raise InputError(f"Run {run_id} has no file {name!r:.60}.")
+        return self.places.run(run_id) / name
+
+    def command(self, run_id: str) -> str:
+        """The command that fits the model of a run again, with its settings and its tables."""
+        settings = self.artifact(run_id, "spec.toml")
+        paths = json.loads(self.store.run(run_id)["request"])["paths"]
+        return repeating(paths, str(settings.resolve()))
+
+    def lineage(self, run_id: str) -> Lineage | None:
+        """Where the numbers of a run come from, and what has changed since; None where it recorded nothing."""
+        self.store.run(run_id)
+        return read_lineage(self.places.run(run_id))
+
+    def export_to_mlflow(self, run_id: str) -> str:
+        """Write a finished run to the MLflow folder of this studio; returns the id that it has there."""
+        from kernelweave_app.studio.mlflow_export import export_run
+
+        if self.mlflow_folder is None:
+            raise InputError("This studio has no MLflow folder. Start it with --mlflow FOLDER.")
+        run = self.run(run_id)
+        folder = self.places.run(run_id)
+        files = [folder / artifact.name for artifact in self.artifacts(run_id)]
+        return export_run(self.mlflow_folder, run, folder, files, self.lineage(run_id))
+
+    def predict(self, run_id: str, data: Data) -> Predicted:
+        """Predict the rows of a table with the model of a run."""
+        spec = FitSpec(**json.loads(self.store.run(run_id)["request"])["spec"])
+        folder = self.places.run(run_id)
+        with room(self.places.root):
+            model = self.artifact(run_id, "model.skops")
+            found, path = predict_table(model, spec, folder, self.catalogue, data)
+        self.store.add_artifact(run_id, path.name, "predictions", path.stat().st_size)
+        return found
+
+    def compare(self, run_ids: list[str]) -> Comparison:
+        """Runs side by side."""
+        runs = [self.run(run_id) for run_id in dict.fromkeys(run_ids)]
+        found: list[Results | None] = []
+        for run in runs:
+            try:
+                found.append(self.results(run.id))
+            except InputError:
+                found.append(None)
+        return compare_runs(runs, found, {ref.id: ref.name for ref in self.tables()})
+
+    # ---- the draft --------------------------------------------------------------------------------
+
+    def draft(self) -> Draft:
+        """The draft."""
+        kept = self.store.draft(DRAFT)
+        try:
+            return Draft.model_validate(kept) if kept else Draft()
+        except ValueError:  # of an older version
+            return Draft()
+
+    def set_draft(self, draft: Draft) -> Draft:
+        """Store the draft."""
+        self.store.set_draft(DRAFT, draft.model_dump(mode="json"))
+        return draft
+
+    def change_draft(self, change: Callable[[Draft], Draft]) -> Draft:
+        """Change the stored draft, in one transaction."""
+        with self._drafting:
+            return self.set_draft(change(self.draft()))

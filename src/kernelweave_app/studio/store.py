@@ -1,0 +1,414 @@
+"""The database of the studio: one SQLite file to which server and runs write at the same time (WAL)."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping
+from copy import copy
+from typing import Any
+
+from kernelweave._errors import InputError
+from kernelweave_app.studio.database import DRAFT, Database
+from kernelweave_app.studio.places import FIRST
+
+#: Tables with rows of runs.
+_OF_RUNS = ("event", "point", "metric", "artifact", "mark")
+#: Columns of a run that are about its process, or its place here.
+_OF_PROCESS = ("pid", "pid_started", "asked", "project", "cancelled")
+#: Characters of the name of a run.
+LONGEST_NAME = 200
+
+#: Final states of a run.
+FINAL = ("done", "cancelled", "failed")
+#: Reason for a run with files and without pages.
+KEPT = "Stopped before its pages were complete; its model and what else was finished can be downloaded."
+#: States of a run that has a process, or is about to have one.
+ACTIVE = ("starting", "running")
+
+
+#: A point of a path: stage, output, alpha, relative gap, kernels with a weight, weights as JSON.
+Point = tuple[str, str, float, float | None, int, str]
+
+
+def free_name(name: str, taken: set[str], longest: int = LONGEST_NAME) -> str:
+    """A name that is not taken; a number is added if necessary.
+
+    Examples
+    --------
+    >>> free_name("wine", {"wine", "wine 2"})
+    'wine 3'
+    """
+    found, number = name[:longest], 2
+    while found in taken:
+        found, number = f"{name[: longest - 10]} {number}", number + 1
+    return found
+
+
+class Store(Database):
+    """The studio's database; safe to use from several threads and processes.
+
+    Parameters
+    ----------
+    path : Path
+
+    Attributes
+    ----------
+    project : str or None
+        The project whose runs and drafts are seen, None for all; see `inside`.
+    """
+
+    def inside(self, project: str | None) -> Store:
+        """The same database, of which only the runs and drafts of a project are seen; None for all.
+
+        Parameters
+        ----------
+        project : str or None
+
+        Returns
+        -------
+        Store
+        """
+        other = copy(self)
+        other.project = project
+        return other
+
+    # ---- runs -------------------------------------------------------------------------------------
+
+    def add_run(self, run_id: str, name: str, request: Mapping[str, object], asked: str = "") -> str:
+        """Put a run into the queue; returns its id, or that of the run that was asked for in the same words before.
+
+        Parameters
+        ----------
+        run_id : str
+        name : str
+            A number is added if another run has it.
+        request : mapping
+        asked : str, default=""
+            A word of the one who asks, the same when asking again for the same run; empty for none.
+
+        Returns
+        -------
+        str
+        """
+        with self._change_all() as db:
+            project = self.project or FIRST
+            if db.execute("SELECT 1 FROM project WHERE id = ?", (project,)).fetchone() is None:
+                raise _no_project(project)
+            if asked:
+                found = db.execute(
+                    "SELECT id FROM run WHERE asked = ? AND project = ?", (asked, project)
+                ).fetchone()
+                if found is not None:
+                    return str(found["id"])
+            taken = {row["name"] for row in db.execute("SELECT name FROM run WHERE project = ?", (project,))}
+            db.execute(
+                "INSERT INTO run (id, name, state, request, created, asked, project) "
+                "VALUES (?, ?, 'queued', ?, ?, ?, ?)",
+                (
+                    run_id,
+                    free_name(name, taken),
+                    json.dumps(request),
+                    time.time(),
+                    asked or None,
+                    project,
+                ),
+            )
+        return run_id
+
+    def run(self, run_id: str) -> sqlite3.Row:
+        """One run; an unknown one is an error."""
+        found = self._rows("SELECT * FROM run WHERE id = ?", run_id)
+        if not found or self.project not in (None, found[0]["project"]):
+            raise InputError(f"There is no run {run_id!r:.60}.")
+        return found[0]
+
+    def runs(self, states: Iterable[str] = ()) -> list[sqlite3.Row]:
+        """Runs in some states, or all, oldest first."""
+        states = tuple(states)
+        wanted = [f"state IN ({','.join('?' * len(states))})"] if states else []
+        values = [*states]
+        if self.project is not None:
+            wanted.append("project = ?")
+            values.append(self.project)
+        where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
+        return self._rows(f"SELECT * FROM run {where} ORDER BY created, id", *values)
+
+    def move(self, run_id: str, old: Iterable[str], new: str, **values: Any) -> bool:
+        """Change the state of a run if it is one of the old ones; returns whether it was."""
+        old = tuple(old)
+        columns = {"state": new, **values}
+        names = ", ".join(f"{name} = ?" for name in columns)
+        marks = ",".join("?" * len(old))
+        statement = f"UPDATE run SET {names} WHERE id = ? AND state IN ({marks})"
+        return self._change(statement, *columns.values(), run_id, *old) == 1
+
+    def finish(self, run_id: str, state: str, reason: str = "", summary: Any = None) -> bool:
+        """End a run that has not ended yet."""
+        values: dict[str, Any] = {"finished": time.time(), "reason": reason}
+        if summary is not None:
+            values["summary"] = json.dumps(summary)
+        return self.move(run_id, ("queued", *ACTIVE), state, **values)
+
+    def progress(self, run_id: str, done: int, total: int | None, step: str) -> bool:
+        """Record the progress of a run; returns whether it was asked to stop."""
+        self._change("UPDATE run SET done = ?, total = ?, step = ? WHERE id = ?", done, total, step, run_id)
+        return self.is_cancelled(run_id)
+
+    def cancel(self, run_id: str) -> None:
+        """Ask a run to stop."""
+        self._change("UPDATE run SET cancelled = coalesce(cancelled, ?) WHERE id = ?", time.time(), run_id)
+
+    def is_cancelled(self, run_id: str) -> bool:
+        """Whether a run has been asked to stop, or is gone."""
+        found = self._rows("SELECT cancelled FROM run WHERE id = ?", run_id)
+        return not found or found[0]["cancelled"] is not None
+
+    def rename(self, run_id: str, name: str) -> None:
+        """Give a run another name."""
+        self._change("UPDATE run SET name = ? WHERE id = ?", name, run_id)
+
+    def delete_run(self, run_id: str) -> None:
+        """Delete a run."""
+        with self._change_all() as db:
+            for table in _OF_RUNS:
+                db.execute(f"DELETE FROM {table} WHERE run = ?", (run_id,))
+            db.execute("DELETE FROM run WHERE id = ?", (run_id,))
+
+    # ---- what runs leave --------------------------------------------------------------------------
+
+    def add_event(self, run_id: str, text: str) -> None:
+        """Record an event."""
+        self._change("INSERT INTO event (run, time, text) VALUES (?, ?, ?)", run_id, time.time(), text)
+
+    def events(self, run_id: str) -> list[sqlite3.Row]:
+        """Events, oldest first."""
+        return self._rows("SELECT number, time, text FROM event WHERE run = ? ORDER BY number", run_id)
+
+    def add_points(self, run_id: str, points: Iterable[Point]) -> None:
+        """Add points of a path."""
+        with self._change_all() as db:
+            db.executemany(
+                "INSERT INTO point (run, stage, output, alpha, rel_gap, n_active, weights) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [(run_id, *point) for point in points],
+            )
+
+    def points(self, run_id: str, after: int = 0, most: int = 2000) -> list[sqlite3.Row]:
+        """Points of a path after a given number."""
+        return self._rows(
+            "SELECT * FROM point WHERE run = ? AND number > ? ORDER BY number LIMIT ?", run_id, after, most
+        )
+
+    def add_metric(self, run_id: str, name: str, value: float, spread: float | None = None) -> None:
+        """Store a score."""
+        self._change("INSERT OR REPLACE INTO metric VALUES (?, ?, ?, ?)", run_id, name, value, spread)
+
+    def metrics(self, run_id: str) -> list[sqlite3.Row]:
+        """Scores of a run in the order in which they were stored."""
+        return self._rows("SELECT name, value, spread FROM metric WHERE run = ? ORDER BY rowid", run_id)
+
+    def all_metrics(self) -> dict[str, list[sqlite3.Row]]:
+        """Scores of all runs by run, in one question."""
+        found: dict[str, list[sqlite3.Row]] = {}
+        for row in self._rows("SELECT run, name, value, spread FROM metric ORDER BY rowid"):
+            found.setdefault(row["run"], []).append(row)
+        return found
+
+    def set_mark(self, run_id: str, pinned: bool, note: str, tags: list[str]) -> None:
+        """Store what somebody wrote about a run."""
+        self._change(
+            "INSERT OR REPLACE INTO mark VALUES (?, ?, ?, ?)", run_id, int(pinned), note, json.dumps(tags)
+        )
+
+    def mark_of(self, run_id: str) -> sqlite3.Row | None:
+        """What somebody wrote about a run."""
+        found = self._rows("SELECT run, pinned, note, tags FROM mark WHERE run = ?", run_id)
+        return found[0] if found else None
+
+    def marks(self) -> dict[str, sqlite3.Row]:
+        """What somebody wrote about runs, by run."""
+        return {row["run"]: row for row in self._rows("SELECT run, pinned, note, tags FROM mark")}
+
+    def add_artifact(self, run_id: str, name: str, kind: str, size: int) -> None:
+        """Record a file that a run made."""
+        self._change("INSERT OR REPLACE INTO artifact VALUES (?, ?, ?, ?)", run_id, name, kind, size)
+
+    def artifacts(self, run_id: str) -> list[sqlite3.Row]:
+        """Files that a run made."""
+        return self._rows("SELECT name, kind, size FROM artifact WHERE run = ? ORDER BY rowid", run_id)
+
+    def dump_run(self, run_id: str) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
+        """All that is stored about a run, apart from its process: its row, and rows of other tables."""
+        row = {name: value for name, value in dict(self.run(run_id)).items() if name not in _OF_PROCESS}
+        rows = {
+            table: [
+                {name: value for name, value in dict(found).items() if name not in ("run", "number")}
+                for found in self._rows(f"SELECT * FROM {table} WHERE run = ? ORDER BY rowid", run_id)
+            ]
+            for table in _OF_RUNS
+        }
+        return row, rows
+
+    def load_run(self, run_id: str, row: Mapping[str, Any], rows: Mapping[str, list[dict[str, Any]]]) -> None:
+        """Store a run as `dump_run` returned it, under another id, in this project."""
+        project = self.project or FIRST
+        try:
+            self._load_run(project, run_id, row, rows)
+        except (sqlite3.IntegrityError, sqlite3.InterfaceError, OverflowError) as error:
+            raise InputError(f"A run of the project cannot be stored: {error}.") from None
+
+    def _load_run(
+        self, project: str, run_id: str, row: Mapping[str, Any], rows: Mapping[str, list[dict[str, Any]]]
+    ) -> None:
+        with self._change_all() as db:
+            taken = {
+                found["name"] for found in db.execute("SELECT name FROM run WHERE project = ?", (project,))
+            }
+            own = {"id": run_id, "project": project, "name": free_name(str(row["name"]), taken)}
+            kept = {name: value for name, value in row.items() if name not in _OF_PROCESS}
+            _insert(db, "run", _fitting(db, "run", kept, **own))
+            for table in _OF_RUNS:
+                for found in rows.get(table, ()):
+                    _insert(db, table, _fitting(db, table, found, run=run_id))
+
+    # ---- access and drafts ------------------------------------------------------------------------
+
+    def add_secret(self, table: str, digest: str) -> None:
+        """Store the hash of a token or a session."""
+        assert table in ("token", "session")
+        self._change(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", digest, time.time())
+
+    def take_token(self, digest: str, age: float) -> bool:
+        """Consume a token that has not expired."""
+        return (
+            self._change("DELETE FROM token WHERE hash = ? AND created > ?", digest, time.time() - age) == 1
+        )
+
+    def has_token(self, digest: str, age: float) -> bool:
+        """Whether there is a token that has not expired; it stays."""
+        return bool(
+            self._rows("SELECT 1 FROM token WHERE hash = ? AND created > ?", digest, time.time() - age)
+        )
+
+    def session_begun(self, digest: str) -> float | None:
+        """When a session began, None where there is no such session."""
+        found = self._rows("SELECT created FROM session WHERE hash = ?", digest)
+        return float(found[0]["created"]) if found else None
+
+    def _key(self, name: str) -> str:
+        """A draft of a project has its id before its name, apart from that of versions without projects."""
+        return (
+            name
+            if self.project is None or (self.project, name) == (FIRST, DRAFT)
+            else f"{self.project}/{name}"
+        )
+
+    def draft(self, name: str) -> Any:
+        """A draft of this project, None if there is none."""
+        found = self._rows("SELECT value FROM draft WHERE name = ?", self._key(name))
+        return json.loads(found[0]["value"]) if found else None
+
+    def set_draft(self, name: str, value: Any) -> None:
+        """Store a draft of this project, which must not have been deleted."""
+        project = self.project
+        done = self._change(
+            "INSERT OR REPLACE INTO draft SELECT ?, ? WHERE ? IS NULL OR EXISTS (SELECT 1 FROM project WHERE id = ?)",
+            *(self._key(name), json.dumps(value), project, project),
+        )
+        if not done:
+            raise _no_project(project)
+
+    def settle(self, name: str, value: Any) -> Any:
+        """A value that is stored the first time, and the same ever after."""
+        self._change("INSERT OR IGNORE INTO draft VALUES (?, ?)", self._key(name), json.dumps(value))
+        return self.draft(name)
+
+    # ---- projects ---------------------------------------------------------------------------------
+
+    def projects(self) -> list[sqlite3.Row]:
+        """All projects with their number of runs, oldest first."""
+        return self._rows(
+            "SELECT project.*, count(run.id) AS n_runs FROM project LEFT JOIN run ON run.project = project.id "
+            "GROUP BY project.id ORDER BY project.created, project.rowid"
+        )
+
+    def has_project(self, project: str) -> bool:
+        """Whether there is such a project."""
+        return bool(self._rows("SELECT 1 FROM project WHERE id = ?", project))
+
+    def usual_project(self) -> str:
+        """The project that is meant where none is named: the oldest."""
+        return str(self._rows("SELECT id FROM project ORDER BY created, rowid LIMIT 1")[0]["id"])
+
+    def last_project(self) -> str:
+        """The project that was opened last."""
+        return str(self._rows("SELECT id FROM project ORDER BY opened DESC, rowid LIMIT 1")[0]["id"])
+
+    def open_project(self, project: str) -> None:
+        """Note that a project was opened, if another one was before."""
+        if self.last_project() != project:
+            self._change("UPDATE project SET opened = ? WHERE id = ?", time.time(), project)
+
+    def add_project(self, project: str, name: str, longest: int) -> str:
+        """Add a project; returns its name, which has a number if another one has it already."""
+        with self._change_all() as db:
+            name = free_name(name, {row["name"] for row in db.execute("SELECT name FROM project")}, longest)
+            now = time.time()
+            db.execute("INSERT INTO project VALUES (?, ?, ?, ?)", (project, name, now, now))
+        return name
+
+    def rename_project(self, project: str, name: str) -> None:
+        """Give a project a name that no other one has."""
+        with self._change_all() as db:
+            if db.execute("SELECT 1 FROM project WHERE name = ? AND id != ?", (name, project)).fetchone():
+                raise InputError(f"Another project is called {name!r:.100}. Choose another name.")
+            if not db.execute("UPDATE project SET name = ? WHERE id = ?", (name, project)).rowcount:
+                raise _no_project(project)
+
+    def delete_project(self, project: str) -> list[str]:
+        """Delete a project with its drafts and runs, none of which may be going; returns the ids of its runs."""
+        with self._change_all() as db:
+            if db.execute("SELECT 1 FROM project WHERE id = ?", (project,)).fetchone() is None:
+                raise _no_project(project)
+            if db.execute("SELECT count(*) FROM project").fetchone()[0] == 1:
+                raise InputError(
+                    "This is the only project. Make another one first, or delete its tables and runs."
+                )
+            runs = db.execute("SELECT id, state FROM run WHERE project = ?", (project,)).fetchall()
+            going = sum(row["state"] not in FINAL for row in runs)
+            if going:
+                raise InputError(
+                    f"{going} of its runs {'has' if going == 1 else 'have'} not ended. Stop them first."
+                )
+            for table in _OF_RUNS:
+                db.execute(
+                    f"DELETE FROM {table} WHERE run IN (SELECT id FROM run WHERE project = ?)", (project,)
+                )
+            db.execute("DELETE FROM run WHERE project = ?", (project,))
+            db.execute(
+                "DELETE FROM draft WHERE name = ? OR substr(name, 1, ?) = ?",
+                (
+                    DRAFT if project == FIRST else "",
+                    len(project) + 1,
+                    f"{project}/",
+                ),
+            )
+            db.execute("DELETE FROM project WHERE id = ?", (project,))
+        return [str(row["id"]) for row in runs]
+
+
+def _fitting(db: sqlite3.Connection, table: str, row: Mapping[str, Any], **fixed: Any) -> dict[str, Any]:
+    """The part of a row that a table has columns for."""
+    known = {column["name"] for column in db.execute(f"PRAGMA table_info({table})")} - {"number"}
+    return {name: value for name, value in {**row, **fixed}.items() if name in known}
+
+
+def _insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> None:
+    marks = ", ".join("?" * len(row))
+    db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", list(row.values()))
+
+
+def _no_project(project: object) -> InputError:
+    return InputError(f"There is no project {project!r:.60}. It may have been deleted.")

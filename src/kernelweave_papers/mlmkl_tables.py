@@ -1,0 +1,374 @@
+"""Tables and pictures of the MLMKL experiment, with the numbers of the paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from kernelweave_papers.base import Cell, Result
+from kernelweave_papers.mlmkl_grid import (
+    LABELS,
+    PAPER,
+    STEPPED,
+    TRAINING,
+    VERSIONS,
+    MLMKLOptions,
+    best,
+    parts,
+)
+from kernelweave_papers.ranks import average_ranks, critical_difference_figure, rank, signed_rank
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Rows = list[tuple[Cell, Result]]
+
+#: Tables 2 and 3 of the paper, merged: accuracy and standard deviation of the ten columns. German, MLMKL-3: Table 2.
+_PRINTED = """
+liver          63.66 3.86  67.50 4.61  68.83 3.91  69.53 2.99  69.53 4.14  69.01 4.12  63.43 2.62  69.53 4.15  70.17 3.13  71.80 2.24
+monk3          90.32 1.81  97.22 1.19  96.66 0.89  96.25 2.25  96.52 0.85  96.62 0.72  96.26 1.29  96.89 1.00  96.62 0.82  96.89 0.79
+postoperative  67.04 4.70  55.91 6.35  59.31 6.89  54.09 8.07  55.00 6.75  56.36 5.84  60.45 7.66  54.09 7.17  56.36 6.77  59.77 8.23
+pima           67.42 2.90  71.84 1.83  72.81 1.45  73.02 1.84  73.04 1.13  73.12 1.65  69.58 1.74  73.98 1.26  75.18 1.46  75.70 1.38
+tictactoe      66.38 2.28  88.62 1.36  87.72 1.28  88.02 7.18  91.41 1.60  91.67 1.32  91.79 1.41  87.87 2.27  91.33 1.63  91.48 1.44
+ilpd           69.37 1.86  68.44 2.01  68.75 1.59  68.51 2.05  68.47 1.87  69.10 1.76  66.22 2.49  68.56 1.75  68.44 1.87  69.65 1.06
+bcw_original   94.25 0.60  96.18 1.26  96.36 1.13  94.92 2.40  96.56 1.00  96.59 0.94  96.53 0.86  96.89 1.26  96.83 1.01  97.21 0.99
+australian     71.54 3.01  81.64 1.44  82.89 1.25  83.56 1.31  84.26 1.18  84.40 1.28  82.11 1.36  85.13 0.95  85.56 1.02  85.42 0.91
+credit         71.56 5.41  81.71 2.14  83.27 2.07  83.70 2.81  84.52 1.93  84.74 1.89  81.92 2.34  85.50 1.62  85.13 1.01  85.68 1.31
+german_numeric 70.18 0.92  69.98 1.75  70.14 1.32  70.56 1.61  71.48 0.89  72.02 1.41  72.22 1.95  73.80 1.60  74.56 1.47  75.06 1.47
+sonar          50.29 2.79  84.51 2.50  85.00 3.66  82.98 5.60  84.13 2.87  83.94 2.75  83.75 3.28  83.94 3.10  84.23 2.83  83.84 2.74
+musk1          57.35 2.46  91.00 1.80  91.42 1.59  83.90 9.65  91.05 1.65  91.13 1.72  91.09 1.71  90.63 1.81  90.92 1.56  91.17 1.77
+"""  # noqa: E501
+
+
+def _read(table: str) -> dict[str, dict[str, tuple[float, float]]]:
+    out = {}
+    for line in table.strip().splitlines():
+        name, *values = line.split()
+        pairs = zip(map(float, values[::2]), map(float, values[1::2]), strict=True)
+        out[name] = dict(zip(PAPER, pairs, strict=True))
+    return out
+
+
+PRINTED = _read(_PRINTED)
+#: Columns of the paper's two tables, whose average ranks it prints, with these ranks.
+COLUMNS = {
+    "table 2": ("l2mkl", "sm1mkl", "dmkl-3", "mlmkl-3"),
+    "table 3": ("dmkl-1", "dmkl-2", "dmkl-3", "2lmkl", "mlmkl-1", "mlmkl-2", "mlmkl-3"),
+    "paper": PAPER,
+}
+PRINTED_RANKS = {"table 2": (3.5, 2.66, 2.33, 1.5), "table 3": (6.0, 4.5, 3.5, 5.17, 3.5, 3.0, 1.67)}
+
+#: How parameters are chosen. Optimistic: step size and number of layers by test accuracy, one for each data set.
+SELECTIONS = ("literal", "literal, optimistic", "tuned", "tuned, optimistic")
+#: Families whose number of layers is chosen too, with their columns.
+DEPTHS = {
+    "dmkl-best": ("dmkl-1", "dmkl-2", "dmkl-3"),
+    "mlmkl-best": ("mlmkl-1", "mlmkl-2", "mlmkl-3"),
+    "uniform-best": ("average", "uniform-2", "uniform-3"),
+}
+NAMES = LABELS | {"dmkl-best": "DMKL-best", "mlmkl-best": "MLMKL-best", "uniform-best": "uniform-best"}
+
+#: Pairs whose differences over data sets are tested.
+PAIRS = (
+    ("mlmkl-2", "mlmkl-1"), ("mlmkl-3", "mlmkl-1"), ("mlmkl-best", "mlmkl-1"),
+    ("dmkl-2", "dmkl-1"), ("dmkl-3", "dmkl-1"), ("dmkl-best", "dmkl-1"),
+    ("uniform-2", "average"), ("uniform-3", "average"), ("uniform-best", "average"),
+    ("mlmkl-1", "average"), ("mlmkl-2", "uniform-2"), ("mlmkl-3", "uniform-3"), ("mlmkl-best", "uniform-best"),
+    ("mlmkl-1", "mlmkl-literal-1"), ("mlmkl-2", "mlmkl-literal-2"), ("mlmkl-3", "mlmkl-literal-3"),
+    ("mlmkl-3", "dmkl-3"), ("mlmkl-3", "l2mkl"), ("mlmkl-3", "sm1mkl"),
+    ("mlmkl-best", "l2mkl"), ("mlmkl-best", "sm1mkl"), ("mlmkl-best", "dmkl-best"), ("mlmkl-best", "rbf"),
+    ("average", "rbf"), ("uniform-best", "rbf"), ("sksvm", "rbf"),
+)  # fmt: skip
+
+#: (selection, data set, method) -> {split: (accuracy, chosen number)}
+Scores = dict[tuple[str, str, str], dict[int, tuple[float, float]]]
+
+
+def scores(rows: Rows, options: MLMKLOptions) -> Scores:
+    """Test accuracies under each way of choosing; only the optimistic ones use other test accuracies."""
+    groups: dict[tuple[str, str, str], dict[int, Result]] = {}
+    for cell, result in rows:
+        key = (str(cell["protocol"]), str(cell["dataset"]), str(cell["method"]))
+        groups.setdefault(key, {})[int(cell["split"])] = result
+    out: Scores = {}
+    for (protocol, name, method), by_split in groups.items():
+        grid = _grid(protocol, method, options)
+        honest = {k: (float(r["test"][r["chosen"]]), grid[r["chosen"]]) for k, r in by_split.items()}
+        optimistic = honest
+        if protocol == "literal" and len(grid) > 1:
+            tested = np.array([r["test"] for r in by_split.values()], dtype=np.float64)
+            mean = np.where(np.isnan(tested).any(axis=0), -1.0, tested.mean(axis=0))
+            top = int(np.argmax(mean))
+            optimistic = {k: (float(r["test"][top]), grid[top]) for k, r in by_split.items()}
+        # a tuned machine is tuned beside literal methods too
+        for selection in SELECTIONS if method == "rbf" else (protocol, f"{protocol}, optimistic"):
+            out[selection, name, method] = optimistic if "optimistic" in selection else honest
+    for protocol, name in dict.fromkeys((p, n) for p, n, _ in groups):
+        for column, depths in DEPTHS.items():
+            members = [groups.get((protocol, name, method)) for method in depths]
+            if any(m is None or m.keys() != members[0].keys() for m in members):  # type: ignore[union-attr]
+                continue
+            _choose_depth(out, protocol, name, column, depths, members)  # type: ignore[arg-type]
+    return out
+
+
+def _choose_depth(
+    out: Scores,
+    protocol: str,
+    name: str,
+    column: str,
+    depths: tuple[str, ...],
+    members: list[dict[int, Result]],
+) -> None:
+    """Add the columns whose number of layers is chosen: by held-out rows, and by the mean test accuracy."""
+    chosen = {}
+    for split in members[0]:
+        at = [(m[split]["inner"][m[split]["chosen"]], m[split]["loss"][m[split]["chosen"]]) for m in members]
+        top = best(*np.array(at).T)
+        chosen[split] = (out[protocol, name, depths[top]][split][0], float(top + 1))
+    out[protocol, name, column] = chosen
+    selection = f"{protocol}, optimistic"
+    means = [np.mean([a for a, _ in out[selection, name, m].values()]) for m in depths]
+    top = int(np.argmax(means))
+    out[selection, name, column] = {
+        split: (a, float(top + 1)) for split, (a, _) in out[selection, name, depths[top]].items()
+    }
+
+
+def _grid(protocol: str, method: str, options: MLMKLOptions) -> tuple[float, ...]:
+    if protocol == "tuned":
+        return options.Cs
+    return options.etas if parts(method)[0] in STEPPED else (math.nan,)
+
+
+def tables(rows: Rows, options: MLMKLOptions) -> dict[str, pd.DataFrame]:
+    """All tables of the experiment."""
+    found = scores(rows, options)
+    results = _results(found, rows)
+    return {
+        "results": results,
+        "ranks": _ranks(results),
+        "contrasts": _contrasts(results),
+        "steps": _steps(rows, options),
+        "weights": _weights(rows),
+    }
+
+
+def _results(found: Scores, rows: Rows) -> pd.DataFrame:
+    """One row for each selection, data set and method; means and standard deviations (ddof 1) over halves."""
+    cost: dict[tuple[str, str, str], list[float]] = {}
+    for cell, result in rows:
+        key = (str(cell["protocol"]), str(cell["dataset"]), str(cell["method"]))
+        cost.setdefault(key, []).append(result["cpu"])
+    sizes = {str(cell["dataset"]): result["n_train"] for cell, result in rows}
+    out = []
+    names, methods = list(sizes), list(NAMES)
+    order = sorted(
+        found, key=lambda key: (SELECTIONS.index(key[0]), names.index(key[1]), methods.index(key[2]))
+    )
+    for selection, name, method in order:
+        values = found[selection, name, method]
+        right = [a for a, _ in values.values()]
+        source = "tuned" if method == "rbf" else selection.partition(",")[0]
+        printed = PRINTED[VERSIONS.get(name, name)].get(method, (np.nan, np.nan))
+        out.append(
+            {
+                "dataset": name,
+                "selection": selection,
+                "method": method,
+                "accuracy": round(float(np.mean(right)), 3),
+                "std": round(float(np.std(right, ddof=1)), 3) if len(right) > 1 else np.nan,
+                "chosen": _chosen([c for _, c in values.values()]),
+                "seconds": round(float(np.mean(cost.get((source, name, method), [np.nan]))), 3),
+                "printed": printed[0],
+                "printed_std": printed[1],
+                "n_train": sizes[name],
+                "splits": len(right),
+            }
+        )
+    return pd.DataFrame(out)
+
+
+def _chosen(values: list[float]) -> str:
+    return "" if any(math.isnan(v) for v in values) else " ".join(f"{v:g}" for v in values)
+
+
+def _wide(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Accuracies on the paper's twelve sets, data sets by methods, of every selection and of the paper."""
+    own = results[results["dataset"].isin(list(TRAINING))]
+    out = {"printed": pd.DataFrame(PRINTED).T.map(lambda pair: pair[0])}
+    for selection, part in own.groupby("selection", sort=False):
+        out[str(selection)] = part.pivot_table(
+            index="dataset", columns="method", values="accuracy", sort=False
+        )
+    return out
+
+
+def _ranks(results: pd.DataFrame) -> pd.DataFrame:
+    """Average ranks on the paper's twelve sets, in the groups of columns that it compares, and of all columns."""
+    out = []
+    for source, wide in _wide(results).items():
+        for group, columns in {**COLUMNS, "all": tuple(NAMES)}.items():
+            methods = [m for m in columns if m in wide]
+            table = wide[methods].dropna()
+            if len(methods) < 3 or len(table) < 2 or (source, group) == ("printed", "all"):
+                continue
+            found = rank(table.to_numpy())
+            printed = dict(zip(columns, PRINTED_RANKS.get(group, ()), strict=False))
+            for method, value, low in zip(
+                methods, found.ranks, average_ranks(table.to_numpy(), "min"), strict=True
+            ):
+                out.append(
+                    {
+                        "source": source,
+                        "columns": group,
+                        "method": method,
+                        "rank": value,
+                        "rank_min": low,
+                        "printed": printed.get(method, np.nan) if source == "printed" else np.nan,
+                        "accuracy": table[method].mean(),
+                        "sets": found.n_sets,
+                        "statistic": found.statistic,
+                        "p": found.p,
+                        "critical": found.critical,
+                    }
+                )
+    header = [
+        "source", "columns", "method", "rank", "rank_min", "printed", "accuracy", "sets", "statistic", "p", "critical",
+    ]  # fmt: skip
+    return pd.DataFrame(out, columns=header)
+
+
+def _contrasts(results: pd.DataFrame) -> pd.DataFrame:
+    """Paired differences over the paper's twelve sets; Wilcoxon's p-values are not corrected for their number."""
+    out = []
+    for source, wide in _wide(results).items():
+        for left, right in PAIRS:
+            if left not in wide or right not in wide:
+                continue
+            d = (wide[left] - wide[right]).dropna().to_numpy()
+            out.append(
+                {
+                    "source": source,
+                    "left": left,
+                    "right": right,
+                    "difference": float(d.mean()) if len(d) else np.nan,
+                    "largest": float(d.max()) if len(d) else np.nan,
+                    "smallest": float(d.min()) if len(d) else np.nan,
+                    "better": int((d > 0).sum()),
+                    "worse": int((d < 0).sum()),
+                    "p": signed_rank(d),
+                }
+            )
+    columns = ["source", "left", "right", "difference", "largest", "smallest", "better", "worse", "p"]
+    return pd.DataFrame(out, columns=columns)
+
+
+def _steps(rows: Rows, options: MLMKLOptions) -> pd.DataFrame:
+    """Results of each fixed step on the paper's twelve sets: accuracy, and whether the criterion fell."""
+    groups: dict[str, list[tuple[str, Result]]] = {}
+    for cell, result in rows:
+        if "steps" in result and cell["dataset"] in TRAINING:
+            groups.setdefault(str(cell["method"]), []).append((str(cell["dataset"]), result))
+    out = []
+    for method, group in groups.items():
+        for k, eta in enumerate(options.etas):
+            change = np.array([r["change"][k] for _, r in group], dtype=np.float64)
+            right: dict[str, list[float]] = {}
+            for name, r in group:
+                right.setdefault(name, []).append(r["test"][k])
+            done = ~np.isnan(change)
+            out.append(
+                {
+                    "method": method,
+                    "eta": eta,
+                    "accuracy": _mean([float(np.mean(v)) for v in right.values()]),
+                    "fell": float(np.mean(change[done] < 0)) if done.any() else np.nan,
+                    "rose": float(np.mean(change[done] > 0)) if done.any() else np.nan,
+                    "steps": float(np.mean([r["steps"][k] for _, r in group])),
+                    "chosen": float(np.mean([r["chosen"] == k for _, r in group])),
+                    "failed": int((~done).sum()),
+                }
+            )
+    columns = ["method", "eta", "accuracy", "fell", "rose", "steps", "chosen", "failed"]
+    return pd.DataFrame(out, columns=columns)
+
+
+def _mean(values: list[float]) -> float:
+    """Mean of the available values, NaN if there are none."""
+    there = [v for v in values if not math.isnan(v)]
+    return float(np.mean(there)) if there else math.nan
+
+
+def _weights(rows: Rows) -> pd.DataFrame:
+    """Mean share of each kernel in its layer, over the paper's twelve sets and all halves, for the chosen settings."""
+    groups: dict[tuple[str, str], list[np.ndarray]] = {}
+    for cell, result in rows:
+        kept = parts(str(cell["method"]))[0] in ("dmkl", "mlmkl", "l2mkl", "sm1mkl", "2lmkl")
+        if kept and "weights" in result and cell["dataset"] in TRAINING:
+            w = np.array(result["weights"])
+            size = w.sum(axis=1, keepdims=True)
+            # 2LMKL may drop all kernels, which leaves a constant
+            shares = np.divide(w, size, out=np.full_like(w, np.nan), where=size > 0)
+            groups.setdefault((str(cell["protocol"]), str(cell["method"])), []).append(shares)
+    out = []
+    for (protocol, method), shares in groups.items():
+        for layer, block in enumerate(np.stack(shares, axis=1)):
+            row = [_mean(column.tolist()) for column in block.T]
+            named = dict(zip(("linear", "rbf", "polynomial 2", "polynomial 3"), row, strict=True))
+            out.append({"protocol": protocol, "method": method, "layer": layer + 1, **named})
+    columns = ["protocol", "method", "layer", "linear", "rbf", "polynomial 2", "polynomial 3"]
+    return pd.DataFrame(out, columns=columns)
+
+
+# ---- pictures -------------------------------------------------------------------------------------
+
+#: Pictures of ranks: name -> (source, columns, title).
+PICTURES = {
+    "cd_printed": ("printed", "paper", "As printed: ten columns, twelve sets"),
+    "cd_literal": ("literal", "paper", "Literal protocol, step by held-out rows"),
+    "cd_literal_optimistic": ("literal, optimistic", "paper", "Literal protocol, step by test accuracy (optimistic)"),
+    "cd_tuned": ("tuned", "all", "All parameters tuned on training rows"),
+}  # fmt: skip
+
+
+def figures(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, Figure]]:
+    """Critical differences of printed and measured results, and accuracy against the fixed step."""
+    ranks = tables["ranks"]
+    for name, (source, group, title) in PICTURES.items():
+        part = ranks[(ranks["source"] == source) & (ranks["columns"] == group)]
+        if len(part):
+            labelled = {NAMES[m]: float(v) for m, v in zip(part["method"], part["rank"], strict=True)}
+            yield name, critical_difference_figure(labelled, float(part["critical"].iloc[0]), title)
+    if len(tables["steps"]):
+        yield "steps", _steps_figure(tables["steps"])
+
+
+#: Mean number of steps below which a fit has hardly changed.
+FEW = 5.0
+
+
+def _steps_figure(steps: pd.DataFrame) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+    styles = {"dmkl": ("C1", "-"), "2lmkl": ("C2", "-"), "mlmkl": ("C0", "-"), "mlmkl-literal": ("C3", "--")}
+    ax = figure.subplots()
+    for method, part in steps.groupby("method", sort=False):
+        family, n_layers = parts(str(method))
+        colour, dashes = styles[family]
+        marker = "os^"[n_layers - 1]
+        label = LABELS[str(method)]
+        ax.plot(part["eta"], part["accuracy"], dashes, marker=marker, ms=4, color=colour, label=label, lw=1)
+        # stopped by the rule of three small changes, so the weights are those of the start
+        short = part[part["steps"] < FEW]
+        ax.plot(short["eta"], short["accuracy"], ls="", marker=marker, ms=4, color=colour, mfc="white")
+    ax.set_xscale("log")
+    ax.set_xlabel("fixed step size")
+    ax.set_ylabel("mean test accuracy in %")
+    ax.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
