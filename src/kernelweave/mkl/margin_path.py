@@ -13,9 +13,9 @@ from kernelweave._checks import Costs, GivenTargets, RowWeights, Scale
 from kernelweave._parameters import Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import one_blas_thread
 from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram, kind_of
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.newton import knows
 from kernelweave.mkl.features.on_chunks import solve_on_chunks
+from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.svm_mkl import (
     MARGIN_LOSSES,
@@ -106,10 +106,10 @@ def svm_mkl_path(
         gram, y, first, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
     if isinstance(gram, ChunkedFeatures):
-        assert isinstance(problem, MarginFeatureProblem)
+        assert isinstance(problem, FeatureProblem)
         on_rows = solve_on_chunks(problem, values, method, tol=tol, max_iter=max_iter)
         return _told(zip(values, on_rows, strict=False), len(values), callback)
-    if isinstance(problem, MarginFeatureProblem):
+    if isinstance(problem, FeatureProblem):
         solutions = _on_features(problem, values, method, tol, max_iter)
     else:
         solutions = _on_kernels(problem, values, method, tol, max_iter)
@@ -152,7 +152,7 @@ def _on_kernels(
 
 
 def _on_features(
-    problem: MarginFeatureProblem, values: Array, method: str, tol: float, max_iter: int | None
+    problem: FeatureProblem, values: Array, method: str, tol: float, max_iter: int | None
 ) -> Iterator[Solution]:
     if method == "auto" and knows(problem.weight_set):
         descent = descent_on_features(problem, tol=tol, max_iter=max_iter)

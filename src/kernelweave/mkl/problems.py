@@ -29,7 +29,6 @@ from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.cardinality import CardinalityProblem
 from kernelweave.mkl.certify import RadiusProblem
 from kernelweave.mkl.criteria.alignment_problems import AlignmentProblem, EasyProblem
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.ridge_problem import RidgeProblem
@@ -106,7 +105,7 @@ def margin_problem(
     epsilon: Nonnegative = 0.1,
     sample_weight: RowWeights = None,
     scale: Scale = None,
-) -> Problem | MarginFeatureProblem:
+) -> Problem | FeatureProblem:
     """A machine on a sum of kernels with weights in a convex set: the problem of `solve_svm_mkl`.
 
     Parameters
@@ -127,7 +126,7 @@ def margin_problem(
 
     Returns
     -------
-    Problem or MarginFeatureProblem
+    Problem or FeatureProblem
 
     Raises
     ------

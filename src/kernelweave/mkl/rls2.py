@@ -33,7 +33,6 @@ from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, 
 from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
 from kernelweave.mkl.features.solve import relaxed_on_features, solve_on_features
 from kernelweave.mkl.features.statistics import make_statistics_problem, on_all_rows
-from kernelweave.mkl.features.streams import make_stream_problem
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.outputs import join_outputs, squeeze
 from kernelweave.mkl.relaxed import relax_result
@@ -210,10 +209,8 @@ def make_any_problem(
         )
     if y is None:
         raise InputError("`y` must be an array of targets, got None. Only statistics include them.")
-    if isinstance(gram, FeatureStack):
+    if isinstance(gram, FeatureStack | KernelStream):
         return make_feature_problem(gram, y, sample_weight, scale)
-    if isinstance(gram, KernelStream):
-        return make_stream_problem(gram, y, sample_weight, scale)
     return make_problem(gram, y, sample_weight, scale)
 
 

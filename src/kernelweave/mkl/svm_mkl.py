@@ -35,9 +35,9 @@ from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram, as_gram, kind_
 from kernelweave.machines.box import check_start
 from kernelweave.machines.losses import LOSSES, Squared, as_loss
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
 from kernelweave.mkl.features.newton import MarginDescent, knows
 from kernelweave.mkl.features.on_chunks import check_for_chunks, make_chunked_problem, solve_on_chunks
+from kernelweave.mkl.features.problem import FeatureProblem, make_margin_feature_problem
 from kernelweave.mkl.features.row_newton import Start
 from kernelweave.mkl.loop import Callback, minimise
 from kernelweave.mkl.problem import MarginStep, Problem, Session
@@ -179,7 +179,7 @@ def solve_svm_mkl(
     problem = make_any_margin_problem(
         gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
-    if not isinstance(problem, MarginFeatureProblem):
+    if not isinstance(problem, FeatureProblem):
         warm = check_warm(warm_start, problem.n_kernels, problem.gram.n_samples)
         found = solve_problem(problem, method, tol=tol, max_iter=max_iter, warm=warm, callback=callback)
         return found.of_kind(kind_of(gram))
@@ -247,7 +247,7 @@ def steps_of(method: str, problem: Problem) -> list[MarginStep]:
 
 
 def solve_margin_on_features(
-    problem: MarginFeatureProblem,
+    problem: FeatureProblem,
     method: str = "auto",
     *,
     tol: float,
@@ -276,7 +276,7 @@ def solve_margin_on_features(
 
 
 def descent_on_features(
-    problem: MarginFeatureProblem,
+    problem: FeatureProblem,
     *,
     tol: float,
     max_iter: int | None = None,
@@ -291,7 +291,7 @@ def descent_on_features(
 
 
 def _features_of(
-    problem: MarginFeatureProblem, start: Solution | WarmStart | None, warm: WarmStart | None
+    problem: FeatureProblem, start: Solution | WarmStart | None, warm: WarmStart | None
 ) -> Array | None:
     """Coefficients of all features to start from, in the solver's units."""
     given = getattr(start, "feature_coef", None)
@@ -303,14 +303,14 @@ def _features_of(
     return shares * problem.gradient(_coefficients_of(problem, warm.dual_coef))
 
 
-def _coefficients_of(problem: MarginFeatureProblem, dual_coef: Array) -> Array:
+def _coefficients_of(problem: FeatureProblem, dual_coef: Array) -> Array:
     """Coefficients of the rows of positive weight, in the solver's units."""
     b = dual_coef if problem.rows is None else dual_coef[problem.rows]
     return b * problem.unit**2
 
 
 def _start_on_chunks(
-    problem: MarginFeatureProblem, start: Solution | WarmStart | None, warm: WarmStart
+    problem: FeatureProblem, start: Solution | WarmStart | None, warm: WarmStart
 ) -> Start | None:
     """Where to begin on rows in chunks; None without coefficients."""
     w = _features_of(problem, start, warm)
@@ -351,7 +351,7 @@ def make_any_margin_problem(
     epsilon: float,
     sample_weight: ArrayLike | None,
     scale: ArrayLike | None,
-) -> Problem | MarginFeatureProblem:
+) -> Problem | FeatureProblem:
     """Check arguments of the solvers: a problem on kernels, on features, or on rows in chunks."""
     if isinstance(gram, ChunkedFeatures):
         return make_chunked_problem(

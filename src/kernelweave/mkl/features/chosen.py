@@ -17,7 +17,7 @@ from kernelweave._loops import core
 from kernelweave._sparse import is_sparse
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram.features import FeatureStack
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
+from kernelweave.mkl.features.problem import FeatureProblem
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -44,7 +44,7 @@ class Chosen:
         What is subtracted from every column.
     """
 
-    def __init__(self, problem: MarginFeatureProblem, centre: Array | None = None) -> None:
+    def __init__(self, problem: FeatureProblem, centre: Array | None = None) -> None:
         assert isinstance(problem.stack, FeatureStack)
         self.problem, self.stack = problem, problem.stack
         self.kernels = np.empty(0, dtype=np.int64)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from kernelweave._allowance import used_up
 from kernelweave.machines.rounding import imbalance
 from kernelweave.mkl.features.chosen import Chosen
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.norms import KNOWN, norm_of
+from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.smooth import Augmented, smooth_loss
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.weight_sets import WeightSet
@@ -74,7 +74,7 @@ class MarginDescent:
 
     Parameters
     ----------
-    problem : MarginFeatureProblem
+    problem : FeatureProblem
     tol : float
     max_iter : int, optional
         Newton steps for one C.
@@ -86,7 +86,7 @@ class MarginDescent:
 
     def __init__(
         self,
-        problem: MarginFeatureProblem,
+        problem: FeatureProblem,
         *,
         tol: float,
         max_iter: int | None = None,
@@ -105,7 +105,7 @@ class MarginDescent:
         self.n_before = 0  # steps on the way to the first C
         self._set(problem)
 
-    def _set(self, problem: MarginFeatureProblem) -> None:
+    def _set(self, problem: FeatureProblem) -> None:
         before = getattr(self, "smooth", None)
         self.problem, self.y, self.costs = problem, problem.machine.y, problem.costs
         self.smooth = smooth_loss(problem.machine.loss, self.y, self.costs)
@@ -179,11 +179,11 @@ class MarginDescent:
             G = problem.gradient(b)
             reach = problem.norms(G)
             weights = self._weights(problem.norms(w), reach)
-            f = problem.fitted(w) + intercept
-            values = problem.values(weights, w, intercept, f, b, G)
-            multiple = problem.multiple(b, problem.weight_set.support(np.square(reach)), values.gap)
+            product, q = problem.fitted(w), np.square(reach)
+            values = problem.values_of(weights, w, intercept, product, b, q)
+            multiple = problem.multiple(b, problem.weight_set.support(q), values.gap)
             if multiple != 1.0:
-                other = problem.values(weights, w, intercept, f, multiple * b, multiple * G)
+                other = problem.values_of(weights, w, intercept, product, multiple * b, multiple**2 * q)
                 values, multiple = (other, multiple) if other.gap < values.gap else (values, 1.0)
             left = values.gap / values.primal if values.primal > 0 else 0.0
             self._tell(values.primal, left, last=True)

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError
 from kernelweave.gram import ChunkedFeatures
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
 from kernelweave.mkl.features.norms import SUMS
+from kernelweave.mkl.features.problem import FeatureProblem, make_margin_feature_problem
 from kernelweave.mkl.features.row_newton import RowDescent, Start
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Solution
@@ -28,7 +28,7 @@ def make_chunked_problem(
     epsilon: float,
     sample_weight: ArrayLike | None,
     scale: ArrayLike | None,
-) -> MarginFeatureProblem:
+) -> FeatureProblem:
     """Check arguments beside rows that have their own targets and weights."""
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
@@ -41,7 +41,7 @@ def make_chunked_problem(
 
 
 def solve_on_chunks(
-    problem: MarginFeatureProblem,
+    problem: FeatureProblem,
     Cs: Array,
     method: str,
     *,

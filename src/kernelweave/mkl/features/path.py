@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._allowance import used_up
 from kernelweave._checks import InputError
 from kernelweave.gram.factors import FactorGram
-from kernelweave.mkl.features.problem import EPS, Bounds, Candidate, FeatureProblem
+from kernelweave.machines.rounding import EPS
+from kernelweave.mkl.features.problem import Candidate, FeatureProblem, Values
 from kernelweave.mkl.features.working import Working
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
@@ -78,11 +79,12 @@ class Point:
 
 @dataclass
 class Evaluated:
-    """A dual point, the squared norms of all blocks of its gradient, and both bounds."""
+    """A dual point, the squared norms of all blocks of its gradient, and values with the best multiple of it."""
 
     theta: Array
     quadratic_forms: Array
-    bounds: Bounds
+    values: Values
+    multiple: float = 1.0
 
 
 class FeatureDescent:
@@ -109,7 +111,7 @@ class FeatureDescent:
         self.problem, self.tol, self.callback = problem, tol, callback
         self.max_iter = MOST if max_iter is None else max_iter
         self.work = self._start()
-        self.quadratic_forms = problem.looks_of_targets()  # at the last evaluated point
+        self.quadratic_forms = problem.forms_of_targets()  # at the last evaluated point
         self.level = math.sqrt(float(self.quadratic_forms.max()))  # level of active blocks there
         self.rough = False  # on the way to another point: no solutions, and no certificates
         self.before: tuple[float, Array] | None = None  # level and quadratic_forms one point earlier
@@ -154,19 +156,19 @@ class FeatureDescent:
     def _batch(self, alphas: list[float]) -> Iterator[Solution]:
         """Solutions for some alphas, each certified by all blocks."""
         problem, work = self.problem, self.work
-        values = [problem.in_units(alpha) for alpha in alphas]
-        work.add(self._expected(values[-1]))
+        units = [problem.in_units(alpha) for alpha in alphas]
+        work.add(self._expected(units[-1]))
         start, attempts, aim, failed = 0, 0, INSIDE * self.tol, False
-        while start < len(values):
+        while start < len(units):
             points = []
-            for a in values[start:]:
+            for a in units[start:]:
                 self.least = 0 if aim == INSIDE * self.tol else 2**attempts
                 points.append(self._point(a, aim))
                 if self.interrupted:
                     break
             evaluated = self._evaluate(points)
-            bounds = [one.bounds for one in evaluated]
-            fine = [own.gap + own.rounding <= self.tol * own.primal for own in bounds]
+            values = [one.values for one in evaluated]
+            fine = [own.gap + own.rounding <= self.tol * own.primal for own in values]
             k = len(points) if self.interrupted or all(fine) else fine.index(False)
             found = self._solutions(alphas[start : start + k], points[:k], evaluated[:k])
             for j, one in enumerate(found):
@@ -185,7 +187,7 @@ class FeatureDescent:
             start += k
             point, last = points[k], evaluated[k]
             grown = work.add(self._outside(points[k:], [one.quadratic_forms for one in evaluated[k:]]))
-            own = last.bounds.gap <= self.tol * last.bounds.primal
+            own = last.values.gap <= self.tol * last.values.primal
             if (
                 attempts >= ATTEMPTS
                 or used_up()
@@ -209,12 +211,20 @@ class FeatureDescent:
         residuals = self._residuals(points)
         duals = [R if p.theta is None else p.theta for p, R in zip(points, residuals, strict=True)]
         found = []
-        looks = problem.looks(duals)
-        for point, R, theta, quadratic_forms in zip(points, residuals, duals, looks, strict=True):
-            length = float(point.norms @ problem.sizes[work.kernels[: len(point.norms)]])
-            bounds = problem.bounds(point.a, R, point.level, theta, quadratic_forms, length)
-            found.append(Evaluated(theta, quadratic_forms, bounds))
+        for point, R, theta, q in zip(points, residuals, duals, problem.forms(duals), strict=True):
+            own, b = self._at(point.a), theta / point.a
+            inside = q / point.a / point.a
+            share = own.multiple(b, float(inside.max()), 0.0, worth=0.0)
+            size = float(point.norms @ problem.kernel_sizes[work.kernels[: len(point.norms)]])
+            values = own.values(
+                point.level**2, problem.Y - R, 0.0, share * b, share**2 * inside, size, point.W.shape[1]
+            )
+            found.append(Evaluated(theta, q, values, share))
         return found
+
+    def _at(self, a: float) -> FeatureProblem:
+        """The problem at a regularisation parameter in the solver's units."""
+        return self.problem.at(1.0 / (a * self.problem.unit * self.problem.unit))
 
     def _how_many(self, alphas: list[float]) -> int:
         """Points to evaluate together: at most as many as the working blocks can be chosen for."""
@@ -387,7 +397,7 @@ class FeatureDescent:
 
     def _features(self, points: list[Point]) -> tuple[Index, Array]:
         """Columns of the active kernels of some points, and coefficients (n_points, n_outputs, n_columns)."""
-        work, problem = self.work, self.problem
+        work = self.work
         active = np.zeros(len(work.kernels), dtype=bool)
         for point in points:
             active[: len(point.norms)] |= point.norms > 0
@@ -398,8 +408,7 @@ class FeatureDescent:
             W[:, : point.W.shape[1]] = point.W
             index, own = work.coefficients(W, kernels)
             coef.append(own)
-        factors = np.repeat(problem.factors[kernels], problem.stack.widths[kernels])
-        return index, np.array(coef) * factors
+        return index, np.array(coef)
 
     # ---- solutions --------------------------------------------------------------------------------
 
@@ -421,13 +430,13 @@ class FeatureDescent:
             return found
         candidates = [
             Candidate(
-                one.alpha,
+                1.0 / one.alpha,
                 one.weights,
                 np.ascontiguousarray(one.feature_coef.T),
                 np.ascontiguousarray(one.dual_coef.T),
-                known.quadratic_forms * known.bounds.multiple**2,
+                quadratic_forms=known.quadratic_forms * (known.multiple / point.a) ** 2,
             )
-            for one, known in zip(found, evaluated, strict=True)
+            for one, known, point in zip(found, evaluated, points, strict=True)
         ]
         certificates = problem.certificates(candidates)
         return [
@@ -447,27 +456,22 @@ class FeatureDescent:
     def _solution(self, alpha: float, point: Point, evaluated: Evaluated) -> Solution:
         """A point as a solution with the bounds of the descent."""
         problem = self.problem
-        bounds = evaluated.bounds
         features = self._feature_coef(point)
         weights = self._weights_of(point, features)
         if not weights.any():
             weights[int(np.argmax(evaluated.quadratic_forms))] = 1.0
         weights /= weights.sum()
-        value = problem.length * problem.length
-        C = evaluated.theta * (bounds.multiple * problem.length / alpha)
+        C = evaluated.theta * (evaluated.multiple * problem.length / alpha)
         if problem.root is not None:
             C *= problem.root
         names = ("objective", "rel_gap", "n_active")
         trace = dict(zip(names, np.array(point.trace, dtype=np.float64).T, strict=True))
-        trace["objective"] *= value
-        own = Certificate.of(
-            "joint", bounds.primal * value, bounds.gap * value, bounds.rounding * value, Status.STALLED
-        )
+        trace["objective"] *= problem.length * problem.length
         return Solution(
             weights=weights,
             dual_coef=C.T,
             intercept=0.0,
-            certificate=own,
+            certificate=self._at(point.a).certificate(evaluated.values, Status.STALLED),
             n_iter=point.n_iter,
             alpha=alpha,
             trace=trace,
@@ -483,7 +487,7 @@ class FeatureDescent:
             widths = problem.stack.widths[kernels]
             squares = np.square(features[problem.stack.owned(kernels)] / problem.length).sum(axis=1)
             norms = np.sqrt(np.add.reduceat(squares, np.cumsum(widths) - widths))
-            weights[kernels] = norms / problem.factors[kernels]
+            weights[kernels] = norms / problem.kernel_factors[kernels]
         return weights
 
     def _feature_coef(self, point: Point | None) -> Array:
@@ -492,7 +496,7 @@ class FeatureDescent:
         features = np.zeros((problem.n_outputs, problem.stack.n_features))
         if point is not None:
             index, coef = self._features([point])
-            features[:, index] = coef[0] * problem.length
+            features[:, index] = coef[0] * problem.factors[index] * problem.length
         return features.T
 
     def _nothing(self, alpha: float) -> Solution:

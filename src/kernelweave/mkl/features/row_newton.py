@@ -13,7 +13,6 @@ F. Roosta-Khorasani, M. W. Mahoney, Sub-sampled Newton methods, Mathematical Pro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +23,8 @@ from kernelweave._threads import one_blas_thread
 from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.mkl.features.chosen import Chosen
 from kernelweave.mkl.features.evaluation import Evaluation, HessianColumns
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.newton import FIRST, LEAST, NEAR, MarginDescent
+from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.row_machine import RowMachine, Sums
 from kernelweave.mkl.features.smooth import Augmented, has_derivative
 from kernelweave.results import Solution
@@ -65,7 +64,7 @@ class RowDescent:
 
     Parameters
     ----------
-    problem : MarginFeatureProblem
+    problem : FeatureProblem
         On chunked features.
     Cs : array of shape (n_values,)
         Ascending.
@@ -83,7 +82,7 @@ class RowDescent:
 
     def __init__(
         self,
-        problem: MarginFeatureProblem,
+        problem: FeatureProblem,
         Cs: Array,
         *,
         tol: float,
@@ -102,17 +101,17 @@ class RowDescent:
 
     # ---- the sample -------------------------------------------------------------------------------
 
-    def _sampled(self) -> MarginFeatureProblem:
+    def _sampled(self) -> FeatureProblem:
         """The problem on the sampled rows, in the units of all."""
         sample, problem = self.stack.sample, self.problem
-        machine = replace(
-            problem.machine,
-            y=problem.machine.y[sample.positions],
+        return problem.with_parts(
+            stack=self.stack.held(),
+            targets=problem.targets[:, sample.positions],
             sample_weight=self.weight[sample.positions] * sample.shares,
+            rows=None,
         )
-        return problem.with_parts(stack=self.stack.held(), machine=machine, rows=None)
 
-    def _starts(self, sampled: MarginFeatureProblem) -> list[Start]:
+    def _starts(self, sampled: FeatureProblem) -> list[Start]:
         """For each C the solution on the sample; with coefficients of the rows if it has all of them."""
         if self.start is not None:
             return [self.start] * len(self.Cs)
@@ -158,9 +157,7 @@ class RowDescent:
             weight = self.weight[chosen]
             problem.machine.loss.check(y, weight)
             # its coefficients are of its own rows only
-            problem = problem.with_parts(
-                machine=replace(problem.machine, y=y, sample_weight=weight), rows=None
-            )
+            problem = problem.with_parts(targets=y[None], sample_weight=weight, rows=None)
         found = RowMachine(problem, chosen, fold, start.w.copy(), start.t)
         if isinstance(found.smooth, Augmented) and start.b is not None:
             found.smooth.centre = np.clip(start.b[chosen], *problem.machine.loss.bounds(found.y, found.costs))
@@ -168,7 +165,7 @@ class RowDescent:
 
     # ---- passes -----------------------------------------------------------------------------------
 
-    def _solve(self, machines: Sequence[RowMachine], sampled: MarginFeatureProblem) -> None:
+    def _solve(self, machines: Sequence[RowMachine], sampled: FeatureProblem) -> None:
         sample, stack = self.stack.sample, self.stack
         chosen = Chosen(sampled)
         used = np.zeros(stack.n_kernels, dtype=bool)

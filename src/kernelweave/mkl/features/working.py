@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._loops import core
-from kernelweave.mkl.features.problem import EPS, FeatureProblem
+from kernelweave.machines.rounding import EPS
+from kernelweave.mkl.features.problem import FeatureProblem
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -93,7 +94,7 @@ class Working:
         problem, stack = self.problem, self.problem.stack
         everything = np.r_[self.kernels, kernels]
         fresh, before = stack.owned(kernels), self.n_columns
-        factors = np.repeat(problem.factors[everything], stack.widths[everything])
+        factors = np.repeat(problem.kernel_factors[everything], stack.widths[everything])
         C = np.empty((before + len(fresh), before + len(fresh)))
         C[:before, :before] = self._C
         strip = C[before:]
@@ -105,7 +106,7 @@ class Working:
         turns: list[Array | None] = []
         widths = stack.widths[kernels]
         ends = np.r_[0, np.cumsum(widths)]
-        Q = problem.gradient_of_targets()[:, fresh] * factors[-len(fresh) :]
+        Q = problem.gradient_of_targets[:, fresh]
         for k, width in enumerate(widths):
             own = slice(ends[k], ends[k + 1])
             turn = None
@@ -134,7 +135,7 @@ class Working:
         self.single = False
         problem, stack = self.problem, self.problem.stack
         index = stack.owned(self.kernels)
-        factors = np.repeat(problem.factors[self.kernels], stack.widths[self.kernels])
+        factors = np.repeat(problem.kernel_factors[self.kernels], stack.widths[self.kernels])
         C = stack.cross(index, index, problem.root)
         C *= factors[:, None] * factors
         for first, turn in zip(self.offsets, self.turns, strict=False):
