@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.settings import label_of
 from kernelweave_app.studio.pages.arrivals import Arriving, Choice, Choosing, choice_of
 from kernelweave_app.studio.pages.column_choice import pick_column
 from kernelweave_app.studio.pages.data_cards import (
@@ -462,7 +462,7 @@ class _DataPage(Arriving):
                 ui.select(
                     choices,
                     value=getattr(spec, name),
-                    label=FitSpec.model_fields[name].title,
+                    label=label_of(name),
                     on_change=lambda event, name=name: self._set(**{name: event.value}),
                 ).props("outlined dense options-dense")
             if isinstance(marked, str):
@@ -486,7 +486,7 @@ class _DataPage(Arriving):
                 pick_column(
                     [value for value in marked.values if value],
                     marked.held,
-                    FitSpec.model_fields["holdout_values"].title or "",
+                    label_of("holdout_values"),
                     lambda event: self._set(holdout_values=list(event.value)),
                     multiple=True,
                     clearable=True,
