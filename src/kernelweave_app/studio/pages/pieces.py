@@ -1,104 +1,30 @@
-"""The frame of all pages, and their components."""
+"""The pieces that pages are made of: cards, tables, fields, buttons, dialogs, uploads, and numbers as text."""
 
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, SupportsFloat
+from typing import TYPE_CHECKING, Any, SupportsFloat
+from urllib.parse import quote
 
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 
 from kernelweave._errors import InputError
 from kernelweave._forms import plus_minus
-from kernelweave_app.studio.pages.switch import project_name, project_switch
-from kernelweave_app.studio.pages.theme import CSS, LOGO, SCRIPT
-from kernelweave_app.studio.pages.tour import show_step, start_button
-from kernelweave_app.studio.service import Studio
+from kernelweave_app.reports.printing import DOUBLE, SINGLE
+from kernelweave_app.studio.typesetting import parts, to_mathml
 
-PAGES = (
-    ("", "/", "Data", "table_view"),
-    ("", "/kernels", "Views and kernels", "grid_view"),
-    ("", "/method", "Method", "tune"),
-    ("", "/runs", "Runs", "play_circle"),
-    ("", "/understand", "Understand", "insights"),
-    ("", "/compare", "Compare", "balance"),
-    ("", "/use", "Use", "output"),
-)
+if TYPE_CHECKING:
+    from nicegui.events import GenericEventArguments
+
+
 #: How tables sort a column of numbers.
 NUMERICALLY = (
     "(a, b) => { const n = (v) => v === null || v === undefined || v === '' ? -Infinity : Number(v); "
     "const x = n(a), y = n(b); return x < y ? -1 : x > y ? 1 : 0 }"
 )
-APPEARANCE = "appearance"
-NEXT_LOOK = {"auto": "light", "light": "dark", "dark": "auto"}
-LOOKS = {
-    "auto": ("contrast", "Colours follow the system"),
-    "light": ("light_mode", "Light colours"),
-    "dark": ("dark_mode", "Dark colours"),
-}
-
-
-@contextmanager
-def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.element]:
-    """A page with navigation and a heading; yields the element beside the heading."""
-    everywhere = studio.store.inside(None)
-    look = everywhere.draft(APPEARANCE) or "auto"
-    ui.dark_mode({"auto": None, "light": False, "dark": True}[look])
-    ui.on_exception(_teller())
-    everywhere.open_project(studio.store.project or "")
-    ui.page_title(f"{title} · {project_name(studio)} · kernelweave studio")
-    # NiceGUI makes the whole page a main element; here it is only the content
-    around = ui.context.client.content.parent_slot
-    if around is not None:
-        around.parent.props("role=presentation")
-    with ui.element("div").classes("kw-frame"):
-        with ui.element("header").classes("kw-edge"), ui.element("div").classes("kw-side"):
-            ui.link("Skip to the content", "#content").classes("kw-skip")
-            with ui.link(target="/").classes("kw-brand").props('aria-label="kernelweave studio: data"'):
-                ui.html(LOGO, sanitize=False)
-                with ui.element("span"):
-                    ui.label("kernelweave").style("line-height: 1.2")
-                    ui.html("<small>studio</small>", sanitize=False)
-            project_switch(studio, path)
-            with ui.element("nav").props('aria-label="Steps"'), ui.element("ul").classes("kw-nav"):
-                for _, target, name, icon in PAGES:
-                    with ui.element("li"):
-                        link = ui.link(target=target)
-                        if target == path:
-                            link.props("aria-current=page")
-                        with link:
-                            ui.icon(icon).props("aria-hidden=true")
-                            text(name, "span")
-            with ui.element("div").classes("kw-foot"):
-                text(f"version {studio.about().version}", "span")
-                start_button(studio)
-
-                def turn() -> None:
-                    new = NEXT_LOOK[everywhere.draft(APPEARANCE) or "auto"]
-                    everywhere.set_draft(APPEARANCE, new)
-                    # charts take their colours when they are drawn
-                    ui.navigate.reload()
-
-                icon, said = LOOKS[look]
-                ui.button(icon=icon, on_click=guarded(turn)).props(
-                    f'flat round dense aria-label="{said}. Change."'
-                ).tooltip(said)
-        with ui.element("main").classes("kw-main").props("id=content tabindex=-1"):
-            with ui.element("div").classes("kw-head"):
-                with ui.element("div"):
-                    text(title, "h1")
-                    if lead:
-                        text(lead, "p").classes("kw-lead")
-                aside = ui.element("div").classes("kw-end")
-            show_step(studio, path)
-            yield aside
-    # on narrow screens the steps are a row that may be longer than the screen
-    ui.run_javascript(
-        "document.querySelector('.kw-nav [aria-current]')?.scrollIntoView({inline: 'center', block: 'nearest'})"
-    )
 
 
 def text(content: object, tag: str = "div") -> TextElement:
@@ -321,23 +247,6 @@ def said(error: Exception) -> None:
     ui.notify(what, type="negative", multi_line=True, timeout=8000, close_button="Close")
 
 
-def _teller() -> Callable[[Exception], None]:
-    """Show what nothing else has shown: errors of handlers and timers of a page, the same one once in a while."""
-    seen: dict[str, float] = {}
-
-    def tell(error: Exception) -> None:
-        now, what = time.monotonic(), repr(error)
-        if now - seen.get(what, -AGAIN) >= AGAIN:
-            seen[what] = now
-            said(error)
-
-    return tell
-
-
-#: Seconds after which an error that occurs again, such as that of a timer, is shown again.
-AGAIN = 30.0
-
-
 class Turn:
     """Of several pending responses, only the newest is shown.
 
@@ -368,12 +277,6 @@ def guarded(action: Callable[[], object]) -> Callable[[], Awaitable[None]]:
                 said(error)
 
     return do
-
-
-def head() -> None:
-    """Style and script of all pages."""
-    ui.add_css(CSS, shared=True)
-    ui.add_head_html(f"<script>{SCRIPT}</script>", shared=True)
 
 
 # ---- numbers --------------------------------------------------------------------------------------
@@ -427,3 +330,271 @@ def has(count: int) -> str:
 def plural(count: int, name: str, several: str = "") -> str:
     """A count with its noun."""
     return f"{count:,} {name if count == 1 else several or name + 's'}".replace(",", "\u202f")
+
+
+@contextmanager
+def titled(title: str) -> Iterator[ui.dialog]:
+    """A dialog with a heading; what is made in the context stands below.
+
+    It belongs to the page, and so stays while the part of the page with its button is drawn anew; it is deleted when it
+    has been closed.
+
+    Parameters
+    ----------
+    title : str
+        May hold names of any length.
+
+    Yields
+    ------
+    ui.dialog
+        Not yet open.
+    """
+    with ui.context.client.content:
+        place = ui.element().props("hidden")
+    with place, ui.dialog() as dialog, ui.card().classes("kw-ask"):
+
+        def leave() -> None:
+            dialog.delete()
+            place.delete()
+
+        dialog.on("hide", leave)
+        dialog.props["aria-label"] = title
+        text(title, "h2").style("overflow-wrap: anywhere")
+        yield dialog
+
+
+#: Suffixes of tables.
+TABLES = ".csv,.tsv,.tab,.gz,.parquet,.pq,.npz,.npy,.mtx,.svmlight,.h5ad"
+
+
+def pick_button(label: str) -> str:
+    """The head of an uploader, whose field and button have names; a template of constants alone.
+
+    The button beside the field opens it: one in the other could not be told apart without a pointer.
+    """
+    return (
+        f'<div class="row no-wrap items-center q-pa-sm"><label class="col q-uploader__title kw-picker">{label}'
+        '<q-uploader-add-trigger /></label><q-btn flat round dense icon="add" aria-label="Choose a file" '
+        '@click="props.pickFiles($event)" /></div>'
+    )
+
+
+def drop_zone(
+    label: str,
+    done: Callable[[str], object],
+    *,
+    multiple: bool = False,
+    path: str = "/api/tables",
+    accept: str = TABLES,
+) -> None:
+    """Upload files to the API, which checks size and content while the bytes arrive.
+
+    Parameters
+    ----------
+    label : str
+    done : callable
+        Called with the id of what is new.
+    multiple : bool, default=False
+    path : str, default="/api/tables"
+        Where they go.
+    accept : str
+        Suffixes.
+    """
+    upload = ui.upload(multiple=multiple, auto_upload=True).classes("kw-upload")
+    upload.props(f"flat bordered accept='{accept}'")
+    upload.add_slot("header", pick_button(label))
+    upload.props[":factory"] = (
+        "(files) => ({sendRaw: true, "
+        f"url: `${{window.path_prefix}}{path}?name=${{encodeURIComponent(files[0].name)}}`}})"
+    )
+
+    async def arrived(event: GenericEventArguments) -> None:
+        answer = done(event.args if isinstance(event.args, str) else event.args[0])
+        if isinstance(answer, Awaitable):
+            await answer
+
+    # what has ended leaves the list at once: the answer may take its time, and another file may be on its way by then
+    upload.on(
+        "uploaded",
+        arrived,
+        js_handler=(
+            f"(info) => {{ const list = getElement({upload.id}).$refs.qRef; "
+            "[...info.files, ...list.$el.refused ?? []].forEach(list.removeFile); list.$el.refused = []; "
+            "emit(JSON.parse(info.xhr.responseText).id) }"
+        ),
+    )
+    upload.on(
+        "failed",
+        lambda event: said(InputError(event.args if isinstance(event.args, str) else event.args[0])),
+        js_handler=(
+            f"(info) => {{ const list = getElement({upload.id}).$refs.qRef.$el; "
+            "list.refused = [...list.refused ?? [], ...info.files]; "
+            "let why = ''; try { why = JSON.parse(info.xhr.responseText).detail } catch (e) {} "
+            "emit(why || 'The upload was refused or cut off. Is the file larger than the limit?') }"
+        ),
+    )
+
+
+#: Columns that a list shows at once; of longer lists, those that match the typed text.
+MOST_OPTIONS = 200
+
+
+def pick_column(
+    names: Sequence[str],
+    value: Any,
+    label: str,
+    on_change: Callable[[Any], Any],
+    *,
+    multiple: bool = False,
+    clearable: bool = False,
+    hint: str = "",
+) -> Any:
+    """A list of columns; a long one is searched here, so that the browser is not sent all of it.
+
+    Parameters
+    ----------
+    names : sequence of str
+    value : str, list of str or None
+        Chosen; what is not among the names is left out.
+    label : str
+    on_change : callable
+    multiple, clearable : bool, default=False
+    hint : str, default=""
+
+    Returns
+    -------
+    Select
+    """
+    known = set(names)
+    if multiple:
+        value = [name for name in value or [] if name in known]
+    elif value not in known:
+        value = None
+    long = len(names) > MOST_OPTIONS
+
+    def offered(text: str, chosen: Any) -> list[str]:
+        kept = [chosen] if isinstance(chosen, str) else list(chosen or [])
+        if text == chosen:  # the field shows what is chosen, and nothing has been typed
+            text = ""
+        return list(dict.fromkeys([*find_columns(names, text), *kept]))
+
+    pick = ui.select(
+        offered("", value) if long else list(names),
+        value=value,
+        label=label,
+        multiple=multiple,
+        with_input=len(names) > 12,
+        on_change=on_change,
+    )
+    pick.props(
+        "outlined dense options-dense"
+        + (" clearable" if clearable else "")
+        + (" use-chips" if multiple else "")
+    )
+    if long:
+        count = f"{plural(len(names), 'column')}: type a part of the name"
+        hint = f"{hint}. {count}" if hint else count
+        pick.on(
+            "input-value",
+            lambda event: pick.set_options(
+                offered(event.args if isinstance(event.args, str) else "", pick.value)
+            ),
+            throttle=0.2,
+            leading_events=False,
+        )
+    if hint:
+        pick.props["hint"] = hint
+    return pick
+
+
+def find_columns(names: Sequence[str], text: str, most: int = MOST_OPTIONS) -> list[str]:
+    """Columns whose names hold a text, those that begin with it first.
+
+    Parameters
+    ----------
+    names : sequence of str
+    text : str
+    most : int, default=200
+
+    Returns
+    -------
+    list of str
+    """
+    part = text.lower()
+    if not part:
+        return list(names[:most])
+    found = [name for name in names if part in name.lower()]
+    # sorting keeps the order of the table within both halves
+    return sorted(found, key=lambda name: not name.lower().startswith(part))[:most]
+
+
+def typeset(content: str) -> None:
+    """Paragraphs of a docstring; formulas as MathML, below each other where they have lines of their own."""
+    with stack("kw-formulas").props('role=group aria-label="Objective"'):
+        for paragraph in parts(content):
+            if all(kind == "block" for kind, _ in paragraph):
+                with stack("kw-formula").props("tabindex=0"):
+                    for _, formula in paragraph:
+                        # made of docstrings of this package, so that nothing of a user is in it
+                        ui.html(to_mathml(formula, block=True), sanitize=False)
+                continue
+            with ui.element("p"):
+                for kind, piece in paragraph:
+                    if kind == "text":
+                        text(piece, "span")
+                    else:
+                        ui.html(to_mathml(piece), sanitize=False, tag="span")
+
+
+#: Widths by what they are called.
+WIDTHS = {SINGLE: f"one column, {SINGLE:g} mm", DOUBLE: f"two columns, {DOUBLE:g} mm"}
+
+
+def prints(run_id: str, name: str, title: str) -> None:
+    """A button with the figure as PDF and SVG in the widths of columns, and in one's own."""
+    with ui.button(icon="download").props("flat dense round size=sm") as button:
+        button.props["aria-label"] = f"Download figure: {title}"
+        button.tooltip(f"{title} for print")
+        with ui.menu():
+            for width, said in WIDTHS.items():
+                for kind in ("pdf", "svg"):
+                    _item(f"{kind.upper()}, {said}", _address(run_id, name, kind, width))
+
+
+def own_width(run_id: str, names: Sequence[str]) -> None:
+    """Any figure in a width of one's own."""
+    with ui.element("div").classes("kw-row"):
+        figure = ui.select(list(names), value=names[0], label="Figure").props("outlined dense options-dense")
+        width = (
+            ui.number("Width in mm", value=SINGLE, min=40, max=400)
+            .props("outlined dense")
+            .style("width: 8rem")
+        )
+        kind = ui.select({"pdf": "PDF", "svg": "SVG"}, value="pdf", label="Format")
+        kind.props("outlined dense options-dense").style("width: 7rem")
+
+        def fetch() -> None:
+            size = min(400.0, max(40.0, float(width.value or SINGLE)))
+            ui.navigate.to(_address(run_id, str(figure.value), str(kind.value), size))
+
+        ui.button("Download", icon="download", on_click=fetch).props("outline no-caps")
+
+
+def tables(run_id: str, names: Sequence[str]) -> None:
+    """Links to tables as CSV and LaTeX."""
+    with ui.element("div").classes("kw-row"):
+        for name in names:
+            text(name.replace("-", " "), "span")
+            for kind, said in (("csv", "CSV"), ("tex", "LaTeX")):
+                ui.link(said, f"/api/runs/{run_id}/tables/{quote(name)}?kind={kind}").classes(
+                    "kw-link"
+                ).props["aria-label"] = f"{name} as {said}"
+
+
+def _address(run_id: str, name: str, kind: str, width: float) -> str:
+    return f"/api/runs/{run_id}/printed/{quote(name)}?kind={kind}&width={width:g}"
+
+
+def _item(said: str, address: str) -> None:
+    # Quasar calls it a list item, which is not what menus hold
+    ui.menu_item(said, on_click=lambda: ui.navigate.to(address)).props("role=menuitem")
