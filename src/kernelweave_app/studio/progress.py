@@ -15,7 +15,7 @@ from kernelweave_app.studio.store import Point, Store
 
 if TYPE_CHECKING:
     from kernelweave._callbacks import CallbackContext
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
 
 #: Seconds between two writes; pages show a change within a second.
 EVERY = 0.15
