@@ -24,11 +24,22 @@ from kernelweave.estimators.targets import Classes, Targets
 from kernelweave.estimators.texts import column_importances
 from kernelweave.fitting.folds import Fold
 from kernelweave.fitting.model import Model
+from kernelweave.fitting.rowless import REFUSAL, RowlessSource
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import Report, Setup, Solved, Task, set_up, solve_task
 from kernelweave.results import RelaxedSolution, Status, relative_gap
 
 Array = NDArray[np.float64]
+
+
+#: Attributes with a number for each training row.
+OF_ROWS = ("dual_coef_", "support_")
+
+
+def refused(model: object, name: str) -> str | None:
+    """What to say of an attribute that a model without training rows does not have; None for others."""
+    rowless = isinstance(model, Model) and isinstance(model.source, RowlessSource)
+    return REFUSAL.format(what=f"`{name}`") if rowless and name in OF_ROWS else None
 
 
 def keep_model(estimator: object, model: Model) -> None:
@@ -47,11 +58,12 @@ def attributes_of(model: Model) -> dict[str, Any]:
         "layer_kernel_names_": [names, *upper],
         "normalizers_": list(model.normalizers),
         "weights_": model.table_of_weights(),
-        "dual_coef_": model.dual_coef[:, 0] if model.flat else model.dual_coef,
         "intercept_": float(model.intercept[0]) if model.flat else model.intercept,
-        "support_": np.flatnonzero((model.dual_coef != 0).any(axis=1)),
         "model_": model,
     }
+    if not isinstance(model.source, RowlessSource):
+        found["dual_coef_"] = model.dual_coef[:, 0] if model.flat else model.dual_coef
+        found["support_"] = np.flatnonzero((model.dual_coef != 0).any(axis=1))
     if isinstance(model.source, TableSource):
         found["kernels_"] = list(model.source.kernels)
     if model.learner.regularization_parameter == "C":
@@ -70,6 +82,13 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
     #: Of classifiers, and of those of several labels.
     classes_: Classes
     label_names_: NDArray[Any]
+
+    def __getattr__(self, name: str) -> Any:
+        said = refused(vars(self).get("model_"), name)
+        if said is not None:
+            raise AttributeError(said)
+        # once more, for the message of a property that is not available
+        return object.__getattribute__(self, name)
 
     # ---- state ------------------------------------------------------------------------------------
 
