@@ -27,9 +27,9 @@ from kernelweave._devices import is_foreign, moved, take_rows
 from kernelweave._interrupts import interrupts_deferred
 from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
-from kernelweave.gram.chunks import check_chunk, check_texts, stays_sparse
 from kernelweave.gram.deviations import DeviceSums, Part, Products, add_rows, add_sparse_rows, row_parts
 from kernelweave.gram.features import as_groups
+from kernelweave.gram.row_checks import check_chunk, check_texts, stays_sparse
 from kernelweave.gram.statistics_files import files_in, pack_lower, read_arrays, unpack_lower, write_arrays
 from kernelweave.gram.sums import two_sum
 
