@@ -23,8 +23,7 @@ from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.gram.composite import CompositeGram, concatenate
 from kernelweave.gram.device_gram import DeviceGram
 from kernelweave.gram.factors import FactorGram
-from kernelweave.gram.feature_gram import FeatureGram
-from kernelweave.gram.features import FeatureStack
+from kernelweave.gram.features import FeatureGram, FeatureStack
 from kernelweave.gram.packed import PackedGram
 from kernelweave.gram.repair import repair_gram
 from kernelweave.gram.stack import as_gram, check_semidefinite, compress, gram_from_stack, kind_of
