@@ -31,8 +31,8 @@ from kernelweave._parameters import Flag, Function, MaxIter, MaxTime, Number, On
 from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
-from kernelweave.mkl.features.solve import relaxed_on_features, solve_on_features
-from kernelweave.mkl.features.statistics import make_statistics_problem, on_all_rows
+from kernelweave.mkl.features.ridge_paths import relaxed_on_features, solve_on_features
+from kernelweave.mkl.features.summaries import make_statistics_problem, on_all_rows
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.outputs import join_outputs, squeeze
 from kernelweave.mkl.relaxed import relax_result

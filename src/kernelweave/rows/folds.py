@@ -17,7 +17,7 @@ from kernelweave._interrupts import interrupts_deferred
 from kernelweave._parameters import OneOf, Whole, checked, shown
 from kernelweave._sparse import is_sparse
 from kernelweave.gram import BlockStatistics
-from kernelweave.gram.chunks import check_chunk
+from kernelweave.gram.row_checks import check_chunk
 from kernelweave.gram.statistics_files import files_in, read_arrays, write_arrays
 
 Index = NDArray[np.int64]

@@ -14,7 +14,7 @@ from kernelweave._devices import Kind, hosted, is_foreign, namespace_of
 from kernelweave._errors import InputError
 from kernelweave._parameters import Function, checked, shown
 from kernelweave._threads import one_blas_thread_each
-from kernelweave.gram.chunks import check_features
+from kernelweave.gram.row_checks import check_features
 from kernelweave.results import Path, Solution
 from kernelweave.rows.chunk import Chunk, Source, in_chunk
 from kernelweave.rows.dask_rows import is_dask

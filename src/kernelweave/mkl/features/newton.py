@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kernelweave._allowance import used_up
 from kernelweave.machines.rounding import imbalance
-from kernelweave.mkl.features.chosen import Chosen
+from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.norms import KNOWN, norm_of
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.smooth import Augmented, smooth_loss
@@ -96,7 +96,7 @@ class MarginDescent:
         self.tol, self.callback, self.on_kernels = tol, callback, on_kernels
         self.max_iter = MOST if max_iter is None else max_iter
         self.norm = norm_of(problem.weight_set)
-        self.chosen = Chosen(problem)
+        self.chosen = WorkingColumns(problem)
         self.w = np.empty(0)
         self.product = np.zeros(problem.stack.n_samples)
         self._t = 0.0
@@ -294,7 +294,7 @@ class MarginDescent:
             return
         kernels, columns = self.chosen.kernels[used], np.repeat(used, widths)
         index, w = self.chosen.index[columns], self.w[columns]
-        self.chosen = Chosen(self.problem, self.chosen.centre)
+        self.chosen = WorkingColumns(self.problem, self.chosen.centre)
         self.chosen.add(kernels)
         # blocks are held in the order of their numbers
         self.w = w[np.argsort(index)]

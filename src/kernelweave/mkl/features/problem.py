@@ -159,6 +159,9 @@ class FeatureProblem:
         s_m, all > 0.
     rows : array of bool, shape (n_given,), or None
         The given rows that are included; None for all. Rows of weight 0 are excluded.
+    least_squares : bool
+        Whether this is RLS2, whose objective is multiplied by ``1 / C``, and which has no intercept.
+    fit_intercept : bool
     summary : Summary or None
         The rows that these rows stand for.
     """
@@ -171,6 +174,8 @@ class FeatureProblem:
     sample_weight: Array | None
     scale: Array
     rows: NDArray[np.bool_] | None = None
+    least_squares: bool = False
+    fit_intercept: bool = True
     summary: Summary | None = field(default=None, repr=False)
 
     @property
@@ -182,11 +187,6 @@ class FeatureProblem:
     def n_outputs(self) -> int:
         """Number of outputs."""
         return len(self.targets)
-
-    @cached_property
-    def least_squares(self) -> bool:
-        """Whether this is RLS2, which has no intercept."""
-        return isinstance(self.loss, Squared)
 
     @cached_property
     def machine(self) -> Machine:
@@ -454,10 +454,10 @@ class FeatureProblem:
             slopes = (np.abs(loss.slope(y, costs, f + side)) for side in (-wrong, wrong))
             steepest = float(np.linalg.norm(np.maximum(*slopes)))
             sizes = float(np.abs(b) @ (np.abs(product) + np.abs(slope) + np.abs(y)))
+        rounding = (steepest + length) * wrong + sum_error(n) * (losses + sizes) + 8.0 * EPS * square
+        if self.fit_intercept:
             # coefficients whose sum is not quite zero
             share, side = imbalance(b)
-        rounding = (steepest + length) * wrong + sum_error(n) * (losses + sizes) + 8.0 * EPS * square
-        if share:
             rounding += share * float(side @ np.abs(slope - f))
         away = (sum_error(n) + share) * self.kernel_sizes * length
         rounding += 0.5 * (self.weight_set.support(np.square(np.sqrt(q) + away)) - support)
@@ -531,7 +531,7 @@ class FeatureProblem:
         C = 1.0 / solution.alpha if self.least_squares else self.C
         if solution.weights.ndim == 1:
             # a summary has its intercept in the means
-            t = float(solution.intercept) if not self.least_squares else 0.0
+            t = float(solution.intercept) if self.fit_intercept else 0.0
             return self.certificates([Candidate(C, solution.weights, W, b, t)])[0]
         return Certificate.total(
             [
@@ -641,7 +641,7 @@ class FeatureProblem:
         low, high = self.loss.bounds(y, costs)
         flat = b.ravel()
         beyond = float(np.maximum(np.maximum(low - flat, flat - high), 0.0).max(initial=0.0))
-        sums = 0.0 if self.least_squares else abs(math.fsum(flat))
+        sums = abs(math.fsum(flat)) if self.fit_intercept else 0.0
         return max(beyond, sums) <= OUTSIDE_OF_BOX * float(np.abs(flat).sum())
 
     def certificate(
@@ -797,7 +797,10 @@ def make_feature_problem(
     kept, targets, weights, rows = _positive(stack, targets, weights)
     own = None if (weights == 1.0).all() else weights
     Y = np.ascontiguousarray(targets.T)
-    return FeatureProblem(kept, Y, Squared(), Simplex(), math.nan, own, factors, rows), single
+    problem = FeatureProblem(
+        kept, Y, Squared(), Simplex(), math.nan, own, factors, rows, least_squares=True, fit_intercept=False
+    )
+    return problem, single
 
 
 def make_margin_feature_problem(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave.machines.rounding import imbalance
-from kernelweave.mkl.features.chosen import Chosen
+from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.norms import norm_of
 from kernelweave.mkl.features.problem import FeatureProblem, Values
 from kernelweave.mkl.features.smooth import Augmented, Exact, Smooth, has_derivative, unit_of
@@ -245,12 +245,12 @@ class RowMachine:
         found = np.flatnonzero(reach >= (first * top if level == 0.0 else near * level))
         return found[np.argsort(-reach[found], kind="stable")]
 
-    def step(self, chosen: Chosen, positions: Index, shares: Array, y: Array, weight: Array) -> None:
+    def step(self, chosen: WorkingColumns, positions: Index, shares: Array, y: Array, weight: Array) -> None:
         """A Newton step on the chosen columns, with second derivatives of all rows if the pass gave them.
 
         Parameters
         ----------
-        chosen : Chosen
+        chosen : WorkingColumns
             Columns of the sampled rows.
         positions, shares, y, weight
             Numbers of these rows, for how many each stands, their targets and weights: 0 for rows left out.

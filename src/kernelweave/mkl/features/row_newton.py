@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from kernelweave._allowance import used_up
 from kernelweave._threads import one_blas_thread
 from kernelweave.gram.chunked import ChunkedFeatures
-from kernelweave.mkl.features.chosen import Chosen
+from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.evaluation import Evaluation, HessianColumns
 from kernelweave.mkl.features.newton import FIRST, LEAST, NEAR, MarginDescent
 from kernelweave.mkl.features.problem import FeatureProblem
@@ -167,7 +167,7 @@ class RowDescent:
 
     def _solve(self, machines: Sequence[RowMachine], sampled: FeatureProblem) -> None:
         sample, stack = self.stack.sample, self.stack
-        chosen = Chosen(sampled)
+        chosen = WorkingColumns(sampled)
         used = np.zeros(stack.n_kernels, dtype=bool)
         for machine in machines:
             used |= self.problem.norms(machine.w) > 0
@@ -206,7 +206,7 @@ class RowDescent:
         self.interrupted = bool(self.callback(self.n_passes, primal / self.problem.unit**2, gap))
         return self.interrupted
 
-    def _pass(self, machines: Sequence[RowMachine], chosen: Chosen) -> list[Sums]:
+    def _pass(self, machines: Sequence[RowMachine], chosen: WorkingColumns) -> list[Sums]:
         """One pass over the rows, of which every machine has its part."""
         problem, loss = self.problem, self.problem.machine.loss
         curved = tuple(k for k, m in enumerate(machines) if m.exact and chosen.n_columns)
@@ -243,7 +243,7 @@ class RowDescent:
         out[machine.rows] = machine.smooth.centre
         return out
 
-    def _grow(self, chosen: Chosen, machines: Sequence[RowMachine]) -> None:
+    def _grow(self, chosen: WorkingColumns, machines: Sequence[RowMachine]) -> None:
         """Add blocks that could gain in a machine."""
         widths = self.stack.widths
         for m in machines:

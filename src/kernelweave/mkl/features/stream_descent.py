@@ -20,9 +20,8 @@ from kernelweave._allowance import used_up
 from kernelweave.gram.factors import FactorGram
 from kernelweave.machines.ridge import NotPositiveDefinite, ridge_system
 from kernelweave.machines.rounding import EPS
-from kernelweave.mkl.features.path import Evaluated, FeatureDescent, Point
+from kernelweave.mkl.features.block_descent import Evaluated, FeatureDescent, Point, WorkingBlocks
 from kernelweave.mkl.features.problem import FeatureProblem
-from kernelweave.mkl.features.working import Working
 from kernelweave.results import Solution, Status
 
 Array = NDArray[np.float64]
@@ -68,7 +67,7 @@ def single_block_alpha_of_stream(problem: FeatureProblem, top: float) -> float:
     return high
 
 
-class StreamWorking(Working):
+class StreamBlocks(WorkingBlocks):
     """Factors of some kernels, each without the directions that do not matter."""
 
     def __init__(self, problem: FeatureProblem) -> None:
@@ -113,7 +112,7 @@ class StreamDescent(FeatureDescent):
     """One problem on a stream during its solution for successive regularisation parameters."""
 
     problem: FeatureProblem
-    work: StreamWorking
+    work: StreamBlocks
 
     def __init__(
         self,
@@ -127,8 +126,8 @@ class StreamDescent(FeatureDescent):
         #: The last evaluated point: weights d, coefficients b, K(d) b and the forms at b, in the solver's units.
         self.evaluated: tuple[Array, Array, Array, Array] | None = None
 
-    def _start(self) -> Working:
-        return StreamWorking(self.problem)
+    def _start(self) -> WorkingBlocks:
+        return StreamBlocks(self.problem)
 
     def prepare(self, alphas: Sequence[float]) -> None:
         """Choose how much of each kernel the working blocks leave out."""

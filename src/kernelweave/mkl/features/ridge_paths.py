@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave.gram import KernelStream
-from kernelweave.mkl.features.path import FeatureDescent
+from kernelweave.mkl.features.block_descent import FeatureDescent
 from kernelweave.mkl.features.problem import FeatureProblem
-from kernelweave.mkl.features.streams import StreamDescent, single_block_alpha_of_stream
+from kernelweave.mkl.features.stream_descent import StreamDescent, single_block_alpha_of_stream
 from kernelweave.mkl.largest_alpha import smallest_single
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.outputs import join_outputs, squeeze
