@@ -41,7 +41,7 @@ from kernelweave.fitting.presence import views_of
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.kernels import Kernel
-from kernelweave.kernels.widths import check_gamma, has_gamma, with_gamma
+from kernelweave.kernels.composed import check_gamma, has_gamma, with_gamma
 from kernelweave.learners import Learner
 from kernelweave.views import BlockTable, SparseTable, TableEncoder, Views, ViewsEncoder, holds_views
 from kernelweave.views.annotated import is_annotated, matrix_of

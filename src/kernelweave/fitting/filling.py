@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
-from kernelweave.kernels.imputation import Impute
+from kernelweave.kernels.steps import Impute
 from kernelweave.views import BlockTable, GramTable, Table
 from kernelweave.views.columns import HINT
 from kernelweave.views.messages import column_name, listing

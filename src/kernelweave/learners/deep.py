@@ -21,7 +21,8 @@ from kernelweave._parameters import (
     Tol,
     Whole,
 )
-from kernelweave.functions import Exponential, Gaussian
+from kernelweave.functions import Exponential
+from kernelweave.kernels import RBF
 from kernelweave.learners.layered import (
     CosineLayers,
     DeepLearner,
@@ -407,7 +408,7 @@ class TwoLayerMKL(DeepLearner):
 
     def layers(self) -> Layers:
         # the normalised exponential is a Gaussian, which avoids differences of large numbers
-        return Layers(((Gaussian(0.5) if self.normalize_layers else Exponential(),),), cosine=False)
+        return Layers(((RBF(0.5) if self.normalize_layers else Exponential(),),), cosine=False)
 
     def layer_names(self) -> list[list[str]]:
         """The exponential."""

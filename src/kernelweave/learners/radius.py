@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import Cost, Epsilon, MaxIter, MaxTime, OneOf, Shown, Tol
-from kernelweave.functions import Gaussian
+from kernelweave.kernels import RBF
 from kernelweave.learners.method import MachineLoss, MarginProblem, RuleLearner
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import SquaredHinge
@@ -322,7 +322,7 @@ class ARDGaussian(_RadiusLearner):
         diagonal = family.diagonal(found.weights)
         return found.extended(
             DeepSolution,
-            upper=TrainedLayers(((Gaussian(1.0),),), False, (np.ones(1),), (diagonal,)),
+            upper=TrainedLayers(((RBF(1.0),),), False, (np.ones(1),), (diagonal,)),
             value=found.value,
             radius2=found.radius2,
         )
