@@ -208,5 +208,7 @@ def test_command_line_and_the_lists_of_the_application(tmp_path, capsys):
     assert main(["fit", str(table), "--target", "y", "--out", str(tmp_path / "run"), *asked]) == 0
     model = kw.load(tmp_path / "run" / "model.skops")
     assert list(model.kernel_names_) == ["Rough(length=2) on all", "Rough(length=1) on a"]
-    assert main(["fit", str(table), "--target", "y", "--kernels", "roug"]) != 0
+    assert (
+        main(["fit", str(table), "--target", "y", "--out", str(tmp_path / "other"), "--kernels", "roug"]) != 0
+    )
     assert "rough" in capsys.readouterr().err
