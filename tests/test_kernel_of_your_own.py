@@ -204,7 +204,7 @@ def test_command_line_and_the_lists_of_the_application(tmp_path, capsys):
     assert {"rough", "steps", "linear", "rbf", "poly"} <= set(kernel_names())
     table = tmp_path / "t.csv"
     FRAME.assign(y=Y).to_csv(table, index=False)
-    asked = ["--kernels", "rough(length=2) ; rough.on(['a'])", *"--alphas 3 --cv 2".split()]
+    asked = ["--kernels", "rough(length=2) ; rough.on(['a'])", "--alphas", "3", "--cv", "2"]
     assert main(["fit", str(table), "--target", "y", "--out", str(tmp_path / "run"), *asked]) == 0
     model = kw.load(tmp_path / "run" / "model.skops")
     assert list(model.kernel_names_) == ["Rough(length=2) on all", "Rough(length=1) on a"]

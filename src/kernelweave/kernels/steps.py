@@ -16,8 +16,13 @@ from kernelweave._checks import InputError, as_floats, check_known
 from kernelweave._parameters import Flag, OneOf, Whole, check_value, listed, shown
 from kernelweave._sparse import is_sparse, scale_rows, sq_norms, to_dense
 from kernelweave._types import RowIndex
-from kernelweave.kernels.pairs import ColumnSpread, IncompleteRows, column_spread, has_missing
-from kernelweave.kernels.rows import weighted_median
+from kernelweave.kernels.pairs import (
+    ColumnSpread,
+    IncompleteRows,
+    column_spread,
+    has_missing,
+    weighted_median,
+)
 from kernelweave.views import BlockTable, GramTable, MarkedTable, SparseTable, Table
 from kernelweave.views.selection import ColumnsLike
 from kernelweave.views.table import TEXT
