@@ -208,7 +208,7 @@ class DefaultsMixin(BaseEstimator):
         name, score = cost_score(task, rows)
         settings: dict[str, Any] = {"name": name, "n_rows": len(rows)}
         if self._is_quick(task, learner):
-            loss, ball = learner.losses(True), LpBall(float(learner.p))
+            loss, ball = learner.loss_for(True), LpBall(float(learner.p))
             settings["scored"] = score_costs(
                 task, setups, loss, ball, rows, folds, self.Cs_, score, report=report
             )

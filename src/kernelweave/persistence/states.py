@@ -224,13 +224,17 @@ _WORDS: dict[type, str] = {cls: cls.__name__ for cls in _DATACLASSES} | {
         kernels.Vocabulary,
     )
 }
-_LEARNERS: dict[type, str] = {cls: name for name, cls in LEARNERS.items()}
+
+
+def _is_learner(value: object) -> bool:
+    """Whether a value is a learner that is known by a name."""
+    return LEARNERS.get(getattr(type(value), "name", "")) is type(value)
 
 
 def is_known(value: object) -> bool:
     """Whether an object of this package has a kind."""
     own = (*ESTIMATORS.values(), SelectViews)
-    return type(value) in _WORDS or type(value) in _LEARNERS or type(value) in own
+    return type(value) in _WORDS or _is_learner(value) or type(value) in own
 
 
 def to_state(value: Any, foreign: Callable[[Any], State] | None = None) -> State:
@@ -265,9 +269,9 @@ def to_state(value: Any, foreign: Callable[[Any], State] | None = None) -> State
         return {"kind": "objects", "shape": list(value.shape), "items": items}
     if type(value) is np.ndarray:
         return value
-    if type(value) in _LEARNERS:
+    if _is_learner(value):
         params = value.get_params(deep=False)
-        return {"kind": "learner", "name": _LEARNERS[type(value)], "params": to_state(params, foreign)}
+        return {"kind": "learner", "name": value.name, "params": to_state(params, foreign)}
     if type(value) in ESTIMATORS.values():
         return _estimator_state(value, foreign)
     if type(value) is SelectViews:
