@@ -169,7 +169,7 @@ class Case:
 
     @property
     def loss(self) -> str:
-        return "squared" if self.name == "rls2" else self.learner.losses(self.classification).name
+        return "squared" if self.name == "rls2" else self.learner.loss_for(self.classification).name
 
     @property
     def local(self) -> bool:
