@@ -304,7 +304,11 @@ def from_state(state: State, foreign: Callable[[int], Any] | None = None) -> Any
         out[:] = parts["items"]
         return out.reshape(parts["shape"])
     if word == "learner":
-        return LEARNERS[parts["name"]](**parts["params"])
+        params = parts["params"]
+        if params.pop("literal", False):
+            # of files of version 0.2
+            params["as_published"] = True
+        return LEARNERS[parts["name"]](**params)
     if word == "estimator":
         return _estimator(**parts)
     if word == "selection":
