@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 from kernelweave._errors import InputError
-from kernelweave_app.reports.statements import statements
-from kernelweave_app.reports.tables import evidence_tables
-from kernelweave_app.runs.evidence import kinds_for, read_evidence
+from kernelweave.inspection.findings import possible, sentences_of, tables_of
+from kernelweave_app.runs.evidence import read_evidence
 from kernelweave_app.runs.folders import csv_text
 from kernelweave_app.studio.disk import room
 from kernelweave_app.studio.evidence_jobs import EvidenceJobs
 from kernelweave_app.studio.places import Places
 from kernelweave_app.studio.printing import print_figure
-from kernelweave_app.studio.schema import Evidence, EvidenceProgress, Sentence
+from kernelweave_app.studio.schema import CitedNumber, Evidence, EvidenceProgress, Sentence
 from kernelweave_app.studio.store import FINAL, Store
 
-#: Figures of evidence by what they need.
+#: Figures by the findings that they need.
 OF_EVIDENCE = {
     "stability": "stability",
     "learning curve": "learning-curve",
@@ -44,17 +42,27 @@ class EvidenceDesk:
     def read(self, run_id: str) -> Evidence:
         """Sentences, numbers, and what is being computed."""
         folder = self._folder(run_id)
-        tree = read_evidence(folder)
+        found = read_evidence(folder)
         return Evidence(
-            numbers=tree,
-            statements=[Sentence(**asdict(one)) for one in statements(tree)] if tree else [],
-            kinds=list(kinds_for(tree)) if tree else [],
+            numbers={name: one.to_json() for name, one in found.items()},
+            statements=[
+                Sentence(
+                    topic=one.topic,
+                    sentence=one.text,
+                    numbers=[
+                        CitedNumber(source=[name, *cited.source], value=cited.value, shown=cited.shown)
+                        for cited in one.numbers
+                    ],
+                )
+                for name, one in sentences_of(found)
+            ],
+            kinds=possible(found) if found else [],
             progress={
                 kind: EvidenceProgress(**{k: v for k, v in one.items() if k in EvidenceProgress.model_fields})
                 for kind, one in self.jobs.status(run_id).items()
             },
-            figures=[name for key, name in OF_EVIDENCE.items() if tree.get(key)],
-            tables=[table.name for table in evidence_tables(tree)],
+            figures=[name for key, name in OF_EVIDENCE.items() if key in found],
+            tables=[table.name for table in tables_of(found)],
         )
 
     def start(self, run_id: str, kind: str, count: int, *, refit: bool) -> Evidence:
@@ -77,7 +85,7 @@ class EvidenceDesk:
 
     def table(self, run_id: str, name: str, kind: str) -> str:
         """A table as CSV or LaTeX."""
-        for table in evidence_tables(read_evidence(self._folder(run_id))):
+        for table in tables_of(read_evidence(self._folder(run_id))):
             if table.name == name:
                 return csv_text(table.frame()) if kind == "csv" else table.latex()
         raise InputError(f"Run {run_id} has no file {name!r:.60}.")

@@ -14,7 +14,8 @@ import psutil
 
 from kernelweave._errors import InputError
 from kernelweave._types import Tree
-from kernelweave_app.runs.evidence import KINDS, MOST, USUAL, kinds_for, read_evidence
+from kernelweave.inspection.findings import MOST_REPEATED, possible, repeated
+from kernelweave_app.runs.evidence import read_evidence
 from kernelweave_app.runs.folders import write_text
 from kernelweave_app.studio.disk import room
 from kernelweave_app.studio.jobs import is_alive
@@ -69,17 +70,17 @@ class EvidenceJobs:
     def start(self, run_id: str, kind: str, count: int, *, refit: bool) -> Tree:
         """Begin to compute a kind of evidence, unless that is under way; the answer is as of `status`."""
         folder = self.places.run(run_id)
-        tree = read_evidence(folder)
-        if not tree:
+        found = read_evidence(folder)
+        if not found:
             raise InputError(
                 "This run was written by an older version: it has no evidence to add to. Run it again."
             )
-        if kind not in kinds_for(tree):
+        if kind not in possible(found):
             raise InputError(
-                f"Evidence of this run must be of {', '.join(kinds_for(tree))}, got {kind!r:.40}."
+                f"Evidence of this run must be of {', '.join(possible(found))}, got {kind!r:.40}."
             )
-        if not 0 <= count <= MOST:
-            raise InputError(f"The number must be from 1 to {MOST}, got {count}.")
+        if not 0 <= count <= MOST_REPEATED:
+            raise InputError(f"The number must be from 1 to {MOST_REPEATED}, got {count}.")
         with self._starting:
             if self.status(run_id).get(kind, {}).get("state") not in ACTIVE:
                 self._begin(folder, kind, count, refit=refit)
@@ -90,7 +91,7 @@ class EvidenceJobs:
             (folder / FOLDER).mkdir(exist_ok=True)
             stop_file(folder, kind).unlink(missing_ok=True)
             status_file(folder, kind).unlink(missing_ok=True)
-            count = count or USUAL[kind]
+            count = count or repeated()[kind].usual
             write_status(
                 folder,
                 kind,
@@ -121,7 +122,7 @@ class EvidenceJobs:
         for child in self._children:
             child.poll()
         found: Tree = {}
-        for kind in KINDS:
+        for kind in repeated():
             one = read_status(folder, kind)
             if not one:
                 continue
@@ -140,7 +141,7 @@ class EvidenceJobs:
     def stop(self, run_id: str, kind: str) -> Tree:
         """Ask a process to stop after its present step; what is done is kept."""
         folder = self.places.run(run_id)
-        if kind not in KINDS or read_status(folder, kind).get("state") not in ACTIVE:
+        if kind not in repeated() or read_status(folder, kind).get("state") not in ACTIVE:
             raise InputError("Nothing of this kind is being computed.")
         stop_file(folder, kind).touch()
         return self.status(run_id)

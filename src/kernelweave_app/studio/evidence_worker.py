@@ -13,14 +13,8 @@ from pathlib import Path
 from types import FrameType
 
 from kernelweave._errors import InputError
-from kernelweave_app.runs.evidence import (
-    EVIDENCE,
-    add_evidence,
-    compute,
-    read_evidence,
-    total_of,
-    write_evidence,
-)
+from kernelweave.inspection.findings import compute
+from kernelweave_app.runs.evidence import EVIDENCE, basis_of, read_evidence, total_of, write_evidence
 from kernelweave_app.studio.disk import describe_full, is_full
 from kernelweave_app.studio.evidence_jobs import other_pids, own_start, read_status, stop_file, write_status
 from kernelweave_app.studio.places import MODEL, Places
@@ -108,8 +102,7 @@ class _Job:
         rows = split(prepared, spec)
         model = load(self.folder / MODEL)
         held = score_held(model, prepared, rows[1])
-        found = compute(
-            self.kind,
+        basis = basis_of(
             model,
             spec,
             prepared,
@@ -119,8 +112,9 @@ class _Job:
             refit=bool(status["refit"]),
             report=self.report,
         )
+        found = compute(self.kind, basis)
         # read again: another kind may have been added meanwhile
-        write_evidence(self.folder, add_evidence(read_evidence(self.folder), self.kind, found))
+        write_evidence(self.folder, {**read_evidence(self.folder), self.kind: found})
         path = self.folder / EVIDENCE
         store.add_artifact(self.run_id, EVIDENCE, "results", path.stat().st_size)
         write_status(self.folder, self.kind, done=self.done)

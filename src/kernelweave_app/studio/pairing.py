@@ -15,7 +15,7 @@ from kernelweave.inspection import (
     compare_folds,
     compare_numbers,
 )
-from kernelweave_app.reports.evidence import number
+from kernelweave.inspection.findings import number
 from kernelweave_app.studio.schema import PairedComparison, Results, Run
 
 #: Settings that decide which rows are in which fold.

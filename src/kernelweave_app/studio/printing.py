@@ -58,12 +58,12 @@ def print_figure(folder: Path, name: str, width: float, kind: str) -> Path:
 
 def draw(folder: Path, name: str) -> Picture:
     """Draw a figure from the files of a run."""
-    from kernelweave_app.reports.evidence_figures import draw_evidence
+    from kernelweave_app.reports.figures import draw_findings
     from kernelweave_app.runs.evidence import read_evidence
     from kernelweave_app.studio.schema import Results
     from kernelweave_app.studio.worker import RESULTS
 
-    for picture in draw_evidence(read_evidence(folder)):
+    for picture in draw_findings(read_evidence(folder)):
         if picture.name == name:
             return picture
     results = Results.model_validate_json((folder / RESULTS).read_bytes(), extra="ignore")

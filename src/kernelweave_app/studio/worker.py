@@ -152,14 +152,13 @@ class Job:
 
     def do(self) -> None:
         """Read, fit, score, write."""
-        from kernelweave_app.reports.evidence import gather
+        from kernelweave_app.runs.evidence import gather
         from kernelweave_app.runs.fitting import calibrate_model, fit_model, make_model
         from kernelweave_app.runs.further import read_all
         from kernelweave_app.runs.lineage import trace
         from kernelweave_app.runs.nested import nested_scores, say_nested
         from kernelweave_app.runs.preparing import prepare, split
         from kernelweave_app.runs.spec import FitSpec
-        from kernelweave_app.runs.table_doubts import doubts_of_table
         from kernelweave_app.runs.tables import describe
         from kernelweave_app.runs.writing import score_held, write_report, write_run
         from kernelweave_app.studio.progress import Progress
@@ -217,7 +216,7 @@ class Job:
         self._renew()
         pictures = self._pictures(model, held, prepared.X.iloc[train], found)
         about = say_nested(outer) if outer else ""
-        evidence = gather(model, held, nested=outer, doubts=doubts_of_table(prepared))
+        evidence = gather(model, prepared, held, outer)
         write_report(
             self.folder,
             model,
@@ -234,7 +233,7 @@ class Job:
             origin,
         )
         self._list_files()
-        results = describe_model(model, spec, prepared, rows, held, found, outer, self.remarks)
+        results = describe_model(model, spec, prepared, rows, held, found, outer, self.remarks, evidence)
         (self.folder / RESULTS).write_text(results.model_dump_json(), encoding="utf8")
         summary = {
             "task": prepared.task,

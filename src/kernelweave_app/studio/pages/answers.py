@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nicegui import ui
 
-from kernelweave_app.reports.statements import TOPICS
+from kernelweave.inspection.findings import QUESTIONS
 from kernelweave_app.studio.pages.shell import card, simple_table, text
 from kernelweave_app.studio.schema import Evidence
 
@@ -34,7 +34,7 @@ class AnswersCard:
     def sentences(self) -> None:
         """The sentences, and a table of their numbers."""
         with ui.element("div").classes("kw-answers"):
-            for topic, head in TOPICS.items():
+            for topic, head in QUESTIONS.items():
                 said = [one for one in self.found.statements if one.topic == topic]
                 if not said:
                     continue

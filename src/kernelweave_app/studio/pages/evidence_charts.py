@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 MOST_KERNELS = 20
 #: What stands below weights with intervals.
 STABILITY = (
-    "Bars: weights of the model. Lines: 95 % of the weights over random halves of the rows. Names: share of the halves "
-    "in which a kernel has a weight."
+    "Bars: weights of the model. Lines: 95 % of the weights over random halves of the rows. Names: fraction of the "
+    "halves in which a kernel has a weight."
 )
 MOST_LINES = 8
 

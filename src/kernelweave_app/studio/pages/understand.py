@@ -230,8 +230,10 @@ class _UnderstandPage:
                     most = max((share for _, share in views), default=1.0) or 1.0
                     for name, share in views:
                         if share > 0:
-                            bar(name, share / most, f"{share:.3f}")
-                text("Sums over the kernels of a view or a column, averaged over classes.").classes("kw-hint")
+                            bar(name, share / most, f"{share:.1%}")
+                text(
+                    "Weights of the kernels of a view or a column, as fractions; the mean over classes."
+                ).classes("kw-hint")
 
     @ui.refreshable_method
     def weight_bars(self, found: Weights) -> None:
@@ -243,7 +245,7 @@ class _UnderstandPage:
                 prints(self.run_id, "stability", "Weights of kernels with intervals")
             prints(self.run_id, "weights", "Weights of kernels")
         if stable:
-            options, height = stability(stable)
+            options, height = stability(stable["details"])
             charts.figure(options, label + "; lines are intervals", STABILITY, height=height)
             return
         names, values = found.names[:MOST_BARS], found.values[:MOST_BARS]

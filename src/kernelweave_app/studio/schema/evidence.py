@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from kernelweave.inspection.findings import repeated
 from kernelweave_app.studio.schema.base import Real, Record, RunId
 
-Kind = Literal["permutation", "sources", "omission", "stability", "learning curve", "baselines"]
+
+def _known(kind: str) -> str:
+    if kind not in repeated():
+        raise ValueError(f"must be one of {', '.join(repeated())}")
+    return kind
+
+
+#: A finding that takes time.
+Kind = Annotated[str, AfterValidator(_known)]
 
 
 class EvidenceRequest(Record):
