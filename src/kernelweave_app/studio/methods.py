@@ -17,7 +17,7 @@ from kernelweave_app.runs.spec import DEFAULT, FitSpec
 from kernelweave_app.studio.schema import Method, Parameter, Setting
 
 if TYPE_CHECKING:
-    from kernelweave_app.studio.schema.methods import SettingKind
+    from kernelweave_app.studio.schema import SettingKind
 
 #: Scorers that need nothing but predictions and decision values.
 SCORERS = {
