@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kernelweave._types import DataFrame, Figure, Labels, SubFigure
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
     from kernelweave.inspection.findings import Found, HeldOut, Table
 
 __all__ = ["Held", "Picture", "close", "draw_pictures", "make_report", "svg"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from kernelweave._types import DataFrame, Labels
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
     from kernelweave.inspection.findings import Finding, Found
     from kernelweave_app.reports import Held, Picture
 

@@ -20,11 +20,11 @@ from kernelweave_app.runs.folders import write_text, writing
 from kernelweave_app.runs.preparing import split
 from kernelweave_app.runs.scoring import predictions
 from kernelweave_app.runs.sparse_views import Tables
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.runs.table_doubts import doubts_of_table
 
 if TYPE_CHECKING:
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
     from kernelweave_app.reports import Held
     from kernelweave_app.runs.preparing import Prepared
     from kernelweave_app.runs.preparing import Rows as Positions
@@ -87,7 +87,7 @@ def total_of(text: str) -> int | None:
 
 def basis_of(
     model: BaseMKL,
-    spec: FitSpec,
+    spec: Spec,
     prepared: Prepared,
     rows: tuple[Positions, Positions],
     held: Held | None,
@@ -102,7 +102,7 @@ def basis_of(
     Parameters
     ----------
     model : fitted estimator
-    spec : FitSpec
+    spec : Spec
     prepared : Prepared
     rows : pair of arrays
         Training and held-out rows.
@@ -148,7 +148,7 @@ def basis_of(
 
 
 def _folds(
-    spec: FitSpec, prepared: Prepared, train: Positions, names: Positions
+    spec: Spec, prepared: Prepared, train: Positions, names: Positions
 ) -> list[tuple[Positions, Positions]]:
     """Folds of the training rows, as positions in `names`."""
     splitter = make_cv(spec, prepared.task, several=bool(prepared.names))
@@ -158,7 +158,7 @@ def _folds(
 
 
 def _divisions(
-    spec: FitSpec, prepared: Prepared, train: Positions, count: int
+    spec: Spec, prepared: Prepared, train: Positions, count: int
 ) -> list[tuple[Positions, Positions]]:
     """Random divisions of the rows like that of the run, which is the first.
 
@@ -181,7 +181,7 @@ def _divisions(
 
 
 def _others(
-    spec: FitSpec, prepared: Prepared, rows: tuple[Positions, Positions]
+    spec: Spec, prepared: Prepared, rows: tuple[Positions, Positions]
 ) -> Mapping[str, Callable[[], Labels]]:
     """Fits of baselines, which return their predictions of the held-out rows."""
     # a model with precomputed kernels is not linear
@@ -190,7 +190,7 @@ def _others(
 
 
 def _predict_other(
-    spec: FitSpec, prepared: Prepared, rows: tuple[Positions, Positions], changes: dict[str, Any]
+    spec: Spec, prepared: Prepared, rows: tuple[Positions, Positions], changes: dict[str, Any]
 ) -> Labels:
     train, test = rows
     other = fit_model(_other(spec, prepared, test, changes), prepared, train, None)
@@ -201,7 +201,7 @@ def _has_kernels(X: Any) -> bool:
     return isinstance(X, Tables) and any(isinstance(view, PrecomputedView) for view in X.views.values())
 
 
-def _other(spec: FitSpec, prepared: Prepared, test: Positions, changes: dict[str, Any]) -> BaseMKL:
+def _other(spec: Spec, prepared: Prepared, test: Positions, changes: dict[str, Any]) -> BaseMKL:
     same = chosen(spec, prepared.task).method == changes["method"] and "kernels" not in changes
     changes = {**changes, "learner_params": spec.learner_params if same else {}}
     return make_model(spec.model_copy(update=changes), prepared, test)

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import read_types
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import FitSpec, label_of
 from kernelweave_app.studio.looking import FAR, MOST_OUTLIERS, ROLES, role_of, with_role
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.desk import ELSEWHERE, Desk
@@ -1057,7 +1057,7 @@ class _DataPage(Arriving):
                 ui.select(
                     choices,
                     value=getattr(spec, name),
-                    label=FitSpec.model_fields[name].title,
+                    label=label_of(name),
                     on_change=lambda event, name=name: self._set(**{name: event.value}),
                 ).props("outlined dense options-dense")
             if isinstance(marked, str):
@@ -1081,7 +1081,7 @@ class _DataPage(Arriving):
                 pick_column(
                     [value for value in marked.values if value],
                     marked.held,
-                    FitSpec.model_fields["holdout_values"].title or "",
+                    label_of("holdout_values"),
                     lambda event: self._set(holdout_values=list(event.value)),
                     multiple=True,
                     clearable=True,
