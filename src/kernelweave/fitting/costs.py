@@ -19,8 +19,8 @@ from kernelweave.fitting.task import Report, Setup, Task, silent
 from kernelweave.gram import Gram
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.problem import Problem
-from kernelweave.mkl.svm_mkl import solve_problem
+from kernelweave.mkl.kernel_problem import KernelProblem
+from kernelweave.mkl.solve import solve_problem
 from kernelweave.mkl.weight_sets import LpBall
 
 Array = NDArray[np.float64]
@@ -120,7 +120,7 @@ class _Look:
     ) -> None:
         self.y, self.sample_weight = y, sample_weight
         machine = self.machine = Machine(y, WEIGHTS_COST, loss, sample_weight)
-        self.problem = Problem(gram, machine, scale, ball)
+        self.problem = KernelProblem(gram, machine, scale, ball)
         self.weights = ball.start(gram.n_kernels)
         if not machine.one_class:
             self.weights = solve_problem(self.problem, "dual-newton", tol=WEIGHTS_TOL).weights

@@ -7,7 +7,7 @@ from typing import Annotated
 from kernelweave._parameters import Cost, Epsilon, MaxIter, MaxTime, Number, Shown, Tol, Whole
 from kernelweave.learners.method import MachineLoss, MarginProblem, RuleLearner
 from kernelweave.mkl.cardinality import CardinalityProblem, solve_cardinality
-from kernelweave.mkl.problem import Problem
+from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.weight_sets import Simplex
 from kernelweave.results import Solution, WarmStart
 
@@ -80,6 +80,6 @@ class CardinalityMKL(RuleLearner):
         self.max_time = max_time
 
     def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
-        whole = Problem(problem.gram, problem.machine, problem.scale, Simplex())
+        whole = KernelProblem(problem.gram, problem.machine, problem.scale, Simplex())
         limited = CardinalityProblem(whole, min(self.k, whole.n_kernels), float(self.ridge))
         return solve_cardinality(limited, tol=problem.tol, max_iter=self.max_iter, warm=warm)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kernelweave._parameters import Cost, Epsilon, MaxIter, MaxTime, Number, OneOf, Shown, Tol, Whole
 from kernelweave.learners.base import Info
 from kernelweave.learners.method import MachineLoss, MarginLearner, MarginProblem, Method, RuleLearner
-from kernelweave.mkl.svm_mkl import methods_for
+from kernelweave.mkl.solve import methods_for
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
 from kernelweave.results import Solution, WarmStart
 

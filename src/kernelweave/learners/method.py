@@ -24,9 +24,9 @@ from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Hinge
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.features.newton import knows
+from kernelweave.mkl.kernel_problem import KernelProblem, Session
 from kernelweave.mkl.layers import TrainedLayers
-from kernelweave.mkl.problem import Problem, Session
-from kernelweave.mkl.svm_mkl import solve_problem
+from kernelweave.mkl.solve import solve_problem
 from kernelweave.mkl.weight_sets import Simplex, WeightSet, as_weight_set
 from kernelweave.results import Certificate, Path, Solution, Status, WarmStart
 
@@ -282,7 +282,7 @@ class MarginProblem:
             width = int(gram.ranks[weights > 0].sum())
             if 0 < width <= TOGETHER:
                 return machine_on(gram, self.machine, self.scale, weights, warm, tol=self.tol)
-        session = Session(Problem(self.gram, self.machine, self.scale, Simplex()), self.tol, warm)
+        session = Session(KernelProblem(self.gram, self.machine, self.scale, Simplex()), self.tol, warm)
         with blas_threads_for(self.gram.n_samples):
             found = session.solve(weights, self.tol, warm.dual_coef).machine
         return Solution(weights, found.dual_coef, found.intercept, found.certificate, 1, n_machines=1)
@@ -327,7 +327,7 @@ class Method:
         if features is not None and (weight_set.sparse or features.ranks.sum() <= TOGETHER):
             own = problem.machine, problem.scale, weight_set, warm
             return solve_on(features, *own, tol=problem.tol, max_iter=self.max_iter)
-        joint = Problem(problem.gram, problem.machine, problem.scale, weight_set)
+        joint = KernelProblem(problem.gram, problem.machine, problem.scale, weight_set)
         start = warm if warm.weights is not None else None
         return solve_problem(joint, self.step, tol=problem.tol, max_iter=self.max_iter, warm=start)
 

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from kernelweave._threads import one_blas_thread
 from kernelweave.gram import FeatureGram
 from kernelweave.machines.loss import Loss
-from kernelweave.machines.losses import EpsilonInsensitive, Hinge
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.newton import MarginDescent
-from kernelweave.mkl.svm_mkl import descent_on_features
+from kernelweave.mkl.solve import descent_on_features
 from kernelweave.mkl.weight_sets import LpBall, WeightSet
 from kernelweave.results import Solution, WarmStart
 
@@ -22,7 +21,7 @@ Array = NDArray[np.float64]
 
 #: Features, as a share of the rows, up to which they are cheaper; for hinge and tube, whose duals are quick, up to
 #: the smaller share on at most `MANY_ROWS` rows.
-SHARE, SHARE_OF_HINGE, MANY_ROWS = 1.0, 0.25, 3000
+SHARE, SHARE_OF_QUICK, MANY_ROWS = 1.0, 0.25, 3000
 #: Features that are solved for at once, at most, where all kernels have weights.
 TOGETHER = 6000
 
@@ -31,7 +30,8 @@ def pays(n_rows: int, n_features: int, loss: Loss, *, sparse: bool = True) -> bo
     """Whether features are cheaper than the kernels of as many rows; `sparse` if kernels may have no weight."""
     if not sparse and n_features > TOGETHER:
         return False
-    share = SHARE_OF_HINGE if isinstance(loss, Hinge | EpsilonInsensitive) and n_rows <= MANY_ROWS else SHARE
+    quick = loss.quadratic and not loss.smooth
+    share = SHARE_OF_QUICK if quick and n_rows <= MANY_ROWS else SHARE
     return n_features <= share * n_rows
 
 

@@ -11,7 +11,8 @@ from kernelweave._parameters import Flag, MaxIter, MaxTime, Number, OneOf, Shown
 from kernelweave.gram import FeatureGram, FeatureStack, Gram
 from kernelweave.learners.base import Array, Info, Learner
 from kernelweave.mkl.path import rls2_path
-from kernelweave.mkl.rls2 import SOLVERS, solve_rls2
+from kernelweave.mkl.rls2 import solve_rls2
+from kernelweave.mkl.solve import SOLVERS
 from kernelweave.results import Path, Solution
 
 #: Regularisation parameters of the ridge for ``relax="auto"``, as shares of that of the weights, over four decades.
