@@ -32,9 +32,8 @@ class Served:
     def __init__(self, folder, limits=None, token="", grace=20.0):
         import uvicorn
 
-        from kernelweave_app.studio.addresses import base_of
-        from kernelweave_app.studio.app import make_app
-        from kernelweave_app.studio.security import Access
+        from kernelweave_app.studio.security import Access, base_of
+        from kernelweave_app.studio.server import make_app
         from kernelweave_app.studio.service import Studio
 
         self.studio = Studio(Path(folder), limits, grace=grace)
@@ -193,17 +192,17 @@ def run_here(studio, request, *, figures=False):
 
 def evidence_here(studio, run_id, kind, count=2):
     """Compute evidence of a run in this process; models stay for permutations."""
-    from kernelweave_app.studio import evidence_jobs, evidence_worker
+    from kernelweave_app.studio import jobs, worker
 
     folder = studio.places.run(run_id)
-    (folder / evidence_jobs.FOLDER).mkdir(exist_ok=True)
-    evidence_jobs.write_status(
+    (folder / jobs.FOLDER).mkdir(exist_ok=True)
+    jobs.write_status(
         folder, kind, state="starting", done=0, total=count, count=count, refit=False, created=time.time()
     )
     # the worker answers SIGTERM, which this process must not
     before = signal.getsignal(signal.SIGTERM)
     try:
-        assert evidence_worker.main(str(studio.places.root), run_id, kind) == 0
+        assert worker.compute_evidence(str(studio.places.root), run_id, kind) == 0
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -262,7 +262,7 @@ def test_of_many_kernels_some_are_looked_at(served, monkeypatch):
 @pytest.mark.parametrize("number", [13, 100, 3000])
 def test_what_the_bank_by_column_is_said_to_hold(number):
     pytest.importorskip("nicegui")
-    from kernelweave_app.studio.pages.bank_choices import banks_for
+    from kernelweave_app.studio.pages.kernels import banks_for
 
     bank = kw.banks.per_column(np.zeros((3, number)))
     shapes = {type(kernel.kernel).__name__ for kernel in bank if isinstance(kernel, kw.kernels.On)}

@@ -18,7 +18,7 @@ pytest.importorskip("playwright", reason="needs playwright, of the dependency gr
 from playwright.sync_api import expect
 
 import kernelweave as kw
-from kernelweave_app.studio.places import Places
+from kernelweave_app.studio.store import Places
 from studio_server import Command, needs_core, run_script, until
 from studio_visit import WAIT, Visit, chromium, clear_tables, draft, needs_chromium, session, studio, visit
 

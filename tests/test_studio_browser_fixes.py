@@ -19,8 +19,7 @@ from playwright.sync_api import expect
 
 from kernelweave._drawing import LOWERS, RAISES
 from kernelweave_app.studio.catalogue import file_id
-from kernelweave_app.studio.places import Places
-from kernelweave_app.studio.store import Store
+from kernelweave_app.studio.store import Places, Store
 from kernelweave_app.studio.worker import RESULTS
 from studio_server import needs_core, until
 from studio_visit import chromium, clear_tables, draft, needs_chromium, session, studio, visit

@@ -9,7 +9,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("nicegui")
 
 from kernelweave_app.studio.pages.charts import live_chart
-from kernelweave_app.studio.pages.live import MEAN, NEWEST, chosen_points, outputs_of
+from kernelweave_app.studio.pages.runs import MEAN, NEWEST, chosen_points, outputs_of
 from kernelweave_app.studio.schema import PathPoint
 
 
@@ -83,8 +83,8 @@ def test_one_colour_raises_and_one_lowers():
 
     from kernelweave._drawing import GREY, LOWERS, RAISES, SIGNED, explain_signs
     from kernelweave_app.studio.pages import charts
-    from kernelweave_app.studio.pages.contributions_card import ContributionsCard
-    from kernelweave_app.studio.pages.theme import CSS
+    from kernelweave_app.studio.pages.frame import CSS
+    from kernelweave_app.studio.pages.understand import ContributionsCard
 
     card = ContributionsCard("run", SimpleNamespace(contributions=contributions()))
     bars = card.options()
@@ -175,7 +175,7 @@ def test_classes_have_one_colour_on_pages_and_on_paper(several):
     from kernelweave.plots.drawing import COLORS
     from kernelweave_app.reports.figures import ranking_figure
     from kernelweave_app.studio.pages import charts
-    from kernelweave_app.studio.pages.theme import CSS, N_COLOURS
+    from kernelweave_app.studio.pages.frame import CSS, N_COLOURS
 
     assert COLORS == COLOURS
     assert len(set(COLOURS)) == N_COLOURS

@@ -15,8 +15,7 @@ pytest.importorskip("uvicorn")
 from kernelweave._errors import InputError
 from kernelweave_app.runs.columns import read_types, with_types
 from kernelweave_app.runs.spec import FitSpec
-from kernelweave_app.studio.columns import describe_column, histogram, role_of, with_role
-from kernelweave_app.studio.looks import find_outliers
+from kernelweave_app.studio.looking import describe_column, find_outliers, histogram, role_of, with_role
 from kernelweave_app.studio.schema import Data
 from studio_server import Served, needs_core
 
@@ -330,7 +329,7 @@ def test_rows_that_a_table_lacks_are_not_divided(served):
 
 
 def test_rows_and_cells_that_are_missing_are_counted_apart():
-    from kernelweave_app.studio.profiles import describe_table
+    from kernelweave_app.studio.looking import describe_table
 
     frame = pd.DataFrame(
         {"a": [1.0, np.nan, 3.0, 4.0], "b": [1.0, np.nan, 3.0, np.nan], "c": [1.0, np.nan, 3.0, 4.0]}

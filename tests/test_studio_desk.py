@@ -10,10 +10,10 @@ pytest.importorskip("psutil")
 from kernelweave._errors import InputError
 from kernelweave_app.runs.division import FORMER
 from kernelweave_app.studio.catalogue import file_id
-from kernelweave_app.studio.database import DRAFT
-from kernelweave_app.studio.pages.column_choice import find_columns
 from kernelweave_app.studio.pages.desk import Desk, kernels_for
+from kernelweave_app.studio.pages.pieces import find_columns
 from kernelweave_app.studio.service import Studio
+from kernelweave_app.studio.store import DRAFT
 
 FIRST, SECOND = file_id("first.csv"), file_id("second.csv")
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.generation import GenerationMode
 
-from kernelweave_app.studio.limits import Limits
+from kernelweave_app.studio.checking import Limits
 from studio_server import Served, needs_core
 
 pytestmark = needs_core

@@ -15,10 +15,9 @@ pytest.importorskip("psutil")
 from nicegui import ElementFilter, ui
 
 from kernelweave._errors import InputError
-from kernelweave_app.studio import evidence_jobs
+from kernelweave_app.studio import jobs as evidence_jobs
 from kernelweave_app.studio.catalogue import Catalogue, file_id
-from kernelweave_app.studio.evidence_desk import EvidenceDesk
-from kernelweave_app.studio.evidence_jobs import EvidenceJobs
+from kernelweave_app.studio.jobs import EvidenceDesk, EvidenceJobs
 from kernelweave_app.studio.pages import projects as projects_page
 from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.schema import Expected, Marks, RunRequest
@@ -560,7 +559,7 @@ def test_files_of_a_project_are_those_of_the_last_look(studio, monkeypatch):
 
 
 def test_a_file_that_goes_while_files_are_listed_is_left_out(studio, monkeypatch):
-    from kernelweave_app.studio.files import describe_files
+    from kernelweave_app.studio.projects import describe_files
 
     listed = studio.places.tables()
     monkeypatch.setattr(type(studio.places), "tables", lambda _: listed)

@@ -20,11 +20,10 @@ import psutil
 
 import kernelweave as kw
 from kernelweave_app.studio.jobs import Queue, is_alive
-from kernelweave_app.studio.places import Places
 from kernelweave_app.studio.schema import RunRequest
 from kernelweave_app.studio.security import TOKEN_VARIABLE
 from kernelweave_app.studio.service import Studio
-from kernelweave_app.studio.store import Store
+from kernelweave_app.studio.store import Places, Store
 from studio_server import Command, Served, needs_core, run_here, slow_request, until
 
 pytestmark = needs_core

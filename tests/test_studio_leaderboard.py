@@ -9,7 +9,7 @@ pytest.importorskip("psutil")
 
 from kernelweave._errors import InputError
 from kernelweave_app.runs.lineage import Lineage, Source
-from kernelweave_app.studio.leaderboard import Wanted, scores_of, select
+from kernelweave_app.studio.pages.runs import Wanted, scores_of, select
 from kernelweave_app.studio.schema import Marks
 from kernelweave_app.studio.service import Studio
 
@@ -154,7 +154,7 @@ def test_the_export_needs_a_folder_and_mlflow_and_writes_everything(studio, tmp_
 
 
 def test_the_smallest_value_is_best_of_errors_and_losses_alone():
-    from kernelweave_app.studio.leaderboard import small_is_good
+    from kernelweave_app.studio.pages.runs import small_is_good
 
     assert all(
         map(small_is_good, ("RMSE", "MAE, held out", "log loss", "Brier score", "Brier score, held out"))

@@ -12,9 +12,9 @@ pytest.importorskip("psutil")
 from nicegui import ui
 
 from kernelweave._errors import InputError
-from kernelweave_app.studio import evidence_worker
+from kernelweave_app.studio import worker
 from kernelweave_app.studio.catalogue import Catalogue, file_id
-from kernelweave_app.studio.evidence_jobs import write_status
+from kernelweave_app.studio.jobs import write_status
 from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.projects import Projects
 from kernelweave_app.studio.schema import RunRequest
@@ -125,7 +125,7 @@ def test_what_fits_without_a_source_lose_is_answered_on_the_page(studio, monkeyp
     assert "omission" in studio.evidence.read(run_id).kinds
     (folder / "evidence").mkdir()
     write_status(folder, "omission", count=3, refit=True, state="running", created=0.0)
-    evidence_worker._Job(studio.places, run_id, "omission").do()
+    worker._Job(studio.places, run_id, "omission").do()
     write_status(folder, "omission", state="done")
     found = studio.evidence.read(run_id)
     tree = found.numbers["omission"]

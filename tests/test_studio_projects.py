@@ -477,7 +477,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_files_of_projects_that_are_not_what_they_seem_are_refused(served, case, monkeypatch):
-    from kernelweave_app.studio.limits import Limits
+    from kernelweave_app.studio.checking import Limits
 
     monkeypatch.setattr(served.studio, "limits", Limits(project_unpacked=10_000_000))
     root = served.studio.places.root

@@ -122,7 +122,7 @@ def test_every_score_on_offer_works(n_classes):
 
 def test_runs_of_one_name_can_be_told_apart():
     pytest.importorskip("nicegui")
-    from kernelweave_app.studio.pages.finished import dated, titles
+    from kernelweave_app.studio.pages.runs import dated, titles
     from kernelweave_app.studio.schema import Run
 
     def run(number, name):

@@ -23,10 +23,8 @@ from kernelweave_app.runs.fitting import parse_values
 from kernelweave_app.runs.tables import look_at_text, read_table
 from kernelweave_app.studio import catalogue, security
 from kernelweave_app.studio.catalogue import Catalogue
-from kernelweave_app.studio.disk import DiskFull
-from kernelweave_app.studio.limits import Limits
-from kernelweave_app.studio.places import Places
-from kernelweave_app.studio.store import Store
+from kernelweave_app.studio.checking import Limits
+from kernelweave_app.studio.store import DiskFull, Places, Store
 from studio_server import Served
 
 WINE = {"tables": ["set-wine"]}
@@ -355,7 +353,7 @@ def test_the_cookie_ends_with_its_session(served):
 def test_the_server_asks_the_system_to_take_memory_back(monkeypatch):
     import ctypes
 
-    from kernelweave_app.studio.footprint import give_back_memory
+    from kernelweave_app.studio.server import give_back_memory
 
     asked = []
 

@@ -27,10 +27,9 @@ import httpx
 from kernelweave._errors import InputError
 from kernelweave_app.runs.settings import learner_settings
 from kernelweave_app.runs.spec import FitSpec
-from kernelweave_app.studio.addresses import base_of
-from kernelweave_app.studio.limits import Limits
-from kernelweave_app.studio.places import safe_name
-from kernelweave_app.studio.security import HEADERS, TOKEN_VARIABLE, check_host
+from kernelweave_app.studio.checking import Limits
+from kernelweave_app.studio.security import HEADERS, TOKEN_VARIABLE, base_of, check_host
+from kernelweave_app.studio.store import safe_name
 from studio_server import Served, needs_core
 
 pytestmark = needs_core
@@ -259,7 +258,7 @@ def test_a_session_that_ends_under_load_ends_everywhere(served, monkeypatch):
 def test_a_websocket_ends_with_its_session():
     import asyncio
 
-    from kernelweave_app.studio.talk import Talk
+    from kernelweave_app.studio.security import Talk
 
     async def talk(messages, lives):
         sent = []
@@ -293,8 +292,8 @@ def test_a_websocket_ends_with_its_session():
 
 def test_joined_tables_are_counted_together(tmp_path):
     from kernelweave_app.studio.catalogue import Catalogue
-    from kernelweave_app.studio.places import Places
     from kernelweave_app.studio.schema import Data
+    from kernelweave_app.studio.store import Places
 
     rows = "".join(f"{k},{k}\n" for k in range(20))
     for name in ("one", "two"):

@@ -14,12 +14,9 @@ pytest.importorskip("psutil")
 import kernelweave as kw
 from kernelweave.fitting.task import PathStep
 from kernelweave_app.studio import jobs
-from kernelweave_app.studio.disk import DiskFull
 from kernelweave_app.studio.jobs import Queue
-from kernelweave_app.studio.places import MODEL, SAVING, Places
-from kernelweave_app.studio.progress import Progress
-from kernelweave_app.studio.store import KEPT, Store
-from kernelweave_app.studio.worker import Job, Stopping
+from kernelweave_app.studio.store import KEPT, MODEL, SAVING, DiskFull, Places, Store
+from kernelweave_app.studio.worker import Job, Progress, Stopping
 from studio_server import needs_core
 
 pytestmark = needs_core

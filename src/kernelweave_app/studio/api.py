@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 import mimetypes
+import re
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, FastAPI, Header, HTTPException, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Query, Request
 from fastapi import Path as PathParameter
 from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from jinja2 import Environment
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
 from kernelweave._errors import InputError
-from kernelweave_app.studio.api_projects import add_projects
-from kernelweave_app.studio.asking import Here
-from kernelweave_app.studio.disk import DiskFull, describe_full, is_full
-from kernelweave_app.studio.files import replace_file
+from kernelweave._types import Tree
 from kernelweave_app.studio.methods import methods, settings
-from kernelweave_app.studio.places import FIRST
+from kernelweave_app.studio.projects import Projects, describe_files, pack, receive_project, replace_file
 from kernelweave_app.studio.schema import (
     About,
     Alignments,
@@ -45,6 +45,10 @@ from kernelweave_app.studio.schema import (
     PathPoints,
     Predicted,
     PredictRequest,
+    Project,
+    ProjectCopied,
+    ProjectId,
+    ProjectNamed,
     Results,
     Rows,
     Run,
@@ -52,6 +56,7 @@ from kernelweave_app.studio.schema import (
     RunRequest,
     Setting,
     Table,
+    TableFile,
     TableId,
     TableRef,
     Target,
@@ -59,7 +64,185 @@ from kernelweave_app.studio.schema import (
     Views,
     ViewsText,
 )
+from kernelweave_app.studio.security import project_of
 from kernelweave_app.studio.service import Studio
+from kernelweave_app.studio.store import FIRST, DiskFull, describe_full, is_full
+
+
+def here(request: Request) -> Studio:
+    """The studio as seen from the project in the address of a request, or from the oldest."""
+    studio: Studio = request.app.state.studio
+    return studio.inside(project_of(request.scope))
+
+
+def everywhere(request: Request) -> Studio:
+    """The studio with all its projects."""
+    studio: Studio = request.app.state.studio
+    return studio
+
+
+Here = Annotated[Studio, Depends(here)]
+Everywhere = Annotated[Studio, Depends(everywhere)]
+
+
+def add_projects(router: APIRouter) -> None:
+    """Add the routes.
+
+    Parameters
+    ----------
+    router : APIRouter
+    """
+
+    @router.get("/projects", tags=["projects"])
+    def list_projects(studio: Everywhere) -> list[Project]:
+        """All projects, oldest first. `/p/{id}/api/runs` has the runs of one, `/api/runs` those of the first listed."""
+        return Projects(studio).all()
+
+    @router.post("/projects", tags=["projects"], status_code=201)
+    def make_project(studio: Everywhere, named: ProjectNamed) -> Project:
+        """Make an empty project; a number is added to a name that another one has."""
+        return Projects(studio).make(named.name)
+
+    @router.post("/projects/import", tags=["projects"], status_code=201, openapi_extra={
+        "requestBody": {"required": True, "content": {"application/octet-stream": {
+            "schema": {"type": "string", "format": "binary"}}}}
+    })  # fmt: skip
+    async def import_project(studio: Everywhere, request: Request) -> Project:
+        """Make a project of the file of another one: the body is the file. It overwrites nothing."""
+        return await receive_project(studio, request.stream())
+
+    @router.get("/projects/{project_id}", tags=["projects"])
+    def describe_project(studio: Everywhere, project_id: ProjectId) -> Project:
+        """One project."""
+        return Projects(studio).one(project_id)
+
+    @router.patch("/projects/{project_id}", tags=["projects"])
+    def rename_project(studio: Everywhere, project_id: ProjectId, named: ProjectNamed) -> Project:
+        """Give a project another name, which no other one has."""
+        return Projects(studio).rename(project_id, named.name)
+
+    @router.delete("/projects/{project_id}", tags=["projects"], status_code=204)
+    def delete_project(studio: Everywhere, project_id: ProjectId) -> None:
+        """Delete a project with its draft, runs and tables. Tables of the data folder itself stay."""
+        Projects(studio).delete(project_id)
+
+    @router.post("/projects/{project_id}/copy", tags=["projects"], status_code=201)
+    def copy_project(studio: Everywhere, project_id: ProjectId, how: ProjectCopied) -> Project:
+        """Copy a project: its tables, its draft, and the runs that have ended."""
+        return Projects(studio).duplicate(project_id, how.name, runs=how.runs)
+
+    @router.get("/projects/{project_id}/file", tags=["projects"], response_class=FileResponse)
+    def export_project(studio: Everywhere, project_id: ProjectId) -> FileResponse:
+        """A project as one file, a zip archive without pickles: tables, draft, and the runs that have ended."""
+        path = pack(studio, project_id)
+        name = re.sub(r"[^\w .()-]", "_", Projects(studio).one(project_id).name)
+        return FileResponse(
+            path,
+            media_type="application/zip",
+            filename=f"{name}.kernelweave.zip",
+            background=BackgroundTask(path.unlink, missing_ok=True),
+        )
+
+    @router.get("/files", tags=["tables"])
+    def list_files_of_project(studio: Here) -> list[TableFile]:
+        """The table files of a project: size, rows, columns, checksum of the content, and since when."""
+        return describe_files(studio)
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>kernelweave studio: API</title>
+<style>
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1d2733;
+  background: #fff; }
+h2 { margin-top: 2.4rem; border-bottom: 1px solid #ccd3db; text-transform: capitalize; }
+code { font: .92em ui-monospace, monospace; } .verb { display: inline-block; min-width: 4.2rem; font-weight: 600; }
+table { border-collapse: collapse; margin: .3rem 0 1rem 4.4rem; } td { padding: .1rem 1rem .1rem 0;
+  vertical-align: top; } p { margin: .2rem 0 .4rem 4.4rem; } dt { font-weight: 600; margin-top: 1.2rem; } h3 {
+  margin: 1.4rem 0 0; font-size: 1rem; font-weight: 400; }
+h3, td, code { overflow-wrap: anywhere; } dd { margin-left: 0; }
+@media (max-width: 40rem) { p, table { margin-left: 0; } td { padding-right: .5rem; } }
+@media (prefers-color-scheme: dark) { body { color: #e6eaf0; background: #12171e; } h2 { border-color: #38424f; } }
+</style></head><body>
+<h1>API of the studio</h1>
+<p style="margin-left:0">Every request needs the cookie of a session, or <code>Authorization: Bearer</code> with the
+token in <code>KERNELWEAVE_STUDIO_TOKEN</code>. The machine-readable description is
+<a href="/api/openapi.json">openapi.json</a>. Errors answer with <code>{"detail": "..."}</code>.</p>
+{% for tag, routes in tags.items() %}<h2>{{ tag }}</h2>
+{% for route in routes %}
+<h3 id="{{ route.id }}"><span class="verb">{{ route.verb }}</span> <code>{{ route.path }}</code></h3>
+<p>{{ route.about }}</p>
+<table>
+{% for row in route.takes %}<tr><td><code>{{ row[0] }}</code></td><td>{{ row[1] }}</td><td>{{ row[2] }}</td></tr>
+{% endfor %}{% if route.gives %}<tr><td>answers</td><td>{{ route.gives }}</td><td></td></tr>{% endif %}
+</table>
+{% endfor %}{% endfor %}
+<h2>Types</h2>
+<dl>{% for name, type in types.items() %}<dt id="{{ name }}">{{ name }}</dt><dd>{{ type.about }}
+<table style="margin-left:0">{% for row in type.fields %}<tr><td><code>{{ row[0] }}</code></td><td>{{ row[1] }}</td>
+<td>{{ row[2] }}</td></tr>{% endfor %}</table></dd>{% endfor %}</dl>
+</body></html>
+"""
+
+
+def describe_api(schema: Tree) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    schema : dict
+        OpenAPI.
+
+    Returns
+    -------
+    str
+    """
+    tags: dict[str, list[dict[str, Any]]] = {}
+    for path, verbs in schema["paths"].items():
+        for verb, route in verbs.items():
+            takes = [(p["name"], _kind(p["schema"]), p["in"]) for p in route.get("parameters", [])]
+            for content, body in route.get("requestBody", {}).get("content", {}).items():
+                takes.append(("body", _kind(body["schema"]), content))
+            gives: dict[str, Any] = next(
+                (r for code, r in route["responses"].items() if code.startswith("2")), {}
+            )
+            contents = list(gives.get("content", {}).values())
+            answer = contents[0].get("schema", {}) if contents else {}
+            tags.setdefault(str((route.get("tags") or ["other"])[0]), []).append({
+                "id": route["operationId"], "verb": verb.upper(), "path": path, "takes": takes,
+                "about": route.get("description", route.get("summary", "")), "gives": _kind(answer) if answer else "",
+            })  # fmt: skip
+    types = {
+        name: {
+            "about": " ".join(kind.get("description", "").split("Parameters\n")[0].split()),
+            "fields": [
+                (field, _kind(about), " ".join(str(about.get("description", "")).split()))
+                for field, about in kind.get("properties", {}).items()
+            ],
+        }
+        for name, kind in schema["components"]["schemas"].items()
+    }
+    return Environment(autoescape=True).from_string(_PAGE).render(tags=tags, types=types)
+
+
+def _kind(schema: Tree) -> str:
+    """A type in words."""
+    if "$ref" in schema:
+        return schema["$ref"].rpartition("/")[2]
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(_kind(part) for part in schema["anyOf"]))
+    if "enum" in schema:
+        return " | ".join(f'"{value}"' for value in schema["enum"])
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema.get('items', {}))}"
+    if schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), dict):
+        return f"table of {_kind(schema['additionalProperties'])}"
+    low = schema.get("minimum", schema.get("exclusiveMinimum"))
+    high = schema.get("maximum", schema.get("exclusiveMaximum"))
+    bounds = f", {low} to {high}" if low is not None and high is not None else ""
+    return f"{schema.get('type', 'anything')}{bounds}"
+
 
 #: Largest position in a table or a list: SQLite and pandas count in 64 bits.
 FAR = 1_000_000_000
@@ -384,7 +567,6 @@ def make_api(studio: Studio) -> FastAPI:
 
     @app.get("/api/docs", include_in_schema=False)
     def documentation() -> Response:
-        from kernelweave_app.studio.documentation import describe_api
 
         return HTMLResponse(describe_api(app.openapi()))
 

@@ -1,17 +1,20 @@
-"""The tables to choose from: sets that ship with the packages, and files in the data folder."""
+"""The tables to choose from: sets that ship with the packages, and files that were uploaded or put into a folder."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
+import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
@@ -23,15 +26,13 @@ from kernelweave_app.runs.joining import Joined, alone, annotated, join_tables, 
 from kernelweave_app.runs.sparse_files import SparseFile, is_sparse_file, read_sparse
 from kernelweave_app.runs.sparse_views import read_views, with_views
 from kernelweave_app.runs.tables import read_table
-from kernelweave_app.studio.checking import check_table_file
-from kernelweave_app.studio.disk import room
-from kernelweave_app.studio.limits import Limits
-from kernelweave_app.studio.places import Places
-from kernelweave_app.studio.profiles import memory_of
+from kernelweave_app.studio.checking import Limits, check_table_file
 from kernelweave_app.studio.schema import Data, TableRef, Use
+from kernelweave_app.studio.store import Places, free_path, room, safe_name
 
 if TYPE_CHECKING:
     from kernelweave.views import GramEncoder, PrecomputedView
+
 
 Read = TypeVar("Read")
 
@@ -259,6 +260,16 @@ class Catalogue:
         return {old: given[new] for old, new in pair_names(views, list(given)).items()}
 
 
+def memory_of(table: DataFrame) -> int:
+    """Bytes of a table; columns of numbers are counted together, which is quick for many of them."""
+    kinds = list(table.dtypes)
+    plain = [isinstance(kind, np.dtype) and kind.kind != "O" for kind in kinds]
+    others = [j for j in range(len(kinds)) if not plain[j]]
+    numbers = sum(kinds[j].itemsize for j in range(len(kinds)) if plain[j])
+    # cells that are Python objects count with what they hold
+    return numbers * len(table) + int(table.iloc[:, others].memory_usage(index=False, deep=True).sum())
+
+
 def _version(path: Path) -> tuple[Path, int, int]:
     about = path.stat()
     return path, about.st_mtime_ns, about.st_size
@@ -312,8 +323,6 @@ def file_id(name: str) -> str:
 
 def load_set(name: str) -> DataFrame:
     """A built-in set as a data frame whose last column is the target."""
-    import numpy as np
-
     if name in SHIPPED:
         import sklearn.datasets
 
@@ -343,3 +352,61 @@ def _sets_of_the_papers() -> list[tuple[str, str]]:
             row = datasets.info(name)
             found.append((name, f"{row.n_samples} rows, {row.task}"))
     return found
+
+
+async def receive_table(name: str, stream: AsyncIterator[bytes], places: Places, limits: Limits) -> TableRef:
+    """Receive a table as a stream of bytes: checked in size and content, then moved to the project's folder.
+
+    Parameters
+    ----------
+    name : str
+    stream : iterator of bytes
+    places : Places
+        Of the project.
+    limits : Limits
+
+    Returns
+    -------
+    TableRef
+    """
+    from starlette.concurrency import run_in_threadpool
+
+    name = safe_name(name)
+    part = places.uploads / f"{time.time_ns():x}.part"
+    count = 0
+    try:
+        with room(places.root):
+            with part.open("wb") as file:
+                async for chunk in stream:
+                    count += len(chunk)
+                    if count > limits.upload:
+                        raise InputError(f"{name} is larger than the limit of {limits.upload} bytes.")
+                    await run_in_threadpool(file.write, chunk)
+            if not count:
+                raise InputError(f"{name} is empty.")
+            return await run_in_threadpool(take_in, part, name, places, limits)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def take_in(part: Path, name: str, places: Places, limits: Limits) -> TableRef:
+    """Check a file and move it to the tables of a project, under a name that is free there."""
+    check_table_file(part, name, limits)
+    # read under its own suffix, so that a file that cannot be parsed is refused before it is stored
+    trial = part.with_name(f"{part.stem}-{name}")
+    part.rename(trial)
+    try:
+        try_reading(trial)
+        if not places.files.is_dir():
+            raise InputError("There is no project for this table any more. It may have been deleted.")
+        path = free_path(places.files, name)
+        try:
+            trial.replace(path)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+    except InputError as error:
+        raise InputError(str(error).replace(str(trial), name)) from None
+    finally:
+        trial.unlink(missing_ok=True)
+    return describe_file(path)

@@ -1,15 +1,121 @@
-"""Runs side by side: what their settings, scores and weights have in common and where they differ."""
+"""Runs side by side: what their settings, scores and weights have in common, where they differ, and paired tests."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
+import numpy as np
+
+from kernelweave.inspection import (
+    PairedTest,
+    adjust_p_values,
+    compare_classes,
+    compare_folds,
+    compare_numbers,
+)
+from kernelweave_app.reports.evidence import number
 from kernelweave_app.runs.fitting import chosen
 from kernelweave_app.runs.settings import effective
 from kernelweave_app.runs.spec import FitSpec
-from kernelweave_app.studio.pairing import paired_tests
-from kernelweave_app.studio.schema import Comparison, Curve, Difference, Results, Run
+from kernelweave_app.studio.schema import Comparison, Curve, Difference, PairedComparison, Results, Run
+
+#: Settings that decide which rows are in which fold.
+OF_FOLDS = (
+    *("target", "cv", "splits", "repeats", "stratify", "seed", "group", "test_size", "holdout", "weights"),
+    "holdout_values",
+    *("rows", "missing", "missing_views", "key", "scoring"),
+)
+
+
+def paired_tests(runs: Sequence[Run], results: Sequence[Results | None]) -> list[PairedComparison]:
+    """A test of every two runs with the same held-out rows, or else the same folds; p-values corrected by kind.
+
+    Held-out rows of classes are compared by McNemar's exact test, of numbers by a paired permutation test; scores
+    over the same folds by the corrected resampled t-test.
+    """
+    found: list[PairedComparison] = []
+    pairs = [
+        (run, one, other, two)
+        for (run, one), (other, two) in combinations(zip(runs, results, strict=True), 2)
+        if one is not None and two is not None and one.task == two.task
+    ]
+    for make in (_held, _folds):
+        made: list[tuple[str, str, str, PairedTest]] = []
+        for run, one, other, two in pairs:
+            compared = make(run, one, other, two)
+            if compared is not None:
+                made.append((run.id, other.id, *compared))
+        if not made:
+            continue
+        adjusted = adjust_p_values([test.p_value for *_, test in made])
+        for (first, second, what, test), p in zip(made, adjusted, strict=True):
+            found.append(
+                PairedComparison(
+                    first=first,
+                    second=second,
+                    test=test.test,
+                    why=test.why,
+                    what=what,
+                    difference=number(test.difference),
+                    low=number(test.low),
+                    high=number(test.high),
+                    p_value=number(test.p_value),
+                    adjusted=number(p),
+                    n=test.n,
+                )
+            )
+    return found
+
+
+Found = tuple[str, PairedTest] | None
+
+
+def _held(run: Run, one: Results, other: Run, two: Results) -> Found:
+    if one.held is None or two.held is None or run.request.data != other.request.data:
+        return None
+    # only the first rows are in the results
+    if one.held.n_rows > len(one.held.rows):
+        return None
+    rows, truth, guess = (_column(one, name) for name in ("row", "truth", "prediction"))
+    if (rows, truth) != (_column(two, "row"), _column(two, "truth")) or not rows:
+        return None
+    others = _column(two, "prediction")
+    if one.task == "classification":
+        said = [np.array([str(v) for v in column]) for column in (truth, guess, others)]
+        return "accuracy of held-out rows", compare_classes(*said)
+    numbers = [
+        np.array([np.nan if v is None else float(v) for v in column]) for column in (truth, guess, others)
+    ]
+    if not all(np.isfinite(column).all() for column in numbers):
+        return None
+    return "mean squared error of held-out rows", compare_numbers(*numbers)
+
+
+def _column(results: Results, name: str) -> list[Any]:
+    held = results.held
+    assert held is not None
+    place = held.columns.index(name)
+    return [row[place] for row in held.rows]
+
+
+def _folds(run: Run, one: Results, other: Run, two: Results) -> Found:
+    if one.curve is None or two.curve is None or one.curve.score != two.curve.score:
+        return None
+    mine, theirs = run.request, other.request
+    alike = all(getattr(mine.spec, name) == getattr(theirs.spec, name) for name in OF_FOLDS)
+    scores = [[fold[curve.chosen] for fold in curve.folds] for curve in (one.curve, two.curve)]
+    if mine.data != theirs.data or not alike or len(scores[0]) != len(scores[1]) or len(scores[0]) < 2:
+        return None
+    if any(value is None for part in scores for value in part):
+        return None
+    k = mine.spec.cv if len(scores[0]) == mine.spec.cv * mine.spec.repeats else len(scores[0])
+    test = compare_folds(
+        [float(v or 0.0) for v in scores[0]], [float(v or 0.0) for v in scores[1]], 1 / max(1, k - 1)
+    )
+    return f"{one.curve.score} over folds", test
+
 
 #: Kernels of a comparison.
 MOST_COMPARED = 25

@@ -1,8 +1,9 @@
-"""The queue: one detached process for each run, supervised by the server that is running."""
+"""Processes that compute for the studio: runs in a queue, evidence about them, and short ones that are waited for."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,13 +20,119 @@ from typing import TYPE_CHECKING
 import psutil
 
 from kernelweave._errors import InputError
-from kernelweave_app.studio.disk import DiskFull, room
-from kernelweave_app.studio.places import MODEL, SAVING, Places
-from kernelweave_app.studio.processes import environment
-from kernelweave_app.studio.store import ACTIVE, FINAL, KEPT, Store
+from kernelweave._types import Tree
+from kernelweave_app.reports.printing import LEAST
+from kernelweave_app.reports.printing import MOST as WIDEST
+from kernelweave_app.reports.statements import statements
+from kernelweave_app.reports.tables import evidence_tables
+from kernelweave_app.runs.evidence import KINDS, MOST, USUAL, kinds_for, read_evidence
+from kernelweave_app.runs.folders import csv_text, write_text
+from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.studio.schema import Evidence, EvidenceProgress, Expected, Sentence
+from kernelweave_app.studio.store import ACTIVE, FINAL, KEPT, MODEL, SAVING, DiskFull, Places, Store, room
 
 if TYPE_CHECKING:
     import sqlite3
+
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+
+
+def environment(threads: int) -> dict[str, str]:
+    """Environment variables for a process.
+
+    Parameters
+    ----------
+    threads : int
+        Threads of linear algebra, where the user has not set them.
+
+    Returns
+    -------
+    dict of str to str
+        Without the server's token, which such processes do not need; figures open no window.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("KERNELWEAVE_STUDIO_")}
+    return {**dict.fromkeys(THREAD_VARIABLES, str(max(1, threads))), **kept, "MPLBACKEND": "Agg"}
+
+
+#: Figures by the names of files.
+FIGURES = (
+    *("weights", "contributions", "path", "choice", "roc", "precision", "confusion", "held-out", "residuals"),
+    *("stability", "learning-curve", "calibration", "permutation"),
+)
+FORMATS = ("pdf", "svg")
+#: Seconds that a drawing may take.
+PATIENCE = 120.0
+PRINTED = "printed"
+
+
+#: Seconds after which measuring is given up.
+MOST_SECONDS = 90.0
+
+
+def print_figure(folder: Path, name: str, width: float, kind: str) -> Path:
+    """Draw a figure of a run in a width in millimetres, in another process; returns its file."""
+    if name not in FIGURES or kind not in FORMATS:
+        raise InputError(f"A figure must be one of {', '.join(FIGURES)}, as pdf or svg, got {name!r:.40}.")
+    if not LEAST <= width <= WIDEST:
+        raise InputError(f"The width must be from {LEAST:g} to {WIDEST:g} millimetres, got {width:g}.")
+    command = [sys.executable, "-P", "-m", "kernelweave_app.studio.worker", "print"]
+    try:
+        found = subprocess.run(
+            [*command, str(folder), name, f"{width:g}", kind],
+            env=environment(1),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            "The figure took too long to draw. Try again when fewer runs are under way."
+        ) from None
+    if found.returncode:
+        said = found.stderr.strip().splitlines()
+        raise InputError(f"This figure could not be drawn: {said[-1] if said else 'no reason given'}.")
+    return folder / PRINTED / f"{name}-{width:g}mm.{kind}"
+
+
+def measure(spec: FitSpec, paths: Mapping[str, str], at_once: int = 1) -> Expected:
+    """Estimate time and memory of a run.
+
+    Parameters
+    ----------
+    spec : FitSpec
+    paths : mapping of str to str
+    at_once : int, default=1
+        Runs at the same time, which share the processors.
+
+    Raises
+    ------
+    InputError
+        If the run itself would refuse these settings, or nothing was measured in time.
+    """
+    command = [sys.executable, "-P", "-m", "kernelweave_app.studio.worker", "measure"]
+    asked = json.dumps({"spec": spec.model_dump(), "paths": dict(paths)})
+    try:
+        done = subprocess.run(
+            command,
+            input=asked,
+            capture_output=True,
+            text=True,
+            timeout=MOST_SECONDS,
+            env=environment((os.cpu_count() or 1) // at_once),
+        )
+        found = json.loads(done.stdout.splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            f"A fit on few of these rows takes more than {MOST_SECONDS:.0f} s already: expect hours. Choose fewer "
+            "kernels or columns, or another learner."
+        ) from None
+    except (ValueError, IndexError, OSError) as error:
+        raise InputError(f"The time could not be measured: {error}.") from None
+    if "problem" in found:
+        raise InputError(found["problem"])
+    return Expected(**found)
+
 
 #: Seconds between two checks of the processes.
 EVERY = 0.2
@@ -214,7 +322,15 @@ class Queue:
         if not self.store.move(run_id, ("queued",), "starting", started=time.time()):
             return
         log = self.places.run(run_id) / LOG
-        command = [sys.executable, "-P", "-m", "kernelweave_app.studio.worker", str(self.places.root), run_id]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "kernelweave_app.studio.worker",
+            "run",
+            str(self.places.root),
+            run_id,
+        ]
         try:
             with log.open("ab") as output:
                 child = subprocess.Popen(
@@ -266,3 +382,222 @@ def read_log(log: Path, most: int = 100_000) -> str:
             return file.read().decode("utf8", "replace")
     except OSError:
         return ""
+
+
+#: Folder of a run with a file of progress for each kind.
+FOLDER = "evidence"
+GOING = ("starting", "waiting", "running")
+
+
+def status_file(folder: Path, kind: str) -> Path:
+    """Where the progress of a kind is written."""
+    return folder / FOLDER / f"{kind.replace(' ', '-')}.json"
+
+
+def stop_file(folder: Path, kind: str) -> Path:
+    """The file whose presence asks a process to stop."""
+    return status_file(folder, kind).with_suffix(".stop")
+
+
+def write_status(folder: Path, kind: str, **values: object) -> None:
+    """Change what is known about a process."""
+    write_text(status_file(folder, kind), json.dumps({**read_status(folder, kind), **values}))
+
+
+def read_status(folder: Path, kind: str) -> Tree:
+    """What is known about a process; empty if there was none."""
+    try:
+        found = json.loads(status_file(folder, kind).read_text("utf8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+class EvidenceJobs:
+    """Starts, watches and stops the computation of evidence.
+
+    Parameters
+    ----------
+    places : Places
+    """
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self._children: list[subprocess.Popen[bytes]] = []
+        #: Of two that ask for the same at once, the second finds what the first has begun.
+        self._starting = threading.Lock()
+
+    def start(self, run_id: str, kind: str, count: int, *, refit: bool) -> Tree:
+        """Begin to compute a kind of evidence, unless that is under way; the answer is as of `status`."""
+        folder = self.places.run(run_id)
+        tree = read_evidence(folder)
+        if not tree:
+            raise InputError(
+                "This run was written by an older version: it has no evidence to add to. Run it again."
+            )
+        if kind not in kinds_for(tree):
+            raise InputError(
+                f"Evidence of this run must be of {', '.join(kinds_for(tree))}, got {kind!r:.40}."
+            )
+        if not 0 <= count <= MOST:
+            raise InputError(f"The number must be from 1 to {MOST}, got {count}.")
+        with self._starting:
+            if self.status(run_id).get(kind, {}).get("state") not in GOING:
+                self._begin(folder, kind, count, refit=refit)
+        return self.status(run_id)
+
+    def _begin(self, folder: Path, kind: str, count: int, *, refit: bool) -> None:
+        with room(self.places.root):
+            (folder / FOLDER).mkdir(exist_ok=True)
+            stop_file(folder, kind).unlink(missing_ok=True)
+            status_file(folder, kind).unlink(missing_ok=True)
+            count = count or USUAL[kind]
+            write_status(
+                folder,
+                kind,
+                state="starting",
+                done=0,
+                total=count,
+                count=count,
+                refit=refit,
+                created=time.time(),
+            )
+        command = [sys.executable, "-P", "-m", "kernelweave_app.studio.worker", "evidence"]
+        self._children = [child for child in self._children if child.poll() is None]
+        with (folder / FOLDER / "log.txt").open("ab") as output:
+            child = subprocess.Popen(
+                [*command, str(self.places.root), folder.name, kind],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env=environment((os.cpu_count() or 1) - 1),
+                start_new_session=True,
+            )
+        self._children.append(child)
+
+    def status(self, run_id: str) -> Tree:
+        """Progress by kind: state, done, total, seconds_left, reason."""
+        folder = self.places.run(run_id)
+        for child in self._children:
+            child.poll()
+        found: Tree = {}
+        for kind in KINDS:
+            one = read_status(folder, kind)
+            if not one:
+                continue
+            if one.get("state") in GOING and not self._lives(one):
+                # it may have ended between two looks
+                one = read_status(folder, kind)
+                if one.get("state") in GOING:
+                    one |= {"state": "failed", "reason": "The process ended without a result."}
+            one["stopping"] = stop_file(folder, kind).exists() and one["state"] in GOING
+            done, total, begun = one.get("done", 0), one.get("total", 0), one.get("begun")
+            if one["state"] == "running" and done and begun:
+                one["seconds_left"] = (time.time() - begun) / done * max(0, total - done)
+            found[kind] = one
+        return found
+
+    def stop(self, run_id: str, kind: str) -> Tree:
+        """Ask a process to stop after its present step; what is done is kept."""
+        folder = self.places.run(run_id)
+        if kind not in KINDS or read_status(folder, kind).get("state") not in GOING:
+            raise InputError("Nothing of this kind is being computed.")
+        stop_file(folder, kind).touch()
+        return self.status(run_id)
+
+    def _lives(self, one: Tree) -> bool:
+        if "pid" not in one:
+            return time.time() - float(one.get("created", 0)) < LOST
+        return is_alive(one["pid"], one["pid_started"])
+
+
+def other_pids(places: Places, since: float) -> list[int]:
+    """Processes that compute evidence of any run and were asked for earlier."""
+    found = []
+    for path in places.runs.glob(f"*/{FOLDER}/*.json"):
+        try:
+            one = json.loads(path.read_text("utf8"))
+        except (OSError, ValueError):
+            continue
+        earlier = one.get("created", 0) < since and one.get("pid") not in (None, os.getpid())
+        if earlier and one.get("state") in GOING and is_alive(one["pid"], one["pid_started"]):
+            found.append(int(one["pid"]))
+    return found
+
+
+def own_start() -> float:
+    """When this process began, by which others know it."""
+    return psutil.Process(os.getpid()).create_time()
+
+
+#: Figures of evidence by what they need.
+OF_EVIDENCE = {
+    "stability": "stability",
+    "learning curve": "learning-curve",
+    "calibration": "calibration",
+    "permutation": "permutation",
+}
+
+
+class EvidenceDesk:
+    """Reads, computes and prints evidence about the runs of a studio.
+
+    Parameters
+    ----------
+    store : Store
+    places : Places
+    jobs : EvidenceJobs, optional
+        Those of another project.
+    """
+
+    def __init__(self, store: Store, places: Places, jobs: EvidenceJobs | None = None) -> None:
+        self.store, self.places = store, places
+        self.jobs = jobs or EvidenceJobs(places)
+
+    def read(self, run_id: str) -> Evidence:
+        """Sentences, numbers, and what is being computed."""
+        folder = self._folder(run_id)
+        tree = read_evidence(folder)
+        return Evidence(
+            numbers=tree,
+            statements=[Sentence(**asdict(one)) for one in statements(tree)] if tree else [],
+            kinds=list(kinds_for(tree)) if tree else [],
+            progress={
+                kind: EvidenceProgress(**{k: v for k, v in one.items() if k in EvidenceProgress.model_fields})
+                for kind, one in self.jobs.status(run_id).items()
+            },
+            figures=[name for key, name in OF_EVIDENCE.items() if tree.get(key)],
+            tables=[table.name for table in evidence_tables(tree)],
+        )
+
+    def start(self, run_id: str, kind: str, count: int, *, refit: bool) -> Evidence:
+        """Begin to compute a kind of evidence."""
+        self._folder(run_id)
+        self.jobs.start(run_id, kind, count, refit=refit)
+        return self.read(run_id)
+
+    def stop(self, run_id: str, kind: str) -> Evidence:
+        """Stop after the present step."""
+        self._folder(run_id)
+        self.jobs.stop(run_id, kind)
+        return self.read(run_id)
+
+    def figure(self, run_id: str, name: str, width: float, kind: str) -> Path:
+        """A figure for papers."""
+        folder = self._folder(run_id)
+        with room(self.places.root):
+            return print_figure(folder, name, width, kind)
+
+    def table(self, run_id: str, name: str, kind: str) -> str:
+        """A table as CSV or LaTeX."""
+        for table in evidence_tables(read_evidence(self._folder(run_id))):
+            if table.name == name:
+                return csv_text(table.frame()) if kind == "csv" else table.latex()
+        raise InputError(f"Run {run_id} has no file {name!r:.60}.")
+
+    def _folder(self, run_id: str) -> Path:
+        row = self.store.run(run_id)
+        if row["state"] not in FINAL:
+            raise InputError("This run has no results yet.")
+        return self.places.run(run_id)

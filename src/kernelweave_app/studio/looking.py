@@ -4,34 +4,543 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
+from kernelweave._forms import numbered
+from kernelweave._sparse import is_sparse, to_dense
+from kernelweave._types import DataFrame, Series
+from kernelweave.kernels import Impute
+from kernelweave.views import Cells, PrecomputedView, TableEncoder
 from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import with_types
+from kernelweave_app.runs.division import counts_of, read_division, texts_of
 from kernelweave_app.runs.joining import Joined
-from kernelweave_app.runs.preparing import prepare, rows_with
+from kernelweave_app.runs.preparing import Prepared, prepare, rows_with
+from kernelweave_app.runs.row_names import why_names
+from kernelweave_app.runs.sparse_views import TABLE, Tables
 from kernelweave_app.runs.spec import FitSpec
-from kernelweave_app.runs.tables import need_column
-from kernelweave_app.studio import looks, profiles
-from kernelweave_app.studio.catalogue import Catalogue
-from kernelweave_app.studio.columns import describe_column
+from kernelweave_app.runs.tables import check_target, detect_task, need_column
+from kernelweave_app.studio.catalogue import Catalogue, memory_of
 from kernelweave_app.studio.schema import (
     Alignments,
+    Column,
     Columns,
     Data,
     Further,
+    Gap,
     Joining,
     Marked,
     Missing,
+    Outlier,
     Outliers,
     Rows,
+    Side,
     Table,
     Target,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+
+    from kernelweave._types import Series
+    from kernelweave_app.runs.preparing import Rows as Positions
+    from kernelweave_app.studio.schema import ColumnKind
+
+
+#: Columns that are described at once.
+MOST_COLUMNS = 500
+#: Values of a column that marks held-out rows, in a list to choose from.
+MOST_MARKS = 50
+#: Characters of a cell.
+LONGEST_CELL = 80
+
+
+def describe_table(table: DataFrame, table_id: str, name: str) -> Table:
+    """Size, types and missing values of a table."""
+    missing = table.isna()
+    return Table(
+        id=table_id,
+        name=name,
+        n_rows=len(table),
+        n_columns=table.shape[1],
+        n_numeric=len(numeric_columns(table)),
+        n_missing=int(missing.to_numpy().sum()),
+        rows_missing=int(missing.any(axis=1).sum()),
+        memory=memory_of(table),
+    )
+
+
+def numeric_columns(table: DataFrame) -> list[str]:
+    """Columns of numbers; yes and no are not numbers."""
+    import pandas as pd
+
+    is_number, is_bool = pd.api.types.is_numeric_dtype, pd.api.types.is_bool_dtype
+    return [c for c, kind in table.dtypes.items() if is_number(kind) and not is_bool(kind)]
+
+
+def cell(value: object) -> str | None:
+    """A cell as short text; None where it is missing."""
+    import pandas as pd
+
+    if pd.isna(value):
+        return None
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
+
+
+def take_rows(table: DataFrame, start: int, number: int, names: list[str]) -> Rows:
+    """Some rows of some columns as text."""
+    part = table[names].iloc[start : start + number]
+    return Rows(
+        total=len(table),
+        columns=names,
+        rows=[[cell(value) for value in row] for row in part.itertuples(index=False, name=None)],
+    )
+
+
+def describe_sides(joined: Joined, tables: dict[str, DataFrame], ids: dict[str, str]) -> list[Side]:
+    """For each of several tables, which rows of the others it lacks."""
+    return [
+        Side(
+            id=ids[name],
+            name=name,
+            n_rows=len(table),
+            n_missing=len(joined.missing.get(name, [])),
+            examples=[str(k) for k in joined.missing.get(name, [])[:5]],
+        )
+        for name, table in tables.items()
+    ]
+
+
+def describe_target(table: DataFrame, name: str, task: str) -> Target:
+    """The task that a target column implies, and what is wrong with it."""
+    column = need_column(table, name, "the target")
+    found, reason = detect_task(column, task)
+    problem = ""
+    try:
+        check_target(column, found)
+    except InputError as error:
+        problem = str(error)
+    classes: dict[str, int] = {}
+    low = high = None
+    if found == "classification":
+        counts = column.value_counts()
+        if len(counts) > min(200, max(10, len(column) // 2)):
+            problem = (
+                problem
+                or f"{len(counts)} classes for {numbered(len(column), 'row')}: is this an identifier or a number?"
+            )
+        if len(counts) < 2:
+            problem = problem or "There is only one class: nothing to learn."
+        classes = {str(k): int(v) for k, v in counts.head(50).items()}
+    elif not problem:
+        low, high = float(column.min()), float(column.max())
+    return Target(
+        task=found,  # type: ignore[arg-type]
+        reason=reason,
+        n_missing=int(column.isna().sum()),
+        classes=classes,
+        low=low,
+        high=high,
+        problem=problem,
+    )
+
+
+def describe_division(column: Series, asked: str | list[str]) -> Marked:
+    """The rows that a column holds out, or why they cannot be told."""
+    counts = counts_of(texts_of(column))
+    values = dict(list(counts.items())[:MOST_MARKS])
+    try:
+        _, found = read_division(column, asked)
+    except InputError as error:
+        return Marked(n_held=0, n_training=0, said="", problem=str(error), values=values, held=[], swapped=[])
+    swapped = list(found.training)
+    if asked:
+        try:
+            usual = read_division(column)[1]
+        except InputError:
+            pass
+        else:
+            swapped = [] if usual.held == found.training else swapped
+    return Marked(
+        n_held=found.n_held,
+        n_training=found.n_training,
+        said="" if found.problem else found.said,
+        problem=found.problem,
+        values=values,
+        held=list(found.held)[:MOST_MARKS],
+        swapped=swapped,
+    )
+
+
+#: Bars of a histogram.
+BINS = 20
+#: Categories with a bar of their own.
+MOST_LEVELS = 8
+
+Role = Literal["feature", "target", "key", "group", "weights", "holdout", "ignored"]
+
+#: The part that a column has in learning, by its name.
+ROLES: dict[Role, str] = {
+    "feature": "feature",
+    "target": "target",
+    "key": "key",
+    "group": "groups",
+    "weights": "weight",
+    "holdout": "held-out",
+    "ignored": "ignored",
+}
+
+
+def describe_column(column: Series, name: str, cut: int = 80) -> Column:
+    """Type, range, distribution and missing cells of a column."""
+    import pandas as pd
+
+    known = column.dropna()
+    kinds = pd.api.types
+    low = high = mean = median = None
+    counts: list[int] = []
+    levels: dict[str, int] = {}
+    kind: ColumnKind
+    if kinds.is_bool_dtype(column):
+        kind = "yes/no"
+    elif kinds.is_numeric_dtype(column):
+        values = known.to_numpy(dtype=np.float64)
+        kind = "whole number" if len(values) and (values % 1 == 0).all() else "number"
+        if len(values):
+            low, high, mean, median = (float(f(values)) for f in (np.min, np.max, np.mean, np.median))
+        counts = histogram(values)
+    elif kinds.is_datetime64_any_dtype(column):
+        kind = "date"
+    else:
+        kind = "text"
+    if low is None:
+        found = known.astype(str).value_counts()
+        n_distinct = len(found)
+        levels = {shorten(str(k), cut): int(v) for k, v in found.head(MOST_LEVELS).items()}
+    else:
+        n_distinct = int(known.nunique())
+    return Column(
+        name=name,
+        kind=kind,
+        n_missing=len(column) - len(known),
+        n_distinct=n_distinct,
+        low=low,
+        high=high,
+        mean=mean,
+        median=median,
+        counts=counts,
+        levels=levels,
+        examples=[] if low is not None else list(levels)[:4],
+        taken_for=taken_for(column, kind),
+        names_rows=why_names(column, name),
+    )
+
+
+def taken_for(column: Series, kind: ColumnKind) -> Literal["number", "category", "text", ""]:
+    """What a fit with the default kernels takes a column for."""
+    if kind == "date":
+        return ""
+    if kind in ("number", "whole number"):
+        return "number"
+    is_category = kind == "yes/no" or str(column.dtype) == "category"
+    known = column.dropna()
+    return "category" if is_category or not Cells(known.tolist()).is_long_text else "text"
+
+
+def histogram(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[int]:
+    """Counts of numbers in bins of one width, a bin for each value where there are few whole ones."""
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return []
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        return [len(values)]
+    whole = high - low < BINS and bool((values % 1 == 0).all())
+    bins = int(high - low) + 1 if whole else BINS
+    reach = (low - 0.5, high + 0.5) if whole else (low, high)
+    if not np.isfinite(reach[1] - reach[0]):
+        return []
+    return [int(n) for n in np.histogram(values, bins=bins, range=reach)[0]]
+
+
+def shorten(text: str, most: int) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+# ---- roles ----------------------------------------------------------------------------------------
+
+
+def role_of(name: str, spec: FitSpec, data: Data) -> Role:
+    """The part of a column in learning."""
+    if name and name == data.key:
+        return "key"
+    for role in ("target", "group", "weights", "holdout"):
+        if name == getattr(spec, role):
+            return role
+    return "ignored" if name in names_in(spec.drop) else "feature"
+
+
+def with_role(name: str, role: Role, spec: FitSpec) -> dict[str, object]:
+    """Settings that change so that a column has a role, other than key; no column has two."""
+    changed: dict[str, object] = {}
+    for other in ("target", "group", "weights", "holdout"):
+        if getattr(spec, other) == name and other != role:
+            changed[other] = ""
+    dropped = [c for c in names_in(spec.drop) if c != name]
+    if role == "ignored":
+        dropped.append(name)
+    if dropped != names_in(spec.drop):
+        changed["drop"] = dropped
+    if role not in ("feature", "ignored", "key"):
+        changed[role] = name
+        if role == "target":
+            changed["task"] = "auto"
+    return changed
+
+
+Array = NDArray[np.float64]
+
+#: Columns with missing cells that are described, those with most of them.
+MOST_GAPS = 30
+#: Rows and columns on which nearest rows are searched for.
+MOST_NEAREST = (500, 300)
+#: Rows on which views are compared.
+MOST_ROWS = 300
+#: Views that are compared.
+MOST_VIEWS = 40
+#: Outliers: distance from the median in standard deviations as the median absolute deviation estimates them.
+FAR = 5.0
+#: Standard deviations of a normal distribution in a median absolute deviation.
+MAD_TO_SD = 1.4826
+MOST_OUTLIERS = 100
+#: Cells that are searched for outliers; of larger tables, rows spread evenly.
+MOST_CELLS = 10_000_000
+
+
+def describe_missing(table: DataFrame, columns: list[str], views: Mapping[str, list[str]]) -> Missing:
+    """Missing cells of the columns to learn from, and what the rules of `missing` would put there.
+
+    Parameters
+    ----------
+    table : DataFrame
+        All rows; a fit takes the numbers from its training rows.
+    columns : list of str
+    views : mapping of str to list of str
+
+    Returns
+    -------
+    Missing
+    """
+    lost = table[columns].isna().to_numpy()
+    counts = lost.sum(axis=0)
+    worst = [j for j in np.argsort(-counts, kind="stable")[:MOST_GAPS] if counts[j]]
+    lacking = {
+        view: int(table[names].isna().all(axis=1).sum())
+        for view, names in (views or {}).items()
+        if len(views) > 1 and names
+    }
+    numeric = set(numeric_columns(table[[columns[j] for j in worst]]))
+    nearest = _nearest(table, columns, [columns[j] for j in worst if columns[j] in numeric], counts)
+    gaps = []
+    for j in worst:
+        name, known = columns[j], table[columns[j]].dropna()
+        frequent = known.mode() if len(known) else known
+        is_number = name in numeric and len(known) > 0
+        gaps.append(
+            Gap(
+                name=name,
+                n_missing=int(counts[j]),
+                mean=float(known.mean()) if is_number else None,
+                median=float(known.median()) if is_number else None,
+                frequent="" if name in numeric or not len(frequent) else cell(frequent.iloc[0]) or "",
+                nearest=nearest.get(name, []),
+            )
+        )
+    return Missing(
+        n_rows=len(table),
+        n_columns=int((counts > 0).sum()),
+        n_cells=int(counts.sum()),
+        n_incomplete=int(lost.any(axis=1).sum()),
+        columns=gaps,
+        views={view: count for view, count in lacking.items() if count},
+    )
+
+
+def _nearest(
+    table: DataFrame, columns: list[str], wanted: list[str], counts: Array
+) -> dict[str, list[float]]:
+    """The smallest and largest number that `missing` = "impute-nearest" puts into each column."""
+    most_rows, most_columns = MOST_NEAREST
+    numeric = numeric_columns(table[columns]) if len(columns) <= 10 * most_columns else wanted
+    # the columns with missing cells, and some that tell which rows are near
+    others = [name for name in numeric if name not in set(wanted)][: max(0, most_columns - len(wanted))]
+    names = [*wanted, *others]
+    if not wanted:
+        return {}
+    part = table[names]
+    lost = part[wanted].isna().any(axis=1).to_numpy()
+    rows = np.r_[np.flatnonzero(lost)[: most_rows // 2], np.flatnonzero(~lost)[:most_rows]][:most_rows]
+    frame = part.iloc[np.sort(rows)].astype(float)
+    encoded = TableEncoder(missing=True).fit(frame).transform(frame)
+    filled = Impute("nearest").fitted(encoded).apply(encoded).values
+    found = {}
+    for j, name in enumerate(wanted):
+        values = filled[frame[name].isna().to_numpy(), j]
+        if len(values):
+            found[name] = [float(values.min()), float(values.max())]
+    return found
+
+
+def find_outliers(table: DataFrame) -> Outliers:
+    """Numbers far from the median of their column.
+
+    Parameters
+    ----------
+    table : DataFrame
+
+    Returns
+    -------
+    Outliers
+        With `FAR` and more robust standard deviations, |x - median| / (1.4826 MAD). Columns of which more than half the
+        cells are equal have no such distance and are left out.
+    """
+    names = numeric_columns(table)
+    step = max(1, int(np.ceil(len(table) * max(1, len(names)) / MOST_CELLS)))
+    rows = np.arange(0, len(table), step)
+    if not names or len(rows) < 3:
+        return Outliers(n_outliers=0, n_rows=len(rows), outliers=[])
+    part = table[names] if step == 1 else table[names].iloc[rows]
+    values = part.to_numpy(dtype=np.float64, na_value=np.nan)
+    middle = _column_medians(values)
+    spread = MAD_TO_SD * _column_medians(np.abs(values - middle))
+    with np.errstate(all="ignore"):
+        z = np.where(spread > 0, (values - middle) / np.where(spread > 0, spread, 1.0), 0.0)
+    z = np.where(np.isfinite(z), z, 0.0)
+    far = np.argwhere(np.abs(z) >= FAR)
+    size = np.abs(z[far[:, 0], far[:, 1]])
+    far = far[np.argsort(-size, kind="stable")]
+    return Outliers(
+        n_outliers=len(far),
+        n_rows=len(rows),
+        columns={names[j]: int(c) for j, c in zip(*np.unique(far[:, 1], return_counts=True), strict=True)}
+        if len(far)
+        else {},
+        outliers=[
+            Outlier(
+                row=int(rows[i]),
+                column=names[j],
+                value=float(values[i, j]),
+                median=float(middle[j]),
+                z=float(z[i, j]),
+            )
+            for i, j in far[:MOST_OUTLIERS]
+        ],
+    )
+
+
+def _column_medians(values: Array) -> Array:
+    """Medians of columns without their missing cells; NumPy's own are quick only where nothing is missing."""
+    if not np.isnan(values).any():
+        return np.asarray(np.median(values, axis=0))
+    ordered = np.sort(values, axis=0)  # missing ones come last
+    known = (~np.isnan(ordered)).sum(axis=0)
+    at = np.arange(values.shape[1])
+    low, high = (
+        ordered[np.maximum(known - 1, 0) // 2, at],
+        ordered[np.minimum(known // 2, len(values) - 1), at],
+    )
+    return np.asarray((low + high) / 2.0)
+
+
+def align_views(prepared: Prepared, seed: int = 0) -> Alignments:
+    """Centred alignment of the linear kernels of views, and of the target, on some rows.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    seed : int, default=0
+
+    Returns
+    -------
+    Alignments
+        From 0 for views that say different things of these rows to 1 for those that say the same.
+    """
+    n_rows = len(prepared.y)
+    rows: Positions = np.arange(n_rows)
+    if n_rows > MOST_ROWS:
+        rows = np.sort(np.random.default_rng(seed).choice(n_rows, MOST_ROWS, replace=False))
+    grams: dict[str, Array] = {}
+    for name, part in _parts(prepared, rows).items():
+        if len(grams) == MOST_VIEWS:
+            break
+        K = _centred(_linear(part))
+        if (size := float(np.linalg.norm(K))) > 0:
+            grams[name] = K / size
+    values = np.array([[float((K * L).sum()) for L in grams.values()] for K in grams.values()])
+    target = _centred(_target(prepared, rows))
+    size = float(np.linalg.norm(target)) or 1.0
+    return Alignments(
+        names=list(grams),
+        values=np.clip(values, 0.0, 1.0).tolist(),
+        target=[float((K * target).sum() / size) for K in grams.values()],
+        n_rows=len(rows),
+    )
+
+
+def _parts(prepared: Prepared, rows: Positions) -> dict[str, Any]:
+    """The views of some rows, each as a frame, sparse rows or a kernel."""
+    X = prepared.X.iloc[rows]
+    if isinstance(X, Tables):
+        return dict(X.views)
+    return {view: X[names] for view, names in prepared.views.items()} or {TABLE: X}
+
+
+def _linear(part: Any) -> Array:
+    """The linear kernel of a view: standardised numbers, categories by indicators, missing cells by their mean."""
+    if isinstance(part, PrecomputedView):
+        return part.matrix[np.ix_(part.rows, part.rows)]
+    if is_sparse(part):
+        return np.asarray(to_dense(part @ part.T), dtype=np.float64)
+    K = np.zeros((len(part), len(part)))
+    codes = np.zeros((len(part), 0))
+    if all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in part.dtypes):
+        A = part.to_numpy(dtype=np.float64)
+    else:
+        table = TableEncoder(missing=True).fit(part).transform(part)
+        A = table.values[:, np.asarray(table.levels) == 0]
+        codes = table.values[:, np.asarray(table.levels) > 0]
+    known = ~np.isnan(A)
+    with np.errstate(all="ignore"):
+        mean = np.where(known, A, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        A = np.where(known, A - mean, 0.0)
+        spread = np.sqrt((A**2).mean(axis=0))
+        A = np.where(np.isfinite(A), A, 0.0) / np.where((spread > 0) & np.isfinite(spread), spread, 1.0)
+    K += A @ A.T
+    for column in codes.T:
+        K += (column[:, None] == column) * 1.0
+    return K
+
+
+def _centred(K: Array) -> Array:
+    K = np.where(np.isfinite(K), K, 0.0)
+    means = K.mean(axis=0)
+    return np.asarray(K - means - means[:, None] + means.mean())
+
+
+def _target(prepared: Prepared, rows: Positions) -> Array:
+    y = prepared.y[rows]
+    if prepared.task == "regression":
+        values = np.asarray(y, dtype=np.float64)
+        return np.outer(values - values.mean(), values - values.mean())
+    codes = np.unique(np.asarray(y).astype(str), return_inverse=True)[1]
+    return (codes[:, None] == codes) * 1.0
+
 
 Answer = TypeVar("Answer")
 
@@ -46,7 +555,7 @@ class Looking:
         entry = self.catalogue.entry(table_id)
 
         def look() -> Table:
-            return profiles.describe_table(self.catalogue.read(table_id), table_id, entry.ref.name)
+            return describe_table(self.catalogue.read(table_id), table_id, entry.ref.name)
 
         return self._kept(Data(tables=[table_id]), "table", look)
 
@@ -56,7 +565,7 @@ class Looking:
         """Some columns of a table, of these types by their names in the table."""
         table = self.catalogue.read(table_id)
         names = [c for c in table.columns if search.lower() in c.lower()]
-        chosen = names[start : start + min(number, profiles.MOST_COLUMNS)]
+        chosen = names[start : start + min(number, MOST_COLUMNS)]
         known = set(chosen)
         part = with_types(
             table[chosen], {name: kind for name, kind in (types or {}).items() if name in known}
@@ -67,7 +576,7 @@ class Looking:
         """Some rows of a table."""
         table = self.catalogue.read(table_id)
         names = list(table.columns)[first_column : first_column + n_columns]
-        return profiles.take_rows(table, start, number, names)
+        return take_rows(table, start, number, names)
 
     def join(self, data: Data) -> Joining:
         """The result of joining tables."""
@@ -90,8 +599,8 @@ class Looking:
         return Joining(
             n_rows=0 if problem or joined is None else len(joined.table),
             columns=[] if joined is None else [c for c in joined.table.columns if c != joined.names],
-            numeric=[] if joined is None else profiles.numeric_columns(joined.table),
-            sides=[] if joined is None else profiles.describe_sides(joined, tables, ids),
+            numeric=[] if joined is None else numeric_columns(joined.table),
+            sides=[] if joined is None else describe_sides(joined, tables, ids),
             views={} if joined is None else joined.views,
             keys=shared,
             problem=problem,
@@ -100,7 +609,7 @@ class Looking:
 
     def target(self, data: Data, name: str, task: str) -> Target:
         """The task that a target column implies."""
-        return profiles.describe_target(self.catalogue.join(data).table, name, task)
+        return describe_target(self.catalogue.join(data).table, name, task)
 
     def missing(self, data: Data, spec: FitSpec) -> Missing:
         """Missing cells of the columns to learn from, and what would fill them."""
@@ -115,7 +624,7 @@ class Looking:
             views = {view: [c for c in names if c in known] for view, names in views.items()}
             used = {c for names in views.values() for c in names} if isinstance(spec.views, dict) else known
             columns = [c for c in table.columns if c in known and c in used]
-            return looks.describe_missing(table, columns, views)
+            return describe_missing(table, columns, views)
 
         return self._kept(data, ("missing", _roles(spec)), look)
 
@@ -127,14 +636,14 @@ class Looking:
             joined = self.catalogue.join(data, spec.rows)
             need_column(joined.table, spec.holdout, "the held-out rows")
             table = with_types(rows_with(joined, asked, [spec.holdout]), spec.types)
-            return profiles.describe_division(table[spec.holdout], spec.holdout_values)
+            return describe_division(table[spec.holdout], spec.holdout_values)
 
         return self._kept(data, ("held-out", _roles(spec)), look)
 
     def outliers(self, table_id: str) -> Outliers:
         """Numbers far from the median of their column."""
         data = Data(tables=[table_id])
-        return self._kept(data, "outliers", lambda: looks.find_outliers(self.catalogue.read(table_id)))
+        return self._kept(data, "outliers", lambda: find_outliers(self.catalogue.read(table_id)))
 
     def alignments(self, data: Data, spec: FitSpec) -> Alignments:
         """How alike the views of a run are, and how alike the target."""
@@ -142,7 +651,7 @@ class Looking:
         def look() -> Alignments:
             # missing cells are filled for the comparison, whatever a fit does about them
             asked = spec.model_copy(update={"missing": "impute", "key": data.key or spec.key})
-            return looks.align_views(prepare(self.catalogue.join(data, spec.rows), asked))
+            return align_views(prepare(self.catalogue.join(data, spec.rows), asked))
 
         return self._kept(data, ("alignments", spec.target, spec.task, _roles(spec)), look)
 

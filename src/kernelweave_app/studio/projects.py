@@ -1,24 +1,41 @@
-"""Projects: make, rename, duplicate, delete."""
+"""Projects: made, renamed, copied, deleted, written to one file and read from it; and the table files in them.
+
+The file of a project is a zip archive of its tables, its draft, and its runs with their files. Nothing in it is a
+pickle. What comes in is checked before anything is stored: names, sizes while they are unpacked, and contents by their
+types. It gets ids and folders of its own, so that nothing is overwritten.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
+import re
 import secrets
 import shutil
+import stat
+import time
 import unicodedata
+import zipfile
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from kernelweave._errors import InputError
-from kernelweave_app.studio.copies import dump_run, load_run
-from kernelweave_app.studio.database import DRAFT
-from kernelweave_app.studio.disk import room
-from kernelweave_app.studio.places import FIRST
-from kernelweave_app.studio.schema.projects import Project
+from kernelweave_app.studio.catalogue import file_id, uses_of
+from kernelweave_app.studio.checking import Limits, check_content, check_table_file
+from kernelweave_app.studio.schema import Draft, Project, RunRequest, StoredProject, StoredRun, TableFile
 from kernelweave_app.studio.service import Studio
-from kernelweave_app.studio.store import FINAL
+from kernelweave_app.studio.store import DRAFT, FINAL, FIRST, OF_RECORDS, DiskFull, Places, room, safe_name
+from kernelweave_app.studio.worker import KERNELS
 
 if TYPE_CHECKING:
     import sqlite3
+
 
 #: Characters of the name of a project.
 LONGEST = 80
@@ -156,3 +173,430 @@ class Projects:
                 raise InputError(
                     f"The project is deleted, but files in {folder} could not be: are they open elsewhere?"
                 )
+
+
+#: Of a run's folder: at most two folders deep, plain names.
+_PART = r"[A-Za-z0-9][A-Za-z0-9 _.,=+()-]{0,150}"
+OF_RUN = re.compile(
+    rf"runs/(?P<run>[0-9]{{8}}-[0-9]{{6}}-[0-9a-f]{{6}})/(?P<name>(?:{_PART}/){{0,2}}{_PART})"
+)
+#: Texts of runs that name the folder of the tables.
+_NAMES_FOLDER = ("script.py", "spec.toml")
+
+
+def dump_run(studio: Studio, run_id: str) -> tuple[StoredRun, dict[str, Path]]:
+    """A run that has ended, and its files by their names in its folder.
+
+    Parameters
+    ----------
+    studio : Studio
+        Inside the project.
+    run_id : str
+
+    Returns
+    -------
+    stored : StoredRun
+    files : dict of str to Path
+    """
+    row, rows = studio.store.dump_run(run_id)
+    request = json.loads(row.pop("request"))
+    paths = {name: _portable(studio.places, Path(path)) for name, path in request.pop("paths", {}).items()}
+    record = {name: request.pop(name) for name in OF_RECORDS if name in request}
+    stored = StoredRun(
+        record=record,
+        paths=paths,
+        request=RunRequest.model_validate(request),
+        rows=rows,
+        more={name: row.pop(name) for name in list(row) if name not in StoredRun.model_fields},
+        **row,
+    )
+    folder = studio.places.run(run_id)
+    found = {
+        path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+    return stored, {
+        name: path
+        for name, path in found.items()
+        if not path.is_symlink() and OF_RUN.fullmatch(f"runs/{run_id}/{name}")
+    }
+
+
+def load_run(studio: Studio, stored: StoredRun, files: dict[str, Path], old_folder: str) -> str:
+    """Store a run with copies of its files; returns its new id.
+
+    Parameters
+    ----------
+    studio : Studio
+        Inside the project.
+    stored : StoredRun
+    files : dict of str to Path
+    old_folder : str
+        Where its tables were, if its scripts name it.
+
+    Returns
+    -------
+    str
+    """
+    places = studio.places
+    paths = {name: str(_own(places, path)) for name, path in stored.paths.items()}
+    # a file of a run is one that it has
+    rows = {
+        **stored.rows,
+        "artifact": [row for row in stored.rows.get("artifact", ()) if row["name"] in files],
+    }
+    request = {**stored.record, **stored.request.model_dump(), "paths": paths}
+    run_id, folder = studio.queue.place()
+    try:
+        for name, path in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            if name in _NAMES_FOLDER and len(old_folder) > 3:
+                text = path.read_text(encoding="utf8").replace(old_folder, str(places.files))
+                (folder / name).write_text(text, encoding="utf8")
+            else:
+                shutil.copyfile(path, folder / name)
+        plain = stored.model_dump(exclude={"id", "request", "paths", "record", "more", "rows"})
+        row = {**stored.more, **plain, "request": json.dumps(request)}
+        row["created"] = stored.created or time.time()
+        studio.store.load_run(run_id, row, rows)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return run_id
+
+
+def _portable(places: Places, path: Path) -> str:
+    """A table file without the folder that it is in."""
+    return f"sets/{path.name}" if path.parent == places.sets else f"tables/{path.name}"
+
+
+def _own(places: Places, path: str) -> Path:
+    """Where the table of a run is in this project, whether or not it is there."""
+    kind, _, name = path.partition("/")
+    if kind == "sets" and re.fullmatch(r"[a-z0-9_-]{1,60}\.csv", name):
+        return places.sets / name
+    return places.files / safe_name(name)
+
+
+INDEX = "project.json"
+CHUNK = 2**20
+#: Bytes of the index, and files in an archive.
+LARGEST_INDEX = 256 * 2**20
+MOST_FILES = 50_000
+#: Files that are compressed already.
+_PACKED = (".gz", ".parquet", ".pq", ".npz", ".skops", ".pdf", ".png")
+
+
+# ---- out ------------------------------------------------------------------------------------------------------------
+
+
+def pack(studio: Studio, project: str) -> Path:
+    """Write a project to a file among the uploads, which whoever asked for it deletes.
+
+    Parameters
+    ----------
+    studio : Studio
+    project : str
+
+    Returns
+    -------
+    Path
+    """
+    about = Projects(studio).one(project)
+    here = studio.inside(project)
+    path = studio.places.uploads / f"{secrets.token_hex(8)}.zip"
+    runs: list[StoredRun] = []
+    try:
+        with room(studio.places.root), zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for table in here.places.tables():
+                _write(archive, table, f"tables/{table.name}")
+            for row in here.store.runs(FINAL):
+                stored, files = dump_run(here, row["id"])
+                runs.append(stored)
+                for name, file in files.items():
+                    _write(archive, file, f"runs/{stored.id}/{name}")
+            index = StoredProject(
+                format="kernelweave project",
+                version=1,
+                name=about.name,
+                folder=about.folder,
+                draft=here.draft(),
+                runs=runs,
+            )
+            archive.writestr(INDEX, index.model_dump_json())
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _write(archive: zipfile.ZipFile, path: Path, name: str) -> None:
+    packed = path.name.lower().endswith(_PACKED)
+    archive.write(path, name, zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED)
+
+
+# ---- in -------------------------------------------------------------------------------------------------------------
+
+
+async def receive_project(studio: Studio, stream: AsyncIterator[bytes]) -> Project:
+    """Receive the file of a project as a stream of bytes, check it, and store it as a new project.
+
+    Parameters
+    ----------
+    studio : Studio
+    stream : iterator of bytes
+
+    Returns
+    -------
+    Project
+    """
+    from starlette.concurrency import run_in_threadpool
+
+    part = studio.places.uploads / f"{secrets.token_hex(8)}.part"
+    count = 0
+    try:
+        with room(studio.places.root):
+            with part.open("wb") as file:
+                async for chunk in stream:
+                    count += len(chunk)
+                    if count > studio.limits.project:
+                        raise InputError(
+                            f"The file is larger than the limit of {studio.limits.project} bytes."
+                        )
+                    await run_in_threadpool(file.write, chunk)
+            return await run_in_threadpool(unpack, studio, part)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def unpack(studio: Studio, path: Path) -> Project:
+    """Store the file of a project as a new project; nothing is stored unless all of it is as it should be.
+
+    Parameters
+    ----------
+    studio : Studio
+    path : Path
+
+    Returns
+    -------
+    Project
+    """
+    folder = studio.places.uploads / f"{secrets.token_hex(8)}.d"
+    with room(studio.places.root):
+        folder.mkdir(mode=0o700)
+        try:
+            with _told_as_input():
+                index, tables, files = _unpack_all(path, folder, studio.limits)
+            return _store(studio, index, tables, files)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _told_as_input() -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise InputError(f"The file of a project cannot be unpacked: {error!s:.200}.") from None
+
+
+Files = dict[str, dict[str, Path]]
+
+
+def _unpack_all(path: Path, folder: Path, limits: Limits) -> tuple[StoredProject, dict[str, Path], Files]:
+    """Unpack what may be in an archive, counted; the names there are not those on disk."""
+    tables: dict[str, Path] = {}
+    files: Files = {}
+    left = limits.project_unpacked
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        names = [member.filename for member in members]
+        if len(members) > MOST_FILES or len({name.casefold() for name in names}) < len(names):
+            raise InputError(
+                f"The file of a project holds too many files (at most {MOST_FILES}), or one twice."
+            )
+        if INDEX not in names:
+            raise InputError(f"This is not the file of a project: it has no {INDEX}.")
+        for number, member in enumerate(members):
+            _check_member(member)
+            target = folder / str(number)
+            left = _unpack_one(archive, member, target, left)
+            _sort_in(member.filename, target, tables, files)
+    if (folder / str(names.index(INDEX))).stat().st_size > LARGEST_INDEX:
+        raise InputError(f"{INDEX} is larger than {LARGEST_INDEX} bytes.")
+    try:
+        index = StoredProject.model_validate_json((folder / str(names.index(INDEX))).read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][:4])
+        raise InputError(f"{INDEX} is not that of a project: {where}: {first['msg']:.200}.") from None
+    except RecursionError:
+        raise InputError(f"{INDEX} is not that of a project: it is nested too deeply.") from None
+    for name, file in tables.items():
+        check_table_file(file, name, limits)
+    for parts in files.values():
+        for name, file in parts.items():
+            check_content(file, name, limits)
+        if KERNELS in parts:
+            _check_kernels(parts[KERNELS])
+    unknown = set(files) - {run.id for run in index.runs}
+    if unknown or len({run.id for run in index.runs}) < len(index.runs):
+        raise InputError(f"{INDEX} does not fit its files: runs are missing there, or twice.")
+    return index, tables, files
+
+
+def _check_kernels(path: Path) -> None:
+    names = json.loads(path.read_bytes())
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{KERNELS} of a run does not hold the names of kernels.")
+
+
+def _check_member(member: zipfile.ZipInfo) -> None:
+    kind = member.external_attr >> 16
+    if member.flag_bits & 1 or (stat.S_IFMT(kind) not in (0, stat.S_IFREG)) or member.is_dir():
+        raise InputError(f"The file of a project holds {member.filename!r:.80}, which is no plain file.")
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise InputError(f"{member.filename!r:.80} is compressed in a way that is not known here.")
+
+
+def _unpack_one(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, left: int) -> int:
+    """Unpack one file, counted; what a directory says of sizes may be wrong. Returns the bytes that are left."""
+    with archive.open(member) as source, target.open("xb") as file:
+        while chunk := source.read(CHUNK):
+            left -= len(chunk)
+            if left < 0:
+                raise InputError("The file of a project holds more than may be unpacked.")
+            file.write(chunk)
+    return left
+
+
+def _sort_in(name: str, path: Path, tables: dict[str, Path], files: Files) -> None:
+    found = OF_RUN.fullmatch(name)
+    if found is not None:
+        files.setdefault(found["run"], {})[found["name"]] = path
+    elif name.startswith("tables/"):
+        tables[safe_name(name.removeprefix("tables/"))] = path
+    elif name != INDEX:
+        raise InputError(f"The file of a project holds {name!r:.80}, which does not belong there.")
+
+
+def _store(studio: Studio, index: StoredProject, tables: dict[str, Path], files: Files) -> Project:
+    projects = Projects(studio)
+    try:
+        name = check_name(index.name)
+    except InputError:
+        name = "Imported project"
+    project = projects.make(name)
+    try:
+        here = studio.inside(project.id)
+        for table, path in tables.items():
+            path.rename(here.places.files / table)
+        for run in index.runs:
+            load_run(here, run, files.get(run.id, {}), index.folder)
+        here.store.set_draft(DRAFT, Draft.model_validate(index.draft).model_dump(mode="json"))
+    except BaseException:
+        projects.delete(project.id)
+        raise
+    return projects.one(project.id)
+
+
+#: Name of what is kept about a file, before its id.
+KEPT = "file"
+
+
+def describe_files(studio: Studio) -> list[TableFile]:
+    """Describe the table files of a project; one that has not changed since is not read again.
+
+    Parameters
+    ----------
+    studio : Studio
+        Inside the project.
+
+    Returns
+    -------
+    list of TableFile
+    """
+    used: dict[str, int] = {}
+    for row in studio.store.runs():
+        for path in set(json.loads(row["request"]).get("paths", {}).values()):
+            used[path] = used.get(path, 0) + 1
+    found = []
+    for path in studio.places.tables():
+        with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+            found.append(_describe(studio, path, used.get(str(path), 0)))
+    return found
+
+
+def _describe(studio: Studio, path: Path, n_runs: int) -> TableFile:
+    about = path.stat()
+    key, version = f"{KEPT} {file_id(path.name)}", [about.st_mtime_ns, about.st_size]
+    kept = studio.store.draft(key)
+    if kept is None or kept["version"] != version:
+        kept = {"version": version, **_look(studio, path)}
+        with contextlib.suppress(DiskFull):  # looked at again next time
+            studio.store.set_draft(key, kept)
+    return TableFile(
+        id=file_id(path.name),
+        name=path.name,
+        size=about.st_size,
+        n_rows=kept["n_rows"],
+        n_columns=kept["n_columns"],
+        checksum=kept["checksum"],
+        since=about.st_mtime,
+        n_runs=n_runs,
+        problem=kept["problem"],
+    )
+
+
+def _look(studio: Studio, path: Path) -> dict[str, object]:
+    n_rows = n_columns = None
+    problem = ""
+    try:
+        if uses_of(path)[0] == "table":
+            n_rows, n_columns = studio.catalogue.read_file(path, path.name).shape
+    except InputError as error:
+        problem = str(error)
+    return {
+        "checksum": checksum(path),
+        "n_rows": n_rows,
+        "n_columns": n_columns,
+        "problem": problem,
+    }
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def replace_file(studio: Studio, old_id: str, new_id: str) -> str:
+    """Delete a table file of a project in favour of another one, which takes its name if it has it with a number.
+
+    Parameters
+    ----------
+    studio : Studio
+        Inside the project.
+    old_id, new_id : str
+
+    Returns
+    -------
+    str
+        The id of the other one from now on.
+    """
+    if old_id == new_id:
+        return new_id
+    old, new = studio.catalogue.entry(old_id), studio.catalogue.entry(new_id)
+    if {old.ref.source, new.ref.source} != {"data folder"}:
+        raise InputError("Only files of the project can be replaced, and only by files of the project.")
+    before, after = old.path(), new.path()
+    stem, dot, rest = before.name.partition(".")
+    try:
+        if re.fullmatch(rf"{re.escape(stem)}-[0-9]+{re.escape(dot + rest)}", after.name):
+            after.replace(before)
+            return old_id
+        before.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{before.name} cannot be replaced: {error.strerror}. Is it open elsewhere?"
+        ) from None
+    return new_id

@@ -1,7 +1,13 @@
-"""Access to the studio: from this computer, this origin, and with a token. All other requests are refused."""
+"""Access to the studio: from this computer, this origin, and with a token. All other requests are refused.
+
+Browsers send a cookie to every port of a computer, but only with addresses below its path. The path of a session is
+therefore a secret of the data folder, as in ``/s/SECRET/p/PROJECT/runs``: other services here never get the cookie,
+and the cookie alone opens nothing.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import hmac
@@ -12,22 +18,120 @@ import secrets
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from kernelweave._errors import InputError
-from kernelweave_app.studio.addresses import base_of, enter, path_of
-from kernelweave_app.studio.disk import DiskFull
-from kernelweave_app.studio.limits import Limits
-from kernelweave_app.studio.store import Store
-from kernelweave_app.studio.talk import Talk
+from kernelweave_app.studio.checking import Limits
+from kernelweave_app.studio.store import DiskFull, Store
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+#: What comes before the path that the application sees.
+_BEFORE = re.compile(r"(?:/s/(?P<secret>[A-Za-z0-9_-]{1,100}))?(?:/p/(?P<project>[a-z0-9]{1,20}))?(?=/|$)")
+
+
+def enter(scope: Scope, secret: str) -> bool:
+    """Divide the address of a request into what comes before the path of the application, and that path.
+
+    Parameters
+    ----------
+    scope : dict
+        Of the request; `root_path` and the project are put into it.
+    secret : str
+        The secret part of addresses with a session.
+
+    Returns
+    -------
+    bool
+        Whether the address has the secret part.
+    """
+    found = _BEFORE.match(scope["path"])
+    given = (found["secret"] or "") if found else ""
+    inside = bool(given) and hmac.compare_digest(given.encode(), secret.encode())
+    # another secret part is an address like any that does not exist
+    before = found[0] if found and (inside or not given) else ""
+    project = found["project"] if before and found else None
+    if before == scope["path"]:
+        scope["path"] += "/"
+    scope["root_path"] = before
+    scope.setdefault("state", {}).update(project=project or "", base=base_of(secret) if inside else "")
+    return inside
+
+
+def base_of(secret: str) -> str:
+    """The path of a session's cookie."""
+    return f"/s/{secret}"
+
+
+def path_of(scope: Mapping[str, Any]) -> str:
+    """The path that the application sees."""
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
+
+
+def project_of(scope: Mapping[str, Any]) -> str:
+    """The project in the address of a request, empty for none."""
+    return str(scope.get("state", {}).get("project", ""))
+
+
+def base_in(scope: Mapping[str, Any]) -> str:
+    """The path of the session's cookie if the address of a request begins with it, else empty."""
+    return str(scope.get("state", {}).get("base", ""))
+
+
+def address_of(scope: Mapping[str, Any], project: str, path: str = "/") -> str:
+    """The address of a page of a project, for one who has a request with an address."""
+    return f"{base_in(scope)}/p/{project}{path}"
+
+
+#: Code of a websocket that was closed because its session is over.
+OVER = 1008
+#: Seconds between two looks at the clock: a computer that slept has missed the end.
+LOOK = 30.0
+
+
+class Talk:
+    """Both directions of a websocket, until a time.
+
+    Parameters
+    ----------
+    receive, send : ASGI callables
+    ends : float
+        Seconds since the epoch, infinity for never.
+    """
+
+    def __init__(self, receive: Receive, send: Send, ends: float) -> None:
+        self._receive, self._send, self._ends = receive, send, ends
+        self._next: asyncio.Future[Message] | None = None
+        self._closed = False
+
+    async def receive(self) -> Message:
+        """The next message; at the end of the session the websocket is closed, whatever else arrives."""
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._receive())
+        while (left := self._ends - time.time()) > 0:
+            done, _ = await asyncio.wait({self._next}, timeout=min(left, LOOK))
+            if done and self._ends > time.time():
+                message, self._next = self._next.result(), None
+                return message
+        self._next.cancel()
+        await self.send({"type": "websocket.close", "code": OVER, "reason": "The session is over."})
+        self._closed = True
+        return {"type": "websocket.disconnect", "code": OVER}
+
+    async def send(self, message: Message) -> None:
+        """Send a message, unless the session is over."""
+        if not self._closed:
+            await self._send(message)
+
 
 #: Environment variable with a token for programs; required if other computers have access.
 TOKEN_VARIABLE = "KERNELWEAVE_STUDIO_TOKEN"
@@ -403,3 +507,42 @@ WELCOME = (
     f"<meta http-equiv='refresh' content='0;url=PLACE'>{_STYLE}<p>Opening the studio. <a href='PLACE'>Continue</a></p>"
     "</html>"
 )
+
+
+#: What is the same in all projects, or says itself that there is none.
+_NO_PAGES = ("/api", "/_nicegui", LOGIN)
+
+
+class Wayfinding:
+    """ASGI middleware that leads to the project that was opened last where an address names none.
+
+    Parameters
+    ----------
+    app : ASGI application
+    store : Store
+    """
+
+    def __init__(self, app: ASGIApp, store: Store) -> None:
+        self.app, self.store = app, store.inside(None)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: D102
+        other = self._elsewhere(scope) if scope["type"] == "http" else None
+        await (other or self.app)(scope, receive, send)
+
+    def _elsewhere(self, scope: Scope) -> Response | None:
+        path = path_of(scope)
+        if scope["method"] not in ("GET", "HEAD") or path.startswith(_NO_PAGES):
+            return None
+        project = project_of(scope)
+        if not project:
+            query = scope["query_string"].decode("latin-1")
+            place = address_of(scope, self.store.last_project(), path)
+            return RedirectResponse(place + (f"?{query}" if query else ""), 307)
+        if not self.store.has_project(project):
+            return HTMLResponse(GONE.replace("PLACE", f"{base_in(scope)}/"), 404)
+        return None
+
+
+def lost_page(scope: Mapping[str, Any]) -> str:
+    """The page for an address that leads nowhere."""
+    return LOST.replace("PLACE", f"{base_in(scope)}/")

@@ -1,8 +1,9 @@
-"""Start the studio: one server for a data folder, on this computer only."""
+"""Start the studio: one server for a data folder, on this computer only, with API, pages and the guard around them."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import socket
@@ -11,22 +12,123 @@ import threading
 import time
 import urllib.request
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Annotated, Any, TextIO
+
+from fastapi import FastAPI, Form, Query
+from fastapi.responses import HTMLResponse, Response
 
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
-from kernelweave_app.studio.disk import room
-from kernelweave_app.studio.footprint import give_back_memory, keep_imports
+from kernelweave_app.studio.api import make_api
 from kernelweave_app.studio.security import (
+    LOCKED,
     LOGIN,
     LOOPBACK_NAMES,
     TOKEN_VARIABLE,
+    WELCOME,
     Access,
+    Guard,
+    Wayfinding,
+    base_of,
     check_host,
     is_loopback,
 )
+from kernelweave_app.studio.service import Studio
+from kernelweave_app.studio.store import room
+
+#: Settings of the GNU C library, from its malloc.h.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+#: Bytes from which arrays have pages of their own, which go back to the system when they are freed.
+LARGE = 2**20
+ARENAS = 2
+
+
+def give_back_memory() -> None:
+    """Let freed memory go back to the system, where that can be asked for: on Linux with the GNU C library.
+
+    Otherwise each of up to forty threads keeps what the largest question on it took.
+    """
+    if sys.platform != "linux":
+        return
+    # Arrow, which pandas holds texts in, would keep pages of its own: read when it is imported
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_ARENA_MAX, ARENAS)
+        mallopt(_MMAP_THRESHOLD, LARGE)
+        mallopt(_TRIM_THRESHOLD, LARGE)
+
+
+def keep_imports() -> None:
+    """Take what has been imported out of later searches for unreachable objects, in which nothing else is answered."""
+    gc.collect()
+    gc.freeze()
+
+
+Token = Annotated[str, Query(max_length=200)]
+
+
+def make_app(
+    studio: Studio, access: Access, *, hosts: frozenset[str] = LOOPBACK_NAMES, pages: bool = True
+) -> FastAPI:
+    """Put the studio together.
+
+    Parameters
+    ----------
+    studio : Studio
+    access : Access
+    hosts : frozenset of str
+        Names by which the studio may be called.
+    pages : bool, default=True
+        With the user interface; only once in a process.
+
+    Returns
+    -------
+    FastAPI
+    """
+    app = make_api(studio)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        studio.queue.start()
+        try:
+            yield
+        finally:
+            studio.queue.stop()
+
+    app.router.lifespan_context = lifespan
+
+    def enter(token: str) -> Response:
+        session = access.redeem(token) if token else None
+        if session is None:
+            return HTMLResponse(LOCKED, 401)
+        response = HTMLResponse(WELCOME.replace("PLACE", f"{base_of(access.secret)}/"))
+        access.set_cookie(response, session)
+        return response
+
+    @app.get(LOGIN, include_in_schema=False)
+    def open_studio(token: Token = "") -> Response:
+        return enter(token)
+
+    @app.post(LOGIN, include_in_schema=False)
+    def open_with_form(token: Annotated[str, Form(max_length=200)] = "") -> Response:
+        return enter(token)
+
+    if pages:
+        from kernelweave_app.studio.pages import add_pages
+
+        add_pages(app, studio)
+        finding: Any = Wayfinding
+        app.add_middleware(finding, store=studio.store)
+    guard: Any = Guard
+    app.add_middleware(guard, access=access, hosts=hosts, limits=studio.limits)
+    return app
+
 
 #: Seconds that open connections have when the server stops.
 FAREWELL = 2
@@ -75,8 +177,7 @@ def serve(
     os.environ["NICEGUI_STORAGE_PATH"] = str(folder.expanduser().resolve() / "studio" / "pages")
     import uvicorn
 
-    from kernelweave_app.studio.app import make_app
-    from kernelweave_app.studio.limits import Limits
+    from kernelweave_app.studio.checking import Limits
     from kernelweave_app.studio.projects import Projects
     from kernelweave_app.studio.service import Studio
 
@@ -134,8 +235,7 @@ def list_projects(folder: Path) -> None:
     ----------
     folder : Path
     """
-    from kernelweave_app.studio.places import Places
-    from kernelweave_app.studio.store import Store
+    from kernelweave_app.studio.store import Places, Store
 
     if not (folder.expanduser() / "studio" / "studio.sqlite").is_file():
         raise InputError(f"{folder} has no projects yet: no studio was started for it.")

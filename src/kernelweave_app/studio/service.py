@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
+import warnings
 from collections.abc import AsyncIterator, Callable
 from copy import copy
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -16,6 +18,7 @@ from kernelweave_app.runs.fitting import (
     check_scoring,
     chosen,
     describe_choice,
+    make_cv,
     make_learner,
     make_model,
     path_setting,
@@ -25,19 +28,12 @@ from kernelweave_app.runs.lineage import Lineage, read_lineage, repeating
 from kernelweave_app.runs.preparing import Prepared, prepare, split
 from kernelweave_app.runs.recommending import Recommendation, recommend
 from kernelweave_app.runs.spec import FitSpec
-from kernelweave_app.studio.arriving import receive_table
-from kernelweave_app.studio.catalogue import Catalogue
+from kernelweave_app.studio.catalogue import Catalogue, receive_table
+from kernelweave_app.studio.checking import Limits
 from kernelweave_app.studio.comparing import compare_runs
-from kernelweave_app.studio.database import DRAFT
-from kernelweave_app.studio.disk import room
-from kernelweave_app.studio.evidence_desk import EvidenceDesk
-from kernelweave_app.studio.jobs import LOG, Queue, read_log
-from kernelweave_app.studio.limits import Limits
+from kernelweave_app.studio.jobs import LOG, EvidenceDesk, Queue, measure, read_log
 from kernelweave_app.studio.looking import Looking
-from kernelweave_app.studio.measuring import measure
-from kernelweave_app.studio.places import FIRST, SUFFIXES, Places
 from kernelweave_app.studio.predicting import predict_table
-from kernelweave_app.studio.records import describe_run
 from kernelweave_app.studio.schema import (
     About,
     Artifact,
@@ -59,9 +55,29 @@ from kernelweave_app.studio.schema import (
     TableRef,
     Views,
 )
-from kernelweave_app.studio.store import FINAL, Store
-from kernelweave_app.studio.trying import try_splits
+from kernelweave_app.studio.store import DRAFT, FINAL, FIRST, SUFFIXES, Places, Store, describe_run, room
 from kernelweave_app.studio.worker import KERNELS, RESULTS, count_steps
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def try_splits(spec: FitSpec, prepared: Prepared, train: NDArray[np.intp]) -> None:
+    """Make the first fold, inner and outer: a splitter that cannot divide the rows raises an error."""
+    if spec.nested == 1:
+        raise InputError("Setting `nested`: at least 2 outer folds are needed, or 0 for none.")
+    groups = None if prepared.groups is None else prepared.groups[train]
+    for number in (spec.cv, spec.nested):
+        if number:
+            splitter = make_cv(spec.model_copy(update={"cv": number}), prepared.task)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the run itself warns of rare classes
+                try:
+                    next(iter(splitter.split(prepared.X.iloc[train], prepared.y[train], groups)))
+                except ValueError as error:
+                    raise InputError(f"The rows cannot be divided into {number} folds: {error}") from error
+
 
 #: Number of rows on which kernels are tried before a run.
 TRIED = 20

@@ -1,17 +1,316 @@
-"""The database of the studio: one SQLite file to which server and runs write at the same time (WAL)."""
+"""What the studio stores: folders and files below the data folder, and records in one SQLite file (WAL).
+
+Tables of the first project are in the data folder itself, those of further projects in ``studio/projects``, in a folder
+for each, called by its id. Server and runs write to the database at the same time.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import re
+import shutil
 import sqlite3
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
+from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from kernelweave._errors import InputError
-from kernelweave_app.studio.database import DRAFT, Database
-from kernelweave_app.studio.places import FIRST
+from kernelweave_app.studio.schema import Marks, Metric, Run, RunRequest, Summary
+
+#: What SQLite and the file system say when nothing more can be written.
+_OF_SQLITE = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_FSYNC")
+_OF_SYSTEM = (errno.ENOSPC, errno.EDQUOT)
+
+
+class DiskFull(InputError):
+    """Nothing more can be written to the data folder."""
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether an error says that there is no room on the disk."""
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorname", "") in _OF_SQLITE or "disk is full" in str(error)
+    return isinstance(error, OSError) and error.errno in _OF_SYSTEM
+
+
+def describe_full(folder: Path) -> str:
+    """What is wrong, and what to do about it."""
+    return f"The disk is full: nothing can be written to {folder}. Free some space, then try again."
+
+
+@contextmanager
+def room(folder: Path) -> Iterator[None]:
+    """Turn errors of a full disk into `DiskFull`.
+
+    Parameters
+    ----------
+    folder : Path
+        Where something is written.
+    """
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        if is_full(error):
+            raise DiskFull(describe_full(folder)) from error
+        raise
+
+
+#: Suffixes of tables; the content is checked as well.
+SUFFIXES = (
+    ".csv",
+    ".csv.gz",
+    ".tsv",
+    ".tsv.gz",
+    ".tab",
+    ".parquet",
+    ".pq",
+    ".npz",
+    ".npy",
+    ".mtx",
+    ".svmlight",
+    ".h5ad",
+)
+LONGEST_FILE_NAME = 120
+#: The project that a folder has from the beginning: the tables in the folder itself, and what older versions stored.
+FIRST = "first"
+#: File with the model of a run.
+MODEL = "model.skops"
+#: File in a run's folder whose time says since when the run, asked to stop, has been writing what it has.
+SAVING = "saving"
+
+
+class Places:
+    """Folders and files of one studio.
+
+    Parameters
+    ----------
+    root : Path
+        The data folder; made if it does not exist.
+
+    Attributes
+    ----------
+    files : Path
+        The folder with the tables of a project, see `inside`.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.expanduser().resolve()
+        self.state = self.root / "studio"
+        self.database = self.state / "studio.sqlite"
+        self.lock = self.state / "server.lock"
+        self.runs = self.state / "runs"
+        self.sets = self.state / "sets"
+        self.uploads = self.state / "uploads"
+        self.pages = self.state / "pages"
+        self.projects = self.state / "projects"
+        self.files = self.root
+        try:
+            parts = (self.runs, self.sets, self.uploads, self.pages, self.projects)
+            for folder in (self.root, self.state, *parts):
+                folder.mkdir(parents=True, exist_ok=True)
+            # models and tables may be confidential
+            self.state.chmod(0o700)
+        except OSError as error:
+            raise InputError(
+                f"The data folder {self.root} cannot be used: {error.strerror or error}. Choose another --data-dir."
+            ) from None
+
+    def sweep(self) -> None:
+        """Delete what a server that was killed has left of uploads and exports; no other one may be running."""
+        for path in self.uploads.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+    def run(self, run_id: str) -> Path:
+        """Folder of a run; its name is checked although the studio made it."""
+        if not re.fullmatch(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}", run_id):
+            raise InputError(f"There is no run {run_id!r:.60}.")
+        return self.runs / run_id
+
+    def inside(self, project: str) -> Places:
+        """The same places with the tables of a project."""
+        other = copy(self)
+        other.files = self.root if project == FIRST else self.project(project)
+        return other
+
+    def project(self, project: str) -> Path:
+        """Folder of the tables of a project other than the first; its name is checked although the studio made it."""
+        if not re.fullmatch(r"[0-9a-f]{12}", project):
+            raise InputError(f"There is no project {project!r:.60}.")
+        return self.projects / project
+
+    def tables(self) -> list[Path]:
+        """Table files of the project: regular files, no links out of its folder."""
+        if not self.files.is_dir():  # deleted by another window
+            return []
+        return sorted(
+            path
+            for path in self.files.iterdir()
+            if path.name.lower().endswith(SUFFIXES)
+            and not path.name.startswith(".")
+            and path.is_file()
+            and path.resolve().parent == self.files
+        )
+
+
+def safe_name(name: str) -> str:
+    """Check the name of an uploaded table: one name, without folders or invisible characters."""
+    if not name or len(name.encode()) > LONGEST_FILE_NAME:
+        raise InputError(f"A file name of 1 to {LONGEST_FILE_NAME} bytes is needed, got {name!r:.40}.")
+    if re.search(r'[/\\:*?"<>|\x00-\x1f\x7f]', name) or name.startswith(".") or not name.isprintable():
+        raise InputError(
+            f"The file name {name!r:.60} contains characters that are not allowed in names of tables."
+        )
+    if not name.lower().endswith(SUFFIXES):
+        raise InputError(f"The file name must end in one of {', '.join(SUFFIXES)}, got {name!r:.60}.")
+    return name
+
+
+def free_path(folder: Path, name: str) -> Path:
+    """An unused path in the folder, with a number if necessary: an empty file, so that nobody else takes it."""
+    path, number = folder / name, 2
+    stem, dot, rest = name.partition(".")
+    while True:
+        try:
+            path.touch(exist_ok=False)
+        except FileExistsError:
+            path, number = folder / f"{stem}-{number}{dot}{rest}", number + 1
+        else:
+            return path
+
+
+#: The draft of a project: table, target and settings that are being edited.
+DRAFT = "current"
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS run (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, state TEXT NOT NULL, request TEXT NOT NULL, created REAL NOT NULL,
+    started REAL, finished REAL, pid INTEGER, pid_started REAL, cancelled REAL, done INTEGER NOT NULL DEFAULT 0,
+    total INTEGER, step TEXT NOT NULL DEFAULT '', reason TEXT NOT NULL DEFAULT '', summary TEXT, asked TEXT);
+CREATE TABLE IF NOT EXISTS event (
+    number INTEGER PRIMARY KEY, run TEXT NOT NULL, time REAL NOT NULL, text TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS point (
+    number INTEGER PRIMARY KEY, run TEXT NOT NULL, stage TEXT NOT NULL, alpha REAL NOT NULL, rel_gap REAL,
+    n_active INTEGER NOT NULL, weights TEXT NOT NULL, output TEXT NOT NULL DEFAULT '');
+CREATE TABLE IF NOT EXISTS metric (
+    run TEXT NOT NULL, name TEXT NOT NULL, value REAL NOT NULL, spread REAL, PRIMARY KEY (run, name));
+CREATE TABLE IF NOT EXISTS artifact (
+    run TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, size INTEGER NOT NULL, PRIMARY KEY (run, name));
+CREATE TABLE IF NOT EXISTS token (hash TEXT PRIMARY KEY, created REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS session (hash TEXT PRIMARY KEY, created REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS draft (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS project (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, created REAL NOT NULL, opened REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS mark (
+    run TEXT PRIMARY KEY, pinned INTEGER NOT NULL, note TEXT NOT NULL, tags TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS event_of_run ON event (run, number);
+CREATE INDEX IF NOT EXISTS point_of_run ON point (run, number);
+"""
+#: Columns that files of older versions lack, by table.
+_LATER = {
+    "run": {"asked": "TEXT", "project": f"TEXT NOT NULL DEFAULT '{FIRST}'"},
+    "point": {"output": "TEXT NOT NULL DEFAULT ''"},
+}
+_INDICES = """
+DROP INDEX IF EXISTS run_asked;
+CREATE UNIQUE INDEX IF NOT EXISTS run_asked_in ON run (project, asked) WHERE asked IS NOT NULL;
+CREATE INDEX IF NOT EXISTS run_of_project ON run (project, created);
+"""
+
+
+class Database:
+    """One SQLite file, for several threads and processes.
+
+    Parameters
+    ----------
+    path : Path
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.project: str | None = None
+        self._local = threading.local()
+        try:
+            with self._db() as db:
+                db.executescript(_TABLES)
+                self._add_columns(db)
+                db.executescript(_INDICES)
+                self._add_first(db)
+        except sqlite3.Error as error:
+            raise InputError(
+                f"{path} cannot be used as the studio's database: {error}. Choose another --data-dir."
+            ) from None
+
+    @contextmanager
+    def _db(self) -> Iterator[sqlite3.Connection]:
+        db = getattr(self._local, "db", None)
+        if db is None:
+            db = sqlite3.connect(self.path, isolation_level=None, timeout=30.0)
+            db.row_factory = sqlite3.Row
+            db.execute("PRAGMA journal_mode=WAL")
+            # in WAL mode a crash of the computer may lose the last writes, never the file
+            db.execute("PRAGMA synchronous=NORMAL")
+            self._local.db = db
+        with room(self.path.parent):
+            yield db
+
+    @contextmanager
+    def _change_all(self) -> Iterator[sqlite3.Connection]:
+        """Several changes, all of them or none; an error must not leave the file locked for others."""
+        with self._db() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:  # SQLite has ended it where the disk is full
+                    db.execute("ROLLBACK")
+                raise
+
+    @staticmethod
+    def _add_columns(db: sqlite3.Connection) -> None:
+        for table, columns in _LATER.items():
+            known = {row["name"] for row in db.execute(f"PRAGMA table_info({table})")}
+            for name, kind in columns.items():
+                if name not in known:
+                    db.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
+
+    def _add_first(self, db: sqlite3.Connection) -> None:
+        """The first project, with the draft and the runs of versions that had no projects."""
+        begun = db.execute("SELECT coalesce(min(created), ?) FROM run", (time.time(),)).fetchone()[0]
+        name = self.path.absolute().parent.parent.name
+        name = name if name.strip() and name.isprintable() else "First project"
+        db.execute(
+            "INSERT INTO project SELECT ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM project)",
+            (FIRST, name[:80], begun, begun),
+        )
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        db = getattr(self._local, "db", None)
+        if db is not None:
+            db.close()
+            self._local.db = None
+
+    def _change(self, statement: str, *values: Any) -> int:
+        with self._db() as db:
+            return db.execute(statement, values).rowcount
+
+    def _rows(self, statement: str, *values: Any) -> list[sqlite3.Row]:
+        with self._db() as db:
+            return db.execute(statement, values).fetchall()
+
 
 #: Tables with rows of runs.
 _OF_RUNS = ("event", "point", "metric", "artifact", "mark")
@@ -412,3 +711,59 @@ def _insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> None:
 
 def _no_project(project: object) -> InputError:
     return InputError(f"There is no project {project!r:.60}. It may have been deleted.")
+
+
+#: What records of runs hold beside the request.
+OF_RECORDS = ("paths", "method", "files")
+
+
+def describe_run(row: sqlite3.Row, metrics: Sequence[sqlite3.Row], mark: sqlite3.Row | None) -> Run:
+    """A run.
+
+    Parameters
+    ----------
+    row : Row
+        Of the table of runs.
+    metrics : sequence of Row
+        Its scores.
+    mark : Row or None
+        What somebody wrote about it.
+    """
+    request = json.loads(row["request"])
+    beside = {name: request.pop(name, None) for name in OF_RECORDS}
+    left = None
+    if row["state"] == "running" and row["done"] and row["total"] and row["started"]:
+        left = (time.time() - row["started"]) / row["done"] * max(0, row["total"] - row["done"])
+    return Run(
+        id=row["id"],
+        name=row["name"],
+        state=row["state"],
+        created=row["created"],
+        started=row["started"],
+        finished=row["finished"],
+        cancelling=row["cancelled"] is not None and row["state"] not in FINAL,
+        done=row["done"],
+        total=row["total"],
+        step=row["step"],
+        seconds_left=left,
+        reason=row["reason"],
+        request=RunRequest.model_validate(request),
+        metrics=[Metric(name=m["name"], value=m["value"], spread=m["spread"]) for m in metrics],
+        summary=_read_summary(row["summary"]),
+        marks=_read_marks(mark),
+        method=beside["method"] or request["spec"].get("method", ""),
+    )
+
+
+def _read_marks(row: sqlite3.Row | None) -> Marks:
+    if row is None:
+        return Marks()
+    return Marks(pinned=bool(row["pinned"]), note=row["note"], tags=json.loads(row["tags"]))
+
+
+def _read_summary(text: str | None) -> Summary | None:
+    """A summary, or None if another version of this package wrote it."""
+    try:
+        return Summary.model_validate_json(text, extra="ignore") if text else None
+    except ValidationError:
+        return None

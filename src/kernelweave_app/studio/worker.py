@@ -1,7 +1,7 @@
-"""One run, in a separate process: ``python -m kernelweave_app.studio.worker DATA_FOLDER RUN_ID``.
+"""What a process of the studio does: ``python -m kernelweave_app.studio.worker TASK ARGUMENTS``.
 
-It reads its request from the store and writes its progress there, so that neither the page nor the server need to stay
-open.
+A run and evidence write their progress where the server reads it, so that neither the page nor the server need to stay
+open. Short tasks answer on standard output; neither their memory nor their work are the server's.
 """
 
 from __future__ import annotations
@@ -15,26 +15,154 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import psutil
 
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave._types import DataFrame
-from kernelweave_app.runs.evidence import EVIDENCE
-from kernelweave_app.studio.disk import DiskFull, describe_full, is_full
-from kernelweave_app.studio.places import MODEL, SAVING, Places
-from kernelweave_app.studio.store import KEPT, Store
+from kernelweave.fitting.task import PathStep
+from kernelweave_app.runs.evidence import (
+    EVIDENCE,
+    add_evidence,
+    compute,
+    read_evidence,
+    total_of,
+    write_evidence,
+)
+from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.studio.jobs import PRINTED, other_pids, own_start, read_status, stop_file, write_status
+from kernelweave_app.studio.store import (
+    KEPT,
+    MODEL,
+    SAVING,
+    DiskFull,
+    Places,
+    Point,
+    Store,
+    describe_full,
+    is_full,
+)
 
 if TYPE_CHECKING:
     from kernelweave import inspection
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave._callbacks import CallbackContext
+    from kernelweave.estimators import BaseMKL
     from kernelweave_app.reports import Held, Picture
     from kernelweave_app.runs.preparing import Prepared, Rows
     from kernelweave_app.runs.spec import FitSpec
+    from kernelweave_app.studio.schema import Results
+
+
+#: Seconds between two writes; pages show a change within a second.
+EVERY = 0.15
+#: Number of weights stored for each point of the live chart.
+MOST_WEIGHTS = 30
+
+
+class Progress:
+    """Counts steps, stores points of paths, and checks whether to stop.
+
+    Parameters
+    ----------
+    store : Store
+    run_id : str
+    total : int
+        Steps expected in all.
+    outputs : sequence of str, default=()
+        Classes, if each has a problem of its own.
+    heard : callable, optional
+        Called once when the run is found to be asked to stop.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        run_id: str,
+        total: int | None,
+        outputs: Sequence[str] = (),
+        heard: Callable[[], None] | None = None,
+    ) -> None:
+        self.store, self.run_id, self.total, self.outputs = store, run_id, total, tuple(outputs)
+        self.heard = heard or (lambda: None)
+        self.done = 0
+        self.stage = ""
+        #: The class of all steps, where they are those of one class.
+        self.output = ""
+        self.stopped = False
+        self.draws = True
+        self._points: list[Point] = []
+        self._last = 0.0
+
+    def report(self, text: str) -> bool:
+        """Record a finished step; returns whether to stop."""
+        self.done += 1
+        if self.total is not None:
+            self.total = max(self.total, self.done)
+        if isinstance(text, PathStep) and self.draws:
+            self._points.append(self._point(text))
+        if time.monotonic() - self._last > EVERY:
+            self.flush(str(text))
+        return self.stopped
+
+    def flush(self, text: str) -> None:
+        """Write the progress."""
+        self._last, before = time.monotonic(), self.stopped
+        said = f"{self.stage}: {text}" if self.stage else text
+        try:
+            if self._points:
+                self.store.add_points(self.run_id, self._points)
+                self._points = []
+            self.stopped = self.store.progress(self.run_id, self.done, self.total, said) or self.stopped
+        except DiskFull:
+            # a fit need not fail because its progress cannot be shown: the points wait for room
+            self.stopped = self.store.is_cancelled(self.run_id) or self.stopped
+        if self.stopped and not before:
+            self.heard()
+
+    def end(self, text: str) -> None:
+        """End a stage; paths that end early have fewer steps than expected."""
+        self.stage, self.done = "", self.total or self.done
+        self.flush(text)
+
+    # ---- as a callback of scikit-learn --------------------------------------------------------------
+
+    def setup(self, estimator: BaseMKL, context: CallbackContext) -> None:
+        """Start; the estimator gives the number of steps."""
+
+    def teardown(self, estimator: BaseMKL, context: CallbackContext) -> None:
+        """Write the last steps."""
+        self.flush("")
+
+    def on_fit_task_begin(self, estimator: BaseMKL, context: CallbackContext, **kwargs: Any) -> None:
+        """Nothing to record at the beginning of a step."""
+
+    def on_fit_task_end(self, estimator: BaseMKL, context: CallbackContext, **kwargs: Any) -> bool:
+        """Record a finished step."""
+        return context.parent is not None and self.report(context.task_name)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Progress:
+        # scikit-learn copies callbacks with the estimator; there is one store
+        return self
+
+    def _point(self, step: PathStep) -> Point:
+        weights = np.atleast_2d(np.asarray(step.weights, dtype=float))
+        weights = weights.reshape(-1, weights.shape[-1]).mean(axis=0)
+        order = np.argsort(-weights, kind="stable")[:MOST_WEIGHTS]
+        largest = {int(m): round(float(weights[m]), 6) for m in order if weights[m] > 0}
+        output = self.output
+        if not output and step.problem < len(self.outputs):
+            output = self.outputs[step.problem]
+        elif not output and step.problem:
+            output = f"problem {step.problem + 1}"
+        gap = step.rel_gap if np.isfinite(step.rel_gap) else None
+        return step.label, output, step.alpha, gap, int(np.count_nonzero(weights)), json.dumps(largest)
+
 
 #: File in a run's folder with everything that the pages show.
 RESULTS = "results.json"
@@ -44,7 +172,7 @@ KERNELS = "kernels.json"
 MOST_PATHS = 10
 
 
-def main(folder: str, run_id: str) -> int:
+def execute_run(folder: str, run_id: str) -> int:
     """Execute a run and record how it ended."""
     faulthandler.enable()
     places = Places(Path(folder))
@@ -162,7 +290,6 @@ class Job:
         from kernelweave_app.runs.table_doubts import doubts_of_table
         from kernelweave_app.runs.tables import describe
         from kernelweave_app.runs.writing import score_held, write_report, write_run
-        from kernelweave_app.studio.progress import Progress
         from kernelweave_app.studio.results import describe_model
 
         begin = time.monotonic()
@@ -406,5 +533,288 @@ def count_steps(spec: FitSpec, n_outputs: int, task: str) -> int:
     return one * (1 + spec.nested) + n_alphas * min(n_outputs, MOST_PATHS)
 
 
+#: Seconds between two writes of progress, and between two looks at others.
+EVERY_PROOF = 0.3
+
+
+def compute_evidence(root: str, run_id: str, kind: str) -> int:
+    """Compute, and record how it ended."""
+    places = Places(Path(root))
+    folder = places.run(run_id)
+    job = _Job(places, run_id, kind)
+    signal.signal(signal.SIGTERM, job.interrupt)
+    write_status(folder, kind, pid=os.getpid(), pid_started=own_start(), state="waiting")
+    try:
+        while other_pids(places, read_status(folder, kind)["created"]):
+            if job.stopped():
+                raise KeyboardInterrupt
+            time.sleep(EVERY_PROOF)
+        write_status(folder, kind, state="running", begun=time.time())
+        job.do()
+        write_status(
+            folder, kind, state="done", reason="Stopped; what was done is kept." if job.heard else ""
+        )
+    except KeyboardInterrupt:
+        write_status(folder, kind, state="cancelled", reason="Stopped before anything was done.")
+    except FileNotFoundError:
+        if folder.exists():
+            raise
+        return 1  # the run was deleted
+    except InputError as error:
+        write_status(folder, kind, state="failed", reason=str(error))
+        return 1
+    except BaseException as error:
+        traceback.print_exc()
+        reason = describe_full(places.root) if is_full(error) else f"{type(error).__name__}: {error}"
+        with contextlib.suppress(OSError):
+            write_status(folder, kind, state="failed", reason=reason)
+        return 1
+    finally:
+        stop_file(folder, kind).unlink(missing_ok=True)
+    return 0
+
+
+class _Job:
+    def __init__(self, places: Places, run_id: str, kind: str) -> None:
+        self.places, self.run_id, self.kind = places, run_id, kind
+        self.folder = places.run(run_id)
+        self.done, self.heard, self.last = 0, False, 0.0
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Of SIGTERM."""
+        raise KeyboardInterrupt
+
+    def stopped(self) -> bool:
+        """Whether the process was asked to stop, or the run is gone."""
+        self.heard = self.heard or stop_file(self.folder, self.kind).exists() or not self.folder.exists()
+        return self.heard
+
+    def report(self, text: str) -> bool:
+        """Record a finished step; returns whether to stop."""
+        self.done += 1
+        if time.monotonic() - self.last > EVERY_PROOF:
+            self.last = time.monotonic()
+            total = total_of(text)
+            more = {} if total is None else {"total": total}
+            write_status(self.folder, self.kind, done=self.done, text=text, **more)
+        return self.stopped()
+
+    def do(self) -> None:
+        """Read the run, compute, and add to its evidence."""
+        from kernelweave.persistence import load
+        from kernelweave_app.runs.further import read_all
+        from kernelweave_app.runs.preparing import prepare, split
+        from kernelweave_app.runs.spec import FitSpec
+        from kernelweave_app.runs.writing import score_held
+
+        store = Store(self.places.database)
+        request = json.loads(store.run(self.run_id)["request"])
+        spec = FitSpec(**{**request["spec"], **request.get("files", {})})
+        status = read_status(self.folder, self.kind)
+        prepared = prepare(read_all(request["paths"], spec), spec)
+        rows = split(prepared, spec)
+        model = load(self.folder / MODEL)
+        held = score_held(model, prepared, rows[1])
+        found = compute(
+            self.kind,
+            model,
+            spec,
+            prepared,
+            rows,
+            held,
+            count=int(status["count"]),
+            refit=bool(status["refit"]),
+            report=self.report,
+        )
+        # read again: another kind may have been added meanwhile
+        write_evidence(self.folder, add_evidence(read_evidence(self.folder), self.kind, found))
+        path = self.folder / EVIDENCE
+        store.add_artifact(self.run_id, EVIDENCE, "results", path.stat().st_size)
+        write_status(self.folder, self.kind, done=self.done)
+
+
+def draw(folder: Path, name: str) -> Picture:
+    """Draw a figure from the files of a run."""
+    from kernelweave_app.reports.evidence_figures import draw_evidence
+    from kernelweave_app.runs.evidence import read_evidence
+    from kernelweave_app.studio.schema import Results
+
+    for picture in draw_evidence(read_evidence(folder)):
+        if picture.name == name:
+            return picture
+    results = Results.model_validate_json((folder / RESULTS).read_bytes(), extra="ignore")
+    made = _draw(results, name)
+    if made is None:
+        raise InputError(f"this run has no figure {name}")
+    return made
+
+
+def _draw(results: Results, name: str) -> Picture | None:
+    from kernelweave import plots
+    from kernelweave_app.reports import Picture
+    from kernelweave_app.reports.figures import confusion_figure
+
+    held = results.held
+    if name == "weights" and results.weights.names:
+        values = np.array(results.weights.values)
+        one = values.shape[1] == 1
+        display = plots.KernelWeightsDisplay(
+            results.weights.names, values[:, 0] if one else values, ("",) if one else results.weights.outputs
+        )
+        return Picture(name, "Kernel weights", display.plot().figure_)
+    if name == "contributions" and results.contributions is not None:
+        parts = results.contributions
+        # of every output and kernel over the rows of the page, the largest first
+        sizes = np.array(parts.values).std(axis=1).T
+        order = np.argsort(-sizes.sum(axis=1), kind="stable")
+        order = order[sizes[order].sum(axis=1) > 0]
+        one = sizes.shape[1] == 1
+        shown = plots.KernelContributionsDisplay(
+            [parts.kernels[m] for m in order],
+            sizes[order, 0] if one else sizes[order],
+            ("",) if one else parts.outputs,
+        )
+        return Picture(name, "Contribution of each kernel", shown.plot().figure_)
+    if name == "path" and results.paths:
+        path = results.paths[0]
+        df = np.array([np.nan if v is None else v for v in path.df])
+        drawn = plots.RegularizationPathDisplay(
+            np.array(path.alphas),
+            df,
+            np.array(path.weights),
+            path.names,
+            path.chosen,
+            "kernel weight",
+            path.parameter,
+        ).plot()
+        return Picture(name, "Regularisation path", drawn.figure_)
+    if name == "choice" and results.curve is not None:
+        return Picture(name, "Choice of the regularisation parameter", _curve(results.curve))
+    if held is None:
+        return None
+    truth, guess = (
+        [row[held.columns.index(column)] for row in held.rows] for column in ("truth", "prediction")
+    )
+    if name == "confusion" and held.confusion:
+        counts = np.array(held.confusion)
+        i, j = np.repeat(np.indices(counts.shape).reshape(2, -1), counts.ravel(), axis=1)
+        classes = np.array(held.classes)
+        return Picture(name, "Confusion", confusion_figure(held.classes, classes[i], classes[j]))
+    if name in ("roc", "precision") and held.receivers:
+        return Picture(name, name, _receivers(held, precision=name == "precision"))
+    if name in ("held-out", "residuals") and results.task == "regression":
+        return Picture(name, "Held-out rows", _numbers(truth, guess, residuals=name == "residuals"))
+    return None
+
+
+def _axes(wide: float = 5.0, tall: float = 3.8) -> Any:
+    import matplotlib.pyplot as plt
+
+    from kernelweave.plots.drawing import plain
+
+    figure, ax = plt.subplots(figsize=(wide, tall), layout="constrained")
+    plain(ax)
+    return figure, ax
+
+
+def _curve(curve: Any) -> Any:
+    from kernelweave._drawing import COLOURS, clip_score, score_axis
+    from kernelweave.plots.drawing import parameter_axis
+
+    figure, ax = _axes()
+    x = np.array(curve.parameter_values)
+    mean, error = (np.array([np.nan if v is None else v for v in part]) for part in (curve.mean, curve.error))
+    low, high = (
+        np.array([clip_score(v, curve.score) for v in ends]) for ends in (mean - error, mean + error)
+    )
+    ax.fill_between(x, low, high, color=COLOURS[0], alpha=0.2, linewidth=0)
+    ax.plot(x, mean, ".-", color=COLOURS[0])
+    ax.axvline(x[curve.chosen], color="0.3", linestyle=":")
+    bottom, top, _ = score_axis([float(v) for v in (*low, *high) if np.isfinite(v)], curve.score)
+    ax.set_ylim(bottom, top)
+    parameter_axis(ax, x, curve.parameter)
+    ax.set_xlabel(curve.parameter)
+    ax.set_ylabel(f"{curve.score} over {len(curve.folds)} folds")
+    return figure
+
+
+def _receivers(held: Any, *, precision: bool) -> Any:
+    from kernelweave.plots.drawing import legend_beside, line_style, short
+
+    figure, ax = _axes(6.6, 4.2)
+    for place, one in enumerate(held.receivers):
+        # the colours of the page: those of the positions of classes
+        several = len(held.receivers) > 1 and one.output in held.classes
+        rank = held.classes.index(one.output) if several else place
+        x, y = (one.recall, one.precision) if precision else (one.fpr, one.tpr)
+        area = one.average_precision if precision else one.auc
+        steps = "default" if precision else "steps-post"
+        ax.plot(x, y, label=f"{short(one.output, 24)} ({area:.3f})", drawstyle=steps, **line_style(rank))
+    ax.set_xlim(0, 1)
+    ax.set_ylim(0, 1.01)
+    ax.set_xlabel("recall" if precision else "false positive rate")
+    ax.set_ylabel("precision" if precision else "true positive rate")
+    legend_beside(ax)
+    return figure
+
+
+def _numbers(truth: Any, guess: Any, *, residuals: bool) -> Any:
+    from kernelweave._drawing import COLOURS, GREY
+
+    figure, ax = _axes()
+    pairs = [(float(t), float(p)) for t, p in zip(truth, guess, strict=True) if None not in (t, p)]
+    y, x = np.array(pairs).T
+    if residuals:
+        ax.axhline(0.0, color=GREY, linewidth=1)
+    else:
+        ends = [min(x.min(), y.min()), max(x.max(), y.max())]
+        ax.plot(ends, ends, color=GREY, linewidth=1)
+    ax.plot(x, y - x if residuals else y, ".", color=COLOURS[0])
+    ax.set_xlabel("predicted")
+    ax.set_ylabel("true − predicted" if residuals else "true")
+    return figure
+
+
+def print_job(folder: str, name: str, width: str, kind: str) -> int:
+    """Draw one figure and write it."""
+    from kernelweave_app.reports.printing import write_figures
+
+    out = Path(folder) / PRINTED
+    out.mkdir(exist_ok=True)
+    try:
+        (made,) = write_figures(lambda: [draw(Path(folder), name)], out, float(width), (kind,))
+    except (InputError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    (out / made).replace(out / f"{name}-{float(width):g}mm.{kind}")
+    return 0
+
+
+def measure_job() -> int:
+    """Estimate what is asked for on standard input."""
+    from kernelweave_app.runs.estimating import estimate_fit
+    from kernelweave_app.runs.further import read_all
+    from kernelweave_app.runs.preparing import prepare
+
+    asked = json.load(sys.stdin)
+    spec = FitSpec(**asked["spec"])
+    try:
+        found = estimate_fit(spec, prepare(read_all(asked["paths"], spec), spec))
+    except InputError as error:
+        print(json.dumps({"problem": str(error)}))
+        return 0
+    told = {"seconds": found.seconds, "low": found.low, "high": found.high, "memory": found.memory}
+    print(json.dumps({**told, "sure": found.sure()}))
+    return 0
+
+
+#: What a process may be asked to do, and the function that does it.
+TASKS: dict[str, Callable[..., int]] = {
+    "run": execute_run,
+    "evidence": compute_evidence,
+    "print": print_job,
+    "measure": measure_job,
+}
+
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:3]))
+    sys.exit(TASKS[sys.argv[1]](*sys.argv[2:]))

@@ -10,17 +10,17 @@ from nicegui import ui
 from kernelweave_app.studio.pages import (
     compare,
     data,
+    frame,
     kernels,
     method,
     projects,
     runs,
-    shell,
     understand,
     use,
 )
-from kernelweave_app.studio.pages.theme import FAVICON
+from kernelweave_app.studio.pages.frame import FAVICON
+from kernelweave_app.studio.security import lost_page
 from kernelweave_app.studio.service import Studio
-from kernelweave_app.studio.wayfinding import lost_page
 
 __all__ = ["add_pages"]
 
@@ -33,7 +33,7 @@ def add_pages(app: FastAPI, studio: Studio) -> None:
     app : FastAPI
     studio : Studio
     """
-    shell.head()
+    frame.head()
     for module in (data, kernels, method, runs, understand, compare, use, projects):
         module.add(studio)
 

@@ -9,19 +9,9 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave_app.studio.methods import called
 from kernelweave_app.studio.pages import charts
-from kernelweave_app.studio.pages.finished import dated, finished, titles
-from kernelweave_app.studio.pages.place import here
-from kernelweave_app.studio.pages.shell import (
-    card,
-    empty,
-    note,
-    number,
-    page,
-    score,
-    simple_table,
-    stack,
-    text,
-)
+from kernelweave_app.studio.pages.frame import here, page
+from kernelweave_app.studio.pages.pieces import card, empty, note, number, score, simple_table, stack, text
+from kernelweave_app.studio.pages.runs import dated, finished, titles
 from kernelweave_app.studio.schema import Comparison, Run
 from kernelweave_app.studio.service import Studio
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,51 +14,50 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.spec import FitSpec
-from kernelweave_app.studio.pages.arrivals import Arriving, Choice, Choosing, choice_of
-from kernelweave_app.studio.pages.column_choice import pick_column
-from kernelweave_app.studio.pages.data_cards import (
-    MISSING,
-    show_alignments,
-    show_further,
-    show_missing,
-    show_outliers,
-    show_sides,
-)
-from kernelweave_app.studio.pages.data_columns import SHOWN, ColumnList, types_of
-from kernelweave_app.studio.pages.desk import Desk
-from kernelweave_app.studio.pages.place import here
-from kernelweave_app.studio.pages.shell import (
+from kernelweave_app.runs.columns import read_types
+from kernelweave_app.runs.spec import FitSpec, label_of
+from kernelweave_app.studio.looking import FAR, MOST_OUTLIERS, ROLES, role_of, with_role
+from kernelweave_app.studio.pages import charts
+from kernelweave_app.studio.pages.desk import ELSEWHERE, Desk
+from kernelweave_app.studio.pages.frame import here, page, start
+from kernelweave_app.studio.pages.kernels import ask_for_file
+from kernelweave_app.studio.pages.pieces import (
     Turn,
     bar,
     big_table,
     card,
     counted,
+    drop_zone,
     empty,
     note,
     number,
-    page,
+    pick_column,
     plural,
     said,
+    simple_table,
     size,
     stack,
     stat,
     tag,
     text,
+    titled,
     waiting,
 )
-from kernelweave_app.studio.pages.tour import start
-from kernelweave_app.studio.pages.uploads import drop_zone
-from kernelweave_app.studio.pages.view_dialogs import ask_for_file
+from kernelweave_app.studio.projects import replace_file
 from kernelweave_app.studio.schema import (
+    Alignments,
+    Column,
     Columns,
     Data,
+    Further,
+    Gap,
     Joining,
     Marked,
     Missing,
     Outliers,
     Rows,
     Table,
+    TableRef,
     Target,
     Use,
 )
@@ -64,6 +65,600 @@ from kernelweave_app.studio.service import Studio
 
 if TYPE_CHECKING:
     from nicegui.events import ValueChangeEventArguments
+
+
+KEY, ORDER, REPLACE, LATER = "key", "order", "replace", "later"
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What the user wants.
+
+    Attributes
+    ----------
+    way : {"key", "order", "replace", "later"}
+    key : str
+        Column that names the rows.
+    old : str
+        Id of the table that is replaced.
+    delete : bool
+        Whether its file is deleted.
+    """
+
+    way: str
+    key: str = ""
+    old: str = ""
+    delete: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Files to learn from.
+
+    Attributes
+    ----------
+    tables : list of str
+    key : str
+        Column that names the rows.
+    by_order : bool
+        Whether rows are matched by their order.
+    uses : dict of str to {"table", "kernels", "sparse"}, optional
+        By default as before.
+    instead : dict of str to str, optional
+        Tables that are replaced, and by which.
+    """
+
+    tables: list[str]
+    key: str = ""
+    by_order: bool = False
+    uses: dict[str, Use] | None = None
+    instead: dict[str, str] | None = None
+
+
+def choice_of(
+    desk: Desk,
+    tables: list[str],
+    *,
+    more: Sequence[str] = (),
+    less: Sequence[str] = (),
+    uses: Mapping[str, Use] | None = None,
+) -> Choice:
+    """The files of a draft with some more, without some, or otherwise used; their rows matched as before."""
+    key, by_order = (desk.data.key, desk.data.by_order) if desk.data else ("", False)
+    kept = [table for table in tables if table not in less]
+    return Choice([*kept, *more], key, by_order, {**desk.uses(), **(uses or {})})
+
+
+#: From the draft, and those of its files that are there, to those that are to be chosen.
+Choosing = Callable[[Desk, list[str]], Choice]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What is possible.
+
+    Attributes
+    ----------
+    keys : list of str
+        Columns that all tables have.
+    in_order : bool
+        Whether all tables have equally many rows.
+    """
+
+    keys: list[str]
+    in_order: bool
+
+
+def look(studio: Studio, tables: list[str], new: str) -> Offer:
+    """What is possible with the chosen tables and a new one.
+
+    Parameters
+    ----------
+    studio : Studio
+    tables : list of str
+    new : str
+
+    Returns
+    -------
+    Offer
+    """
+    ids = list(dict.fromkeys([*tables, new]))
+    try:
+        frames = [studio.catalogue.read(table_id) for table_id in ids]
+    except InputError:
+        return Offer([], False)
+    keys = studio.join(Data(tables=ids)).keys
+    # a key names each row once
+    usable = [key for key in keys if all(not f[key].isna().any() and f[key].is_unique for f in frames)]
+    return Offer(usable, len({len(frame) for frame in frames}) == 1)
+
+
+async def ask(refs: dict[str, TableRef], tables: list[str], new: str, offer: Offer, key: str) -> Arrival:
+    """Ask how a table that was uploaded is to be used.
+
+    Parameters
+    ----------
+    refs : dict of str to TableRef
+    tables : list of str
+        Those that are chosen.
+    new : str
+    offer : Offer
+    key : str
+        The key of now.
+
+    Returns
+    -------
+    Arrival
+    """
+    ways = {}
+    if offer.keys:
+        ways[KEY] = "Join: rows are matched by a column that names them"
+    if offer.in_order:
+        ways[ORDER] = "Join: rows are matched by their order"
+    ways[REPLACE] = "Replace a table that is chosen"
+    ways[LATER] = "Only store it in the project"
+    with titled(f"How should {refs[new].name} be used?") as dialog:
+        # Escape only stores it; a press beside the dialog could be a mistake
+        dialog.props("no-backdrop-dismiss")
+        way = ui.radio(ways, value=next(iter(ways))).props("dense").classes("kw-ways")
+        way.props["aria-label"] = "Use of the table"
+        keys = ui.select(
+            offer.keys, value=key if key in offer.keys else next(iter(offer.keys), None), label="Key"
+        )
+        keys.props("outlined dense options-dense").style("width: 100%")
+        keys.bind_visibility_from(way, "value", value=KEY)
+        old = ui.select({t: refs[t].name for t in tables}, value=tables[0], label="Table to replace")
+        old.props("outlined dense options-dense").style("width: 100%")
+        old.bind_visibility_from(way, "value", value=REPLACE)
+        delete = ui.checkbox("Delete its file; the new one takes its name if they were called the same")
+        delete.bind_visibility_from(way, "value", value=REPLACE)
+        if not offer.keys and not offer.in_order:
+            text(
+                "It cannot be joined: no column names each row in all tables, and their rows are not equally many."
+            ).classes("kw-hint")
+        with ui.element("div").classes("kw-end").style("width: 100%"):
+            ui.button("Do that", on_click=lambda: dialog.submit(way.value)).props("unelevated")
+    chosen = await dialog
+    if chosen == KEY:
+        return Arrival(KEY, key=keys.value or "")
+    if chosen == REPLACE:
+        own = refs[old.value].source == "data folder"
+        return Arrival(REPLACE, old=old.value, delete=bool(delete.value) and own)
+    return Arrival(chosen or LATER)
+
+
+class Arriving(ABC):
+    """The part of the data page that asks how uploaded files are to be used.
+
+    Parameters
+    ----------
+    studio : Studio
+    """
+
+    chosen: Any
+
+    def __init__(self, studio: Studio) -> None:
+        self.studio, self.desk = studio, Desk(studio)
+        self.asking = asyncio.Lock()
+        # what handlers say after they have waited is said here: the part with their button may be gone by then
+        self.client = ui.context.client
+
+    @abstractmethod
+    async def add(self, table_id: str) -> None:
+        """Choose one more file."""
+
+    @abstractmethod
+    async def choose(self, choosing: Choosing) -> bool:
+        """Choose files; tells whether that was possible."""
+
+    @abstractmethod
+    def renew(self) -> None:
+        """Show changes."""
+
+    async def uploaded(self, table_id: str) -> None:
+        """Add a file that was uploaded, or ask how it is to be used."""
+        async with self.asking:  # of several files, one after the other
+            desk = Desk(self.studio)
+            tables, _ = await offload(desk.found)
+            refs = {ref.id: ref for ref in await offload(self.studio.tables)}
+            # kernels and sparse views come beside tables, whatever is chosen
+            tables = [table for table in tables if desk.use_of(table) == "table"]
+            if not tables or refs[table_id].uses[0] != "table":
+                await self.add(table_id)
+                return
+            offer = await offload(look, self.studio, tables, table_id)
+            if self.client.is_deleted:  # nobody is left to be asked
+                return
+            wish = await ask(refs, tables, table_id, offer, desk.data.key if desk.data else "")
+            if wish.way == REPLACE:
+                await self._replace(wish.old, table_id, wish.delete)
+            elif wish.way == LATER:
+                self.chosen.refresh()
+            else:
+                await self.choose(
+                    lambda _, tables: Choice([*tables, table_id], wish.key, by_order=wish.way == ORDER)
+                )
+
+    async def _replace(self, old: str, new: str, delete: bool) -> None:
+        def instead(desk: Desk, tables: list[str]) -> Choice:
+            key, by_order = (desk.data.key, desk.data.by_order) if desk.data else ("", False)
+            # the old one may have been left out in another window
+            tables = [new if table == old else table for table in tables]
+            return Choice([*tables, new], key, by_order, instead={old: new})
+
+        if await self.choose(instead) and delete:
+            try:
+                kept = await offload(replace_file, self.studio, old, new)
+            except InputError as error:
+                said(error)
+                return
+            Desk(self.studio).rename_table(new, kept)
+            self.renew()
+
+
+#: What may be done about missing cells, views and rows, by setting.
+MISSING = {
+    "missing": {
+        "error": "refuse to run",
+        "drop": "leave out those rows",
+        "impute": "fill with means",
+        "impute-median": "fill with medians, and mark",
+        "impute-nearest": "fill from the nearest rows",
+        "skip": "compare rows in shared columns",
+    },
+    "missing_views": {
+        "complete": "predict kernels from other views",
+        "renormalize": "give the weight to other views",
+        "error": "as missing cells",
+    },
+    "rows": {"shared": "those that every table has", "all": "all, also without some views"},
+}
+#: What each value of `missing` does, in a sentence.
+DOES = {
+    "error": "As chosen, a run is refused while cells are missing: leave rows out, fill the cells, or skip them.",
+    "drop": "As chosen, rows with a missing cell are left out.",
+    "impute": "As chosen, numbers are filled with the mean, categories with the most frequent one.",
+    "impute-median": "As chosen, numbers are filled with the median, categories with the most frequent one, and "
+    "columns of 0 and 1 mark what was filled.",
+    "impute-nearest": "As chosen, numbers are filled from the five nearest rows, categories with the most frequent "
+    "one.",
+    "skip": "As chosen, nothing is filled: rows are compared in the columns that both have.",
+}
+VIEWS = {
+    "complete": "their kernels are predicted from those of the other views",
+    "renormalize": "the weight of the view goes to the others",
+    "error": "their cells are treated as missing cells",
+}
+
+
+def show_sides(joined: Joining) -> None:
+    """How many rows tables have in common, and which are missing from each."""
+    most = max(side.n_rows for side in joined.sides)
+    are = "is" if joined.n_rows == 1 else "are"
+    text(f"{plural(joined.n_rows, 'row')} {are} in every table.").style("font-weight: 500")
+    for side in joined.sides:
+        bar(side.name, side.n_rows / most, f"{side.n_rows}")
+        if side.n_missing:
+            few = ", ".join(side.examples)
+            more = ", …" if side.n_missing > len(side.examples) else ""
+            text(f"{plural(side.n_missing, 'row')} of other tables not in {side.name}: {few}{more}").classes(
+                "kw-hint"
+            )
+
+
+def show_missing(found: Missing, spec: FitSpec) -> None:
+    """Missing cells by column, and what would fill them."""
+    if not found.n_cells:
+        return
+    with card("Missing values") as aside:
+        with aside:
+            tag(f"{plural(found.n_cells, 'cell')} in {plural(found.n_columns, 'column')}", "warn")
+        whole = found.n_rows - found.n_incomplete
+        text(
+            f"{plural(found.n_incomplete, 'row')} of {found.n_rows} {lack(found.n_incomplete)} a cell, {whole} "
+            f"{'is' if whole == 1 else 'are'} complete. {DOES[spec.missing]}"
+        )
+        for view, count in found.views.items():
+            text(f"{plural(count, 'row')} {lack(count)} all of view {view}: {VIEWS[spec.missing_views]}.")
+        simple_table(
+            ["column", "missing", "share", "mean", "median", "most frequent", "from nearest rows"],
+            [_gap(gap, found.n_rows) for gap in found.columns],
+            numbers=(1, 2, 3, 4),
+            label="Missing cells by column",
+        )
+        rest = found.n_columns - len(found.columns)
+        more = f" {plural(rest, 'more column')} with fewer missing cells." if rest > 0 else ""
+        text(f"Of all rows here; a run takes these numbers from its training rows.{more}").classes("kw-hint")
+
+
+def lack(count: int) -> str:
+    """The verb after so many."""
+    return "lacks" if count == 1 else "lack"
+
+
+def _gap(gap: Gap, n_rows: int) -> list[object]:
+    low, high = (gap.nearest[0], gap.nearest[-1]) if gap.nearest else (None, None)
+    near = number(low) if low == high else f"{number(low)} to {number(high)}"
+    return [
+        gap.name,
+        gap.n_missing,
+        f"{100 * gap.n_missing / n_rows:.0f} %",
+        number(gap.mean),
+        number(gap.median),
+        gap.frequent or "–",
+        near if low is not None else "–",
+    ]
+
+
+def show_outliers(found: Outliers, table: str, n_rows: int) -> None:
+    """Numbers far from the median of their column, with their rows."""
+    rule = (
+        f"Numbers {FAR:g} or more robust standard deviations (1.4826 times the median absolute deviation) from the "
+        "median."
+    )
+    if not found.n_outliers:
+        text(f"None. {rule}").classes("kw-hint")
+        return
+    worst = sorted(found.columns.items(), key=lambda pair: -pair[1])[:5]
+    text(
+        f"{plural(found.n_outliers, 'number')} in {plural(len(found.columns), 'column')}, most of them in "
+        f"{', '.join(f'{name} ({count})' for name, count in worst)}. {rule} Skewed columns have many."
+    ).classes("kw-hint")
+    rows = [
+        [one.row + 1, one.column, f"{one.value:.6g}", f"{one.median:.6g}", f"{one.z:.1f}"]
+        for one in found.outliers
+    ]
+    big_table(["row", "column", "value", "median", "robust z"], rows, label=f"Outliers of {table}")
+    if found.n_outliers > MOST_OUTLIERS:
+        text(f"The {MOST_OUTLIERS} farthest ones.").classes("kw-hint")
+    if found.n_rows < n_rows:
+        text(f"Of {plural(found.n_rows, 'row')}, evenly spread over all {n_rows}.").classes("kw-hint")
+
+
+def show_alignments(found: Alignments) -> None:
+    """How alike views are, as a heat map, and how alike the target."""
+    if not found.names:
+        text("There is no view with differing rows.").classes("kw-hint")
+        return
+    with stack("kw-two"):
+        with stack():
+            text("With the target", "h3")
+            with stack("kw-stack tight"):
+                for name, value in sorted(
+                    zip(found.names, found.target, strict=True), key=lambda pair: -pair[1]
+                ):
+                    bar(name, value, f"{value:.2f}")
+        if len(found.names) > 1:
+            charts.figure(
+                charts.heat_chart(found.names, found.names, found.values),
+                "Alignment of views: " + _pairs(found.names, found.values),
+                height=f"{9 + 1.6 * min(len(found.names), 20):.1f}rem",
+            )
+    text(
+        f"Centred alignment of the linear kernels of the views on {plural(found.n_rows, 'row')}: 0 where views say "
+        "different things about rows, 1 where they say the same. Missing cells count as the mean."
+    ).classes("kw-hint")
+
+
+def _pairs(names: Sequence[str], values: Sequence[Sequence[float]]) -> str:
+    pairs = [(values[i][j], a, names[j]) for i, a in enumerate(names) for j in range(i)]
+    pairs.sort(reverse=True)
+    return "; ".join(f"{a} and {b} {value:.2f}" for value, a, b in pairs[:6])
+
+
+def show_further(found: Sequence[Further]) -> None:
+    """Views from files of their own."""
+    if not found:
+        return
+    with card(
+        "Views from files", "They are used beside the columns of the table, each with a weight of its own."
+    ):
+        for one in found:
+            what = (
+                f"a precomputed kernel, taken as it is ({plural(one.n_columns, 'row')} in the file)"
+                if one.use == "kernels"
+                else f"{plural(one.n_columns, 'sparse column')}"
+            )
+            by = f"rows matched by {one.by}" if one.by else "rows in the order of the table"
+            with ui.element("div").classes("kw-file"), ui.element("div"):
+                text(one.name, "b").style("font-weight: 500; overflow-wrap: anywhere")
+                text(f"{what}; {by}. From {one.file}.", "small")
+        if any(not one.by for one in found):
+            note(
+                "Rows that belong together by position must be the same rows in the same order as in the table."
+            )
+
+
+#: Columns that are shown at once.
+SHOWN = 12
+WIDTH, HEIGHT = 120, 26
+
+
+class ColumnList:
+    """The columns of one table.
+
+    Parameters
+    ----------
+    studio : Studio
+    desk : Desk
+    table_id, table : str
+        Id and name of the table.
+    names : mapping of str to str
+        The name after joining of each column.
+    first : Columns
+        The first columns.
+    changed : callable
+        Called when a type or a role has changed.
+    choosing : asyncio.Lock
+        Held while tables are chosen.
+    """
+
+    def __init__(
+        self,
+        studio: Studio,
+        desk: Desk,
+        table_id: str,
+        table: str,
+        names: Mapping[str, str],
+        first: Columns,
+        changed: Callable[[], object],
+        choosing: asyncio.Lock,
+    ) -> None:
+        self.studio, self.desk, self.table_id, self.table = studio, desk, table_id, table
+        self.names, self.found, self.changed, self.choosing = names, first, changed, choosing
+        self.search, self.start = "", 0
+        self.turn = Turn()
+
+    def build(self) -> None:
+        """Search field, and the columns."""
+        if self.found.total > SHOWN:
+            find = ui.input(f"Find columns of {self.table}", on_change=self._look)
+            find.props("outlined dense clearable debounce=250").style("max-width: 24rem; width: 100%")
+        self.shown()
+
+    async def _look(self, event: ValueChangeEventArguments) -> None:
+        self.search, self.start = (event.value or "").strip(), 0
+        await self._read()
+
+    async def _turn(self, by: int) -> None:
+        # a press that comes before the button is disabled leads nowhere
+        if 0 <= self.start + by < self.found.total:
+            self.start += by
+        await self._read()
+
+    async def _read(self) -> None:
+        newest = self.turn.take()
+        types = types_of(self.desk, self.names)
+        found = await offload(self.studio.columns, self.table_id, self.start, SHOWN, self.search, types)
+        if newest():
+            self.found = found
+            self.shown.refresh()
+
+    @ui.refreshable_method
+    def shown(self) -> None:
+        """A page of columns."""
+        found = self.found
+        if not found.total:
+            text(f"No column has {self.search!r} in its name.").classes("kw-hint")
+            return
+        with ui.element("ul").classes("kw-columns").props("role=list") as group:
+            group.props["aria-label"] = f"Columns of {self.table}"
+            for column in found.columns[:SHOWN]:
+                self.column(column)
+        if found.total > SHOWN:
+            end = min(self.start + SHOWN, found.total)
+            with ui.element("div").classes("kw-row"):
+                text(f"{self.start + 1} to {end} of {plural(found.total, 'column')}").classes("kw-hint")
+                for label, icon, by, off in (
+                    ("Earlier columns", "chevron_left", -SHOWN, self.start == 0),
+                    ("Further columns", "chevron_right", SHOWN, end >= found.total),
+                ):
+                    button = ui.button(icon=icon, on_click=partial(self._turn, by)).props("flat round dense")
+                    button.props["aria-label"] = label
+                    button.set_enabled(not off)
+
+    def column(self, column: Column) -> None:
+        """One column."""
+        data = self.desk.data
+        assert data is not None
+        name = self.names.get(column.name, column.name)
+        with ui.element("li").classes("kw-column"):
+            with stack("kw-what"):
+                text(column.name, "b").props["title"] = column.name
+                text(said_of(column), "small")
+            with ui.element("div").classes("kw-spread"):
+                ui.html(drawing(column), sanitize=False).props("aria-hidden=true")
+                text(spread_of(column), "small")
+            kind = read_types(self.desk.spec.types).get(name, "")
+            types = ui.select(type_options(column, kind), value=kind, on_change=partial(self._retype, name))
+            types.props("outlined dense options-dense").props["aria-label"] = f"Type of {column.name}"
+            role = role_of(name, self.desk.spec, data)
+            offered = {key: label for key, label in ROLES.items() if key != "key" or len(data.files) > 1}
+            roles = ui.select(offered, value=role, on_change=partial(self._recast, name))
+            roles.props("outlined dense options-dense").props["aria-label"] = f"Role of {column.name}"
+
+    def _retype(self, name: str, event: ValueChangeEventArguments) -> None:
+        kinds = {key: kind for key, kind in read_types(self.desk.spec.types).items() if key != name}
+        if event.value:
+            kinds[name] = event.value
+        self._set(types=kinds or "")
+
+    async def _recast(self, name: str, event: ValueChangeEventArguments) -> None:
+        client = ui.context.client  # the list may be gone by the end
+        async with self.choosing:
+            desk = Desk(self.studio)
+            try:
+                if desk.data is None or desk.data != self.desk.data:
+                    raise InputError(ELSEWHERE)
+                if event.value == "key" or name == desk.data.key:
+                    key = name if event.value == "key" else ""
+                    # columns of all tables are looked at
+                    await offload(desk.set_tables, desk.data.files, key)
+                if event.value != "key":
+                    desk.set(**with_role(name, event.value, desk.spec))
+            except InputError as error:
+                with client:
+                    said(error)
+        self.changed()
+
+    def _set(self, **values: Any) -> None:
+        try:
+            self.desk.set(**values)
+        except InputError as error:
+            said(error)
+        self.changed()
+
+
+def types_of(desk: Desk, names: Mapping[str, str]) -> dict[str, str]:
+    """Types that were given to columns of a table, by their names there; `names` are those after joining."""
+    asked = read_types(desk.spec.types)
+    return {plain: asked[name] for plain, name in names.items() if name in asked}
+
+
+def type_options(column: Column, kind: str) -> dict[str, str]:
+    """Types to choose from: what a column looks like, and what else it may be."""
+    seen: str = "as it looks" if kind else column.kind
+    if not kind and column.kind == "text" and column.taken_for == "category":
+        seen = "text: a category"
+    found = {"": seen, "number": "number", "category": "category", "text": "text to read"}
+    if not kind and column.taken_for in ("number", "text"):
+        del found[column.taken_for]
+    return found
+
+
+def said_of(column: Column) -> str:
+    """What is missing, and how many different values there are."""
+    parts = [plural(column.n_distinct or 0, "value")]
+    if column.n_missing:
+        parts.append(f"{column.n_missing} missing")
+    if column.names_rows:
+        parts.append("names of rows?")
+    return ", ".join(parts)
+
+
+def spread_of(column: Column) -> str:
+    """Range and median of numbers, the most frequent values of others."""
+    if column.low is not None:
+        return f"{number(column.low)} to {number(column.high)}, median {number(column.median)}"
+    few = [f"{name} ({count})" for name, count in list(column.levels.items())[:3]]
+    return ", ".join(few) + (", …" if (column.n_distinct or 0) > len(few) else "")
+
+
+def drawing(column: Column) -> str:
+    """A small histogram of numbers, or bars of the most frequent values; made of numbers alone."""
+    counts = column.counts or list(column.levels.values())
+    most = max(counts, default=0)
+    if not most:
+        return ""
+    step = WIDTH / max(len(counts), 3)
+    bars = "".join(
+        f'<rect x="{k * step + 0.5:.1f}" y="{HEIGHT * (1 - n / most):.1f}" width="{step - 1:.1f}" '
+        f'height="{max(HEIGHT * n / most, 0.6 if n else 0):.1f}"/>'
+        for k, n in enumerate(counts)
+    )
+    kind = "kw-bins" if column.counts else "kw-levels"
+    return f'<svg class="{kind}" viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none">{bars}</svg>'
+
 
 #: Size and columns of a table, its first rows, and numbers far from the others.
 Look = tuple[Table, Columns, Rows, Outliers]
@@ -462,7 +1057,7 @@ class _DataPage(Arriving):
                 ui.select(
                     choices,
                     value=getattr(spec, name),
-                    label=FitSpec.model_fields[name].title,
+                    label=label_of(name),
                     on_change=lambda event, name=name: self._set(**{name: event.value}),
                 ).props("outlined dense options-dense")
             if isinstance(marked, str):
@@ -486,7 +1081,7 @@ class _DataPage(Arriving):
                 pick_column(
                     [value for value in marked.values if value],
                     marked.held,
-                    FitSpec.model_fields["holdout_values"].title or "",
+                    label_of("holdout_values"),
                     lambda event: self._set(holdout_values=list(event.value)),
                     multiple=True,
                     clearable=True,

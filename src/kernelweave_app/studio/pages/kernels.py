@@ -2,37 +2,274 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
+from kernelweave.banks import FEW_COLUMNS, MANY_COLUMNS
+from kernelweave.views.groups import decode
 from kernelweave_app.studio.methods import settings
-from kernelweave_app.studio.pages.bank_choices import SHAPES, banks_for, group_by_name
 from kernelweave_app.studio.pages.desk import Desk
-from kernelweave_app.studio.pages.pictures import Pictures
-from kernelweave_app.studio.pages.place import here
-from kernelweave_app.studio.pages.shell import (
+from kernelweave_app.studio.pages.frame import here, page
+from kernelweave_app.studio.pages.pieces import (
+    Turn,
     card,
+    counted,
     empty,
     explained,
     guarded,
-    page,
+    note,
+    pick_button,
     plural,
     said,
+    size,
     stack,
+    stat,
     tag,
     text,
+    titled,
     waiting,
 )
-from kernelweave_app.studio.pages.view_dialogs import ask_for_file, ask_for_name
-from kernelweave_app.studio.schema import Joining
+from kernelweave_app.studio.schema import Joining, KernelPreviews
 from kernelweave_app.studio.service import Studio
 
 if TYPE_CHECKING:
-    from nicegui.events import ValueChangeEventArguments
+    from nicegui.events import UploadEventArguments, ValueChangeEventArguments
+
+
+BANKS = {
+    "default": "Default: linear, Gaussian, Laplacian and cosine, by what the rows hold",
+    "per_column": "By column: linear, quadratic, cubic and Gaussian, on all columns",
+    "rls2": "RLS2 paper: polynomial 1 to 3 and 10 Gaussian, on all and on each",
+    "simplemkl": "SimpleMKL paper: Gaussian and polynomial, on all and on each",
+    "rkl": "RKL paper: 10 Gaussian widths, polynomial 1 to 10, on all columns",
+    "mlmkl": "MLMKL paper: four kernels on all columns",
+    "linear_features": "Linear, one kernel for each column",
+}
+
+SHAPES = {
+    "default": "Default: linear, Gaussian, Laplacian and cosine, by what the rows hold",
+    "linear": "Linear",
+    "rbf(gamma=0.01); rbf(gamma=0.1); rbf(gamma=1)": "Gaussian, 3 widths",
+    "rbf(gamma=('median', 0.25)); rbf(gamma='median'); rbf(gamma=('median', 4))": "Gaussian, 3 widths from the data",
+    "linear; rbf(gamma=0.1)": "Linear and Gaussian",
+    "linear; poly(degree=2); poly(degree=3)": "Polynomial of degree 1 to 3",
+    "categorical": "Categories",
+}
+
+
+def banks_for(n_columns: int) -> dict[str, str]:
+    """Banks and their contents; the bank by column has fewer kernels on single columns if there are many columns.
+
+    Parameters
+    ----------
+    n_columns : int
+
+    Returns
+    -------
+    dict of str to str
+    """
+    if n_columns <= FEW_COLUMNS:
+        singles = " and on each"
+    elif n_columns <= MANY_COLUMNS:
+        singles = ", and linear on each"
+    else:
+        singles = f" together; with more than {MANY_COLUMNS} columns none on each"
+    return {**BANKS, "per_column": BANKS["per_column"] + singles}
+
+
+def group_by_name(names: list[str]) -> dict[str, list[str]]:
+    """Groups of columns by the first or the last word of their names, whichever is shared by more of them.
+
+    Parameters
+    ----------
+    names : list of str
+
+    Returns
+    -------
+    dict of str to list of str
+        Groups of at least two columns; all other columns are in "other".
+    """
+    ends = {}
+    for name in names:
+        words = [w for w in re.split(r"[\s._\-:/]+|(?<=[a-z])(?=\d)", name) if w]
+        # a number only counts columns, it does not name their kind
+        ends[name] = tuple(w for w in (words[0], words[-1]) if not w.isdigit()) if len(words) > 1 else ()
+    counts = Counter(word for pair in ends.values() for word in dict.fromkeys(pair))
+    groups: dict[str, list[str]] = {}
+    for name, pair in ends.items():
+        word = max(pair, key=lambda w: counts[w], default="")
+        groups.setdefault(word if counts[word] > 1 else "other", []).append(name)
+    alone = {
+        name for key, members in groups.items() if len(members) < 2 or key == "other" for name in members
+    }
+    found = {key: members for key, members in groups.items() if len(members) > 1 and key != "other"}
+    if alone and found:
+        found["other"] = [name for name in names if name in alone]
+    return found
+
+
+THUMBNAILS = 24
+
+
+class Pictures:
+    """The Gram matrices of the kernels that are chosen in a draft.
+
+    Parameters
+    ----------
+    studio : Studio
+    desk : Desk
+    """
+
+    def __init__(self, studio: Studio, desk: Desk) -> None:
+        self.studio, self.desk = studio, desk
+        self.turn = Turn()
+
+    @ui.refreshable_method
+    async def show(self) -> None:
+        """Compute the Gram matrices and show those best aligned with the target."""
+        assert self.desk.data is not None
+        newest = self.turn.take()
+        sign = waiting("Computing the kernels")
+        found: KernelPreviews | None = None
+        problem = ""
+        try:
+            found = await offload(self.studio.kernels, self.desk.data, self.desk.spec, THUMBNAILS)
+        except InputError as error:
+            problem = str(error)
+        if not newest():
+            return
+        sign.delete()
+        if found is None:
+            note(problem, "bad")
+            return
+        with stack("kw-stats"):
+            counted("kernel", found.n_kernels)
+            stat(size(found.memory), "memory at most", f"of {size(found.budget)}")
+            counted("training row", found.n_rows)
+        if found.memory > found.budget:
+            note(
+                "More than the memory for kernels: they are recomputed by tiles, which is slower.",
+                "warn",
+            )
+        text(
+            f"Gram matrices of {plural(found.n_sampled, 'row')} sorted by the target, light where rows are alike. "
+            "Alignment with the target is from −1 to 1; best first."
+        ).classes("kw-hint")
+        with ui.element("div").classes("kw-thumbs"):
+            for kernel in found.kernels[:THUMBNAILS]:
+                with ui.element("figure").classes("kw-thumb"):
+                    picture = ui.element("img")
+                    picture.props["src"] = kernel.thumbnail
+                    picture.props["alt"] = f"Gram matrix of {kernel.name}"
+                    with ui.element("figcaption"):
+                        text(kernel.name, "b").style("font-weight: 500")
+                        rank = f", rank {kernel.rank}" if kernel.rank is not None else ""
+                        text(f"alignment {kernel.alignment:.3f}{rank}", "span")
+        if found.n_looked < found.n_kernels:
+            text(
+                f"The {THUMBNAILS} best aligned of {found.n_looked} kernels, which are spread evenly over "
+                f"all {found.n_kernels}."
+            ).classes("kw-hint")
+        elif found.n_kernels > THUMBNAILS:
+            text(f"The {THUMBNAILS} best aligned of {found.n_kernels} kernels.").classes("kw-hint")
+
+
+def ask_for_name(n_columns: int, known: Callable[[], Collection[str]], then: Callable[[str], None]) -> None:
+    """Ask for the name of a new view.
+
+    Parameters
+    ----------
+    n_columns : int
+        Columns that it will have.
+    known : callable
+        Gives the names of the views there are.
+    then : callable
+        Is given the name.
+    """
+    with titled("New view") as dialog:
+        text(plural(n_columns, "column")).classes("kw-hint")
+        name = ui.input("Name").props("outlined dense autofocus").style("width: 100%")
+
+        def make() -> None:
+            if not dialog.value:  # the second press of a double click
+                return
+            given = (name.value or "").strip()
+            if not given or given in known() or ":" in given:
+                name.props("error").props["error-message"] = "A new name without a colon is needed."
+                return
+            dialog.close()
+            then(given)
+
+        name.on("keydown.enter", make)
+        with ui.element("div").classes("kw-end").style("width: 100%"):
+            ui.button("Cancel", on_click=dialog.close).props("flat")
+            ui.button("Make", on_click=make).props("unelevated")
+    dialog.open()
+
+
+def ask_for_file(
+    studio: Studio, desk: Desk, names: Callable[[], list[str]], then: Callable[[dict[str, list[str]]], None]
+) -> None:
+    """Read views from a file that the browser reads.
+
+    Parameters
+    ----------
+    studio : Studio
+    desk : Desk
+    names : callable
+        Gives the columns that may be in a view.
+    then : callable
+        Is given the columns of every view.
+    """
+    with titled("Views from a file") as dialog:
+        text(
+            "TOML with a table [views], or a GMT file of gene sets. Columns that the tables lack are left out."
+        ).classes("kw-hint")
+
+        async def take(event: UploadEventArguments) -> None:
+            form = "gmt" if event.file.name.lower().endswith(".gmt") else "toml"
+            try:
+                assert desk.data is not None
+                content = decode(await event.file.read(), "The file")
+                found = await offload(studio.views, desk.data, content, form)
+            except InputError as error:
+                said(error)
+                return
+            if not dialog.value:  # it was left while the file was read
+                return
+            known = set(names())
+            views = {name: [c for c in columns if c in known] for name, columns in found.views.items()}
+            dialog.close()
+            if found.n_unknown:
+                names_are = plural(found.n_unknown, "name is not a column", "names are not columns")
+                ui.notify(f"{names_are} of these tables.", type="warning", timeout=8000, close_button="Close")
+            then(views)
+
+        most = studio.limits.views
+
+        def refused() -> None:
+            said(InputError(f"A file of views ends in .toml or .gmt and has at most {size(most)}."))
+
+        upload = ui.upload(
+            label="Drop the file here, or press +",
+            auto_upload=True,
+            on_upload=take,
+            max_file_size=most,
+            on_rejected=refused,
+        )
+        upload.on("failed", refused)
+        upload.classes("kw-upload").props("flat bordered accept='.toml,.gmt'")
+        upload.add_slot("header", pick_button("Drop the file here, or press +"))
+        with ui.element("div").classes("kw-end").style("width: 100%"):
+            ui.button("Cancel", on_click=dialog.close).props("flat")
+    dialog.open()
+
 
 #: Columns that are shown as chips at once.
 MOST_CHIPS = 250

@@ -1,8 +1,9 @@
-"""The page of method and validation: learner, path, folds, and the start of a run."""
+"""The page of method and validation: a recommendation, learner, path, folds, and the start of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
@@ -11,42 +12,323 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave._parameters import said as written
 from kernelweave.learners import LEARNERS
-from kernelweave_app.runs.fitting import MOST_ALPHAS, chosen, parse_values, path_setting
-from kernelweave_app.runs.questions import grouped
+from kernelweave_app.runs.estimating import span
+from kernelweave_app.runs.fitting import MOST_ALPHAS, OF_PATHS, chosen, parse_values, path_setting
+from kernelweave_app.runs.questions import PRESETS, QUESTIONS, grouped, preset_settings
+from kernelweave_app.runs.recommending import Recommendation
 from kernelweave_app.runs.settings import kept, learner_settings
-from kernelweave_app.runs.spec import DEFAULT
-from kernelweave_app.studio.methods import explanation, has_probabilities, methods, scorers, settings
+from kernelweave_app.runs.spec import DEFAULT, FitSpec
+from kernelweave_app.studio.methods import called, explanation, has_probabilities, methods, scorers, settings
 from kernelweave_app.studio.pages.desk import Desk
-from kernelweave_app.studio.pages.field_texts import (
-    ABOUT_CHOICE,
-    ABOUT_LIST,
-    ABOUT_NUMBER,
-    ABOUT_PLAIN,
-    PLAIN,
-    a_list,
-    a_number,
-)
-from kernelweave_app.studio.pages.formulas import typeset
-from kernelweave_app.studio.pages.guidance import Guide
-from kernelweave_app.studio.pages.place import here
-from kernelweave_app.studio.pages.shell import (
+from kernelweave_app.studio.pages.frame import here, page
+from kernelweave_app.studio.pages.pieces import (
+    Turn,
     card,
+    counted,
     empty,
     explained,
     note,
-    page,
+    once,
+    plural,
     said,
     simple_table,
+    size,
     stack,
+    stat,
     text,
+    typeset,
     waiting,
 )
-from kernelweave_app.studio.pages.start_card import StartCard
-from kernelweave_app.studio.schema import Method, Setting
+from kernelweave_app.studio.schema import Checked, Expected, Method, RunRequest, Setting
 from kernelweave_app.studio.service import Studio
 
 if TYPE_CHECKING:
     from nicegui.events import ValueChangeEventArguments
+
+
+ABOUT_NUMBER = (
+    "Regularisation parameters on a path that begins with only a few kernels and ends close to no "
+    "regularisation. More of them find the best one more closely, and take longer."
+)
+PLAIN = "As a plain fit chooses"
+ABOUT_PLAIN = (
+    "With the default kernels a support vector machine for classes, least squares for numbers; with other kernels "
+    "least squares."
+)
+ABOUT_CHOICE = (
+    "With the default kernels, C is the best of four, or alpha the best of a path, by five folds. Other values below "
+    "ask for a path by those folds."
+)
+ABOUT_LIST = "All values to try, such as 0.1, 1, 10. A single value is fitted without a choice."
+
+
+def a_number(value: float | None, *, whole: bool = False) -> float | int:
+    """The number in a field, or an error."""
+    if value is None or (whole and value != int(value)):
+        got = "this is empty" if value is None else f"got {value:g}"
+        raise InputError(f"A {'' if value is None else 'whole '}number is needed, {got}.")
+    return int(value) if whole else value
+
+
+def a_list(value: str | None) -> str:
+    """A list of regularisation parameters; a whole number alone would mean so many automatic ones."""
+    given = (value or "").strip()
+    if not given:
+        raise InputError("At least one value is needed, this is empty.")
+    return f"{given}.0" if given.isdigit() else given
+
+
+#: Settings that a recommendation may change, beside those of learner and path.
+CHANGED = (
+    "method",
+    "learner_params",
+    "nested",
+    "kernels",
+    "normalize",
+    "missing",
+    "missing_views",
+    "balanced",
+    "drop",
+)
+
+
+class Guide:
+    """The card of the recommendation.
+
+    Parameters
+    ----------
+    studio : Studio
+    desk : Desk
+    changed : callable
+        Called after settings have changed.
+    """
+
+    def __init__(self, studio: Studio, desk: Desk, changed: Callable[[], object]) -> None:
+        self.studio, self.desk, self.changed = studio, desk, changed
+        self.question = "predict"
+        self.found: Recommendation | None = None
+        self.measured: tuple[FitSpec, Expected] | None = None
+        self.problem = ""
+        self.turn = Turn()
+
+    def expected(self) -> Expected | None:
+        """Time and memory of the present settings, if they have been measured."""
+        if self.measured is None or self.measured[0] != self.desk.spec:
+            return None
+        return self.measured[1]
+
+    def build(self) -> None:
+        """Draw the card."""
+        with card(
+            "Where to begin", "Choose what you want to know; learner and settings follow from the table."
+        ):
+            with ui.element("div").classes("kw-row"):
+                asked = ui.select(
+                    {one.name: one.title for one in QUESTIONS},
+                    value=self.question,
+                    label="Question",
+                    on_change=lambda event: setattr(self, "question", event.value),
+                )
+                asked.props("outlined dense options-dense").classes("grow")
+                once("Recommend", "auto_awesome", self.recommend)
+                once("How long will it take?", "timer", self.measure, "outline")
+            self.presets()
+            self.told()
+
+    def presets(self) -> None:
+        """Quick, careful, paper, and what each sets."""
+        with ui.element("div").classes("kw-row"):
+            for one in PRESETS:
+                button = ui.button(one.title, on_click=self.take_preset(one.name)).props(
+                    "outline padding='4px 14px'"
+                )
+                button.tooltip(one.about)
+            with ui.element("details").classes("kw-fold").style("flex: 1 1 14rem"):
+                text("What each sets", "summary")
+                names = list(dict.fromkeys(name for one in PRESETS for name in one.settings))
+                names = [name for name in names if name not in ("repeats", "splits")]
+                given = [preset_settings(one.name, self.desk.spec.method) for one in PRESETS]
+                rows = [[called(name), *(str(each[name]) for each in given)] for name in names]
+                simple_table(["setting", *(one.title for one in PRESETS)], rows, label="Presets")
+
+    def take_preset(self, name: str) -> Callable[[], None]:
+        """Set what belongs to a preset."""
+
+        def do() -> None:
+            try:
+                self.desk.set(**preset_settings(name, self.desk.spec.method))
+            except InputError as error:
+                said(error)
+                return
+            self.changed()
+
+        return do
+
+    async def recommend(self) -> None:
+        """Find settings, take them, and measure their time."""
+        data = self.desk.data
+        assert data is not None
+        asked = self.desk.spec
+        found = await offload(self.studio.recommend, data, asked, self.question)
+        advised = {one.setting for one in found.advice}
+        if "method" in advised:
+            advised.add("learner_params")
+        # what is not advised may have been changed meanwhile
+        self.desk.set(
+            **{
+                name: getattr(found.spec, name)
+                for name in (*CHANGED, *OF_PATHS)
+                if name != "group" and (name in advised or getattr(found.spec, name) != getattr(asked, name))
+            }
+        )
+        self.found = found
+        self.changed()
+        self.told.refresh(measuring=True)
+        await self.measure()
+
+    async def measure(self) -> None:
+        """Measure time and memory of the present settings."""
+        data, spec = self.desk.data, self.desk.spec.model_copy(deep=True)
+        assert data is not None
+        newest = self.turn.take()
+        self.told.refresh(measuring=True)
+        problem, measured = "", self.measured
+        try:
+            measured = spec, await offload(self.studio.estimate, data, spec)
+        except InputError as error:
+            problem = str(error)
+        finally:
+            # other settings may be measured by now
+            if newest():
+                self.problem, self.measured = problem, measured
+                self.told.refresh(measuring=False)
+
+    @ui.refreshable_method
+    def told(self, measuring: bool = False) -> None:
+        """The recommendation and its reasons, and the time."""
+        with stack("kw-stack").props("aria-live=polite"):
+            if self.found is not None:
+                text(f"{'; '.join(self.found.facts)}.").classes("kw-hint")
+                rows: list[list[Any]] = [
+                    [called(one.setting), _word(one.value), one.why] for one in self.found.advice
+                ]
+                simple_table(["setting", "recommended", "because"], rows, label="Recommended settings")
+                for line in self.found.warnings:
+                    note(line, "warn")
+                text("These settings are taken; all of them can be changed below.").classes("kw-hint")
+            if measuring:
+                waiting("Fitting a few rows to measure the time")
+            elif self.problem:
+                note(self.problem, "bad")
+            elif self.measured is not None:
+                found = self.measured[1]
+                note(
+                    f"Time: {span(found.low)} to {span(found.high)}, most likely {span(found.seconds)}. {found.sure} "
+                    f"Memory for kernels: up to {size(found.memory)}.",
+                    "good",
+                    "timer",
+                )
+
+
+def _word(value: object) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+class StartCard:
+    """What would be run, and a button that starts it.
+
+    Parameters
+    ----------
+    studio : Studio
+    desk : Desk
+    guide : Guide
+    wrong : mapping of str to str
+        Fields with values that no run could use, by setting.
+    """
+
+    def __init__(self, studio: Studio, desk: Desk, guide: Guide, wrong: Mapping[str, str]) -> None:
+        self.studio, self.desk, self.guide, self.wrong = studio, desk, guide, wrong
+        self.turn = Turn()
+        #: The same run, asked for however often, is one; and its name in the queue.
+        self.asked: tuple[object, str] = None, ""
+
+    async def build(self) -> None:
+        """What would be run, and the button, which stays while that changes: no press on it is lost."""
+        with card("Ready?"):
+            self.place = stack()
+            with ui.element("div").classes("kw-row"):
+                name = ui.input(
+                    "Name of the run", value=self.desk.draft.name, placeholder="made from table and method"
+                )
+                name.props("outlined dense maxlength=200").classes("grow")
+
+                def keep() -> None:
+                    self.desk.draft.name = name.value or ""
+                    self.desk.keep()
+
+                name.on("blur", keep)
+
+                async def go() -> None:
+                    keep()
+                    if self.wrong:
+                        raise InputError(self.first_correct())
+                    assert self.desk.data is not None
+                    request = RunRequest(
+                        name=self.desk.draft.name,
+                        data=self.desk.data,
+                        spec=self.desk.spec,
+                        expected=self.guide.expected(),
+                    )
+                    wanted = request.model_copy(update={"expected": None})
+                    if wanted != self.asked[0]:
+                        self.asked = wanted, uuid.uuid4().hex
+                    started = await offload(self.studio.add_run, request, self.asked[1])
+                    ui.navigate.to(f"/runs?run={started.id}")
+
+                self.button = once("Start the run", "play_arrow", go)
+                self.button.set_enabled(False)
+        with self.place:
+            await self.ready()
+
+    def first_correct(self) -> str:
+        """What to do about fields with values that no run could use."""
+        fields = ", ".join(called(name) for name in self.wrong)
+        return f"First correct the fields marked above: {fields}."
+
+    @ui.refreshable_method
+    async def ready(self) -> None:
+        """What would be run, or why nothing can."""
+        assert self.desk.data is not None
+        newest = self.turn.take()
+        if self.wrong:
+            self.button.set_enabled(False)
+        found: Checked | None = None
+        problem = ""
+        try:
+            found = await offload(self.studio.check, self.desk.data, self.desk.spec)
+        except InputError as error:
+            problem = str(error)
+        if not newest():
+            return
+        self.button.set_enabled(not problem and not self.wrong)
+        if self.wrong:
+            note(self.first_correct(), "bad")
+        elif found is None:
+            note(problem, "bad")
+        else:
+            with stack("kw-stats"):
+                counted("training row", found.n_training)
+                stat(str(found.n_held), "row held out" if found.n_held == 1 else "rows held out")
+                counted("column", found.n_columns)
+                if found.n_steps:
+                    number, _, fits = plural(found.n_steps, "fit").partition(" ")
+                    stat(number, f"{fits} at most")
+            text(f"{found.task.capitalize()}: {found.reason}. {found.splitter}").classes("kw-hint").style(
+                "overflow-wrap: anywhere"
+            )
+            if found.n_dropped:
+                are = "is" if found.n_dropped == 1 else "are"
+                note(f"{plural(found.n_dropped, 'row')} with missing values {are} left out.", "warn")
 
 
 def add(studio: Studio) -> None:

@@ -10,28 +10,26 @@ from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
-from kernelweave_app.studio.files import describe_files
-from kernelweave_app.studio.pages.dialogs import titled
-from kernelweave_app.studio.pages.place import address, here
-from kernelweave_app.studio.pages.shell import (
+from kernelweave_app.studio.pages.frame import address, here, page
+from kernelweave_app.studio.pages.pieces import (
     Turn,
     card,
     counted,
+    drop_zone,
     empty,
     guarded,
     note,
     once,
-    page,
     plural,
     size,
     stack,
     stat,
     text,
+    titled,
     waiting,
 )
-from kernelweave_app.studio.pages.uploads import drop_zone
-from kernelweave_app.studio.projects import LONGEST, Projects
-from kernelweave_app.studio.schema.projects import Project, TableFile
+from kernelweave_app.studio.projects import LONGEST, Projects, describe_files
+from kernelweave_app.studio.schema import Project, TableFile
 from kernelweave_app.studio.service import Studio
 
 

@@ -3,47 +3,700 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
-from kernelweave_app.studio.leaderboard import (
-    ORDERS,
-    Wanted,
-    scores_of,
-    seconds_of,
-    select,
-    small_is_good,
-    table_of,
-)
-from kernelweave_app.studio.pages.finished import when
-from kernelweave_app.studio.pages.one_run import STATES, OneRun, progress_line, state_tag
-from kernelweave_app.studio.pages.place import here
-from kernelweave_app.studio.pages.run_cards import ask
-from kernelweave_app.studio.pages.shell import (
+from kernelweave._forms import plus_minus
+from kernelweave_app.runs.estimating import span
+from kernelweave_app.runs.lineage import Lineage
+from kernelweave_app.studio.pages.charts import figure, live_chart
+from kernelweave_app.studio.pages.frame import here, page
+from kernelweave_app.studio.pages.pieces import (
     card,
     duration,
     empty,
     guarded,
+    has,
+    note,
     once,
-    page,
     plural,
     said,
     score,
+    simple_table,
+    size,
     stack,
+    stat,
     tag,
     text,
+    titled,
 )
-from kernelweave_app.studio.schema import Run
+from kernelweave_app.studio.schema import (
+    LONGEST_NOTE,
+    LONGEST_TAG,
+    MOST_TAGS,
+    Draft,
+    Log,
+    Marks,
+    PathPoint,
+    PathPoints,
+    Run,
+)
 from kernelweave_app.studio.service import Studio
 from kernelweave_app.studio.store import FINAL
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from nicegui.events import ValueChangeEventArguments
+
+
+#: Scores of which the smallest is best, by the first word of their names.
+SMALLEST_BEST = ("RMSE", "MAE", "log loss", "Brier")
+#: Columns by which runs can be sorted, and whether the largest comes first at the beginning.
+ORDERS = {"name": False, "score": True, "method": False, "table": False, "seconds": False, "created": True}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is looked for.
+
+    Attributes
+    ----------
+    text : str
+        Part of the name, the tags, the note, the learner or the table.
+    method, table, state, tag : str
+        Empty for all.
+    least : float or None
+        Of runs that are at least so good; of errors at most so large.
+    score : str
+        The score that is shown; empty for the most frequent one.
+    order : str
+        One of `ORDERS`.
+    backwards : bool
+    """
+
+    text: str = ""
+    method: str = ""
+    table: str = ""
+    state: str = ""
+    tag: str = ""
+    least: float | None = None
+    score: str = ""
+    order: str = "created"
+    backwards: bool = True
+
+    @property
+    def narrow(self) -> bool:
+        """Whether anything is left out."""
+        return (
+            bool(self.text or self.method or self.table or self.state or self.tag) or self.least is not None
+        )
+
+
+def scores_of(runs: Iterable[Run]) -> list[str]:
+    """Names of the scores of runs, the most frequent first."""
+    counts = Counter(metric.name for run in runs for metric in run.metrics)
+    # of equally frequent ones the first, which chose the regularisation parameter
+    return [name for name, _ in counts.most_common()]
+
+
+def value_of(run: Run, score: str) -> float | None:
+    """A score of a run, None if it has no such score."""
+    return next((metric.value for metric in run.metrics if metric.name == score), None)
+
+
+def small_is_good(score: str) -> bool:
+    """Whether the smallest value of a score is the best one."""
+    return score.startswith(SMALLEST_BEST)
+
+
+def table_of(run: Run, names: Mapping[str, str]) -> str:
+    """Names of the tables of a run."""
+    return ", ".join(names.get(table, "deleted table") for table in run.request.data.tables)
+
+
+def seconds_of(run: Run) -> float | None:
+    """Seconds that a run took."""
+    return None if run.started is None or run.finished is None else run.finished - run.started
+
+
+def select(runs: Sequence[Run], wanted: Wanted, names: Mapping[str, str]) -> list[Run]:
+    """Runs that are looked for, pinned ones first.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+    wanted : Wanted
+    names : mapping
+        Names of tables by their ids.
+
+    Returns
+    -------
+    list of Run
+        Those without the value that they are sorted by are last, whatever the direction.
+    """
+    found = [run for run in runs if _fits(run, wanted, names)]
+    known = [run for run in found if _key(run, wanted, names) is not None]
+    known.sort(key=lambda run: _key(run, wanted, names), reverse=wanted.backwards)  # type: ignore[arg-type,return-value]
+    unknown = [run for run in found if _key(run, wanted, names) is None]
+    return sorted([*known, *unknown], key=lambda run: not run.marks.pinned)
+
+
+def _key(run: Run, wanted: Wanted, names: Mapping[str, str]) -> float | str | None:
+    if wanted.order == "score":
+        return value_of(run, wanted.score)
+    if wanted.order == "seconds":
+        return seconds_of(run)
+    if wanted.order == "created":
+        return run.created
+    found = {"name": run.name, "method": run.method, "table": table_of(run, names)}
+    return found[wanted.order].casefold()
+
+
+def _fits(run: Run, wanted: Wanted, names: Mapping[str, str]) -> bool:
+    table = table_of(run, names)
+    if wanted.method and run.method != wanted.method:
+        return False
+    if wanted.table and table != wanted.table:
+        return False
+    if wanted.state and run.state != wanted.state:
+        return False
+    if wanted.tag and wanted.tag not in run.marks.tags:
+        return False
+    if wanted.least is not None:
+        value = value_of(run, wanted.score)
+        if value is None or (value > wanted.least if small_is_good(wanted.score) else value < wanted.least):
+            return False
+    words = " ".join([run.name, *run.marks.tags, run.marks.note, run.method, table, run.request.spec.target])
+    return all(part in words.casefold() for part in wanted.text.casefold().split())
+
+
+def finished(studio: Studio) -> list[Run]:
+    """Runs that have a model."""
+    return [run for run in studio.runs() if run.summary is not None]
+
+
+def when(run: Run) -> str:
+    """Day and time of a run."""
+    return time.strftime("%d %b %H:%M", time.localtime(run.created))
+
+
+def titles(runs: list[Run]) -> dict[str, str]:
+    """Distinct names of runs: equal names get a number."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for run in sorted(runs, key=lambda run: run.created):
+        title, number = run.name, 2
+        while title in taken:
+            title, number = f"{run.name} {number}", number + 1
+        taken.add(title)
+        found[run.id] = title
+    return {run.id: found[run.id] for run in runs}
+
+
+def dated(runs: list[Run]) -> dict[str, str]:
+    """Choices of a select: names of runs, and when they were started."""
+    named = titles(runs)
+    return {run.id: f"{named[run.id]} · {when(run)}" for run in runs}
+
+
+def choose_run(runs: list[Run], chosen: str, path: str) -> None:
+    """A select that goes to another run."""
+    found = ui.select(
+        dated(runs),
+        value=chosen,
+        label="Run",
+        on_change=lambda event: ui.navigate.to(f"{path}?run={event.value}"),
+    )
+    found.props("outlined dense options-dense").style("width: min(26rem, 80vw)")
+
+
+def short(name: str) -> str:
+    """A short name of a kernel."""
+    name = re.sub(r"RBF\(gamma=([^()]*)\)", r"RBF \1", name)
+    return re.sub(r"Polynomial\(degree=(\d+)\)", r"degree \1", name)
+
+
+def round_off(value: object) -> object:
+    """A cell with a readable number of digits."""
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def check_marks(marks: dict[str, object]) -> Marks:
+    """Marks of a run; wrong ones are an `InputError`."""
+    try:
+        return Marks.model_validate(marks)
+    except ValueError:
+        raise InputError(
+            f"A run has at most {MOST_TAGS} tags of {LONGEST_TAG} characters, and a note of {LONGEST_NOTE}."
+        ) from None
+
+
+class MarksCard:
+    """Tags, a note and a pin.
+
+    Parameters
+    ----------
+    studio : Studio
+    run : Run
+    """
+
+    def __init__(self, studio: Studio, run: Run) -> None:
+        self.studio, self.run = studio, run
+        #: What this page has stored, or found.
+        self.marks = run.marks
+
+    def build(self) -> None:
+        """Draw the fields."""
+        with card("Tags and note") as aside:
+            with aside:
+                pin = ui.switch("Pinned", value=self.run.marks.pinned)
+            with ui.element("div").classes("kw-row").style("align-items: flex-start"):
+                tags = ui.input("Tags, separated by commas", value=", ".join(self.run.marks.tags))
+                tags.props(f"outlined dense maxlength={MOST_TAGS * (LONGEST_TAG + 2)}").classes("grow")
+                words = ui.textarea("Note", value=self.run.marks.note)
+                words.props(f"outlined dense autogrow maxlength={LONGEST_NOTE}").classes("grow")
+
+            async def keep() -> None:
+                given = {
+                    "pinned": pin.value,
+                    "note": words.value or "",
+                    "tags": (tags.value or "").split(","),
+                }
+                marks, before = check_marks(given), self.marks
+                # what was not changed here may have been changed in another window
+                changed = {name: value for name, value in marks if value != getattr(before, name)}
+                if changed:
+                    self.marks = marks
+                    await offload(self.studio.change_marks, self.run.id, **changed)
+
+            pin.on_value_change(guarded(keep))
+            tags.on("blur", guarded(keep))
+            words.on("blur", guarded(keep))
+
+
+class LineageCard:
+    """Tables, versions and the command of a run.
+
+    Parameters
+    ----------
+    studio : Studio
+    run_id : str
+    """
+
+    def __init__(self, studio: Studio, run_id: str) -> None:
+        self.studio, self.run_id = studio, run_id
+
+    def build(self) -> None:
+        """Draw the card once the page is shown: checksums of large tables take a while."""
+        place = stack()
+
+        async def draw() -> None:
+            try:
+                found = await offload(self.studio.lineage, self.run_id)
+            except InputError as error:
+                with place:
+                    note(str(error), "warn")
+                return
+            if found is not None:
+                with place:
+                    self.draw(found)
+
+        ui.timer(0.05, draw, once=True)
+
+    @staticmethod
+    def draw(found: Lineage) -> None:
+        """What the run recorded."""
+        with card("Where these numbers come from"), stack():
+            for line in found.changed:
+                note(line, "warn")
+            rows = [[one.name, size(one.size), one.sha256 or "unknown"] for one in found.tables]
+            simple_table(["table", "size", "SHA-256 of the file"], rows, label="Tables of the run")
+            versions = ", ".join(f"{name} {value}" for name, value in found.versions.items())
+            text(f"Made with {versions}; seed {found.seed}; on {found.when}.").classes("kw-hint")
+            if found.command:
+                text("The same again:").classes("kw-hint")
+                text(found.command, "pre").classes("kw-log").props(
+                    'tabindex=0 aria-label="Command of the run"'
+                )
+
+
+def ask(
+    title: str, about: str, word: str, action: Callable[[], Awaitable[object]], keep: str = "Keep them"
+) -> None:
+    """Ask before something that cannot be undone."""
+    with titled(title) as dialog:
+        text(about).style("overflow-wrap: anywhere")
+
+        async def do() -> None:
+            # the second press of a double click finds it closed
+            if dialog.value:
+                dialog.close()
+                await action()
+
+        with ui.element("div").classes("kw-end").style("width: 100%"):
+            ui.button(keep, on_click=dialog.close).props("flat")
+            ui.button(word, on_click=guarded(do)).props("unelevated color=negative")
+    dialog.open()
+
+
+#: Number of points from which a stage is drawn.
+FEWEST = 5
+#: Choices beside the classes themselves.
+NEWEST = "The class that is being fitted"
+MEAN = "Mean of all classes"
+
+
+def outputs_of(points: Sequence[PathPoint]) -> list[str]:
+    """Classes with a path of their own, in the order in which they were fitted."""
+    return list(dict.fromkeys(point.output for point in points))
+
+
+def chosen_points(points: Sequence[PathPoint], choice: str) -> list[PathPoint]:
+    """The points of one path: of the newest stage that has some, and of one class or the mean of all.
+
+    Parameters
+    ----------
+    points : sequence of PathPoint
+        All of a run, in the order in which they came.
+    choice : str
+        A class, `NEWEST`, or `MEAN`.
+
+    Returns
+    -------
+    list of PathPoint
+        Of one stage; of `MEAN` one point for every alpha that all classes have reached.
+    """
+    stages: dict[str, dict[str, list[PathPoint]]] = {}
+    for point in points:
+        stages.setdefault(point.stage, {}).setdefault(point.output, []).append(point)
+    n_outputs = len(outputs_of(points))
+    paths: list[list[PathPoint]] = []
+    for outputs in stages.values():
+        if choice == MEAN:
+            paths.append(_mean(list(outputs.values()), n_outputs))
+        elif choice in outputs:
+            paths.append(outputs[choice])
+        elif choice == NEWEST:
+            paths += outputs.values()
+    paths = [path for path in paths if path]
+    # a path that has just begun has fewer points than the one before it
+    return next((path for path in reversed(paths[-2:]) if len(path) >= FEWEST), paths[-1] if paths else [])
+
+
+def _mean(paths: list[list[PathPoint]], number: int) -> list[PathPoint]:
+    if len(paths) < number:
+        return []
+    others = [{point.alpha: point for point in path} for path in paths]
+    found = []
+    for point in paths[-1]:
+        here = [other.get(point.alpha) for other in others]
+        known = [one for one in here if one is not None]
+        if len(known) == number:
+            kernels = dict.fromkeys(m for one in known for m in one.weights)
+            weights = {m: sum(one.weights.get(m, 0.0) for one in known) / number for m in kernels}
+            found.append(point.model_copy(update={"weights": weights, "output": MEAN}))
+    return found
+
+
+class LivePath:
+    """The chart of a path that is being computed, with a choice among classes."""
+
+    def __init__(self) -> None:
+        self.points: list[PathPoint] = []
+        self.kernels: list[str] = []
+        self.parameter = "alpha"
+        self.choice = NEWEST
+        self.chart: Any = None
+
+    @property
+    def last(self) -> int:
+        """Number of the last point."""
+        return self.points[-1].number if self.points else 0
+
+    def build(self) -> None:
+        """Draw what there is."""
+        self.title = text("Kernel weights", "h3")
+        self.pick = ui.select(
+            [NEWEST], value=NEWEST, label="Class", on_change=lambda event: self.turn(event.value)
+        )
+        self.pick.props("outlined dense options-dense").style("max-width: 18rem").set_visibility(False)
+        self.chart = figure(live_chart([], [], []), "Kernel weights along the path so far")
+        self.empty = empty("show_chart", "The path appears with its first points.")
+        self.chart.set_visibility(False)
+        self.draw()
+
+    def turn(self, choice: str | None) -> None:
+        """Show another class."""
+        self.choice = choice or NEWEST
+        self.draw()
+
+    def add(self, found: PathPoints) -> None:
+        """Take further points, and draw them."""
+        if found.points:
+            self.points += found.points
+            self.kernels, self.parameter = found.kernels, found.parameter
+            self.draw()
+
+    def draw(self) -> None:
+        """Draw the stage that is being computed."""
+        if self.chart is None or not self.points:
+            return
+        outputs = outputs_of(self.points)
+        options = [NEWEST, MEAN, *outputs]
+        if len(outputs) > 1 and options != self.pick.options:
+            self.pick.set_options(options, value=self.choice)
+            self.pick.set_visibility(True)
+        here = chosen_points(self.points, self.choice)
+        if here:
+            of = f", {here[0].output}" if here[0].output else ""
+            self.title.set_text(f"Kernel weights, {here[0].stage}{of}")
+        alphas = [point.alpha for point in self.points]
+        self.chart.options.clear()
+        self.chart.options.update(live_chart(self.kernels, here, alphas, self.parameter))
+        self.chart.update()
+        self.empty.set_visibility(False)
+        self.chart.set_visibility(True)
+
+
+#: Seconds between two queries of the store.
+EVERY_RUN = 0.4
+#: Seconds for reading, figures and the report, which are not part of an estimate.
+SLACK = 10.0
+STATES = {
+    "queued": ("waiting", "", "schedule"),
+    "starting": ("starting", "now", "hourglass_empty"),
+    "running": ("running", "now", "autorenew"),
+    "done": ("done", "good", "check"),
+    "cancelled": ("stopped", "warn", "stop"),
+    "failed": ("failed", "bad", "error_outline"),
+}
+
+
+def state_tag(run: Run) -> ui.element:
+    """The state of a run in one word."""
+    word, kind, icon = STATES[run.state]
+    return tag("stopping" if run.cancelling else word, kind, icon)
+
+
+def progress_line(run: Run) -> str:
+    """The progress of a run in words."""
+    if run.state == "running" and run.total:
+        left = (
+            f", about {duration(run.seconds_left)} left" if run.seconds_left is not None and run.done else ""
+        )
+        return f"{run.done} of {run.total} steps{left}"
+    if run.state in FINAL and run.started and run.finished:
+        return f"took {duration(run.finished - run.started)}"
+    return ""
+
+
+def is_late(run: Run) -> bool:
+    """Whether a run takes longer than was expected at most."""
+    expected = run.request.expected
+    return bool(expected and run.started and time.time() - run.started > expected.high + SLACK)
+
+
+class OneRun:
+    """The page of one run.
+
+    Parameters
+    ----------
+    studio : Studio
+    run_id : str
+    """
+
+    def __init__(self, studio: Studio, run_id: str) -> None:
+        self.studio, self.run_id = studio, run_id
+        self.seen: Any = None
+        self.live = LivePath()
+        self.detail: dict[str, Any] = {}
+        #: points are added once: a press on a button and the timer may look at the same time
+        self.looking = asyncio.Lock()
+
+    async def build(self) -> None:
+        """Draw the page."""
+        self.found = await offload(self.read)
+        run, _, _ = self.found
+        lead = "A separate process: it continues when the page or the studio is closed."
+        with page(self.studio, "/runs", "Run", lead if run.state not in FINAL else "") as aside:
+            with aside:
+                ui.button("All runs", icon="arrow_back", on_click=lambda: ui.navigate.to("/runs")).props(
+                    "outline"
+                )
+                ui.button("New run", icon="add", on_click=lambda: ui.navigate.to("/method")).props("flat")
+            self.show()
+            MarksCard(self.studio, run).build()
+            LineageCard(self.studio, run.id).build()
+        self.seen = self.print_of(run)
+        self.timer = ui.timer(EVERY_RUN, self.look)
+
+    # ---- updating ---------------------------------------------------------------------------------
+
+    def read(self) -> tuple[Run, PathPoints, Log]:
+        """The run, its path so far, and its log."""
+        run = self.studio.run(self.run_id)
+        return run, self.studio.points(run.id, 0), self.studio.log(run.id)
+
+    @staticmethod
+    def print_of(run: Run) -> Any:
+        """What the page shows, for later comparison."""
+        return run.state, run.cancelling, run.name, len(run.metrics)
+
+    async def look(self) -> None:
+        """Show changes since the last update."""
+        async with self.looking:
+            try:
+                run = await offload(self.studio.run, self.run_id)
+                if self.print_of(run) != self.seen:
+                    self.found = await offload(self.read)
+                    self.seen = self.print_of(self.found[0])
+                    self.show.refresh()
+                elif run.state not in FINAL:
+                    self.update(run, await offload(self.studio.points, run.id, self.live.last))
+            except InputError:  # deleted in another window
+                # only once: a page that takes its time would be asked for again before it comes
+                if self.timer.active:
+                    self.timer.deactivate()
+                    ui.navigate.to("/runs")
+
+    def update(self, run: Run, points: PathPoints) -> None:
+        """Update the run that is shown, without rebuilding it."""
+        parts = self.detail
+        if "progress" not in parts:
+            return
+        share = run.done / run.total if run.total else 0.0
+        parts["progress"].style(f"width: {100 * share:.1f}%")
+        parts["meter"].props["aria-valuenow"] = str(round(100 * share))
+        parts["steps"].set_text(progress_line(run) or STATES[run.state][0])
+        parts["step"].set_text(run.step)
+        self.live.add(points)
+        if "late" in parts:
+            parts["late"].set_visibility(is_late(run))
+
+    # ---- one run ----------------------------------------------------------------------------------
+
+    @ui.refreshable_method
+    def show(self) -> None:
+        """Progress and path, or the result."""
+        self.live = LivePath()
+        for key in ("progress", "steps", "step", "meter", "late"):
+            self.detail.pop(key, None)
+        run, points, log = self.found
+        with card(run.name) as aside:
+            with aside:
+                state_tag(run)
+            if run.state not in FINAL:
+                self.going(run)
+            else:
+                self.ended(run)
+            self.live.add(points)
+            if run.state not in FINAL or (self.live.points and not run.summary):
+                self.live.build()
+            self.log(run, log)
+
+    def going(self, run: Run) -> None:
+        """Progress, and a way to stop."""
+        share = run.done / run.total if run.total else 0.0
+        with (
+            ui.element("div")
+            .classes("kw-progress")
+            .props("role=progressbar aria-valuemin=0 aria-valuemax=100") as meter
+        ):
+            meter.props["aria-label"] = "Progress"
+            meter.props["aria-valuenow"] = str(round(100 * share))
+            self.detail["progress"] = ui.element("div").style(f"width: {100 * share:.1f}%")
+        self.detail["meter"] = meter
+        with ui.element("div").classes("kw-row").style("justify-content: space-between"):
+            with stack("kw-stack tight"):
+                self.detail["steps"] = text(progress_line(run) or STATES[run.state][0]).style(
+                    "font-weight: 500"
+                )
+                self.detail["step"] = text(run.step).classes("kw-hint")
+
+            async def stop() -> None:
+                await offload(self.studio.cancel, run.id)
+                await self.look()
+
+            button = ui.button("Stop", icon="stop", on_click=guarded(stop)).props("outline")
+            button.set_enabled(not run.cancelling)
+        expected = run.request.expected
+        if expected is not None:
+            text(f"Expected: {span(expected.low)} to {span(expected.high)}. {expected.sure}").classes(
+                "kw-hint"
+            )
+            late = note(
+                f"This takes longer than expected (at most {span(expected.high)}). You may stop it: the folds that are "
+                "complete are kept, and choose the model.",
+                "warn",
+            )
+            late.set_visibility(is_late(run))
+            self.detail["late"] = late
+
+    def ended(self, run: Run) -> None:
+        """The result, or why there is none."""
+        if run.reason:
+            note(run.reason, "bad" if run.state == "failed" else "warn")
+        if run.metrics:
+            with stack("kw-stats"):
+                for metric in run.metrics:
+                    stat(score(metric.value), metric.name, plus_minus(metric.spread))
+        if run.summary is not None:
+            found = run.summary
+            text(
+                f"{found.n_active} of {plural(found.n_kernels, 'kernel')} {has(found.n_active)} a weight. "
+                f"{found.regularization}, relative gap "
+                f"{found.rel_gap or 0:.1e}, {found.status}; it {progress_line(run)}."
+            ).classes("kw-hint")
+        with ui.element("div").classes("kw-row"):
+            if run.summary is not None:
+                ui.button(
+                    "Understand",
+                    icon="insights",
+                    on_click=lambda: ui.navigate.to(f"/understand?run={run.id}"),
+                ).props("unelevated")
+                ui.button("Use", icon="output", on_click=lambda: ui.navigate.to(f"/use?run={run.id}")).props(
+                    "outline"
+                )
+            ui.button("Settings as a draft", icon="edit", on_click=guarded(lambda: self.again(run))).props(
+                "flat"
+            )
+            ui.button("Delete", icon="delete", on_click=lambda: self.delete(run)).props("flat color=negative")
+
+    async def again(self, run: Run) -> None:
+        """Take the settings of a run as a draft."""
+        await offload(self.studio.set_draft, Draft(data=run.request.data, spec=run.request.spec))
+        ui.navigate.to("/method")
+
+    def delete(self, run: Run) -> None:
+        """Ask, then delete."""
+
+        async def do() -> None:
+            await offload(self.studio.delete, run.id)
+            await self.look()
+
+        about = f"{run.name}, with its model and its files."
+        ask("Delete this run?", about, "Delete", do, keep="Keep it")
+
+    def log(self, run: Run, found: Log) -> None:
+        """Events and output of the run."""
+        opened = run.state == "failed"
+        with ui.expansion("Log", value=opened).props("dense"):
+            lines = [f"{time.strftime('%H:%M:%S', time.localtime(e.time))}  {e.text}" for e in found.events]
+            text("\n".join(lines), "pre").classes("kw-log").props('tabindex=0 aria-label="Events"')
+            if opened or "Traceback" in found.text:
+                text(found.text, "pre").classes("kw-log").props(
+                    'tabindex=0 aria-label="Output of the process"'
+                )
+
 
 #: Seconds between two queries of the store.
 EVERY = 0.8

@@ -1,44 +1,634 @@
-"""The page that explains a finished run: path, choice, weights, single rows, held-out rows, certificate."""
+"""The page that explains a finished run: answers, evidence, path, weights, rows, certificate."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import math
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
+from nicegui.elements.mixins.text_element import TextElement
 from starlette.concurrency import run_in_threadpool as offload
 
+from kernelweave._drawing import LOWERS_WORD, RAISES_WORD, SIGNED, explain_signs
 from kernelweave._errors import InputError
 from kernelweave._forms import plus_minus
+from kernelweave_app.reports.statements import TOPICS
+from kernelweave_app.runs.evidence import KINDS, USUAL
+from kernelweave_app.studio.jobs import FIGURES, GOING
 from kernelweave_app.studio.pages import charts
-from kernelweave_app.studio.pages.answers import AnswersCard
-from kernelweave_app.studio.pages.contributions_card import MOST_COLUMNS, ContributionsCard
-from kernelweave_app.studio.pages.evidence_card import EvidenceCard
-from kernelweave_app.studio.pages.evidence_charts import STABILITY, stability
-from kernelweave_app.studio.pages.finished import choose_run, finished, round_off
-from kernelweave_app.studio.pages.path_card import PathCard
-from kernelweave_app.studio.pages.place import here
-from kernelweave_app.studio.pages.prints import prints
-from kernelweave_app.studio.pages.shell import (
+from kernelweave_app.studio.pages.charts import STABILITY, stability
+from kernelweave_app.studio.pages.frame import here, page
+from kernelweave_app.studio.pages.pieces import (
     bar,
     big_table,
     card,
+    counted,
+    duration,
     empty,
+    guarded,
     note,
     number,
-    page,
+    own_width,
     plural,
+    prints,
     score,
     simple_table,
     stack,
     stat,
+    tables,
     tag,
     text,
 )
-from kernelweave_app.studio.schema import Evidence, Metric, Results, Run, Weights
+from kernelweave_app.studio.pages.runs import choose_run, finished, round_off, short
+from kernelweave_app.studio.schema import (
+    Evidence,
+    EvidenceProgress,
+    Metric,
+    PathResult,
+    Results,
+    Run,
+    Weights,
+)
 from kernelweave_app.studio.service import Studio
 
 if TYPE_CHECKING:
     from kernelweave._types import Tree
+
+
+class AnswersCard:
+    """Sentences by question.
+
+    Parameters
+    ----------
+    found : Evidence
+    """
+
+    def __init__(self, found: Evidence) -> None:
+        self.found = found
+
+    def build(self) -> None:
+        """Draw the card."""
+        with card("Answers"):
+            self.sentences()
+
+    def renew(self, found: Evidence) -> None:
+        """Say what is known now."""
+        self.found = found
+        self.sentences.refresh()
+
+    @ui.refreshable_method
+    def sentences(self) -> None:
+        """The sentences, and a table of their numbers."""
+        with ui.element("div").classes("kw-answers"):
+            for topic, head in TOPICS.items():
+                said = [one for one in self.found.statements if one.topic == topic]
+                if not said:
+                    continue
+                with ui.element("section").classes(f"kw-{topic}"):
+                    text(head, "h3")
+                    with ui.element("ul"):
+                        for one in said:
+                            text(one.sentence, "li")
+        with ui.expansion("The numbers behind these sentences").props("dense"):
+            rows = [
+                [one.sentence if not k else "", " › ".join(map(str, cited.source)), f"{cited.value:.6g}"]
+                for one in self.found.statements
+                for k, cited in enumerate(one.numbers)
+            ]
+            simple_table(
+                ["sentence", "in evidence.json", "number"],
+                rows,
+                numbers=(2,),
+                label="Numbers of the sentences",
+            )
+
+
+#: Kernels of one layer that are shown.
+MOST_COLUMNS = 24
+
+
+class ContributionsCard:
+    """Contributions of kernels to the decision value of one row.
+
+    Parameters
+    ----------
+    run_id : str
+    results : Results
+    """
+
+    def __init__(self, run_id: str, results: Results) -> None:
+        assert results.contributions is not None
+        self.run_id, self.results, self.found = run_id, results, results.contributions
+        self.row = self.output = 0
+
+    def build(self) -> None:
+        """Draw the card."""
+        found = self.found
+        which = "held-out" if found.held else "training"
+        layer = " of the last layer" if self.results.weights.layers else ""
+        with card(
+            "Contributions to single rows",
+            f"What every kernel{layer} adds to the decision value, for {plural(len(found.rows), f'{which} row')}.",
+        ) as aside:
+            with aside:
+                rows = dict(enumerate(f"row {name}" for name in found.rows))
+                ui.select(
+                    rows,
+                    value=0,
+                    label="Row",
+                    with_input=True,
+                    on_change=lambda event: self.turn(row=event.value),
+                ).props("outlined dense options-dense").style("width: 9rem")
+                if len(found.outputs) > 1:
+                    outputs = dict(enumerate(found.outputs))
+                    ui.select(
+                        outputs, value=0, label="Class", on_change=lambda event: self.turn(output=event.value)
+                    ).props("outlined dense options-dense").style("width: 9rem")
+                prints(self.run_id, "contributions", "Contribution of each kernel")
+            with stack("kw-two"):
+                with stack():
+                    self.one = charts.figure(
+                        self.options(), "Contributions of kernels to one row",
+                        height=f"{4 + 1.75 * (len(found.kernels) + 2):.1f}rem",
+                    )  # fmt: skip
+                    self.signs()
+                    self.said = text(self.describe()).classes("kw-hint")
+                with stack():
+                    self.all = charts.figure(
+                        self.heat(), "Contributions of kernels to all rows",
+                        f"All rows, sorted by their decision value. {explain_signs()}",
+                        height=f"{4 + 1.75 * (len(found.kernels) + 2):.1f}rem",
+                    )  # fmt: skip
+
+    def turn(self, **values: Any) -> None:
+        """Show another row or class."""
+        for name, value in values.items():
+            setattr(self, name, value or 0)
+        for chart, options in ((self.one, self.options()), (self.all, self.heat())):
+            chart.options.clear()
+            chart.options.update(options)
+            chart.update()
+        self.said.set_text(self.describe())
+
+    @staticmethod
+    def signs() -> None:
+        """What the colours of the bars mean."""
+        with ui.element("div").classes("kw-signs").props('role=note aria-label="Colours"'):
+            for kind, word in (("raises", RAISES_WORD), ("lowers", LOWERS_WORD)):
+                ui.element("i").classes(f"kw-{kind}").props("aria-hidden=true")
+                text(f"{word.capitalize()} {kind} the decision value", "span")
+
+    def options(self) -> Tree:
+        """One row as bars."""
+        found = self.found
+        return charts.contributions_chart(
+            found.kernels, found.values[self.output][self.row], found.intercepts[self.output]
+        )
+
+    def describe(self) -> str:
+        """The prediction for the row, and its true value."""
+        held = self.results.held
+        if held is None or not self.found.held or self.row >= len(held.rows):
+            return ""
+        row = dict(zip(held.columns, held.rows[self.row], strict=True))
+        return f"Predicted {row['prediction']}, true {row['truth']}."
+
+    def heat(self) -> Tree:
+        """All rows as a heat map."""
+        found = self.found
+        values = found.values[self.output]
+        order = sorted(range(len(values)), key=lambda i: sum(values[i]))
+        most = max((abs(v) for row in values for v in row), default=1.0) or 1.0
+        data = [
+            [i, len(found.kernels) - 1 - j, v] for i, r in enumerate(order) for j, v in enumerate(values[r])
+        ]
+        labels = charts.axis("", category=found.kernels[::-1])
+        labels["axisLabel"] |= {"width": 150, "overflow": "truncate", "interval": 0}
+        across = charts.axis("rows by decision value", category=[found.rows[r] for r in order])
+        across["axisLabel"] |= {"show": False}
+        across["nameGap"] = 12
+        options = charts.base(
+            xAxis=across,
+            yAxis=labels,
+            visualMap={
+                "min": -most, "max": most, "show": False,
+                "inRange": {"color": list(SIGNED)},
+            },
+            series=[{"type": "heatmap", "data": data, "progressive": 0}],
+        )  # fmt: skip
+        options["grid"]["top"] = 8
+        return options
+
+
+#: Seconds between two looks at what is being computed.
+EVERY = 1.0
+ABOUT = {
+    "permutation": "Could the score be chance? The targets are permuted, and everything is fitted again each time.",
+    "sources": "Does the model use each source for new rows? Sources are exchanged between held-out rows.",
+    "omission": "Does the model need each source? It is fitted without it, on random divisions of the rows.",
+    "stability": "Would other rows give the same weights? The model is fitted on random halves of the rows.",
+    "learning curve": "Would more rows help? The model is fitted on growing parts of the rows.",
+    "baselines": "Do several kernels pay? The average, the best single kernel and a linear model, on the same rows.",
+}
+
+
+class EvidenceCard:
+    """Buttons that compute evidence, with progress, and its charts.
+
+    Parameters
+    ----------
+    studio : Studio
+    run_id : str
+    found : Evidence
+    renewed : callable
+        Is given the evidence when it has changed.
+    """
+
+    def __init__(
+        self, studio: Studio, run_id: str, found: Evidence, renewed: Callable[[Evidence], None]
+    ) -> None:
+        self.renewed = renewed
+        self.studio, self.run_id, self.found = studio, run_id, found
+        self.counts = dict(USUAL)
+        self.refit = True
+        self.lines: dict[str, Callable[[], object]] = {}
+        #: the bar and the words of what is being computed
+        self.bars: dict[str, tuple[ui.linear_progress, TextElement]] = {}
+        #: what was read first is not taken for newer: buttons and the timer may ask at the same time
+        self.asking = asyncio.Lock()
+
+    def build(self) -> None:
+        """Draw the card."""
+        with card("How sure?", "Each of these takes time and can be stopped; what is done is kept."):
+            self.buttons()
+        self.parts()
+        self.timer = ui.timer(EVERY, self.look, active=self.busy())
+
+    def busy(self) -> bool:
+        """Whether something is being computed."""
+        return any(one.state in GOING for one in self.found.progress.values())
+
+    async def look(self) -> None:
+        """Read the progress, and draw anew what has changed."""
+        async with self.asking:
+            try:
+                self.take(await offload(self.studio.evidence.read, self.run_id))
+            except InputError:
+                self.timer.deactivate()
+
+    def take(self, found: Evidence) -> None:
+        """Draw anew what has changed; fields and buttons of what has not stay as they are."""
+        before, self.found = self.found, found
+        for kind, draw in self.lines.items():
+            old, new = before.progress.get(kind), found.progress.get(kind)
+            if old == new and bool(before.numbers.get(kind)) == bool(found.numbers.get(kind)):
+                continue
+            if old and new and (old.state, old.stopping) == (new.state, new.stopping) and kind in self.bars:
+                self.advance(kind, new)
+            else:
+                draw()
+        if found.numbers != before.numbers:
+            self.parts.refresh()
+            self.renewed(found)
+        # the page may have been left
+        if not self.timer.is_deleted:
+            self.timer.active = self.busy()
+
+    async def start(self, kind: str) -> None:
+        """Begin to compute."""
+        async with self.asking:
+            self.take(
+                await offload(
+                    lambda: self.studio.evidence.start(
+                        self.run_id, kind, int(self.counts[kind] or 0), refit=self.refit
+                    )
+                )
+            )
+
+    async def stop(self, kind: str) -> None:
+        """Stop computing."""
+        async with self.asking:
+            self.take(await offload(self.studio.evidence.stop, self.run_id, kind))
+
+    def buttons(self) -> None:
+        """A line for each kind of evidence."""
+        with stack("kw-stack"):
+            for kind in self.found.kinds:
+                self.place(kind)
+
+    def place(self, kind: str) -> None:
+        """A line that is drawn anew without the others."""
+
+        @ui.refreshable
+        def shown() -> None:
+            self.bars.pop(kind, None)
+            self.line(kind)
+
+        shown()
+        self.lines[kind] = shown.refresh
+
+    def line(self, kind: str) -> None:
+        """What it is, how many, a button or the progress."""
+        title, counted = KINDS[kind]
+        now = self.found.progress.get(kind)
+        with ui.element("div").classes("kw-proof").props(f'role=group aria-label="{title}"'):
+            with ui.element("div"):
+                text(title, "h3")
+                text(ABOUT[kind], "p").classes("kw-hint")
+            with ui.element("div").classes("kw-row"):
+                if now is not None and now.state in GOING:
+                    self.progress(kind, title)
+                    return
+                if counted:
+                    field = ui.number(
+                        counted.capitalize(),
+                        value=self.counts[kind],
+                        min=2,
+                        max=10_000,
+                        on_change=lambda event: self.counts.update({kind: int(event.value or 0)}),
+                    )
+                    field.props("outlined dense").style("width: 11rem")
+                if kind == "permutation":
+                    ui.switch("Fit again", value=self.refit, on_change=self.turn).tooltip(
+                        "Off: models stay, and only the targets of held-out rows are permuted"
+                    )
+                known = bool(self.found.numbers.get(kind))
+                ui.button(
+                    "Compute again" if known and kind != "baselines" else "Compute",
+                    icon="play_arrow",
+                    on_click=guarded(lambda: self.start(kind)),
+                ).props("outline no-caps").props["aria-label"] = f"Compute: {title}"
+            if now is not None and now.reason:
+                note(now.reason, "bad" if now.state == "failed" else "warn")
+
+    def turn(self, event: object) -> None:
+        """Fit again for permutations, or not."""
+        self.refit = bool(getattr(event, "value", True))
+
+    def progress(self, kind: str, title: str) -> None:
+        """A bar, the time left, and a button that stops."""
+        now = self.found.progress[kind]
+        shown = ui.linear_progress(0.0, show_value=False).style("width: 12rem")
+        self.bars[kind] = shown, text("", "span").classes("kw-hint")
+        self.advance(kind, now)
+        stop = ui.button(
+            "Stopping" if now.stopping else "Stop", icon="stop", on_click=guarded(lambda: self.stop(kind))
+        ).props("outline no-caps")
+        stop.props["aria-label"] = f"Stop: {title}"
+        stop.set_enabled(not now.stopping)
+
+    def advance(self, kind: str, now: EvidenceProgress) -> None:
+        """Move the bar; the button beside it stays, so that no press on it is lost."""
+        bar, said = self.bars[kind]
+        total = max(1, now.total or len(self.found.kinds))
+        bar.set_value(min(1.0, now.done / total))
+        bar.props["aria-label"] = f"{KINDS[kind][0]}: {now.done} of {now.total}"
+        words = {"waiting": "waits for another computation", "starting": "is starting"}
+        left = f", {duration(now.seconds_left)} left" if now.seconds_left is not None else ""
+        counted = f"{now.done} of {now.total}{left}" if now.total else f"{now.done} done{left}"
+        said.set_text(words.get(now.state, counted))
+
+    @ui.refreshable_method
+    def parts(self) -> None:
+        """Charts of what was computed, and downloads."""
+        tree = self.found.numbers
+        for key, name, title, make, caption in (
+            ("learning curve", "learning-curve", "Learning curve", charts.learning, LEARNING),
+            (
+                "calibration",
+                "calibration",
+                "Calibration of probabilities",
+                charts.calibration,
+                CALIBRATION,
+            ),
+            ("permutation", "permutation", "Permutation test", charts.permutation, PERMUTATION),
+        ):
+            if not tree.get(key):
+                continue
+            with card(title) as aside:
+                with aside:
+                    prints(self.run_id, name, title)
+                options, tall = make(tree[key])
+                charts.figure(options, title, caption, height=tall)
+                if key == "calibration":
+                    for group, one in tree[key].items():
+                        text(
+                            f"{group}: Brier score {one['brier']:.3f}, of the share of the class alone "
+                            f"{one['brier_of_share']:.3f}."
+                        ).classes("kw-hint")
+        self.classes()
+        with card("For a paper"), stack():
+            own_width(self.run_id, list(FIGURES))
+            tables(self.run_id, self.found.tables)
+
+    def classes(self) -> None:
+        """Scores of every class with intervals."""
+        found = self.found.numbers.get("classes")
+        if not found:
+            return
+        rows = [
+            [name, one["recall"]["n"], *(_ends(one[what]) for what in ("recall", "precision"))]
+            for name, one in found.items()
+        ]
+        with card("Scores by class", "Of held-out rows, with 95 % intervals."):
+            simple_table(
+                ["class", "rows", "recall", "precision"], rows, numbers=(1, 2, 3), label="Scores by class"
+            )
+
+
+def _ends(one: dict[str, float | None]) -> str:
+    value, low, high = one["value"], one["low"], one["high"]
+    return "–" if value is None or low is None or high is None else f"{value:.3f} ({low:.3f} to {high:.3f})"
+
+
+LEARNING = "Mean over folds with its 95 % interval, corrected for rows that folds have in common."
+CALIBRATION = (
+    "Share of held-out rows in the class against their probability, with 95 % intervals; points grow "
+    "with rows."
+)
+PERMUTATION = "Scores with permuted targets; the line is the score with the true ones."
+
+
+#: The horizontal coordinate of a click inside the axes of a chart.
+PLACE = """(event) => {
+  const chart = getElement(ID).chart, box = chart.getDom().getBoundingClientRect();
+  const at = [event.clientX - box.left, event.clientY - box.top];
+  if (chart.containPixel('grid', at)) emit(chart.convertFromPixel({gridIndex: 0}, at)[0]);
+}"""
+#: Kernels listed at the cursor.
+AT_CURSOR = 8
+
+
+class PathCard:
+    """The regularisation path with a movable cursor.
+
+    Parameters
+    ----------
+    run_id : str
+    results : Results
+    """
+
+    def __init__(self, run_id: str, results: Results) -> None:
+        self.run_id, self.results = run_id, results
+        self.which = 0
+        #: "df", or the learner's own parameter.
+        self.by: str = results.paths[0].parameter
+        self.cursor = results.paths[0].chosen
+        #: None if there is only one regularisation parameter.
+        self.chart: Any = None
+
+    @property
+    def path(self) -> PathResult:
+        """The path that is shown."""
+        return self.results.paths[self.which]
+
+    def build(self) -> None:
+        """Draw the card."""
+        with card(
+            "Regularisation path",
+            "Weights from strong to weak regularisation. Move the cursor to see the model there.",
+        ) as aside:
+            with aside:
+                if len(self.results.paths) > 1:
+                    names = {k: path.output for k, path in enumerate(self.results.paths)}
+                    ui.select(
+                        names, value=0, label="Class", on_change=lambda event: self.turn(which=event.value)
+                    ).props("outlined dense options-dense").style("min-width: 9rem")
+                if len(self.path.alphas) > 1 and any(d is not None for d in self.path.df):
+                    toggle = ui.toggle(
+                        [self.by, "df"],
+                        value=self.by,
+                        on_change=lambda event: self.turn(by=event.value),
+                    )
+                    toggle.props("no-caps unelevated dense toggle-color=primary padding='2px 12px'")
+                    toggle.props["aria-label"] = "Horizontal axis"
+                if len(self.path.alphas) > 1:
+                    prints(self.run_id, "path", "Regularisation path")
+            if len(self.path.alphas) < 2:
+                text("Only one regularisation parameter was requested: there is no path to draw.").classes(
+                    "kw-hint"
+                )
+                self.at_cursor()
+                return
+            with stack("kw-wide"):
+                with stack():
+                    self.chart = charts.figure(self.options(), self.label())
+                    # anywhere in the chart, since the points of lines are too small to be hit
+                    self.chart.on("click", self.clicked, js_handler=PLACE.replace("ID", str(self.chart.id)))
+                    self.chart.style("cursor: pointer")
+                    slider = ui.slider(min=0, max=len(self.path.alphas) - 1, value=self.cursor).props("label")
+                    slider.props["aria-label"] = "Cursor along the path"
+                    slider.props["label-value"] = self.at_cursor_text()
+                    slider.on_value_change(lambda event: self.move(int(event.value)))
+                    self.slider = slider
+                with stack():
+                    self.at_cursor()
+
+    def at_cursor_text(self) -> str:
+        """The regularisation parameter at the cursor."""
+        return f"{self.path.parameter} {self.path.parameter_values[self.cursor]:.3g}"
+
+    def label(self) -> str:
+        """Description of the chart for screen readers."""
+        kernels = plural(len(self.path.names), "kernel")
+        return f"Weights of {kernels} along {plural(len(self.path.alphas), 'regularisation parameter')}"
+
+    def options(self) -> Tree:
+        """The chart at the cursor."""
+        path = self.path
+        x: list[float | None] = [*path.df] if self.by == "df" else [*path.parameter_values]
+        return charts.path_chart(
+            x, path.names, path.weights, by=self.by, cursor=self.cursor, chosen=path.chosen
+        )
+
+    def turn(self, **values: Any) -> None:
+        """Show another path, or another horizontal axis."""
+        for name, value in values.items():
+            setattr(self, name, value)
+        if "which" in values and self.chart is None:
+            self.cursor = 0
+        elif "which" in values:
+            self.cursor = min(self.path.chosen, len(self.path.alphas) - 1)
+            self.slider.props["max"] = len(self.path.alphas) - 1
+            self.slider.set_value(self.cursor)
+        self.draw()
+
+    def move(self, cursor: int) -> None:
+        """Move the cursor."""
+        if cursor != self.cursor:
+            self.cursor = cursor
+            self.slider.props["label-value"] = self.at_cursor_text()
+            self.draw()
+
+    def clicked(self, event: Any) -> None:
+        """Move the cursor to the regularisation parameter next to the place that was clicked."""
+        place = event.args
+        if isinstance(place, int | float):
+            self.slider.set_value(self.nearest(float(place)))
+
+    def nearest(self, place: float) -> int:
+        """The position on the path that is drawn next to a place on the horizontal axis."""
+        if self.by == "df":
+            apart = {k: abs(d - place) for k, d in enumerate(self.path.df) if d is not None}
+        else:  # drawn on a logarithmic scale
+            at = math.log(max(place, sys.float_info.min))
+            apart = {k: abs(math.log(value) - at) for k, value in enumerate(self.path.parameter_values)}
+        return min(apart, key=lambda k: apart[k])
+
+    def draw(self) -> None:
+        """Redraw the chart and the list."""
+        if self.chart is not None:
+            self.chart.options.clear()
+            self.chart.options.update(self.options())
+            self.chart.update()
+        self.at_cursor.refresh()
+
+    @ui.refreshable_method
+    def at_cursor(self) -> None:
+        """The model at the cursor."""
+        path, k = self.path, self.cursor
+        with ui.element("div").props('role=status aria-label="At the cursor"').classes("kw-stack"):
+            with ui.element("div").classes("kw-row"):
+                text(f"{path.parameter} {path.parameter_values[k]:.4g}", "h3")
+                if k == path.chosen:
+                    tag("chosen", "now")
+            with stack("kw-stats"):
+                counted("kernel", path.n_active[k])
+                if path.df[k] is not None:
+                    stat(number(path.df[k], 3), "df")
+                found = self.score_at(path.alphas[k])
+                if found is not None and self.results.curve is not None:
+                    stat(
+                        score(found[0]),
+                        self.results.curve.score,
+                        plus_minus(found[1]),
+                    )
+            values = sorted(zip(path.names, path.weights[k], strict=True), key=lambda item: -item[1])
+            values = [item for item in values if item[1] > 0]
+            with stack("kw-stack tight"):
+                for name, weight in values[:AT_CURSOR]:
+                    bar(short(name), weight / values[0][1], f"{weight:.3f}")
+            if len(values) > AT_CURSOR:
+                rest = path.n_active[k] - AT_CURSOR
+                text(
+                    f"and {plural(rest, 'more kernel')} with {sum(v for _, v in values[AT_CURSOR:]):.3f}"
+                ).classes("kw-hint")
+            if not values:
+                text("No kernel has a weight here.").classes("kw-hint")
+
+    def score_at(self, alpha: float) -> tuple[float | None, float | None] | None:
+        """Mean score over folds at an alpha, and its standard error."""
+        curve = self.results.curve
+        if curve is None:
+            return None
+        k = min(range(len(curve.alphas)), key=lambda j: abs(curve.alphas[j] - alpha))
+        if abs(curve.alphas[k] - alpha) > 1e-6 * alpha:
+            return None
+        return curve.mean[k], curve.error[k]
+
 
 MOST_BARS = 20
 #: Classes whose confusion matrix fits beside something else, and the whole width.

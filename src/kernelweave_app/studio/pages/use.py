@@ -9,16 +9,15 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave_app.runs.scripts import AGAIN, STOPPED
-from kernelweave_app.studio.pages.finished import choose_run, finished, round_off
-from kernelweave_app.studio.pages.place import here, within
-from kernelweave_app.studio.pages.shell import (
+from kernelweave_app.studio.pages.frame import here, page, within
+from kernelweave_app.studio.pages.pieces import (
     big_table,
     card,
+    drop_zone,
     empty,
     has,
     note,
     once,
-    page,
     plural,
     score,
     size,
@@ -26,7 +25,7 @@ from kernelweave_app.studio.pages.shell import (
     stat,
     text,
 )
-from kernelweave_app.studio.pages.uploads import drop_zone
+from kernelweave_app.studio.pages.runs import choose_run, finished, round_off
 from kernelweave_app.studio.schema import Artifact, Data, Predicted, Run, TableRef
 from kernelweave_app.studio.service import Studio
 

@@ -1,0 +1,600 @@
+"""The pieces that pages are made of: cards, tables, fields, buttons, dialogs, uploads, and numbers as text."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, SupportsFloat
+from urllib.parse import quote
+
+from nicegui import ui
+from nicegui.elements.mixins.text_element import TextElement
+
+from kernelweave._errors import InputError
+from kernelweave._forms import plus_minus
+from kernelweave_app.reports.printing import DOUBLE, SINGLE
+from kernelweave_app.studio.typesetting import parts, to_mathml
+
+if TYPE_CHECKING:
+    from nicegui.events import GenericEventArguments
+
+
+#: How tables sort a column of numbers.
+NUMERICALLY = (
+    "(a, b) => { const n = (v) => v === null || v === undefined || v === '' ? -Infinity : Number(v); "
+    "const x = n(a), y = n(b); return x < y ? -1 : x > y ? 1 : 0 }"
+)
+
+
+def text(content: object, tag: str = "div") -> TextElement:
+    """Text in an element; never markup."""
+    return ui.label(str(content)) if tag == "div" else TextElement(tag=tag, text=str(content))
+
+
+@contextmanager
+def card(title: str = "", hint: str = "", level: str = "h2") -> Iterator[Any]:
+    """A section with a heading; yields the element beside the heading."""
+    section = ui.element("section").classes("kw-card")
+    if title:
+        section.props["aria-label"] = title
+    with section:
+        aside = None
+        if title:
+            with ui.element("header"):
+                text(title, level)
+                aside = ui.element("div").classes("kw-row")
+            if hint:
+                text(hint, "p").classes("kw-hint").style("margin-top: -.5rem")
+        yield aside
+
+
+def stack(kind: str = "kw-stack") -> ui.element:
+    """A plain container."""
+    return ui.element("div").classes(kind)
+
+
+def stat(value: str, label: str, note: str = "") -> None:
+    """A number with its name."""
+    with ui.element("div").classes("kw-stat"):
+        with ui.element("b"):
+            text(value, "span").style("color: inherit; font-size: inherit")
+            if note:
+                text(f" {note}", "i")
+        text(label, "span")
+
+
+def counted(name: str, count: int, note: str = "") -> None:
+    """A number of things."""
+    number, _, word = plural(count, name).partition(" ")
+    stat(number, word, note)
+
+
+def tag(content: str, kind: str = "", icon: str = "") -> ui.element:
+    """A short state."""
+    with ui.element("span").classes(f"kw-tag {kind}") as found:
+        if icon:
+            ui.icon(icon).props("aria-hidden=true")
+        text(content, "span")
+    return found
+
+
+def note(content: str, kind: str = "", icon: str = "") -> ui.element:
+    """A remark, a warning or an error."""
+    icons = {"": "info", "warn": "warning_amber", "bad": "error_outline", "good": "check_circle"}
+    role = "alert" if kind == "bad" else "note"
+    with ui.element("div").classes(f"kw-note {kind}").props(f"role={role}") as found:
+        ui.icon(icon or icons[kind]).props("aria-hidden=true")
+        text(content)
+    return found
+
+
+def empty(icon: str, content: str) -> ui.element:
+    """A placeholder where there is nothing yet."""
+    with ui.element("div").classes("kw-empty") as found:
+        ui.icon(icon).props("aria-hidden=true")
+        text(content)
+    return found
+
+
+def bar(label: str, share: float, value: str, colour: str = "") -> None:
+    """A horizontal bar with its name and its value."""
+    with ui.element("div").classes("kw-bar"):
+        text(label, "span").props["title"] = label
+        with ui.element("div").props("aria-hidden=true"):
+            width = f"width: {100 * min(max(share, 0.0), 1.0):.1f}%"
+            ui.element("div").style(width + (f"; background: {colour}" if colour else ""))
+        text(value, "span")
+
+
+def simple_table(
+    headers: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[int] = (), label: str = ""
+) -> None:
+    """A small table of text."""
+    with ui.element("div").classes("kw-scroll").props("tabindex=0"):
+        grid = ui.element("table").classes("kw-table")
+        if label:
+            grid.props["aria-label"] = label
+        with grid:
+            with ui.element("thead"), ui.element("tr"):
+                for j, name in enumerate(headers):
+                    text(name, "th").classes("num" if j in numbers else "").props("scope=col")
+            with ui.element("tbody"):
+                for row in rows:
+                    with ui.element("tr"):
+                        for j, value in enumerate(row):
+                            shown = "missing" if value is None else value
+                            kind = "miss" if value is None else ""
+                            text(shown, "td").classes(f"{kind} {'num' if j in numbers else ''}")
+
+
+#: A heading that sorts: a button, for the keyboard, within the cell that hears its clicks. Constants alone.
+HEADING = (
+    '<q-th :props="props" :aria-sort="props.col.__thClass.includes(\' sorted\') '
+    "? (props.col.__thClass.includes('sort-desc') ? 'descending' : 'ascending') : 'none'\">"
+    '<button type="button" class="kw-sort">{{ props.col.label }}</button></q-th>'
+)
+
+
+def big_table(
+    headers: Sequence[str], rows: Sequence[Sequence[object]], *, label: str, page_size: int = 10
+) -> ui.table:
+    """A table that can be sorted, with pages; cells are text or numbers."""
+    numbers = [all(_is_number(row[j]) for row in rows) for j in range(len(headers))]
+    columns = [
+        {
+            "name": f"c{j}",
+            "label": name,
+            "field": f"c{j}",
+            "sortable": True,
+            "align": "right" if numbers[j] else "left",
+            # numbers given as text are sorted as numbers, and empty cells before them
+            **({":sort": NUMERICALLY} if numbers[j] else {}),
+        }
+        for j, name in enumerate(headers)
+    ]
+    # names of columns come from users, names of fields do not: NiceGUI interprets some characters
+    values = [{"id": k, **{f"c{j}": v for j, v in enumerate(row)}} for k, row in enumerate(rows)]
+    # the part of a table that scrolls has no stop of the keyboard; what is around it has one
+    with ui.element("div").classes("kw-scroll").props("tabindex=0"):
+        found = ui.table(columns=columns, rows=values, row_key="id", pagination={"rowsPerPage": page_size})
+    found.props("flat dense rows-per-page-label='Rows on a page:'").style("width: 100%")
+    found.props["aria-label"] = label
+    found.add_slot("header-cell", HEADING)
+    return found
+
+
+def _is_number(value: object) -> bool:
+    try:
+        if value is None or value == "":
+            return True
+        return isinstance(value, str | SupportsFloat) and float(value) == float(value)
+    except (TypeError, ValueError):
+        return False
+
+
+def once(
+    label: str, icon: str, action: Callable[[], Awaitable[object]], props: str = "unelevated"
+) -> ui.button:
+    """A button that says at once that it was pressed, and does nothing more until that is done.
+
+    Parameters
+    ----------
+    label, icon : str
+    action : coroutine function
+        Input errors are shown to the user.
+    props : str, default="unelevated"
+
+    Returns
+    -------
+    ui.button
+    """
+    # the browser marks it before the server has heard, see studio.js
+    client = ui.context.client  # the part of the page with the button may be gone by the end
+    button = ui.button(label, icon=icon).props(props).classes("kw-once")
+    doing = False
+
+    async def do() -> None:
+        nonlocal doing
+        if doing:
+            return
+        doing = True
+        button.props("loading")
+        try:
+            with client:
+                try:
+                    await action()
+                except InputError as error:
+                    said(error)
+        finally:
+            doing = False
+            if not button.is_deleted:
+                button.props(remove="loading")
+
+    button.on_click(do)
+    return button
+
+
+def waiting(content: str) -> ui.element:
+    """A sign that something is being read or computed, in words too."""
+    with ui.element("div").classes("kw-waiting").props("role=status") as found:
+        ui.spinner(size="1.6rem").props("aria-hidden=true")
+        text(content, "span")
+    return found
+
+
+@contextmanager
+def explained(label: str, about: str) -> Iterator[None]:
+    """A field with a button that explains it, which can be read without a pointer."""
+    with ui.element("div").classes("kw-explained"):
+        yield
+        button = ui.button(icon="help_outline").props("flat round dense size=sm color=grey-7")
+        button.props["aria-label"] = f"About {label}"
+        with button, ui.menu().props("max-width=24rem role=note"):
+            text(about, "p").classes("kw-about")
+
+
+def said(error: Exception) -> None:
+    """Show an error as a notification, unless the window has been closed."""
+    if ui.context.client.is_deleted:
+        return
+    what = str(error)
+    if not isinstance(error, InputError):
+        what = (
+            f"This did not work, by a mistake of the studio: {type(error).__name__}: {what:.300}. The terminal in "
+            "which it was started says more."
+        )
+    ui.notify(what, type="negative", multi_line=True, timeout=8000, close_button="Close")
+
+
+class Turn:
+    """Of several pending responses, only the newest is shown.
+
+    Parts of a page that wait for a response before they are drawn could otherwise be drawn twice.
+    """
+
+    def __init__(self) -> None:
+        self._now = 0
+
+    def take(self) -> Callable[[], bool]:
+        """Begin; returns a function that tells whether this is still the newest, and its window open."""
+        self._now += 1
+        mine, client = self._now, ui.context.client
+        return lambda: mine == self._now and not client.is_deleted
+
+
+def guarded(action: Callable[[], object]) -> Callable[[], Awaitable[None]]:
+    """An action, which may be a coroutine function, whose input errors are shown to the user."""
+
+    async def do() -> None:
+        # the part of the page with the button may be gone by the end
+        with ui.context.client:
+            try:
+                found = action()
+                if inspect.isawaitable(found):
+                    await found
+            except InputError as error:
+                said(error)
+
+    return do
+
+
+# ---- numbers --------------------------------------------------------------------------------------
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number as text."""
+    if value is None:
+        return "–"
+    if value != 0 and (abs(value) < 1e-3 or abs(value) >= 1e5):
+        return f"{value:.{digits - 2}e}"
+    return f"{value:.{digits}g}" if abs(value) >= 1 else f"{value:.{digits}f}".rstrip("0").rstrip(".") or "0"
+
+
+def score(value: float | None, spread: float | None = None) -> str:
+    """A score with its spread."""
+    if value is None:
+        return "–"
+    return f"{value:.3f} {plus_minus(spread)}".rstrip()
+
+
+def size(value: float | None) -> str:
+    """Bytes as text."""
+    if value is None:
+        return ""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1000 or unit == "TB":
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1000
+    return ""
+
+
+def duration(seconds: float | None) -> str:
+    """A duration as text."""
+    if seconds is None:
+        return ""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def has(count: int) -> str:
+    """The verb after so many."""
+    return "has" if count == 1 else "have"
+
+
+def plural(count: int, name: str, several: str = "") -> str:
+    """A count with its noun."""
+    return f"{count:,} {name if count == 1 else several or name + 's'}".replace(",", "\u202f")
+
+
+@contextmanager
+def titled(title: str) -> Iterator[ui.dialog]:
+    """A dialog with a heading; what is made in the context stands below.
+
+    It belongs to the page, and so stays while the part of the page with its button is drawn anew; it is deleted when it
+    has been closed.
+
+    Parameters
+    ----------
+    title : str
+        May hold names of any length.
+
+    Yields
+    ------
+    ui.dialog
+        Not yet open.
+    """
+    with ui.context.client.content:
+        place = ui.element().props("hidden")
+    with place, ui.dialog() as dialog, ui.card().classes("kw-ask"):
+
+        def leave() -> None:
+            dialog.delete()
+            place.delete()
+
+        dialog.on("hide", leave)
+        dialog.props["aria-label"] = title
+        text(title, "h2").style("overflow-wrap: anywhere")
+        yield dialog
+
+
+#: Suffixes of tables.
+TABLES = ".csv,.tsv,.tab,.gz,.parquet,.pq,.npz,.npy,.mtx,.svmlight,.h5ad"
+
+
+def pick_button(label: str) -> str:
+    """The head of an uploader, whose field and button have names; a template of constants alone.
+
+    The button beside the field opens it: one in the other could not be told apart without a pointer.
+    """
+    return (
+        f'<div class="row no-wrap items-center q-pa-sm"><label class="col q-uploader__title kw-picker">{label}'
+        '<q-uploader-add-trigger /></label><q-btn flat round dense icon="add" aria-label="Choose a file" '
+        '@click="props.pickFiles($event)" /></div>'
+    )
+
+
+def drop_zone(
+    label: str,
+    done: Callable[[str], object],
+    *,
+    multiple: bool = False,
+    path: str = "/api/tables",
+    accept: str = TABLES,
+) -> None:
+    """Upload files to the API, which checks size and content while the bytes arrive.
+
+    Parameters
+    ----------
+    label : str
+    done : callable
+        Called with the id of what is new.
+    multiple : bool, default=False
+    path : str, default="/api/tables"
+        Where they go.
+    accept : str
+        Suffixes.
+    """
+    upload = ui.upload(multiple=multiple, auto_upload=True).classes("kw-upload")
+    upload.props(f"flat bordered accept='{accept}'")
+    upload.add_slot("header", pick_button(label))
+    upload.props[":factory"] = (
+        "(files) => ({sendRaw: true, "
+        f"url: `${{window.path_prefix}}{path}?name=${{encodeURIComponent(files[0].name)}}`}})"
+    )
+
+    async def arrived(event: GenericEventArguments) -> None:
+        answer = done(event.args if isinstance(event.args, str) else event.args[0])
+        if isinstance(answer, Awaitable):
+            await answer
+
+    # what has ended leaves the list at once: the answer may take its time, and another file may be on its way by then
+    upload.on(
+        "uploaded",
+        arrived,
+        js_handler=(
+            f"(info) => {{ const list = getElement({upload.id}).$refs.qRef; "
+            "[...info.files, ...list.$el.refused ?? []].forEach(list.removeFile); list.$el.refused = []; "
+            "emit(JSON.parse(info.xhr.responseText).id) }"
+        ),
+    )
+    upload.on(
+        "failed",
+        lambda event: said(InputError(event.args if isinstance(event.args, str) else event.args[0])),
+        js_handler=(
+            f"(info) => {{ const list = getElement({upload.id}).$refs.qRef.$el; "
+            "list.refused = [...list.refused ?? [], ...info.files]; "
+            "let why = ''; try { why = JSON.parse(info.xhr.responseText).detail } catch (e) {} "
+            "emit(why || 'The upload was refused or cut off. Is the file larger than the limit?') }"
+        ),
+    )
+
+
+#: Columns that a list shows at once; of longer lists, those that match the typed text.
+MOST_OPTIONS = 200
+
+
+def pick_column(
+    names: Sequence[str],
+    value: Any,
+    label: str,
+    on_change: Callable[[Any], Any],
+    *,
+    multiple: bool = False,
+    clearable: bool = False,
+    hint: str = "",
+) -> Any:
+    """A list of columns; a long one is searched here, so that the browser is not sent all of it.
+
+    Parameters
+    ----------
+    names : sequence of str
+    value : str, list of str or None
+        Chosen; what is not among the names is left out.
+    label : str
+    on_change : callable
+    multiple, clearable : bool, default=False
+    hint : str, default=""
+
+    Returns
+    -------
+    Select
+    """
+    known = set(names)
+    if multiple:
+        value = [name for name in value or [] if name in known]
+    elif value not in known:
+        value = None
+    long = len(names) > MOST_OPTIONS
+
+    def offered(text: str, chosen: Any) -> list[str]:
+        kept = [chosen] if isinstance(chosen, str) else list(chosen or [])
+        if text == chosen:  # the field shows what is chosen, and nothing has been typed
+            text = ""
+        return list(dict.fromkeys([*find_columns(names, text), *kept]))
+
+    pick = ui.select(
+        offered("", value) if long else list(names),
+        value=value,
+        label=label,
+        multiple=multiple,
+        with_input=len(names) > 12,
+        on_change=on_change,
+    )
+    pick.props(
+        "outlined dense options-dense"
+        + (" clearable" if clearable else "")
+        + (" use-chips" if multiple else "")
+    )
+    if long:
+        count = f"{plural(len(names), 'column')}: type a part of the name"
+        hint = f"{hint}. {count}" if hint else count
+        pick.on(
+            "input-value",
+            lambda event: pick.set_options(
+                offered(event.args if isinstance(event.args, str) else "", pick.value)
+            ),
+            throttle=0.2,
+            leading_events=False,
+        )
+    if hint:
+        pick.props["hint"] = hint
+    return pick
+
+
+def find_columns(names: Sequence[str], text: str, most: int = MOST_OPTIONS) -> list[str]:
+    """Columns whose names hold a text, those that begin with it first.
+
+    Parameters
+    ----------
+    names : sequence of str
+    text : str
+    most : int, default=200
+
+    Returns
+    -------
+    list of str
+    """
+    part = text.lower()
+    if not part:
+        return list(names[:most])
+    found = [name for name in names if part in name.lower()]
+    # sorting keeps the order of the table within both halves
+    return sorted(found, key=lambda name: not name.lower().startswith(part))[:most]
+
+
+def typeset(content: str) -> None:
+    """Paragraphs of a docstring; formulas as MathML, below each other where they have lines of their own."""
+    with stack("kw-formulas").props('role=group aria-label="Objective"'):
+        for paragraph in parts(content):
+            if all(kind == "block" for kind, _ in paragraph):
+                with stack("kw-formula").props("tabindex=0"):
+                    for _, formula in paragraph:
+                        # made of docstrings of this package, so that nothing of a user is in it
+                        ui.html(to_mathml(formula, block=True), sanitize=False)
+                continue
+            with ui.element("p"):
+                for kind, piece in paragraph:
+                    if kind == "text":
+                        text(piece, "span")
+                    else:
+                        ui.html(to_mathml(piece), sanitize=False, tag="span")
+
+
+#: Widths by what they are called.
+WIDTHS = {SINGLE: f"one column, {SINGLE:g} mm", DOUBLE: f"two columns, {DOUBLE:g} mm"}
+
+
+def prints(run_id: str, name: str, title: str) -> None:
+    """A button with the figure as PDF and SVG in the widths of columns, and in one's own."""
+    with ui.button(icon="download").props("flat dense round size=sm") as button:
+        button.props["aria-label"] = f"Download figure: {title}"
+        button.tooltip(f"{title} for print")
+        with ui.menu():
+            for width, said in WIDTHS.items():
+                for kind in ("pdf", "svg"):
+                    _item(f"{kind.upper()}, {said}", _address(run_id, name, kind, width))
+
+
+def own_width(run_id: str, names: Sequence[str]) -> None:
+    """Any figure in a width of one's own."""
+    with ui.element("div").classes("kw-row"):
+        figure = ui.select(list(names), value=names[0], label="Figure").props("outlined dense options-dense")
+        width = (
+            ui.number("Width in mm", value=SINGLE, min=40, max=400)
+            .props("outlined dense")
+            .style("width: 8rem")
+        )
+        kind = ui.select({"pdf": "PDF", "svg": "SVG"}, value="pdf", label="Format")
+        kind.props("outlined dense options-dense").style("width: 7rem")
+
+        def fetch() -> None:
+            size = min(400.0, max(40.0, float(width.value or SINGLE)))
+            ui.navigate.to(_address(run_id, str(figure.value), str(kind.value), size))
+
+        ui.button("Download", icon="download", on_click=fetch).props("outline no-caps")
+
+
+def tables(run_id: str, names: Sequence[str]) -> None:
+    """Links to tables as CSV and LaTeX."""
+    with ui.element("div").classes("kw-row"):
+        for name in names:
+            text(name.replace("-", " "), "span")
+            for kind, said in (("csv", "CSV"), ("tex", "LaTeX")):
+                ui.link(said, f"/api/runs/{run_id}/tables/{quote(name)}?kind={kind}").classes(
+                    "kw-link"
+                ).props["aria-label"] = f"{name} as {said}"
+
+
+def _address(run_id: str, name: str, kind: str, width: float) -> str:
+    return f"/api/runs/{run_id}/printed/{quote(name)}?kind={kind}&width={width:g}"
+
+
+def _item(said: str, address: str) -> None:
+    # Quasar calls it a list item, which is not what menus hold
+    ui.menu_item(said, on_click=lambda: ui.navigate.to(address)).props("role=menuitem")
