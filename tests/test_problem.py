@@ -151,7 +151,7 @@ def test_a_solver_that_says_too_much_is_not_believed(rows):
     ("given", "words"),
     [
         ({"C": 0.0}, "`C`"),
-        ({"loss": "cubic"}, "or a loss of kernelweave.losses"),
+        ({"loss": "cubic"}, "a Loss"),
         ({"weights": "cube"}, "weight_set"),
         ({"loss": "hinge"}, "-1 and"),
         ({"y": None}, "`y`"),

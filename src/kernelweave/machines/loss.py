@@ -141,6 +141,8 @@ class Loss(ABC):
     fits_intercept: ClassVar[bool] = True
     #: Whether `sides` gives the dual as a quadratic program.
     quadratic: ClassVar[bool] = False
+    #: Whether the loss is piecewise linear: coefficients have bounds and no curvature, so that duals are quick.
+    piecewise_linear: ClassVar[bool] = False
     #: Whether the loss has a derivative everywhere and `second_derivative` is given: Newton then takes it as it is.
     smooth: ClassVar[bool] = False
     #: Whether it is half the squared error: on the simplex RLS2, which has solvers of its own.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, expit, log_expit, xlog1py, xlogy
 
-from kernelweave._parameters import Nonnegative, OneOf, check_fields, check_value
+from kernelweave._parameters import InstanceOf, Nonnegative, OneOf, check_fields, check_value
 from kernelweave.machines.box import UNBOUNDED, kernel_product
 from kernelweave.machines.least_squares import solve_least_squares
 from kernelweave.machines.logistic import Weighted, best_intercept, solve_logistic
@@ -35,6 +35,7 @@ class Hinge(BoxLoss):
 
     name: ClassVar[str] = "hinge"
     classifies: ClassVar[bool] = True
+    piecewise_linear: ClassVar[bool] = True
 
     def value(self, y: Array, f: Array) -> Array:
         return np.maximum(1.0 - y * f, 0.0)
@@ -142,6 +143,7 @@ class EpsilonInsensitive(BoxLoss):
     """
 
     name: ClassVar[str] = "epsilon-insensitive"
+    piecewise_linear: ClassVar[bool] = True
 
     epsilon: Nonnegative = 0.1
 
@@ -347,26 +349,14 @@ LOSSES: dict[str, type[Loss]] = {
 }
 
 
-class NamedLoss(OneOf):
-    """A loss by its name, or an object of a subclass of `Loss`."""
-
-    def read(self, value: object) -> str | Loss:
-        if isinstance(value, Loss):
-            return value
-        name: str = super().read(value)
-        return name
-
-    def words(self) -> str:
-        return f"{super().words()}, or a loss of kernelweave.losses"
-
-
 #: What functions take as `loss`.
-GivenLoss: TypeAlias = Annotated[str | Loss, NamedLoss(*LOSSES)]
+LOSS = OneOf(*LOSSES) | InstanceOf((Loss,), "a Loss")
+GivenLoss: TypeAlias = Annotated[str | Loss, LOSS]
 
 
 def as_loss(loss: str | Loss, epsilon: float = 0.1) -> Loss:
     """A loss by its name, or as it is; `epsilon` is for those that have a tube."""
-    given: str | Loss = check_value(NamedLoss(*LOSSES), "loss", loss)
+    given: str | Loss = check_value(LOSS, "loss", loss)
     if isinstance(given, Loss):
         return given
     kind = LOSSES[given]
