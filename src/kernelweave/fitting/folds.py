@@ -30,7 +30,6 @@ from typing import Any, cast
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import check_cv
 
 from kernelweave._checks import InputError, count_dimensions
 from kernelweave._loops import core
@@ -108,6 +107,8 @@ def split_rows(cv: Splits, y: Labels, *, classifier: bool, **params: Any) -> lis
     **params
         Metadata for the splitter, such as ``groups``.
     """
+    from sklearn.model_selection import check_cv
+
     n_rows = len(y)
     groups: Any = params.get("groups")
     if groups is not None and (count_dimensions(groups) != 1 or len(groups) != n_rows):
