@@ -23,7 +23,7 @@ from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.regressor import MKLRegressor
 from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes, scorer_for
 from kernelweave.fitting.folds import Fold, score_folds, split_rows
-from kernelweave.fitting.task import Setup, Task, shared_alphas
+from kernelweave.fitting.task import NormalizedProblem, Task, shared_alphas
 from kernelweave.mkl.path import check_alphas
 
 __all__ = ["MKLClassifierCV", "MKLRegressorCV"]
@@ -119,14 +119,14 @@ class _CrossValidated(BaseMKL):
     def _candidates_of(
         self,
         task: Task,
-        setups: list[Setup],
+        problems: list[NormalizedProblem],
         learner: learners.Learner,
         labels: Array,
         kept: NDArray[np.intp],
         folds: list[Fold],
     ) -> Candidates:
         given = self._given_alphas()
-        alphas = shared_alphas(task, setups, self.n_alphas, learner) if given is None else given
+        alphas = shared_alphas(task, problems, self.n_alphas, learner) if given is None else given
         position = np.full(len(labels), -1)
         position[kept] = np.arange(len(kept))
         inside: list[Fold] = []
