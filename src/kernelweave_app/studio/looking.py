@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
@@ -40,6 +41,7 @@ from kernelweave_app.studio.schema import (
     Rows,
     Side,
     Table,
+    TableId,
     Target,
 )
 
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     from kernelweave_app.studio.schema import ColumnKind
 
 
+#: A position in a table or a list: SQLite and pandas count in 64 bits.
+Start = Annotated[int, Field(ge=0, le=1_000_000_000)]
 #: Columns that are described at once.
 MOST_COLUMNS = 500
 #: Values of a column that marks held-out rows, in a list to choose from.
@@ -90,16 +94,6 @@ def cell(value: object) -> str | None:
         return None
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
-
-
-def take_rows(table: DataFrame, start: int, number: int, names: list[str]) -> Rows:
-    """Some rows of some columns as text."""
-    part = table[names].iloc[start : start + number]
-    return Rows(
-        total=len(table),
-        columns=names,
-        rows=[[cell(value) for value in row] for row in part.itertuples(index=False, name=None)],
-    )
 
 
 def describe_sides(joined: Joined, tables: dict[str, DataFrame], ids: dict[str, str]) -> list[Side]:
@@ -550,7 +544,7 @@ class Looking:
 
     catalogue: Catalogue
 
-    def table(self, table_id: str) -> Table:
+    def table(self, table_id: TableId) -> Table:
         """Size, types and missing values of a table."""
         entry = self.catalogue.entry(table_id)
 
@@ -560,7 +554,12 @@ class Looking:
         return self._kept(Data(tables=[table_id]), "table", look)
 
     def columns(
-        self, table_id: str, start: int, number: int, search: str, types: Mapping[str, str] | None = None
+        self,
+        table_id: TableId,
+        start: Start = 0,
+        number: Annotated[int, Field(ge=0, le=MOST_COLUMNS)] = 100,
+        search: Annotated[str, Field(max_length=200)] = "",
+        types: Mapping[str, str] | None = None,
     ) -> Columns:
         """Some columns of a table, of these types by their names in the table."""
         table = self.catalogue.read(table_id)
@@ -572,11 +571,24 @@ class Looking:
         )
         return Columns(total=len(names), columns=[describe_column(part[name], name) for name in chosen])
 
-    def rows(self, table_id: str, start: int, number: int, first_column: int, n_columns: int) -> Rows:
-        """Some rows of a table."""
+    def rows(
+        self,
+        table_id: TableId,
+        start: Start = 0,
+        number: Annotated[int, Field(ge=0, le=500)] = 20,
+        first_column: Start = 0,
+        n_columns: Annotated[int, Field(ge=1, le=500)] = 50,
+    ) -> Rows:
+        """Some rows of a table as text."""
         table = self.catalogue.read(table_id)
-        names = list(table.columns)[first_column : first_column + n_columns]
-        return take_rows(table, start, number, names)
+        part = table[list(table.columns)[first_column : first_column + n_columns]].iloc[
+            start : start + number
+        ]
+        return Rows(
+            total=len(table),
+            columns=list(part.columns),
+            rows=[[cell(value) for value in row] for row in part.itertuples(index=False, name=None)],
+        )
 
     def join(self, data: Data) -> Joining:
         """The result of joining tables."""
@@ -607,9 +619,9 @@ class Looking:
             further=[] if joined is None else _further(joined),
         )
 
-    def target(self, data: Data, name: str, task: str) -> Target:
+    def target(self, data: Data, target: str, task: str) -> Target:
         """The task that a target column implies."""
-        return describe_target(self.catalogue.join(data).table, name, task)
+        return describe_target(self.catalogue.join(data).table, target, task)
 
     def missing(self, data: Data, spec: FitSpec) -> Missing:
         """Missing cells of the columns to learn from, and what would fill them."""
@@ -640,7 +652,7 @@ class Looking:
 
         return self._kept(data, ("held-out", _roles(spec)), look)
 
-    def outliers(self, table_id: str) -> Outliers:
+    def outliers(self, table_id: TableId) -> Outliers:
         """Numbers far from the median of their column."""
         data = Data(tables=[table_id])
         return self._kept(data, "outliers", lambda: find_outliers(self.catalogue.read(table_id)))

@@ -378,7 +378,7 @@ class Run(Record):
     done: int
     total: int | None
     step: str
-    seconds_left: float | None
+    seconds_left: float | None = None
     reason: str = Field(description="Why it failed or stopped; empty otherwise.")
     request: RunRequest
     metrics: list[Metric]
@@ -400,7 +400,7 @@ def in_parameter(alphas: Iterable[float], parameter: str) -> list[float]:
 class PathPoint(Record):
     """A point of a path that is being computed."""
 
-    number: int
+    number: int = 0
     stage: str
     output: str = Field(default="", description="The class, if each has a path of its own.")
     alpha: float

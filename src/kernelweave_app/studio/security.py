@@ -538,7 +538,7 @@ class Wayfinding:
             query = scope["query_string"].decode("latin-1")
             place = address_of(scope, self.store.last_project(), path)
             return RedirectResponse(place + (f"?{query}" if query else ""), 307)
-        if not self.store.has_project(project):
+        if project not in self.store.project_ids():
             return HTMLResponse(GONE.replace("PLACE", f"{base_in(scope)}/"), 404)
         return None
 

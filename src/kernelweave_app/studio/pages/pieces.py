@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
+from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave._forms import plus_minus
@@ -18,6 +19,8 @@ from kernelweave_app.studio.typesetting import parts, to_mathml
 
 if TYPE_CHECKING:
     from nicegui.events import GenericEventArguments
+
+    from kernelweave._types import Tree
 
 
 #: How tables sort a column of numbers.
@@ -223,6 +226,62 @@ def waiting(content: str) -> ui.element:
     return found
 
 
+def later(content: str, draw: Callable[..., object], read: Callable[[], object] | None = None) -> ui.element:
+    """A part of a page that is read and drawn once the page is shown, and a sign until then.
+
+    Parameters
+    ----------
+    content : str
+        What is being done.
+    draw : callable
+        Draws it; may be a coroutine function. It is given what was read.
+    read : callable, optional
+        Called beside the server's loop. Its input errors are shown in the place.
+
+    Returns
+    -------
+    ui.element
+        The place.
+    """
+
+    async def do() -> None:
+        problem, found = "", []
+        try:
+            found = [await offload(read)] if read is not None else []
+        except InputError as error:
+            problem = str(error)
+        if place.is_deleted:
+            return
+        place.clear()
+        with place:
+            if problem:
+                note(problem, "bad")
+                return
+            answer = draw(*found)
+            if inspect.isawaitable(answer):
+                await answer
+
+    place = stack()
+    with place:
+        waiting(content)
+    ui.timer(0.05, do, once=True)
+    return place
+
+
+def nothing(icon: str, content: str, label: str = "", path: str = "", arrow: str = "arrow_back") -> None:
+    """A card where there is nothing yet, and the way to where it is made."""
+    with card(), empty(icon, content):
+        if label:
+            ui.button(label, icon=arrow, on_click=lambda: ui.navigate.to(path)).props("outline")
+
+
+def redraw(chart: ui.echart, options: Tree) -> None:
+    """Give a chart other options."""
+    chart.options.clear()
+    chart.options.update(options)
+    chart.update()
+
+
 @contextmanager
 def explained(label: str, about: str) -> Iterator[None]:
     """A field with a button that explains it, which can be read without a pointer."""
@@ -361,6 +420,25 @@ def titled(title: str) -> Iterator[ui.dialog]:
         dialog.props["aria-label"] = title
         text(title, "h2").style("overflow-wrap: anywhere")
         yield dialog
+
+
+def confirm(
+    title: str, about: str, word: str, action: Callable[[], Awaitable[object]], keep: str = "Keep them"
+) -> None:
+    """Ask before something that cannot be undone."""
+    with titled(title) as dialog:
+        text(about).style("overflow-wrap: anywhere")
+
+        async def do() -> None:
+            # the second press of a double click finds it closed
+            if dialog.value:
+                dialog.close()
+                await action()
+
+        with ui.element("div").classes("kw-end").style("width: 100%"):
+            ui.button(keep, on_click=dialog.close).props("flat")
+            ui.button(word, on_click=guarded(do)).props("unelevated color=negative")
+    dialog.open()
 
 
 #: Suffixes of tables.

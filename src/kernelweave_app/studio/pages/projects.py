@@ -10,10 +10,11 @@ from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
-from kernelweave_app.studio.pages.frame import address, here, page
+from kernelweave_app.studio.pages.frame import address, page
 from kernelweave_app.studio.pages.pieces import (
     Turn,
     card,
+    confirm,
     counted,
     drop_zone,
     empty,
@@ -33,31 +34,21 @@ from kernelweave_app.studio.schema import Project, TableFile
 from kernelweave_app.studio.service import Studio
 
 
-def add(studio: Studio) -> None:
-    """Add the page.
-
-    Parameters
-    ----------
-    studio : Studio
-    """
-
-    @ui.page("/projects", title="Projects", response_timeout=30)
-    async def projects_page() -> None:
-        await _ProjectsPage(here(studio)).build()
-
-
 def day(seconds: float) -> str:
     """A day and a time."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
-class _ProjectsPage:
+class ProjectsPage:
+    """The page of projects."""
+
     def __init__(self, studio: Studio) -> None:
         self.studio, self.projects = studio, Projects(studio)
         self.project = studio.store.project or ""
         self.turn = Turn()
 
     async def build(self) -> None:
+        """Draw the page."""
         # sizes of the files of all projects
         every = await offload(self.projects.all)
         lead = (
@@ -147,25 +138,18 @@ class _ProjectsPage:
 
     def delete(self, project: Project) -> None:
         """Ask, then delete."""
-        with titled("Delete this project?") as dialog:
-            tables = plural(project.n_tables, "table")
-            stay = project.folder == str(self.projects.studio.places.root)
-            runs = plural(project.n_runs, "run with its model", "runs with their models")
-            stays = "stays" if project.n_tables == 1 else "stay"
-            text(
-                f"{project.name}: its settings and {runs} are deleted"
-                + (f"; {tables} of the data folder {stays} there." if stay else f", and {tables}.")
-            )
+        tables = plural(project.n_tables, "table")
+        runs = plural(project.n_runs, "run with its model", "runs with their models")
+        stays = "stays" if project.n_tables == 1 else "stay"
+        stay = project.folder == str(self.projects.studio.places.root)
+        rest = f"; {tables} of the data folder {stays} there." if stay else f", and {tables}."
 
-            async def do() -> None:
-                await offload(self.projects.delete, project.id)
-                dialog.close()
-                self.go(self.projects.store.last_project(), "projects")
+        async def do() -> None:
+            await offload(self.projects.delete, project.id)
+            self.go(self.projects.store.last_project(), "projects")
 
-            with ui.element("div").classes("kw-end").style("width: 100%"):
-                ui.button("Keep it", on_click=dialog.close).props("flat")
-                once("Delete", "delete", do, "unelevated color=negative")
-        dialog.open()
+        about = f"{project.name}: its settings and {runs} are deleted{rest}"
+        confirm("Delete this project?", about, "Delete", do, keep="Keep it")
 
     # ---- its tables -------------------------------------------------------------------------------
 
@@ -224,22 +208,15 @@ class _ProjectsPage:
 
     def remove(self, file: TableFile) -> None:
         """Ask, then delete a file."""
-        with titled("Delete this file?") as dialog:
-            keep = "keeps its results" if file.n_runs == 1 else "keep their results"
-            runs = f" {plural(file.n_runs, 'run')} made from it {keep}." if file.n_runs else ""
-            text(f"{file.name} is deleted from the folder of the project.{runs}").style(
-                "overflow-wrap: anywhere"
-            )
+        keep = "keeps its results" if file.n_runs == 1 else "keep their results"
+        runs = f" {plural(file.n_runs, 'run')} made from it {keep}." if file.n_runs else ""
 
-            async def do() -> None:
-                await offload(self.studio.remove_table, file.id)
-                dialog.close()
-                await self.tables()
+        async def do() -> None:
+            await offload(self.studio.remove_table, file.id)
+            await self.tables()
 
-            with ui.element("div").classes("kw-end").style("width: 100%"):
-                ui.button("Keep it", on_click=dialog.close).props("flat")
-                once("Delete", "delete", do, "unelevated color=negative")
-        dialog.open()
+        about = f"{file.name} is deleted from the folder of the project.{runs}"
+        confirm("Delete this file?", about, "Delete", do, keep="Keep it")
 
     # ---- all projects -----------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 from starlette.concurrency import run_in_threadpool as offload
 
-from kernelweave._drawing import LOWERS_WORD, RAISES_WORD, SIGNED, explain_signs
+from kernelweave._drawing import LOWERS_WORD, RAISES_WORD, explain_signs
 from kernelweave._errors import InputError
 from kernelweave._forms import plus_minus
 from kernelweave_app.reports.statements import TOPICS
@@ -20,7 +20,7 @@ from kernelweave_app.runs.evidence import KINDS, USUAL
 from kernelweave_app.studio.jobs import FIGURES, GOING
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import STABILITY, stability
-from kernelweave_app.studio.pages.frame import here, page
+from kernelweave_app.studio.pages.frame import page
 from kernelweave_app.studio.pages.pieces import (
     bar,
     big_table,
@@ -34,6 +34,7 @@ from kernelweave_app.studio.pages.pieces import (
     own_width,
     plural,
     prints,
+    redraw,
     score,
     simple_table,
     stack,
@@ -167,10 +168,8 @@ class ContributionsCard:
         """Show another row or class."""
         for name, value in values.items():
             setattr(self, name, value or 0)
-        for chart, options in ((self.one, self.options()), (self.all, self.heat())):
-            chart.options.clear()
-            chart.options.update(options)
-            chart.update()
+        redraw(self.one, self.options())
+        redraw(self.all, self.heat())
         self.said.set_text(self.describe())
 
     @staticmethod
@@ -198,29 +197,7 @@ class ContributionsCard:
 
     def heat(self) -> Tree:
         """All rows as a heat map."""
-        found = self.found
-        values = found.values[self.output]
-        order = sorted(range(len(values)), key=lambda i: sum(values[i]))
-        most = max((abs(v) for row in values for v in row), default=1.0) or 1.0
-        data = [
-            [i, len(found.kernels) - 1 - j, v] for i, r in enumerate(order) for j, v in enumerate(values[r])
-        ]
-        labels = charts.axis("", category=found.kernels[::-1])
-        labels["axisLabel"] |= {"width": 150, "overflow": "truncate", "interval": 0}
-        across = charts.axis("rows by decision value", category=[found.rows[r] for r in order])
-        across["axisLabel"] |= {"show": False}
-        across["nameGap"] = 12
-        options = charts.base(
-            xAxis=across,
-            yAxis=labels,
-            visualMap={
-                "min": -most, "max": most, "show": False,
-                "inRange": {"color": list(SIGNED)},
-            },
-            series=[{"type": "heatmap", "data": data, "progressive": 0}],
-        )  # fmt: skip
-        options["grid"]["top"] = 8
-        return options
+        return charts.rows_chart(self.found.kernels, self.found.rows, self.found.values[self.output])
 
 
 #: Seconds between two looks at what is being computed.
@@ -581,9 +558,7 @@ class PathCard:
     def draw(self) -> None:
         """Redraw the chart and the list."""
         if self.chart is not None:
-            self.chart.options.clear()
-            self.chart.options.update(self.options())
-            self.chart.update()
+            redraw(self.chart, self.options())
         self.at_cursor.refresh()
 
     @ui.refreshable_method
@@ -636,19 +611,6 @@ FEW_CLASSES = 4
 MANY_CLASSES = 14
 
 
-def add(studio: Studio) -> None:
-    """Add the page.
-
-    Parameters
-    ----------
-    studio : Studio
-    """
-
-    @ui.page("/understand", title="Understand", response_timeout=30)
-    async def understand_page(run: str = "") -> None:
-        await _UnderstandPage(here(studio), run).build()
-
-
 def reach(metric: Metric, results: Results) -> str:
     """How sure a score is: its standard error over folds, or its interval over held-out rows."""
     name, _, rows = metric.name.rpartition(", ")
@@ -663,7 +625,9 @@ def _size(n_classes: int) -> str:
     return "" if n_classes <= FEW_CLASSES else "many" if n_classes <= MANY_CLASSES else "many dense"
 
 
-class _UnderstandPage:
+class UnderstandPage:
+    """The page that explains a finished run."""
+
     def __init__(self, studio: Studio, run_id: str) -> None:
         self.studio, self.run_id = studio, run_id
         #: what is known beyond the results
@@ -678,6 +642,7 @@ class _UnderstandPage:
         self.weight_bars.refresh()
 
     async def build(self) -> None:
+        """Draw the page."""
         runs = await offload(finished, self.studio)
         if runs and self.run_id not in {run.id for run in runs}:
             self.run_id = runs[0].id

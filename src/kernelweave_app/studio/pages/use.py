@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave_app.runs.scripts import AGAIN, STOPPED
-from kernelweave_app.studio.pages.frame import here, page, within
+from kernelweave_app.studio.pages.frame import page, within
 from kernelweave_app.studio.pages.pieces import (
     big_table,
     card,
@@ -46,30 +46,20 @@ FILES = {
 }
 
 
-def add(studio: Studio) -> None:
-    """Add the page.
-
-    Parameters
-    ----------
-    studio : Studio
-    """
-
-    @ui.page("/use", title="Use", response_timeout=30)
-    async def use_page(run: str = "") -> None:
-        await _UsePage(here(studio), run).build()
-
-
 def address(run_id: str, name: str, *, show: bool = False) -> str:
     """The address of a file of a run."""
     return f"/api/runs/{run_id}/files/{quote(name)}{'?show=true' if show else ''}"
 
 
-class _UsePage:
+class UsePage:
+    """The page for predictions of new rows, and for downloads."""
+
     def __init__(self, studio: Studio, run_id: str) -> None:
         self.studio, self.run_id = studio, run_id
         self.predicted: Predicted | None = None
 
     async def build(self) -> None:
+        """Draw the page."""
         runs = await offload(finished, self.studio)
         if runs and self.run_id not in {run.id for run in runs}:
             self.run_id = runs[0].id
@@ -161,6 +151,7 @@ class _UsePage:
 
     @ui.refreshable_method
     def result(self) -> None:
+        """The predictions that were made."""
         found = self.predicted
         if found is None:
             return
