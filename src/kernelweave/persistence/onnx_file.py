@@ -12,16 +12,16 @@ from sklearn.base import BaseEstimator, is_classifier
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, OneOf, Text, checked
-from kernelweave.estimators.labels import Classes
+from kernelweave.estimators.targets import Classes
 from kernelweave.fitting.calibration import Calibration
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.source import TableSource
 from kernelweave.normalizers import FittedNormalizer
 from kernelweave.persistence import graph_nodes as nodes
+from kernelweave.persistence.archive import check_place, whole_file
 from kernelweave.persistence.graph_columns import Columns
 from kernelweave.persistence.graph_kernels import features, values
 from kernelweave.persistence.graph_nodes import Graph, Node
-from kernelweave.persistence.whole_files import check_place, whole_file
 from kernelweave.views import TableEncoder, ViewsEncoder
 
 __all__ = ["to_onnx"]

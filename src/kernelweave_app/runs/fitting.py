@@ -15,7 +15,8 @@ from kernelweave import normalizers, recipe
 from kernelweave._checks import Costs, InputError, check_known
 from kernelweave._parameters import check_value
 from kernelweave._types import BaseCrossValidator, Labels
-from kernelweave.estimators.defaults import N_FOLDS, default_learner
+from kernelweave.estimators.choosing import N_FOLDS
+from kernelweave.estimators.parameters import default_learner
 from kernelweave.kernels import MAPS, FeatureMap
 from kernelweave.kernels.stationary import Width
 from kernelweave.mkl.path import check_alphas
@@ -27,7 +28,7 @@ from kernelweave_app.runs.spec import DEFAULT, FitSpec, plain_kernels
 
 if TYPE_CHECKING:
     from kernelweave._types import BaseCrossValidator, Labels
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
     from kernelweave.learners import Learner
     from kernelweave.normalizers import Normalizer
     from kernelweave_app.runs.preparing import Array, Rows
