@@ -149,9 +149,9 @@ types: $(STAMPS)/group-lint
 layers: $(STAMPS)/group-lint
 	PYTHONPATH=src $(BIN)/lint-imports --cache-dir build/import_linter
 
-# The options of learners on the command line, after their parameters have changed.
+# The fields of settings for the command line, after parameters of learners or estimators have changed.
 options: $(STAMPS)/group-test
-	$(BIN)/python -m kernelweave_app.cli.learner_options
+	$(BIN)/python -m kernelweave_app.runs.spec
 
 docs: $(STAMPS)/group-docs
 	$(BIN)/python -m sphinx -W -E --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html

@@ -203,21 +203,6 @@ def test_a_column_called_train_names_the_rows_to_train_on(prostate, swapped, tmp
     np.testing.assert_array_equal(space["test"], rows)
 
 
-def test_settings_of_earlier_versions_divide_rows_as_before(tmp_path):
-    """Those that a run has written list no values: they are read by the words of that time, whatever the name."""
-    column = pd.Series(["true", "false", "T", "validation", None], name="train")
-    written = FitSpec(target="y", holdout="train").model_dump()
-    del written["holdout_values"]
-    spec = check_spec(written)
-    assert read_division(column, spec.holdout_values)[0].tolist() == [True, False, False, False, False]
-    # once they are read they stay as they are
-    assert check_spec(spec.model_dump()) == spec
-    assert FitSpec(**json.loads(json.dumps(spec.model_dump()))) == spec
-    # without such a column, and in a file written by hand, there is nothing of earlier versions
-    assert check_spec({**written, "holdout": ""}).holdout_values == ""
-    assert check_spec({"target": "y", "holdout": "train"}).holdout_values == ""
-
-
 def test_values_of_held_out_rows_are_those_of_their_column(tmp_path):
     from kernelweave_app.cli.options import final_spec, fit_options
 
@@ -299,7 +284,7 @@ def test_the_script_makes_the_same_model(case, wine, diabetes, two_tables, tmp_p
     np.testing.assert_allclose(again.weights_, model.weights_, atol=1e-10)
     X = space["X"]
     given, new = model.predict(X), again.predict(X)
-    if model.dual_coef_.dtype.kind == "f" and given.dtype.kind == "f":
+    if given.dtype.kind == "f":
         np.testing.assert_allclose(new, given, rtol=1e-10)
     else:
         assert (new == given).all()
@@ -568,7 +553,7 @@ BAD = {
     ),
     "further rows for a rule without factors": (
         lambda t, w: ["fit", str(w), "--target", "target", "--transductive", "--normalize", "cosine"],
-        "`transductive` is for mean-diagonal, trace, norm, center",
+        "--transductive is for mean-diagonal, trace, norm, center",
     ),
     "further rows where none are held out": (
         lambda t, w: ["path", str(w), "--target", "target", "--out", str(t / "path"), "--transductive"],
@@ -694,10 +679,10 @@ BAD = {
     "infinite weights": (lambda t, w: _weighted(t, "inf"), "must hold finite numbers"),
     "weights of zero": (lambda t, w: _weighted(t, "0", "0"), "zeros only"),
     "weights of one class": (lambda t, w: _weighted(t, "0"), "are all of class"),
-    "no jobs": (lambda t, w: ["fit", str(w), "--target", "target", "--jobs", "0"], "`jobs`"),
+    "no jobs": (lambda t, w: ["fit", str(w), "--target", "target", "--jobs", "0"], "--jobs"),
     "no such device": (
         lambda t, w: ["fit", str(w), "--target", "target", "--method", "deep-uniform", "--device", "quantum"],
-        "`device`",
+        "--device",
     ),
     "unknown solver": (lambda t, w: ["fit", str(w), "--target", "target", "--solver", "newtn"], "'newton'"),
     "negative alpha": (lambda t, w: ["fit", str(w), "--target", "target", "--alphas", "-1.0,2"], "alphas"),
@@ -706,18 +691,21 @@ BAD = {
         "'low:high:number'",
     ),
     "bad rule": (lambda t, w: ["fit", str(w), "--target", "target", "--rule", "best"], "rule"),
-    "bad share": (lambda t, w: ["fit", str(w), "--target", "target", "--test-size", "1.5"], "test_size"),
+    "bad share": (
+        lambda t, w: ["fit", str(w), "--target", "target", "--test-size", "1.5"],
+        "--test-size must be",
+    ),
     "theta": (
         lambda t, w: ["fit", str(w), "--target", "target", "--theta", "7"],
-        "`theta` must be a number > 0 and <= 1, got 7.0.",
+        "--theta must be a number > 0 and <= 1, got 7.0.",
     ),
     "step of another learner": (
         lambda t, w: ["fit", str(w), "--target", "target", "--method", "rkl", "--step", "adam"],
-        "`step` must be 'auto', 'newton', 'spectral' or 'armijo', got 'adam'.",
+        "--step must be 'auto', 'newton', 'spectral' or 'armijo', got 'adam'.",
     ),
     "class weights": (
         lambda t, w: ["fit", str(w), "--target", "target", "--class-weights", "0=x"],
-        "`class_weights` must be like 'ill=5, well=1' with weights > 0, got '0=x'",
+        "--class-weights must be like 'ill=5, well=1' with weights > 0, got '0=x'",
     ),
     "class weights of another class": (
         lambda t, w: ["fit", str(w), "--target", "target", "--class-weights", "5=2"],
@@ -729,7 +717,7 @@ BAD = {
     ),
     "probabilities of numbers": (
         lambda t, w: ["fit", str(w), "--target", "ash", "--probabilities", "platt"],
-        "Setting `probabilities` is for classes",
+        "--probabilities is for classes",
     ),
     "unknown option": (lambda t, w: ["fit", str(w), "--traget", "target"], "traget"),
     "unknown column to drop": (
@@ -783,8 +771,8 @@ BAD = {
             ["--kernels", "linear", "--cs", "1,10"],
             "rls2 has an alpha. Write --alphas, such as --alphas 0.1,1,10.",
         ),
-        (["--method", "simple", "--cs", "1,0"], "`Cs` must be"),
-        (["--method", "simple", "--cs", "1,ten"], "`Cs` must be"),
+        (["--method", "simple", "--cs", "1,0"], "--cs must be"),
+        (["--method", "simple", "--cs", "1,ten"], "--cs must be"),
     ],
 )
 def test_values_of_another_regularisation_parameter_are_refused(given, said, wine, tmp_path, capsys):
@@ -871,27 +859,9 @@ def test_a_path_of_a_learner_with_a_C(wine, tmp_path, capsys):
     assert "C from 1 to 4" in capsys.readouterr().out
 
 
-def test_settings_of_older_runs_mean_what_they_meant(tmp_path):
-    from kernelweave_app.cli.options import final_spec
-    from kernelweave_app.runs.fitting import parse_path, unused_settings
+def test_values_for_the_other_regularisation_parameter_are_not_used():
+    from kernelweave_app.runs.fitting import unused_settings
 
-    for text, values, number in (
-        ("1,0.1,4", [0.25, 1.0, 10.0], 3),
-        ("0.01:100:3", [0.01, 1.0, 100.0], 3),
-        ("0.5", [2.0], 1),
-        ("8", None, 8),
-    ):
-        file = tmp_path / "spec.toml"
-        file.write_text(f'target = "y"\nmethod = "simple"\nalphas = "{text}"\n')
-        spec = final_spec(None, file)
-        path, n = parse_path(spec)
-        assert n == number
-        assert list(path) == ["Cs"]
-        if values is None:
-            assert path["Cs"] is None
-        else:
-            np.testing.assert_allclose(path["Cs"], values, rtol=1e-12)
-        assert unused_settings(spec) == []
     both = FitSpec(method="simple", alphas="1,2", Cs="5")
     assert (both.alphas, both.Cs) == ("1,2", "5")
     assert unused_settings(both) == ["alphas"]
@@ -972,43 +942,60 @@ def test_parameters_of_learners_can_be_set():
         assert make_learner(FitSpec(method=name)).get_params() == learner().get_params()
 
 
-#: What version 0.1 wrote into every spec.toml about parameters of learners.
-FLAT = {
-    "relax": "none", "p": 2.0, "theta": 0.5, "norm": "1", "variant": "chapelle", "kind": "rkl", "lam": 0.1,
-    "epsilon": 0.1, "n_layers": 2, "layer_kernels": "", "normalize_layers": True, "criterion": "out-of-fold",
-    "criterion_folds": 3, "loss": "auto", "step": "auto", "eta": 0.1, "weight_set": "orthant",
-    "validation_fraction": 0.0, "n_iter_no_change": 10, "literal": False, "penalty": 1.0, "smoothing": 1.0,
-    "device": "", "solver": "auto", "tol": 0.0, "delta": 0.01, "max_iter": 0,
-}  # fmt: skip
-
-
-def test_settings_of_version_01_are_understood():
-    """Beside the others instead of in a table of their own, and all of them, whichever learner it was."""
-    from kernelweave.learners import LEARNERS
+def test_a_setting_that_no_learner_has_is_refused():
     from kernelweave_app.runs.fitting import make_learner, unused_settings
 
-    for name, learner in LEARNERS.items():
-        spec = FitSpec(target="y", method=name, **FLAT)
-        assert spec.learner_params == {}
-        assert make_learner(spec).get_params() == learner().get_params()
-    changed = {"norm": "none", "step": "armijo", "tol": 1e-3, "max_iter": 7, "theta": 0.3}
-    spec = FitSpec(target="y", method="rkl", **{**FLAT, **changed})
-    assert spec.learner_params == changed
-    assert repr(make_learner(spec)) == "RKL(max_iter=7, norm=None, step='armijo', tol=0.001)"
+    spec = FitSpec(target="y", method="rkl", learner_params={"norm": "none", "max_iter": 7, "theta": 0.3})
+    assert repr(make_learner(spec)) == "RKL(max_iter=7, norm=None)"
     assert unused_settings(spec) == ["theta"]
-    layers = {"layer_kernels": "linear | rbf(gamma=1)", "n_layers": 3}
-    learner = make_learner(FitSpec(method="mlmkl", **{**FLAT, **layers}))
-    assert repr(learner.kernels) == "[[Linear()], [RBF(gamma=1.0)]]"
-    # a former name, beside the other settings and among those of the learner
-    for given in (
-        {"literal": True},
-        {"learner_params": {"literal": True}},
-        {"learner_params": {"as_published": True}},
-    ):
-        assert make_learner(FitSpec(method="mlmkl", **given)).as_published is True
-    # what stands beside comes first, also where it is what is usual
-    spec = FitSpec(method="lp", learner_params={"p": 3.0, "epsilon": 0.2}, p=2.0)
-    assert spec.learner_params == {"epsilon": 0.2}
+    with pytest.raises(kw.InputError, match="'nothing'"):
+        check_spec({"learner_params": {"nothing": 1}})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("cv", 1), ("missing", "forget"), ("rank_tol", 1.0), ("normalize", "twice"), ("jobs", 99)],
+)
+def test_a_setting_is_refused_in_the_words_of_its_place(name, value):
+    from kernelweave_app.runs.spec import in_words_of, own_fields
+
+    with pytest.raises(kw.InputError, match=f"^`{name}` must be ") as caught:
+        check_spec({name: value})
+    message = str(caught.value)
+    assert in_words_of("options", message).startswith(f"--{name.replace('_', '-')} must be ")
+    assert in_words_of("form", message).startswith(f"'{own_fields()[name].label}' must be ")
+
+
+def test_fields_have_what_estimators_admit():
+    """Choices and ranges are those of the library, and defaults too."""
+    from kernelweave._declarations import declared
+    from kernelweave_app.runs.spec import own_fields
+
+    fields, known = own_fields(), declared(kw.MKLClassifierCV)
+    for name in ("missing_views", "rule"):
+        assert set(fields[name].choices) == set(known[name].form.choices)
+    assert set(fields["normalize"].choices) == {"auto", *kw.normalizers.NORMALIZERS}
+    same = {"missing": "missing", "normalize": "normalize", "intercept": "fit_intercept", "rule": "rule"}
+    same |= {name: name for name in ("missing_views", "rank_tol", "approximation", "max_memory", "cv")}
+    for name, parameter in same.items():
+        assert fields[name].default == known[parameter].default
+    assert (fields["rank_tol"].least, fields["rank_tol"].most) == (0, 1)
+
+
+def test_fields_apply_where_they_do_something():
+    from kernelweave_app.runs.spec import applies, spec_fields
+
+    fields = spec_fields()
+
+    def shown(spec, task):
+        return {name for name, field in fields.items() if applies(field, spec, task)}
+
+    numbers, classes = shown(FitSpec(), "regression"), shown(FitSpec(), "classification")
+    assert classes - numbers >= {"stratify", "balanced", "class_weights", "probabilities", "p"}
+    assert numbers - classes >= {"relax"}
+    by_column = shown(FitSpec(holdout="train"), "regression")
+    assert "holdout_values" in by_column - numbers
+    assert "test_size" in numbers - by_column
 
 
 def _held(folder, cell, held="1,v"):
@@ -1400,12 +1387,13 @@ def test_help_is_quick_and_has_examples():
         assert f"'{heavy}'" not in loaded
 
 
-def test_the_file_of_options_is_what_learners_declare():
+def test_the_file_of_fields_is_what_is_declared():
     from dataclasses import asdict
 
-    from kernelweave_app.cli.learner_options import FILE, declared_options
+    from kernelweave_app.runs.spec import FILE, spec_fields
 
-    assert json.loads(FILE.read_text("utf8")) == asdict(declared_options()), "run: make options"
+    declared = [asdict(field) for field in spec_fields().values()]
+    assert json.loads(FILE.read_text("utf8")) == json.loads(json.dumps(declared)), "run: make options"
 
 
 def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch):
@@ -1456,7 +1444,7 @@ def test_features_in_place_of_kernels_reach_the_model_and_the_script(tiny_run, t
     assert (
         main(["fit", *TINY[1:], str(tiny_run[0]), "--out", str(tmp_path / "other"), "--n-features", "9"]) != 0
     )
-    assert "n_features" in capsys.readouterr().err
+    assert "--n-features is for" in capsys.readouterr().err
 
 
 def test_rows_may_lack_cells_and_tables(tmp_path, capsys, monkeypatch):

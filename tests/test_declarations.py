@@ -96,7 +96,7 @@ def test_a_run_of_a_new_learner_leaves_its_parameter_in_every_file(table, tmp_pa
     fit = ["fit", table, "--target", "y", "--kernels", "linear", "--cs", "2", "--cv", "2"]
     asked = ["--learner", "tilted", "--tilt", "0.75"]
     assert main([*fit, "--learner", "tilted", "--tilt", "7", "--out", str(tmp_path / "no")]) == 2
-    assert "`tilt` must be a number >= 0 and <= 3, got 7.0." in capsys.readouterr().err
+    assert "--tilt must be a number >= 0 and <= 3, got 7.0." in capsys.readouterr().err
     run = tmp_path / "run"
     assert main([*fit, *asked, "--out", str(run)]) == 0
     assert "[learner_params]\ntilt = 0.75\n" in (run / "spec.toml").read_text()

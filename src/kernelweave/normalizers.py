@@ -385,7 +385,7 @@ class Cosine(Normalizer):
         return FittedNormalizer(np.ones(gram.n_kernels), cosine_scale=_inverse_root(gram.diagonal()))
 
 
-_RULES: dict[str, type[Normalizer]] = {
+NORMALIZERS: dict[str, type[Normalizer]] = {
     rule.name: rule for rule in (NoNormalizer, MeanDiagonal, Trace, FeatureNorm, WithinClass, Center, Cosine)
 }
 
@@ -398,4 +398,4 @@ def resolve(normalize: str | Normalizer | None) -> Normalizer:
         return normalize
     if not isinstance(normalize, str):
         raise InputError(f"`normalize` must be a name, None or a Normalizer, got {normalize!r}.")
-    return _RULES[check_known(normalize, _RULES, "normalizer")]()
+    return NORMALIZERS[check_known(normalize, NORMALIZERS, "normalizer")]()

@@ -76,7 +76,9 @@ def _say(error: CycloptsError) -> str:
 
 
 def _fail(message: str) -> int:
-    print(f"kernelweave: {message}", file=sys.stderr)
+    from kernelweave_app.runs.spec import in_words_of
+
+    print(f"kernelweave: {in_words_of('options', message)}", file=sys.stderr)
     return 2
 
 
@@ -106,9 +108,9 @@ def demo(*, out: str = "kernelweave-demo", seed: int = 0, cv: int = 5, alphas: i
 
 def fit(
     table: str,
-    spec: Any = None,
     /,
     *,
+    spec: Any = None,
     out: str = "",
     settings: Annotated[Path | None, Parameter(name="--spec")] = None,
     overwrite: bool = False,
@@ -149,9 +151,9 @@ def fit(
 
 def path(
     table: str,
-    spec: Any = None,
     /,
     *,
+    spec: Any = None,
     out: str,
     settings: Annotated[Path | None, Parameter(name="--spec")] = None,
     overwrite: bool = False,

@@ -27,7 +27,7 @@ from kernelweave_app.runs.evidence import (
 from kernelweave_app.runs.folders import csv_text, writing
 from kernelweave_app.runs.lineage import read_lineage
 from kernelweave_app.runs.preparing import prepare, split
-from kernelweave_app.runs.spec import FitSpec, check_spec, read_spec
+from kernelweave_app.runs.spec import Spec, check_spec, read_spec
 from kernelweave_app.runs.table_doubts import doubts_of_table
 from kernelweave_app.runs.writing import FIGURES, TABLES, score_held, write_report
 
@@ -123,7 +123,7 @@ def _training(prepared: Any, train: Any) -> int:
     return len(train) if prepared.weights is None else int(np.count_nonzero(prepared.weights[train] > 0))
 
 
-def spec_of(folder: Path) -> FitSpec:
+def spec_of(folder: Path) -> Spec:
     """The settings of a run."""
     path = folder / "spec.toml"
     if not path.is_file():

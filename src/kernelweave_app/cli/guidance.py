@@ -11,14 +11,14 @@ from cyclopts import Parameter
 if TYPE_CHECKING:
     from kernelweave._types import Console
     from kernelweave_app.runs.preparing import Prepared
-    from kernelweave_app.runs.spec import FitSpec
+    from kernelweave_app.runs.spec import Spec
 
 
 def recommend(
     table: str,
-    spec: Any = None,
     /,
     *,
+    spec: Any = None,
     question: str = "predict",
     settings: Annotated[Path | None, Parameter(name="--spec")] = None,
     out: Path | None = None,
@@ -76,7 +76,7 @@ def _word(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _say(console: Console, spec: FitSpec, prepared: Prepared) -> None:
+def _say(console: Console, spec: Spec, prepared: Prepared) -> None:
     """Measure, and print the time and the memory."""
     from kernelweave_app.runs.estimating import estimate_fit
 
@@ -87,7 +87,7 @@ def _say(console: Console, spec: FitSpec, prepared: Prepared) -> None:
     )
 
 
-def run_estimate(path: str, spec: FitSpec) -> None:
+def run_estimate(path: str, spec: Spec) -> None:
     """What `fit --estimate` does."""
     from kernelweave_app.cli.console import make_console
     from kernelweave_app.cli.runs import read_data, say_found

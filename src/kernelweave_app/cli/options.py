@@ -1,22 +1,23 @@
-"""The options of `fit` and `path`: the settings of a fit, and the declared parameters of all learners."""
+"""The options of `fit`, `path` and `recommend`, made from the fields of a `Spec`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 from pydantic import BaseModel, Field, create_model
 
 from kernelweave._errors import InputError
-from kernelweave_app.cli.learner_options import learner_options
+from kernelweave_app.runs.settings import SpecField
 from kernelweave_app.runs.spec import (
     DEFAULT,
-    FitSpec,
+    Spec,
     check_spec,
     inverted,
+    known_fields,
     parameter_of,
     plain_kernels,
     read_spec,
@@ -28,28 +29,22 @@ OF_LEARNERS = Group("Parameters of learners")
 
 def fit_options() -> type[BaseModel]:
     """A record of all options; those not given are not set."""
-    options: dict[str, Any] = {}
-    known = learner_options()
-    for name, field in FitSpec.model_fields.items():
-        kind, about, default = field.rebuild_annotation(), field.description, field.default
-        if takes_names(field.annotation):
-            # given once, a text with commas; given several times, a list
-            kind, default = Annotated[list[str] | None, Parameter(negative=())], None
-        if name == "method":
-            kind = Annotated[kind, Parameter(alias="--learner")]
-            about = f"{about} One of {', '.join([DEFAULT, *known.learners])}."
-        if name != "learner_params":
-            options[name] = (kind, Field(default=default, description=about))
-    for name, (form, help_text) in known.options.items():
-        kind = Annotated[KINDS.get(form, str) | None, Parameter(group=OF_LEARNERS)]
-        options[name] = (kind, Field(default=None, description=help_text))
-    return create_model("Options", **options)
+    return create_model("Options", **{name: _option(field) for name, field in known_fields().items()})
 
 
-def takes_names(annotation: Any) -> bool:
-    """Whether a setting is a text or a list of names."""
-    kinds = [get_args(part)[0] if get_origin(part) is Annotated else part for part in get_args(annotation)]
-    return any(get_origin(kind) is list for kind in kinds)
+def _option(field: SpecField) -> Any:
+    """Type, default and help text of an option."""
+    kind: Any = Literal[field.choices] if field.choices else KINDS.get(field.kind, str)
+    about, default = field.help, field.default
+    if field.learners:
+        kind, default = Annotated[KINDS.get(field.kind, str) | None, Parameter(group=OF_LEARNERS)], None
+    elif field.name == "method":
+        kind = Annotated[str, Parameter(alias="--learner")]
+        about = f"{about} One of {', '.join(field.choices)}."
+    elif field.several:
+        # given once, a text with commas; given several times, a list
+        kind, default = Annotated[list[str] | None, Parameter(negative=())], None
+    return kind, Field(default=default, description=about)
 
 
 def with_options(command: Callable[..., object]) -> Callable[..., object]:
@@ -66,10 +61,8 @@ def with_options(command: Callable[..., object]) -> Callable[..., object]:
     return call
 
 
-def final_spec(options: BaseModel | None, file: Path | None) -> FitSpec:
+def final_spec(options: BaseModel | None, file: Path | None) -> Spec:
     """Settings of a file, overridden by those given on the command line."""
-    from kernelweave_app.runs.settings import learner_settings
-
     given = {} if options is None else {name: getattr(options, name) for name in options.model_fields_set}
     # a list of one is a text, in which commas are between names
     given = {name: v[0] if isinstance(v, list) and len(v) == 1 else v for name, v in given.items()}
@@ -85,7 +78,7 @@ def final_spec(options: BaseModel | None, file: Path | None) -> FitSpec:
         if "alphas" in given:
             given["method"] = method
     _check_path(given, method)
-    own = {name: given.pop(name) for name in learner_settings() if name in given}
+    own = {name: given.pop(name) for name in list(given) if name not in Spec.model_fields}
     return check_spec({**values, **given, "learner_params": {**values.get("learner_params", {}), **own}})
 
 

@@ -45,7 +45,7 @@ from kernelweave_app.runs.scoring import (
 )
 from kernelweave_app.runs.sparse_files import is_sparse_file, labels_of_file, read_sparse
 from kernelweave_app.runs.sparse_views import read_views
-from kernelweave_app.runs.spec import DEFAULT, FitSpec
+from kernelweave_app.runs.spec import DEFAULT, Spec
 from kernelweave_app.runs.table_doubts import doubts_of_table
 from kernelweave_app.runs.tables import check_target, describe, need_column, read_table
 from kernelweave_app.runs.targets import target_of_model
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
 
 
-def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spec: FitSpec) -> None:
+def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spec: Spec) -> None:
     """Print a description of the data."""
     console.print(f"Found {name}: {describe(data.table)}.")
     for view, lost in data.missing.items():
@@ -127,14 +127,14 @@ def regularization(model: BaseMKL) -> str:
     return f"alpha {model.alpha_:.4g}{ridge}"
 
 
-def read_data(path: str, spec: FitSpec) -> tuple[Joined, dict[str, str]]:
+def read_data(path: str, spec: Spec) -> tuple[Joined, dict[str, str]]:
     """Read the table of a command and the tables joined to it."""
     paths = name_tables([path, *files_in(spec.join)])
     data = read_all(paths, spec, labelled=True)
     return data, {name: str(Path(file).resolve()) for name, file in paths.items()}
 
 
-def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
+def run_fit(path: str, spec: Spec, out: str, *, overwrite: bool) -> None:
     """The `fit` command."""
     if not out:
         raise InputError("A folder for the results is needed: --out FOLDER.")
@@ -186,7 +186,7 @@ def run_fit(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
     console.print(f"Wrote {out}: {', '.join(made)}")
 
 
-def run_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
+def run_path(path: str, spec: Spec, out: str, *, overwrite: bool) -> None:
     """The `path` command."""
     console = make_console()
     data, _ = read_data(path, spec)
@@ -205,7 +205,7 @@ def _what_differs(prepared: Prepared) -> str:
     return "label" if prepared.names else "class"
 
 
-def _write_path(console: Console, spec: FitSpec, prepared: Prepared, folder: Path) -> int:
+def _write_path(console: Console, spec: Spec, prepared: Prepared, folder: Path) -> int:
     """Solve the paths of all outputs and write them; return their number."""
     import pandas as pd
 

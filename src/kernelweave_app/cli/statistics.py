@@ -21,7 +21,7 @@ from kernelweave_app.cli.block_paths import FILES, say_solution, write_path
 from kernelweave_app.cli.console import RowProgress, Steps, make_console
 from kernelweave_app.runs.fitting import parse_path
 from kernelweave_app.runs.folders import whole_folder, writing
-from kernelweave_app.runs.spec import DEFAULT, FitSpec
+from kernelweave_app.runs.spec import DEFAULT, Spec
 
 Statistics = BlockStatistics | FoldStatistics
 
@@ -163,7 +163,7 @@ def run_merge(rows: list[str], out: str, *, overwrite: bool) -> int:
 # ---- paths ----------------------------------------------------------------------------------------
 
 
-def run_statistics_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) -> None:
+def run_statistics_path(path: str, spec: Spec, out: str, *, overwrite: bool) -> None:
     """The `path` command on statistics."""
     console = make_console()
     found = read_statistics(path)
@@ -206,13 +206,13 @@ def run_statistics_path(path: str, spec: FitSpec, out: str, *, overwrite: bool) 
     console.print(f"Wrote {out}: {', '.join(FILES)}")
 
 
-def _check_spec(spec: FitSpec) -> None:
+def _check_spec(spec: Spec) -> None:
     if spec.method not in (DEFAULT, "rls2"):
         raise InputError(
             f"--learner must be rls2 for statistics, which hold sums for the squared loss, got {spec.method}."
         )
-    for name, field in FitSpec.model_fields.items():
-        if name not in USED and getattr(spec, name) != field.get_default(call_default_factory=True):
+    for name in Spec.model_fields:
+        if name not in USED and spec.differs(name):
             raise InputError(
                 f"Setting `{name}` does not apply to statistics, which have no rows. Leave it out."
             )

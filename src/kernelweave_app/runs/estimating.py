@@ -14,7 +14,7 @@ from kernelweave._errors import InputError
 from kernelweave.fitting.memory import memory_budget
 from kernelweave_app.runs.fitting import count_alphas, fit_model, make_model
 from kernelweave_app.runs.preparing import Prepared, split
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 
 if TYPE_CHECKING:
     from kernelweave._callbacks import CallbackContext
@@ -127,7 +127,7 @@ class _Watch:
 
 
 def estimate_fit(
-    spec: FitSpec,
+    spec: Spec,
     prepared: Prepared,
     *,
     budget: float = BUDGET,
@@ -137,7 +137,7 @@ def estimate_fit(
 
     Parameters
     ----------
-    spec : FitSpec
+    spec : Spec
     prepared : Prepared
         The whole table.
     budget : float, default=6.0
@@ -214,7 +214,7 @@ def estimate_fit(
     )
 
 
-def _fit(spec: FitSpec, prepared: Prepared, rows: Rows, watch: _Watch) -> int:
+def _fit(spec: Spec, prepared: Prepared, rows: Rows, watch: _Watch) -> int:
     """Fit some rows; the number of kernels, 0 where the fit was stopped before anything was complete."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -226,7 +226,7 @@ def _fit(spec: FitSpec, prepared: Prepared, rows: Rows, watch: _Watch) -> int:
             return 0
 
 
-def fits_of(spec: FitSpec, task: str, power: float) -> float:
+def fits_of(spec: Spec, task: str, power: float) -> float:
     """Time of a whole run in units of one fit with its folds: that fit, its path, nested folds, probabilities."""
     n_alphas, n_folds = count_alphas(spec, task)
     # a path is one fold more
@@ -268,7 +268,7 @@ def _part(train: Rows, prepared: Prepared, size: int, seed: int) -> Rows:
     return np.sort(np.concatenate(parts))
 
 
-def _memory(spec: FitSpec, n: int, n_kernels: int) -> int:
+def _memory(spec: Spec, n: int, n_kernels: int) -> int:
     """Bytes of the triangles of all kernels, as far as they may be held, and of working matrices."""
     kernels = 4.0 * n * (n + 1) * max(n_kernels, 1)
     return int(min(kernels, memory_budget(spec.max_memory)) + WORKING * 8.0 * n * n)

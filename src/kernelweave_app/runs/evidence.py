@@ -20,7 +20,7 @@ from kernelweave_app.runs.folders import write_text, writing
 from kernelweave_app.runs.preparing import split
 from kernelweave_app.runs.scoring import predictions
 from kernelweave_app.runs.sparse_views import Tables
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
@@ -101,7 +101,7 @@ def total_of(text: str) -> int | None:
 def compute(
     kind: str,
     model: BaseMKL,
-    spec: FitSpec,
+    spec: Spec,
     prepared: Prepared,
     rows: tuple[Rows, Rows],
     held: Held | None,
@@ -118,7 +118,7 @@ def compute(
     kind : str
         One of `KINDS`.
     model : fitted estimator
-    spec : FitSpec
+    spec : Spec
     prepared : Prepared
     rows : pair of arrays
         Training and held-out rows.
@@ -161,7 +161,7 @@ def _params(prepared: Prepared, *, fit: bool = True) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _folds(spec: FitSpec, prepared: Prepared, rows: tuple[Rows, Rows]) -> list[tuple[Rows, Rows]]:
+def _folds(spec: Spec, prepared: Prepared, rows: tuple[Rows, Rows]) -> list[tuple[Rows, Rows]]:
     """The division into training and held-out rows, or folds of the training rows where none are held out."""
     train, test = rows
     if len(test):
@@ -173,7 +173,7 @@ def _folds(spec: FitSpec, prepared: Prepared, rows: tuple[Rows, Rows]) -> list[t
 
 
 def _permutation(
-    spec: FitSpec,
+    spec: Spec,
     prepared: Prepared,
     rows: tuple[Rows, Rows],
     count: int,
@@ -209,7 +209,7 @@ def _permutation(
     }
 
 
-def _single(spec: FitSpec, prepared: Prepared, test: Rows) -> BaseMKL:
+def _single(spec: Spec, prepared: Prepared, test: Rows) -> BaseMKL:
     """The estimator of a spec; processes are used for repetitions, not inside of them."""
     return make_model(spec.model_copy(update={"jobs": 1}), prepared, test)
 
@@ -240,7 +240,7 @@ def _sources(
 
 def _omission(
     model: BaseMKL,
-    spec: FitSpec,
+    spec: Spec,
     prepared: Prepared,
     rows: tuple[Rows, Rows],
     count: int,
@@ -279,7 +279,7 @@ def _omission(
     }
 
 
-def _divisions(spec: FitSpec, prepared: Prepared, train: Rows, count: int) -> list[tuple[Rows, Rows]]:
+def _divisions(spec: Spec, prepared: Prepared, train: Rows, count: int) -> list[tuple[Rows, Rows]]:
     """Random divisions of the rows like that of the run, which is the first.
 
     Of training rows alone where a column names those that are held out: they may be of another kind.
@@ -301,7 +301,7 @@ def _divisions(spec: FitSpec, prepared: Prepared, train: Rows, count: int) -> li
 
 
 def _stability(
-    model: BaseMKL, spec: FitSpec, prepared: Prepared, train: Rows, count: int, jobs: int, report: Report
+    model: BaseMKL, spec: Spec, prepared: Prepared, train: Rows, count: int, jobs: int, report: Report
 ) -> Tree:
     from kernelweave.inspection import weight_stability
 
@@ -344,7 +344,7 @@ def _stability(
 
 
 def _curve(
-    spec: FitSpec, prepared: Prepared, rows: tuple[Rows, Rows], count: int, jobs: int, report: Report
+    spec: Spec, prepared: Prepared, rows: tuple[Rows, Rows], count: int, jobs: int, report: Report
 ) -> Tree:
     from kernelweave.inspection import learning_curve
 
@@ -379,7 +379,7 @@ def _curve(
 
 def _baselines(
     model: BaseMKL,
-    spec: FitSpec,
+    spec: Spec,
     prepared: Prepared,
     rows: tuple[Rows, Rows],
     held: Held | None,
@@ -404,7 +404,7 @@ def _has_kernels(X: Any) -> bool:
     return isinstance(X, Tables) and any(isinstance(view, PrecomputedView) for view in X.views.values())
 
 
-def _other(spec: FitSpec, prepared: Prepared, test: Rows, changes: dict[str, Any]) -> BaseMKL:
+def _other(spec: Spec, prepared: Prepared, test: Rows, changes: dict[str, Any]) -> BaseMKL:
     same = chosen(spec, prepared.task).method == changes["method"] and "kernels" not in changes
     changes = {**changes, "learner_params": spec.learner_params if same else {}}
     return make_model(spec.model_copy(update=changes), prepared, test)

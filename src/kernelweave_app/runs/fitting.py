@@ -1,4 +1,4 @@
-"""From a `FitSpec` and a prepared table to a fitted model."""
+"""From a `Spec` and a prepared table to a fitted model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from kernelweave._checks import Costs, InputError, check_known
 from kernelweave._parameters import check_value
 from kernelweave._types import BaseCrossValidator, Labels
 from kernelweave.estimators.choosing import N_FOLDS
-from kernelweave.estimators.parameters import default_learner
 from kernelweave.kernels import MAPS, FeatureMap
 from kernelweave.kernels.stationary import Width
 from kernelweave.mkl.path import check_alphas
@@ -24,7 +23,7 @@ from kernelweave.views.groups import names_in
 from kernelweave_app.runs.kernels_of import make_kernels, standardize_of
 from kernelweave_app.runs.preparing import Prepared
 from kernelweave_app.runs.settings import learner_of, learner_settings, settled
-from kernelweave_app.runs.spec import DEFAULT, FitSpec, plain_kernels
+from kernelweave_app.runs.spec import DEFAULT, Spec, chosen, plain_kernels
 
 if TYPE_CHECKING:
     from kernelweave._types import BaseCrossValidator, Labels
@@ -48,7 +47,7 @@ def path_setting(method: str) -> str:
     return "Cs" if learner_of(method).regularization_parameter == "C" else "alphas"
 
 
-def parse_path(spec: FitSpec) -> tuple[dict[str, Array | None], int]:
+def parse_path(spec: Spec) -> tuple[dict[str, Array | None], int]:
     """Regularisation parameters of a spec for CV estimators and paths (None: automatic), and their number."""
     name = path_setting(spec.method)
     values, number = parse_values(name, getattr(spec, name))
@@ -110,41 +109,16 @@ def parse_gamma(text: str) -> float | str | tuple[str, float] | None:
         ) from None
 
 
-def _differs(spec: FitSpec, name: str) -> bool:
-    return bool(getattr(spec, name) != FitSpec.model_fields[name].default)
-
-
-def chosen(spec: FitSpec, task: str) -> FitSpec:
-    """A spec with the learner that a plain fit chooses by name and with its parameters; others are unchanged.
-
-    Parameters
-    ----------
-    spec : FitSpec
-    task : {"classification", "regression"}
-    """
-    if spec.method != DEFAULT:
-        return spec
-    name, params = default_learner(
-        plain=plain_kernels(spec.kernels),
-        classes=task == "classification",
-        has_alpha=_differs(spec, "alphas"),
-        has_cost=_differs(spec, "Cs"),
-    )
-    known = learner_of(name).settings()
-    params = {key: value for key, value in params.items() if key in known}
-    return spec.model_copy(update={"method": name, "learner_params": {**params, **spec.learner_params}})
-
-
-def fits_plainly(spec: FitSpec) -> bool:
+def fits_plainly(spec: Spec) -> bool:
     """Whether the learner and its regularisation parameter are left to a plain fit, without a path of one's own."""
     return (
         spec.method == DEFAULT
         and plain_kernels(spec.kernels)
-        and not any(_differs(spec, name) for name in OF_PATHS)
+        and not any(spec.differs(name) for name in OF_PATHS)
     )
 
 
-def plain_learner(spec: FitSpec, task: str) -> tuple[Learner | None, dict[str, str]]:
+def plain_learner(spec: Spec, task: str) -> tuple[Learner | None, dict[str, str]]:
     """The learner of a plain fit, None for that of the estimator, and what chooses C with parameters of one's own."""
     now = chosen(spec, task)
     cost = learner_of(now.method).regularization_parameter == "C"
@@ -157,7 +131,7 @@ def plain_learner(spec: FitSpec, task: str) -> tuple[Learner | None, dict[str, s
     return learner, {"C": "auto"} if cost else {}
 
 
-def describe_choice(spec: FitSpec, task: str) -> str:
+def describe_choice(spec: Spec, task: str) -> str:
     """How the regularisation parameter is chosen, in the words of a splitter or those of a plain fit."""
     if fits_plainly(spec):
         now = chosen(spec, task)
@@ -167,7 +141,7 @@ def describe_choice(spec: FitSpec, task: str) -> str:
     return f"{kind}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
 
 
-def count_alphas(spec: FitSpec, task: str) -> tuple[int, int]:
+def count_alphas(spec: Spec, task: str) -> tuple[int, int]:
     """Number of regularisation parameters of a fit, and of the folds that choose among them."""
     now = chosen(spec, task)
     if not fits_plainly(spec):
@@ -178,7 +152,7 @@ def count_alphas(spec: FitSpec, task: str) -> tuple[int, int]:
     return learner.n_alphas, learner.n_folds
 
 
-def make_learner(spec: FitSpec) -> Learner:
+def make_learner(spec: Spec) -> Learner:
     """The learner of a spec that names one, see `chosen`."""
     learner = learner_of(spec.method)(**settled(spec.method, spec.learner_params))
     learner.check()
@@ -186,15 +160,15 @@ def make_learner(spec: FitSpec) -> Learner:
     return learner
 
 
-def unused_settings(spec: FitSpec) -> list[str]:
+def unused_settings(spec: Spec) -> list[str]:
     """Settings given for other learners than that of a spec, which names one, see `chosen`."""
     known = learner_of(spec.method).settings()
     other = "alphas" if path_setting(spec.method) == "Cs" else "Cs"
-    unused = [other] if getattr(spec, other) != FitSpec.model_fields[other].default else []
+    unused = [other] if spec.differs(other) else []
     return unused + [name for name in learner_settings() if name in spec.learner_params and name not in known]
 
 
-def describe_cv(spec: FitSpec, task: str, *, several: bool = False) -> tuple[str, dict[str, object]]:
+def describe_cv(spec: Spec, task: str, *, several: bool = False) -> tuple[str, dict[str, object]]:
     """Name and arguments of the splitter of scikit-learn that chooses the regularisation parameter.
 
     With `several` targets folds do not keep shares of classes.
@@ -222,7 +196,7 @@ def describe_cv(spec: FitSpec, task: str, *, several: bool = False) -> tuple[str
     return kind, {"n_splits": spec.cv, "shuffle": True, "random_state": spec.seed}
 
 
-def make_cv(spec: FitSpec, task: str, *, several: bool = False) -> BaseCrossValidator:
+def make_cv(spec: Spec, task: str, *, several: bool = False) -> BaseCrossValidator:
     """The splitter for choosing the regularisation parameter."""
     from sklearn import model_selection
 
@@ -230,7 +204,7 @@ def make_cv(spec: FitSpec, task: str, *, several: bool = False) -> BaseCrossVali
     return getattr(model_selection, name)(**arguments)
 
 
-def normalizer_name(spec: FitSpec) -> str | None:
+def normalizer_name(spec: Spec) -> str | None:
     """The normaliser of a spec by name; that of a plain fit where nothing else was asked for."""
     name = spec.normalize.lower()
     if name == "auto":
@@ -238,7 +212,7 @@ def normalizer_name(spec: FitSpec) -> str | None:
     return None if name == "none" else spec.normalize
 
 
-def make_normalizer(spec: FitSpec, prepared: Prepared, held: Rows) -> str | Normalizer | None:
+def make_normalizer(spec: Spec, prepared: Prepared, held: Rows) -> str | Normalizer | None:
     """The normaliser of a spec: a name, or with `transductive` a rule with the inputs of held-out rows."""
     name = normalizer_name(spec)
     if not spec.transductive:
@@ -254,12 +228,12 @@ def make_normalizer(spec: FitSpec, prepared: Prepared, held: Rows) -> str | Norm
     return type(rule)(**{**rule.get_params(), "extra": prepared.X.iloc[held]})
 
 
-def make_model(spec: FitSpec, prepared: Prepared, held: Rows) -> BaseMKL:
+def make_model(spec: Spec, prepared: Prepared, held: Rows) -> BaseMKL:
     """The estimator of a spec, not yet fitted.
 
     Parameters
     ----------
-    spec : FitSpec
+    spec : Spec
     prepared : Prepared
     held : array of int
         Held-out rows; `transductive` uses their inputs.
@@ -303,18 +277,18 @@ def make_model(spec: FitSpec, prepared: Prepared, held: Rows) -> BaseMKL:
         classifier = MKLClassifier if plain else MKLClassifierCV
         return classifier(bank, learner, class_weight=class_weight(spec, prepared), **options)
     for name in ("balanced", "class_weights", "probabilities"):
-        if getattr(spec, name) != FitSpec.model_fields[name].default:
+        if spec.differs(name):
             raise InputError(f"Setting `{name}` is for classes, but this is a regression.")
     return (MKLRegressor if plain else MKLRegressorCV)(bank, learner, **options)
 
 
-def missing_options(spec: FitSpec) -> dict[str, str]:
+def missing_options(spec: Spec) -> dict[str, str]:
     """What estimators do about missing cells and views; rows that are left out are so before."""
     missing = "error" if spec.missing == "drop" else spec.missing
     return {"missing": missing, "missing_views": spec.missing_views}
 
 
-def approximation_option(spec: FitSpec) -> FeatureMap | str | None:
+def approximation_option(spec: Spec) -> FeatureMap | str | None:
     """What estimators do about many rows: a name, or a map with a number of features, drawn with the seed."""
     if spec.approximation == "none":
         return None
@@ -329,7 +303,7 @@ def approximation_option(spec: FitSpec) -> FeatureMap | str | None:
     return kind(spec.n_features, **seed) if spec.n_features else kind(**seed)
 
 
-def class_weight(spec: FitSpec, prepared: Prepared) -> Any:
+def class_weight(spec: Spec, prepared: Prepared) -> Any:
     """Weights of classes in scikit-learn's form: "balanced", a dict, for several labels a list of dicts, or None."""
     if not spec.class_weights.strip():
         return "balanced" if spec.balanced else None
@@ -373,13 +347,13 @@ def _with_commas(parts: list[str], names: Collection[str]) -> list[str]:
     return out
 
 
-def describe_calibration_cv(spec: FitSpec, *, several: bool = False) -> tuple[str, dict[str, object]]:
+def describe_calibration_cv(spec: Spec, *, several: bool = False) -> tuple[str, dict[str, object]]:
     """Name and arguments of the splitter on whose folds probabilities are learnt."""
     once = spec.model_copy(update={"splits": "k-fold", "repeats": 1, "stratify": True})
     return describe_cv(once, "classification", several=several)
 
 
-def stopped_at(model: BaseMKL, spec: FitSpec) -> float | None:
+def stopped_at(model: BaseMKL, spec: Spec) -> float | None:
     """The alpha of a model whose fit was stopped before all folds, or its own alpha, were reached; else None."""
     results = getattr(model, "cv_results_", None)
     if results is None:
@@ -394,7 +368,7 @@ def stopped_at(model: BaseMKL, spec: FitSpec) -> float | None:
     return float(model.alpha_)
 
 
-def calibrate_model(model: BaseMKL, spec: FitSpec, prepared: Prepared, rows: Rows) -> None:
+def calibrate_model(model: BaseMKL, spec: Spec, prepared: Prepared, rows: Rows) -> None:
     """Learn probabilities on the training rows, if the spec requests them and the fit was not stopped."""
     if spec.probabilities == "none" or stopped_at(model, spec) is not None:
         return

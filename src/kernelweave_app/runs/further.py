@@ -9,17 +9,17 @@ from kernelweave_app.runs.gram_views import with_grams
 from kernelweave_app.runs.joining import Joined, read_tables
 from kernelweave_app.runs.sparse_files import is_sparse_file
 from kernelweave_app.runs.sparse_views import read_labelled, with_views
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 
 
-def read_all(paths: Mapping[str, str], spec: FitSpec, *, labelled: bool = False) -> Joined:
+def read_all(paths: Mapping[str, str], spec: Spec, *, labelled: bool = False) -> Joined:
     """Read the tables of a run, and what its settings `view` and `gram` name.
 
     Parameters
     ----------
     paths : mapping of str to str
         Table files by name.
-    spec : FitSpec
+    spec : Spec
     labelled : bool, default=False
         Take a sparse file in place of a table for labels and a sparse view, unless the setting `dense` asks for
         columns; otherwise it is a table of columns.

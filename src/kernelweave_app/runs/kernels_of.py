@@ -1,4 +1,4 @@
-"""From a `FitSpec` and a prepared table to the kernels of a fit, by table and by view."""
+"""From a `Spec` and a prepared table to the kernels of a fit, by table and by view."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernelweave.estimators.texts import long_texts, reads_text
 from kernelweave.views import PrecomputedView, as_table
 from kernelweave_app.runs.preparing import Prepared
 from kernelweave_app.runs.sparse_views import Tables
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 
 if TYPE_CHECKING:
     from kernelweave._types import DataFrame
@@ -27,7 +27,7 @@ def parse_kernels(text: str) -> list[Kernel]:
     return [kernels.parse(part) for part in parts]
 
 
-def make_kernels(spec: FitSpec, prepared: Prepared) -> Any:
+def make_kernels(spec: Spec, prepared: Prepared) -> Any:
     """The kernels of a spec, by view where there are sparse ones; None or mere views stand for those of a plain fit."""
     if isinstance(prepared.X, Tables):
         return _kernels_of_tables(spec, prepared.X)
@@ -59,7 +59,7 @@ def make_kernels(spec: FitSpec, prepared: Prepared) -> Any:
     return parse_kernels(spec.kernels)
 
 
-def _kernels_of_tables(spec: FitSpec, tables: Tables) -> dict[str, list[Kernel] | None] | None:
+def _kernels_of_tables(spec: Spec, tables: Tables) -> dict[str, list[Kernel] | None] | None:
     if isinstance(spec.kernels, str):
         asked = dict.fromkeys(tables.names, spec.kernels)
     else:
@@ -126,7 +126,7 @@ def is_plain(bank: object) -> bool:
     return bank is None or isinstance(bank, banks.DefaultViews)
 
 
-def standardize_of(spec: FitSpec, prepared: Prepared, bank: object) -> bool | str:
+def standardize_of(spec: Spec, prepared: Prepared, bank: object) -> bool | str:
     """Whether the estimator standardises columns: kernels of a plain fit do so themselves, and so do sparse views."""
     return "auto" if isinstance(prepared.X, Tables) or is_plain(bank) else spec.standardize
 
@@ -147,7 +147,7 @@ def known_kernels(bank: Any, X: DataFrame, task: str) -> list[Kernel]:
     return recipe.choose(table, regression=task == "regression", views=views).kernels
 
 
-def kernels_by_view(spec: FitSpec, views: dict[str, list[str]]) -> dict[str, str]:
+def kernels_by_view(spec: Spec, views: dict[str, list[str]]) -> dict[str, str]:
     """The kernels of each view as text; views without one have the default."""
     if isinstance(spec.kernels, str):
         return dict.fromkeys(views, spec.kernels)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 
 #: File of a run with its lineage.
 LINEAGE = "lineage.json"
@@ -93,14 +93,14 @@ def checksum(path: str | Path) -> str:
     return found.hexdigest()
 
 
-def trace(paths: Mapping[str, str], spec: FitSpec) -> Lineage:
+def trace(paths: Mapping[str, str], spec: Spec) -> Lineage:
     """Describe what a run reads, before it fits.
 
     Parameters
     ----------
     paths : mapping of str to str
         The table files by name, that of the first table first.
-    spec : FitSpec
+    spec : Spec
 
     Returns
     -------

@@ -12,14 +12,14 @@ from kernelweave._forms import plus_minus
 from kernelweave_app.runs.fitting import fit_model, make_cv, make_model
 from kernelweave_app.runs.preparing import Prepared
 from kernelweave_app.runs.scoring import scores
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 
 if TYPE_CHECKING:
     from kernelweave_app.runs.preparing import Rows
 
 
 def nested_scores(
-    spec: FitSpec,
+    spec: Spec,
     prepared: Prepared,
     rows: Rows,
     progress: object = None,
@@ -29,7 +29,7 @@ def nested_scores(
 
     Parameters
     ----------
-    spec : FitSpec
+    spec : Spec
         `nested` is the number of outer folds, 0 for none.
     prepared : Prepared
     rows : array of int

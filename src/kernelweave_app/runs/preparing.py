@@ -17,7 +17,7 @@ from kernelweave_app.runs.columns import with_types
 from kernelweave_app.runs.division import Division, read_division
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.sparse_views import Tables
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.runs.tables import check_cells, check_target, detect_task, need_column
 from kernelweave_app.runs.targets import named, need_target, read_targets
 
@@ -81,7 +81,7 @@ class Prepared:
         return f"{several} ({', '.join(map(repr, self.names))})"
 
 
-def prepare(data: Joined, spec: FitSpec) -> Prepared:
+def prepare(data: Joined, spec: Spec) -> Prepared:
     """Separate the target, weights and groups from a table and detect the task."""
     table = with_types(data.table, spec.types)
     data = replace(data, table=table)
@@ -160,7 +160,7 @@ def _read_target(table: DataFrame, targets: list[str], task: str) -> tuple[Any, 
     return y, task, reason
 
 
-def _rows_to_learn_from(data: Joined, spec: FitSpec, columns: list[str], targets: Sequence[str]) -> DataFrame:
+def _rows_to_learn_from(data: Joined, spec: Spec, columns: list[str], targets: Sequence[str]) -> DataFrame:
     """Rows of tables that some lack: those with a target, and what else is needed, and with one view at least."""
     needed = [name for name in (*targets, spec.weights, spec.group, spec.holdout) if name]
     table = rows_with(data, spec, needed)
@@ -171,15 +171,13 @@ def _rows_to_learn_from(data: Joined, spec: FitSpec, columns: list[str], targets
     return table.astype({name: data.kinds[name] for name in needed if name in data.kinds})
 
 
-def rows_with(data: Joined, spec: FitSpec, needed: Sequence[str]) -> DataFrame:
+def rows_with(data: Joined, spec: Spec, needed: Sequence[str]) -> DataFrame:
     """Rows that no table with one of these columns lacks."""
     lacking = {k for name in needed for k in data.missing.get(data.table_of(name) or "", ())}
     return data.table[~data.table[spec.key].isin(lacking)] if lacking else data.table
 
 
-def missing_cells(
-    table: DataFrame, columns: list[str], views: dict[str, list[str]], spec: FitSpec
-) -> DataFrame:
+def missing_cells(table: DataFrame, columns: list[str], views: dict[str, list[str]], spec: Spec) -> DataFrame:
     """Which cells are missing; those of views that a row lacks are not, unless `missing_views` says so."""
     missing = table[columns].isna()
     if spec.missing_views != "error" and len(views) > 1:
@@ -188,7 +186,7 @@ def missing_cells(
     return missing
 
 
-def _check_cells(table: DataFrame, columns: list[str], views: dict[str, list[str]], spec: FitSpec) -> None:
+def _check_cells(table: DataFrame, columns: list[str], views: dict[str, list[str]], spec: Spec) -> None:
     """Raise if a row, held out or not, has cells that cannot be used for fitting or prediction."""
     missing = missing_cells(table, columns, views, spec)
     rows = int(missing.any(axis=1).sum())
@@ -243,12 +241,12 @@ def _read_weights(column: Series) -> Array:
     return weights
 
 
-def other_columns(spec: FitSpec, targets: Sequence[str]) -> list[str]:
+def other_columns(spec: Spec, targets: Sequence[str]) -> list[str]:
     """Columns beside the features whose missing values matter: targets, weights and groups."""
     return [*targets, *(name for name in (spec.weights, spec.group) if name)]
 
 
-def _views(data: Joined, spec: FitSpec, columns: list[str]) -> dict[str, list[str]]:
+def _views(data: Joined, spec: Spec, columns: list[str]) -> dict[str, list[str]]:
     if spec.views:
         partial = isinstance(spec.views, str) and spec.views.lower().endswith(".gmt")
         return expand_views(read_views(spec.views), columns, partial=partial)
@@ -257,7 +255,7 @@ def _views(data: Joined, spec: FitSpec, columns: list[str]) -> dict[str, list[st
     return {name: found for name, found in views.items() if found}
 
 
-def split(prepared: Prepared, spec: FitSpec) -> tuple[Rows, Rows]:
+def split(prepared: Prepared, spec: Spec) -> tuple[Rows, Rows]:
     """Row numbers for training and for the held-out score."""
     train, test = _split(prepared, spec)
     counted = train if prepared.weights is None else train[prepared.weights[train] > 0]
@@ -275,7 +273,7 @@ def split(prepared: Prepared, spec: FitSpec) -> tuple[Rows, Rows]:
     return train, test
 
 
-def _split(prepared: Prepared, spec: FitSpec) -> tuple[Rows, Rows]:
+def _split(prepared: Prepared, spec: Spec) -> tuple[Rows, Rows]:
     from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
     rows = np.arange(len(prepared.y))

@@ -18,7 +18,7 @@ from kernelweave_app.runs.preparing import Prepared, prepare, split
 from kernelweave_app.runs.questions import Question, question
 from kernelweave_app.runs.row_names import row_names_in
 from kernelweave_app.runs.sparse_views import Tables
-from kernelweave_app.runs.spec import DEFAULT, FitSpec, plain_kernels
+from kernelweave_app.runs.spec import DEFAULT, Spec, plain_kernels
 from kernelweave_app.runs.table_doubts import doubts_of_table
 
 #: Kernels of a plain fit on one view: linear, and Gaussian and Laplacian with three widths each, see `recipe`.
@@ -52,7 +52,7 @@ class Recommendation:
         What was found in the table.
     advice : list of Advice
         Settings in the order of a form.
-    spec : FitSpec
+    spec : Spec
         The settings that were given, with those of the advice.
     method : str
         The learner by its short name.
@@ -61,19 +61,19 @@ class Recommendation:
     question: Question
     facts: list[str]
     advice: list[Advice]
-    spec: FitSpec
+    spec: Spec
     method: str
     warnings: list[str] = field(default_factory=list)
 
 
-def recommend(data: Joined, spec: FitSpec, about: str = "predict") -> Recommendation:
+def recommend(data: Joined, spec: Spec, about: str = "predict") -> Recommendation:
     """Recommend a learner and settings for a table.
 
     Parameters
     ----------
     data : Joined
         The tables that were read.
-    spec : FitSpec
+    spec : Spec
         Target, views, kernels, groups and weights are kept; learner, validation and what is done about missing cells
         are recommended.
     about : {"predict", "sources", "few", "columns", "deep", "closed", "radius", "baseline"}
@@ -115,7 +115,7 @@ def recommend(data: Joined, spec: FitSpec, about: str = "predict") -> Recommenda
     return Recommendation(asked, facts, advice, found, now.method, warnings)
 
 
-def _without_choices(spec: FitSpec) -> FitSpec:
+def _without_choices(spec: Spec) -> Spec:
     """The settings of the table and the kernels; those of learner and path at their defaults."""
     fresh = {name: spec.__class__.model_fields[name].default for name in OF_PATHS if name != "group"}
     fresh |= {"method": DEFAULT, "learner_params": {}, "nested": 0}
@@ -158,7 +158,7 @@ def class_counts(prepared: Prepared, rows: Any) -> dict[str, int]:
     return {str(name): int(count) for name, count in zip(names, counts, strict=True)}
 
 
-def _learner(asked: Question, spec: FitSpec, prepared: Prepared, n: int) -> list[Advice]:
+def _learner(asked: Question, spec: Spec, prepared: Prepared, n: int) -> list[Advice]:
     plain = plain_kernels(spec.kernels)
     usual = asked.learners[0]
     if asked.name == "predict":
@@ -172,7 +172,7 @@ def _learner(asked: Question, spec: FitSpec, prepared: Prepared, n: int) -> list
     return found
 
 
-def _features(spec: FitSpec, prepared: Prepared, n: int) -> str:
+def _features(spec: Spec, prepared: Prepared, n: int) -> str:
     """That features take the place of kernels, and why; empty where kernels stay."""
     if spec.approximation != "auto" or isinstance(prepared.X, Tables) or n <= TOO_MANY_TILES:
         return ""
@@ -187,7 +187,7 @@ def _features(spec: FitSpec, prepared: Prepared, n: int) -> str:
     return f"; {why}: features take their place, and time grows with the rows and not their square"
 
 
-def _missing(prepared: Prepared, spec: FitSpec) -> list[Advice]:
+def _missing(prepared: Prepared, spec: Spec) -> list[Advice]:
     if spec.missing != "error" or not missing_share(prepared):
         return []
     why = "keeps all rows: numbers become the mean of the training rows, categories the most frequent one"
@@ -199,7 +199,7 @@ def _missing(prepared: Prepared, spec: FitSpec) -> list[Advice]:
     return found
 
 
-def _names(prepared: Prepared, spec: FitSpec) -> list[Advice]:
+def _names(prepared: Prepared, spec: Spec) -> list[Advice]:
     """That names of rows are left out; views that were given name their columns themselves."""
     found = {} if spec.views else row_names_in(prepared)
     if not found or len(found) == prepared.X.shape[1]:
@@ -209,7 +209,7 @@ def _names(prepared: Prepared, spec: FitSpec) -> list[Advice]:
     return [Advice("drop", [*names_in(spec.drop), *found], why)]
 
 
-def _classes(prepared: Prepared, spec: FitSpec, train: Any) -> list[Advice]:
+def _classes(prepared: Prepared, spec: Spec, train: Any) -> list[Advice]:
     counts = class_counts(prepared, train)
     if len(counts) < 2 or spec.balanced or spec.class_weights:
         return []
@@ -223,7 +223,7 @@ def _classes(prepared: Prepared, spec: FitSpec, train: Any) -> list[Advice]:
     return [Advice("balanced", True, why)]
 
 
-def _validation(prepared: Prepared, spec: FitSpec, train: Any, n_held: int, asked: Question) -> list[Advice]:
+def _validation(prepared: Prepared, spec: Spec, train: Any, n_held: int, asked: Question) -> list[Advice]:
     counts = class_counts(prepared, train)
     fewest = min(counts.values()) if counts else len(train)
     if fewest < 2:

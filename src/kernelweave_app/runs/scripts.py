@@ -36,7 +36,7 @@ from kernelweave_app.runs.kernels_of import (
 from kernelweave_app.runs.preparing import Prepared, other_columns
 from kernelweave_app.runs.sparse_files import SVMLIGHT, TARGET, is_sparse_file
 from kernelweave_app.runs.sparse_views import TABLE, Tables, sparse_call, sparse_reading
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.runs.targets import need_target, target_lines
 
 #: First line of a script.
@@ -45,7 +45,7 @@ STOPPED = "the run was stopped early; this script makes its model, with the regu
 
 
 def script(
-    spec: FitSpec,
+    spec: Spec,
     data: Joined,
     prepared: Prepared,
     paths: Mapping[str, str],
@@ -56,7 +56,7 @@ def script(
 
     Parameters
     ----------
-    spec : FitSpec
+    spec : Spec
     data : Joined
         The tables that were read.
     prepared : Prepared
@@ -296,13 +296,13 @@ def _read_lines(variable: str, path: str, options: Mapping[str, object]) -> list
     return [f"{variable} = pd.read_csv({path!r}{told})"]
 
 
-def _normalize(spec: FitSpec) -> str:
+def _normalize(spec: Spec) -> str:
     if spec.transductive:
         return f"kw.normalizers.{type(resolve(normalizer_name(spec))).__name__}(extra=X.iloc[test])"
     return repr(normalizer_name(spec))
 
 
-def _learner(spec: FitSpec, alpha: float | None) -> str:
+def _learner(spec: Spec, alpha: float | None) -> str:
     learner = make_learner(spec)
     if alpha is not None:
         name = learner.regularization_parameter
@@ -320,7 +320,7 @@ def _value(value: object) -> str:
     return repr(value)
 
 
-def _kernel_lines(spec: FitSpec, prepared: Prepared) -> list[str]:
+def _kernel_lines(spec: Spec, prepared: Prepared) -> list[str]:
     if isinstance(prepared.X, Tables):
         bank = make_kernels(spec, prepared)
         if bank is None:
@@ -363,7 +363,7 @@ def _parsed(text: str) -> str:
     return ", ".join(f"kw.kernels.parse({repr(k)!r})" for k in parse_kernels(text))
 
 
-def _approximation(spec: FitSpec) -> str:
+def _approximation(spec: Spec) -> str:
     """The parameter `approximation` in code."""
     found = approximation_option(spec)
     return f"kw.kernels.{found!r}" if isinstance(found, FeatureMap) else repr(found)

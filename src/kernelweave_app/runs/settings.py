@@ -1,18 +1,79 @@
-"""Settings of the learners, collected from the declarations of their parameters."""
+"""Fields of settings for forms and options, and the settings of learners, which are declared at their parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from kernelweave._declarations import USUAL, Declared
 from kernelweave._errors import InputError, check_known
 from kernelweave._parameters import Form, said
-from kernelweave.learners import LEARNERS, Learner
+from kernelweave._types import Tree
 
-#: Former names of settings, which files may contain, and their present names.
-FORMER = {"literal": "as_published"}
+Kind = Literal["text", "number", "whole number", "yes/no", "choice", "table"]
+
+
+@dataclass(frozen=True)
+class SpecField:
+    """A setting of a run, for a form or as an option.
+
+    Attributes
+    ----------
+    name, label, help : str
+    group : str
+        Part of a form: Data, Kernels, Model, Path, Validation, Computing or Learner.
+    kind : {"text", "number", "whole number", "yes/no", "choice", "table"}
+    default : object
+        None where learners have different ones.
+    choices : tuple of str
+        Values of a choice, or examples of a text.
+    least, most : float, optional
+        Ends of the range.
+    unit : str
+    learners : tuple of str
+        Learners that have it, by short names; empty for a setting of every run.
+    several : bool
+        Whether it is a text or a list of texts.
+    """
+
+    name: str
+    label: str
+    help: str
+    group: str
+    kind: Kind
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+    unit: str = ""
+    learners: tuple[str, ...] = ()
+    several: bool = False
+
+    @property
+    def flag(self) -> str:
+        """Its option on the command line."""
+        return f"--{self.name.lower().replace('_', '-')}"
+
+
+def learner_fields(method: str) -> dict[str, SpecField]:
+    """The parameters of one learner."""
+    return {
+        name: _merged(name, {method: one}, told=False) for name, one in learner_of(method).settings().items()
+    }
+
+
+def schema_of(field: SpecField) -> Tree:
+    """A field in a JSON schema."""
+    kinds = {"number": "number", "whole number": "integer", "yes/no": "boolean"}
+    found: dict[str, Any] = {"title": field.label, "description": field.help}
+    found["type"] = kinds.get(field.kind, "string")
+    bounds = {"minimum": field.least, "maximum": field.most, "x-unit": field.unit or None}
+    found |= {key: value for key, value in bounds.items() if value is not None}
+    return found | ({"enum": list(field.choices)} if field.choices and field.name != "method" else {})
+
+
+# ---- parameters of learners -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -30,39 +91,9 @@ class LearnerSetting:
     of: Mapping[str, Declared]
 
     @property
-    def label(self) -> str:
-        """The label of the setting."""
-        return next(iter(self.of.values())).label
-
-    @property
-    def unit(self) -> str:
-        """Unit of a number."""
-        return next(iter(self.of.values())).shown.unit
-
-    @property
-    def form(self) -> Form:
-        """A field for all values that any of the learners accepts."""
-        forms = list(dict.fromkeys(one.form for one in self.of.values()))
-        if len({form.kind for form in forms}) > 1:
-            return Form()
-        choices = tuple(dict.fromkeys(choice for form in forms for choice in form.choices))
-        least, most = [form.least for form in forms], [form.most for form in forms]
-        return Form(
-            forms[0].kind,
-            choices,
-            min((bound for bound in least if bound is not None), default=None) if None not in least else None,
-            max((bound for bound in most if bound is not None), default=None) if None not in most else None,
-        )
-
-    @property
-    def about(self) -> str:
-        """Meaning and admissible values, for each learner with a description of its own."""
-        limits = {limit(one) for one in self.of.values()}
-        words: dict[str, list[str]] = {}
-        for learner, one in self.of.items():
-            words.setdefault(one.help if len(limits) == 1 else f"{one.help} {limit(one)}", []).append(learner)
-        text = " ".join(f"{', '.join(learners)}: {text}" for text, learners in words.items())
-        return f"{text} {next(iter(limits))}".strip() if len(limits) == 1 else text
+    def field(self) -> SpecField:
+        """Its field, for all values that any of the learners accepts."""
+        return _merged(self.name, self.of)
 
     def written(self, value: object) -> Any:
         """The value in a file of settings, which has no null; raises `InputError` if no learner accepts it."""
@@ -72,16 +103,37 @@ class LearnerSetting:
             next(iter(self.of.values())).settle(value)
         return value
 
-    def is_usual(self, value: object, method: str) -> bool:
-        """Whether a value is the default: of the learner of that name, or of any if it has no such parameter."""
-        asked = [self.of[method]] if method in self.of else self.of.values()
-        for one in asked:
-            if not takes(one, value):
-                continue
-            found = one.settle(value)
-            if found is USUAL or (type(found) is type(one.default) and found == one.default):
-                return True
-        return False
+
+def _merged(name: str, of: Mapping[str, Declared], *, told: bool = True) -> SpecField:
+    """The field of a parameter of several learners; with `told` it names them."""
+    first, forms = next(iter(of.values())), list(dict.fromkeys(one.form for one in of.values()))
+    if len({form.kind for form in forms}) > 1:
+        forms = [Form()]
+    least, most = [form.least for form in forms], [form.most for form in forms]
+    default = None if told else first.default
+    return SpecField(
+        name,
+        first.label,
+        _about(of) if told else first.help,
+        "Learner",
+        forms[0].kind,
+        said(default) if forms[0].kind == "choice" and default is not None else default,
+        tuple(dict.fromkeys(choice for form in forms for choice in form.choices)),
+        min((bound for bound in least if bound is not None), default=None) if None not in least else None,
+        max((bound for bound in most if bound is not None), default=None) if None not in most else None,
+        first.shown.unit,
+        tuple(of),
+    )
+
+
+def _about(of: Mapping[str, Declared]) -> str:
+    """Meaning and admissible values, for each learner with a description of its own."""
+    limits = {limit(one) for one in of.values()}
+    words: dict[str, list[str]] = {}
+    for learner, one in of.items():
+        words.setdefault(one.help if len(limits) == 1 else f"{one.help} {limit(one)}", []).append(learner)
+    text = " ".join(f"{', '.join(learners)}: {text}" for text, learners in words.items())
+    return f"{text} {next(iter(limits))}".strip() if len(limits) == 1 else text
 
 
 def limit(one: Declared) -> str:
@@ -97,6 +149,8 @@ def limit(one: Declared) -> str:
 
 def learner_settings() -> dict[str, LearnerSetting]:
     """The settings of all learners by name, those of the first learner first."""
+    from kernelweave.learners import LEARNERS
+
     found: dict[str, dict[str, Declared]] = {}
     for learner, kind in LEARNERS.items():
         for name, one in kind.settings().items():
@@ -104,14 +158,10 @@ def learner_settings() -> dict[str, LearnerSetting]:
     return {name: LearnerSetting(name, of) for name, of in found.items()}
 
 
-def renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with present names; if a setting has both names, the present one counts."""
-    now = {FORMER[name]: value for name, value in settings.items() if name in FORMER}
-    return now | {name: value for name, value in settings.items() if name not in FORMER}
+def learner_of(method: str) -> Any:
+    """The learner of a short name, a class."""
+    from kernelweave.learners import LEARNERS
 
-
-def learner_of(method: str) -> type[Learner]:
-    """The learner of a short name."""
     return LEARNERS[check_known(method, LEARNERS, "method")]
 
 
@@ -126,12 +176,16 @@ def settled(method: str, params: Mapping[str, object]) -> dict[str, object]:
 
 def effective(method: str, params: Mapping[str, object]) -> dict[str, str]:
     """All settings of a learner as text, given or default."""
+    from kernelweave.learners import LEARNERS
+
     known = LEARNERS[method].settings() if method in LEARNERS else {}
     return {name: said(params.get(name, one.default)) for name, one in known.items()}
 
 
 def kept(params: Mapping[str, object], old: str, new: str) -> dict[str, object]:
     """Settings that another learner can keep, without those that mean something else there."""
+    from kernelweave.learners import LEARNERS
+
     before = LEARNERS[old].settings() if old in LEARNERS else {}
     return {
         name: value

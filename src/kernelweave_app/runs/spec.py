@@ -1,25 +1,38 @@
-"""The settings of a fit: one typed record shared by the command line, the studio, TOML files and scripts."""
+"""The settings of a run, declared once: `Spec`. Command line, studio, files of settings, scripts and reports use it.
+
+How to draw a form or options from it::
+
+    for field in spec_fields().values():            # or those of `learner_fields`
+        if applies(field, spec, task):              # draw it only where it would do something
+            draw(field.label, field.help, field.kind, field.choices, field.least, field.most, field.unit, field.default)
+
+`kind` is "text", "number", "whole number", "yes/no", "choice" or "table" (a text, or a mapping or list of texts).
+`group` is the card that it belongs to. A value is stored as ``Spec.<name>``, or where `learners` is not empty as
+``Spec.learner_params[name]``. `check_spec` refuses a value in the words of files of settings; `in_words_of` says the
+same with options or labels. Importing learners takes seconds, so `known_fields` reads fields from a file which
+``make options`` writes.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetJsonSchemaHandler,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
+from kernelweave._docstrings import read_docstring
 from kernelweave._errors import InputError, check_known
+from kernelweave._parameters import Flag, Form, Number, OneOf, Rule, Shown, Whole, check_value
 from kernelweave._types import Tree
+from kernelweave_app.runs.settings import SpecField, learner_of, learner_settings, schema_of
 
 #: Longest text of a setting, and the most names in a list.
 LONGEST = 20_000
@@ -28,410 +41,317 @@ MOST_NAMES = 100_000
 Text = Annotated[str, Field(max_length=LONGEST)]
 Names = Annotated[list[Text], Field(max_length=MOST_NAMES)]
 #: Finite numbers only: JSON and TOML can have larger ones than a double.
-Number = Annotated[float, Field(allow_inf_nan=False)]
-
-
-def setting(
-    default: Any, label: str, group: str, about: str, *, choices: tuple[str, ...] = (), **bounds: Any
-) -> Any:
-    """Declare a setting: default, label, group in a form, explanation, choices, bounds."""
-    shown: dict[str, Any] = {"x-group": group, **({"x-choices": list(choices)} if choices else {})}
-    return Field(default=default, title=label, description=about, json_schema_extra=shown, **bounds)
-
-
-class _OfLearners:
-    """Describes the parameters of all learners in the schema, as registered when it is made."""
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> Tree:
-        from kernelweave_app.runs.settings import learner_settings
-
-        kinds = {"number": "number", "whole number": "integer", "yes/no": "boolean"}
-        properties = {}
-        for name, one in learner_settings().items():
-            form = one.form
-            found: dict[str, Any] = {"title": one.label, "description": one.about}
-            found["type"] = kinds.get(form.kind, "string")
-            bounds = {"minimum": form.least, "maximum": form.most, "x-unit": one.unit or None}
-            found |= {key: value for key, value in bounds.items() if value is not None}
-            found |= {"enum": list(form.choices)} if form.choices else {}
-            properties[name] = found
-        return {"type": "object", "properties": properties, "additionalProperties": False}
-
+Real = Annotated[float, Field(allow_inf_nan=False)]
 
 #: The learner that a plain fit chooses.
 DEFAULT = "default"
 
 
-class FitSpec(BaseModel):
-    """Settings of a fit.
+@dataclass(frozen=True)
+class In(Shown):
+    """How a setting is shown: label and so on, and the group of a form that it belongs to."""
 
-    Every setting is declared once, here or, if it belongs to a learner, at the parameter of its constructor. Those of
-    learners are in `learner_params`. Among the others, as in files of version 0.1, they are read too.
+    group: str = ""
+
+
+class Later(Rule):
+    """A rule of the library that is looked up when it is needed: importing estimators takes seconds."""
+
+    def __init__(self, make: Callable[[], Rule]) -> None:
+        self.make = cache(make)
+
+    def read(self, value: object) -> Any:
+        """The value, converted."""
+        return self.make().read(value)
+
+    def words(self) -> str:
+        """What is expected."""
+        return self.make().words()
+
+    def form(self) -> Form:
+        """Its field in a form."""
+        return self.make().form()
+
+
+def _of_estimators(name: str) -> Rule:
+    """The rule that estimators have for a parameter."""
+    from kernelweave._declarations import declared
+    from kernelweave.estimators.cv import MKLClassifierCV
+
+    rule = declared(MKLClassifierCV)[name].rule
+    assert rule is not None, name
+    return rule
+
+
+def _missing() -> Rule:
+    from kernelweave.estimators.missing import MISSING
+
+    return OneOf("error", "drop", *MISSING[1:])
+
+
+def _normalizers() -> Rule:
+    from kernelweave.normalizers import NORMALIZERS
+
+    return OneOf("auto", *sorted(NORMALIZERS, key=lambda name: name == "none"))
+
+
+def _approximations() -> Rule:
+    from kernelweave.kernels import MAPS
+
+    return OneOf("auto", "none", *MAPS)
+
+
+def _probabilities() -> Rule:
+    from kernelweave.fitting.calibration import METHODS
+
+    return OneOf("none", *METHODS)
+
+
+class Learners(Rule):
+    """Short names of learners; a name that none has is found when the learner is needed."""
+
+    def read(self, value: object) -> Any:
+        """The name."""
+        return value
+
+    def words(self) -> str:
+        """What is expected."""
+        return "the short name of a learner"
+
+    def form(self) -> Form:
+        """A choice."""
+        from kernelweave.learners import LEARNERS
+
+        return Form("choice", (DEFAULT, *LEARNERS))
+
+
+def _describe(schema: Tree, kind: type[BaseModel]) -> None:
+    """Labels, meanings and ranges in the JSON schema, those of learners as they are registered when it is made."""
+    properties = schema["properties"]
+    about = read_docstring(Spec.__doc__)
+    schema["description"] = about.summary
+    properties["learner_params"] |= {
+        "title": label_of("learner_params"),
+        "description": about.parameters["learner_params"].about,
+        "properties": {name: schema_of(one.field) for name, one in learner_settings().items()},
+        "additionalProperties": False,
+    }
+    for name, field in own_fields().items():
+        found = schema_of(field)
+        del found["type"]
+        properties[name] |= found
+
+
+class Spec(BaseModel):
+    """The settings of a run.
+
+    Each is declared here: type, default, admissible values, label and group, and below what it means. What estimators
+    or learners admit is looked up at their own parameters, and parameters of learners are in `learner_params`. Fields
+    for a form or options are listed by `kernelweave_app.runs.settings.spec_fields`.
+
+    Parameters
+    ----------
+    target
+        Column to predict; or several columns with commas between them, all of labels (0 and 1, no and yes,
+        false and true), of which a row may have several, or all of numbers.
+    task
+        Type of the target; "auto" treats text, yes/no and up to 10 distinct whole numbers as classes. Several
+        targets are labels (classification) or numbers (regression).
+    method
+        Learner: how the weights of kernels are found. default: as a plain fit in Python chooses. With the
+        default kernels that is for classes lp with p = 2 and the best C of four by five folds, for numbers
+        rls2 with relax=auto; other values of alphas, cs, cv, splits, repeats, stratify, rule or scoring, or
+        groups, ask for a path by those folds, with the same learner, or rls2 for alphas and lp for cs. With
+        other kernels it is rls2.
+    kernels
+        A bank (default, per_column, rls2, rkl, simplemkl, mlmkl, linear_features) or kernels separated by
+        ";", such as "linear; rbf(gamma=0.1); poly(degree=2)", or, with numbers from the training rows,
+        "rbf(gamma='median'); linear.prepared('standardize')". With views also a table of view names and their
+        kernels.
+    gamma
+        A number, median or scale, or a multiple such as 4*median, in place of that of all Gaussian and
+        Laplacian kernels; the default bank has a quarter of it, it and four times it.
+    views
+        TOML file with a table [views] of names and columns, a GMT file of gene sets, or that table itself;
+        kernels are put on every view.
+    join
+        Further tables, separated by commas, whose rows are matched by `key`; each table becomes a view.
+    view
+        Further views in sparse files, such as words=words.npz: SciPy's .npz, .mtx or .svmlight, with the same
+        rows in the same order.
+    dense
+        Read a sparse file in place of a table as columns x0, x1, ... and, of svmlight files, target;
+        otherwise its rows are a sparse view.
+    gram
+        Kernel matrices as further views, such as grams.npz or similarity=K.npy: square, with the rows of the
+        table in the same order, or with an array of names that match `key` or a column of the table.
+    key
+        Column that identifies the rows of several tables; it is not a feature.
+    rows
+        Rows of tables that are joined: "shared" keeps those that every table has, "all" also those that lack
+        some tables, and with them their views; see `missing_views`. "order" matches rows by their order,
+        without a key.
+    missing
+        Missing cells: "error" refuses them, "drop" leaves out their rows, "impute" fills numbers with the
+        mean of training rows and categories with the most frequent one, "impute-median" with the median,
+        marked by columns of 0 and 1, "impute-nearest" with the mean of the nearest rows; "skip" compares rows
+        in the columns that both have.
+    missing_views
+        Rows that lack all cells of a view: "complete" predicts its kernels from those of the other views,
+        "renormalize" gives its weight to the views that are there, "error" takes them for missing cells like
+        others.
+    alphas
+        Regularisation parameters of RLS2: a number of automatic values, "low:high:number", or a list
+        "0.1,1,10".
+    Cs
+        The same for learners with a C: a number of automatic values, "low:high:number", or a list "0.1,1,10".
+    cv
+        Number of folds: each is scored by a model of the others, and the mean of these scores chooses the
+        regularisation parameter.
+    splits
+        "k-fold", or "random" splits which hold out a share of 1 / cv each.
+    repeats
+        Repetitions of the folds in another order.
+    stratify
+        Keep the shares of classes in every fold.
+    nested
+        Outer folds that score the whole procedure on rows it has not seen; 0 for none.
+    rule
+        Best mean score, or the strongest regularisation within one standard error of it.
+    scoring
+        Score that chooses the regularisation parameter: a scorer of scikit-learn; accuracy or R^2 by default.
+    normalize
+        auto: center for the default kernels, mean-diagonal for others; mean-diagonal, trace or norm: divide
+        every kernel by the mean or the sum of its diagonal on the training rows (norm is the sum, the squared
+        length of a single column); cosine: make every diagonal 1; center: subtract the mean in feature space,
+        then mean-diagonal; within-class: divide by the spread within the classes; or none.
+    transductive
+        Include the inputs of the held-out rows, not their targets, in the factors of mean-diagonal, trace,
+        norm or center, as in the experiments of the RLS2 paper.
+    standardize
+        Scale numeric columns to mean 0 and variance 1 (statistics of the training rows).
+    intercept
+        Use the mean of the target as intercept.
+    balanced
+        Weight classes by the inverse of their frequency.
+    class_weights
+        Weights of classes, such as "ill=5, well=1"; classes that are not named have weight 1. Of several
+        labels the weight of rows with the label, in its own problem.
+    probabilities
+        Learn probabilities from decision values of folds of the training rows: Platt's sigmoid, or an
+        isotonic step function, which needs about a thousand rows. The folds are `cv`, without repetitions.
+        With the logistic loss there are probabilities without it.
+    test_size
+        Share of the rows held out for the final score; 0 fits on all rows.
+    holdout
+        Column that marks held-out rows instead of `test_size`: train and test (also training, held-out,
+        holdout, validation), true and false, T and F, yes and no, or 1 and 0. In a column called train,
+        training or is_train, true marks the rows to train on; in others it marks the held-out rows.
+    holdout_values
+        Values of the column of held-out rows that hold a row out, separated by commas, such as F, where they
+        are others than its name and words say; all other rows are for training.
+    weights
+        Column of sample weights.
+    group
+        Column of groups that must not be split between folds or between training and held-out rows.
+    drop
+        Columns to leave out, separated by commas.
+    types
+        Columns that are something else than they look like, such as site=category,dose=number,note=text:
+        numbers that are codes, texts that are numbers, of which cells that are no number are missing, or
+        short texts, which the default kernels read by their letters and words.
+    max_memory
+        Memory for the training kernels, such as 2GB, or auto.
+    rank_tol
+        Share of its trace that a low-rank approximation of a kernel may omit.
+    approximation
+        Put features in place of kernels that have none: nystroem or random-features; none keeps kernels
+        exact; auto keeps them for up to 5,000 rows, and for up to 20,000 where they fit `max_memory`; for
+        more rows it takes nystroem with learners that solve on features.
+    n_features
+        Number of features of a kernel, with `approximation` nystroem or random-features; 0 for the usual
+        number.
+    seed
+        Seed of the random numbers that divide the rows; the same seed gives the same division.
+    jobs
+        Number of folds computed in parallel; -1 for one on each core.
+    learner_params
+        Parameters of the learner other than the defaults, by name; those of other learners are kept and not
+        used.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra=_describe)
 
-    target: Text = setting(
-        "",
-        "Target",
-        "Data",
-        "Column to predict; or several columns with commas between them, all of labels (0 and 1, no and yes, false and "
-        "true), of which a row may have several, or all of numbers.",
+    target: Annotated[Text, In("Target", group="Data")] = ""
+    task: Annotated[str, OneOf("auto", "regression", "classification"), In("Task", group="Data")] = "auto"
+    method: Annotated[Text, Learners(), In("Learner", group="Model")] = DEFAULT
+    kernels: Annotated[Text | dict[str, Text], In("Kernels", group="Kernels")] = "default"
+    gamma: Annotated[Text, In("Width of Gaussian kernels", group="Kernels")] = ""
+    views: Annotated[Text | dict[str, Names], In("Views", group="Kernels")] = ""
+    join: Annotated[Text | Names, In("Further tables", group="Data")] = ""
+    view: Annotated[Text | Names, In("Sparse views", group="Data")] = ""
+    dense: Annotated[bool, Flag(), In("Sparse file as columns", group="Data")] = False
+    gram: Annotated[Text | Names, In("Precomputed kernels", group="Data")] = ""
+    key: Annotated[Text, In("Key", group="Data")] = ""
+    rows: Annotated[str, OneOf("shared", "all", "order"), In("Rows of several tables", group="Data")] = (
+        "shared"
     )
-    task: Literal["auto", "regression", "classification"] = setting(
-        "auto",
-        "Task",
-        "Data",
-        'Type of the target; "auto" treats text, yes/no and up to 10 distinct whole numbers as classes. Several '
-        "targets are labels (classification) or numbers (regression).",
+    missing: Annotated[str, Later(_missing), In("Rows with missing values", group="Data")] = "error"
+    missing_views: Annotated[
+        str, Later(lambda: _of_estimators("missing_views")), In("Rows without a view", group="Data")
+    ] = "complete"
+    alphas: Annotated[Text, In("Values of alpha", group="Path")] = "30"
+    Cs: Annotated[Text, In("Values of C", group="Path")] = "30"
+    cv: Annotated[int, Whole(2, 1000), In("Folds", group="Validation")] = 5
+    splits: Annotated[str, OneOf("k-fold", "random"), In("Divide rows by", group="Validation")] = "k-fold"
+    repeats: Annotated[int, Whole(1, 100), In("Repetitions", group="Validation")] = 1
+    stratify: Annotated[bool, Flag(), In("Keep the shares of classes in every fold", group="Validation")] = (
+        True
     )
-    method: Text = setting(
-        DEFAULT,
-        "Learner",
-        "Model",
-        "Learner: how the weights of kernels are found. default: as a plain fit in Python chooses. With the default "
-        "kernels that is for classes lp with p = 2 and the best C of four by five folds, for numbers rls2 with "
-        "relax=auto; other values of alphas, cs, cv, splits, repeats, stratify, rule or scoring, or groups, ask for "
-        "a path by those folds, with the same learner, or rls2 for alphas and lp for cs. With other kernels it is "
-        "rls2.",
+    nested: Annotated[int, Whole(0, 100), In("Nested: outer folds", group="Validation")] = 0
+    rule: Annotated[str, Later(lambda: _of_estimators("rule")), In("Choose", group="Path")] = "min"
+    scoring: Annotated[Text, In("Score", group="Validation")] = ""
+    normalize: Annotated[str, Later(_normalizers), In("Bring kernels to one scale by", group="Kernels")] = (
+        "auto"
     )
-    kernels: Text | dict[str, Text] = setting(
-        "default",
-        "Kernels",
-        "Kernels",
-        "A bank (default, per_column, rls2, rkl, simplemkl, mlmkl, linear_features) or kernels separated by "
-        '";", such as "linear; rbf(gamma=0.1); poly(degree=2)", or, with numbers from the training rows, '
-        "\"rbf(gamma='median'); linear.prepared('standardize')\". With views also a table of view names and their "
-        "kernels.",
+    transductive: Annotated[
+        bool, Flag(), In("Include held-out rows in the scale of kernels", group="Kernels")
+    ] = False
+    standardize: Annotated[bool, Flag(), In("Standardise columns", group="Kernels")] = True
+    intercept: Annotated[bool, Flag(), In("Use the mean of the target as intercept", group="Model")] = True
+    balanced: Annotated[
+        bool, Flag(), In("Weight classes by the inverse of their frequency", group="Model")
+    ] = False
+    class_weights: Annotated[Text, In("Weights of classes", group="Model")] = ""
+    probabilities: Annotated[str, Later(_probabilities), In("Probabilities", group="Model")] = "none"
+    test_size: Annotated[Real, Number(least=0, below=1), In("Share of rows held out", group="Validation")] = (
+        0.2
     )
-    gamma: Text = setting(
-        "",
-        "Width of Gaussian kernels",
-        "Kernels",
-        "A number, median or scale, or a multiple such as 4*median, in place of that of all Gaussian and Laplacian "
-        "kernels; the default bank has a quarter of it, it and four times it.",
-    )
-    views: Text | dict[str, Names] = setting(
-        "",
-        "Views",
-        "Kernels",
-        "TOML file with a table [views] of names and columns, a GMT file of gene sets, or that "
-        "table itself; kernels are put on every view.",
-    )
-    join: Text | Names = setting(
-        "",
-        "Further tables",
-        "Data",
-        "Further tables, separated by commas, whose rows are matched by `key`; each table becomes a view.",
-    )
-    view: Text | Names = setting(
-        "",
-        "Sparse views",
-        "Data",
-        "Further views in sparse files, such as words=words.npz: SciPy's .npz, .mtx or .svmlight, with the same rows "
-        "in the same order.",
-    )
-    dense: bool = setting(
-        False,
-        "Sparse file as columns",
-        "Data",
-        "Read a sparse file in place of a table as columns x0, x1, ... and, of svmlight files, target; otherwise its "
-        "rows are a sparse view.",
-    )
-    gram: Text | Names = setting(
-        "",
-        "Precomputed kernels",
-        "Data",
-        "Kernel matrices as further views, such as grams.npz or similarity=K.npy: square, with the rows of the table "
-        "in the same order, or with an array of names that match `key` or a column of the table.",
-    )
-    key: Text = setting(
-        "", "Key", "Data", "Column that identifies the rows of several tables; it is not a feature."
-    )
-    rows: Literal["shared", "all", "order"] = setting(
-        "shared",
-        "Rows of several tables",
-        "Data",
-        'Rows of tables that are joined: "shared" keeps those that every table has, "all" also those that lack some '
-        'tables, and with them their views; see `missing_views`. "order" matches rows by their order, without a key.',
-    )
-    missing: Literal["error", "drop", "impute", "impute-median", "impute-nearest", "skip"] = setting(
-        "error",
-        "Rows with missing values",
-        "Data",
-        'Missing cells: "error" refuses them, "drop" leaves out their rows, "impute" fills numbers with the mean of '
-        'training rows and categories with the most frequent one, "impute-median" with the median, marked by columns '
-        'of 0 and 1, "impute-nearest" with the mean of the nearest rows; "skip" compares rows in the columns that both '
-        "have.",
-    )
-    missing_views: Literal["complete", "renormalize", "error"] = setting(
-        "complete",
-        "Rows without a view",
-        "Data",
-        'Rows that lack all cells of a view: "complete" predicts its kernels from those of the other views, '
-        '"renormalize" gives its weight to the views that are there, "error" takes them for missing cells like others.',
-    )
-    alphas: Text = setting(
-        "30",
-        "Values of alpha",
-        "Path",
-        "Regularisation parameters of RLS2: a number of automatic values, "
-        '"low:high:number", or a list "0.1,1,10".',
-    )
-    Cs: Text = setting(
-        "30",
-        "Values of C",
-        "Path",
-        "The same for learners with a C: a number of automatic values, "
-        '"low:high:number", or a list "0.1,1,10".',
-    )
-    cv: int = setting(
-        5,
-        "Folds",
-        "Validation",
-        "Number of folds: each is scored by a model of the others, and the mean of "
-        "these scores chooses the regularisation parameter.",
-        ge=2,
-        le=1000,
-    )
-    splits: Literal["k-fold", "random"] = setting(
-        "k-fold",
-        "Divide rows by",
-        "Validation",
-        '"k-fold", or "random" splits which hold out a share of 1 / cv each.',
-    )
-    repeats: int = setting(
-        1,
-        "Repetitions",
-        "Validation",
-        "Repetitions of the folds in another order.",
-        ge=1,
-        le=100,
-    )
-    stratify: bool = setting(
-        True,
-        "Keep the shares of classes in every fold",
-        "Validation",
-        "Keep the shares of classes in every fold.",
-    )
-    nested: int = setting(
-        0,
-        "Nested: outer folds",
-        "Validation",
-        "Outer folds that score the whole procedure on rows it has not seen; 0 for none.",
-        ge=0,
-        le=100,
-    )
-    rule: Literal["min", "1se"] = setting(
-        "min",
-        "Choose",
-        "Path",
-        "Best mean score, or the strongest regularisation within one standard error of it.",
-    )
-    scoring: Text = setting(
-        "",
-        "Score",
-        "Validation",
-        "Score that chooses the regularisation parameter: a scorer of scikit-learn; accuracy or R^2 by default.",
-    )
-    normalize: Text = setting(
-        "auto",
-        "Bring kernels to one scale by",
-        "Kernels",
-        "auto: center for the default kernels, mean-diagonal for others; mean-diagonal, trace or norm: "
-        "divide every kernel by the mean or the sum of its diagonal "
-        "on the training rows (norm is the sum, the squared length of a single column); cosine: "
-        "make every diagonal 1; center: subtract the mean in feature space, then mean-diagonal; "
-        "within-class: divide by the spread within the classes; or none.",
-        choices=("auto", "mean-diagonal", "trace", "norm", "cosine", "center", "within-class", "none"),
-    )
-    transductive: bool = setting(
-        False,
-        "Include held-out rows in the scale of kernels",
-        "Kernels",
-        "Include the inputs of the held-out rows, not their targets, in the factors of mean-diagonal, "
-        "trace, norm or center, as in the experiments of the RLS2 paper.",
-    )
-    standardize: bool = setting(
-        True,
-        "Standardise columns",
-        "Kernels",
-        "Scale numeric columns to mean 0 and variance 1 (statistics of the training rows).",
-    )
-    intercept: bool = setting(
-        True,
-        "Use the mean of the target as intercept",
-        "Model",
-        "Use the mean of the target as intercept.",
-    )
-    balanced: bool = setting(
-        False,
-        "Weight classes by the inverse of their frequency",
-        "Model",
-        "Weight classes by the inverse of their frequency.",
-    )
-    class_weights: Text = setting(
-        "",
-        "Weights of classes",
-        "Model",
-        'Weights of classes, such as "ill=5, well=1"; classes that are not named have weight 1. Of several labels the '
-        "weight of rows with the label, in its own problem.",
-    )
-    probabilities: Literal["none", "platt", "isotonic"] = setting(
-        "none",
-        "Probabilities",
-        "Model",
-        "Learn probabilities from decision values of folds of the training rows: Platt's sigmoid, "
-        "or an isotonic step function, which needs about a thousand rows. The folds are `cv`, "
-        "without repetitions. With the logistic loss there are probabilities without it.",
-    )
-    test_size: Number = setting(
-        0.2,
-        "Share of rows held out",
-        "Validation",
-        "Share of the rows held out for the final score; 0 fits on all rows.",
-        ge=0,
-        lt=1,
-    )
-    holdout: Text = setting(
-        "",
-        "Column of held-out rows",
-        "Data",
-        "Column that marks held-out rows instead of `test_size`: train and test (also training, held-out, holdout, "
-        "validation), true and false, T and F, yes and no, or 1 and 0. In a column called train, training or is_train, "
-        "true marks the rows to train on; in others it marks the held-out rows.",
-    )
-    holdout_values: Text | Names = setting(
-        "",
-        "Values of held-out rows",
-        "Data",
-        "Values of the column of held-out rows that hold a row out, separated by commas, such as F, where they are "
-        "others than its name and words say; all other rows are for training.",
-    )
-    weights: Text = setting("", "Column of weights", "Data", "Column of sample weights.")
-    group: Text = setting(
-        "",
-        "Column of groups",
-        "Data",
-        "Column of groups that must not be split between folds or between training and held-out rows.",
-    )
-    drop: Text | Names = setting(
-        "",
-        "Columns left out",
-        "Data",
-        "Columns to leave out, separated by commas.",
-    )
-    types: Text | dict[str, Literal["number", "category", "text"]] = setting(
-        "",
-        "Types of columns",
-        "Data",
-        "Columns that are something else than they look like, such as site=category,dose=number,note=text: numbers "
-        "that are codes, texts that are numbers, of which cells that are no number are missing, or short texts, which "
-        "the default kernels read by their letters and words.",
-    )
-    max_memory: Text = setting(
-        "auto",
-        "Memory for kernels",
-        "Computing",
-        "Memory for the training kernels, such as 2GB, or auto.",
-    )
-    rank_tol: Number = setting(
-        0.0,
-        "Share left out of low-rank kernels",
-        "Computing",
-        "Share of its trace that a low-rank approximation of a kernel may omit.",
-        ge=0,
-        lt=1,
-    )
-    approximation: Literal["auto", "none", "nystroem", "random-features"] = setting(
-        "auto",
-        "Features in place of kernels",
-        "Computing",
-        "Put features in place of kernels that have none: nystroem or random-features; none keeps kernels exact; auto "
-        "keeps them for up to 5,000 rows, and for up to 20,000 where they fit `max_memory`; for more rows it takes "
-        "nystroem with learners that solve on features.",
-    )
-    n_features: int = setting(
-        0,
-        "Features of a kernel",
-        "Computing",
-        "Number of features of a kernel, with `approximation` nystroem or random-features; 0 for the usual number.",
-        ge=0,
-        le=100_000,
-    )
-    seed: int = setting(
-        0,
-        "Seed",
-        "Validation",
-        "Seed of the random numbers that divide the rows; the same seed gives the same division.",
-        ge=0,
-        le=2**32 - 1,
-    )
-    jobs: int = setting(
-        1,
-        "Folds in parallel",
-        "Computing",
-        "Number of folds computed in parallel; -1 for one on each core.",
-        ge=-64,
-        le=64,
-    )
+    holdout: Annotated[Text, In("Column of held-out rows", group="Data")] = ""
+    holdout_values: Annotated[Text | Names, In("Values of held-out rows", group="Data")] = ""
+    weights: Annotated[Text, In("Column of weights", group="Data")] = ""
+    group: Annotated[Text, In("Column of groups", group="Data")] = ""
+    drop: Annotated[Text | Names, In("Columns left out", group="Data")] = ""
+    types: Annotated[
+        Text | dict[str, Literal["number", "category", "text"]], In("Types of columns", group="Data")
+    ] = ""
+    max_memory: Annotated[Text, In("Memory for kernels", group="Computing")] = "auto"
+    rank_tol: Annotated[
+        Real,
+        Later(lambda: _of_estimators("rank_tol")),
+        In("Share left out of low-rank kernels", group="Computing"),
+    ] = 0.0
+    approximation: Annotated[
+        str, Later(_approximations), In("Features in place of kernels", group="Computing")
+    ] = "auto"
+    n_features: Annotated[int, Whole(0, 100_000), In("Features of a kernel", group="Computing")] = 0
+    seed: Annotated[int, Whole(0, 2**32 - 1), In("Seed", group="Validation")] = 0
+    jobs: Annotated[int, Whole(-64, 64), In("Folds in parallel", group="Computing")] = 1
     learner_params: Annotated[
-        dict[Text, bool | int | Number | Text | None], Field(max_length=1000), _OfLearners()
-    ] = setting(
-        {},
-        "Parameters of the learner",
-        "Learner",
-        "Parameters of the learner other than the defaults, by name; those of other learners are kept and not used.",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_alphas_of_C(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping) or "Cs" in values or not isinstance(values.get("alphas"), str):
-            return values
-        if parameter_of(values.get("method", cls.model_fields["method"].default)) != "C":
-            return values
-        # settings of version 0.1 give the regularisation parameters of all learners as alphas
-        return {name: value for name, value in values.items() if name != "alphas"} | {
-            "Cs": inverted(values["alphas"])
-        }
-
-    @model_validator(mode="before")
-    @classmethod
-    def _keep_division(cls, values: Any) -> Any:
-        # runs and drafts of earlier versions have all settings but this one; files written by hand have few
-        if (
-            not isinstance(values, Mapping)
-            or not values.get("holdout")
-            or "holdout_values" in values
-            or not {"test_size", "group", "weights", "cv", "seed"} <= values.keys()
-        ):
-            return values
-        from kernelweave_app.runs.division import FORMER
-
-        return {**values, "holdout_values": list(FORMER)}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _gather(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping) or not values.keys() - cls.model_fields.keys():
-            return values
-        from kernelweave_app.runs.settings import learner_settings, renamed
-
-        known, values = learner_settings(), renamed(values)
-        flat = {
-            name: value for name, value in values.items() if name in known and name not in cls.model_fields
-        }
-        given = values.get("learner_params", {})
-        if not flat or not isinstance(given, Mapping):
-            return values
-        method = str(values.get("method", cls.model_fields["method"].default))
-        params = {name: value for name, value in given.items() if name not in flat}
-        # files of version 0.1 name every parameter of every learner
-        params |= {name: value for name, value in flat.items() if not known[name].is_usual(value, method)}
-        return {name: value for name, value in values.items() if name not in flat} | {
-            "learner_params": params
-        }
+        dict[Text, bool | int | Real | Text | None],
+        Field(max_length=1000),
+        In("Parameters of the learner", group="Learner"),
+    ] = {}
 
     @field_validator("target", mode="before")
     @classmethod
@@ -440,31 +360,183 @@ class FitSpec(BaseModel):
         several = isinstance(given, list) and all(isinstance(name, str) for name in given)
         return ",".join(given) if several else given
 
+    @field_validator("*")
+    @classmethod
+    def _check(cls, given: Any, info: Any) -> Any:
+        field = cls.model_fields[info.field_name]
+        rule = next((part for part in field.metadata if isinstance(part, Rule)), None)
+        if rule is None or given == field.default:
+            return given
+        try:
+            return check_value(rule, info.field_name, given)
+        except InputError as error:
+            raise _refused(error) from None
+
     @field_validator("learner_params")
     @classmethod
     def _check_params(cls, given: Tree) -> Tree:
-        if given:
-            from kernelweave_app.runs.settings import learner_settings, renamed
+        if not given:
+            return given
+        known = learner_settings()
+        try:
+            return {
+                name: known[check_known(name, known, "setting")].written(value)
+                for name, value in given.items()
+            }
+        except InputError as error:
+            raise _refused(error) from None
 
-            known = learner_settings()
-            try:
-                return {
-                    name: known[check_known(name, known, "setting")].written(value)
-                    for name, value in renamed(given).items()
-                }
-            except InputError as error:
-                raise PydanticCustomError("setting", "{said}", {"said": str(error)}) from None
-        return given
-
-    def with_params(self, **values: Any) -> FitSpec:
+    def with_params(self, **values: Any) -> Spec:
         """These settings with some parameters of the learner changed, without a check."""
         return self.model_copy(update={"learner_params": {**self.learner_params, **values}})
+
+    def differs(self, name: str) -> bool:
+        """Whether a setting has another value than its default."""
+        return bool(getattr(self, name) != type(self).model_fields[name].default)
+
+
+def _refused(error: InputError) -> PydanticCustomError:
+    return PydanticCustomError("setting", "{said}", {"said": str(error)})
+
+
+# ---- fields ---------------------------------------------------------------------------------------
+
+#: The fields as they were when `make options` was called.
+FILE = Path(__file__).with_name("fields.json")
+
+_CLASSES: Callable[[Spec, str], bool] = lambda spec, task: task != "regression"  # noqa: E731  one of many below
+#: When a setting would do something; all others always.
+APPLIES: dict[str, Callable[[Spec, str], bool]] = {
+    "key": lambda spec, task: bool(spec.key or spec.join),
+    "rows": lambda spec, task: bool(spec.join),
+    "holdout_values": lambda spec, task: bool(spec.holdout),
+    "test_size": lambda spec, task: not spec.holdout,
+    "stratify": lambda spec, task: task != "regression" and not spec.group,
+    "balanced": _CLASSES,
+    "class_weights": _CLASSES,
+    "probabilities": _CLASSES,
+    "n_features": lambda spec, task: spec.approximation not in ("auto", "none"),
+}
+
+
+def applies(field: SpecField, spec: Spec, task: str = "") -> bool:
+    """Whether a setting would do something beside the others; `task` is "", "classification" or "regression"."""
+    if field.learners:
+        return chosen(spec, task or "classification").method in field.learners
+    return field.name not in APPLIES or APPLIES[field.name](spec, task)
+
+
+def own_fields() -> Mapping[str, SpecField]:
+    """The settings of every run, but for the table of the learner's parameters."""
+    about = read_docstring(Spec.__doc__).parameters
+    found = {}
+    for name, field in Spec.model_fields.items():
+        if name == "learner_params":
+            continue
+        [shown] = [part for part in field.metadata if isinstance(part, In)]
+        rules = [part for part in field.metadata if isinstance(part, Rule)]
+        form = rules[0].form() if rules else Form()
+        parts = [
+            get_args(part)[0] if get_origin(part) is Annotated else part
+            for part in get_args(field.annotation)
+        ]
+        kinds = [get_origin(part) for part in parts if get_origin(part) in (list, dict)]
+        found[name] = SpecField(
+            name,
+            shown.label,
+            about[name].about,
+            shown.group,
+            "table" if kinds else form.kind,
+            field.default,
+            form.choices,
+            form.least,
+            form.most,
+            several=list in kinds,
+        )
+    return found
+
+
+def spec_fields() -> dict[str, SpecField]:
+    """All fields in the order of a form: those of every run, then those of all learners that are registered now."""
+    of_learners = {name: one.field for name, one in learner_settings().items()}
+    return {**own_fields(), **of_learners}
+
+
+def known_fields() -> dict[str, SpecField]:
+    """All fields; those of the file, unless the learners have been imported already."""
+    if "kernelweave.learners" in sys.modules:
+        return spec_fields()
+    told = json.loads(FILE.read_text("utf8"))
+    tuples = ("choices", "learners")
+    return {one["name"]: SpecField(**{**one, **{key: tuple(one[key]) for key in tuples}}) for one in told}
+
+
+def label_of(name: str) -> str:
+    """The label of a setting."""
+    if name in own_fields():
+        return own_fields()[name].label
+    if name in Spec.model_fields:
+        return Spec.model_fields["learner_params"].metadata[-1].label if name == "learner_params" else name
+    known = learner_settings()
+    return known[name].field.label if name in known else name.replace("_", " ").capitalize()
+
+
+def in_words_of(place: str, message: str) -> str:
+    """A message about settings with their options ("options"), or with their labels ("form").
+
+    Examples
+    --------
+    >>> in_words_of("options", "Setting `jobs`: 0 folds at once is not possible.")
+    '--jobs: 0 folds at once is not possible.'
+    >>> in_words_of("form", "`test_size` must be a number >= 0 and < 1, got 2.0.")
+    "'Share of rows held out' must be a number >= 0 and < 1, got 2.0."
+    """
+
+    def said_there(found: re.Match[str]) -> str:
+        field = known_fields().get(found[1])
+        if field is None:
+            return found[0]
+        return field.flag if place == "options" else repr(field.label)
+
+    return message if place == "file" else re.sub(r"(?:Setting )?`(\w+)`", said_there, message)
+
+
+def write_fields() -> None:
+    """Write the file of `known_fields`."""
+    told = [asdict(field) for field in spec_fields().values()]
+    FILE.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", "utf8")
+
+
+# ---- reading and checking ----------------------------------------------------------------------------
 
 
 def plain_kernels(asked: object) -> bool:
     """Whether the setting `kernels` leaves all of them to a plain fit; None is that too."""
     texts = asked.values() if isinstance(asked, Mapping) else [asked or DEFAULT]
     return all(str(text).strip().lower() == DEFAULT for text in texts)
+
+
+def chosen(spec: Spec, task: str) -> Spec:
+    """A spec with the learner that a plain fit chooses by name and with its parameters; others are unchanged.
+
+    Parameters
+    ----------
+    spec : Spec
+    task : {"classification", "regression"}
+    """
+    if spec.method != DEFAULT:
+        return spec
+    from kernelweave.estimators.parameters import default_learner
+
+    name, params = default_learner(
+        plain=plain_kernels(spec.kernels),
+        classes=task == "classification",
+        has_alpha=spec.differs("alphas"),
+        has_cost=spec.differs("Cs"),
+    )
+    known = learner_of(name).settings()
+    params = {key: value for key, value in params.items() if key in known}
+    return spec.model_copy(update={"method": name, "learner_params": {**params, **spec.learner_params}})
 
 
 def parameter_of(method: object) -> str:
@@ -503,10 +575,10 @@ def read_spec(path: Path) -> Tree:
     return check_spec(content).model_dump(exclude_unset=True)
 
 
-def check_spec(values: Tree) -> FitSpec:
-    """Build a `FitSpec`, turning pydantic's errors into one line."""
+def check_spec(values: Tree) -> Spec:
+    """Build a `Spec`, turning pydantic's errors into one line."""
     try:
-        return FitSpec(**values)
+        return Spec(**values)
     except ValidationError as error:
         raise InputError(describe_error(error)) from None
 
@@ -516,8 +588,16 @@ def describe_error(error: ValidationError) -> str:
     first = error.errors()[0]
     if first["type"] == "setting":
         return str(first["msg"])
-    known = [name for part in first["loc"] if (name := str(part)) in FitSpec.model_fields]
+    known = [name for part in first["loc"] if (name := str(part)) in Spec.model_fields]
     name = known[0] if known else ".".join(map(str, first["loc"]))
     if name == "learner_params" and len(first["loc"]) > 1:
         name = str(first["loc"][1])
     return f"Setting `{name}`: {first['msg']}, got {first.get('input')!r:.100}."
+
+
+#: The former name, as long as the pages of the studio use it.
+FitSpec = Spec
+
+
+if __name__ == "__main__":
+    write_fields()

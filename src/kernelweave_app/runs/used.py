@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from kernelweave_app.runs.fitting import OF_PATHS, chosen, fits_plainly, path_setting
 from kernelweave_app.runs.preparing import Prepared
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec, applies, own_fields
 
-#: Settings of classes only.
-OF_CLASSES = ("stratify", "balanced", "class_weights", "probabilities")
 #: Settings whose default means that nothing is done.
 SILENT = (
     "balanced",
@@ -22,12 +20,12 @@ SILENT = (
 )
 
 
-def used_settings(spec: FitSpec, prepared: Prepared, *, n_missing: int = 0) -> dict[str, str]:
+def used_settings(spec: Spec, prepared: Prepared, *, n_missing: int = 0) -> dict[str, str]:
     """Settings by their labels, those that had an effect.
 
     Parameters
     ----------
-    spec : FitSpec
+    spec : Spec
         As it was asked for.
     prepared : Prepared
     n_missing : int, default=0
@@ -38,31 +36,19 @@ def used_settings(spec: FitSpec, prepared: Prepared, *, n_missing: int = 0) -> d
     dict of str to str
     """
     now = chosen(spec, prepared.task)
-    unused = {"learner_params", "Cs" if path_setting(now.method) == "alphas" else "alphas"}
-    if prepared.task == "regression":
-        unused |= set(OF_CLASSES)
+    unused = {"Cs" if path_setting(now.method) == "alphas" else "alphas"}
     if fits_plainly(spec):
-        unused |= set(OF_PATHS) | {"alphas", "Cs"}
-    if spec.holdout:
-        unused.add("test_size")
-    else:
-        unused.add("holdout_values")
-    if not spec.join:
-        unused |= {"rows", "key"} if not spec.key else {"rows"}
+        unused |= {*OF_PATHS}
     if not n_missing:
         unused |= {"missing", "missing_views"}
     elif len(prepared.views) < 2:
         unused.add("missing_views")
-    fields = FitSpec.model_fields
-    unused |= {name for name in SILENT if getattr(now, name) == fields[name].default}
-    if spec.group:
-        unused.add("stratify")
+    unused |= {name for name in SILENT if not now.differs(name)}
     found = {}
-    for name in fields:
+    for name, field in own_fields().items():
         value = getattr(now, name)
-        if name in unused or value in ("", [], {}):
-            continue
-        found[str(fields[name].title)] = said(value)
+        if name not in unused and value not in ("", [], {}) and applies(field, spec, prepared.task):
+            found[field.label] = said(value)
     return found
 
 

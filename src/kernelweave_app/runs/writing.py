@@ -17,7 +17,7 @@ from kernelweave_app.runs.preparing import Prepared
 from kernelweave_app.runs.scoring import predictions, scores, with_truth
 from kernelweave_app.runs.scripts import script
 from kernelweave_app.runs.sparse_views import Tables
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.runs.table_doubts import doubts_of_table
 from kernelweave_app.runs.tables import describe
 from kernelweave_app.runs.used import used_settings
@@ -51,7 +51,7 @@ def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> Held | None:
 def write_run(
     folder: Path,
     model: BaseMKL,
-    spec: FitSpec,
+    spec: Spec,
     data: Joined,
     prepared: Prepared,
     paths: Mapping[str, str],
@@ -64,7 +64,7 @@ def write_run(
     ----------
     folder : Path
     model : fitted estimator
-    spec : FitSpec
+    spec : Spec
     data : Joined
         The tables that were read.
     prepared : Prepared
@@ -103,7 +103,7 @@ def write_run(
 def write_report(
     folder: Path,
     model: BaseMKL,
-    spec: FitSpec,
+    spec: Spec,
     data: Joined,
     prepared: Prepared,
     paths: Mapping[str, str],
@@ -182,5 +182,5 @@ def _first(paths: Mapping[str, str]) -> str:
     return Path(next(iter(paths.values()))).name
 
 
-def _settings(spec: FitSpec, paths: Mapping[str, str]) -> Tree:
+def _settings(spec: Spec, paths: Mapping[str, str]) -> Tree:
     return {"table": _first(paths), **spec.model_dump()}

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernelweave._declarations import Declared, declared
+from kernelweave._declarations import declared
 from kernelweave._docstrings import read_docstring
 from kernelweave._errors import InputError
-from kernelweave._parameters import Form, said
-from kernelweave._types import Tree
 from kernelweave.learners import LEARNERS, Learner
 from kernelweave_app.runs.fitting import chosen, make_learner
-from kernelweave_app.runs.settings import learner_settings
-from kernelweave_app.runs.spec import DEFAULT, FitSpec
+from kernelweave_app.runs.settings import SpecField, learner_fields
+from kernelweave_app.runs.spec import FitSpec, label_of, spec_fields
 from kernelweave_app.studio.schema import Method, Parameter, Setting
-
-if TYPE_CHECKING:
-    from kernelweave_app.studio.schema import SettingKind
 
 #: Scorers that need nothing but predictions and decision values.
 SCORERS = {
@@ -59,7 +54,7 @@ def methods() -> list[Method]:
 def _method(name: str, learner: type[Learner]) -> Method:
     doc = read_docstring(learner.__doc__)
     own: Any = learner
-    fields = [_field(setting, one) for setting, one in learner.settings().items()]
+    fields = [_setting(field) for field in learner_fields(name).values()]
     return Method(
         name=name,
         title=learner.__name__,
@@ -82,64 +77,26 @@ def explanation(name: str) -> str:
     return read_docstring(LEARNERS[name].__doc__).text
 
 
-def _field(name: str, one: Declared) -> Setting:
-    choice = one.form.kind == "choice"
-    default = said(one.default) if choice and one.default is not None else one.default
-    return _of_form(name, one.label, one.help, one.form, one.shown.unit, default)
-
-
-def _of_form(name: str, label: str, about: str, form: Form, unit: str, default: object) -> Setting:
-    return Setting(
-        name=name,
-        label=label,
-        group="Learner",
-        about=about,
-        kind=form.kind,
-        unit=unit,
-        default=default,
-        choices=list(form.choices),
-        least=form.least,
-        most=form.most,
-    )
-
-
 def settings() -> list[Setting]:
     """All settings of a fit, those of every learner last."""
-    schema = FitSpec.model_json_schema()["properties"]
-    found = [_setting(name, schema[name]) for name in FitSpec.model_fields if name != "learner_params"]
-    return found + [
-        _of_form(name, one.label, one.about, one.form, one.unit, None)
-        for name, one in learner_settings().items()
-    ]
+    return [_setting(field) for field in spec_fields().values()]
 
 
 def called(name: str) -> str:
     """The label of a setting."""
-    if name in FitSpec.model_fields:
-        return str(FitSpec.model_fields[name].title)
-    known = learner_settings()
-    return known[name].label if name in known else name.replace("_", " ").capitalize()
+    return label_of(name)
 
 
-def _setting(name: str, schema: Tree) -> Setting:
-    choices = schema.get("x-choices") or [str(c) for c in schema.get("enum", [])]
-    kinds: dict[str, SettingKind] = {
-        "boolean": "yes/no",
-        "integer": "whole number",
-        "number": "number",
-        "string": "text",
-    }
-    kind: SettingKind = "choice" if choices else kinds.get(schema.get("type", ""), "table")
-    if name == "method":
-        kind, choices = "choice", [DEFAULT, *LEARNERS]
+def _setting(field: SpecField) -> Setting:
     return Setting(
-        name=name,
-        label=schema["title"],
-        group=schema["x-group"],
-        about=schema["description"].replace("`", ""),
-        kind=kind,
-        default=FitSpec.model_fields[name].default,
-        choices=choices,
-        least=schema.get("minimum", schema.get("exclusiveMinimum")),
-        most=schema.get("maximum", schema.get("exclusiveMaximum")),
+        name=field.name,
+        label=field.label,
+        group=field.group,
+        about=field.help,
+        kind=field.kind,
+        unit=field.unit,
+        default=field.default,
+        choices=list(field.choices),
+        least=field.least,
+        most=field.most,
     )

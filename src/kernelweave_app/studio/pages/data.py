@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import read_types
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import FitSpec, label_of
 from kernelweave_app.studio.looking import FAR, MOST_OUTLIERS, ROLES, role_of, with_role
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.desk import ELSEWHERE, Desk
@@ -922,7 +922,7 @@ class DataPage:
                 pick_column(
                     [value for value in marked.values if value],
                     marked.held,
-                    FitSpec.model_fields["holdout_values"].title or "",
+                    label_of("holdout_values"),
                     lambda event: self.form.set(holdout_values=list(event.value)),
                     multiple=True,
                     clearable=True,
