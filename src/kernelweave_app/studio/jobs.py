@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,8 +31,8 @@ from kernelweave_app.reports.statements import statements
 from kernelweave_app.reports.tables import evidence_tables
 from kernelweave_app.runs.evidence import KINDS, MOST, USUAL, kinds_for, read_evidence
 from kernelweave_app.runs.folders import csv_text, write_text
-from kernelweave_app.runs.spec import FitSpec
-from kernelweave_app.studio.schema import Artifact, Evidence, EvidenceProgress, Expected, RunId, Sentence
+from kernelweave_app.runs.spec import Spec
+from kernelweave_app.studio.schema import Artifact, Evidence, EvidenceProgress, Expected, RunId
 from kernelweave_app.studio.store import ACTIVE, FINAL, KEPT, MODEL, SAVING, DiskFull, Places, Store, room
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ def own_start() -> float:
 # ---- processes that are waited for ------------------------------------------------------------------
 
 
-def measure(spec: FitSpec, paths: Mapping[str, str], at_once: int = 1) -> Expected:
+def measure(spec: Spec, paths: Mapping[str, str], at_once: int = 1) -> Expected:
     """Estimate time and memory of a run, of which so many share the processors."""
     late = (
         f"A fit on few of these rows takes more than {MOST_SECONDS:.0f} s already: expect hours. Choose fewer "
@@ -444,7 +443,7 @@ class EvidenceDesk:
         tree = read_evidence(self._folder(run_id))
         return Evidence(
             numbers=tree,
-            statements=[Sentence(**asdict(one)) for one in statements(tree)] if tree else [],
+            statements=statements(tree) if tree else [],
             kinds=list(kinds_for(tree)) if tree else [],
             progress={
                 kind: EvidenceProgress(**{k: v for k, v in one.items() if k in EvidenceProgress.model_fields})

@@ -23,7 +23,7 @@ from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import Prepared, prepare, rows_with
 from kernelweave_app.runs.row_names import why_names
 from kernelweave_app.runs.sparse_views import TABLE, Tables
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.runs.tables import check_target, detect_task, need_column
 from kernelweave_app.studio.catalogue import Catalogue, memory_of
 from kernelweave_app.studio.schema import (
@@ -48,7 +48,7 @@ from kernelweave_app.studio.schema import (
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from kernelweave._types import Series
+    from kernelweave._types import Labels, Series
     from kernelweave_app.runs.preparing import Rows as Positions
     from kernelweave_app.studio.schema import ColumnKind
 
@@ -270,7 +270,7 @@ def shorten(text: str, most: int) -> str:
 # ---- roles ----------------------------------------------------------------------------------------
 
 
-def role_of(name: str, spec: FitSpec, data: Data) -> Role:
+def role_of(name: str, spec: Spec, data: Data) -> Role:
     """The part of a column in learning."""
     if name and name == data.key:
         return "key"
@@ -280,7 +280,7 @@ def role_of(name: str, spec: FitSpec, data: Data) -> Role:
     return "ignored" if name in names_in(spec.drop) else "feature"
 
 
-def with_role(name: str, role: Role, spec: FitSpec) -> dict[str, object]:
+def with_role(name: str, role: Role, spec: Spec) -> dict[str, object]:
     """Settings that change so that a column has a role, other than key; no column has two."""
     changed: dict[str, object] = {}
     for other in ("target", "group", "weights", "holdout"):
@@ -469,20 +469,13 @@ def align_views(prepared: Prepared, seed: int = 0) -> Alignments:
     rows: Positions = np.arange(n_rows)
     if n_rows > MOST_ROWS:
         rows = np.sort(np.random.default_rng(seed).choice(n_rows, MOST_ROWS, replace=False))
-    grams: dict[str, Array] = {}
-    for name, part in _parts(prepared, rows).items():
-        if len(grams) == MOST_VIEWS:
-            break
-        K = _centred(_linear(part))
-        if (size := float(np.linalg.norm(K))) > 0:
-            grams[name] = K / size
-    values = np.array([[float((K * L).sum()) for L in grams.values()] for K in grams.values()])
-    target = _centred(_target(prepared, rows))
-    size = float(np.linalg.norm(target)) or 1.0
+    grams = {name: centred(_linear(part)) for name, part in list(_parts(prepared, rows).items())[:MOST_VIEWS]}
+    grams = {name: K for name, K in grams.items() if K.any()}
+    target = centred(target_kernel(prepared.y[rows], prepared.task))
     return Alignments(
         names=list(grams),
-        values=np.clip(values, 0.0, 1.0).tolist(),
-        target=[float((K * target).sum() / size) for K in grams.values()],
+        values=[[min(1.0, max(0.0, alignment(K, L))) for L in grams.values()] for K in grams.values()],
+        target=[alignment(K, target) for K in grams.values()],
         n_rows=len(rows),
     )
 
@@ -521,19 +514,26 @@ def _linear(part: Any) -> Array:
     return K
 
 
-def _centred(K: Array) -> Array:
+def centred(K: Array) -> Array:
+    """A kernel with the mean of its features subtracted."""
     K = np.where(np.isfinite(K), K, 0.0)
     means = K.mean(axis=0)
     return np.asarray(K - means - means[:, None] + means.mean())
 
 
-def _target(prepared: Prepared, rows: Positions) -> Array:
-    y = prepared.y[rows]
-    if prepared.task == "regression":
+def target_kernel(y: Labels, task: str) -> Array:
+    """The kernel of a target: products of numbers about their mean, or whether two rows are of one class."""
+    if task == "regression":
         values = np.asarray(y, dtype=np.float64)
         return np.outer(values - values.mean(), values - values.mean())
     codes = np.unique(np.asarray(y).astype(str), return_inverse=True)[1]
     return (codes[:, None] == codes) * 1.0
+
+
+def alignment(K: Array, L: Array) -> float:
+    """Alignment of two centred kernels; 0 for constant ones."""
+    size = float(np.linalg.norm(K) * np.linalg.norm(L))
+    return float((K * L).sum() / size) if size > 0 else 0.0
 
 
 Answer = TypeVar("Answer")
@@ -623,7 +623,7 @@ class Looking:
         """The task that a target column implies."""
         return describe_target(self.catalogue.join(data).table, target, task)
 
-    def missing(self, data: Data, spec: FitSpec) -> Missing:
+    def missing(self, data: Data, spec: Spec) -> Missing:
         """Missing cells of the columns to learn from, and what would fill them."""
 
         def look() -> Missing:
@@ -640,7 +640,7 @@ class Looking:
 
         return self._kept(data, ("missing", _roles(spec)), look)
 
-    def marked(self, data: Data, spec: FitSpec) -> Marked:
+    def marked(self, data: Data, spec: Spec) -> Marked:
         """The rows that a column holds out."""
 
         def look() -> Marked:
@@ -657,7 +657,7 @@ class Looking:
         data = Data(tables=[table_id])
         return self._kept(data, "outliers", lambda: find_outliers(self.catalogue.read(table_id)))
 
-    def alignments(self, data: Data, spec: FitSpec) -> Alignments:
+    def alignments(self, data: Data, spec: Spec) -> Alignments:
         """How alike the views of a run are, and how alike the target."""
 
         def look() -> Alignments:
@@ -671,7 +671,7 @@ class Looking:
         return self.catalogue.answer(data, question, look)
 
 
-def _roles(spec: FitSpec) -> str:
+def _roles(spec: Spec) -> str:
     """The settings that decide which columns are features, as text."""
     names = {
         "target",

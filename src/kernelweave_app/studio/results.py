@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights
-from kernelweave.inspection.weights import view_sums
+from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights, view_weights
 from kernelweave_app.reports import Held
 from kernelweave_app.reports.evidence import doubts, intervals
 from kernelweave_app.runs.fitting import chosen
 from kernelweave_app.runs.preparing import Prepared, Rows
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.schema import (
     AlphaOrC,
     Certificate,
@@ -43,7 +42,7 @@ MOST_POINTS = 200
 
 def describe_model(
     model: BaseMKL,
-    spec: FitSpec,
+    spec: Spec,
     prepared: Prepared,
     rows: tuple[Rows, Rows],
     held: Held | None,
@@ -56,7 +55,7 @@ def describe_model(
     Parameters
     ----------
     model : fitted estimator
-    spec : FitSpec
+    spec : Spec
     prepared : Prepared
     rows : pair of arrays
         Training and held-out rows.
@@ -129,7 +128,7 @@ def describe_weights(model: BaseMKL) -> Weights:
         names=[str(n) for n in found.names],
         outputs=[name or "weight" for name in found.outputs],
         values=values.tolist(),
-        views=view_sums(model),
+        views=view_weights(model),
         layers=_layers(model) if is_deep(model) else [],
     )
 

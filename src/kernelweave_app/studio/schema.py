@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -19,7 +18,8 @@ from pydantic import (
     model_validator,
 )
 
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.reports.statements import Statement
+from kernelweave_app.runs.spec import Spec
 
 TableId = Annotated[str, Field(pattern=r"^(set|file)-[a-z0-9_-]{1,60}$", examples=["set-wine"])]
 
@@ -200,7 +200,7 @@ class LookQuestion(Record):
     """A question about the columns to learn from."""
 
     data: Data
-    spec: FitSpec = FitSpec()
+    spec: Spec = Spec()
 
 
 class Marked(Record):
@@ -284,7 +284,7 @@ class RunRequest(Record):
 
     name: Name = ""
     data: Data
-    spec: FitSpec
+    spec: Spec
     expected: Expected | None = None
 
 
@@ -316,10 +316,7 @@ class Summary(Record):
     method: str
     n_kernels: int
     n_active: int
-    regularization: str = Field(
-        validation_alias=AliasChoices("regularization", "strength"),
-        description="The regularisation parameter and its value.",
-    )
+    regularization: str = Field(description="The regularisation parameter and its value.")
     rel_gap: Real
     status: str
     n_training: int
@@ -495,27 +492,11 @@ class EvidenceProgress(Record):
     reason: str = ""
 
 
-class CitedNumber(Record):
-    """A number in a sentence, and where it stands in the evidence."""
-
-    source: list[str | int]
-    value: float
-    shown: str
-
-
-class Sentence(Record):
-    """A sentence with the numbers behind it."""
-
-    topic: str
-    sentence: str
-    numbers: list[CitedNumber]
-
-
 class Evidence(Record):
     """What is known about a run: numbers, sentences that are made of them, and what is being computed."""
 
     numbers: dict[str, Any]
-    statements: list[Sentence]
+    statements: list[Statement]
     kinds: list[str] = Field(description="Kinds of evidence that this run can have.")
     progress: dict[str, EvidenceProgress]
     figures: list[str]
@@ -557,7 +538,7 @@ class KernelQuestion(Record):
     """A question: the kernels that some settings give."""
 
     data: Data
-    spec: FitSpec
+    spec: Spec
     most: Annotated[int, Field(ge=0, le=200)] = Field(default=40, description="Thumbnails.")
 
 
@@ -733,10 +714,7 @@ class Certificate(Record):
     n_iter: int
     stationarity: list[Real] = []
     held_as: str
-    regularization: str = Field(
-        validation_alias=AliasChoices("regularization", "strength"),
-        description="The regularisation parameter and its value.",
-    )
+    regularization: str = Field(description="The regularisation parameter and its value.")
     citation: str
 
 
@@ -783,7 +761,7 @@ class Draft(Record):
     """Table, target and settings that are being edited in the browser; stored after every change."""
 
     data: Data | None = None
-    spec: FitSpec = FitSpec()
+    spec: Spec = Spec()
     name: Name = ""
 
 

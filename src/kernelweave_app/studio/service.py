@@ -28,7 +28,7 @@ from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.lineage import Lineage, read_lineage, repeating
 from kernelweave_app.runs.preparing import Prepared, prepare, split
 from kernelweave_app.runs.recommending import Recommendation, recommend
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.catalogue import Catalogue, receive_table
 from kernelweave_app.studio.checking import Limits
 from kernelweave_app.studio.comparing import compare_runs
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def try_splits(spec: FitSpec, prepared: Prepared, train: NDArray[np.intp]) -> None:
+def try_splits(spec: Spec, prepared: Prepared, train: NDArray[np.intp]) -> None:
     """Make the first fold, inner and outer: a splitter that cannot divide the rows raises an error."""
     if spec.nested == 1:
         raise InputError("Setting `nested`: at least 2 outer folds are needed, or 0 for none.")
@@ -203,7 +203,7 @@ class Studio(Looking):
         unknown = {c for view in named.values() for c in view if c not in known and not set("*?") & set(c)}
         return Views(views=views, n_unknown=len(unknown))
 
-    def prepared(self, data: Data, spec: FitSpec) -> tuple[FitSpec, Joined, Prepared]:
+    def prepared(self, data: Data, spec: Spec) -> tuple[Spec, Joined, Prepared]:
         """Tables divided into features and target. No setting may name a file."""
         spec = self.confined(data, spec)
         joined = self.catalogue.join(data, spec.rows)
@@ -216,7 +216,7 @@ class Studio(Looking):
         return spec, joined, prepared
 
     @staticmethod
-    def confined(data: Data, spec: FitSpec) -> FitSpec:
+    def confined(data: Data, spec: Spec) -> Spec:
         """Settings without paths: views come as a table, further tables by their ids."""
         if spec.join:
             raise InputError("Setting `join`: name all tables in `data`.")
@@ -236,14 +236,14 @@ class Studio(Looking):
             raise InputError("Setting `rows`: to match rows by their order, say `by_order` in `data`.")
         return spec.model_copy(update=ways)
 
-    def kernels(self, data: Data, spec: FitSpec, most: int) -> KernelPreviews:
+    def kernels(self, data: Data, spec: Spec, most: int) -> KernelPreviews:
         """Describe the kernels of a run before it starts."""
         from kernelweave_app.studio.previews import preview_kernels
 
         spec, _, prepared = self.prepared(data, spec)
         return preview_kernels(spec, prepared, most)
 
-    def check(self, data: Data, spec: FitSpec) -> Checked:
+    def check(self, data: Data, spec: Spec) -> Checked:
         """Check that a run would work; raises `InputError` if not."""
         import numpy as np
 
@@ -284,12 +284,12 @@ class Studio(Looking):
             splitter=describe_choice(spec, prepared.task),
         )
 
-    def recommend(self, data: Data, spec: FitSpec, question: str) -> Recommendation:
+    def recommend(self, data: Data, spec: Spec, question: str) -> Recommendation:
         """Recommend a learner and settings for a table."""
         spec = self.confined(data, spec)
         return recommend(self.catalogue.join(data, spec.rows), spec, question)
 
-    def estimate(self, data: Data, spec: FitSpec) -> Expected:
+    def estimate(self, data: Data, spec: Spec) -> Expected:
         """Time and memory of a run, measured on few of its rows in a process of its own."""
         spec = self.confined(data, spec).model_copy(update=self.catalogue.further(data))
         return measure(spec, self.catalogue.paths(data), self.queue.at_once)
@@ -424,7 +424,7 @@ class Studio(Looking):
 
     def predict(self, run_id: RunId, data: Data) -> Predicted:
         """Predict the rows of a table with the model of a run."""
-        spec = FitSpec(**json.loads(self.store.run(run_id)["request"])["spec"])
+        spec = Spec(**json.loads(self.store.run(run_id)["request"])["spec"])
         folder = self.places.run(run_id)
         with room(self.places.root):
             model = self.artifact(run_id, "model.skops")

@@ -34,7 +34,7 @@ from kernelweave_app.runs.evidence import (
     total_of,
     write_evidence,
 )
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.jobs import (
     PRINTED,
     other_pids,
@@ -221,15 +221,13 @@ def _why(error: BaseException, places: Places) -> str:
     return full or f"{type(error).__name__}: {str(error) or 'no reason given'}"
 
 
-def read_run(
-    store: Store, run_id: str
-) -> tuple[FitSpec, dict[str, str], Joined, Prepared, tuple[Rows, Rows]]:
+def read_run(store: Store, run_id: str) -> tuple[Spec, dict[str, str], Joined, Prepared, tuple[Rows, Rows]]:
     """The settings of a run, its files, its tables side by side, features and target, and how rows are divided."""
     from kernelweave_app.runs.further import read_all
     from kernelweave_app.runs.preparing import prepare, split
 
     request = json.loads(store.run(run_id)["request"])
-    spec = FitSpec(**{**request["spec"], **request.get("files", {})})
+    spec = Spec(**{**request["spec"], **request.get("files", {})})
     paths: dict[str, str] = request["paths"]
     data = read_all(paths, spec)
     prepared = prepare(data, spec)
@@ -512,7 +510,7 @@ class Job:
         return pictures
 
     @staticmethod
-    def _portable(spec: FitSpec, paths: dict[str, str]) -> FitSpec:
+    def _portable(spec: Spec, paths: dict[str, str]) -> Spec:
         """Settings for a command line: with the files of further tables, and sparse tables as columns."""
         from kernelweave_app.runs.sparse_files import is_sparse_file
 
@@ -542,7 +540,7 @@ class Job:
         self.store.write(self.run_id, Artifact(name=name, kind=kind, size=size))
 
 
-def count_steps(spec: FitSpec, n_outputs: int, task: str) -> int:
+def count_steps(spec: Spec, n_outputs: int, task: str) -> int:
     """Steps of a whole run: each regularisation parameter on each fold, on all rows, again for the path, and nested."""
     from kernelweave_app.runs.fitting import count_alphas
 
@@ -713,7 +711,7 @@ def measure(spec: Tree, paths: dict[str, str]) -> Tree:
     from kernelweave_app.runs.further import read_all
     from kernelweave_app.runs.preparing import prepare
 
-    asked = FitSpec(**spec)
+    asked = Spec(**spec)
     found = estimate_fit(asked, prepare(read_all(paths, asked), asked))
     told = {"seconds": found.seconds, "low": found.low, "high": found.high, "memory": found.memory}
     return {**told, "sure": found.sure()}

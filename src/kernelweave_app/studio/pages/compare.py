@@ -6,10 +6,10 @@ from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
-from kernelweave_app.studio.methods import called
+from kernelweave_app.runs.spec import label_of
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.frame import page
-from kernelweave_app.studio.pages.pieces import card, empty, note, number, score, simple_table, stack, text
+from kernelweave_app.studio.pages.pieces import card, note, nothing, number, score, simple_table, stack, text
 from kernelweave_app.studio.pages.runs import dated, finished, titles
 from kernelweave_app.studio.schema import Comparison, Run
 from kernelweave_app.studio.service import Studio
@@ -49,8 +49,7 @@ class ComparePage:
         lead = "Scores with their spread, weights, and the settings that differ."
         with page(self.studio, "/compare", "Compare", lead):
             if not runs:
-                with card():
-                    empty("balance", "No run has finished yet.")
+                nothing("balance", "No run has finished yet.")
                 return
             with card("Runs"):
                 pick = ui.select(
@@ -181,7 +180,9 @@ class ComparePage:
         names = [self.named[run.id] for run in found.runs]
         with card("Settings that differ"):
             if found.differences:
-                rows = [[called(d.setting), *(value or "–" for value in d.values)] for d in found.differences]
+                rows = [
+                    [label_of(d.setting), *(value or "–" for value in d.values)] for d in found.differences
+                ]
                 self.table(["setting", *names], rows, (), "Settings that differ")
             else:
                 text("None: these runs have the same settings.").classes("kw-hint")

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import read_types
-from kernelweave_app.runs.spec import FitSpec, label_of
+from kernelweave_app.runs.spec import Spec, label_of
 from kernelweave_app.studio.looking import FAR, MOST_OUTLIERS, ROLES, role_of, with_role
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.desk import ELSEWHERE, Desk
@@ -29,6 +29,7 @@ from kernelweave_app.studio.pages.pieces import (
     counted,
     drop_zone,
     empty,
+    file_row,
     later,
     note,
     number,
@@ -219,7 +220,7 @@ def show_sides(joined: Joining) -> None:
             )
 
 
-def show_missing(found: Missing, spec: FitSpec) -> None:
+def show_missing(found: Missing, spec: Spec) -> None:
     """Missing cells by column, and what would fill them."""
     if not found.n_cells:
         return
@@ -333,9 +334,8 @@ def show_further(found: Sequence[Further]) -> None:
                 else f"{plural(one.n_columns, 'sparse column')}"
             )
             by = f"rows matched by {one.by}" if one.by else "rows in the order of the table"
-            with ui.element("div").classes("kw-file"), ui.element("div"):
-                text(one.name, "b").style("font-weight: 500; overflow-wrap: anywhere")
-                text(f"{what}; {by}. From {one.file}.", "small")
+            with file_row(one.name, f"{what}; {by}. From {one.file}."):
+                pass
         if any(not one.by for one in found):
             note(
                 "Rows that belong together by position must be the same rows in the same order as in the table."
@@ -606,10 +606,7 @@ class DataPage:
 
     def _file(self, table_id: str, name: str, about: str, uses: Sequence[Use] = ()) -> None:
         """A chosen file, which can be left out, or used otherwise."""
-        with ui.element("div").classes("kw-file"):
-            with ui.element("div"):
-                text(name, "b").style("font-weight: 500; overflow-wrap: anywhere")
-                text(about, "small")
+        with file_row(name, about):
             use = self.desk.use_of(table_id)
             if len(uses) > 1:
                 pick = ui.select(

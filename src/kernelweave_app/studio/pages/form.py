@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
@@ -10,6 +10,7 @@ from nicegui import ui
 from kernelweave._errors import InputError
 from kernelweave._parameters import said as written
 from kernelweave_app.runs.fitting import parse_values
+from kernelweave_app.runs.spec import applies, in_words_of, spec_fields
 from kernelweave_app.studio.methods import settings
 from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.pages.pieces import explained, said
@@ -103,9 +104,21 @@ class Form:
                 parse_values(name, value)
             keep(value)
         except InputError as error:
-            self.wrong[name] = str(error).removeprefix(f"Setting `{name}`: ")
+            # the label stands above
+            self.wrong[name] = in_words_of("form", str(error).removeprefix(f"Setting `{name}`: "))
         self.changed()
         return self.wrong.get(name)
+
+    def group(self, *groups: str, task: str, without: Collection[str] = ()) -> tuple[list[str], list[str]]:
+        """Settings of some groups that would do something: those with a field, and those with a switch."""
+        spec = self.desk().spec
+        found = [
+            name
+            for name, field in spec_fields().items()
+            if field.group in groups and name not in without and applies(field, spec, task)
+        ]
+        switches = [name for name in found if self.known[name].kind == "yes/no"]
+        return [name for name in found if name not in switches], switches
 
     def fields(self, *names: str) -> None:
         """A field for each of some settings."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nicegui import ui
@@ -18,6 +18,7 @@ from kernelweave_app.studio.pages.form import Form
 from kernelweave_app.studio.pages.frame import page
 from kernelweave_app.studio.pages.pieces import (
     Turn,
+    ask_text,
     card,
     counted,
     guarded,
@@ -178,39 +179,6 @@ class Pictures:
             ).classes("kw-hint")
         elif found.n_kernels > THUMBNAILS:
             text(f"The {THUMBNAILS} best aligned of {found.n_kernels} kernels.").classes("kw-hint")
-
-
-def ask_for_name(n_columns: int, known: Callable[[], Collection[str]], then: Callable[[str], None]) -> None:
-    """Ask for the name of a new view.
-
-    Parameters
-    ----------
-    n_columns : int
-        Columns that it will have.
-    known : callable
-        Gives the names of the views there are.
-    then : callable
-        Is given the name.
-    """
-    with titled("New view") as dialog:
-        text(plural(n_columns, "column")).classes("kw-hint")
-        name = ui.input("Name").props("outlined dense autofocus").style("width: 100%")
-
-        def make() -> None:
-            if not dialog.value:  # the second press of a double click
-                return
-            given = (name.value or "").strip()
-            if not given or given in known() or ":" in given:
-                name.props("error").props["error-message"] = "A new name without a colon is needed."
-                return
-            dialog.close()
-            then(given)
-
-        name.on("keydown.enter", make)
-        with ui.element("div").classes("kw-end").style("width: 100%"):
-            ui.button("Cancel", on_click=dialog.close).props("flat")
-            ui.button("Make", on_click=make).props("unelevated")
-    dialog.open()
 
 
 def ask_for_file(
@@ -615,11 +583,14 @@ class KernelsPage:
             return
 
         def make(name: str) -> None:
+            if not name or name in self.groups() or ":" in name:
+                raise InputError("A new name without a colon is needed.")
             moved = [c for c in self.names() if c in self.chosen]
             rest = {v: [c for c in columns if c not in self.chosen] for v, columns in self.groups().items()}
             self.change_views({**rest, name: moved})
 
-        ask_for_name(len(self.chosen), self.groups, make)
+        of = plural(len(self.chosen), "column")
+        ask_text("New view", "Name", "Make", make, below=lambda: text(of).classes("kw-hint"))
 
     async def group(self) -> None:
         """Make views of columns whose names have a word in common."""
@@ -644,4 +615,5 @@ class KernelsPage:
             if not self.desk.views() and not (self.joined and self.joined.views):
                 self.kernel_choice(spec.kernels if isinstance(spec.kernels, str) else "default", "")
             with ui.element("div").classes("kw-fields"):
-                self.form.fields("normalize", "transductive", "standardize")
+                fields, switches = self.form.group("Kernels", task="", without=("kernels", "views"))
+                self.form.fields(*fields, *switches)

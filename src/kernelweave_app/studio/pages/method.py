@@ -17,8 +17,8 @@ from kernelweave_app.runs.fitting import MOST_ALPHAS, OF_PATHS, chosen, path_set
 from kernelweave_app.runs.questions import PRESETS, QUESTIONS, grouped, preset_settings
 from kernelweave_app.runs.recommending import Recommendation
 from kernelweave_app.runs.settings import kept, learner_settings
-from kernelweave_app.runs.spec import DEFAULT, FitSpec
-from kernelweave_app.studio.methods import called, explanation, has_probabilities, methods, scorers
+from kernelweave_app.runs.spec import DEFAULT, Spec, label_of
+from kernelweave_app.studio.methods import explanation, has_probabilities, methods, scorers
 from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.pages.form import Form, a_list, a_number
 from kernelweave_app.studio.pages.frame import page
@@ -93,7 +93,7 @@ class Guide:
         self.studio, self.desk, self.changed = studio, desk, changed
         self.question = "predict"
         self.found: Recommendation | None = None
-        self.measured: tuple[FitSpec, Expected] | None = None
+        self.measured: tuple[Spec, Expected] | None = None
         self.problem = ""
         self.turn = Turn()
 
@@ -134,7 +134,7 @@ class Guide:
                 names = list(dict.fromkeys(name for one in PRESETS for name in one.settings))
                 names = [name for name in names if name not in ("repeats", "splits")]
                 given = [preset_settings(one.name, self.desk.spec.method) for one in PRESETS]
-                rows = [[called(name), *(str(each[name]) for each in given)] for name in names]
+                rows = [[label_of(name), *(str(each[name]) for each in given)] for name in names]
                 simple_table(["setting", *(one.title for one in PRESETS)], rows, label="Presets")
 
     def take_preset(self, name: str) -> Callable[[], None]:
@@ -196,7 +196,7 @@ class Guide:
             if self.found is not None:
                 text(f"{'; '.join(self.found.facts)}.").classes("kw-hint")
                 rows: list[list[Any]] = [
-                    [called(one.setting), _word(one.value), one.why] for one in self.found.advice
+                    [label_of(one.setting), _word(one.value), one.why] for one in self.found.advice
                 ]
                 simple_table(["setting", "recommended", "because"], rows, label="Recommended settings")
                 for line in self.found.warnings:
@@ -278,7 +278,7 @@ class StartCard:
 
     def first_correct(self) -> str:
         """What to do about fields with values that no run could use."""
-        fields = ", ".join(called(name) for name in self.wrong)
+        fields = ", ".join(label_of(name) for name in self.wrong)
         return f"First correct the fields marked above: {fields}."
 
     @ui.refreshable_method
@@ -539,25 +539,20 @@ class MethodPage:
             "Folds choose the regularisation parameter; held-out rows, or outer folds, assess the choice.",
         ):
             with ui.element("div").classes("kw-fields"):
-                self.form.fields("splits", "cv", "repeats", "nested")
-                if spec.holdout:
-                    text(f"Column {spec.holdout!r} marks the held-out rows.").classes("kw-hint")
-                else:
-                    self.form.fields("test_size")
                 offered = {"": f"the usual ({'R²' if task == 'regression' else 'accuracy'})"}
                 known = scorers(task, n_classes, probabilities=probable)
                 offered |= {name: name.replace("_", " ") for name in known}
                 offered |= {} if spec.scoring in offered else {spec.scoring: spec.scoring}
-                self.form.field(self.form.known["scoring"], choices=offered)
-                self.form.fields("seed")
-                if task == "classification":
-                    if probable:
-                        text("Probabilities are those of the loss.").classes("kw-hint")
-                    self.form.fields(*([] if probable else ["probabilities"]), "class_weights")
+                hidden = ("method", *(["probabilities"] if probable else []))
+                fields, switches = self.form.group("Validation", "Model", task=task, without=hidden)
+                for name in fields:
+                    self.form.field(self.form.known[name], choices=offered if name == "scoring" else None)
+                if spec.holdout:
+                    text(f"Column {spec.holdout!r} marks the held-out rows.").classes("kw-hint")
+                if probable and task == "classification":
+                    text("Probabilities are those of the loss.").classes("kw-hint")
             with ui.element("div").classes("kw-row").style("gap: 0 1.6rem"):
-                if task == "classification":
-                    self.form.fields("stratify", "balanced")
-                self.form.fields("intercept")
+                self.form.fields(*switches)
             if spec.group:
                 text(f"Rows of one {spec.group} stay together.").classes("kw-hint")
 

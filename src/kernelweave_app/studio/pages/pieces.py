@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave._forms import plus_minus
 from kernelweave_app.reports.printing import DOUBLE, SINGLE
+from kernelweave_app.runs.spec import in_words_of
 from kernelweave_app.studio.typesetting import parts, to_mathml
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def note(content: str, kind: str = "", icon: str = "") -> ui.element:
     role = "alert" if kind == "bad" else "note"
     with ui.element("div").classes(f"kw-note {kind}").props(f"role={role}") as found:
         ui.icon(icon or icons[kind]).props("aria-hidden=true")
-        text(content)
+        text(in_words_of("form", content) if kind in ("warn", "bad") else content)
     return found
 
 
@@ -113,7 +114,7 @@ def bar(label: str, share: float, value: str, colour: str = "") -> None:
 def simple_table(
     headers: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[int] = (), label: str = ""
 ) -> None:
-    """A small table of text."""
+    """A small table of text; a cell that is a function draws itself."""
     with ui.element("div").classes("kw-scroll").props("tabindex=0"):
         grid = ui.element("table").classes("kw-table")
         if label:
@@ -126,6 +127,10 @@ def simple_table(
                 for row in rows:
                     with ui.element("tr"):
                         for j, value in enumerate(row):
+                            if callable(value):
+                                with ui.element("td"):
+                                    value()
+                                continue
                             shown = "missing" if value is None else value
                             kind = "miss" if value is None else ""
                             text(shown, "td").classes(f"{kind} {'num' if j in numbers else ''}")
@@ -297,7 +302,7 @@ def said(error: Exception) -> None:
     """Show an error as a notification, unless the window has been closed."""
     if ui.context.client.is_deleted:
         return
-    what = str(error)
+    what = in_words_of("form", str(error))
     if not isinstance(error, InputError):
         what = (
             f"This did not work, by a mistake of the studio: {type(error).__name__}: {what:.300}. The terminal in "
@@ -420,6 +425,66 @@ def titled(title: str) -> Iterator[ui.dialog]:
         dialog.props["aria-label"] = title
         text(title, "h2").style("overflow-wrap: anywhere")
         yield dialog
+
+
+def ask_text(
+    title: str,
+    label: str,
+    word: str,
+    done: Callable[[str], object],
+    *,
+    value: str = "",
+    most: int = 200,
+    below: Callable[[], object] | None = None,
+) -> None:
+    """Ask for a text, such as a name.
+
+    Parameters
+    ----------
+    title, label, word : str
+        Of the dialog, the field and the button.
+    done : callable
+        Is given the text; may be a coroutine function. Its input errors are shown at the field, and the dialog stays.
+    value : str, default=""
+        What stands there at the beginning.
+    most : int, default=200
+        Characters.
+    below : callable, optional
+        Draws more fields.
+    """
+    with titled(title) as dialog:
+        field = ui.input(label, value=value).props(f"outlined dense maxlength={most} autofocus")
+        field.style("width: 100%")
+        if below is not None:
+            below()
+
+        async def do() -> None:
+            if not dialog.value:  # the second press of a double click
+                return
+            try:
+                found = done((field.value or "").strip())
+                if inspect.isawaitable(found):
+                    await found
+            except InputError as error:
+                field.props("error").props["error-message"] = str(error)
+            else:
+                dialog.close()
+
+        with ui.element("div").classes("kw-end").style("width: 100%"):
+            ui.button("Cancel", on_click=dialog.close).props("flat")
+            button = once(word, "check", do)
+        field.on("keydown.enter", js_handler=f"() => getElement({button.id}).$el.click()")
+    dialog.open()
+
+
+@contextmanager
+def file_row(name: str, about: str) -> Iterator[ui.element]:
+    """A file with what is said about it; what is made in the context stands beside it."""
+    with ui.element("div").classes("kw-file") as found:
+        with ui.element("div"):
+            text(name, "b").style("font-weight: 500; overflow-wrap: anywhere")
+            text(about, "small")
+        yield found
 
 
 def confirm(

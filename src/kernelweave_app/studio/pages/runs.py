@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
@@ -29,6 +30,7 @@ from kernelweave_app.studio.pages.pieces import (
     has,
     later,
     note,
+    nothing,
     once,
     plural,
     redraw,
@@ -211,15 +213,48 @@ def dated(runs: list[Run]) -> dict[str, str]:
     return {run.id: f"{named[run.id]} · {when(run)}" for run in runs}
 
 
-def choose_run(runs: list[Run], chosen: str, path: str) -> None:
-    """A select that goes to another run."""
-    found = ui.select(
-        dated(runs),
-        value=chosen,
-        label="Run",
-        on_change=lambda event: ui.navigate.to(f"{path}?run={event.value}"),
-    )
-    found.props("outlined dense options-dense").style("width: min(26rem, 80vw)")
+class RunPage(ABC):
+    """A page about one finished run, which is chosen beside the heading.
+
+    Parameters
+    ----------
+    studio : Studio
+    run_id : str
+        By default the newest.
+    """
+
+    path: ClassVar[str]
+    title: ClassVar[str]
+    lead: ClassVar[str]
+    icon: ClassVar[str]
+
+    def __init__(self, studio: Studio, run_id: str) -> None:
+        self.studio, self.run_id = studio, run_id
+
+    async def build(self) -> None:
+        """Draw the page."""
+        runs = {run.id: run for run in await offload(finished, self.studio)}
+        with page(self.studio, self.path, self.title, self.lead) as aside:
+            if not runs:
+                nothing(self.icon, "No run has finished yet.", "Runs", "/runs", "play_circle")
+                return
+            self.run_id = self.run_id if self.run_id in runs else next(iter(runs))
+            with aside:
+                pick = ui.select(
+                    dated(list(runs.values())),
+                    value=self.run_id,
+                    label="Run",
+                    on_change=lambda event: ui.navigate.to(f"{self.path}?run={event.value}"),
+                )
+                pick.props("outlined dense options-dense").style("width: min(26rem, 80vw)")
+            try:
+                await self.show(runs[self.run_id])
+            except InputError as error:
+                note(str(error), "bad")
+
+    @abstractmethod
+    async def show(self, run: Run) -> None:
+        """Draw what is below the heading."""
 
 
 def short(name: str) -> str:

@@ -20,14 +20,12 @@ from kernelweave_app.runs.evidence import KINDS, USUAL
 from kernelweave_app.studio.jobs import FIGURES, GOING
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import STABILITY, stability
-from kernelweave_app.studio.pages.frame import page
 from kernelweave_app.studio.pages.pieces import (
     bar,
     big_table,
     card,
     counted,
     duration,
-    empty,
     guarded,
     note,
     number,
@@ -43,7 +41,7 @@ from kernelweave_app.studio.pages.pieces import (
     tag,
     text,
 )
-from kernelweave_app.studio.pages.runs import choose_run, finished, round_off, short
+from kernelweave_app.studio.pages.runs import RunPage, round_off, short
 from kernelweave_app.studio.schema import (
     Evidence,
     EvidenceProgress,
@@ -625,11 +623,14 @@ def _size(n_classes: int) -> str:
     return "" if n_classes <= FEW_CLASSES else "many" if n_classes <= MANY_CLASSES else "many dense"
 
 
-class UnderstandPage:
+class UnderstandPage(RunPage):
     """The page that explains a finished run."""
 
+    path, title, icon = "/understand", "Understand", "insights"
+    lead = "What was learnt, how certain it is, and where it is wrong."
+
     def __init__(self, studio: Studio, run_id: str) -> None:
-        self.studio, self.run_id = studio, run_id
+        super().__init__(studio, run_id)
         #: what is known beyond the results
         self.known: Tree = {}
         self.answers: AnswersCard | None = None
@@ -641,62 +642,44 @@ class UnderstandPage:
             self.answers.renew(found)
         self.weight_bars.refresh()
 
-    async def build(self) -> None:
-        """Draw the page."""
-        runs = await offload(finished, self.studio)
-        if runs and self.run_id not in {run.id for run in runs}:
-            self.run_id = runs[0].id
-        lead = "What was learnt, how certain it is, and where it is wrong."
-        with page(self.studio, "/understand", "Understand", lead) as aside:
-            if not runs:
-                with card(), empty("insights", "No run has finished yet."):
-                    ui.button("Runs", icon="play_circle", on_click=lambda: ui.navigate.to("/runs")).props(
-                        "outline"
-                    )
-                return
-            with aside:
-                choose_run(runs, self.run_id, "/understand")
-            run = next(run for run in runs if run.id == self.run_id)
-            try:
-                results = await offload(self.studio.results, run.id)
-            except InputError as error:
-                note(str(error), "bad")
-                return
-            self.summary(run, results)
-            found = await self.evidence(run.id)
-            if found is not None:
-                self.answers = AnswersCard(found)
-                self.answers.build()
-            for remark in [*([] if found else results.doubts), *results.remarks]:
-                note(remark, "warn")
-            if found is not None:
-                self.known = found.numbers
-                EvidenceCard(self.studio, run.id, found, self.renew).build()
-            if results.defaults:
-                # a line for each kernel: below it the path would be far away
-                with (
-                    card(),
-                    ui.expansion("What was left to defaults").props("dense"),
-                    stack("kw-stack tight"),
-                ):
-                    for line in results.defaults:
-                        text(line.strip(), "p")
-            if results.paths:
-                PathCard(run.id, results).build()
-            if results.curve is not None:
-                self.curve(results)
-            self.weights(results)
-            if results.weights.layers:
-                self.layers(results)
-            if results.contributions is not None:
-                ContributionsCard(run.id, results).build()
-            if results.held is not None:
-                self.held(results)
-            else:
-                self.none_held(results)
-            if results.nested:
-                self.nested(results)
-            self.certificate(results)
+    async def show(self, run: Run) -> None:
+        """Answers, evidence, and everything that was computed."""
+        results = await offload(self.studio.results, run.id)
+        self.summary(run, results)
+        found = await self.evidence(run.id)
+        if found is not None:
+            self.answers = AnswersCard(found)
+            self.answers.build()
+        for remark in [*([] if found else results.doubts), *results.remarks]:
+            note(remark, "warn")
+        if found is not None:
+            self.known = found.numbers
+            EvidenceCard(self.studio, run.id, found, self.renew).build()
+        if results.defaults:
+            # a line for each kernel: below it the path would be far away
+            with (
+                card(),
+                ui.expansion("What was left to defaults").props("dense"),
+                stack("kw-stack tight"),
+            ):
+                for line in results.defaults:
+                    text(line.strip(), "p")
+        if results.paths:
+            PathCard(run.id, results).build()
+        if results.curve is not None:
+            self.curve(results)
+        self.weights(results)
+        if results.weights.layers:
+            self.layers(results)
+        if results.contributions is not None:
+            ContributionsCard(run.id, results).build()
+        if results.held is not None:
+            self.held(results)
+        else:
+            self.none_held(results)
+        if results.nested:
+            self.nested(results)
+        self.certificate(results)
 
     async def evidence(self, run_id: str) -> Evidence | None:
         """What is known beyond the results; None for a run of an older version."""
@@ -786,7 +769,9 @@ class UnderstandPage:
                     for name, share in views:
                         if share > 0:
                             bar(name, share / most, f"{share:.3f}")
-                text("Sums over the kernels of a view or a column, averaged over classes.").classes("kw-hint")
+                text(
+                    "Fractions of all weights: of the kernels of a view or a column, averaged over classes."
+                ).classes("kw-hint")
 
     @ui.refreshable_method
     def weight_bars(self, found: Weights) -> None:
