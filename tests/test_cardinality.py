@@ -266,9 +266,9 @@ def test_ctrl_c_and_callbacks_keep_the_best_so_far(monkeypatch):
 def test_a_path_ends_where_it_is_interrupted(rng, monkeypatch):
     gram, y = bank(rng)
     from kernelweave.gram import as_gram
-    from kernelweave.learners.base import Info
+    from kernelweave.learners.base import TrainingSet
 
-    info = Info(as_gram(gram), y[:, None], np.ones(7), classification=True)
+    info = TrainingSet(as_gram(gram), y[:, None], np.ones(7), classification=True)
     whole = CardinalityMKL(k=2).path(info, np.array([10.0, 1.0, 0.1]))
     assert len(whole) == 3
     assert all(status is Status.CONVERGED for status in whole.status)

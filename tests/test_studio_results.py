@@ -40,7 +40,9 @@ def described(table, **settings):
 @pytest.mark.parametrize("kernels", ["linear; rbf(gamma=0.1)", "default"])
 def test_contributions_of_deep_models_are_those_of_the_last_layer(method, kernels):
     """There may be more or fewer kernels in the last layer than in the first."""
-    model, results = described(wine(), method=method, kernels=kernels, max_iter=2, normalize="cosine")
+    model, results = described(
+        wine(), method=method, kernels=kernels, learner_params={"max_iter": 2}, normalize="cosine"
+    )
     found = results.contributions
     known = set(model.layer_kernel_names_[-1])
     assert set(found.kernels) - {"all other kernels"} <= known

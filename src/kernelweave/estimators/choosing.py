@@ -232,7 +232,7 @@ def of_costs(task: Task, setups: list[Setup], learner: Learner, labels: Array, *
 
     def scores(report: Report) -> FoldScores:
         if held:
-            loss, ball = learner.losses(True), LpBall(float(learner.p))
+            loss, ball = learner.loss_for(True), LpBall(float(learner.p))
             return score_costs(task, setups, loss, ball, rows, folds, 1.0 / alphas, score, report=report)
         part = task if len(rows) == task.source.n_samples else task.take(rows)
         searcher = clone(learner)

@@ -20,7 +20,7 @@ from kernelweave.fitting.prediction import kernel_actions
 from kernelweave.fitting.source import Q, Source
 from kernelweave.gram import FeatureGram, Gram, identities_and_constants, spread_and_alignment
 from kernelweave.gram.looks import BEYOND_CHANCE, SPREAD
-from kernelweave.learners.base import Info, Learner
+from kernelweave.learners.base import Learner, TrainingSet
 from kernelweave.mkl.path import Path, make_alphas
 from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.normalizers import FittedNormalizer, Normalizer
@@ -288,14 +288,16 @@ def solve_task(
     task: Task, setups: Sequence[Setup], learner: Learner, alpha: float, report: Report | None = None
 ) -> list[Solved]:
     """Solve every problem at one regularisation parameter; learners that take many steps report each."""
-    return [Solved(setup, learner.solve(info_of(task, setup, learner, report), alpha)) for setup in setups]
+    return [
+        Solved(setup, learner.solve(training_set(task, setup, learner, report), alpha)) for setup in setups
+    ]
 
 
-def info_of(
+def training_set(
     task: Task, setup: Setup, learner: Learner, report: Report | None = None, start: Array | None = None
-) -> Info:
+) -> TrainingSet:
     """A problem for learners."""
-    return Info(
+    return TrainingSet(
         gram=setup.gram,
         y=setup.y,
         scale=setup.normalizer.scale,
@@ -330,8 +332,8 @@ def path_task(
             # after a stop there are no callbacks while the other problems are solved as far
             return bool(report(PathStep.of(label, k, len(setups), result))) and reached == len(alphas)
 
-        info = info_of(task, setup, learner, start=None if starts is None else starts[k])
-        paths.append(learner.path(info, alphas[:reached], tol=tol, callback=tell))
+        training = training_set(task, setup, learner, start=None if starts is None else starts[k])
+        paths.append(learner.path(training, alphas[:reached], tol=tol, callback=tell))
     return paths
 
 

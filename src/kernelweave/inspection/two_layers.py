@@ -101,7 +101,7 @@ def two_layers(estimator: Model, X: Features, *, output: Output = None) -> TwoLa
     --------
     >>> import numpy as np, kernelweave as kw
     >>> X = np.random.default_rng(0).normal(size=(40, 3))
-    >>> model = kw.MKLRegressor(kw.banks.linear_features(3), kw.learners.RLS2(0.1)).fit(X, X[:, 0] - X[:, 1])
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(3), kw.learners.RLS2(alpha=0.1)).fit(X, X[:, 0] - X[:, 1])
     >>> layers = kw.inspection.two_layers(model, X)
     >>> layers.first.shape, round(layers.second_norm2, 9)
     ((40, 3), 1.0)

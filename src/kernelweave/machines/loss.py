@@ -103,6 +103,8 @@ class Loss(ABC):
     classifies: ClassVar[bool] = False
     #: Whether `sides` gives the dual as a quadratic program.
     quadratic: ClassVar[bool] = False
+    #: Whether the loss is piecewise linear: coefficients have bounds and no curvature, so that duals are quick.
+    piecewise_linear: ClassVar[bool] = False
 
     @property
     def tube(self) -> float:

@@ -28,6 +28,7 @@ class Hinge(BoxLoss):
 
     name: ClassVar[str] = "hinge"
     classifies: ClassVar[bool] = True
+    piecewise_linear: ClassVar[bool] = True
 
     def check(self, y: ArrayLike, costs: Array) -> Array:
         return check_labels(y, costs)
@@ -131,6 +132,7 @@ class EpsilonInsensitive(BoxLoss):
     """
 
     name: ClassVar[str] = "epsilon-insensitive"
+    piecewise_linear: ClassVar[bool] = True
 
     epsilon: Nonnegative = 0.1
 

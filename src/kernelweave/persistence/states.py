@@ -174,7 +174,11 @@ _KINDS: dict[str, Kind] = {cls.__name__: Kind.of(cls) for cls in _VALUES} | {
         Kind(kernels.Vocabulary, ("terms", "idf", "unseen"), kernels.Vocabulary),
     )
 }
-_LEARNERS: dict[type, str] = {cls: name for name, cls in LEARNERS.items()}
+
+
+def _is_learner(value: object) -> bool:
+    """Whether a value is a learner that is known by a name."""
+    return LEARNERS.get(getattr(type(value), "name", "")) is type(value)
 
 
 def _kind(word: str) -> Kind | None:
@@ -192,7 +196,7 @@ def _kind_of(value: object) -> Kind | None:
 def is_known(value: object) -> bool:
     """Whether an object of this package has a kind."""
     own = (*ESTIMATORS.values(), SelectViews)
-    return _kind_of(value) is not None or type(value) in _LEARNERS or type(value) in own
+    return _kind_of(value) is not None or _is_learner(value) or type(value) in own
 
 
 # ---- to states ----------------------------------------------------------------------------------------
@@ -235,9 +239,9 @@ def to_state(
             return value
         items = [state(item) for item in value.ravel().tolist()]
         return {"kind": "objects", "shape": list(value.shape), "items": items}
-    if type(value) in _LEARNERS:
+    if _is_learner(value):
         params = state(value.get_params(deep=False))
-        return {"kind": "learner", "name": _LEARNERS[type(value)], "params": params}
+        return {"kind": "learner", "name": value.name, "params": params}
     if type(value) is SelectViews:
         params = value.get_params(deep=False)
         found = {k: v for k, v in vars(value).items() if k not in params}
@@ -300,7 +304,11 @@ def from_state(state: State, foreign: Callable[[int], Any] | None = None) -> Any
         out[:] = parts["items"]
         return out.reshape(parts["shape"])
     if word == "learner":
-        return LEARNERS[parts["name"]](**parts["params"])
+        params = parts["params"]
+        if params.pop("literal", False):
+            # of files of version 0.2
+            params["as_published"] = True
+        return LEARNERS[parts["name"]](**params)
     if word == "estimator":
         return _estimator(**parts)
     if word == "selection":

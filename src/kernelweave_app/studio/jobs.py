@@ -25,14 +25,21 @@ import psutil
 
 from kernelweave._errors import InputError
 from kernelweave._types import Tree
+from kernelweave.inspection.findings import MOST_REPEATED, possible, repeated, sentences_of, tables_of
 from kernelweave_app.reports.printing import LEAST
 from kernelweave_app.reports.printing import MOST as WIDEST
-from kernelweave_app.reports.statements import statements
-from kernelweave_app.reports.tables import evidence_tables
-from kernelweave_app.runs.evidence import KINDS, MOST, USUAL, kinds_for, read_evidence
+from kernelweave_app.runs.evidence import read_evidence
 from kernelweave_app.runs.folders import csv_text, write_text
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.studio.schema import Artifact, Evidence, EvidenceProgress, Expected, RunId
+from kernelweave_app.studio.schema import (
+    Artifact,
+    CitedNumber,
+    Evidence,
+    EvidenceProgress,
+    Expected,
+    RunId,
+    Sentence,
+)
 from kernelweave_app.studio.store import ACTIVE, FINAL, KEPT, MODEL, SAVING, DiskFull, Places, Store, room
 
 if TYPE_CHECKING:
@@ -371,7 +378,7 @@ def read_log(log: Path, most: int = 100_000) -> str:
 #: Folder of a run with a file of progress for each kind of evidence.
 FOLDER = "evidence"
 GOING = ("starting", "waiting", "running")
-#: Figures of evidence by what they need.
+#: Figures by the findings that they need.
 OF_EVIDENCE = {
     "stability": "stability",
     "learning curve": "learning-curve",
@@ -440,35 +447,45 @@ class EvidenceDesk:
 
     def read(self, run_id: RunId) -> Evidence:
         """Sentences about a run with the numbers behind them, and what is being computed."""
-        tree = read_evidence(self._folder(run_id))
+        found = read_evidence(self._folder(run_id))
         return Evidence(
-            numbers=tree,
-            statements=statements(tree) if tree else [],
-            kinds=list(kinds_for(tree)) if tree else [],
+            numbers={name: one.to_json() for name, one in found.items()},
+            statements=[
+                Sentence(
+                    topic=one.topic,
+                    sentence=one.text,
+                    numbers=[
+                        CitedNumber(source=[name, *cited.source], value=cited.value, shown=cited.shown)
+                        for cited in one.numbers
+                    ],
+                )
+                for name, one in sentences_of(found)
+            ],
+            kinds=possible(found) if found else [],
             progress={
                 kind: EvidenceProgress(**{k: v for k, v in one.items() if k in EvidenceProgress.model_fields})
                 for kind, one in self.status(run_id).items()
             },
-            figures=[name for key, name in OF_EVIDENCE.items() if tree.get(key)],
-            tables=[table.name for table in evidence_tables(tree)],
+            figures=[name for key, name in OF_EVIDENCE.items() if key in found],
+            tables=[table.name for table in tables_of(found)],
         )
 
     def start(self, run_id: RunId, kind: str, count: int, *, refit: bool) -> Evidence:
         """Begin to compute evidence: permutations, fits without a source, stability, a learning curve, baselines."""
         folder = self._folder(run_id)
-        tree = read_evidence(folder)
-        if not tree:
+        found = read_evidence(folder)
+        if not found:
             raise InputError(
                 "This run was written by an older version: it has no evidence to add to. Run it again."
             )
-        kinds = kinds_for(tree)
+        kinds = possible(found)
         if kind not in kinds:
             raise InputError(f"Evidence of this run must be of {', '.join(kinds)}, got {kind!r:.40}.")
-        if not 0 <= count <= MOST:
-            raise InputError(f"The number must be from 1 to {MOST}, got {count}.")
+        if not 0 <= count <= MOST_REPEATED:
+            raise InputError(f"The number must be from 1 to {MOST_REPEATED}, got {count}.")
         with self._starting:
             if self.status(run_id).get(kind, {}).get("state") not in GOING:
-                self._begin(folder, kind, count or USUAL[kind], refit)
+                self._begin(folder, kind, count or repeated()[kind].usual, refit)
         return self.read(run_id)
 
     def _begin(self, folder: Path, kind: str, count: int, refit: bool) -> None:
@@ -490,7 +507,7 @@ class EvidenceDesk:
         for child in self._children:
             child.poll()
         found: Tree = {}
-        for kind in KINDS:
+        for kind in repeated():
             one = read_status(status_file(folder, kind))
             if not one:
                 continue
@@ -509,7 +526,7 @@ class EvidenceDesk:
     def stop(self, run_id: RunId, kind: str) -> Evidence:
         """Stop computing after the present step; what is done is kept."""
         folder = self._folder(run_id)
-        if kind not in KINDS or read_status(status_file(folder, kind)).get("state") not in GOING:
+        if kind not in repeated() or read_status(status_file(folder, kind)).get("state") not in GOING:
             raise InputError("Nothing of this kind is being computed.")
         stop_file(folder, kind).touch()
         return self.read(run_id)
@@ -527,7 +544,7 @@ class EvidenceDesk:
 
     def table(self, run_id: str, name: str, kind: str) -> str:
         """A table as CSV or LaTeX."""
-        for table in evidence_tables(read_evidence(self._folder(run_id))):
+        for table in tables_of(read_evidence(self._folder(run_id))):
             if table.name == name:
                 return csv_text(table.frame()) if kind == "csv" else table.latex()
         raise InputError(f"Run {run_id} has no file {name!r:.60}.")

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from kernelweave_app.reports.statements import Statement
+from kernelweave.inspection.findings import repeated
 from kernelweave_app.runs.spec import Spec
 
 TableId = Annotated[str, Field(pattern=r"^(set|file)-[a-z0-9_-]{1,60}$", examples=["set-wine"])]
@@ -456,7 +456,14 @@ class Predicted(Record):
     n_missing: int = Field(default=0, description="Rows without a prediction, because a cell is missing.")
 
 
-Kind = Literal["permutation", "sources", "omission", "stability", "learning curve", "baselines"]
+def _known(kind: str) -> str:
+    if kind not in repeated():
+        raise ValueError(f"must be one of {', '.join(repeated())}")
+    return kind
+
+
+#: A finding that takes time.
+Kind = Annotated[str, AfterValidator(_known)]
 
 
 class EvidenceRequest(Record):
@@ -492,11 +499,27 @@ class EvidenceProgress(Record):
     reason: str = ""
 
 
+class CitedNumber(Record):
+    """A number in a sentence, and where it stands in the evidence."""
+
+    source: list[str | int]
+    value: float
+    shown: str
+
+
+class Sentence(Record):
+    """A sentence with the numbers behind it."""
+
+    topic: str
+    sentence: str
+    numbers: list[CitedNumber]
+
+
 class Evidence(Record):
     """What is known about a run: numbers, sentences that are made of them, and what is being computed."""
 
     numbers: dict[str, Any]
-    statements: list[Statement]
+    statements: list[Sentence]
     kinds: list[str] = Field(description="Kinds of evidence that this run can have.")
     progress: dict[str, EvidenceProgress]
     figures: list[str]

@@ -26,14 +26,8 @@ from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave._types import DataFrame, Tree
 from kernelweave.fitting.task import PathStep
-from kernelweave_app.runs.evidence import (
-    EVIDENCE,
-    add_evidence,
-    compute,
-    read_evidence,
-    total_of,
-    write_evidence,
-)
+from kernelweave.inspection.findings import compute
+from kernelweave_app.runs.evidence import EVIDENCE, basis_of, read_evidence, total_of, write_evidence
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.jobs import (
     PRINTED,
@@ -306,11 +300,10 @@ class Job:
 
     def do(self) -> None:
         """Read, fit, score, write."""
-        from kernelweave_app.reports.evidence import gather
+        from kernelweave_app.runs.evidence import gather
         from kernelweave_app.runs.fitting import calibrate_model, fit_model, make_model
         from kernelweave_app.runs.lineage import trace
         from kernelweave_app.runs.nested import nested_scores, say_nested
-        from kernelweave_app.runs.table_doubts import doubts_of_table
         from kernelweave_app.runs.tables import describe
         from kernelweave_app.runs.writing import score_held, write_report, write_run
         from kernelweave_app.studio.results import describe_model
@@ -362,7 +355,7 @@ class Job:
         self._renew()
         pictures = self._pictures(model, held, prepared.X.iloc[train], found)
         about = say_nested(outer) if outer else ""
-        evidence = gather(model, held, nested=outer, doubts=doubts_of_table(prepared))
+        evidence = gather(model, prepared, held, outer)
         write_report(
             self.folder,
             model,
@@ -379,7 +372,7 @@ class Job:
             origin,
         )
         self._list_files()
-        results = describe_model(model, spec, prepared, rows, held, found, outer, self.remarks)
+        results = describe_model(model, spec, prepared, rows, held, found, outer, self.remarks, evidence)
         (self.folder / RESULTS).write_text(results.model_dump_json(), encoding="utf8")
         summary = {
             "task": prepared.task,
@@ -599,9 +592,9 @@ class Proving:
         model, status = load(self.folder / MODEL), self.asked()
         held = score_held(model, prepared, rows[1])
         how: Tree = {"count": int(status["count"]), "refit": bool(status["refit"]), "report": self.report}
-        found = compute(self.kind, model, spec, prepared, rows, held, **how)
+        found = compute(self.kind, basis_of(model, spec, prepared, rows, held, **how))
         # read again: another kind may have been added meanwhile
-        write_evidence(self.folder, add_evidence(read_evidence(self.folder), self.kind, found))
+        write_evidence(self.folder, {**read_evidence(self.folder), self.kind: found})
         size = (self.folder / EVIDENCE).stat().st_size
         store.write(self.run_id, Artifact(name=EVIDENCE, kind="results", size=size))
         self.tell(done=self.done)
@@ -639,10 +632,9 @@ def draw_figure(folder: Path, name: str) -> Picture:
     from kernelweave import plots
     from kernelweave.persistence import load
     from kernelweave_app.reports import Picture
-    from kernelweave_app.reports.evidence_figures import draw_evidence
-    from kernelweave_app.reports.figures import held_figure, ranking_figure, residual_figure
+    from kernelweave_app.reports.figures import draw_findings, held_figure, ranking_figure, residual_figure
 
-    for picture in draw_evidence(read_evidence(folder)):
+    for picture in draw_findings(read_evidence(folder)):
         if picture.name == name:
             return picture
     results = Results.model_validate_json((folder / RESULTS).read_bytes(), extra="ignore")
