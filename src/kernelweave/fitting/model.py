@@ -12,18 +12,15 @@ from scipy.linalg import solve_triangular
 
 from kernelweave._checks import InputError
 from kernelweave._threads import blas_threads_for
-from kernelweave.fitting.base import Source
 from kernelweave.fitting.prediction import (
     Expansions,
     FeatureForm,
     decisions,
-    feature_decisions,
     kernel_actions,
-    normalized_cross,
     summed_kernels,
 )
-from kernelweave.fitting.source import TableSource
-from kernelweave.fitting.task import Solved, Task
+from kernelweave.fitting.source import Source, TableSource
+from kernelweave.fitting.task import SolvedProblem, Task
 from kernelweave.gram import FeatureGram
 from kernelweave.learners import Learner
 from kernelweave.machines.ridge import DenseSystem
@@ -105,22 +102,28 @@ class Model:
         task: Task,
         learner: Learner,
         alpha: float,
-        solved: list[Solved],
+        solved: list[SolvedProblem],
         encoder: TableEncoder | ViewsEncoder | None,
     ) -> Model:
         """Combine the solutions of all problems."""
-        results = [s.result for s in solved]
+        results = [s.solution for s in solved]
+        # an output without a machine has none
+        layers = [
+            one
+            for s in solved
+            for one in getattr(s.solution, "upper_layers", ()) or [None] * len(s.problem.intercept)
+        ]
         return cls(
             task=task,
             learner=learner,
             alpha=alpha,
             ridge=float(getattr(results[0], "relax", alpha)),
-            normalizers=tuple(s.setup.normalizer for s in solved),
+            normalizers=tuple(s.problem.normalizer for s in solved),
             weights=results[0].weights if len(results) == 1 else np.array([r.weights for r in results]),
             dual_coef=np.column_stack([r.dual_coef for r in results]),
             intercept=np.concatenate([s.intercept for s in solved]),
-            owner=np.repeat(np.arange(len(solved)), [len(s.setup.intercept) for s in solved]),
-            layers=tuple(layers for r in results for layers in getattr(r, "upper_layers", ())),
+            owner=np.repeat(np.arange(len(solved)), [len(s.problem.intercept) for s in solved]),
+            layers=tuple(layers) if any(layers) else (),
             layered=any(getattr(r, "layer_weights", None) is not None for r in results),
             encoder=encoder,
             features=_feature_form(solved),
@@ -205,16 +208,11 @@ class Model:
                 # rows may lack views that no kernel reads
                 values, coef = values[:, used], coef[:, used]
             return values @ coef.T + self.linear.intercept
-        if self.features is not None and not _lacks(source, queries):
-            return feature_decisions(source, queries, self.normalizers[0], self.features, self.intercept)
-        problems = [
-            Expansions(e[None, None], c[None, :, None], b[None, None], self._layers_of(k))
-            for k, (e, c, b) in enumerate(zip(self.effective, self.dual_coef.T, self.intercept, strict=True))
-        ]
-        return decisions(self.source, queries, self.normalizers[0], problems)[0]
-
-    def _layers_of(self, output: int) -> list[list[TrainedLayers | None]]:
-        return [[self.layers[output]]] if self.layers else []
+        layers = [self.layers] if self.layers else []
+        found = Expansions(
+            self.effective[None], self.dual_coef[None], self.intercept[None], layers, self.features
+        )
+        return decisions(source, queries, self.normalizers[0], found)[0]
 
     def contributions(self, queries: Any) -> Array:
         """Contributions of kernels (of the last layer) to decision values, shape (n_rows, n_kernels, n_outputs)."""
@@ -223,7 +221,7 @@ class Model:
             if self.layers:
                 return self._deep_contributions(queries)
             out = np.zeros((n_queries, source.n_kernels, self.n_outputs))
-            if self.features is not None and not _lacks(source, queries):
+            if self.features is not None and not source.lacks(queries):
                 for where, m, part in self.features.parts(source, queries, self.normalizers[0]):
                     out[where, m] = part
                 return out
@@ -281,7 +279,7 @@ class Model:
         """
         source, fitted = self.source, self.normalizers[0]
         gram = fitted.prepare(source.gram(), overwrite=True)
-        if isinstance(gram, FeatureGram) and self.features is not None and not _lacks(source, queries):
+        if isinstance(gram, FeatureGram) and self.features is not None and not source.lacks(queries):
             return self._std_of_features(gram, queries, prior_scale)
         weight = self.task.sample_weight
         inverse_weights = np.ones(source.n_samples) if weight is None else 1.0 / weight
@@ -291,14 +289,10 @@ class Model:
             if np.isinf(self.ridge):
                 # f = 0 without any prior scale: alpha tau^2 is finite, so tau^2 is 0
                 continue
-            active = np.flatnonzero(effective)
             system = DenseSystem(gram.combine_upper(effective), self.ridge, inverse_weights)
-            cross = np.zeros((len(out), source.n_samples))
-            prior = np.zeros(len(out))
-            raw = {int(m): source.query_diagonal(queries, int(m)) for m in active}
-            for where, m, K in source.cross(queries, active):
-                cross[where] += effective[m] * normalized_cross(source, queries, fitted, where, m, K)
-                prior[where] += effective[m] * fitted.cross_diagonal(m, K, raw[m][where])
+            cross, prior = np.zeros((len(out), source.n_samples)), np.zeros(len(out))
+            for where, K, kappa in summed_kernels(source, queries, fitted, effective):
+                cross[where], prior[where] = K, kappa
             explained = np.einsum("ri,ir->r", cross, system.solve(np.asfortranarray(cross.T)))
             variance = np.maximum(prior - explained, 0.0)
             out[:, group] = np.sqrt(variance[:, None] * prior_scale[group])
@@ -332,24 +326,19 @@ class Model:
         return [slice(k, k + 1) for k in range(self.n_outputs)]
 
 
-def _lacks(source: Source[Any], queries: Any) -> bool:
-    """Whether queries lack a view."""
-    return isinstance(source, TableSource) and source.lacks(queries)
-
-
-def _feature_form(solved: list[Solved]) -> FeatureForm | None:
+def _feature_form(solved: list[SolvedProblem]) -> FeatureForm | None:
     """Coefficients of the features on which problems were solved: the solution's own, or those of its dual ones."""
-    gram = solved[0].setup.gram
-    if not isinstance(gram, FeatureGram) or any(getattr(s.result, "upper_layers", ()) for s in solved):
+    gram = solved[0].problem.gram
+    if not isinstance(gram, FeatureGram) or any(getattr(s.solution, "upper_layers", ()) for s in solved):
         return None
     parts = []
     for s in solved:
-        result, own = s.result, s.setup.gram
+        result, own = s.solution, s.problem.gram
         assert isinstance(own, FeatureGram)
         if result.feature_coef.size:
             parts.append(result.feature_coef.reshape(len(own.rows), -1))
             continue
         products = own.rows @ result.dual_coef.reshape(own.n_samples, -1)
-        factors = np.repeat(np.atleast_2d(result.weights) * s.setup.normalizer.scale, own.ranks, axis=1)
+        factors = np.repeat(np.atleast_2d(result.weights) * s.problem.normalizer.scale, own.ranks, axis=1)
         parts.append(products * factors.T)
-    return FeatureForm(np.concatenate(parts, axis=1), gram.offsets, solved[0].setup.means)
+    return FeatureForm(np.concatenate(parts, axis=1), gram.offsets, solved[0].problem.means)

@@ -49,7 +49,7 @@ from kernelweave.machines.machine import OUTSIDE as OUTSIDE_OF_BOX
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import EPS, imbalance, sum_error
 from kernelweave.mkl.certify import OUTSIDE, outside
-from kernelweave.mkl.problem import Problem
+from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.ridge_problem import RidgeProblem, ridge_statement
 from kernelweave.mkl.ridge_rounding import SAFETY
 from kernelweave.mkl.weight_sets import Simplex, WeightSet, as_weight_set
@@ -191,7 +191,24 @@ class FeatureProblem:
     @cached_property
     def machine(self) -> Machine:
         """The loss with its data."""
-        return Machine(self.targets[0], self.C, self.loss, self.sample_weight)
+        return Machine(
+            self.targets[0], self.C, self.loss, self.sample_weight, fit_intercept=self.fit_intercept
+        )
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the rows are held: a pass over them costs little."""
+        return isinstance(self.stack, FeatureStack)
+
+    @property
+    def vouches(self) -> bool:
+        """Whether certificates of its solutions are its own: another would take a pass over files or kernels."""
+        return not self.in_memory
+
+    @property
+    def n_given(self) -> int:
+        """Number of given rows."""
+        return int(self.stack.n_samples) if self.rows is None else len(self.rows)
 
     # ---- units ------------------------------------------------------------------------------------
 
@@ -439,7 +456,7 @@ class FeatureProblem:
         if not math.isfinite(square):
             return Values(math.inf, math.inf, 0.0)
         support = self.weight_set.support(q)
-        losses = float(costs @ loss.losses(y, f))
+        losses = float(costs @ loss.value(y, f))
         primal = losses + 0.5 * square
         gap = loss.gap(y, costs, b, f) + max(0.0, 0.5 * (square + support) - float(product @ b))
 
@@ -448,13 +465,14 @@ class FeatureProblem:
         wrong += EPS * math.sqrt(n) * self._largest
         length, slope, share = float(np.linalg.norm(b)), loss.dual_slope(y, costs, b), 0.0
         if self.least_squares:
-            steepest = float(np.linalg.norm(loss.slope(y, costs, f))) + float(costs[0]) * wrong
+            steepest = float(costs[0]) * (float(np.linalg.norm(loss.slope(y, f))) + wrong)
             sizes = sum(float(np.linalg.norm(part)) for part in (product, slope, y)) * length
         else:
-            slopes = (np.abs(loss.slope(y, costs, f + side)) for side in (-wrong, wrong))
+            slopes = (np.abs(costs * loss.slope(y, f + side)) for side in (-wrong, wrong))
             steepest = float(np.linalg.norm(np.maximum(*slopes)))
             sizes = float(np.abs(b) @ (np.abs(product) + np.abs(slope) + np.abs(y)))
         rounding = (steepest + length) * wrong + sum_error(n) * (losses + sizes) + 8.0 * EPS * square
+        rounding += loss.gap_error(y, costs, b, f)
         if self.fit_intercept:
             # coefficients whose sum is not quite zero
             share, side = imbalance(b)
@@ -502,7 +520,7 @@ class FeatureProblem:
         one = slope(min(1.0, most))
         if most >= 1.0 and one * one <= 2.0 * support * worth * gap:
             return 1.0
-        if loss.quadratic or self.least_squares:
+        if loss.quadratic or loss.squares:
             half = slope(0.5)
             found = 0.5 + 0.5 * half / (half - one) if half > one else most
             if not np.isfinite(found):
@@ -531,7 +549,7 @@ class FeatureProblem:
         C = 1.0 / solution.alpha if self.least_squares else self.C
         if solution.weights.ndim == 1:
             # a summary has its intercept in the means
-            t = float(solution.intercept) if self.fit_intercept else 0.0
+            t = 0.0 if self.summary is not None else float(solution.intercept)
             return self.certificates([Candidate(C, solution.weights, W, b, t)])[0]
         return Certificate.total(
             [
@@ -619,8 +637,10 @@ class FeatureProblem:
                 )
             ]
         return [
-            problem.certificate(known, feasible=problem._feasible(b))
-            for problem, known, b in zip(problems, values, duals, strict=True)
+            problem.certificate(
+                known, feasible=problem._feasible(b) and (self.fit_intercept or one.intercept == 0.0)
+            )
+            for one, problem, known, b in zip(candidates, problems, values, duals, strict=True)
         ]
 
     def values_of_weights(self, weights: Array, product: Array, b: Array, q: Array) -> Values:
@@ -759,7 +779,7 @@ class FeatureProblem:
         return out
 
     def on_kernels(self, kernels: Index | None = None) -> Any:
-        """The same problem on factors of some kernels: a `RidgeProblem` for the squared loss, or a `Problem`."""
+        """The same problem on factors of some kernels: a `RidgeProblem` for the squared loss, or a `KernelProblem`."""
         chosen = np.arange(self.n_kernels) if kernels is None else kernels
         if isinstance(self.stack, KernelStream):
             if kernels is None:
@@ -775,7 +795,7 @@ class FeatureProblem:
         else:
             gram = self.stack.gram(kernels)
         if not self.least_squares:
-            return Problem(gram, self.machine, self.scale[chosen], self.weight_set)
+            return KernelProblem(gram, self.machine, self.scale[chosen], self.weight_set)
         inverse = np.ones(self.targets.shape[1]) if self.sample_weight is None else 1.0 / self.sample_weight
         found = RidgeProblem(gram, self.targets, inverse, self.scale[chosen], self.rows)
         return found if self.summary is None else replace(found, weight_sum=self.summary.weight_sum)
@@ -809,10 +829,11 @@ def make_margin_feature_problem(
     C: float,
     weight_set: str | WeightSet,
     *,
-    loss: str = "hinge",
+    loss: str | Loss = "hinge",
     epsilon: float = 0.1,
     sample_weight: ArrayLike | None = None,
     scale: ArrayLike | None = None,
+    fit_intercept: bool = True,
 ) -> FeatureProblem:
     """Check arrays and put a loss on the rows of positive weight."""
     targets = as_floats(y, "y")
@@ -826,7 +847,9 @@ def make_margin_feature_problem(
     targets = kind.check(targets, cost * weights)
     kept, targets, weights, rows = _positive(stack, targets, weights)
     sets = as_weight_set(weight_set, stack.n_kernels)
-    return FeatureProblem(kept, targets[None], kind, sets, cost, weights, factors, rows)
+    return FeatureProblem(
+        kept, targets[None], kind, sets, cost, weights, factors, rows, fit_intercept=fit_intercept
+    )
 
 
 def on_positive_rows(
@@ -836,7 +859,17 @@ def on_positive_rows(
     weights = check_row_weights(machine.sample_weight, stack.n_samples)
     kept, y, weights, rows = _positive(stack, machine.y, weights)
     own = None if machine.sample_weight is None else weights
-    return FeatureProblem(kept, y[None], machine.loss, weight_set, machine.C, own, scale, rows)
+    return FeatureProblem(
+        kept,
+        y[None],
+        machine.loss,
+        weight_set,
+        machine.C,
+        own,
+        scale,
+        rows,
+        fit_intercept=machine.fit_intercept,
+    )
 
 
 def _positive(
