@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, OneOf, Whole, check_value
 from kernelweave._sparse import is_sparse
-from kernelweave._types import RowIndex
+from kernelweave._types import FittedPart, RowIndex
 from kernelweave.kernels.incomplete import ColumnSpread, IncompleteRows, column_spread, has_missing
 from kernelweave.kernels.preparation import SHORT, Step, step
 from kernelweave.kernels.rows import weighted_median
@@ -119,9 +119,9 @@ class Impute(_WithArrays):
     rule: str = "mean"
     indicator: bool = False
     n_neighbors: int = 5
-    fill: Any = None
-    marked: Any = None
-    donors: Any = None
+    fill: FittedPart = None
+    marked: FittedPart = None
+    donors: FittedPart = None
 
     name: ClassVar[str] = "impute"
     word: ClassVar[str] = "imputed"
@@ -287,9 +287,9 @@ class Skip(_WithArrays):
     array([1.   , 0.368, 0.368])
     """
 
-    mean: Any = None
-    variance: Any = None
-    difference: Any = None
+    mean: FittedPart = None
+    variance: FittedPart = None
+    difference: FittedPart = None
 
     name: ClassVar[str] = "skip"
     word: ClassVar[str] = "missing cells skipped,"

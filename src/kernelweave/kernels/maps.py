@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from kernelweave._parameters import ReadableSignature
 from kernelweave.kernels.base import FloatArray, Kernel
 from kernelweave.kernels.rows import TrainingRows
 from kernelweave.views import Table
@@ -48,6 +49,8 @@ class FeatureMap(ABC):
 
     `Approximate` is the kernel of such features.
     """
+
+    __signature__ = ReadableSignature()
 
     name: ClassVar[str]
     #: Its word in labels of kernels.

@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import Number, Whole, check_fields, shown
+from kernelweave._types import FittedPart
 from kernelweave.gram.random_pivots import given_pivots, random_pivots, solve_lower
 from kernelweave.kernels.base import FloatArray, Kernel
 from kernelweave.kernels.maps import MEASURED, FeatureMap, LeftOut, excess
@@ -67,11 +68,11 @@ class Nystroem(FeatureMap):
     """
 
     n_features: Annotated[int, Whole(1)] = 256
-    pivots: Any = "cholesky"
+    pivots: FittedPart = "cholesky"
     tol: Annotated[float, Number(least=0, below=1)] = 1e-6
     random_state: Annotated[int, Whole(0)] = 0
-    landmarks: Any = field(default=None, kw_only=True)
-    factor: Any = field(default=None, kw_only=True)
+    landmarks: FittedPart = field(default=None, kw_only=True)
+    factor: FittedPart = field(default=None, kw_only=True)
     left_out: LeftOut | None = field(default=None, kw_only=True)
 
     name: ClassVar[str] = "nystroem"

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, as_floats, check_known
-from kernelweave._parameters import listed, shown
+from kernelweave._parameters import ReadableSignature, listed, shown
 from kernelweave._sparse import is_sparse, scale_rows, sq_norms, to_dense
+from kernelweave._types import FittedPart
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table
 
 __all__ = ["Log1p", "NormalizeRows", "Standardize", "Step"]
@@ -41,6 +42,8 @@ def step(cls: Kind) -> Kind:
 
 class Step(ABC):
     """One step of a preparation: a frozen value, like kernels."""
+
+    __signature__ = ReadableSignature()
 
     name: ClassVar[str]
     #: Its word in labels of kernels.
@@ -95,8 +98,8 @@ class Standardize(AffineStep):
     Linear().prepared(Standardize(mean=[2.0], scale=[1.0]))
     """
 
-    mean: Any = None
-    scale: Any = None
+    mean: FittedPart = None
+    scale: FittedPart = None
 
     name: ClassVar[str] = "standardize"
     word: ClassVar[str] = "standardised"

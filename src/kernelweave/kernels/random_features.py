@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from kernelweave._parameters import OneOf, Whole, check_fields
+from kernelweave._types import FittedPart
 from kernelweave.kernels.base import FloatArray, Kernel
 from kernelweave.kernels.dot import ArcCosine
 from kernelweave.kernels.maps import MEASURED, FeatureMap, LeftOut, excess
@@ -69,7 +70,7 @@ class RandomFeatures(FeatureMap):
     n_features: Annotated[int, Whole(2)] = 1000
     sampling: Annotated[str, OneOf(*SAMPLING)] = "auto"
     random_state: Annotated[int, Whole(0)] = 0
-    frequencies: Any = field(default=None, kw_only=True)
+    frequencies: FittedPart = field(default=None, kw_only=True)
     left_out: LeftOut | None = field(default=None, kw_only=True)
 
     name: ClassVar[str] = "random-features"

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_kernel_matrix
+from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
 from kernelweave.machines.box import BoxProblem, check_start, project
 from kernelweave.machines.least_squares import Bordered
@@ -97,6 +98,8 @@ class System(Protocol):
 @dataclass(frozen=True)
 class Loss(ABC):
     """Base class of losses. Arrays have one entry for each row: targets y, costs C_i, coefficients b, values f."""
+
+    __signature__ = ReadableSignature()
 
     name: ClassVar[str]
     #: Whether targets are the labels -1 and 1.

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, as_floats, check_known
-from kernelweave._parameters import shown
+from kernelweave._parameters import ReadableSignature, shown
 from kernelweave._sparse import is_sparse
-from kernelweave._types import Index, TableLike
+from kernelweave._types import Features, Index, TableLike
 from kernelweave.views.annotated import is_annotated, is_annotated_views, matrix_of, views_of
 from kernelweave.views.columns import is_frame, is_missing
 from kernelweave.views.messages import listing
@@ -144,9 +144,11 @@ class Views:
     3
     """
 
+    __signature__ = ReadableSignature()
+
     views: dict[str, Any]
 
-    def __init__(self, views: Any, rows: str = "same") -> None:
+    def __init__(self, views: Features, rows: str = "same") -> None:
         check_known(rows, ("same", "all"), "rows")
         if isinstance(views, Views):
             # some rows of views that are already joined

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
 from kernelweave._checks import InputError
-from kernelweave._parameters import Flag
 from kernelweave._sparse import as_csr, is_sparse
+from kernelweave._types import TableLike
 from kernelweave.views.columns import plain_array
 from kernelweave.views.container import holds_views
 from kernelweave.views.encoder import TableEncoder
@@ -15,7 +13,7 @@ from kernelweave.views.table import Table
 from kernelweave.views.views_encoder import ViewsEncoder
 
 
-def as_table(X: Any, *, missing: Annotated[bool, Flag()] = False) -> Table:
+def as_table(X: TableLike, *, missing: bool = False) -> Table:
     """Return `X` as a table: a table as it is, an array as numeric columns, a frame with its own categories.
 
     Several views become one `BlockTable`. With `missing`, missing cells are kept as NaN; otherwise they are an error.
@@ -28,7 +26,9 @@ def as_table(X: Any, *, missing: Annotated[bool, Flag()] = False) -> Table:
     return as_tables(X, missing=missing)[0]
 
 
-def as_tables(X: Any, Z: Any = None, *, missing: bool = False) -> tuple[Table, Table | None]:
+def as_tables(
+    X: TableLike, Z: TableLike | None = None, *, missing: bool = False
+) -> tuple[Table, Table | None]:
     """Return `X` and `Z` as tables with the same columns; categories are those of `X`, in several views those of `Z`.
 
     Raises
