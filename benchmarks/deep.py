@@ -14,9 +14,9 @@ from scipy.linalg import blas
 from benchmarks.cases import Array
 from kernelweave._loops import packed_length
 from kernelweave._threads import threads_for
-from kernelweave.functions import Gaussian, Identity, Power
 from kernelweave.gram import PackedGram
 from kernelweave.gram import packed as packed_module
+from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import MLMKL
 from kernelweave.learners.base import TrainingSet
 from kernelweave.learners.on_features import Start
@@ -25,7 +25,7 @@ from kernelweave.mkl import layers as layers_module
 from kernelweave.mkl.deep_kernel import DeepKernel
 from kernelweave.mkl.layers import Layers
 
-PAPER = (Identity(), Gaussian(1.0), Power(2, 1.0), Power(3, 1.0))
+PAPER = (Linear(), RBF(1.0), Polynomial(2, 1.0), Polynomial(3, 1.0))
 DEPTH = 3
 N_FOLDS = 3
 

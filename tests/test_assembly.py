@@ -24,7 +24,7 @@ from kernelweave.kernels import (
     Linear,
     Polynomial,
 )
-from kernelweave.kernels.preparation import column_statistics
+from kernelweave.kernels.steps import column_statistics
 from kernelweave.views import Table
 
 KERNELS = (

@@ -11,8 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 import kernelweave as kw
 from kernelweave import InputError
 from kernelweave._loops import HAS_EXTENSION
-from kernelweave.functions import Gaussian, Identity, Power
 from kernelweave.gram import gram_from_stack
+from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import DMKL, MLMKL, DeepUniform, LpMKL, TwoLayerMKL
 from kernelweave.machines.least_squares import Bordered
 from kernelweave.machines.losses import Squared, as_loss
@@ -22,7 +22,7 @@ from kernelweave.mkl.deep import Descent, Validation, _Search, solve_deep
 from kernelweave.mkl.deep_kernel import DeepKernel
 from kernelweave.mkl.layers import Layers
 
-PAPER = (Identity(), Gaussian(1.0), Power(2, 1.0), Power(3, 1.0))
+PAPER = (Linear(), RBF(1.0), Polynomial(2, 1.0), Polynomial(3, 1.0))
 
 
 def cosine(K):

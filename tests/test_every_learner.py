@@ -238,9 +238,9 @@ class Problem:
 
 #: Kernels on kernels, by their formulas: of the entries, and of both diagonals.
 LAYERS = {
-    functions.Identity: lambda phi, K, left, right: K,
-    functions.Power: lambda phi, K, left, right: (phi.gamma * K + phi.coef0) ** phi.degree,
-    functions.Gaussian: lambda phi, K, left, right: np.exp(-phi.gamma * (left + right - 2 * K)),
+    kw.kernels.Linear: lambda phi, K, left, right: K,
+    kw.kernels.Polynomial: lambda phi, K, left, right: (phi.gamma * K + phi.coef0) ** phi.degree,
+    kw.kernels.RBF: lambda phi, K, left, right: np.exp(-phi.gamma * (left + right - 2 * K)),
     functions.Exponential: lambda phi, K, left, right: np.exp(K),
 }
 

@@ -85,7 +85,7 @@ def test_both_ways_have_one_answer(data, name, loss):
         used = norms > 0
         penalty = 0.5 * float((norms[used] / got.weights[used]).sum())
         f = rows @ got.feature_coef[:, 0] + got.intercept[0]
-        losses = learner.loss_for(loss is not None).losses(y, f)
+        losses = learner.loss_for(loss is not None).value(y, f)
         value = float(weight @ losses) / alpha + penalty
         assert value == pytest.approx(got.primal, rel=1e-9)
 

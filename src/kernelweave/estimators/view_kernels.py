@@ -12,7 +12,7 @@ from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import listed, shown
 from kernelweave.estimators.texts import need_text_view, reads_text
 from kernelweave.kernels import Kernel, On, Precomputed, Product, Scaled, Sum
-from kernelweave.kernels.restriction import on_views, put
+from kernelweave.kernels.composed import on_views, put
 from kernelweave.views import BlockTable, GramTable, Table, ViewColumns
 from kernelweave.views.groups import expand_views, read_views
 from kernelweave.views.messages import listing

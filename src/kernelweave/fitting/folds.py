@@ -44,9 +44,9 @@ from kernelweave.learners import Learner
 from kernelweave.learners.folds import deal
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.machine import Machine
+from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.layers import TrainedLayers
-from kernelweave.mkl.problem import Problem
-from kernelweave.mkl.svm_mkl import solve_problem
+from kernelweave.mkl.solve import solve_problem
 from kernelweave.mkl.weight_sets import LpBall
 from kernelweave.results import Path, Solution
 
@@ -619,7 +619,7 @@ class _HeldKernels:
     ) -> None:
         self.y, self.sample_weight = y, sample_weight
         machine = self.machine = Machine(y, WEIGHTS_COST, loss, sample_weight)
-        self.problem = Problem(gram, machine, scale, ball)
+        self.problem = KernelProblem(gram, machine, scale, ball)
         self.weights = ball.start(gram.n_kernels)
         if not machine.one_class:
             self.weights = solve_problem(self.problem, "dual-newton", tol=WEIGHTS_TOL).weights

@@ -32,8 +32,7 @@ from kernelweave.kernels import (
     pairwise_statistic,
     statistic_panels,
 )
-from kernelweave.kernels.imputation import Impute
-from kernelweave.kernels.preparation import apply_steps, column_statistics
+from kernelweave.kernels.steps import Impute, apply_steps, column_statistics
 from kernelweave.views import Table
 
 Array = NDArray[np.float64]

@@ -22,7 +22,7 @@ from kernelweave._parameters import (
     Unfit,
     Whole,
 )
-from kernelweave.functions import Exponential, Gaussian, KernelFunction
+from kernelweave.functions import Exponential, KernelFunction
 from kernelweave.kernels import RBF, Kernel, Linear, Polynomial, parse
 from kernelweave.learners.base import Array
 from kernelweave.learners.margin import CriterionFolds
@@ -448,7 +448,7 @@ class TwoLayerMKL(DescendingLearner, MarginLearner):
 
     def layers(self) -> Layers:
         # the normalised exponential is a Gaussian, which avoids differences of large numbers
-        return Layers(((Gaussian(0.5) if self.normalize_layers else Exponential(),),), cosine=False)
+        return Layers(((RBF(0.5) if self.normalize_layers else Exponential(),),), cosine=False)
 
     def layer_names(self) -> list[list[str]]:
         """The exponential."""

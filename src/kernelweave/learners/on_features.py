@@ -13,7 +13,7 @@ from kernelweave.machines.loss import Loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.newton import MarginDescent
-from kernelweave.mkl.svm_mkl import descent_on_features
+from kernelweave.mkl.solve import descent_on_features
 from kernelweave.mkl.weight_sets import LpBall, WeightSet
 from kernelweave.results import Solution, WarmStart
 

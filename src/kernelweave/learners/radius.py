@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import MaxIter, OneOf, Shown
-from kernelweave.functions import Gaussian
+from kernelweave.kernels import RBF
 from kernelweave.learners.base import Array
 from kernelweave.learners.solving import CostLearner, MarginLearner, Output
 from kernelweave.machines.loss import Loss
@@ -239,7 +239,7 @@ class ARDGaussian(RadiusLearner, MarginLearner):
         diagonal = family.diagonal(found.weights)
         return found.extended(
             DeepSolution,
-            upper=TrainedLayers(((Gaussian(1.0),),), False, (np.ones(1),), (diagonal,)),
+            upper=TrainedLayers(((RBF(1.0),),), False, (np.ones(1),), (diagonal,)),
             value=found.value,
             radius2=found.radius2,
         )

@@ -11,7 +11,8 @@ from kernelweave._parameters import Flag, MaxIter, Number, OneOf, Shown, Whole
 from kernelweave.gram import FeatureGram, FeatureStack, Gram
 from kernelweave.learners.base import Array, Learner, TrainingSet
 from kernelweave.mkl.path import rls2_path
-from kernelweave.mkl.rls2 import SOLVERS, solve_rls2
+from kernelweave.mkl.rls2 import solve_rls2
+from kernelweave.mkl.solve import SOLVERS
 from kernelweave.results import Path, Solution
 
 #: Regularisation parameters of the ridge for ``relax="auto"``, as shares of that of the weights, over four decades.

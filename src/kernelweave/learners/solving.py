@@ -24,9 +24,9 @@ from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Hinge, as_lo
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.features.newton import knows
+from kernelweave.mkl.kernel_problem import KernelProblem, Session
 from kernelweave.mkl.layers import TrainedLayers
-from kernelweave.mkl.problem import Problem, Session
-from kernelweave.mkl.svm_mkl import methods_for, solve_problem
+from kernelweave.mkl.solve import methods_for, solve_problem
 from kernelweave.mkl.weight_sets import Simplex, WeightSet
 from kernelweave.results import Certificate, Path, Solution, Status
 
@@ -126,14 +126,14 @@ class Output:
 
     Attributes
     ----------
-    problem : Problem
+    problem : KernelProblem
     tol : float
     training : TrainingSet
     start : Start
         The solution of a similar problem, if there is one.
     """
 
-    problem: Problem
+    problem: KernelProblem
     tol: float
     training: TrainingSet
     start: Start
@@ -202,7 +202,7 @@ class CostLearner(Learner):
 
     C: Cost = 1.0
 
-    def problem(self, kernels: Gram, y: Array) -> Problem:
+    def problem(self, kernels: Gram, y: Array) -> KernelProblem:
         """The problem of one output: the machine, and the set of weights over which its optimal value is minimised.
 
         Parameters
@@ -225,11 +225,11 @@ class CostLearner(Learner):
         warm = start if start.weights is not None else None
         return solve_problem(problem, step, tol=output.tol, max_iter=self.max_iter, warm=warm)
 
-    def joint(self, kernels: Gram, y: Array, weight_set: WeightSet) -> Problem:
+    def joint(self, kernels: Gram, y: Array, weight_set: WeightSet) -> KernelProblem:
         """The machine of this learner on kernels, over a set of weights."""
         classification = bool((np.abs(y) == 1.0).all())
         machine = Machine(y, float(self.C), self.loss_for(classification))
-        return Problem(kernels, machine, np.ones(kernels.n_kernels), weight_set)
+        return KernelProblem(kernels, machine, np.ones(kernels.n_kernels), weight_set)
 
     def loss_for(self, classification: bool) -> Loss:
         """The loss of the machine; raises `InputError` for one that does not fit the task."""

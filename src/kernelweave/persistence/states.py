@@ -76,11 +76,7 @@ _VALUES: tuple[type, ...] = (
     normalizers.NoNormalizer,
     normalizers.Trace,
     normalizers.WithinClass,
-    functions.Angle,
     functions.Exponential,
-    functions.Gaussian,
-    functions.Identity,
-    functions.Power,
     layers.TrainedLayers,
     Calibration,
     DefaultViews,
@@ -181,9 +177,13 @@ def _is_learner(value: object) -> bool:
     return LEARNERS.get(getattr(type(value), "name", "")) is type(value)
 
 
+#: Functions of layers in files of version 0.2, which are kernels now.
+_LAYERS = {"Angle": "ArcCosine", "Gaussian": "RBF", "Identity": "Linear", "Power": "Polynomial"}
+
+
 def _kind(word: str) -> Kind | None:
     """The kind with a name."""
-    kernel = known_kernels().get(word)
+    kernel = known_kernels().get(_LAYERS.get(word, word))
     return _KINDS.get(word) if kernel is None else Kind.of(kernel)
 
 

@@ -568,6 +568,8 @@ class _KernelsPage:
 
     def kernel_choice(self, value: str, view: str) -> None:
         """Which kernels a view gets, or all columns do."""
+        from kernelweave_app.runs.kernels_of import kernel_names
+
         known = SHAPES if view else banks_for(len(self.names()))
         options = {**known, OWN: "Other kernels …"}
         shown = value if value in known else OWN
@@ -591,8 +593,8 @@ class _KernelsPage:
         ui.select(options, value=shown, label=label, on_change=pick).props("outlined dense options-dense")
         own = ui.input("Kernels, separated by ;", value=value if shown == OWN else "linear; rbf(gamma=0.1)")
         own.props("outlined dense").props["hint"] = (
-            "linear, poly(degree=2), rbf(gamma=0.1), rbf(gamma='median'), laplacian(gamma=1), categorical; "
-            "linear.prepared('normalize-rows')"
+            "Such as linear; poly(degree=2); rbf(gamma='median'); linear.prepared('normalize-rows'). "
+            f"Kernels: {', '.join(kernel_names())}."
         )
         own.set_visibility(shown == OWN)
 
