@@ -109,7 +109,8 @@ def test_a_run_of_a_new_learner_leaves_its_parameter_in_every_file(table, tmp_pa
 @pytest.mark.usefixtures("tilted")
 def test_the_studio_has_a_field_for_a_new_learner():
     pytest.importorskip("fastapi")
-    from kernelweave_app.studio.methods import called, methods, settings
+    from kernelweave_app.runs.spec import label_of
+    from kernelweave_app.studio.methods import methods, settings
 
     method = next(m for m in methods() if m.name == "tilted")
     assert (method.title, method.summary) == ("Tilted", "Uniform weights with a tilt: a learner of this test")
@@ -121,7 +122,7 @@ def test_the_studio_has_a_field_for_a_new_learner():
     mood = next(f for f in method.fields if f.name == "mood")
     assert (mood.kind, mood.choices, mood.default) == ("choice", ["calm", "bold"], "calm")
     assert {"tilt", "mood"} <= {s.name for s in settings()}
-    assert called("tilt") == "Lean of the plane"
+    assert label_of("tilt") == "Lean of the plane"
 
 
 @pytest.mark.usefixtures("tilted")
