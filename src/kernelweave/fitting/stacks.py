@@ -12,7 +12,7 @@ from kernelweave._parameters import ReadableSignature
 from kernelweave.fitting.source import Source
 from kernelweave.gram import Gram, gram_from_stack, repair_gram
 from kernelweave.gram.repair import CORRECTIONS
-from kernelweave.views.kernel_rows import kernel_row_content
+from kernelweave.views.tables import kernel_row_content
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
