@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -28,6 +27,7 @@ from kernelweave.kernels.dot import ArcCosine
 from kernelweave.kernels.other import Categorical, Constant
 from kernelweave.kernels.rows import TrainingRows
 from kernelweave.kernels.stationary import RBF, Laplacian
+from kernelweave.kernels.steps import ByContents
 from kernelweave.views import Table, as_table
 
 __all__ = [
@@ -71,7 +71,7 @@ class LeftOut:
     exact: bool
 
 
-class FeatureMap(ABC):
+class FeatureMap(ByContents, ABC):
     """A rule that turns a kernel into few features, fitted on training rows: a frozen value, like kernels.
 
     `Approximate` is the kernel of such features.
@@ -113,20 +113,6 @@ class FeatureMap(ABC):
     @abstractmethod
     def settings(self) -> dict[str, Any]:
         """The rule as plain values, by the names of the parameters."""
-
-    @abstractmethod
-    def _stored(self) -> list[Any]:
-        """What is compared: the settings, and arrays from training rows."""
-
-    @cached_property
-    def _key(self) -> tuple[object, ...]:
-        return tuple(part.tobytes() if hasattr(part, "tobytes") else part for part in self._stored())
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
 
 
 def excess(values: FloatArray, largest: float) -> float:
@@ -316,11 +302,11 @@ class Nystroem(FeatureMap):
             "random_state": self.random_state,
         }
 
-    def _stored(self) -> list[Any]:
+    def _contents(self) -> Iterable[Any]:
         pivots = self.pivots if isinstance(self.pivots, str) else as_table(self.pivots).values
         own: list[Any] = [self.n_features, pivots, self.tol, self.random_state]
         if self.is_fitted:
-            own += [self.factor, *(getattr(part, "data", part) for part in self.landmarks.arrays())]
+            own += [self.factor, *self.landmarks.arrays()]
         return own
 
     def __repr__(self) -> str:
@@ -508,7 +494,7 @@ class RandomFeatures(FeatureMap):
             "random_state": self.random_state,
         }
 
-    def _stored(self) -> list[Any]:
+    def _contents(self) -> Iterable[Any]:
         return [self.n_features, self.sampling, self.random_state, *(self.frequencies or ())]
 
     def __repr__(self) -> str:
