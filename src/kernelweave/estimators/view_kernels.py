@@ -15,7 +15,7 @@ from kernelweave.kernels import Kernel, On, Precomputed, Product, Scaled, Sum
 from kernelweave.kernels.composed import on_views, put
 from kernelweave.views import BlockTable, GramTable, Table, ViewColumns
 from kernelweave.views.groups import expand_views, read_views
-from kernelweave.views.messages import listing
+from kernelweave.views.selection import listing
 
 __all__ = ["ViewPlace", "check_kernels", "kernels_of_views", "places_of"]
 

@@ -20,7 +20,7 @@ from kernelweave.gram import Gram
 from kernelweave.gram.building import Builder
 from kernelweave.kernels import Kernel
 from kernelweave.views import BlockTable, Table
-from kernelweave.views.messages import listing
+from kernelweave.views.selection import listing
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]

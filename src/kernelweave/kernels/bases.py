@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -13,14 +13,16 @@ import numpy as np
 from kernelweave._checks import InputError, as_floats
 from kernelweave._parameters import Number, Whole, check_fields, listed, shown
 from kernelweave._sparse import to_dense
+from kernelweave._types import FittedPart
 from kernelweave.kernels.base import FloatArray, Kernel, set_fields
 from kernelweave.kernels.rows import TrainingRows
+from kernelweave.kernels.steps import ByContents
 from kernelweave.views import Table
 
 __all__ = ["Bins", "Cosines"]
 
 
-class _Basis(Kernel, described=False):
+class _Basis(ByContents, Kernel, described=False):
     """Base of kernels that are mean inner products of functions of single columns."""
 
     #: Numbers of training rows, (n_columns, any); None before the kernel is fitted.
@@ -73,16 +75,8 @@ class _Basis(Kernel, described=False):
         parts = [self._functions(x, numbers) for x, numbers in zip(columns.T, known, strict=True)]
         return np.concatenate(parts, axis=1) / math.sqrt(len(parts))
 
-    @cached_property
-    def _key(self) -> tuple[object, ...]:
-        known = getattr(self, self._numbers)
-        return (*self._settings().values(), None if known is None else known.tobytes())
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash((type(self).__name__, self._key))
+    def _contents(self) -> Iterable[Any]:
+        return (*self._settings().values(), getattr(self, self._numbers))
 
     @abstractmethod
     def _settings(self) -> dict[str, Any]:
@@ -132,7 +126,7 @@ class Bins(_Basis):
     """
 
     n_bins: Annotated[int, Whole(2)] = 10
-    edges: Any = None
+    edges: FittedPart = None
 
     _numbers: ClassVar[str] = "edges"
 
@@ -198,7 +192,7 @@ class Cosines(_Basis):
 
     n_terms: Annotated[int, Whole(1)] = 10
     smoothness: Annotated[float, Number(above=0)] = 1.0
-    ranges: Any = None
+    ranges: FittedPart = None
 
     _numbers: ClassVar[str] = "ranges"
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from kernelweave._checks import InputError, check_known
-from kernelweave._parameters import Number, OneOf, Whole, check_fields, shown
-from kernelweave._types import Tree
+from kernelweave._parameters import Number, OneOf, ReadableSignature, Whole, check_fields, shown
+from kernelweave._types import FittedPart, Tree
 from kernelweave.functions import power
 from kernelweave.gram.random_pivots import given_pivots, random_pivots, solve_lower
 from kernelweave.kernels.base import (
@@ -28,6 +27,7 @@ from kernelweave.kernels.dot import ArcCosine
 from kernelweave.kernels.other import Categorical, Constant
 from kernelweave.kernels.rows import TrainingRows
 from kernelweave.kernels.stationary import RBF, Laplacian
+from kernelweave.kernels.steps import ByContents
 from kernelweave.views import Table, as_table
 
 __all__ = [
@@ -71,11 +71,13 @@ class LeftOut:
     exact: bool
 
 
-class FeatureMap(ABC):
+class FeatureMap(ByContents, ABC):
     """A rule that turns a kernel into few features, fitted on training rows: a frozen value, like kernels.
 
     `Approximate` is the kernel of such features.
     """
+
+    __signature__ = ReadableSignature()
 
     name: ClassVar[str]
     #: Its word in labels of kernels.
@@ -113,20 +115,6 @@ class FeatureMap(ABC):
     @abstractmethod
     def settings(self) -> dict[str, Any]:
         """The rule as plain values, by the names of the parameters."""
-
-    @abstractmethod
-    def _stored(self) -> list[Any]:
-        """What is compared: the settings, and arrays from training rows."""
-
-    @cached_property
-    def _key(self) -> tuple[object, ...]:
-        return tuple(part.tobytes() if hasattr(part, "tobytes") else part for part in self._stored())
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
 
 
 def excess(values: FloatArray, largest: float) -> float:
@@ -188,11 +176,11 @@ class Nystroem(FeatureMap):
     """
 
     n_features: Annotated[int, Whole(1)] = 256
-    pivots: Any = "cholesky"
+    pivots: FittedPart = "cholesky"
     tol: Annotated[float, Number(least=0, below=1)] = 1e-6
     random_state: Annotated[int, Whole(0)] = 0
-    landmarks: Any = field(default=None, kw_only=True)
-    factor: Any = field(default=None, kw_only=True)
+    landmarks: FittedPart = field(default=None, kw_only=True)
+    factor: FittedPart = field(default=None, kw_only=True)
     left_out: LeftOut | None = field(default=None, kw_only=True)
 
     name: ClassVar[str] = "nystroem"
@@ -316,11 +304,11 @@ class Nystroem(FeatureMap):
             "random_state": self.random_state,
         }
 
-    def _stored(self) -> list[Any]:
+    def _contents(self) -> Iterable[Any]:
         pivots = self.pivots if isinstance(self.pivots, str) else as_table(self.pivots).values
         own: list[Any] = [self.n_features, pivots, self.tol, self.random_state]
         if self.is_fitted:
-            own += [self.factor, *(getattr(part, "data", part) for part in self.landmarks.arrays())]
+            own += [self.factor, *self.landmarks.arrays()]
         return own
 
     def __repr__(self) -> str:
@@ -380,7 +368,7 @@ class RandomFeatures(FeatureMap):
     n_features: Annotated[int, Whole(2)] = 1000
     sampling: Annotated[str, OneOf(*SAMPLING)] = "auto"
     random_state: Annotated[int, Whole(0)] = 0
-    frequencies: Any = field(default=None, kw_only=True)
+    frequencies: FittedPart = field(default=None, kw_only=True)
     left_out: LeftOut | None = field(default=None, kw_only=True)
 
     name: ClassVar[str] = "random-features"
@@ -508,7 +496,7 @@ class RandomFeatures(FeatureMap):
             "random_state": self.random_state,
         }
 
-    def _stored(self) -> list[Any]:
+    def _contents(self) -> Iterable[Any]:
         return [self.n_features, self.sampling, self.random_state, *(self.frequencies or ())]
 
     def __repr__(self) -> str:

@@ -280,11 +280,7 @@ def pairwise_statistic(kind: str, A: Any, B: Any = None) -> FloatArray:
     centre = right.mean(axis=0) if len(right) else 0.0
     left = left - centre
     right = left if symmetric else right - centre
-    S = left @ right.T
-    S *= -2.0
-    S += sq_norms(left)[:, None]
-    S += sq_norms(right)
-    np.maximum(S, 0.0, out=S)
+    S = _distances(left @ right.T, sq_norms(left), sq_norms(right))
     if symmetric:
         np.fill_diagonal(S, 0.0)
     return mirror(S) if symmetric else S
@@ -322,43 +318,36 @@ def statistic_panels(kind: str, A: FloatArray, entries: int) -> Iterator[tuple[s
         Their values with all rows from their own first one on. Inner products of rows with themselves are those that
         `sq_norms` gives, and their distances exactly 0.
     """
-    n = A.shape[0]
-    if isinstance(A, IncompleteRows):
-        yield from _incomplete_panels(kind, A, entries)
-        return
+    n, start = A.shape[0], 0
     if is_sparse(A):
         yield from _sparse_panels(kind, A, entries)
         return
-    by_columns = kind == "l1" or (kind == "sqdist" and A.shape[1] <= FEW_COLUMNS)
-    if kind == "sqdist" and not by_columns:
+    incomplete = isinstance(A, IncompleteRows)
+    by_columns = not incomplete and (kind == "l1" or (kind == "sqdist" and A.shape[1] <= FEW_COLUMNS))
+    if kind == "sqdist" and not incomplete and not by_columns:
         A = A - A.mean(axis=0)
-    squares = None if by_columns else sq_norms(A)
-    start = 0
+    squares = A.sq_norms() if isinstance(A, IncompleteRows) else sq_norms(A)
     while start < n:
         rows = slice(start, min(n, start + max(1, entries // (n - start))))
-        if squares is None:
+        if incomplete:
+            S = incomplete_statistic(kind, A[rows], A[start:])
+        elif by_columns:
             S = _by_columns(A[rows], A[start:], kind)
-        else:
+        elif kind == "dot":
             S = A[rows] @ A[start:].T
-            if kind == "sqdist":
-                S *= -2.0
-                S += squares[rows, None]
-                S += squares[start:]
-                np.maximum(S, 0.0, out=S)
-            np.fill_diagonal(S, squares[rows] if kind == "dot" else 0.0)
+        else:
+            S = _distances(A[rows] @ A[start:].T, squares[rows], squares[start:])
+        np.fill_diagonal(S, squares[rows] if kind == "dot" else 0.0)
         yield rows, S
         start = rows.stop
 
 
-def _incomplete_panels(kind: str, A: IncompleteRows, entries: int) -> Iterator[tuple[slice, FloatArray]]:
-    n, start = len(A), 0
-    squares = A.sq_norms() if kind == "dot" else np.zeros(n)
-    while start < n:
-        rows = slice(start, min(n, start + max(1, entries // (n - start))))
-        S = incomplete_statistic(kind, A[rows], A[start:])
-        np.fill_diagonal(S, squares[rows])
-        yield rows, S
-        start = rows.stop
+def _distances(S: FloatArray, left: FloatArray, right: FloatArray) -> FloatArray:
+    """Squared distances from inner products, in place, and the squared norms on both sides."""
+    S *= -2.0
+    S += left[:, None]
+    S += right
+    return np.maximum(S, 0.0, out=S)
 
 
 def _sparse_panels(kind: str, A: Any, entries: int) -> Iterator[tuple[slice, FloatArray]]:
@@ -381,12 +370,7 @@ def _of_sparse(kind: str, A: Any, B: Any, transposed: Any) -> FloatArray:
         return l1_distances(A, B)
     S = A @ transposed
     S = S.toarray() if is_sparse(S) else np.array(S)
-    if kind == "sqdist":
-        S *= -2.0
-        S += sq_norms(A)[:, None]
-        S += sq_norms(B)
-        np.maximum(S, 0.0, out=S)
-    return S
+    return _distances(S, sq_norms(A), sq_norms(B)) if kind == "sqdist" else S
 
 
 def _by_columns(A: FloatArray, B: FloatArray, kind: str) -> FloatArray:

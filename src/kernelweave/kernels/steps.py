@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, as_floats, check_known
-from kernelweave._parameters import Flag, OneOf, Whole, check_value, listed, shown
+from kernelweave._parameters import Flag, OneOf, ReadableSignature, Whole, check_value, listed, shown
 from kernelweave._sparse import is_sparse, scale_rows, sq_norms, to_dense
-from kernelweave._types import RowIndex
+from kernelweave._types import FittedPart, RowIndex
 from kernelweave.kernels.pairs import (
     ColumnSpread,
     IncompleteRows,
@@ -23,9 +23,9 @@ from kernelweave.kernels.pairs import (
     has_missing,
     weighted_median,
 )
-from kernelweave.views import BlockTable, GramTable, MarkedTable, SparseTable, Table
+from kernelweave.views import BlockTable, GramTable, SparseTable, Table
 from kernelweave.views.selection import ColumnsLike
-from kernelweave.views.table import TEXT
+from kernelweave.views.tables import TEXT
 
 __all__ = ["Impute", "Log1p", "NormalizeRows", "Skip", "Standardize", "Step"]
 
@@ -51,6 +51,8 @@ def step(cls: Kind) -> Kind:
 
 class Step(ABC):
     """One step of a preparation: a frozen value, like kernels."""
+
+    __signature__ = ReadableSignature()
 
     name: ClassVar[str]
     #: Its word in labels of kernels.
@@ -78,6 +80,28 @@ class Step(ABC):
         return self.name
 
 
+class ByContents:
+    """Frozen values with arrays, which are equal if all that they are made of is, arrays by their bytes."""
+
+    @abstractmethod
+    def _contents(self) -> Iterable[Any]:
+        """What is compared: plain values, and arrays."""
+
+    @cached_property
+    def _key(self) -> tuple[object, ...]:
+        return tuple(one.tobytes() if isinstance(one, np.ndarray) else one for one in self._contents())
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._key == other._key
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((type(self), self._key))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
 class AffineStep(Step):
     """A step that shifts and scales columns, so that linear kernels of prepared columns are linear ones of columns."""
 
@@ -88,7 +112,7 @@ class AffineStep(Step):
 
 @step
 @dataclass(frozen=True, eq=False, repr=False)
-class Standardize(AffineStep):
+class Standardize(ByContents, AffineStep):
     """Numeric columns shifted to mean 0 and scaled to variance 1 over the training rows.
 
     Categorical and constant columns are not changed. A sample weight is equivalent to repetitions of the row.
@@ -105,8 +129,8 @@ class Standardize(AffineStep):
     Linear().prepared(Standardize(mean=[2.0], scale=[1.0]))
     """
 
-    mean: Any = None
-    scale: Any = None
+    mean: FittedPart = None
+    scale: FittedPart = None
 
     name: ClassVar[str] = "standardize"
     word: ClassVar[str] = "standardised"
@@ -156,19 +180,8 @@ class Standardize(AffineStep):
             return self.name
         return {"step": self.name, "mean": self.mean.tolist(), "scale": self.scale.tolist()}
 
-    @cached_property
-    def _key(self) -> tuple[bytes, bytes] | None:
-        return None if self.mean is None else (self.mean.tobytes(), self.scale.tobytes())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Standardize) and self._key == other._key
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((Standardize, self._key))
-
-    def __hash__(self) -> int:
-        return self._hash
+    def _contents(self) -> Iterable[Any]:
+        return self.mean, self.scale
 
     def __repr__(self) -> str:
         if not self.is_fitted:
@@ -354,26 +367,14 @@ def _known(values: Any) -> tuple[Any, FloatArray]:
 RULES = ("mean", "median", "nearest")
 
 
-class _WithArrays(Step):
-    """Steps with arrays, which are equal if all their bytes are."""
+class _WithArrays(ByContents, Step):
+    """Steps for missing cells, with arrays."""
 
     takes_missing: ClassVar[bool] = True
     parts: ClassVar[tuple[str, ...]]
 
-    @cached_property
-    def _key(self) -> tuple[object, ...]:
-        found = (getattr(self, part) for part in self.parts)
-        return tuple(v.tobytes() if isinstance(v, np.ndarray) else v for v in found)
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._key == other._key
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((type(self), self._key))
-
-    def __hash__(self) -> int:
-        return self._hash
+    def _contents(self) -> Iterable[Any]:
+        return [getattr(self, part) for part in self.parts]
 
     def _freeze(self, name: str, dtype: Any, ndim: int) -> None:
         given = getattr(self, name)
@@ -442,9 +443,9 @@ class Impute(_WithArrays):
     rule: str = "mean"
     indicator: bool = False
     n_neighbors: int = 5
-    fill: Any = None
-    marked: Any = None
-    donors: Any = None
+    fill: FittedPart = None
+    marked: FittedPart = None
+    donors: FittedPart = None
 
     name: ClassVar[str] = "impute"
     word: ClassVar[str] = "imputed"
@@ -507,7 +508,7 @@ class Impute(_WithArrays):
             values = np.where(missing, fill, values)
         if self.marked is None or not self.marked.any():
             return table.with_values(values)
-        return MarkedTable(values, table.names, table.levels, missing, self.marked, table.cells)
+        return table.with_marks(values, missing, self.marked)
 
     def _nearest(self, table: Table) -> FloatArray:
         """Means of the nearest training rows, for all cells."""
@@ -610,9 +611,9 @@ class Skip(_WithArrays):
     array([1.   , 0.368, 0.368])
     """
 
-    mean: Any = None
-    variance: Any = None
-    difference: Any = None
+    mean: FittedPart = None
+    variance: FittedPart = None
+    difference: FittedPart = None
 
     name: ClassVar[str] = "skip"
     word: ClassVar[str] = "missing cells skipped,"
@@ -681,6 +682,10 @@ class IncompleteTable(Table):
         """All columns: a plain array, or a sparse one, if no cell is missing."""
         A = self.table.take(columns, expand)
         return IncompleteRows(A, self.spread) if columns is None and expand and has_missing(A) else A
+
+    def select(self, columns: ColumnsLike) -> Table:
+        """See `Table.select`."""
+        return self if columns is None else self.table.select(columns)
 
     def rows(self, index: RowIndex) -> Table:
         """See `Table.rows`."""
