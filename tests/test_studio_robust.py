@@ -20,7 +20,8 @@ pytest.importorskip("uvicorn")
 
 from kernelweave._errors import InputError
 from kernelweave_app.runs.fitting import parse_values
-from kernelweave_app.runs.tables import look_at_text, read_table
+from kernelweave_app.runs.formats import read_table
+from kernelweave_app.runs.formats.text import look_at_text
 from kernelweave_app.studio import catalogue, security
 from kernelweave_app.studio.catalogue import Catalogue
 from kernelweave_app.studio.checking import Limits

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from kernelweave.kernels import FeatureMap, Kernel
 from kernelweave.normalizers import resolve
-from kernelweave_app.runs.annotated_files import is_annotated_file
 from kernelweave_app.runs.columns import type_lines
 from kernelweave_app.runs.fitting import (
     approximation_option,
@@ -23,6 +21,7 @@ from kernelweave_app.runs.fitting import (
     parse_path,
     plain_learner,
 )
+from kernelweave_app.runs.formats import format_of
 from kernelweave_app.runs.gram_views import gram_reading
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.kernels_of import (
@@ -34,8 +33,7 @@ from kernelweave_app.runs.kernels_of import (
     standardize_of,
 )
 from kernelweave_app.runs.preparing import Prepared, other_columns
-from kernelweave_app.runs.sparse_files import SVMLIGHT, TARGET, is_sparse_file
-from kernelweave_app.runs.sparse_views import TABLE, Tables, sparse_call, sparse_reading
+from kernelweave_app.runs.sparse_views import TABLE, Tables, sparse_reading
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.runs.targets import need_target, target_lines
 
@@ -230,20 +228,11 @@ def _arguments(values: Mapping[str, object]) -> str:
 
 def _reading_lines(data: Joined, paths: Mapping[str, str], key: str) -> list[str]:
     if len(paths) == 1:
-        [(name, path)] = paths.items()
-        if is_annotated_file(path):
-            return _annotated_lines(path, data)
-        if name in data.files:
-            # labels and rows come from the same file
-            return [
-                "from sklearn.datasets import load_svmlight_file",
-                f"_, target = load_svmlight_file({path!r})",
-                'table = pd.DataFrame({"target": target})',
-            ]
-        return _read_lines("table", path, data.reading.get(name, {}))
+        [path] = paths.values()
+        return format_of(path).lines("table", path, data)
     lines = ["tables = []"]
     for name, path in paths.items():
-        lines += _read_lines("part", path, data.reading.get(name, {}))
+        lines += format_of(path).lines("part", path, data)
         if data.renamed[name]:
             lines.append(f"part = part.rename(columns={data.renamed[name]!r})")
         lines.append("tables.append(part)" if data.by_order else f"tables.append(part.set_index({key!r}))")
@@ -251,49 +240,6 @@ def _reading_lines(data: Joined, paths: Mapping[str, str], key: str) -> list[str
         return [*lines, "table = pd.concat(tables, axis=1)"]
     how = "outer" if data.kinds else "inner"
     return [*lines, f"table = pd.concat(tables, axis=1, join={how!r}).rename_axis({key!r}).reset_index()"]
-
-
-def _annotated_lines(path: str, data: Joined) -> list[str]:
-    """An annotated matrix: columns of obs, X and obsm side by side, as they were read; a sparse X is a view."""
-    dense = [part for part in data.parts if part != "obs"]
-    matrices = [f"pd.DataFrame(np.asarray(cells.{_part_of(part)}))" for part in dense]
-    return [
-        "import anndata",
-        "",
-        f"cells = anndata.read_h5ad({path!r})",
-        "names = pd.DataFrame({'obs_names': cells.obs_names.astype(str)})",
-        f"parts = [{', '.join(['names', 'cells.obs.reset_index(drop=True)', *matrices])}]",
-        f"table = pd.concat(parts, axis=1).set_axis({list(map(str, data.table.columns))!r}, axis=1)",
-    ]
-
-
-def _part_of(name: str) -> str:
-    return name if name == "X" else f"obsm[{name!r}]"
-
-
-def _read_lines(variable: str, path: str, options: Mapping[str, object]) -> list[str]:
-    if ".parquet" in path or ".pq" in path:
-        return [f"{variable} = pd.read_parquet({path!r})"]
-    if is_sparse_file(path):
-        labelled = bool(set(Path(path).suffixes) & set(SVMLIGHT))
-        return [
-            "from scipy import io, sparse",
-            "from sklearn.datasets import load_svmlight_file",
-            f"cells = {sparse_call(path)}.toarray()",
-            f"{variable} = pd.DataFrame(cells, columns=[f'x{{j}}' for j in range(cells.shape[1])])",
-            *([f"{variable}.insert(0, {TARGET!r}, load_svmlight_file({path!r})[1])"] if labelled else []),
-        ]
-    if path.endswith(".npz"):
-        return [
-            "columns = {}",
-            f"for name, values in np.load({path!r}).items():",
-            "    values = values.astype(str) if values.dtype.kind == 'S' else values",
-            "    several = {f'{name}.{j}': column for j, column in enumerate(values.T)}",
-            "    columns |= {name: values} if values.ndim == 1 else several",
-            f"{variable} = pd.DataFrame(columns)",
-        ]
-    told = "".join(f", {name}={value!r}" for name, value in options.items())
-    return [f"{variable} = pd.read_csv({path!r}{told})"]
 
 
 def _normalize(spec: Spec) -> str:

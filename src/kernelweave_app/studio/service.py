@@ -23,6 +23,7 @@ from kernelweave_app.runs.fitting import (
     make_model,
     path_setting,
 )
+from kernelweave_app.runs.formats import upload_suffixes
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.lineage import Lineage, read_lineage, repeating
 from kernelweave_app.runs.preparing import Prepared, prepare, split
@@ -55,7 +56,7 @@ from kernelweave_app.studio.schema import (
     TableRef,
     Views,
 )
-from kernelweave_app.studio.store import DRAFT, FINAL, FIRST, SUFFIXES, Places, Store, describe_run, room
+from kernelweave_app.studio.store import DRAFT, FINAL, FIRST, Places, Store, describe_run, room
 from kernelweave_app.studio.worker import KERNELS, RESULTS, count_steps
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Studio(Looking):
             version=kernelweave.__version__,
             data_folder=str(self.places.files),
             upload=self.limits.upload,
-            suffixes=list(SUFFIXES),
+            suffixes=list(upload_suffixes()),
         )
 
     # ---- tables -----------------------------------------------------------------------------------

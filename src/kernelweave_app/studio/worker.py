@@ -282,10 +282,10 @@ class Job:
         """Read, fit, score, write."""
         from kernelweave_app.reports.evidence import gather
         from kernelweave_app.runs.fitting import calibrate_model, fit_model, make_model
-        from kernelweave_app.runs.further import read_all
         from kernelweave_app.runs.lineage import trace
         from kernelweave_app.runs.nested import nested_scores, say_nested
         from kernelweave_app.runs.preparing import prepare, split
+        from kernelweave_app.runs.reading import read_all
         from kernelweave_app.runs.spec import FitSpec
         from kernelweave_app.runs.table_doubts import doubts_of_table
         from kernelweave_app.runs.tables import describe
@@ -499,10 +499,12 @@ class Job:
     @staticmethod
     def _portable(spec: FitSpec, paths: dict[str, str]) -> FitSpec:
         """Settings for a command line: with the files of further tables, and sparse tables as columns."""
-        from kernelweave_app.runs.sparse_files import is_sparse_file
+        from kernelweave_app.runs.formats import format_of
 
         first, *others = paths.values()
-        return spec.model_copy(update={"join": others, "dense": not others and is_sparse_file(first)})
+        return spec.model_copy(
+            update={"join": others, "dense": not others and "sparse" in format_of(first).uses(Path(first))}
+        )
 
     def _list_files(self) -> None:
         kinds = {
@@ -602,8 +604,8 @@ class _Job:
     def do(self) -> None:
         """Read the run, compute, and add to its evidence."""
         from kernelweave.persistence import load
-        from kernelweave_app.runs.further import read_all
         from kernelweave_app.runs.preparing import prepare, split
+        from kernelweave_app.runs.reading import read_all
         from kernelweave_app.runs.spec import FitSpec
         from kernelweave_app.runs.writing import score_held
 
@@ -793,8 +795,8 @@ def print_job(folder: str, name: str, width: str, kind: str) -> int:
 def measure_job() -> int:
     """Estimate what is asked for on standard input."""
     from kernelweave_app.runs.estimating import estimate_fit
-    from kernelweave_app.runs.further import read_all
     from kernelweave_app.runs.preparing import prepare
+    from kernelweave_app.runs.reading import read_all
 
     asked = json.load(sys.stdin)
     spec = FitSpec(**asked["spec"])

@@ -14,6 +14,7 @@ from nicegui.elements.mixins.text_element import TextElement
 from kernelweave._errors import InputError
 from kernelweave._forms import plus_minus
 from kernelweave_app.reports.printing import DOUBLE, SINGLE
+from kernelweave_app.runs.formats import upload_suffixes
 from kernelweave_app.studio.typesetting import parts, to_mathml
 
 if TYPE_CHECKING:
@@ -363,8 +364,9 @@ def titled(title: str) -> Iterator[ui.dialog]:
         yield dialog
 
 
-#: Suffixes of tables.
-TABLES = ".csv,.tsv,.tab,.gz,.parquet,.pq,.npz,.npy,.mtx,.svmlight,.h5ad"
+def endings() -> str:
+    """Endings of table files; a browser looks at the last of several."""
+    return ",".join(dict.fromkeys(f".{end.rsplit('.', 1)[1]}" for end in upload_suffixes()))
 
 
 def pick_button(label: str) -> str:
@@ -385,7 +387,7 @@ def drop_zone(
     *,
     multiple: bool = False,
     path: str = "/api/tables",
-    accept: str = TABLES,
+    accept: str = "",
 ) -> None:
     """Upload files to the API, which checks size and content while the bytes arrive.
 
@@ -401,7 +403,7 @@ def drop_zone(
         Suffixes.
     """
     upload = ui.upload(multiple=multiple, auto_upload=True).classes("kw-upload")
-    upload.props(f"flat bordered accept='{accept}'")
+    upload.props(f"flat bordered accept='{accept or endings()}'")
     upload.add_slot("header", pick_button(label))
     upload.props[":factory"] = (
         "(files) => ({sendRaw: true, "
