@@ -151,7 +151,7 @@ layers: $(STAMPS)/group-lint
 
 # The fields of settings for the command line, after parameters of learners or estimators have changed.
 options: $(STAMPS)/group-test
-	$(BIN)/python -m kernelweave_app.runs.settings
+	$(BIN)/python -m kernelweave_app.runs.spec
 
 docs: $(STAMPS)/group-docs
 	$(BIN)/python -m sphinx -W -E --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html

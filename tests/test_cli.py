@@ -958,7 +958,7 @@ def test_a_setting_that_no_learner_has_is_refused():
     [("cv", 1), ("missing", "forget"), ("rank_tol", 1.0), ("normalize", "twice"), ("jobs", 99)],
 )
 def test_a_setting_is_refused_in_the_words_of_its_place(name, value):
-    from kernelweave_app.runs.settings import in_words_of, own_fields
+    from kernelweave_app.runs.spec import in_words_of, own_fields
 
     with pytest.raises(kw.InputError, match=f"^`{name}` must be ") as caught:
         check_spec({name: value})
@@ -970,7 +970,7 @@ def test_a_setting_is_refused_in_the_words_of_its_place(name, value):
 def test_fields_have_what_estimators_admit():
     """Choices and ranges are those of the library, and defaults too."""
     from kernelweave._declarations import declared
-    from kernelweave_app.runs.settings import own_fields
+    from kernelweave_app.runs.spec import own_fields
 
     fields, known = own_fields(), declared(kw.MKLClassifierCV)
     for name in ("missing_views", "rule"):
@@ -984,12 +984,12 @@ def test_fields_have_what_estimators_admit():
 
 
 def test_fields_apply_where_they_do_something():
-    from kernelweave_app.runs.settings import spec_fields
+    from kernelweave_app.runs.spec import applies, spec_fields
 
     fields = spec_fields()
 
     def shown(spec, task):
-        return {name for name, field in fields.items() if field.applies(spec, task)}
+        return {name for name, field in fields.items() if applies(field, spec, task)}
 
     numbers, classes = shown(FitSpec(), "regression"), shown(FitSpec(), "classification")
     assert classes - numbers >= {"stratify", "balanced", "class_weights", "probabilities", "p"}
@@ -1391,7 +1391,7 @@ def test_help_is_quick_and_has_examples():
 def test_the_file_of_fields_is_what_is_declared():
     from dataclasses import asdict
 
-    from kernelweave_app.runs.settings import FILE, spec_fields
+    from kernelweave_app.runs.spec import FILE, spec_fields
 
     declared = [asdict(field) for field in spec_fields().values()]
     assert json.loads(FILE.read_text("utf8")) == json.loads(json.dumps(declared)), "run: make options"

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from scipy import sparse
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
@@ -20,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import kernelweave as kw
-from kernelweave import normalizers
+from kernelweave import kernels, normalizers
 from kernelweave.kernels import RBF, ArcCosine, Categorical, Constant, Custom, Laplacian, Linear, Polynomial
 from kernelweave.learners import RLS2
 from kernelweave.persistence.archive import seal
@@ -80,7 +81,7 @@ MODELS = {
 def test_a_round_trip_changes_no_output(name, tmp_path):
     model, rows, y = MODELS[name]
     model.fit(rows, y)
-    path = kw.save(model, tmp_path / "model.skops")
+    path = kw.save(model, tmp_path / "model.skops", training_rows=True)
     assert path == tmp_path / "model.skops"
     assert [p.name for p in tmp_path.iterdir()] == ["model.skops"]
     again = kw.load(str(path))
@@ -101,7 +102,8 @@ def test_a_round_trip_changes_no_output(name, tmp_path):
         assert sorted(vars(again)) == sorted(vars(model))
         assert repr(again) == repr(model)
     # what was loaded is a whole estimator: it can be fitted again and stored again
-    np.testing.assert_array_equal(kw.load(kw.save(again, path)).predict(rows), before)
+    again = kw.load(kw.save(again, path, training_rows=True))
+    np.testing.assert_array_equal(again.predict(rows), before)
     np.testing.assert_allclose(again.fit(rows, y).score(rows, y), model.score(rows, y), rtol=1e-9)
 
 
@@ -112,7 +114,7 @@ def test_skops_is_needed_for_things_of_others_alone(tmp_path, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "skops"]:
         monkeypatch.setitem(sys.modules, name, None)
     kw.save(kw.load(path), path)
-    for call in (lambda: kw.load(other), lambda: kw.load(OLD), lambda: kw.save(pipeline, tmp_path / "new")):
+    for call in (lambda: kw.load(other), lambda: kw.save(pipeline, tmp_path / "new")):
         with pytest.raises(kw.InputError, match=r"need skops: pip install 'kernelweave\[save\]'"):
             call()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.skops", "other.skops"]
@@ -190,7 +192,14 @@ def test_foreign_skops_files_are_refused(what, tmp_path):
 
 def test_types_that_a_model_does_not_need_are_refused(tmp_path):
     path = tmp_path / "model.skops"
-    skops.io.dump({"format": "kernelweave model 1", "model": Custom(sine)}, path)
+    pipeline = make_pipeline(StandardScaler(), kw.MKLRegressor(EVERY, FIXED)).fit(X, Y)
+    raw = kw.save(pipeline, path).read_bytes()
+
+    def change(content):
+        content["foreign.skops"] = skops.io.dumps([Custom(sine)])
+
+    path.write_bytes(zip_without_comment(members(raw, change)))
+    seal(path)
     with pytest.raises(kw.InputError, match=r"types that are not allowed in a model file.*"):
         kw.load(path)
 
@@ -348,91 +357,49 @@ def zip_without_comment(raw):
     return out.getvalue()
 
 
-OLD = Path(__file__).parent / "data" / "model-0.1.skops"
-#: Made by version 0.1: RBF on age and a linear kernel, classes "ill" and "well", 12 rows.
-OLD_ROWS = pd.DataFrame({"age": [0.13, -0.7, 1.0], "bmi": [-0.13, 0.1, 0.5]})
-OLD_PREDICTED = ["well", "ill", "well"]
-OLD_VALUES = [0.439290681975, -1.12122895265, 1.2148639639]
-
-
-def old_model(path):
-    with warnings.catch_warnings():
-        # of other versions of scikit-learn
-        warnings.simplefilter("ignore", UserWarning)
-        return kw.load(path)
-
-
-def test_files_of_version_0_1_load():
-    model = old_model(OLD)
-    assert list(model.predict(OLD_ROWS)) == OLD_PREDICTED
-    np.testing.assert_allclose(model.decision_function(OLD_ROWS), OLD_VALUES, rtol=1e-9)
-
-
-#: Every kernel on a table under four functions in each of two layers; and a Gaussian whose widths were learnt.
-OLDER_ROWS = pd.DataFrame(
-    {"age": [0.13, -0.7, 1.0], "bmi": [-0.13, 0.1, 0.5], "city": ["Rome", "Oslo", "Bonn"]}
+DATA = Path(__file__).parent / "data"
+#: The training rows of models that version 0.2 wrote, and what these said about new rows.
+WRITTEN = json.loads((DATA / "model-0.2.json").read_text())
+TRAINED = np.array(WRITTEN.pop("X"))
+NEW_FRAME = pd.DataFrame(
+    {"age": [0.13, -0.7, 1.0], "bmi": [-0.13, 0.1, 0.5], "city": ["Rome", "Oslo", "Rome"]}
 )
-OLDER_VALUES = {
-    "deep": [0.8142556735415807, 0.6475072612987538, -0.9576688965681317],
-    "widths": [0.8385027723055511, 0.5437411646055779, -0.5273701902773095],
+NEW = {
+    "kernels": NEW_FRAME,
+    "classes": NEW_FRAME,
+    "plain": NEW_FRAME,
+    "linear": NEW_FRAME[["age", "bmi"]],
+    "texts": pd.DataFrame({"note": ["some pain", "fever"], "age": [3.0, 4.5]}),
+    "stack": np.stack([TRAINED[:3] @ TRAINED.T, (1 + TRAINED[:3] @ TRAINED.T) ** 2], axis=-1),
+    "bank": np.arange(3)[:, None],
+    "views": {"a": TRAINED[:3] + 0.1, "b": sparse.csr_array([[1.8, 0, 0], [0, 1, 0], [1.3, 0, 1.1]])},
+    "skip": NEW_FRAME[["age", "bmi"]].mask(np.eye(3, 2, k=1) > 0),
+    "partial": {"a": np.array([[0.1, 0.2], [np.nan, np.nan]]), "b": np.array([[0.3, -0.4], [1.0, 0.5]])},
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*unknown categories")
-@pytest.mark.parametrize("name", OLDER_VALUES)
-def test_kernels_and_layers_of_version_0_1_load(name):
-    """Their classes have other modules now, and some have other names."""
-    model = old_model(OLD.with_name(f"model-0.1-{name}.skops"))
-    np.testing.assert_allclose(model.decision_function(OLDER_ROWS), OLDER_VALUES[name], rtol=1e-9)
-    assert type(model.learner).__name__ == {"deep": "MLMKL", "widths": "ARDGaussian"}[name]
+@pytest.mark.parametrize("name", [name for name in WRITTEN if ":" not in name])
+def test_files_of_version_0_2_load(name, tmp_path):
+    path, rows = tmp_path / "m.skops", NEW.get(name, TRAINED[:3] + 0.1)
+    path.write_bytes(gzip.decompress((DATA / f"model-0.2-{name}.gz").read_bytes()))
+    with warnings.catch_warnings():
+        # pipelines of other versions of scikit-learn
+        warnings.simplefilter("ignore", UserWarning)
+        model = kw.load(path)
+        # whole: what it was trained on is there, and it is written again as a file of today
+        for one in (model, kw.load(kw.save(model, path)), kw.load(kw.save(model, path, training_rows=True))):
+            decide = getattr(one, "decision_function", one.predict)
+            np.testing.assert_allclose(decide(rows), WRITTEN[name], rtol=1e-9, atol=1e-12)
+            if f"{name}: probabilities" in WRITTEN:
+                chances = WRITTEN[f"{name}: probabilities"]
+                np.testing.assert_allclose(one.predict_proba(rows), chances, rtol=1e-9)
 
 
-#: Of files that the last commit of the second format made, with what their models said about new rows.
-SECOND = {
-    "deep": (
-        np.array([[0.5, -1.0], [1.0, 0.3], [-0.2, -0.9]]),
-        [-1.4144005002730566, 1.1174139191027357, 1.3960983108553335],
-    ),
-    "views": (
-        pd.DataFrame({"age": [0.2, -1.0, 1.5], "bmi": [0.1, 0.4, -0.7], "city": ["Rome", "Berlin", "Oslo"]}),
-        [
-            [-1.3048570926709688, 0.961854673408895, -0.6551156589078924],
-            [-1.1829261480233069, 0.9285565084350891, -0.7679281820600345],
-            [-0.5034561416963588, 0.2512424210906303, -0.9064418552641843],
-        ],
-    ),
-    "stack": (None, [-0.09533045089786468, 2.734259824371435, 6.089855864511672]),
-}
-
-
-def second(name, path):
-    path.write_bytes(gzip.decompress((OLD.parent / f"model-2-{name}.skops.gz").read_bytes()))
-    return old_model(path)
-
-
-@pytest.mark.parametrize("name", SECOND)
-def test_files_of_the_second_format_load(name, tmp_path):
-    model = second(name, tmp_path / "m.skops")
-    rows, expected = SECOND[name]
-    if rows is None:
-        # trained on the products of twelve rows, one of weight 0, and their squares
-        given = np.outer(np.arange(3.0), np.ones(12))
-        rows = np.stack([given, (1 + given) ** 2], axis=-1)
-    decide = getattr(model, "decision_function", model.predict)
-    np.testing.assert_allclose(decide(rows), expected, rtol=1e-9)
-    # whole: what it was trained on is there, and it is written again as a file of today
-    again = kw.load(kw.save(model, tmp_path / "m.skops"))
-    np.testing.assert_array_equal(getattr(again, "decision_function", again.predict)(rows), decide(rows))
-    assert (again.model_.task.sample_weight is None) == (name == "views")
-    if name == "views":
-        shares = [0.2005480197772935, 0.4192252438159212, 0.38022673640678534]
-        np.testing.assert_allclose(again.predict_proba(rows)[0], shares, rtol=1e-9)
-        assert list(again.kernel_names_)[1] == "Categorical on city"
-        assert type(again.cv).__name__ == "StratifiedKFold"
-    elif name == "deep":
-        assert again.weights_.shape == (3, 2)
-    else:
-        assert again.relax_ == again.model_.ridge == 0.05
+def test_files_of_version_0_1_are_refused_with_what_to_do(tmp_path):
+    with zipfile.ZipFile(tmp_path / "m.skops", "w") as archive:
+        archive.writestr("schema.json", "{}")
+    with pytest.raises(kw.InputError, match=r"version 0\.1.*Load it with version 0\.2"):
+        kw.load(tmp_path / "m.skops")
 
 
 def test_a_file_names_no_class_of_this_package(tmp_path):
@@ -444,7 +411,7 @@ def test_a_file_names_no_class_of_this_package(tmp_path):
             names = archive.namelist()
             foreign = archive.read("foreign.skops") if "foreign.skops" in names else b""
         assert text.count("kernelweave") == 1
-        assert json.loads(text)["format"] == "kernelweave model 3"
+        assert json.loads(text)["format"] == "kernelweave model 4"
         assert b"kernelweave." not in foreign
         # skops where there is something of others, and nowhere else
         assert bool(foreign) == (name == "pipeline")
@@ -523,29 +490,6 @@ def test_states_that_were_changed_and_sealed_again_fail_with_a_clear_error(raws,
     assert refused > 150
 
 
-@pytest.mark.parametrize("damage", ["NaN", "shorter"])
-def test_arrays_of_older_files_must_belong_together(damage, tmp_path):
-    """These have no digest: what is finite and of the right shape cannot be told from what was written."""
-    with zipfile.ZipFile(OLD) as archive:
-        found = arrays({name: archive.read(name) for name in archive.namelist()})
-    path, refused = tmp_path / "m.skops", 0
-    for name, array in found.items():
-        if array.dtype.kind != "f":
-            continue
-        bad = array[:-1].copy() if damage == "shorter" else array.copy()
-        if damage == "NaN":
-            bad.flat[0] = np.nan
-        path.write_bytes(members(OLD.read_bytes(), lambda content, n=name, b=bad: replace(content, n, b)))
-        try:
-            model = old_model(path)
-        except kw.InputError:
-            refused += 1
-        else:
-            # rows to learn from, of which predictions know nothing
-            np.testing.assert_allclose(model.decision_function(OLD_ROWS), OLD_VALUES, rtol=1e-9)
-    assert refused >= 3
-
-
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError, match="There is no model file"):
         kw.load(tmp_path / "model.skops")
@@ -557,3 +501,127 @@ def test_a_model_is_as_readable_as_any_new_file(tmp_path):
     other.write_text("")
     path = kw.save(kw.MKLRegressor(EVERY, FIXED).fit(X, Y), tmp_path / "model.skops")
     assert path.stat().st_mode == other.stat().st_mode
+
+
+# ---- without training rows ---------------------------------------------------------------------------------------
+
+WIDE = RNG.normal(size=(40, 6))
+NOTES = pd.DataFrame({"note": np.array(["mild pain", "no pain", "fever", "high fever"])[np.arange(40) % 4]})
+#: Models whose predictions follow from coefficients of features, with the rows and targets.
+LEAN = {
+    "columns": (kw.MKLRegressor(kw.banks.linear_features(6), FIXED), WIDE, WIDE[:, 0]),
+    "prepared": (
+        kw.MKLRegressor([Linear().prepared("standardize"), Linear().on([0])], FIXED, normalize="center"),
+        WIDE,
+        WIDE[:, 0],
+    ),
+    "classes": (
+        kw.MKLClassifier([Linear(), 2.0 * Linear().on([1])], "lp", C=1.0, standardize=True),
+        WIDE,
+        LABELS[np.arange(40) % 30],
+    ),
+    "cosine": (
+        kw.MKLRegressor([Linear().on([0, 1]), Polynomial(2).on([2])], FIXED, normalize="cosine"),
+        WIDE,
+        WIDE[:, 0],
+    ),
+    "categories": (
+        kw.MKLRegressor(
+            [Linear().on(["age"]), Categorical().on("city"), RBF(0.5).on("bmi") * Linear()], FIXED
+        ),
+        FRAME,
+        FRAME["city"] == "Oslo",
+    ),
+    "texts": (kw.MKLRegressor([kernels.Tokens().on("note")], FIXED), NOTES, WIDE[:, 0]),
+    "features": (
+        kw.MKLRegressor([RBF(0.1), Linear()], FIXED, approximation=kernels.RandomFeatures(20)),
+        WIDE,
+        WIDE[:, 0],
+    ),
+    "missing": (
+        kw.MKLRegressor([Linear()], FIXED, missing="impute"),
+        np.where(WIDE > 1.5, np.nan, WIDE),
+        WIDE[:, 0],
+    ),
+    "views": (
+        kw.MKLRegressor([Linear()], FIXED, missing_views="error"),
+        {"a": WIDE[:, :2], "b": WIDE[:, 2:]},
+        WIDE[:, 0],
+    ),
+}
+LEAN["categories"][0].set_params(kernels=LEAN["categories"][0].kernels[:2])
+
+
+@pytest.mark.parametrize("name", LEAN)
+def test_models_of_features_are_saved_without_rows(name, tmp_path):
+    model, rows, y = LEAN[name]
+    path = kw.save(model.fit(rows, y), tmp_path / "m.skops")
+    with zipfile.ZipFile(path) as archive:
+        content = b"".join(archive.read(one) for one in archive.namelist())
+    tables = rows.values() if isinstance(rows, dict) else [rows]
+    for table in tables:
+        for column in np.asarray(table).T:
+            for cell in column:
+                # category names are part of a model, and so are words; whole texts are not
+                if isinstance(cell, str):
+                    assert " " not in cell or cell.encode() not in content
+                elif not np.isnan(cell):
+                    assert np.float64(cell).tobytes() not in content
+                    assert repr(float(cell)).encode() not in content
+    again = kw.load(path)
+    for ask in ("decision_function", "predict", "kernel_contributions"):
+        if (ask == "predict" and hasattr(model, "decision_function")) or not hasattr(model, ask):
+            continue
+        before, after = (getattr(one, ask)(rows) for one in (model, again))
+        np.testing.assert_allclose(after, before, rtol=0, atol=1e-12 * np.abs(before).max())
+    assert again.rel_gap_ == model.rel_gap_
+    if hasattr(model, "coef_"):
+        np.testing.assert_array_equal(again.coef_, model.coef_)
+    # again, and with new rows
+    np.testing.assert_array_equal(kw.load(kw.save(again, path)).predict(rows), again.predict(rows))
+    assert again.fit(rows, y).score(rows, y) == pytest.approx(model.score(rows, y), rel=1e-9)
+
+
+def test_what_needs_training_rows_says_how_to_keep_them(tmp_path):
+    model, rows, y = LEAN["columns"]
+    again = kw.load(kw.save(model.fit(rows, y), tmp_path / "m.skops"))
+    for call in (
+        lambda: again.predict(rows, return_std=True),
+        lambda: kw.inspection.regularization_path(again),
+        lambda: again.dual_coef_,
+        lambda: again.support_,
+        lambda: kw.save(again, tmp_path / "n.skops", training_rows=True),
+    ):
+        with pytest.raises((kw.InputError, AttributeError), match=r"saved without them"):
+            call()
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = again.nothing
+    other = kw.load(kw.save(model, tmp_path / "m.skops", training_rows=True))
+    np.testing.assert_array_equal(other.dual_coef_, model.dual_coef_)
+
+
+def test_models_that_compare_rows_keep_them(tmp_path):
+    model = kw.MKLRegressor(EVERY, FIXED).fit(X, Y)
+    with pytest.raises(kw.InputError, match=r"'RBF\(gamma=0\.5\) on all' compares rows with training rows"):
+        kw.save(model, tmp_path / "m.skops", training_rows=False)
+    assert kw.load(kw.save(model, tmp_path / "m.skops")).model_.source.table.n_rows == 30
+
+
+def test_models_that_take_rows_without_a_view_keep_them_unless_told(tmp_path):
+    model = kw.MKLRegressor([Linear()], FIXED).fit({"a": WIDE[:, :2], "b": WIDE[:, 2:]}, WIDE[:, 0])
+    lacking = {"a": WIDE[:2, :2], "b": np.where([[True], [False]], np.nan, WIDE[:2, 2:])}
+    again = kw.load(kw.save(model, tmp_path / "m.skops"))
+    np.testing.assert_array_equal(again.predict(lacking), model.predict(lacking))
+    lean = kw.load(kw.save(model, tmp_path / "m.skops", training_rows=False))
+    with pytest.raises(kw.InputError, match="A row that lacks a view needs the training rows"):
+        lean.predict(lacking)
+    whole = {view: rows[1:] for view, rows in lacking.items()}
+    np.testing.assert_allclose(lean.predict(whole), model.predict(whole), rtol=1e-12)
+
+
+def test_a_linear_model_of_many_rows_is_a_small_file(tmp_path, rng):
+    rows = rng.normal(size=(5000, 50))
+    model = kw.MKLRegressor(kw.banks.linear_features(50), FIXED).fit(rows, rows[:, 0])
+    with_rows = kw.save(model, tmp_path / "rows.skops", training_rows=True).stat().st_size
+    assert with_rows > 2_000_000
+    assert kw.save(model, tmp_path / "lean.skops").stat().st_size < 25_000

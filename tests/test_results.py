@@ -24,30 +24,6 @@ def data(rng):
     return gram, np.sign(X[:, 0] + 0.3 * rng.normal(size=40))
 
 
-def test_names_of_the_first_version_are_aliases_that_warn(data):
-    gram, y = data
-    found = {
-        "RLS2Result": kw.solve_rls2(gram, y, 1.0),
-        "PathResult": kw.rls2_path(gram, y, [1.0, 0.1]),
-        "SVMResult": kw.solve_svc(gram.sum(2), y, 1.0),
-        "MEBResult": kw.solve_meb(gram.sum(2)),
-        "MKLResult": kw.solve_svm_mkl(gram, y, 1.0),
-        "RadiusResult": kw.solve_rkl(gram, y, 1.0),
-        "AlignResult": kw.solve_align(gram, y),
-        "AlignFResult": kw.solve_alignf(gram, y),
-        "EasyMKLResult": kw.solve_easy_mkl(gram, y),
-    }
-    for name, result in found.items():
-        with pytest.warns(FutureWarning, match=f"kernelweave.{name} is now kernelweave.results"):
-            old = getattr(kw, name)
-        assert isinstance(result, old), name
-        assert name not in kw.__all__
-    for name in ("Simplex", "CappedSimplex", "LpBall"):
-        with pytest.warns(FutureWarning, match=f"kernelweave.{name} is now kernelweave.weight_sets.{name};"):
-            assert getattr(kw, name) is getattr(kw.weight_sets, name)
-        assert name not in kw.__all__
-
-
 #: Gap of the solver, its rounding errors and how it says that it ended, for a primal value of 1 and tol = 1e-6.
 ENDS = [
     (1e-7, 1e-8, Status.CONVERGED, Status.CONVERGED),

@@ -18,22 +18,6 @@ _PLACES = {
         re.MULTILINE,
     )
 }
-#: Names of 0.1 and their present places; to be removed after one version.
-_OLD = {
-    "AlignFResult": "results.AlignmentSolution",
-    "AlignResult": "results.AlignmentSolution",
-    "CappedSimplex": "weight_sets.CappedSimplex",
-    "EasyMKLResult": "results.Solution",
-    "LpBall": "weight_sets.LpBall",
-    "MEBResult": "results.Ball",
-    "MKLResult": "results.Solution",
-    "PathResult": "results.Path",
-    "RLS2Result": "results.Solution",
-    "RadiusResult": "results.RadiusSolution",
-    "SVMResult": "results.MachineSolution",
-    "Simplex": "weight_sets.Simplex",
-}
-
 __all__ = sorted(_PLACES)
 
 
@@ -44,16 +28,6 @@ def __getattr__(name: str) -> Any:
         place = import_module(module)
         # a name is that of an object in a module, or of a module
         value = vars(place)[name] if name in vars(place) else import_module(f"{module}.{name}")
-    elif name in _OLD:
-        import warnings
-
-        warnings.warn(
-            f"kernelweave.{name} is now kernelweave.{_OLD[name]}; the old name goes with the next version.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        module, _, new = _OLD[name].partition(".")
-        return getattr(__getattr__(module), new)
     elif name == "__version__":
         from importlib.metadata import version
 

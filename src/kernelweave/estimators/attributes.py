@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 
 from kernelweave.fitting.model import Model
+from kernelweave.fitting.rowless import REFUSAL, RowlessSource
 from kernelweave.fitting.source import TableSource
+
+#: Attributes with a number for each training row.
+OF_ROWS = ("dual_coef_", "support_")
+
+
+def refused(model: object, name: str) -> str | None:
+    """What to say of an attribute that a model without training rows does not have; None for others."""
+    rowless = isinstance(model, Model) and isinstance(model.source, RowlessSource)
+    return REFUSAL.format(what=f"`{name}`") if rowless and name in OF_ROWS else None
 
 
 def keep_model(estimator: object, model: Model) -> None:
@@ -26,11 +36,12 @@ def attributes_of(model: Model) -> dict[str, Any]:
         "layer_kernel_names_": [names, *upper],
         "normalizers_": list(model.normalizers),
         "weights_": model.table_of_weights(),
-        "dual_coef_": model.dual_coef[:, 0] if model.flat else model.dual_coef,
         "intercept_": float(model.intercept[0]) if model.flat else model.intercept,
-        "support_": np.flatnonzero((model.dual_coef != 0).any(axis=1)),
         "model_": model,
     }
+    if not isinstance(model.source, RowlessSource):
+        found["dual_coef_"] = model.dual_coef[:, 0] if model.flat else model.dual_coef
+        found["support_"] = np.flatnonzero((model.dual_coef != 0).any(axis=1))
     if isinstance(model.source, TableSource):
         found["kernels_"] = list(model.source.kernels)
     if model.learner.regularization_parameter == "C":

@@ -16,7 +16,7 @@ from kernelweave._callbacks import ReportingMixin
 from kernelweave._checks import InputError, KernelWarning
 from kernelweave._parameters import check_values
 from kernelweave._types import Features
-from kernelweave.estimators.attributes import keep_model
+from kernelweave.estimators.attributes import keep_model, refused
 from kernelweave.estimators.defaults import N_FOLDS, DefaultsMixin, said_choice
 from kernelweave.estimators.missing import residuals_of
 from kernelweave.estimators.reading import ReadingMixin
@@ -59,6 +59,13 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
     #: parameters.
     C: float | str | None = None
     alpha: float | str | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        said = refused(vars(self).get("model_"), name)
+        if said is not None:
+            raise AttributeError(said)
+        # once more, for the message of a property that is not available
+        return object.__getattribute__(self, name)
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, all of them or, if one cannot be set, none.

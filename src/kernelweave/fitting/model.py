@@ -79,7 +79,9 @@ class Model:
     encoder : TableEncoder, ViewsEncoder or None
         Makes tables of rows, if kernels have columns.
     features : FeatureForm or None
-        The model as a function of the features of its kernels, if it was fitted on these.
+        The model as a function of the features of its kernels, if it was fitted on these, or its rows are gone.
+    linear_form : LinearForm or None
+        `linear` of a model whose training rows are gone.
     """
 
     task: Task
@@ -95,6 +97,7 @@ class Model:
     layered: bool = False
     encoder: TableEncoder | ViewsEncoder | None = None
     features: FeatureForm | None = None
+    linear_form: LinearForm | None = None
 
     @classmethod
     def of(
@@ -244,6 +247,8 @@ class Model:
     def linear(self) -> LinearForm | None:
         """The model as a function of the columns, if all kernels are linear on numeric columns after normalisation."""
         source = self.source
+        if self.linear_form is not None:
+            return self.linear_form
         if not isinstance(source, TableSource) or any(source.table.levels) or self.layers:
             return None
         if source.table.marked.any() or not source.is_whole:

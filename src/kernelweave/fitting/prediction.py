@@ -47,9 +47,9 @@ class FeatureForm:
         self, source: Source[Q], queries: Q, fitted: FittedNormalizer
     ) -> Iterator[tuple[slice, int, Array]]:
         """Yield (query rows, m, what kernel m adds to the decision values (rows, n_outputs)), in chunks."""
-        active = self.coef.any(axis=1)
-        used = np.flatnonzero(np.add.reduceat(active, self.offsets[:-1]))
-        widest = int(np.diff(self.offsets).max())
+        ends = zip(self.offsets[:-1], self.offsets[1:], strict=True)
+        used = np.flatnonzero([self.coef[start:stop].any() for start, stop in ends])
+        widest = max(1, int(np.diff(self.offsets).max()))
         for where, m, phi in source.features(queries, used, max(1, FEATURES // widest)):
             own = slice(self.offsets[m], self.offsets[m + 1])
             if fitted.constant is not None and fitted.constant[m]:

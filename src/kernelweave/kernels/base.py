@@ -56,6 +56,11 @@ def composite(cls: type[Kind]) -> type[Kind]:
     return cls
 
 
+def known_kernels() -> dict[str, type[Kernel]]:
+    """Kernels by the names of their classes."""
+    return {cls.__name__: cls for cls in (LEAVES | COMPOSITES).values()}
+
+
 class Kernel(ABC):
     """Base class of all kernels; see the text of `kernelweave.kernels` for the interface of an implementation.
 

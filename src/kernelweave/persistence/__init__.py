@@ -9,14 +9,14 @@ from typing import IO, Annotated, Any
 from sklearn.base import BaseEstimator
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import InstanceOf, Text, checked
-from kernelweave.persistence import archive, foreign, former, states
-from kernelweave.persistence.whole_files import check_place, whole_file
+from kernelweave._parameters import Flag, InstanceOf, Text, checked
+from kernelweave.persistence import archive, foreign, states
 
 __all__ = ["load", "save"]
 
-FORMAT = "kernelweave model 3"
-
+#: The format that is written, and those that are read: the first is that of version 0.2.
+FORMATS = ("kernelweave model 3", "kernelweave model 4")
+FORMAT = FORMATS[-1]
 
 #: A file.
 FilePath = Annotated[str | os.PathLike[str], Text(path=True)]
@@ -24,7 +24,10 @@ FilePath = Annotated[str | os.PathLike[str], Text(path=True)]
 
 @checked
 def save(
-    model: Annotated[Any, InstanceOf((BaseEstimator,), "an estimator or a pipeline")], path: FilePath
+    model: Annotated[Any, InstanceOf((BaseEstimator,), "an estimator or a pipeline")],
+    path: FilePath,
+    *,
+    training_rows: Annotated[bool | None, Flag() | None] = None,
 ) -> Path:
     """Write a fitted estimator, or a scikit-learn pipeline around one, to a file.
 
@@ -34,17 +37,28 @@ def save(
         Kernels given by a Python function (`Custom`) cannot be stored.
     path : path
         Written under a temporary name first, so that a full disk leaves an older file untouched.
+    training_rows : bool or None, default=None
+        Whether the file contains the training rows and their targets. None: only if predictions need them. Those of
+        linear kernels and of other kernels with explicit features (`Categorical`, `Nystroem`, kernels of texts, ...)
+        follow from coefficients, unless new rows may lack a view.
 
     Returns
     -------
     Path
         The file.
 
+    Notes
+    -----
+    A model that was saved without its training rows predicts the same, and has the same contributions of kernels and
+    certificate. What needs the rows raises an error: `return_std`, `calibrate`, `dual_coef_`, and those functions of
+    `kw.inspection` that are not given rows. Some rows are part of a model: the pivots of `Nystroem`, and those from
+    which ``"impute-nearest"`` fills cells.
+
     Raises
     ------
     InputError
-        If the model has parts that could not be loaded without running code, or parts of other packages
-        (such as a pipeline), and skops (the extra `save`) is missing.
+        If `training_rows` is False and predictions need them; if the model has parts that could not be loaded without
+        running code, or parts of other packages (such as a pipeline), and skops (the extra `save`) is missing.
     OSError
         If the file cannot be written.
 
@@ -58,14 +72,14 @@ def save(
     >>> bool((again.predict(X) == model.predict(X)).all())
     True
     """
-    target = check_place(path)
-    state, things = _take_apart(model)
-    with whole_file(target) as name:
+    target = archive.check_place(path)
+    state, things = _take_apart(model, training_rows)
+    with archive.whole_file(target) as name:
         archive.write(name, state, foreign.write(things) if things else None)
     return target
 
 
-def _take_apart(model: Any) -> tuple[dict[str, Any], list[Any]]:
+def _take_apart(model: Any, training_rows: bool | None) -> tuple[dict[str, Any], list[Any]]:
     """The state of a model, and its parts of other packages, in which numbers replace ours."""
     things: list[Any] = []
     held: list[states.State] = []
@@ -81,10 +95,10 @@ def _take_apart(model: Any) -> tuple[dict[str, Any], list[Any]]:
             return value
         index = len(held)
         held.append(None)
-        held[index] = states.to_state(value, outside)
+        held[index] = states.to_state(value, outside, training_rows)
         return {"kernelweave": index}
 
-    state = states.to_state(model, outside)
+    state = states.to_state(model, outside, training_rows)
     return {"format": FORMAT, "model": state, "held": held}, things
 
 
@@ -124,8 +138,7 @@ def load(path: FilePath) -> Any:
     ------
     InputError
         If the file is not a model of this package, contains types that are not allowed, or was changed: it ends with a
-        digest of its content. Files of version 0.1 have none; their numbers are checked as far as
-        possible.
+        digest of its content. Files of version 0.1 are no longer read: load them with version 0.2, and save them again.
     FileNotFoundError
         If there is no such file.
     """
@@ -148,15 +161,9 @@ def load(path: FilePath) -> Any:
 
 
 def _read(file: IO[bytes], source: Path, sealed: bool) -> Any:
-    new = archive.holds_state(file)
-    content, things = archive.read(file) if new else (former.read(file, source), None)
-    formats = (FORMAT,) if new else former.FORMATS
-    if not isinstance(content, dict) or content.get("format") not in formats:
-        raise InputError(f"{source} is not a model file written by kernelweave.save.")
-    if content["format"] != former.UNSEALED and not sealed:
+    content, things = archive.read(file)
+    if not isinstance(content, dict) or content.get("format") not in FORMATS:
+        raise InputError(f"{source} is not a model file written by this version of kernelweave.save.")
+    if not sealed:
         raise InputError(f"{source} is damaged: its digest is missing. Copy it from its source again.")
-    if "model" not in content:
-        raise InputError(f"{source} is not a model file written by kernelweave.save: it holds no model.")
-    if not new:
-        return content["model"]
     return _put_together(content, [] if things is None else foreign.read(things, source))

@@ -8,8 +8,11 @@ import json
 import os
 import struct
 import tokenize
+import uuid
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -43,6 +46,26 @@ BROKEN = (
     zipfile.LargeZipFile,
     zlib.error,
 )
+
+
+def check_place(path: str | os.PathLike[str]) -> Path:
+    """The place of a file to write; raises for a folder."""
+    target = Path(path)
+    if not target.name or target.is_dir():
+        raise InputError(f"`path` must name a file, got the folder {str(target)!r}. Add a name to it.")
+    return target
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[Path]:
+    """A temporary name beside the place, whose file is moved there at the end; after an exception it is deleted."""
+    # not by tempfile, whose files only the owner may read
+    name = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
+    try:
+        yield name
+        os.replace(name, target)
+    finally:
+        name.unlink(missing_ok=True)
 
 
 def write(path: Path, state: dict[str, Any], foreign: bytes | None) -> None:
@@ -83,14 +106,13 @@ def read(file: IO[bytes]) -> tuple[dict[str, Any], bytes | None]:
                 arrays[index] = np.lib.format.read_array(content, allow_pickle=False)
             return arrays[index]
 
+        if "schema.json" in archive.namelist():
+            raise InputError(
+                "This is not a model file written by kernelweave.save, or one of version 0.1, which is no longer read. "
+                "Load it with version 0.2, and save it again."
+            )
         state = json.loads(archive.read(STATE), object_hook=put)
         return state, archive.read(FOREIGN) if FOREIGN in archive.namelist() else None
-
-
-def holds_state(file: IO[bytes]) -> bool:
-    """Whether an archive is one of states, and not an older one."""
-    with zipfile.ZipFile(file) as archive:
-        return STATE in archive.namelist()
 
 
 def seal(path: Path) -> None:

@@ -35,8 +35,7 @@ def _skops() -> Any:
         import skops.io.exceptions
     except ImportError:
         raise InputError(
-            "Files of pipelines, of models with a splitter as `cv`, and of version 0.1 "
-            "need skops: pip install 'kernelweave[save]'."
+            "Files of pipelines, and of models with a splitter as `cv`, need skops: pip install 'kernelweave[save]'."
         ) from None
     return skops
 
@@ -57,11 +56,11 @@ def write(things: Sequence[Any]) -> bytes:
     return content
 
 
-def read(content: bytes, source: object, trusted: Sequence[str] = ()) -> Any:
+def read(content: bytes, source: object) -> Any:
     """The parts, restored; `source` is the file for messages."""
     skops = _skops()
     try:
-        return skops.io.loads(content, trusted=[*SPLITTERS, *trusted])
+        return skops.io.loads(content, trusted=list(SPLITTERS))
     except skops.io.exceptions.UntrustedTypesFoundException as error:
         raise InputError(f"{source} has types that are not allowed in a model file: {error}") from error
 

@@ -18,10 +18,10 @@ from kernelweave.fitting.model import Model
 from kernelweave.fitting.source import TableSource
 from kernelweave.normalizers import FittedNormalizer
 from kernelweave.persistence import graph_nodes as nodes
+from kernelweave.persistence.archive import check_place, whole_file
 from kernelweave.persistence.graph_columns import Columns
 from kernelweave.persistence.graph_kernels import features, values
 from kernelweave.persistence.graph_nodes import Graph, Node
-from kernelweave.persistence.whole_files import check_place, whole_file
 from kernelweave.views import TableEncoder, ViewsEncoder
 
 __all__ = ["to_onnx"]

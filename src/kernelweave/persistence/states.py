@@ -1,12 +1,16 @@
-"""Models as states: dicts, lists, texts, numbers and arrays, without names of modules or classes of this package.
+"""Models as states: dicts, lists, texts, numbers and arrays, without names of modules of this package.
 
-A state has a *kind*, a word of the table below, so that files do not depend on the place of the code.
+A state has a *kind*, a word of the tables below, so that files do not depend on the place of the code. Kernels, steps
+and other values are their fields; kernels of other modules have a kind once their module was imported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import types
+import typing
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,16 +22,17 @@ from kernelweave.estimators.attributes import attributes_of, keep_model
 from kernelweave.estimators.base import BaseMKL
 from kernelweave.estimators.selecting import SelectViews
 from kernelweave.fitting.calibration import Calibration
-from kernelweave.fitting.model import Model
+from kernelweave.fitting.model import LinearForm, Model
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.prediction import FeatureForm
+from kernelweave.fitting.rowless import RowlessSource, needs_rows, without_rows
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.fitting.task import Task
+from kernelweave.kernels.base import known_kernels
 from kernelweave.learners import LEARNERS
 from kernelweave.mkl import layers
 from kernelweave.normalizers import FittedNormalizer
-from kernelweave.persistence.hints import check_parts
 from kernelweave.views import (
     BlockTable,
     Cells,
@@ -42,7 +47,7 @@ from kernelweave.views import (
     ViewsEncoder,
 )
 
-__all__ = ["ESTIMATORS", "KINDS", "State", "from_state", "make", "to_state"]
+__all__ = ["State", "from_state", "is_known", "to_state"]
 
 #: None, truth values, numbers, texts, arrays of numbers and texts, and lists and dicts of these.
 State = Any
@@ -54,34 +59,16 @@ ESTIMATORS: dict[str, type[BaseMKL]] = {
     "MKLRegressorCV": estimators.MKLRegressorCV,
 }
 
-#: Dataclasses that are made from their fields.
-_DATACLASSES: tuple[type, ...] = (
-    kernels.Approximate,
-    kernels.ArcCosine,
-    kernels.Bins,
-    kernels.Categorical,
-    kernels.CharNGrams,
-    kernels.Constant,
-    kernels.Cosines,
+#: Dataclasses beside kernels, which are made from their fields.
+_VALUES: tuple[type, ...] = (
     kernels.Impute,
-    kernels.Laplacian,
     kernels.LeftOut,
-    kernels.Linear,
     kernels.Log1p,
     kernels.NormalizeRows,
     kernels.Nystroem,
-    kernels.On,
-    kernels.Polynomial,
-    kernels.Precomputed,
-    kernels.Prepared,
-    kernels.Product,
-    kernels.RBF,
     kernels.RandomFeatures,
-    kernels.Scaled,
     kernels.Skip,
     kernels.Standardize,
-    kernels.Sum,
-    kernels.Tokens,
     normalizers.Center,
     normalizers.Cosine,
     normalizers.FeatureNorm,
@@ -98,6 +85,7 @@ _DATACLASSES: tuple[type, ...] = (
     Calibration,
     DefaultViews,
     FeatureForm,
+    LinearForm,
     ColumnMask,
     ColumnSlice,
     FittedNormalizer,
@@ -114,126 +102,105 @@ class Kind:
 
     Attributes
     ----------
+    cls : type
     parts : tuple of str
         Attributes in a state.
     make : callable
         Called with the attributes by name; older files may lack later ones.
     """
 
+    cls: type
     parts: tuple[str, ...]
     make: Callable[..., Any]
+
+    @classmethod
+    def of(cls, made: type) -> Kind:
+        """Of a dataclass, by its fields."""
+        return cls(made, tuple(one.name for one in fields(made)), made)
 
 
 def _encoder(
     owner: str = "model", reorder: bool = True, missing: bool = False, **learnt: Any
 ) -> TableEncoder:
     encoder = TableEncoder(owner, reorder, missing)
-    for name in ("n_columns_", "names_", "categories_"):
-        setattr(encoder, name, learnt[name])
     if len(learnt["categories_"]) != learnt["n_columns_"]:
         raise ValueError("its columns and their categories differ in number")
-    encoder.sparse_ = bool(learnt.get("sparse_", False))
-    # older files have none
-    encoder.texts_, encoder.declared_ = tuple(learnt.get("texts_", ())), True
+    learnt["texts_"] = tuple(learnt["texts_"])
+    vars(encoder).update(learnt, declared_=True)
     return encoder
 
 
-def _views_encoder(
-    owner: str, encoders_: dict[str, TableEncoder | GramEncoder], missing: bool = False
-) -> ViewsEncoder:
+def _views_encoder(owner: str, encoders_: Any, missing: bool) -> ViewsEncoder:
     encoder = ViewsEncoder(owner, missing)
     encoder.encoders_ = encoders_
     return encoder
 
 
-def _gram_encoder(
-    columns_: Any, n_columns_: int, digest_: str | None = None, missing: bool = False, there_: Any = None
-) -> GramEncoder:
+def _gram_encoder(missing: bool, **learnt: Any) -> GramEncoder:
     encoder = GramEncoder(missing)
-    encoder.there_ = there_
-    encoder.columns_, encoder.n_columns_, encoder.digest_ = columns_, n_columns_, digest_
+    vars(encoder).update(learnt)
     return encoder
 
 
-def _sparse_table(
-    data: Any, indices: Any, indptr: Any, n_columns: int, names: tuple[str, ...] | None = None
-) -> SparseTable:
+def _sparse_table(data: Any, indices: Any, indptr: Any, n_columns: int, names: Any) -> SparseTable:
     from scipy import sparse
 
     return SparseTable(sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, n_columns)), names)
 
 
-def _table_source(raw: Table, **parts: Any) -> TableSource:
-    return TableSource(table=raw, **parts)
+def _source(cls: type) -> Callable[..., Any]:
+    return lambda raw, **parts: cls(table=raw, **parts)
 
 
-def _partial_source(raw: Table, **parts: Any) -> PartialSource:
-    return PartialSource(table=raw, **parts)
-
-
-_SOURCE = (
-    "kernels",
-    "raw",
-    "max_memory",
-    "rank_tol",
-    "standardize",
-    "sample_weight",
-    "statistics",
-    "rules",
-    "imputer",
-    "fillers",
-    "explicit",
-)
-
-KINDS: dict[str, Kind] = {
-    cls.__name__: Kind(tuple(f.name for f in fields(cls)), cls) for cls in _DATACLASSES
-} | {
-    "TableEncoder": Kind(
-        ("owner", "reorder", "missing", "n_columns_", "names_", "categories_", "sparse_", "texts_"), _encoder
-    ),
-    "SparseTable": Kind(("data", "indices", "indptr", "n_columns", "names"), _sparse_table),
-    "Cells": Kind(("values",), Cells),
-    "BlockTable": Kind(("blocks",), BlockTable),
-    "GramTable": Kind(("matrix", "index", "diagonal"), GramTable),
-    "ViewsEncoder": Kind(("owner", "encoders_", "missing"), _views_encoder),
-    "GramEncoder": Kind(("columns_", "n_columns_", "digest_", "missing", "there_"), _gram_encoder),
-    "TableSource": Kind(_SOURCE, _table_source),
-    "PartialSource": Kind((*_SOURCE, "views", "how", "learnt"), _partial_source),
-    "BankSource": Kind(("bank", "index"), BankSource),
-    "StackSource": Kind(("stack", "names", "columns"), StackSource),
-    "KernelBank": Kind(("stack", "names"), KernelBank),
-    "Vocabulary": Kind(("terms", "idf", "unseen"), kernels.Vocabulary),
-}
-
-#: Kinds of classes.
-_WORDS: dict[type, str] = {cls: cls.__name__ for cls in _DATACLASSES} | {
-    cls: cls.__name__
-    for cls in (
-        Cells,
-        TableEncoder,
-        ViewsEncoder,
-        GramEncoder,
-        SparseTable,
-        BlockTable,
-        GramTable,
-        TableSource,
-        PartialSource,
-        BankSource,
-        StackSource,
-        KernelBank,
-        kernels.Vocabulary,
+_LEARNT = ("kernels", "raw", "standardize", "statistics", "imputer", "fillers")
+_TRAINED = (*_LEARNT, "max_memory", "rank_tol", "sample_weight", "rules", "explicit")
+_ENCODED = ("owner", "reorder", "missing", "n_columns_", "names_", "categories_", "sparse_", "texts_")
+_KINDS: dict[str, Kind] = {cls.__name__: Kind.of(cls) for cls in _VALUES} | {
+    kind.cls.__name__: kind
+    for kind in (
+        Kind(TableEncoder, _ENCODED, _encoder),
+        Kind(ViewsEncoder, ("owner", "encoders_", "missing"), _views_encoder),
+        Kind(GramEncoder, ("columns_", "n_columns_", "digest_", "missing", "there_"), _gram_encoder),
+        Kind(SparseTable, ("data", "indices", "indptr", "n_columns", "names"), _sparse_table),
+        Kind(Cells, ("values",), Cells),
+        Kind(BlockTable, ("blocks",), BlockTable),
+        Kind(GramTable, ("matrix", "index", "diagonal"), GramTable),
+        Kind(TableSource, _TRAINED, _source(TableSource)),
+        Kind(PartialSource, (*_TRAINED, "views", "how", "learnt"), _source(PartialSource)),
+        Kind(RowlessSource, (*_LEARNT, "n_samples", "views"), _source(RowlessSource)),
+        Kind(BankSource, ("bank", "index"), BankSource),
+        Kind(StackSource, ("stack", "names", "columns"), StackSource),
+        Kind(KernelBank, ("stack", "names"), KernelBank),
+        Kind(kernels.Vocabulary, ("terms", "idf", "unseen"), kernels.Vocabulary),
     )
 }
 _LEARNERS: dict[type, str] = {cls: name for name, cls in LEARNERS.items()}
 
 
+def _kind(word: str) -> Kind | None:
+    """The kind with a name."""
+    kernel = known_kernels().get(word)
+    return _KINDS.get(word) if kernel is None else Kind.of(kernel)
+
+
+def _kind_of(value: object) -> Kind | None:
+    """The kind of an object; None for objects of other packages."""
+    kind = _kind(type(value).__name__)
+    return kind if kind is not None and kind.cls is type(value) else None
+
+
 def is_known(value: object) -> bool:
     """Whether an object of this package has a kind."""
     own = (*ESTIMATORS.values(), SelectViews)
-    return type(value) in _WORDS or type(value) in _LEARNERS or type(value) in own
+    return _kind_of(value) is not None or type(value) in _LEARNERS or type(value) in own
 
 
-def to_state(value: Any, foreign: Callable[[Any], State] | None = None) -> State:
+# ---- to states ----------------------------------------------------------------------------------------
+
+
+def to_state(
+    value: Any, foreign: Callable[[Any], State] | None = None, training_rows: bool | None = None
+) -> State:
     """The state of a fitted estimator, or of a part of one.
 
     Parameters
@@ -241,58 +208,68 @@ def to_state(value: Any, foreign: Callable[[Any], State] | None = None) -> State
     value : estimator, learner, kernel, normaliser, source, model, or a plain value
     foreign : callable, optional
         Returns the state of objects of other packages; by default they are refused.
+    training_rows : bool, optional
+        See `kernelweave.save`.
 
     Returns
     -------
     State
         Arrays are those of the value, not copies.
     """
+
+    def state(one: Any) -> State:
+        return to_state(one, foreign, training_rows)
+
     if value is None or type(value) in (bool, int, float, str):
         return value
     if type(value) is list:
-        return [to_state(item, foreign) for item in value]
+        return [state(item) for item in value]
     if type(value) is tuple:
-        return {"kind": "tuple", "items": [to_state(item, foreign) for item in value]}
+        return {"kind": "tuple", "items": [state(item) for item in value]}
     if type(value) is dict:
-        return {
-            "kind": "dict",
-            "items": [[to_state(k, foreign), to_state(v, foreign)] for k, v in value.items()],
-        }
+        return {"kind": "dict", "items": [[state(k), state(v)] for k, v in value.items()]}
     if isinstance(value, np.generic) and value.dtype.kind != "O":
         return {"kind": "scalar", "value": np.asarray(value)}
-    if type(value) is np.ndarray and value.dtype.hasobject:
-        items = [to_state(item, foreign) for item in value.ravel().tolist()]
-        return {"kind": "objects", "shape": list(value.shape), "items": items}
     if type(value) is np.ndarray:
-        return value
+        if not value.dtype.hasobject:
+            return value
+        items = [state(item) for item in value.ravel().tolist()]
+        return {"kind": "objects", "shape": list(value.shape), "items": items}
     if type(value) in _LEARNERS:
-        params = value.get_params(deep=False)
-        return {"kind": "learner", "name": _LEARNERS[type(value)], "params": to_state(params, foreign)}
-    if type(value) in ESTIMATORS.values():
-        return _estimator_state(value, foreign)
+        params = state(value.get_params(deep=False))
+        return {"kind": "learner", "name": _LEARNERS[type(value)], "params": params}
     if type(value) is SelectViews:
         params = value.get_params(deep=False)
         found = {k: v for k, v in vars(value).items() if k not in params}
-        return {
-            "kind": "selection",
-            "params": to_state(params, foreign),
-            "found": to_state(found, foreign),
-        }
-    if type(value) in _WORDS:
-        word = _WORDS[type(value)]
-        return {"kind": word} | {part: to_state(getattr(value, part), foreign) for part in KINDS[word].parts}
+        return {"kind": "selection", "params": state(params), "found": state(found)}
+    if type(value) in ESTIMATORS.values():
+        params, model = value.get_params(deep=False), getattr(value, "model_", None)
+        follows = {} if model is None else attributes_of(model)
+        found = {k: v for k, v in vars(value).items() if k not in params and k not in follows}
+        parts = {"params": params, "found": found, "model": model and _lean(model, training_rows)}
+        return {"kind": "estimator", "name": type(value).__name__, **{k: state(v) for k, v in parts.items()}}
+    if (kind := _kind_of(value)) is not None:
+        return {"kind": kind.cls.__name__} | {part: state(getattr(value, part)) for part in kind.parts}
     if foreign is None:
         raise InputError(f"This cannot be written as a state: it contains a {type(value).__qualname__}.")
     return foreign(value)
 
 
-def _estimator_state(estimator: BaseMKL, foreign: Callable[[Any], State] | None) -> State:
-    params = estimator.get_params(deep=False)
-    state = {"kind": "estimator", "name": type(estimator).__name__, "params": to_state(params, foreign)}
-    model = getattr(estimator, "model_", None)
-    follows = {} if model is None else attributes_of(model)
-    found = {k: v for k, v in vars(estimator).items() if k not in params and k not in follows}
-    return state | {"found": to_state(found, foreign), "model": to_state(model, foreign)}
+def _lean(model: Model, training_rows: bool | None) -> Model:
+    """The model as it is written: with its training rows, or without them."""
+    needed = needs_rows(model)
+    if training_rows is False and needed is not None:
+        raise InputError(
+            f"This model cannot be saved without its training rows: {needed}. Leave `training_rows` out."
+        )
+    # rows that lack a view are compared with training rows
+    kept = training_rows or (training_rows is None and isinstance(model.source, PartialSource))
+    if training_rows and isinstance(model.source, RowlessSource):
+        raise InputError("This model has no training rows: it was saved without them before. Fit it again.")
+    return model if kept or needed is not None else without_rows(model)
+
+
+# ---- from states --------------------------------------------------------------------------------------
 
 
 def from_state(state: State, foreign: Callable[[int], Any] | None = None) -> Any:
@@ -308,34 +285,33 @@ def from_state(state: State, foreign: Callable[[int], Any] | None = None) -> Any
         return [from_state(item, foreign) for item in state]
     if not isinstance(state, dict):
         return state
-    kind = state["kind"]
-    if kind == "foreign" and foreign is not None:
+    word = state["kind"]
+    if word == "foreign" and foreign is not None:
         return foreign(state["index"])
     parts = {k: from_state(v, foreign) for k, v in state.items() if k != "kind"}
-    if kind == "tuple":
+    if word == "tuple":
         return tuple(parts["items"])
-    if kind == "dict":
+    if word == "dict":
         return dict(parts["items"])
-    if kind == "scalar":
+    if word == "scalar":
         return parts["value"][()]
-    if kind == "objects":
+    if word == "objects":
         out = np.empty(len(parts["items"]), dtype=object)
         out[:] = parts["items"]
         return out.reshape(parts["shape"])
-    if kind == "learner":
+    if word == "learner":
         return LEARNERS[parts["name"]](**parts["params"])
-    if kind == "estimator":
-        return make_estimator(**parts)
-    if kind == "selection":
+    if word == "estimator":
+        return _estimator(**parts)
+    if word == "selection":
         return _put(SelectViews(**parts["params"]), parts["found"])
-    return make(kind, parts)
-
-
-def make(kind: str, parts: dict[str, Any]) -> Any:
-    """Make an object of a kind from its available parts; others in `parts` are ignored."""
-    known = KINDS[kind]
-    made = known.make(**{name: parts[name] for name in known.parts if name in parts})
-    check_parts(made, known.parts)
+    kind = _kind(word)
+    if kind is None:
+        raise InputError(
+            f"This is not a model file, or it has a kernel of another module, {word!r}. Import that module first."
+        )
+    made = kind.make(**{name: parts[name] for name in kind.parts if name in parts})
+    check_types(made, kind.parts)
     return made
 
 
@@ -343,32 +319,39 @@ def _put(estimator: Any, found: dict[str, Any]) -> Any:
     """An estimator with what a fit found."""
     for attribute, value in found.items():
         setattr(estimator, attribute, value)
-    check_parts(estimator, found)
+    check_types(estimator, found)
     return estimator
 
 
-def make_estimator(
+def _estimator(
     name: str, params: dict[str, Any], found: dict[str, Any], model: Model | None = None
 ) -> BaseMKL:
     """Make an estimator from its parameters, its fitted attributes and its model."""
     estimator = _put(ESTIMATORS[name](**params), found)
-    if model is None and any(attribute.endswith("_") for attribute in found):
-        raise ValueError("it was fitted, and has no model")
-    if model is not None and model.task.classification and not len(found.get("classes_", ())):
+    if model is None:
+        if any(attribute.endswith("_") for attribute in found):
+            raise ValueError("it was fitted, and has no model")
+        return estimator
+    if model.task.classification and not len(found.get("classes_", ())):
         raise ValueError("it has no classes")
-    if model is not None:
-        check_model(model)
-        keep_model(estimator, model)
+    check_model(model)
+    keep_model(estimator, model)
     return estimator
+
+
+# ---- checks: files may be made by anybody -------------------------------------------------------------
 
 
 def check_model(model: Model) -> None:
     """Raise a `ValueError` if the arrays of a model have NaN or inconsistent shapes."""
     source, n_outputs = model.source, model.n_outputs
-    n_rows, n_kernels = source.n_samples, source.n_kernels
-    table = getattr(source, "table", None)
+    table, n_kernels = getattr(source, "table", None), source.n_kernels
+    n_rows = source.n_samples if table is None else table.n_rows
     scales = [n.scale for n in model.normalizers if n.scale is not None]
+    forms = [form.coef for form in (model.features, model.linear_form) if form is not None]
     fits = [
+        isinstance(source, RowlessSource) or source.n_samples == n_rows,
+        not isinstance(source, RowlessSource) or model.features is not None,
         model.dual_coef.shape == (n_rows, n_outputs),
         model.intercept.shape == model.owner.shape == (n_outputs,),
         model.weights.shape in ((n_kernels,), (n_outputs, n_kernels)),
@@ -378,19 +361,62 @@ def check_model(model: Model) -> None:
         len(model.normalizers) > int(model.owner.max()) >= 0 <= int(model.owner.min()),
         all(len(target) == n_rows for target in model.task.targets),
         model.task.sample_weight is None or model.task.sample_weight.shape == (n_rows,),
-        table is None or table.n_rows == n_rows,
         not isinstance(model.encoder, TableEncoder)
         or not isinstance(table, Table)
         or all(level <= len(c) for level, c in zip(table.levels, model.encoder.categories_, strict=True)),
     ]
-    held = [model.dual_coef, model.intercept, model.weights, *scales]
+    if model.features is not None:
+        ends = model.features.offsets
+        fits.append(len(ends) == n_kernels + 1 and ends[0] == 0 and bool((np.diff(ends) >= 0).all()))
+        fits.append(model.features.coef.shape == (ends[-1], n_outputs))
+    held = [model.dual_coef, model.intercept, model.weights, *scales, *forms]
     cells = [] if table is None else table.arrays()
     # where cells may be missing, they are skipped
-    wrong = np.isinf if getattr(source, "may_hold_nan", False) else _not_finite
+    skipped = getattr(source, "may_hold_nan", False)
     whole = all(np.isfinite(array).all() for array in held)
-    if not all(fits) or not whole or any(wrong(array).any() for array in cells):
+    right = all((~np.isinf(array) if skipped else np.isfinite(array)).all() for array in cells)
+    if not (all(fits) and whole and right):
         raise ValueError("its arrays have NaN or inconsistent shapes")
 
 
-def _not_finite(array: Any) -> Any:
-    return ~np.isfinite(array)
+def check_types(value: object, names: Iterable[str]) -> None:
+    """Raise a `TypeError` for attributes of another type than that in the annotations of the class."""
+    owner: Any = type(value)
+    hints = _hints(owner)
+    for name in names:
+        if name in hints and hasattr(value, name) and not fits(hints[name], found := getattr(value, name)):
+            raise TypeError(f"`{name}` of {owner.__name__} is a {type(found).__name__}")
+
+
+@cache
+def _hints(owner: Any) -> dict[str, Any]:
+    return typing.get_type_hints(owner)
+
+
+def fits(hint: Any, value: object) -> bool:
+    """Whether a value has the type of an annotation, where this can be told."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(fits(one, value) for one in arguments)
+    if origin is typing.Literal:
+        return value in arguments
+    if origin is tuple and isinstance(value, tuple):
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return all(fits(arguments[0], one) for one in value)
+        return len(arguments) == len(value) and all(map(fits, arguments, value))
+    if origin is list and isinstance(value, list):
+        return all(fits(arguments[0], one) for one in value)
+    if origin is dict and isinstance(value, dict):
+        return all(fits(arguments[0], k) and fits(arguments[1], v) for k, v in value.items())
+    expected = origin or hint
+    if expected in (None, types.NoneType):
+        return value is None
+    if expected in (int, float):
+        numbers = (int, np.integer) if expected is int else (int, float, np.integer, np.floating)
+        return isinstance(value, numbers) and not isinstance(value, bool)
+    if expected is str:
+        return isinstance(value, str)
+    if expected is Any or not isinstance(expected, type) or getattr(expected, "_is_protocol", False):
+        # anything, variables of types, protocols
+        return True
+    return isinstance(value, expected)

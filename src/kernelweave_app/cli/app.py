@@ -76,7 +76,7 @@ def _say(error: CycloptsError) -> str:
 
 
 def _fail(message: str) -> int:
-    from kernelweave_app.runs.settings import in_words_of
+    from kernelweave_app.runs.spec import in_words_of
 
     print(f"kernelweave: {in_words_of('options', message)}", file=sys.stderr)
     return 2

@@ -11,12 +11,13 @@ from cyclopts import Group, Parameter
 from pydantic import BaseModel, Field, create_model
 
 from kernelweave._errors import InputError
-from kernelweave_app.runs.settings import SpecField, known_fields
+from kernelweave_app.runs.settings import SpecField
 from kernelweave_app.runs.spec import (
     DEFAULT,
     Spec,
     check_spec,
     inverted,
+    known_fields,
     parameter_of,
     plain_kernels,
     read_spec,

@@ -15,7 +15,7 @@ from kernelweave import normalizers, recipe
 from kernelweave._checks import Costs, InputError, check_known
 from kernelweave._parameters import check_value
 from kernelweave._types import BaseCrossValidator, Labels
-from kernelweave.estimators.defaults import N_FOLDS, default_learner
+from kernelweave.estimators.defaults import N_FOLDS
 from kernelweave.kernels import MAPS, FeatureMap
 from kernelweave.kernels.stationary import Width
 from kernelweave.mkl.path import check_alphas
@@ -23,7 +23,7 @@ from kernelweave.views.groups import names_in
 from kernelweave_app.runs.kernels_of import make_kernels, standardize_of
 from kernelweave_app.runs.preparing import Prepared
 from kernelweave_app.runs.settings import learner_of, learner_settings, settled
-from kernelweave_app.runs.spec import DEFAULT, Spec, plain_kernels
+from kernelweave_app.runs.spec import DEFAULT, Spec, chosen, plain_kernels
 
 if TYPE_CHECKING:
     from kernelweave._types import BaseCrossValidator, Labels
@@ -107,27 +107,6 @@ def parse_gamma(text: str) -> float | str | tuple[str, float] | None:
         raise InputError(
             f"Setting `gamma` must be a number, median, scale, or a multiple such as 4*median, got {text!r:.60}."
         ) from None
-
-
-def chosen(spec: Spec, task: str) -> Spec:
-    """A spec with the learner that a plain fit chooses by name and with its parameters; others are unchanged.
-
-    Parameters
-    ----------
-    spec : Spec
-    task : {"classification", "regression"}
-    """
-    if spec.method != DEFAULT:
-        return spec
-    name, params = default_learner(
-        plain=plain_kernels(spec.kernels),
-        classes=task == "classification",
-        has_alpha=spec.differs("alphas"),
-        has_cost=spec.differs("Cs"),
-    )
-    known = learner_of(name).settings()
-    params = {key: value for key, value in params.items() if key in known}
-    return spec.model_copy(update={"method": name, "learner_params": {**params, **spec.learner_params}})
 
 
 def fits_plainly(spec: Spec) -> bool:

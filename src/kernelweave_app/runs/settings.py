@@ -1,55 +1,17 @@
-"""The settings of a run as fields of a form: those of `Spec`, and the parameters of all learners.
-
-How to draw a form or options from them::
-
-    for field in spec_fields().values():            # or those of `learner_fields`
-        if field.applies(spec, task):               # draw it only where it would do something
-            draw(field.label, field.help, field.kind, field.choices, field.least, field.most, field.unit, field.default)
-
-`kind` is "text", "number", "whole number", "yes/no", "choice" or "table" (a text, or a mapping or list of texts).
-`group` is the card that it belongs to. A value is stored as ``Spec.<name>``, or where `learners` is not empty as
-``Spec.learner_params[name]``. `check_spec` refuses a value in the words of files of settings; `in_words_of` says the
-same with options or labels. Importing learners takes seconds, so `known_fields` reads fields from a file which
-``make options`` writes.
-"""
+"""Fields of settings for forms and options, and the settings of learners, which are declared at their parameters."""
 
 from __future__ import annotations
 
-import json
-import re
-import sys
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from kernelweave._declarations import USUAL, Declared
-from kernelweave._docstrings import read_docstring
 from kernelweave._errors import InputError, check_known
-from kernelweave._parameters import Form, Rule, said
+from kernelweave._parameters import Form, said
 from kernelweave._types import Tree
-from kernelweave_app.runs.spec import In, Spec
-
-#: The fields as they were when `make options` was called.
-FILE = Path(__file__).with_name("fields.json")
-#: What a name stands for in messages: an entry of a file, an option, a label of a form.
-PLACES = ("file", "options", "form")
 
 Kind = Literal["text", "number", "whole number", "yes/no", "choice", "table"]
-
-_CLASSES: Callable[[Spec, str], bool] = lambda spec, task: task != "regression"  # noqa: E731  one of many below
-#: When a setting would do something; all others always.
-APPLIES: dict[str, Callable[[Spec, str], bool]] = {
-    "key": lambda spec, task: bool(spec.key or spec.join),
-    "rows": lambda spec, task: bool(spec.join),
-    "holdout_values": lambda spec, task: bool(spec.holdout),
-    "test_size": lambda spec, task: not spec.holdout,
-    "stratify": lambda spec, task: task != "regression" and not spec.group,
-    "balanced": _CLASSES,
-    "class_weights": _CLASSES,
-    "probabilities": _CLASSES,
-    "n_features": lambda spec, task: spec.approximation not in ("auto", "none"),
-}
 
 
 @dataclass(frozen=True)
@@ -88,48 +50,10 @@ class SpecField:
     learners: tuple[str, ...] = ()
     several: bool = False
 
-    def applies(self, spec: Spec, task: str = "") -> bool:
-        """Whether it would do something beside the others; `task` is "", "classification" or "regression"."""
-        if self.learners:
-            from kernelweave_app.runs.fitting import chosen
-
-            return chosen(spec, task or "classification").method in self.learners
-        return self.name not in APPLIES or APPLIES[self.name](spec, task)
-
     @property
     def flag(self) -> str:
         """Its option on the command line."""
         return f"--{self.name.lower().replace('_', '-')}"
-
-
-def own_fields() -> Mapping[str, SpecField]:
-    """The settings of every run, but for the table of the learner's parameters."""
-    about = read_docstring(Spec.__doc__).parameters
-    found = {}
-    for name, field in Spec.model_fields.items():
-        if name == "learner_params":
-            continue
-        [shown] = [part for part in field.metadata if isinstance(part, In)]
-        rules = [part for part in field.metadata if isinstance(part, Rule)]
-        form = rules[0].form() if rules else Form()
-        parts = [
-            get_args(part)[0] if get_origin(part) is Annotated else part
-            for part in get_args(field.annotation)
-        ]
-        kinds = [get_origin(part) for part in parts if get_origin(part) in (list, dict)]
-        found[name] = SpecField(
-            name,
-            shown.label,
-            about[name].about,
-            shown.group,
-            "table" if kinds else form.kind,
-            field.default,
-            form.choices,
-            form.least,
-            form.most,
-            several=list in kinds,
-        )
-    return found
 
 
 def learner_fields(method: str) -> dict[str, SpecField]:
@@ -139,68 +63,8 @@ def learner_fields(method: str) -> dict[str, SpecField]:
     }
 
 
-def spec_fields() -> dict[str, SpecField]:
-    """All fields in the order of a form: those of every run, then those of all learners that are registered now."""
-    of_learners = {name: one.field for name, one in learner_settings().items()}
-    return {**own_fields(), **of_learners}
-
-
-def known_fields() -> dict[str, SpecField]:
-    """All fields; those of the file, unless the learners have been imported already."""
-    if "kernelweave.learners" in sys.modules:
-        return spec_fields()
-    told = json.loads(FILE.read_text("utf8"))
-    tuples = ("choices", "learners")
-    return {one["name"]: SpecField(**{**one, **{key: tuple(one[key]) for key in tuples}}) for one in told}
-
-
-def label_of(name: str) -> str:
-    """The label of a setting."""
-    if name in own_fields():
-        return own_fields()[name].label
-    if name in Spec.model_fields:
-        return Spec.model_fields["learner_params"].metadata[-1].label if name == "learner_params" else name
-    known = learner_settings()
-    return known[name].field.label if name in known else name.replace("_", " ").capitalize()
-
-
-def in_words_of(place: str, message: str) -> str:
-    """A message about settings with their options ("options"), or with their labels ("form").
-
-    Examples
-    --------
-    >>> in_words_of("options", "Setting `jobs`: 0 folds at once is not possible.")
-    '--jobs: 0 folds at once is not possible.'
-    >>> in_words_of("form", "`test_size` must be a number >= 0 and < 1, got 2.0.")
-    "'Share of rows held out' must be a number >= 0 and < 1, got 2.0."
-    """
-
-    def said_there(found: re.Match[str]) -> str:
-        field = known_fields().get(found[1])
-        if field is None:
-            return found[0]
-        return field.flag if place == "options" else repr(field.label)
-
-    return message if place == "file" else re.sub(r"(?:Setting )?`(\w+)`", said_there, message)
-
-
-def describe_schema(schema: Tree) -> None:
-    """Add labels, meanings and ranges to the JSON schema of `Spec`."""
-    properties = schema["properties"]
-    schema["description"] = read_docstring(Spec.__doc__).summary
-    properties["learner_params"] |= {
-        "title": label_of("learner_params"),
-        "description": read_docstring(Spec.__doc__).parameters["learner_params"].about,
-        "properties": {name: _schema_of(one.field) for name, one in learner_settings().items()},
-        "additionalProperties": False,
-    }
-    for name, field in own_fields().items():
-        found = _schema_of(field)
-        found.pop("type")
-        properties[name] |= found
-
-
-def _schema_of(field: SpecField) -> Tree:
+def schema_of(field: SpecField) -> Tree:
+    """A field in a JSON schema."""
     kinds = {"number": "number", "whole number": "integer", "yes/no": "boolean"}
     found: dict[str, Any] = {"title": field.label, "description": field.help}
     found["type"] = kinds.get(field.kind, "string")
@@ -343,13 +207,3 @@ def takes(one: Declared, value: object) -> bool:
     except InputError:
         return False
     return True
-
-
-def write_fields() -> None:
-    """Write the file of `known_fields`."""
-    told = [asdict(field) for field in spec_fields().values()]
-    FILE.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", "utf8")
-
-
-if __name__ == "__main__":
-    write_fields()

@@ -1,20 +1,38 @@
-"""The settings of a run, declared once: `Spec`. Command line, studio, files of settings, scripts and reports use it."""
+"""The settings of a run, declared once: `Spec`. Command line, studio, files of settings, scripts and reports use it.
+
+How to draw a form or options from it::
+
+    for field in spec_fields().values():            # or those of `learner_fields`
+        if applies(field, spec, task):              # draw it only where it would do something
+            draw(field.label, field.help, field.kind, field.choices, field.least, field.most, field.unit, field.default)
+
+`kind` is "text", "number", "whole number", "yes/no", "choice" or "table" (a text, or a mapping or list of texts).
+`group` is the card that it belongs to. A value is stored as ``Spec.<name>``, or where `learners` is not empty as
+``Spec.learner_params[name]``. `check_spec` refuses a value in the words of files of settings; `in_words_of` says the
+same with options or labels. Importing learners takes seconds, so `known_fields` reads fields from a file which
+``make options`` writes.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import sys
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
+from kernelweave._docstrings import read_docstring
 from kernelweave._errors import InputError, check_known
 from kernelweave._parameters import Flag, Form, Number, OneOf, Rule, Shown, Whole, check_value
 from kernelweave._types import Tree
+from kernelweave_app.runs.settings import SpecField, learner_of, learner_settings, schema_of
 
 #: Longest text of a setting, and the most names in a list.
 LONGEST = 20_000
@@ -109,9 +127,19 @@ class Learners(Rule):
 
 def _describe(schema: Tree, kind: type[BaseModel]) -> None:
     """Labels, meanings and ranges in the JSON schema, those of learners as they are registered when it is made."""
-    from kernelweave_app.runs.settings import describe_schema
-
-    describe_schema(schema)
+    properties = schema["properties"]
+    about = read_docstring(Spec.__doc__)
+    schema["description"] = about.summary
+    properties["learner_params"] |= {
+        "title": label_of("learner_params"),
+        "description": about.parameters["learner_params"].about,
+        "properties": {name: schema_of(one.field) for name, one in learner_settings().items()},
+        "additionalProperties": False,
+    }
+    for name, field in own_fields().items():
+        found = schema_of(field)
+        del found["type"]
+        properties[name] |= found
 
 
 class Spec(BaseModel):
@@ -349,8 +377,6 @@ class Spec(BaseModel):
     def _check_params(cls, given: Tree) -> Tree:
         if not given:
             return given
-        from kernelweave_app.runs.settings import learner_settings
-
         known = learner_settings()
         try:
             return {
@@ -373,10 +399,144 @@ def _refused(error: InputError) -> PydanticCustomError:
     return PydanticCustomError("setting", "{said}", {"said": str(error)})
 
 
+# ---- fields ---------------------------------------------------------------------------------------
+
+#: The fields as they were when `make options` was called.
+FILE = Path(__file__).with_name("fields.json")
+
+_CLASSES: Callable[[Spec, str], bool] = lambda spec, task: task != "regression"  # noqa: E731  one of many below
+#: When a setting would do something; all others always.
+APPLIES: dict[str, Callable[[Spec, str], bool]] = {
+    "key": lambda spec, task: bool(spec.key or spec.join),
+    "rows": lambda spec, task: bool(spec.join),
+    "holdout_values": lambda spec, task: bool(spec.holdout),
+    "test_size": lambda spec, task: not spec.holdout,
+    "stratify": lambda spec, task: task != "regression" and not spec.group,
+    "balanced": _CLASSES,
+    "class_weights": _CLASSES,
+    "probabilities": _CLASSES,
+    "n_features": lambda spec, task: spec.approximation not in ("auto", "none"),
+}
+
+
+def applies(field: SpecField, spec: Spec, task: str = "") -> bool:
+    """Whether a setting would do something beside the others; `task` is "", "classification" or "regression"."""
+    if field.learners:
+        return chosen(spec, task or "classification").method in field.learners
+    return field.name not in APPLIES or APPLIES[field.name](spec, task)
+
+
+def own_fields() -> Mapping[str, SpecField]:
+    """The settings of every run, but for the table of the learner's parameters."""
+    about = read_docstring(Spec.__doc__).parameters
+    found = {}
+    for name, field in Spec.model_fields.items():
+        if name == "learner_params":
+            continue
+        [shown] = [part for part in field.metadata if isinstance(part, In)]
+        rules = [part for part in field.metadata if isinstance(part, Rule)]
+        form = rules[0].form() if rules else Form()
+        parts = [
+            get_args(part)[0] if get_origin(part) is Annotated else part
+            for part in get_args(field.annotation)
+        ]
+        kinds = [get_origin(part) for part in parts if get_origin(part) in (list, dict)]
+        found[name] = SpecField(
+            name,
+            shown.label,
+            about[name].about,
+            shown.group,
+            "table" if kinds else form.kind,
+            field.default,
+            form.choices,
+            form.least,
+            form.most,
+            several=list in kinds,
+        )
+    return found
+
+
+def spec_fields() -> dict[str, SpecField]:
+    """All fields in the order of a form: those of every run, then those of all learners that are registered now."""
+    of_learners = {name: one.field for name, one in learner_settings().items()}
+    return {**own_fields(), **of_learners}
+
+
+def known_fields() -> dict[str, SpecField]:
+    """All fields; those of the file, unless the learners have been imported already."""
+    if "kernelweave.learners" in sys.modules:
+        return spec_fields()
+    told = json.loads(FILE.read_text("utf8"))
+    tuples = ("choices", "learners")
+    return {one["name"]: SpecField(**{**one, **{key: tuple(one[key]) for key in tuples}}) for one in told}
+
+
+def label_of(name: str) -> str:
+    """The label of a setting."""
+    if name in own_fields():
+        return own_fields()[name].label
+    if name in Spec.model_fields:
+        return Spec.model_fields["learner_params"].metadata[-1].label if name == "learner_params" else name
+    known = learner_settings()
+    return known[name].field.label if name in known else name.replace("_", " ").capitalize()
+
+
+def in_words_of(place: str, message: str) -> str:
+    """A message about settings with their options ("options"), or with their labels ("form").
+
+    Examples
+    --------
+    >>> in_words_of("options", "Setting `jobs`: 0 folds at once is not possible.")
+    '--jobs: 0 folds at once is not possible.'
+    >>> in_words_of("form", "`test_size` must be a number >= 0 and < 1, got 2.0.")
+    "'Share of rows held out' must be a number >= 0 and < 1, got 2.0."
+    """
+
+    def said_there(found: re.Match[str]) -> str:
+        field = known_fields().get(found[1])
+        if field is None:
+            return found[0]
+        return field.flag if place == "options" else repr(field.label)
+
+    return message if place == "file" else re.sub(r"(?:Setting )?`(\w+)`", said_there, message)
+
+
+def write_fields() -> None:
+    """Write the file of `known_fields`."""
+    told = [asdict(field) for field in spec_fields().values()]
+    FILE.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", "utf8")
+
+
+# ---- reading and checking ----------------------------------------------------------------------------
+
+
 def plain_kernels(asked: object) -> bool:
     """Whether the setting `kernels` leaves all of them to a plain fit; None is that too."""
     texts = asked.values() if isinstance(asked, Mapping) else [asked or DEFAULT]
     return all(str(text).strip().lower() == DEFAULT for text in texts)
+
+
+def chosen(spec: Spec, task: str) -> Spec:
+    """A spec with the learner that a plain fit chooses by name and with its parameters; others are unchanged.
+
+    Parameters
+    ----------
+    spec : Spec
+    task : {"classification", "regression"}
+    """
+    if spec.method != DEFAULT:
+        return spec
+    from kernelweave.estimators.defaults import default_learner
+
+    name, params = default_learner(
+        plain=plain_kernels(spec.kernels),
+        classes=task == "classification",
+        has_alpha=spec.differs("alphas"),
+        has_cost=spec.differs("Cs"),
+    )
+    known = learner_of(name).settings()
+    params = {key: value for key, value in params.items() if key in known}
+    return spec.model_copy(update={"method": name, "learner_params": {**params, **spec.learner_params}})
 
 
 def parameter_of(method: object) -> str:
@@ -437,3 +597,7 @@ def describe_error(error: ValidationError) -> str:
 
 #: The former name, as long as the pages of the studio use it.
 FitSpec = Spec
+
+
+if __name__ == "__main__":
+    write_fields()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from kernelweave_app.runs.fitting import OF_PATHS, chosen, fits_plainly, path_setting
 from kernelweave_app.runs.preparing import Prepared
-from kernelweave_app.runs.settings import own_fields
-from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.spec import Spec, applies, own_fields
 
 #: Settings whose default means that nothing is done.
 SILENT = (
@@ -48,7 +47,7 @@ def used_settings(spec: Spec, prepared: Prepared, *, n_missing: int = 0) -> dict
     found = {}
     for name, field in own_fields().items():
         value = getattr(now, name)
-        if name not in unused and value not in ("", [], {}) and field.applies(spec, prepared.task):
+        if name not in unused and value not in ("", [], {}) and applies(field, spec, prepared.task):
             found[field.label] = said(value)
     return found
 

@@ -10,8 +10,8 @@ from kernelweave._docstrings import read_docstring
 from kernelweave._errors import InputError
 from kernelweave.learners import LEARNERS, Learner
 from kernelweave_app.runs.fitting import chosen, make_learner
-from kernelweave_app.runs.settings import SpecField, label_of, learner_fields, spec_fields
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.settings import SpecField, learner_fields
+from kernelweave_app.runs.spec import FitSpec, label_of, spec_fields
 from kernelweave_app.studio.schema import Method, Parameter, Setting
 
 #: Scorers that need nothing but predictions and decision values.

@@ -15,8 +15,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import read_types
-from kernelweave_app.runs.settings import label_of
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import FitSpec, label_of
 from kernelweave_app.studio.looking import FAR, MOST_OUTLIERS, ROLES, role_of, with_role
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.desk import ELSEWHERE, Desk
