@@ -13,22 +13,17 @@ from kernelweave._checks import InputError
 from kernelweave._types import Console
 from kernelweave_app.cli.console import FitProgress, Steps, make_console
 from kernelweave_app.runs.fitting import (
-    approximation_option,
+    assemble,
     calibrate_model,
     chosen,
-    class_weight,
     fit_model,
     make_learner,
     make_model,
-    make_normalizer,
-    missing_options,
-    parse_gamma,
     parse_path,
     unused_settings,
 )
 from kernelweave_app.runs.folders import csv_text, whole_folder, write_text, writing
 from kernelweave_app.runs.joining import Joined, files_in, name_tables
-from kernelweave_app.runs.kernels_of import make_kernels, standardize_of
 from kernelweave_app.runs.preparing import Prepared, prepare, split
 from kernelweave_app.runs.reading import read_all, read_new
 from kernelweave_app.runs.scoring import predictions, scores, target_names, with_truth
@@ -196,7 +191,6 @@ def _write_path(console: Console, spec: Spec, prepared: Prepared, folder: Path) 
     """Solve the paths of all outputs and write them; return their number."""
     import pandas as pd
 
-    from kernelweave.estimators import MKLClassifier, MKLRegressor
     from kernelweave.inspection import regularization_path
     from kernelweave.inspection.arguments import outputs_of
     from kernelweave.learners.method import C_RANGE
@@ -204,22 +198,11 @@ def _write_path(console: Console, spec: Spec, prepared: Prepared, folder: Path) 
     from kernelweave.plots.path import CRITERIA
     from kernelweave_app.reports import close, svg
 
-    bank = make_kernels(spec, prepared)
     if spec.method == DEFAULT:
         # a ridge of its own is chosen by folds, which a path has not
         given = {"relax": "none", **spec.learner_params}
         spec = chosen(spec, prepared.task)
         spec = spec.with_params(**given) if spec.method == "rls2" else spec
-    options: dict[str, Any] = {
-        "gamma": parse_gamma(spec.gamma),
-        "normalize": make_normalizer(spec, prepared, np.arange(0)),
-        "standardize": standardize_of(spec, prepared, bank),
-        "fit_intercept": spec.intercept,
-        "max_memory": spec.max_memory,
-        "rank_tol": spec.rank_tol,
-        "approximation": approximation_option(spec),
-        **missing_options(spec),
-    }
     learner = make_learner(spec)
     if getattr(learner, "relax", None) == "auto":
         raise InputError(
@@ -228,10 +211,7 @@ def _write_path(console: Console, spec: Spec, prepared: Prepared, folder: Path) 
     # the strongest regularisation costs least: this only sets up the kernels
     parameter = learner.regularization_parameter
     learner.set_params(**({"alpha": float("inf")} if parameter == "alpha" else {"C": C_RANGE[0]}))
-    if prepared.task == "classification":
-        model: Any = MKLClassifier(bank, learner, class_weight=class_weight(spec, prepared), **options)
-    else:
-        model = MKLRegressor(bank, learner, **options)
+    model: Any = assemble(spec, prepared, np.arange(0), learner)
     model.fit(prepared.X, prepared.target(), sample_weight=prepared.weights)
     console.print(f"{model.n_kernels_} kernels, held as: {model.gram_}.")
     values, n_alphas = parse_path(spec)

@@ -14,6 +14,9 @@ from kernelweave_app.runs.joining import Joined
 
 MOST_ARRAYS = 1000
 LONGEST_HEADER = 10_000
+#: Names of arrays with the names of rows, and of columns.
+ROW_NAMES = ("names", "rows", "samples", "ids", "index")
+COLUMN_NAMES = ("columns", "training", "train")
 
 
 def is_sparse_archive(path: Path) -> bool:
@@ -38,8 +41,6 @@ class Arrays(Format):
 
     def uses(self, path: Path) -> tuple[Use, ...]:
         """Kernels where the shapes inside look like it."""
-        from kernelweave_app.runs.formats.kernel_matrices import seem_kernels
-
         return ("kernels", "table") if seem_kernels(path) else ("table", "kernels")
 
     def table(self, path: Path) -> DataFrame:
@@ -150,3 +151,30 @@ def check_array(file: IO[bytes], size: int, what: str, limits: Limits) -> None:
         raise too_many(what, limits)
     if cells * dtype.itemsize > size:
         raise InputError(f"{what} is cut off.")
+
+
+def seem_kernels(path: Path) -> bool:
+    """Whether an npz file seems to hold kernels rather than columns, by names and shapes alone.
+
+    Kernels are square matrices of one size, or matrices with names of columns.
+    """
+    from numpy.lib import format as npy
+
+    shapes = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.namelist():
+                with archive.open(member) as file:
+                    version = npy.read_magic(file)
+                    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+                    shapes[member.removesuffix(".npy").lower()] = read(file, max_header_size=LONGEST_HEADER)[
+                        0
+                    ]
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
+        return False
+    known = (*ROW_NAMES, *COLUMN_NAMES)
+    matrices = {shape for name, shape in shapes.items() if name not in known}
+    if len(matrices) != 1 or len(next(iter(matrices))) not in (2, 3):
+        return False
+    [shape] = matrices
+    return shape[-1] == shape[-2] > 1 or any(name in shapes for name in COLUMN_NAMES)

@@ -15,14 +15,11 @@ from numpy.typing import NDArray
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
 from kernelweave_app.runs.formats import Format, Limits, Use, one_line
-from kernelweave_app.runs.formats.arrays import LONGEST_HEADER, check_array
+from kernelweave_app.runs.formats.arrays import COLUMN_NAMES, ROW_NAMES, check_array
 from kernelweave_app.runs.joining import Joined
 
 Array = NDArray[np.float64]
 
-#: Names of arrays with the names of rows, and of columns.
-ROW_NAMES = ("names", "rows", "samples", "ids", "index")
-COLUMN_NAMES = ("columns", "training", "train")
 #: Values of all matrices of a file.
 MOST_VALUES = 500_000_000
 #: Kernels of a file.
@@ -275,30 +272,3 @@ def extreme_eigenvalues(K: Array) -> tuple[float, float]:
     with blas_threads_for(len(part)):
         values = np.linalg.eigvalsh(part)
     return float(values[0]), float(values[-1])
-
-
-def seem_kernels(path: str | Path) -> bool:
-    """Whether an npz file seems to hold kernels rather than columns, by names and shapes alone.
-
-    Kernels are square matrices of one size, or matrices with names of columns.
-    """
-    from numpy.lib import format as npy
-
-    shapes = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for member in archive.namelist():
-                with archive.open(member) as file:
-                    version = npy.read_magic(file)
-                    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-                    shapes[member.removesuffix(".npy").lower()] = read(file, max_header_size=LONGEST_HEADER)[
-                        0
-                    ]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
-        return False
-    known = (*ROW_NAMES, *COLUMN_NAMES)
-    matrices = {shape for name, shape in shapes.items() if name not in known}
-    if len(matrices) != 1 or len(next(iter(matrices))) not in (2, 3):
-        return False
-    [shape] = matrices
-    return shape[-1] == shape[-2] > 1 or any(name in shapes for name in COLUMN_NAMES)
