@@ -13,7 +13,7 @@ CASE = """
 import json, resource, sys, time
 import numpy as np
 import kernelweave as kw
-import kernelweave.estimators.base
+import kernelweave.estimators.estimator
 from kernelweave.fitting.task import set_up
 
 n, n_kernels, budget, normalize, what, whole = json.loads(sys.argv[1])
@@ -49,7 +49,7 @@ def watched(task):
         raise KeyboardInterrupt
     return setups
 
-kernelweave.estimators.base.set_up = watched
+kernelweave.estimators.estimator.set_up = watched
 model = kw.MKLClassifier(bank, kw.learners.RLS2(alpha=10.0), normalize=normalize, max_memory=budget)
 # BLAS makes its buffers now
 np.linalg.cholesky(np.eye(64)) @ np.ones((64, 64))

@@ -12,8 +12,8 @@ from sklearn.svm import SVC
 
 import kernelweave as kw
 from kernelweave import InputError, banks, recipe
-from kernelweave.estimators.defaults import cost_score
-from kernelweave.fitting.costs import score_costs
+from kernelweave.estimators.choosing import cost_score
+from kernelweave.fitting.folds import score_costs
 from kernelweave.fitting.stacks import gram_from_stack
 from kernelweave.fitting.task import set_up
 from kernelweave.gram import spread_and_alignment
@@ -292,8 +292,9 @@ def test_scores_of_C_are_those_of_machines_on_parts_of_one_matrix(n_classes, wei
     setups, rows, costs = set_up(task), np.sort(rng.permutation(90)[:70]), np.array([0.1, 1.0, 10.0, 1e4])
     folds = [(np.arange(20, 70), np.arange(20)), (np.arange(50), np.arange(50, 70))]
     name, score = cost_score(task, rows)
-    found, weights = score_costs(task, setups, Hinge(), LpBall(2.0), rows, folds, costs, score)
+    found = score_costs(task, setups, Hinge(), LpBall(2.0), rows, folds, costs, score)
     assert name == "accuracy"
+    weights = found.mean_weights(0)
     wanted = np.empty((2, 4))
     for k, (train, test) in enumerate(folds):
         for c, C in enumerate(costs):
@@ -324,7 +325,7 @@ def test_a_stop_while_C_is_chosen_keeps_the_folds_that_are_done(rng):
         told.append(text)
         return True
 
-    found, _ = score_costs(
+    found = score_costs(
         task,
         set_up(task),
         Hinge(),

@@ -16,8 +16,7 @@ from sklearn.model_selection import (
 )
 
 import kernelweave as kw
-from kernelweave.fitting.folds import choose, content_folds
-from kernelweave.fitting.search import search_folds
+from kernelweave.fitting.folds import choose, content_folds, search_folds
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, StackSource
 from kernelweave.kernels import RBF, Linear
@@ -460,7 +459,7 @@ def test_auto_in_parallel_gives_the_same(rng):
 
 def made_up(monkeypatch, curves):
     """Folds whose scores are given, one curve for each; returns what was asked for."""
-    from kernelweave.fitting import search
+    from kernelweave.fitting import folds as search
     from kernelweave.fitting.folds import FoldScores
 
     asked = []
@@ -472,7 +471,7 @@ def made_up(monkeypatch, curves):
         weights = [(places[:, None].astype(float),) for _ in folds]
         if starts is not None:
             assert len(starts) == len(folds)
-        return FoldScores(rows, False, weights)
+        return FoldScores(np.arange(len(places)), rows, weights, False)
 
     monkeypatch.setattr(search, "score_folds", scores)
     return asked
@@ -516,7 +515,7 @@ def test_with_a_ridge_of_its_own_all_folds_lead_to_the_best_mean(monkeypatch, to
     curves = [mean + 400.0 * (x == 20), *[mean - 100.0 * (x == 20)] * 4]
     asked = made_up(monkeypatch, curves)
     task, folds = rows_of(40)
-    monkeypatch.setattr("kernelweave.fitting.search.score_folds", by_position(folds))
+    monkeypatch.setattr("kernelweave.fitting.folds.score_folds", by_position(folds))
     found = search_folds(task, RELAXED, folds, ALL, None)
     assert found.positions[np.argmax(found.mean)] == top
     assert {n for n, _, _ in asked} == {5}
@@ -525,7 +524,7 @@ def test_with_a_ridge_of_its_own_all_folds_lead_to_the_best_mean(monkeypatch, to
 
 def by_position(folds):
     """The made-up scores, with folds that are known by their test rows."""
-    from kernelweave.fitting import search
+    from kernelweave.fitting import folds as search
 
     scores = search.score_folds
     first = [int(test[0]) for _, test in folds]
@@ -541,7 +540,7 @@ def by_position(folds):
 @pytest.mark.parametrize("shift", [-2, 0, 3])
 def test_of_many_rows_some_are_looked_at_then_one_fold_and_then_all(monkeypatch, top, shift):
     """Alphas of the first look are in proportion to its rows, here a quarter; its best one is off by `shift`."""
-    from kernelweave.fitting import search
+    from kernelweave.fitting import folds as search
 
     curves = [-np.square(np.arange(60.0) - top)] * 5
     asked = made_up(monkeypatch, curves)
@@ -582,7 +581,7 @@ def solved(monkeypatch):
 @pytest.mark.parametrize("kind", ["sums", "interaction", "line", "noise"])
 def test_a_plain_regression_solves_few_problems_and_chooses_as_if_it_solved_all(monkeypatch, kind, rng):
     """Of 30 alphas and five folds, 150 problems."""
-    from kernelweave.estimators import base
+    from kernelweave.estimators import choosing
 
     X = rng.normal(size=(400, 5))
     f = {
@@ -598,7 +597,7 @@ def test_a_plain_regression_solves_few_problems_and_chooses_as_if_it_solved_all(
     # every second alpha until the score has turned, then the neighbours of the best one
     assert len(problems) <= 75
     assert len(reduced) <= 75
-    monkeypatch.setattr(base, "can_search", lambda *_: False)
+    monkeypatch.setattr(choosing, "can_search", lambda *_: False)
     few = len(problems)
     full = kw.MKLRegressor().fit(X, y)
     assert len(problems) - few > 150
@@ -610,7 +609,7 @@ def test_a_plain_regression_solves_few_problems_and_chooses_as_if_it_solved_all(
 
 
 def test_of_many_rows_few_problems_have_all_of_them(monkeypatch, rng):
-    from kernelweave.fitting import search
+    from kernelweave.fitting import folds as search
 
     monkeypatch.setattr(search, "LOOK_ROWS", 100)
     X = rng.normal(size=(700, 4))

@@ -5,6 +5,8 @@ Every message has three parts: what was expected, what was given, what to do.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -44,11 +46,15 @@ __all__ = [
     "check_vector",
     "count_dimensions",
     "need_targets",
+    "warn_user",
 ]
 
 
 #: Kernels with a largest diagonal entry below it, or above its inverse, have squares that are 0 or infinite.
 SMALLEST = 1e-150
+
+#: Packages whose lines are not those of a user.
+INSIDE = ("kernelweave", "sklearn", "contextlib")
 
 
 def _floats(values: object) -> NDArray[np.float64]:
@@ -455,3 +461,11 @@ def as_names(names: Sequence[str] | None, number: int, what: str = "kernel") -> 
     if len(names) != number:
         raise InputError(f"`names` must have one entry per {what} (n_{what}s={number}), got {len(names)}.")
     return tuple(map(str, names))
+
+
+def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside of this package and of scikit-learn that led here."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in INSIDE:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)

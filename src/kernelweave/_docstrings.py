@@ -7,6 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeVar
+
+T = TypeVar("T")
 
 #: A heading: a line with a line of hyphens below it.
 HEADING = re.compile(r"^(\S[^\n]*)\n-{3,}[ ]*$", re.MULTILINE)
@@ -65,3 +68,26 @@ def plain(text: str) -> str:
     text = re.sub(r":\w+(?::\w+)?:`~?(?:[^`]*\.)?([^`]*)`", r"\1", text)
     text = re.sub(r"``?([^`]*)``?|\*(\w+)\*", r"\1\2", text)
     return " ".join(re.sub(r"(?:^|\s)(?:\.\. )?\[\d+\]_?", " ", text).split())
+
+
+def inherits_parameters(cls: type[T]) -> type[T]:
+    """Add to the docstring of a class the parameters that only its bases describe, in the order of its constructor."""
+    if cls.__doc__ is None:  # python -OO
+        return cls
+    known: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        section = read_docstring(vars(base).get("__doc__")).sections.get("Parameters", "")
+        for block in filter(None, re.split(r"\n(?=\S)", section)):
+            names = block.partition("\n")[0].partition(" : ")[0].split(",")
+            known |= {name.strip(): block for name in names}
+    blocks = [known[name] for name in inspect.signature(cls).parameters if name in known]
+    text, heading = inspect.cleandoc(cls.__doc__), "Parameters\n----------\n"
+    own = read_docstring(cls.__doc__).sections.get("Parameters")
+    section = heading + "\n".join(dict.fromkeys(blocks))
+    if own is not None:
+        cls.__doc__ = text.replace(heading + own, section)
+    else:
+        first = HEADING.search(text)
+        at = len(text) if first is None else first.start()
+        cls.__doc__ = "\n\n".join(part.strip() for part in (text[:at], section, text[at:]) if part.strip())
+    return cls

@@ -2,6 +2,7 @@
 
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.cv import MKLClassifierCV, MKLRegressorCV
+from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.regressor import MKLRegressor
 
-__all__ = ["MKLClassifier", "MKLClassifierCV", "MKLRegressor", "MKLRegressorCV"]
+__all__ = ["BaseMKL", "MKLClassifier", "MKLClassifierCV", "MKLRegressor", "MKLRegressorCV"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial, update_wrapper
 from types import MethodType
 from typing import Annotated, Any, cast
@@ -13,19 +14,14 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave import learners
-from kernelweave._callbacks import with_callbacks
 from kernelweave._checks import InputError
-from kernelweave._parameters import Flag, Number, OneOf, checked
+from kernelweave._docstrings import inherits_parameters
+from kernelweave._parameters import OneOf, checked
 from kernelweave._types import Splits
-from kernelweave.estimators.base import BaseMKL
-from kernelweave.estimators.class_weights import weights_of_classes, weights_of_labels
-from kernelweave.estimators.labels import Classes, Indicator, labels_of, read_indicator, read_labels
-from kernelweave.estimators.missing import CELLS, MISSING_VIEWS, target_in_order
-from kernelweave.estimators.routes import Approximation
+from kernelweave.estimators.estimator import BaseMKL
+from kernelweave.estimators.targets import Targets, labels_of, read_classes
 from kernelweave.fitting.calibration import METHODS, calibrate, log_probabilities, out_of_fold
 from kernelweave.fitting.folds import split_rows
-from kernelweave.kernels.stationary import Width
-from kernelweave.views import TableEncoder, ViewsEncoder
 
 __all__ = ["MKLClassifier"]
 
@@ -50,6 +46,8 @@ class _WithProbabilities:
         return MethodType(self.method, model)
 
 
+@inherits_parameters
+@dataclass(kw_only=True, repr=False, eq=False)
 class MKLClassifier(ClassifierMixin, BaseMKL):
     """Classification with learnt kernel weights; several classes by one-vs-rest, several labels one by one.
 
@@ -58,37 +56,15 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
 
     Parameters
     ----------
-    kernels : list of kernels, KernelBank, "precomputed" or None, default=None
-        See `MKLRegressor`.
     learner : str, Learner or None, default=None
         How the weights are found; its parameters can be set as ``learner__C``. None is "lp" with p = 2, whose `C` five
         folds choose, if kernels were left out too; for kernels of your own, or with an `alpha`, it is "rls2".
-    C : float or "auto", optional
-        Regularisation parameter of learners with a C, such as "simple", in place of the learner's own; larger fits the
-        data more.
-    alpha : float or "auto", optional
-        Regularisation parameter of "rls2", in place of the learner's own; larger fits the data less.
-    gamma : float, "median", "scale" or pair, optional
-        Width of the Gaussian and Laplacian kernels, see `MKLRegressor`.
-    normalize : str, Normalizer or None, default="auto"
-        "within-class" (P1, rule 17) has its own factors for every class.
-    standardize : bool or "auto", default="auto"
     fit_intercept : bool, default=True
         Use the weighted mean of the -1/1 targets as intercept; P1's experiments use 0 (False).
     class_weight : dict, "balanced", list of dicts or None, default=None
         Multiplies the sample weights. With several labels a dict for each of them, such as ``{0: 1, 1: 5}``, or
         "balanced" for each by itself: every label's own problem has the weights of its own values. Kernels, and their
         scale if labels share it, count rows by the sample weights alone.
-    max_memory : float, str or "auto", default="auto"
-    rank_tol : float, default=0.0
-    approximation : str, map of features or None, default="auto"
-        Features in place of kernels, see `MKLRegressor`.
-    views : dict of str to columns, or str, optional
-        Views of one table, see `MKLRegressor`.
-    missing : str or `kernelweave.kernels.Impute`, default="error"
-        Missing cells: "error", "impute", "impute-median", "impute-nearest" or "skip", see `MKLRegressor`.
-    missing_views : {"complete", "renormalize", "error"}, default="complete"
-        Rows without a view, see `MKLRegressor`.
 
     Attributes
     ----------
@@ -123,147 +99,20 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     ((2,), True)
     """
 
-    def __init__(
-        self,
-        kernels: Any = None,
-        learner: Any = None,
-        *,
-        C: Annotated[float | str | None, OneOf("auto") | Number(above=0) | None] = None,
-        alpha: Annotated[float | str | None, OneOf("auto") | Number(above=0, infinite=True) | None] = None,
-        gamma: Annotated[Any, Width() | None] = None,
-        normalize: Any = "auto",
-        standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
-        fit_intercept: Annotated[bool, Flag()] = True,
-        class_weight: Any = None,
-        max_memory: float | str = "auto",
-        rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
-        approximation: Annotated[Any, Approximation()] = "auto",
-        views: Any = None,
-        missing: Annotated[Any, CELLS] = "error",
-        missing_views: Annotated[str, OneOf(*MISSING_VIEWS)] = "complete",
-    ) -> None:
-        self.kernels = kernels
-        self.learner = learner
-        self.C = C
-        self.alpha = alpha
-        self.gamma = gamma
-        self.normalize = normalize
-        self.standardize = standardize
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.max_memory = max_memory
-        self.rank_tol = rank_tol
-        self.approximation = approximation
-        self.views = views
-        self.missing = missing
-        self.missing_views = missing_views
-
-    classes_: Classes
-    label_names_: NDArray[Any]
+    class_weight: Any = None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> MKLClassifier:
-        """Learn weights and coefficients.
-
-        Parameters
-        ----------
-        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
-            Several views as a dict, a list or `kernelweave.Views`. Or sample indices / a kernel stack, see `kernels`.
-        y : array-like of shape (n_samples,) or (n_samples, n_labels)
-            Labels of any type; or several labels, 1 or 0 for each row, as an array, a sparse matrix or a data
-            frame, whose columns name them.
-        sample_weight : array-like of shape (n_samples,), optional
-            A weight is equivalent to repetitions of the row; rows of weight 0 are dropped.
-
-        Returns
-        -------
-        self
-        """
-        self._fit_anew(lambda: self._fit(X, y, sample_weight, {}))
-        return self
-
-    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> None:
-        y = target_in_order(X, y, self.missing_views)
-        rows, encoder, n_rows = self._read_rows(X, y)
-        indicator = read_indicator(y)
-        y = read_labels(y) if indicator is None else indicator.values
-        if len(y) != n_rows:
-            raise InputError(
-                f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(y)}]. `X` and `y` "
-                "must have equally many rows."
-            )
-        weights = self._check_sample_weight(sample_weight, n_rows)
-        if indicator is not None:
-            self._fit_indicator(X, indicator, rows, encoder, weights, params)
-            return
-        present = y if weights is None else y[weights > 0]
-        self.classes_, codes = np.unique(present, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise InputError(
-                f"Classification needs at least two classes, got one class: {self.classes_.tolist()[0]!r}. "
-                "Check the target column and the sample weights."
-            )
-        if weights is not None:
-            everything = np.zeros(n_rows, dtype=codes.dtype)
-            everything[weights > 0] = codes
-            codes = everything
-        per_class: Array | None = None
-        if self.class_weight is not None:
-            weights, per_class = self._with_class_weight(y, weights)
-        if len(self.classes_) == 2:
-            targets = [np.where(codes == 1, 1.0, -1.0)[:, None]]
-        else:
-            targets = [np.where(codes == k, 1.0, -1.0)[:, None] for k in range(len(self.classes_))]
-        labels = codes.astype(np.float64)
-        self._fit_task(X, y, rows, encoder, targets, labels, weights, params, class_weight=per_class)
-
-    def _fit_indicator(
-        self,
-        X: Any,
-        y: Indicator,
-        rows: Any,
-        encoder: TableEncoder | ViewsEncoder | None,
-        weights: Array | None,
-        params: dict[str, Any],
-    ) -> None:
-        """Fit one problem for each of several labels."""
-        used = np.ones(len(y.values), dtype=bool) if weights is None else weights > 0
-        factors = None
-        if self.class_weight is not None:
-            factors = weights_of_labels(
-                self.class_weight, y, np.ones(len(used)) if weights is None else weights
-            )
-        y.check_present(used)
-        self.classes_, self.label_names_ = y.classes, y.names
-        labels = y.values.astype(np.float64)
-        targets = [np.where(column == 1, 1.0, -1.0)[:, None] for column in labels.T]
-        self._fit_task(
-            X,
-            y.values,
-            rows,
-            encoder,
-            targets,
-            labels,
-            weights,
-            params,
-            class_weight=factors,
-            multilabel=True,
-        )
-
-    def _with_class_weight(self, y: Array, weights: Array | None) -> tuple[Array, Array]:
-        """Weights of rows times those of their classes, and the latter for each class."""
-        kept = np.ones(len(y)) if weights is None else weights
-        used = kept > 0
-        assert not isinstance(self.classes_, list)
-        per_class = weights_of_classes(self.class_weight, self.classes_, y[used], kept[used])
-        factor = np.zeros(len(y))
-        factor[used] = per_class[np.searchsorted(self.classes_, y[used])]
-        return kept * factor, per_class
+    def _read_targets(self, y: Any, sample_weight: ArrayLike | None, n_rows: int) -> Targets:
+        targets = read_classes(y, sample_weight, n_rows, self.class_weight)
+        assert targets.classes is not None
+        self.classes_ = targets.classes
+        if targets.names is not None:
+            self.label_names_ = targets.names
+        return targets
 
     def decision_function(self, X: Any) -> Array:
         """Decision values: positive for ``classes_[1]``, or one column per class, or per label of several.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,46 +17,87 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routi
 from kernelweave import learners
 from kernelweave._callbacks import with_callbacks
 from kernelweave._checks import Alphas, Costs, InputError, check_known
-from kernelweave._parameters import Flag, Function, Number, OneOf, Text, Whole
-from kernelweave.estimators.base import BaseMKL
+from kernelweave._docstrings import inherits_parameters
+from kernelweave._parameters import Function, OneOf, Text, Whole
+from kernelweave.estimators.choosing import RULES, Candidates, check_path_arguments
 from kernelweave.estimators.classifier import MKLClassifier
-from kernelweave.estimators.missing import CELLS, MISSING_VIEWS
+from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.regressor import MKLRegressor
-from kernelweave.estimators.routes import Approximation
 from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes
-from kernelweave.fitting.folds import Fold, split_rows
-from kernelweave.fitting.task import Report, Setup, Solved, Task, shared_alphas
-from kernelweave.kernels.stationary import Width
+from kernelweave.fitting.folds import Fold, score_folds, split_rows
+from kernelweave.fitting.task import Setup, Task, shared_alphas
 from kernelweave.mkl.path import check_alphas
 
 __all__ = ["MKLClassifierCV", "MKLRegressorCV"]
 
 Array = NDArray[np.float64]
 
-RULES = ("min", "1se")
 
+@dataclass(kw_only=True, repr=False, eq=False)
+class _CrossValidated(BaseMKL):
+    """Cross-validation over a path, in addition to the plain estimators.
 
-class _CVMixin(BaseMKL, ABC):
-    """Cross-validation over a path, in addition to the plain estimators."""
+    Parameters
+    ----------
+    learner : str, Learner or None, default=None
+        How the weights are found; the learner's own alpha or C is not used.
+    alphas : array-like, optional
+        Regularisation parameters to try, in any order, for RLS2. Default: an automatic path, see
+        `kernelweave.rls2_path`.
+    Cs : array-like, optional
+        The same for learners with a C. Default: from 0.01 to 1000, on a logarithmic scale.
+    n_alphas : int, default=30
+        Length of the automatic path, of either kind.
+    cv : int, splitter or iterable, default=5
+        Any scikit-learn splitter, `PredefinedSplit`, or an iterable of (train, test).
+    scoring : str or callable, optional
+        Any scikit-learn scorer; default R^2. Sample weights are used if the scorer accepts them.
+    rule : {"min", "1se"}, default="min"
+        The regularisation parameter with the best mean score, or the largest one within a standard error of it.
+    n_jobs : int, optional
+        Folds in parallel through joblib.
 
-    alphas: ArrayLike | None
-    Cs: ArrayLike | None
-    n_alphas: int
-    cv: Any
-    scoring: Any
-    rule: str
-    n_jobs: int | None
-    _default_score = "score"
+    """
+
+    C: ClassVar[None] = None  # type: ignore[misc]
+    alpha: ClassVar[None] = None  # type: ignore[misc]
+    alphas: Annotated[ArrayLike | None, Alphas() | None] = None
+    Cs: Annotated[ArrayLike | None, Costs() | None] = None
+    n_alphas: Annotated[int, Whole(1)] = 30
+    cv: Any = 5
+    scoring: Annotated[Any, Text() | Function() | None] = None
+    rule: Annotated[str, OneOf(*RULES)] = "min"
+    n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None
+
+    _default_score: ClassVar[str] = "score"
 
     @abstractmethod
     def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
         """Score of decision values on some of the task's rows."""
 
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
+        """Choose the regularisation parameter and fit on all rows.
+
+        Parameters
+        ----------
+        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
+        y : array-like of shape (n_samples,), (n_samples, n_outputs) or (n_samples, n_labels)
+        sample_weight : array-like of shape (n_samples,), optional
+        **params : dict
+            Metadata for the splitter, such as ``groups``.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_anew(X, y, sample_weight, params)
+
     def _make_folds(self, labels: Array, params: dict[str, object]) -> list[Fold]:
         """Check the parameters and make the folds; routed metadata such as groups go to the splitter."""
         if isinstance(self.scoring, str):
             check_known(self.scoring, get_scorer_names(), "scoring")
-        check_path_arguments(self._named_learner(), self.alphas, self.Cs, stacklevel=9)
+        check_path_arguments(self._named_learner(), self.alphas, self.Cs)
         y = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
         if isinstance(self, ClassifierMixin):
             y = y.astype(np.intp)
@@ -70,21 +111,20 @@ class _CVMixin(BaseMKL, ABC):
             return check_alphas(1.0 / np.atleast_1d(np.asarray(self.Cs, dtype=np.float64)))
         return None if self.alphas is None else check_alphas(self.alphas)
 
-    def _n_steps(self, learner: learners.Learner, n_problems: int, folds: Sequence[Fold]) -> int | None:
+    def _n_steps(self, learner: learners.Learner, n_problems: int, n_folds: int) -> int | None:
         given = self._given_alphas()
         n_alphas = self.n_alphas if given is None else len(given)
-        return n_problems * n_alphas * (len(folds) + 1)
+        return n_problems * n_alphas * (n_folds + 1)
 
-    def _solve(
+    def _candidates_of(
         self,
         task: Task,
         setups: list[Setup],
         learner: learners.Learner,
         labels: Array,
         kept: NDArray[np.intp],
-        folds: Sequence[Fold],
-        report: Report,
-    ) -> tuple[float, list[Solved]]:
+        folds: list[Fold],
+    ) -> Candidates:
         given = self._given_alphas()
         alphas = shared_alphas(task, setups, self.n_alphas, learner) if given is None else given
         position = np.full(len(labels), -1)
@@ -98,24 +138,18 @@ class _CVMixin(BaseMKL, ABC):
             raise InputError(
                 "`cv` gave no fold with both training and test rows. Use fewer splits or more rows."
             )
-        name = (
-            self.scoring
-            if isinstance(self.scoring, str)
-            else ("score" if self.scoring else self._default_score)
-        )
-        if learner.regularization_parameter == "C":
-            self.Cs_ = 1.0 / alphas
-        return self._search(
-            task,
-            setups,
-            learner,
-            inside,
+        named = "score" if self.scoring else self._default_score
+        score = self._score(task)
+        return Candidates(
             alphas,
-            self._score(task),
+            len(inside),
+            task.source.n_samples,
+            self.scoring if isinstance(self.scoring, str) else named,
+            lambda report: score_folds(
+                task, learner, inside, alphas, score, n_jobs=self.n_jobs, report=report
+            ),
             self.rule,
-            report,
-            name=name,
-            n_jobs=self.n_jobs,
+            path=True,
         )
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -133,53 +167,12 @@ class _CVMixin(BaseMKL, ABC):
         return router
 
 
-def check_path_arguments(
-    learner: learners.Learner, alphas: ArrayLike | None, Cs: ArrayLike | None, *, stacklevel: int
-) -> None:
-    """Raise for `Cs` of a learner with alpha, and warn for `alphas` of one with a C."""
-    name = type(learner).__name__
-    if learner.regularization_parameter == "alpha" and Cs is not None:
-        raise InputError(f"`Cs` are for learners with a C, and {name} has an alpha. Use alphas=.")
-    if learner.regularization_parameter != "C" or alphas is None:
-        return
-    if Cs is not None:
-        raise InputError("`Cs` and `alphas` are alternatives. Give `Cs` alone.")
-    alphas = np.atleast_1d(alphas)
-    given, meant = (", ".join(f"{v:.4g}" for v in values) for values in (alphas, 1.0 / alphas))
-    warnings.warn(
-        f"alphas=[{given}] means C = 1 / alpha for {name}, which has a C, and will be refused in version 0.3. "
-        f"Write Cs=[{meant}].",
-        FutureWarning,
-        stacklevel=stacklevel,
-    )
-
-
-class MKLRegressorCV(_CVMixin, MKLRegressor):
+@inherits_parameters
+@dataclass(kw_only=True, repr=False, eq=False)
+class MKLRegressorCV(_CrossValidated, MKLRegressor):
     """Regression with learnt kernel weights, the regularisation parameter chosen by cross-validation.
 
     Every fold computes its own normaliser statistics and solves the whole path with warm starts.
-
-    Parameters
-    ----------
-    kernels, learner, gamma, normalize, standardize, fit_intercept, max_memory, rank_tol, views
-        See `MKLRegressor`; the learner's own alpha is not used.
-    approximation, missing, missing_views
-        See `MKLRegressor`.
-    alphas : array-like, optional
-        Regularisation parameters to try, in any order, for RLS2. Default: an automatic path, see
-        `kernelweave.rls2_path`.
-    Cs : array-like, optional
-        The same for learners with a C. Default: from 0.01 to 1000, on a logarithmic scale.
-    n_alphas : int, default=30
-        Length of the automatic path, of either kind.
-    cv : int, splitter or iterable, default=5
-        Any scikit-learn splitter, `PredefinedSplit`, or an iterable of (train, test).
-    scoring : str or callable, optional
-        Any scikit-learn scorer; default R^2. Sample weights are used if the scorer accepts them.
-    rule : {"min", "1se"}, default="min"
-        The regularisation parameter with the best mean score, or the largest one within a standard error of it.
-    n_jobs : int, optional
-        Folds in parallel through joblib.
 
     Attributes
     ----------
@@ -203,71 +196,7 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
     (3,)
     """
 
-    def __init__(
-        self,
-        kernels: Any = None,
-        learner: Any = None,
-        *,
-        alphas: Annotated[ArrayLike | None, Alphas() | None] = None,
-        Cs: Annotated[ArrayLike | None, Costs() | None] = None,
-        n_alphas: Annotated[int, Whole(1)] = 30,
-        cv: Any = 5,
-        scoring: Annotated[Any, Text() | Function() | None] = None,
-        rule: Annotated[str, OneOf(*RULES)] = "min",
-        n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None,
-        gamma: Annotated[Any, Width() | None] = None,
-        normalize: Any = "auto",
-        standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
-        fit_intercept: Annotated[bool, Flag()] = True,
-        max_memory: float | str = "auto",
-        rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
-        approximation: Annotated[Any, Approximation()] = "auto",
-        views: Any = None,
-        missing: Annotated[Any, CELLS] = "error",
-        missing_views: Annotated[str, OneOf(*MISSING_VIEWS)] = "complete",
-    ) -> None:
-        super().__init__(
-            kernels,
-            learner,
-            gamma=gamma,
-            normalize=normalize,
-            standardize=standardize,
-            fit_intercept=fit_intercept,
-            max_memory=max_memory,
-            rank_tol=rank_tol,
-            approximation=approximation,
-            views=views,
-            missing=missing,
-            missing_views=missing_views,
-        )
-        self.alphas = alphas
-        self.Cs = Cs
-        self.n_alphas = n_alphas
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.n_jobs = n_jobs
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> MKLRegressorCV:
-        """Choose the regularisation parameter and fit on all rows.
-
-        Parameters
-        ----------
-        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        sample_weight : array-like of shape (n_samples,), optional
-        **params : dict
-            Metadata for the splitter, such as ``groups``.
-
-        Returns
-        -------
-        self
-        """
-        self._fit_anew(lambda: self._fit(X, y, sample_weight, params))
-        return self
-
-    _default_score = "R^2"
+    _default_score: ClassVar[str] = "R^2"
 
     def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
         y, flat = task.targets[0], task.flat
@@ -280,34 +209,13 @@ class MKLRegressorCV(_CVMixin, MKLRegressor):
         return score
 
 
-class MKLClassifierCV(_CVMixin, MKLClassifier):
+@inherits_parameters
+@dataclass(kw_only=True, repr=False, eq=False)
+class MKLClassifierCV(_CrossValidated, MKLClassifier):
     """Classification with learnt kernel weights, the regularisation parameter chosen by cross-validation.
 
     Every fold computes its own normaliser statistics and solves the whole path with warm starts; one regularisation
     parameter for all one-vs-rest problems.
-
-    Parameters
-    ----------
-    kernels, learner, gamma, normalize, standardize, fit_intercept, class_weight, max_memory, rank_tol, views
-        See `MKLClassifier`; the learner's own alpha is not used.
-    approximation, missing, missing_views
-        See `MKLRegressor`.
-    alphas : array-like, optional
-        Regularisation parameters to try, in any order, for RLS2. Default: an automatic path, see
-        `kernelweave.rls2_path`.
-    Cs : array-like, optional
-        The same for learners with a C. Default: from 0.01 to 1000, on a logarithmic scale.
-    n_alphas : int, default=30
-        Length of the automatic path, of either kind.
-    cv : int, splitter or iterable, default=5
-        Any scikit-learn splitter, `PredefinedSplit`, or an iterable of (train, test). An integer stratifies.
-    scoring : str or callable, optional
-        Any scikit-learn scorer on predictions or decision values, and with the logistic loss on probabilities; default
-        accuracy.
-    rule : {"min", "1se"}, default="min"
-        The regularisation parameter with the best mean score, or the largest one within a standard error of it.
-    n_jobs : int, optional
-        Folds in parallel through joblib.
 
     Attributes
     ----------
@@ -331,73 +239,7 @@ class MKLClassifierCV(_CVMixin, MKLClassifier):
     True
     """
 
-    def __init__(
-        self,
-        kernels: Any = None,
-        learner: Any = None,
-        *,
-        alphas: Annotated[ArrayLike | None, Alphas() | None] = None,
-        Cs: Annotated[ArrayLike | None, Costs() | None] = None,
-        n_alphas: Annotated[int, Whole(1)] = 30,
-        cv: Any = 5,
-        scoring: Annotated[Any, Text() | Function() | None] = None,
-        rule: Annotated[str, OneOf(*RULES)] = "min",
-        n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None,
-        gamma: Annotated[Any, Width() | None] = None,
-        normalize: Any = "auto",
-        standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto",
-        fit_intercept: Annotated[bool, Flag()] = True,
-        class_weight: Any = None,
-        max_memory: float | str = "auto",
-        rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0,
-        approximation: Annotated[Any, Approximation()] = "auto",
-        views: Any = None,
-        missing: Annotated[Any, CELLS] = "error",
-        missing_views: Annotated[str, OneOf(*MISSING_VIEWS)] = "complete",
-    ) -> None:
-        super().__init__(
-            kernels,
-            learner,
-            gamma=gamma,
-            normalize=normalize,
-            standardize=standardize,
-            fit_intercept=fit_intercept,
-            class_weight=class_weight,
-            max_memory=max_memory,
-            rank_tol=rank_tol,
-            approximation=approximation,
-            views=views,
-            missing=missing,
-            missing_views=missing_views,
-        )
-        self.alphas = alphas
-        self.Cs = Cs
-        self.n_alphas = n_alphas
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.n_jobs = n_jobs
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> MKLClassifierCV:
-        """Choose the regularisation parameter and fit on all rows.
-
-        Parameters
-        ----------
-        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
-        y : array-like of shape (n_samples,) or (n_samples, n_labels)
-        sample_weight : array-like of shape (n_samples,), optional
-        **params : dict
-            Metadata for the splitter, such as ``groups``.
-
-        Returns
-        -------
-        self
-        """
-        self._fit_anew(lambda: self._fit(X, y, sample_weight, params))
-        return self
-
-    _default_score = "accuracy"
+    _default_score: ClassVar[str] = "accuracy"
 
     def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
         classes = self.classes_

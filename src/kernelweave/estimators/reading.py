@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelweave import banks, normalizers, recipe
 from kernelweave._checks import (
     InputError,
-    as_floats,
-    check_finite,
     check_gram_stack,
     check_size,
     count_dimensions,
@@ -30,6 +28,7 @@ from kernelweave.estimators.missing import (
     skipping,
     takes_missing,
 )
+from kernelweave.estimators.parameters import Parameters
 from kernelweave.estimators.routes import Route, route_of
 from kernelweave.estimators.texts import check_objects, columns_read, long_texts
 from kernelweave.estimators.view_kernels import check_kernels, kernels_of_views, places_of
@@ -39,7 +38,7 @@ from kernelweave.fitting.model import Model
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.presence import views_of
 from kernelweave.fitting.source import TableSource
-from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
+from kernelweave.fitting.stacks import BankSource, StackSource
 from kernelweave.kernels import Kernel
 from kernelweave.kernels.widths import check_gamma, has_gamma, with_gamma
 from kernelweave.learners import Learner
@@ -50,67 +49,41 @@ from kernelweave.views.sparse import as_sparse
 Array = NDArray[np.float64]
 
 
-def is_plain(kernels: Any) -> bool:
-    """Whether kernels are those of a plain fit."""
-    return kernels is None or isinstance(kernels, banks.DefaultViews)
-
-
-class ReadingMixin(BaseEstimator):
+class ReadingMixin(Parameters):
     """Checks rows in the three formats of estimators: tables (one or several), indices of a bank, kernel stacks."""
 
-    kernels: Any
-    #: Also for models that were pickled before these were parameters.
-    views: Any = None
-    gamma: Any = None
-    missing: Any = "error"
-    missing_views: str = "error"
-    standardize: bool | str
-    max_memory: float | str
-    rank_tol: float
-    approximation: Any = None
     _route: Route
     model_: Model
 
-    def _is_precomputed(self) -> bool:
-        return isinstance(self.kernels, str) and self.kernels == "precomputed"
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self._is_precomputed()
-        tags.input_tags.three_d_array = self._is_precomputed()
-        tags.input_tags.categorical = not self._is_precomputed()
+        tags.input_tags.pairwise = self._is_precomputed
+        tags.input_tags.three_d_array = self._is_precomputed
+        tags.input_tags.categorical = not self._is_precomputed
         tags.input_tags.string = False
-        tags.input_tags.sparse = not self._is_precomputed()
+        tags.input_tags.sparse = not self._is_precomputed
         tags.input_tags.allow_nan = takes_missing(self.missing, self.kernels)
         return tags
 
-    def _read_rows(self, X: Features, y: object) -> tuple[Any, TableEncoder | ViewsEncoder | None, int]:
-        """Training rows, their encoder, and their number; raises without targets."""
-        if y is None:
-            raise InputError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
-            )
-        rows, encoder = self._read_training(X)
-        return rows, encoder, rows.n_rows if hasattr(rows, "n_rows") else len(rows)
-
     def _read_training(self, X: Any) -> tuple[Any, TableEncoder | ViewsEncoder | None]:
         """Check training rows; return a Table with its encoder, an index or a stack."""
-        if self.views is not None and (self._is_precomputed() or isinstance(self.kernels, KernelBank)):
-            got = "a KernelBank" if isinstance(self.kernels, KernelBank) else "'precomputed'"
-            raise InputError(
-                f"`views` groups columns of X, and with kernels={got} there are none. Leave `views` out, or pass a "
-                "list of kernels."
-            )
-        if self.gamma is not None and (self._is_precomputed() or isinstance(self.kernels, KernelBank)):
-            raise InputError(
-                "`gamma` is for Gaussian and Laplacian kernels of columns, and with precomputed kernels there are "
-                "none. Leave `gamma` out, or pass a list of kernels."
-            )
+        if self._is_precomputed or self._is_bank:
+            got = "a KernelBank" if self._is_bank else "'precomputed'"
+            if self.views is not None:
+                raise InputError(
+                    f"`views` groups columns of X, and with kernels={got} there are none. Leave `views` out, or pass a "
+                    "list of kernels."
+                )
+            if self.gamma is not None:
+                raise InputError(
+                    "`gamma` is for Gaussian and Laplacian kernels of columns, and with precomputed kernels there are "
+                    "none. Leave `gamma` out, or pass a list of kernels."
+                )
         if isinstance(X, list) and not X:
             raise InputError("`X` is an empty list. Pass rows, or tables, at least one.")
-        if holds_views(X) and not self._is_precomputed():
+        if holds_views(X) and not self._is_precomputed:
             return self._read_views(X)
-        if self._is_precomputed():
+        if self._is_precomputed:
             if isinstance(X, Views | Mapping):
                 raise InputError(
                     "With kernels='precomputed', `X` must be a kernel matrix or a stack of them, got views. Leave "
@@ -126,7 +99,7 @@ class ReadingMixin(BaseEstimator):
             stack = check_gram_stack(X)
             self.n_features_in_ = stack.shape[1]
             return stack, None
-        if isinstance(self.kernels, KernelBank):
+        if self._is_bank:
             self.n_features_in_ = 1
             return BankSource.check_index(self.kernels, X), None
         X = matrix_of(X) if is_annotated(X) else X
@@ -141,17 +114,16 @@ class ReadingMixin(BaseEstimator):
         """Declare as texts the columns that are read by kernels of texts, custom kernels or the default bank."""
         if table.cells is None:
             return table
-        plain = is_plain(self.kernels)
-        read = long_texts(table, None if plain else self.kernels)
+        read = long_texts(table, None if self._is_plain else self.kernels)
         kernels: list[Kernel] = []
-        if not plain:
+        if not self._is_plain:
             kernels = self._kernel_list(table.declared(read, forget=False))
             read |= columns_read(kernels, table)
         check_objects(table, read, kernels)
         return encoder.declare(table, read)
 
     def _read_views(self, X: Features) -> tuple[BlockTable, ViewsEncoder]:
-        if isinstance(self.kernels, KernelBank):
+        if self._is_bank:
             raise InputError(
                 "With a KernelBank, `X` must be one column of sample indices, got views. Make views of its matrices "
                 "with kw.precomputed(K), and leave `kernels` out."
@@ -198,7 +170,7 @@ class ReadingMixin(BaseEstimator):
 
     def _kernel_list(self, table: Any, sample_weight: Array | None = None) -> list[Kernel]:
         """The kernels for a table, with the width that the parameter `gamma` gives them."""
-        plain, asked = is_plain(self.kernels), self.kernels
+        plain, asked = self._is_plain, self.kernels
         kernels = self._recipe_list(table, sample_weight) if plain else self._kernels_as_given(table)
         if self.gamma is None:
             return kernels
@@ -277,9 +249,9 @@ class ReadingMixin(BaseEstimator):
         self, rows: Any, kept: NDArray[np.intp], sample_weight: Array | None
     ) -> tuple[Source, Callable[[list[Kernel]], Source] | None]:
         """The source of the kernels as they were given, and what makes one of others for the same rows."""
-        if self._is_precomputed():
+        if self._is_precomputed:
             return (StackSource(rows).take(kept) if len(kept) < len(rows) else StackSource(rows)), None
-        if isinstance(self.kernels, KernelBank):
+        if self._is_bank:
             return BankSource(self.kernels, rows[kept]), None
         table = rows if len(kept) == rows.n_rows else rows.rows(kept)
         if self.standardize is True and isinstance(table, BlockTable):
@@ -320,24 +292,6 @@ class ReadingMixin(BaseEstimator):
         extra = normalizer.transductive
         if extra is None:
             return None
-        if self._is_precomputed():
+        if self._is_precomputed:
             raise InputError("Transductive normalisers need kernels as objects or a KernelBank.")
         return BankSource.check_index(self.kernels, extra) if encoder is None else encoder.transform(extra)
-
-    def _check_sample_weight(self, sample_weight: ArrayLike | None, n_rows: int) -> Array | None:
-        if sample_weight is None:
-            return None
-        weights = np.array(as_floats(sample_weight, "sample_weight"))
-        if weights.ndim == 0:
-            weights = np.full(n_rows, float(weights))
-        if weights.ndim != 1:
-            raise InputError(f"Sample weights must be 1D array or scalar, got shape {weights.shape}.")
-        if weights.shape != (n_rows,):
-            raise InputError(f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}!")
-        check_finite(weights, "sample_weight")
-        check_size(weights, "sample_weight")
-        if (weights < 0).any():
-            raise InputError("`sample_weight` must not be negative. Drop rows by weight 0.")
-        if not weights.any():
-            raise InputError("All sample weights are zero. At least one row needs a positive weight.")
-        return weights

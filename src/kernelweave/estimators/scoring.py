@@ -12,7 +12,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils.metaestimators import available_if
 
 from kernelweave import learners
-from kernelweave.estimators.labels import Classes, labels_of
+from kernelweave.estimators.targets import Classes, labels_of
 from kernelweave.fitting.calibration import log_probabilities
 
 Array = NDArray[np.float64]

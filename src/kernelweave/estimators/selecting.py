@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, Number, Whole, check_values, shown
-from kernelweave.estimators.base import BaseMKL
 from kernelweave.estimators.classifier import MKLClassifier
+from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.texts import parts_of
 from kernelweave.estimators.view_kernels import places_of
 from kernelweave.fitting.source import TableSource

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from kernelweave._checks import InputError, KernelWarning
+from kernelweave._checks import InputError, KernelWarning, warn_user
 from kernelweave.kernels import Constant, Custom, Kernel, On, Precomputed, Product, Scaled, Sum
 from kernelweave.kernels.text import TextKernel
 from kernelweave.views import BlockTable, Cells, Table
@@ -109,11 +108,10 @@ def check_objects(table: Table, read: set[int], kernels: Sequence[Kernel]) -> No
                 "of it."
             )
         if own.is_long_text and any(j in table.resolve(at) for k in kernels for _, at, _ in parts_of(k)):
-            warnings.warn(
+            warn_user(
                 f"Column {name} holds long texts, nearly all distinct, and is encoded as categories. Put kernels on it "
                 f"that read text, {where.format('CharNGrams()')} or {where.format('Tokens()')}, or leave it out.",
                 KernelWarning,
-                stacklevel=9,
             )
 
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
 from kernelweave._checks import check_known
-from kernelweave.fitting.folds import Fold, walk_fold
-from kernelweave.fitting.task import Task, silent
+from kernelweave.fitting.folds import Fold, walk_folds
+from kernelweave.fitting.task import Task
 from kernelweave.learners import Learner
 
 Array = NDArray[np.float64]
@@ -79,8 +79,8 @@ def log_probabilities(learner: Learner, values: Array, *, multilabel: bool = Fal
 def out_of_fold(task: Task, learner: Learner, alpha: float, folds: list[Fold]) -> Array:
     """Out-of-fold decision values of every row, NaN for rows outside of all folds."""
     values = np.full((task.source.n_samples, task.n_outputs), np.nan)
-    for train, test in folds:
-        path = walk_fold(task, learner, train, test, np.array([alpha]), learner.tol, silent)
+    paths = walk_folds(task, learner, folds, np.array([alpha]), tol=learner.tol)
+    for (_, test), path in zip(folds, paths, strict=True):
         values[test] = path.values[0]
     return values
 

@@ -1,4 +1,23 @@
-"""Folds of the rows of a task, and scores of paths on them."""
+"""Folds of the rows of a task, scores of paths on them, and the choice of a regularisation parameter by these.
+
+One generator, `walk_folds`, goes through folds, in this process or in several; whatever needs models of other rows
+reads from it: scores, and decision values out of fold.
+
+*Search.* A score along a path falls where the model is too stiff, and again where it follows the noise, or stays as it
+is. On the first fold every second candidate is looked at, roughly and from the stiff end, until the score has turned.
+All folds are then asked about the candidates around the best one only, and begin with its weights; more are added as
+long as the best of them is the last on a side.
+
+With a ridge of its own the function of a stiff candidate is not stiff, and the score of one fold may have several
+maxima of about the same height. The first look is then one at all folds. If there are many rows, it takes some of them
+from each fold; the first fold alone climbs to the best candidate on all of its rows, and all folds are asked about this
+one only.
+
+*Held kernels.* Folds that fit kernels anew and learn weights anew at every C cost more than all else in a fit.
+`score_costs` takes kernels of all rows, learns weights once, roughly, and every fold only solves machines on parts of
+one matrix. Test rows of a fold so have a share in widths and weights, few numbers for many rows, but none in
+coefficients. That is for choosing C inside a fit; what estimates errors on new rows must leave rows out before the fit.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +25,7 @@ import numbers
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import joblib
 import numpy as np
@@ -14,15 +33,21 @@ from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 
 from kernelweave._checks import InputError, count_dimensions
+from kernelweave._loops import core
 from kernelweave._parameters import Whole, check_value, shown
 from kernelweave._types import Labels, Splits
 from kernelweave.fitting.base import Q, Source
 from kernelweave.fitting.prediction import Expansions, FeatureForm, decisions
 from kernelweave.fitting.task import Report, Setup, Task, path_task, set_up, silent, was_interrupted
-from kernelweave.gram import FeatureGram
+from kernelweave.gram import FeatureGram, Gram
 from kernelweave.learners import Learner
 from kernelweave.learners.folds import deal
+from kernelweave.machines.loss import Loss
+from kernelweave.machines.machine import Machine
 from kernelweave.mkl.layers import TrainedLayers
+from kernelweave.mkl.problem import Problem
+from kernelweave.mkl.svm_mkl import solve_problem
+from kernelweave.mkl.weight_sets import LpBall
 from kernelweave.results import Path, Solution
 
 Array = NDArray[np.float64]
@@ -30,9 +55,32 @@ Rows = NDArray[np.intp]
 
 #: Training and test rows.
 Fold = tuple[Rows, Rows]
+#: ``score(decision values (n_test, n_outputs), test rows)``; larger is better.
+Score = Callable[[Array, Rows], float]
+#: For each problem the weights with which its path may begin.
+Starts = Sequence[Array] | None
 
 #: Relative gap of the solutions that are only scored.
 SCORING_TOL = 1e-5
+
+#: Every how many candidates one is looked at on the first fold, and the relative gap of these solutions.
+STRIDE, ROUGH_TOL = 2, 1e-3
+#: How many of them come first; the score has turned when `PATIENCE` of them are no better than an earlier one.
+FIRST, PATIENCE = 6, 3
+#: Most distinct rows of a first look at all folds.
+LOOK_ROWS = 800
+#: What counts as no better on the first fold, and as equal later: shares of the spread of the first look's scores.
+ROUGHLY, EQUAL = 2e-3, 1e-4
+#: Candidates on either side of the best one that all folds are asked about, and how many are added on a side at first;
+#: each time twice as many.
+AROUND, FURTHER = 1, 2
+#: C at which weights are learnt, and the relative gap to which.
+WEIGHTS_COST, WEIGHTS_TOL = 1.0, 1e-2
+#: Violation of the conditions of an optimum at which machines on folds end, in units of the labels, and their steps at
+#: most, as a multiple of the rows.
+FOLD_EPS, MOST_STEPS = 3e-3, 200
+#: Bytes of the matrices that are kept for all folds; beyond, they are summed again for each.
+KEPT_BYTES = 2**28
 
 
 def content_folds(source: Source[Q], y: Array, n_splits: int, *, stratify: bool = True) -> list[Fold]:
@@ -115,10 +163,6 @@ class FoldPath:
     interrupted: bool
 
 
-#: For each problem the weights with which its path may begin.
-Starts = Sequence[Array] | None
-
-
 def walk_fold(
     task: Task,
     learner: Learner,
@@ -180,56 +224,67 @@ def _beside(paths: list[FoldPath]) -> FoldPath:
     )
 
 
-class FoldScores(NamedTuple):
-    """Scores of a path on folds.
+@dataclass(frozen=True)
+class FoldScores:
+    """Scores of candidates on folds.
 
     Attributes
     ----------
-    scores : array of shape (n_folds done, n_alphas) or (n_folds done, n_alphas, n_relax)
+    positions : array of int, shape (n_scored,)
+        Of the scored candidates, rising.
+    scores : array of shape (n_folds done, n_scored) or (n_folds done, n_scored, n_relax)
         The latter if the learner has further regularisation parameters to choose from.
+    weights : list, for every fold done a tuple of arrays of shape (n_scored, n_kernels), one for each problem
+        Empty for learners whose paths cannot begin with weights.
     interrupted : bool
         Ctrl-C or a callback ended it early; only complete folds are returned.
-    weights : list, for every fold done a tuple of arrays of shape (n_alphas, n_kernels), one for each problem
-        Empty for learners whose paths cannot begin with weights.
     """
 
+    positions: Rows
     scores: Array
-    interrupted: bool
     weights: list[tuple[Array, ...]]
+    interrupted: bool
+
+    @property
+    def mean(self) -> Array:
+        """Mean scores over the folds, at the best ridge parameter of each candidate."""
+        mean = self.scores.mean(axis=0)
+        return mean if mean.ndim == 1 else mean.max(axis=1)
+
+    def starts(self, at: int) -> list[list[Array]]:
+        """Weights at one of the candidates, for each fold and problem."""
+        return [[weights[at] for weights in problems] for problems in self.weights]
+
+    def mean_weights(self, at: int) -> list[Array]:
+        """Means over the folds at one of the candidates, for each problem."""
+        return [
+            np.mean([weights[at] for weights in folds], axis=0) for folds in zip(*self.weights, strict=True)
+        ]
+
+    def beside(self, other: FoldScores) -> FoldScores:
+        """Together with candidates that follow, or come before."""
+        left, right = (self, other) if self.positions[0] < other.positions[0] else (other, self)
+        n_folds = min(len(left.scores), len(right.scores))
+        return FoldScores(
+            np.r_[left.positions, right.positions],
+            np.concatenate([left.scores[:n_folds], right.scores[:n_folds]], axis=1),
+            [
+                tuple(np.concatenate(pair) for pair in zip(*problems, strict=True))
+                for problems in zip(left.weights[:n_folds], right.weights[:n_folds], strict=True)
+            ],
+            left.interrupted or right.interrupted,
+        )
 
 
-def score_folds(
-    task: Task,
-    learner: Learner,
-    folds: Sequence[Fold],
-    alphas: Array,
-    score: Callable[[Array, Rows], float],
-    *,
-    n_jobs: int | None = None,
-    tol: float = SCORING_TOL,
-    report: Report = silent,
-    starts: Sequence[Starts] | None = None,
+def _scored(
+    folds: Sequence[Fold], paths: Generator[FoldPath, None, None], score: Score, shape: tuple[int, ...]
 ) -> FoldScores:
-    """Score every regularisation parameter on every fold.
-
-    Parameters
-    ----------
-    score : callable
-        ``score(decision values (n_test, n_outputs), test rows)`` -> float; larger is better.
-    n_jobs : int, optional
-        Folds run in parallel through joblib, which shares out the threads of BLAS; with more processes than folds also
-        the problems of a fold.
-    starts : sequence, optional
-        For each fold the weights with which the path of each problem begins.
-    """
+    """Score the paths of folds, one after another, until one asks to stop."""
     rows: list[Array] = []
     weights: list[tuple[Array, ...]] = []
     interrupted = False
-    grid = learner.relax_grid(alphas)
-    shape = alphas.shape if grid is None else grid.shape
-    done = _run_folds(task, learner, folds, alphas, n_jobs, tol, report, starts)
     try:
-        for (_, test), path in zip(folds, done, strict=True):
+        for (_, test), path in zip(folds, paths, strict=True):
             if len(path.values) == np.prod(shape):
                 rows.append(np.array([score(f, test) for f in path.values]).reshape(shape))
                 if path.weights is not None:
@@ -240,23 +295,58 @@ def score_folds(
     except KeyboardInterrupt:
         interrupted = True
     finally:
-        done.close()
+        paths.close()
     if interrupted and not rows:
         raise KeyboardInterrupt("interrupted before one fold was complete; nothing could be kept")
-    return FoldScores(np.array(rows), interrupted, weights)
+    return FoldScores(np.arange(shape[0]), np.array(rows), weights, interrupted)
 
 
-def _run_folds(
+def score_folds(
     task: Task,
     learner: Learner,
     folds: Sequence[Fold],
     alphas: Array,
-    n_jobs: int | None,
-    tol: float,
-    report: Report,
-    starts: Sequence[Starts] | None,
+    score: Score,
+    *,
+    n_jobs: int | None = None,
+    tol: float = SCORING_TOL,
+    report: Report = silent,
+    starts: Sequence[Starts] | None = None,
+) -> FoldScores:
+    """Score every regularisation parameter on every fold; the parameters are those of `walk_folds`."""
+    grid = learner.relax_grid(alphas)
+    paths = walk_folds(task, learner, folds, alphas, n_jobs=n_jobs, tol=tol, report=report, starts=starts)
+    return _scored(folds, paths, score, alphas.shape if grid is None else grid.shape)
+
+
+def walk_folds(
+    task: Task,
+    learner: Learner,
+    folds: Sequence[Fold],
+    alphas: Array,
+    *,
+    n_jobs: int | None = None,
+    tol: float = SCORING_TOL,
+    report: Report = silent,
+    starts: Sequence[Starts] | None = None,
 ) -> Generator[FoldPath, None, None]:
-    """Fold by fold; interrupted where the last report asked to stop."""
+    """Yield the path of every fold; interrupted where the last report asked to stop.
+
+    Parameters
+    ----------
+    task : Task
+    learner : Learner
+    folds : sequence of (training rows, test rows)
+    alphas : array of shape (n_alphas,)
+        Descending.
+    n_jobs : int, optional
+        Folds run in parallel through joblib, which shares out the threads of BLAS; with more processes than folds also
+        the problems of a fold.
+    tol : float
+    report : callable
+    starts : sequence, optional
+        For each fold the weights with which the path of each problem begins.
+    """
     begin = [None] * len(folds) if starts is None else starts
     if n_jobs in (None, 1):
         for k, (train, test) in enumerate(folds):
@@ -301,9 +391,7 @@ def _run_folds(
             jobs.close()
 
 
-def negative_squared_error(
-    targets: Sequence[Array], sample_weight: Array | None
-) -> Callable[[Array, Rows], float]:
+def negative_squared_error(targets: Sequence[Array], sample_weight: Array | None) -> Score:
     """A score for `score_folds`: minus the weighted mean squared error of the decision values.
 
     Weights are those of rows, (n_samples,), or of rows and outputs, (n_samples, n_outputs).
@@ -330,3 +418,233 @@ def choose(mean: Array, error: Array, rule: str) -> int:
     if rule == "min":
         return best
     return int(np.argmax(mean >= mean[best] - error[best]))
+
+
+def can_search(task: Task, learner: Learner, alphas: Array) -> bool:
+    """Whether candidates are many, and the path of each problem can begin with weights."""
+    one_each = getattr(learner, "shared_weights", True) or all(y.shape[1] == 1 for y in task.targets)
+    return learner.begins and one_each and len(alphas) > STRIDE * FIRST
+
+
+def search_folds(
+    task: Task,
+    learner: Learner,
+    folds: Sequence[Fold],
+    alphas: Array,
+    score: Score,
+    *,
+    n_jobs: int | None = None,
+    report: Report = silent,
+) -> FoldScores:
+    """Score the candidates around the best one, or only that one, on every fold.
+
+    Parameters
+    ----------
+    task : Task
+    learner : Learner
+        One that `can_search`.
+    folds : sequence of (training rows, test rows)
+    alphas : array of shape (n_alphas,)
+        Descending.
+    score : callable
+        ``score(decision values (n_test, n_outputs), test rows)`` -> float; larger is better.
+    n_jobs : int, optional
+        Folds run in parallel through joblib.
+    report : callable
+
+    Notes
+    -----
+    A score with several maxima may have a better one elsewhere than near the best of the first fold. Candidates that
+    differ by less than 1e-4 of the spread of the scores along the path of that fold count as equal.
+    """
+
+    def look(
+        some: Sequence[Fold], positions: Rows, starts: Sequence[Starts] | None, tol: float, share: float = 1.0
+    ) -> FoldScores:
+        found = score_folds(
+            task,
+            learner,
+            some,
+            share * alphas[positions],
+            score,
+            n_jobs=n_jobs,
+            tol=tol,
+            report=report,
+            starts=starts,
+        )
+        return replace(found, positions=positions)
+
+    relaxed = learner.relax_grid(alphas) is not None
+    first, share = _thinned(task.content, folds) if relaxed else (folds[:1], 1.0)
+    slack = 0.0 if relaxed else ROUGHLY
+    coarse = np.arange(0, len(alphas), STRIDE)
+    rough = look(first, coarse[:FIRST], None, ROUGH_TOL, share)
+    while not rough.interrupted:
+        done, wanted = len(rough.positions), min(len(coarse), first_good(rough.mean, slack) + 1 + PATIENCE)
+        if wanted <= done:
+            break
+        rough = rough.beside(look(first, coarse[done:wanted], rough.starts(-1), ROUGH_TOL, share))
+    if rough.interrupted:
+        return rough
+    at = first_good(rough.mean, slack)
+    spread = float(np.ptp(rough.mean))
+    best = int(rough.positions[at])
+    low, high = max(0, best - AROUND), min(len(alphas), best + AROUND + 1)
+    further = FURTHER
+    # the first fold climbs alone from where fewer rows have led
+    climbing = folds[:1] if share < 1.0 else folds
+    starts = rough.starts(max(0, at - 1))
+    if len(first) != len(climbing):
+        starts = starts[:1] * len(climbing)
+    found = rough
+    try:
+        found = look(climbing, np.arange(low, high), starts, SCORING_TOL)
+        while not found.interrupted:
+            mean = found.mean
+            at, better = int(np.argmax(mean)), EQUAL * spread
+            if at == 0 and low > 0 and mean[0] > mean[1] + better:
+                some, near = np.arange(max(0, low - further), low), 0
+            elif at == len(mean) - 1 and high < len(alphas) and mean[-1] > mean[-2] + better:
+                some, near = np.arange(high, min(len(alphas), high + further)), -1
+            else:
+                break
+            found = found.beside(look(climbing, some, found.starts(near), SCORING_TOL))
+            further *= 2
+            low, high = int(found.positions[0]), int(found.positions[-1]) + 1
+        if share < 1.0 and not found.interrupted:
+            at = int(np.argmax(found.mean))
+            found = look(folds, found.positions[[at]], found.starts(at) * len(folds), SCORING_TOL)
+    except KeyboardInterrupt:
+        # before one fold was complete at further candidates
+        return replace(rough if share == 1.0 else found, interrupted=True)
+    return found
+
+
+def first_good(scores: Array, slack: float) -> int:
+    """Position of the first score that is about as good as the best, up to a share of their spread."""
+    best = float(scores.max())
+    return int(np.argmax(scores >= best - slack * (best - float(scores.min()))))
+
+
+def _thinned(content: Rows, folds: Sequence[Fold]) -> tuple[list[Fold], float]:
+    """Folds of about `LOOK_ROWS` distinct rows at most, equal rows together, and the share of the rows in them.
+
+    The squared errors are a sum over rows, so that weights are about the same at a regularisation parameter in
+    proportion to the number of rows.
+    """
+    every = -(-(int(content.max()) + 1) // LOOK_ROWS)
+
+    def some(rows: Rows) -> Rows:
+        _, rank = np.unique(content[rows], return_inverse=True)
+        return rows[rank % every == 0]
+
+    return [(some(train), some(test)) for train, test in folds], 1.0 / every
+
+
+def score_costs(
+    task: Task,
+    setups: Sequence[Setup],
+    loss: Loss,
+    ball: LpBall,
+    rows: Rows,
+    folds: Sequence[Fold],
+    costs: Array,
+    score: Score,
+    *,
+    report: Report = silent,
+) -> FoldScores:
+    """Score every C on every fold of some rows of a classification, with kernels and weights that stay as they are.
+
+    Parameters
+    ----------
+    task : Task
+    setups : sequence of Setup
+        The problems on all rows of the task, one output each.
+    loss : Loss
+        A loss of classification whose dual is a quadratic program.
+    ball : LpBall
+        Set of the weights.
+    rows : array of int
+        The rows that take part.
+    folds : sequence of (training rows, test rows)
+        Positions among `rows`.
+    costs : array of shape (n_costs,)
+        Rising.
+    score : callable
+        ``score(decision values (n_test, n_outputs), test rows)`` -> float; larger is better.
+    report : callable
+
+    Returns
+    -------
+    FoldScores
+        In the order of `costs`; the weights are those of every fold.
+    """
+    whole = len(rows) == task.source.n_samples
+    # problems may share a stack
+    parts = {id(s.gram): s.gram if whole else s.gram.restrict(rows) for s in setups}
+    looks = [
+        _HeldKernels(
+            parts[id(setup.gram)],
+            setup.normalizer.scale,
+            column[rows],
+            _at(task.weights_of(k), rows),
+            loss,
+            ball,
+        )
+        for k, (setup, target) in enumerate(zip(setups, task.targets, strict=True))
+        for column in np.ascontiguousarray(target.T)
+    ]
+    keep = len(looks) * 8 * len(rows) ** 2 <= KEPT_BYTES
+    held = [np.broadcast_to(look.weights, (len(costs), len(look.weights))) for look in looks]
+
+    def walk() -> Generator[FoldPath, None, None]:
+        for k, (train, test) in enumerate(folds):
+            values = np.stack([look.walk(train, test, costs, keep=keep) for look in looks], axis=2)
+            steps = [f"fold {k + 1} of {len(folds)}: C {C:.3g}" for _ in looks for C in costs]
+            yield FoldPath(values, None, any([report(step) for step in steps]))
+
+    return replace(_scored(folds, walk(), score, costs.shape), weights=[tuple(held)])
+
+
+def _at(weights: Array | None, rows: Rows) -> Array | None:
+    return None if weights is None else weights[rows]
+
+
+class _HeldKernels:
+    """One output on the rows that take part, with its weights."""
+
+    def __init__(
+        self, gram: Gram, scale: Array, y: Array, sample_weight: Array | None, loss: Loss, ball: LpBall
+    ) -> None:
+        self.y, self.sample_weight = y, sample_weight
+        machine = self.machine = Machine(y, WEIGHTS_COST, loss, sample_weight)
+        self.problem = Problem(gram, machine, scale, ball)
+        self.weights = ball.start(gram.n_kernels)
+        if not machine.one_class:
+            self.weights = solve_problem(self.problem, "dual-newton", tol=WEIGHTS_TOL).weights
+        self._matrix: Array | None = None
+
+    def walk(self, train: Rows, test: Rows, costs: Array, *, keep: bool) -> Array:
+        """Values of the test rows at every C, shape (n_costs, n_test)."""
+        K = self.problem.combine(self.weights) if self._matrix is None else self._matrix
+        self._matrix = K if keep else None
+        y = self.y[train]
+        if (y == y[0]).all():
+            return np.full((len(costs), len(test)), y[0])
+        weight = _at(self.sample_weight, train)
+        inner, cross = K[np.ix_(train, train)], K[np.ix_(test, train)]
+        values, loss = np.empty((len(costs), len(test))), self.machine.loss
+        b, g, before = np.zeros(len(y)), -y, np.zeros(len(y))
+        for k, C in enumerate(costs):
+            own = Machine(y, float(C), loss, weight)
+            low, high = loss.bounds(y, own.costs)
+            # the gradient stays that of the coefficients before, but for the ridge
+            g += (own.ridge - before) * b
+            before = own.ridge
+            core.box_smo(inner, before, low, high, 0.0, b, g, FOLD_EPS, MOST_STEPS * len(y), True)
+            values[k] = cross @ b + loss.intercept(y, own.costs, g + y - before * b)
+            if not before.any() and not (np.abs(b) >= own.costs)[own.costs > 0].any():
+                # no coefficient is at its bound: a larger C changes nothing
+                values[k + 1 :] = values[k]
+                break
+        return values

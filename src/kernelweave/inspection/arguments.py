@@ -9,8 +9,7 @@ import numpy as np
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import InstanceOf, OneOf, Text, Whole
 from kernelweave._types import Labels
-from kernelweave.estimators import MKLClassifier, MKLRegressor
-from kernelweave.estimators.base import BaseMKL
+from kernelweave.estimators import BaseMKL, MKLClassifier, MKLRegressor
 
 #: A fitted estimator.
 Model = Annotated[

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import Alphas, Costs
 from kernelweave._parameters import Whole, checked
-from kernelweave.estimators.cv import check_path_arguments
+from kernelweave.estimators.choosing import check_path_arguments
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import path_task, set_up, shared_alphas
 from kernelweave.inspection.arguments import Model, Output, outputs_of, which_output
@@ -96,7 +96,7 @@ def regularization_path(
     task = estimator.model_.task
     setups = set_up(task)
     learner = estimator.model_.learner
-    check_path_arguments(learner, alphas, Cs, stacklevel=4)
+    check_path_arguments(learner, alphas, Cs)
     if Cs is not None:
         alphas = 1.0 / np.atleast_1d(np.asarray(Cs, dtype=np.float64))
     if alphas is None:

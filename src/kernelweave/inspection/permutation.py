@@ -39,7 +39,7 @@ from kernelweave.inspection.resampling import (
 from kernelweave.inspection.weights import views_of
 
 if TYPE_CHECKING:
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
 
 Array = NDArray[np.float64]
 

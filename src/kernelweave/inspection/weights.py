@@ -15,7 +15,7 @@ from kernelweave._types import Features
 from kernelweave.inspection.arguments import Model, decision_names, outputs_of
 
 if TYPE_CHECKING:
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
 
 Array = NDArray[np.float64]
 

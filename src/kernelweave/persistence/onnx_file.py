@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, is_classifier
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, OneOf, Text, checked
-from kernelweave.estimators.labels import Classes
+from kernelweave.estimators.targets import Classes
 from kernelweave.fitting.calibration import Calibration
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.source import TableSource

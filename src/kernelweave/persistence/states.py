@@ -18,8 +18,8 @@ import numpy as np
 from kernelweave import estimators, functions, kernels, normalizers
 from kernelweave._checks import InputError
 from kernelweave.banks import DefaultViews
-from kernelweave.estimators.attributes import attributes_of, keep_model
-from kernelweave.estimators.base import BaseMKL
+from kernelweave.estimators import BaseMKL
+from kernelweave.estimators.estimator import attributes_of, keep_model
 from kernelweave.estimators.selecting import SelectViews
 from kernelweave.fitting.calibration import Calibration
 from kernelweave.fitting.model import LinearForm, Model

@@ -21,7 +21,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from kernelweave._callbacks import CallbackContext
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
 
 
 def make_console() -> Console:

@@ -33,7 +33,7 @@ from kernelweave_app.runs.tables import check_target, describe, need_column
 from kernelweave_app.runs.targets import target_of_model
 
 if TYPE_CHECKING:
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
 
 
 def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spec: Spec) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kernelweave._types import DataFrame, Figure, Labels, SubFigure, Tree
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
 
 __all__ = ["Held", "Picture", "close", "draw_pictures", "make_report", "svg"]
 

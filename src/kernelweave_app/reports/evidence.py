@@ -20,7 +20,7 @@ from kernelweave.inspection.scores import Interval
 
 if TYPE_CHECKING:
     from kernelweave._types import Labels, Tree
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
     from kernelweave_app.reports import Held
 
 #: Held-out rows of a class below which scores of that class say little.

@@ -18,7 +18,7 @@ from kernelweave_app.runs.spec import Spec
 
 if TYPE_CHECKING:
     from kernelweave._callbacks import CallbackContext
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
     from kernelweave_app.runs.preparing import Rows
 
 #: Rows of the first fit, and by how much the next ones are larger.

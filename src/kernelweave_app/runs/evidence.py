@@ -23,7 +23,7 @@ from kernelweave_app.runs.sparse_views import Tables
 from kernelweave_app.runs.spec import Spec
 
 if TYPE_CHECKING:
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
     from kernelweave_app.reports import Held
     from kernelweave_app.runs.preparing import Prepared, Rows
 

@@ -15,7 +15,7 @@ from kernelweave import normalizers, recipe
 from kernelweave._checks import Costs, InputError, check_known
 from kernelweave._parameters import check_value
 from kernelweave._types import BaseCrossValidator, Labels
-from kernelweave.estimators.defaults import N_FOLDS
+from kernelweave.estimators.choosing import N_FOLDS
 from kernelweave.kernels import MAPS, FeatureMap
 from kernelweave.kernels.stationary import Width
 from kernelweave.mkl.path import check_alphas
@@ -27,7 +27,7 @@ from kernelweave_app.runs.spec import DEFAULT, Spec, chosen, plain_kernels
 
 if TYPE_CHECKING:
     from kernelweave._types import BaseCrossValidator, Labels
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
     from kernelweave.learners import Learner
     from kernelweave.normalizers import Normalizer
     from kernelweave_app.runs.preparing import Array, Rows

@@ -15,7 +15,7 @@ from kernelweave_app.runs.sparse_views import Tables
 from kernelweave_app.runs.tables import check_cells, need_column
 
 if TYPE_CHECKING:
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
 
 #: What columns of predictions begin with.
 MADE = ("prediction", "std", "decision", "probability", "truth")

@@ -23,7 +23,7 @@ from kernelweave_app.runs.tables import describe
 from kernelweave_app.runs.used import used_settings
 
 if TYPE_CHECKING:
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
     from kernelweave_app.reports import Held, Picture
     from kernelweave_app.runs.preparing import Rows
 

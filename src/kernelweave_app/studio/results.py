@@ -29,7 +29,7 @@ from kernelweave_app.studio.schema import (
 )
 
 if TYPE_CHECKING:
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
 
 Array = NDArray[np.float64]
 

@@ -52,7 +52,7 @@ from kernelweave_app.studio.store import (
 if TYPE_CHECKING:
     from kernelweave import inspection
     from kernelweave._callbacks import CallbackContext
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
     from kernelweave_app.reports import Held, Picture
     from kernelweave_app.runs.preparing import Prepared, Rows
     from kernelweave_app.runs.spec import FitSpec

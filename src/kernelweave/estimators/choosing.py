@@ -1,0 +1,282 @@
+"""How one of several regularisation parameters is chosen by scores on folds, and how that is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from kernelweave import learners, recipe
+from kernelweave._checks import InputError, warn_user
+from kernelweave.fitting.folds import (
+    FoldScores,
+    Score,
+    can_search,
+    choose,
+    content_folds,
+    negative_squared_error,
+    score_costs,
+    score_folds,
+    search_folds,
+)
+from kernelweave.fitting.task import Report, Setup, Solved, Task, path_task, shared_alphas, was_interrupted
+from kernelweave.learners import Learner
+from kernelweave.learners.folds import deal
+from kernelweave.mkl.weight_sets import LpBall
+
+__all__ = ["N_FOLDS", "RULES", "Candidates", "Chosen", "by_content", "check_path_arguments", "of_costs"]
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+#: Folds that choose C.
+N_FOLDS = 5
+#: Which of the candidates is chosen by their scores.
+RULES = ("min", "1se")
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Regularisation parameters, and what chooses among them.
+
+    Attributes
+    ----------
+    alphas : array of shape (n_alphas,)
+        Descending.
+    n_folds, n_rows : int
+        Folds, and the rows in them.
+    name : str
+        Of the score.
+    scores : callable
+        The scores of all or some of them, given what is told of every step.
+    rule : {"min", "1se"}
+    path : bool
+        Whether the chosen one is solved at the end of the path to it; otherwise alone.
+    begins : bool
+        Whether it begins with the mean of the weights on folds.
+    held : bool
+        Whether kernels and weights stay as they are on all folds.
+    """
+
+    alphas: Array
+    n_folds: int
+    n_rows: int
+    name: str
+    scores: Callable[[Report], FoldScores]
+    rule: str = "min"
+    path: bool = False
+    begins: bool = False
+    held: bool = False
+
+    def choose(self, task: Task, setups: list[Setup], learner: Learner, report: Report) -> Chosen:
+        """Score the candidates, choose, and solve on all rows."""
+        if self.n_folds < 2 and not self.path:
+            # one distinct row: no validation, so use the strongest regularisation of the path
+            if learner.relax_grid(self.alphas) is not None:
+                learner = clone(learner).set_params(relax=None)
+            return Chosen(*walk_down(task, setups, learner, self.alphas[:1], report))
+        found = self.scores(report)
+        if found.interrupted:
+            say_interrupted(f"alpha was chosen on {len(found.scores)} of {self.n_folds} folds")
+        alphas, scores = self.alphas[found.positions], found.scores
+        relax = learner.relax_grid(alphas)
+        if relax is not None:
+            # the best ridge at every point of the path, the largest among equals
+            points = np.arange(len(alphas))
+            which = scores.mean(axis=0).argmax(axis=1)
+            scores, relax = scores[:, points, which], relax[points, which]
+        mean = scores.mean(axis=0)
+        if np.isnan(mean).any():
+            raise InputError(
+                f"The score ({self.name}) is NaN on some folds, for example R^2 on a fold of one row. Use fewer folds, "
+                "or another `scoring` such as 'neg_mean_squared_error'."
+            )
+        error = scores.std(axis=0, ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else np.zeros_like(mean)
+        best = choose(mean, error, self.rule)
+        results = {
+            "alpha": alphas,
+            **({} if relax is None else {"relax": relax}),
+            "mean_test_score": mean,
+            "std_error_test_score": error,
+            "score_name": self.name,
+            **{f"split{k}_test_score": row for k, row in enumerate(scores)},
+        }
+        if relax is not None:
+            learner = clone(learner).set_params(relax=float(relax[best]))
+        said = self._said(results, best, task.source.n_samples, learner.regularization_parameter)
+        starts = found.mean_weights(best) if self.begins else None
+        walked = alphas[: best + 1] if self.path else alphas[best : best + 1]
+        # after a stop the finished folds choose the model
+        tell = _going_on(report) if found.interrupted else report
+        return Chosen(*walk_down(task, setups, learner, walked, tell, starts), results, best, said)
+
+    def _said(self, results: Mapping[str, Any], best: int, n_all: int, parameter: str) -> str:
+        """How the regularisation parameter was chosen, in words."""
+        values = 1.0 / results["alpha"] if parameter == "C" else results["alpha"]
+        scores, name = results["mean_test_score"], self.name
+        n_folds = sum(one.startswith("split") for one in results)
+        where = f"{n_folds} folds of {self.n_rows} rows" + (f" of {n_all}" if self.n_rows < n_all else "")
+        if len(values) == 1 < len(self.alphas):
+            # one fold, and fewer rows, chose it
+            score = f"{name} {scores[0]:.3g} by {where}"
+            return f"{parameter} = {values[0]:.3g}, chosen among {len(self.alphas)} values; {score}."
+        which = [best] if len(values) > 8 else range(len(values))
+        listed = ", ".join(f"{values[k]:.3g}: {scores[k]:.3g}" for k in which)
+        among = f"{len(values)} values" if len(values) > 8 else "the values"
+        return (
+            f"{parameter} = {values[best]:.3g}, the best of {among} by {where}, {name} {listed}"
+            f"{'; kernels and weights there are those of all rows' if self.held else ''}."
+        )
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A chosen regularisation parameter.
+
+    Attributes
+    ----------
+    alpha : float
+    solved : list of Solved
+    results : dict or None
+        Of the scored candidates, as ``cv_results_``; None if nothing could be scored.
+    best : int
+        Position of the chosen one among these.
+    said : str
+        How it was chosen, in words.
+    """
+
+    alpha: float
+    solved: list[Solved]
+    results: dict[str, Any] | None = None
+    best: int = 0
+    said: str = ""
+
+
+def walk_down(
+    task: Task,
+    setups: list[Setup],
+    learner: Learner,
+    alphas: Array,
+    report: Report,
+    starts: list[Array] | None = None,
+) -> tuple[float, list[Solved]]:
+    """Solve on all rows along a path, and return its last point."""
+    paths = path_task(task, setups, learner, alphas, report=report, label="all rows", starts=starts)
+    last = min(len(path) for path in paths) - 1
+    if was_interrupted(paths):
+        say_interrupted(
+            f"the model is the one at alpha={alphas[last]:.3g}, the chosen one is {alphas[-1]:.3g}"
+        )
+    found = [Solved(setup, path.at(last)) for setup, path in zip(setups, paths, strict=True)]
+    return float(alphas[last]), found
+
+
+def _going_on(report: Report) -> Report:
+    def tell(text: str) -> bool:
+        report(text)
+        return False
+
+    return tell
+
+
+def say_interrupted(what: str) -> None:
+    """Warn of what an interrupted fit kept."""
+    warn_user(f"Fitting was interrupted: {what}.")
+
+
+def by_content(task: Task, setups: list[Setup], learner: Learner, labels: Array) -> Candidates:
+    """Candidates for alpha of the learner, by the squared error on folds that rows determine."""
+    given = learner.given_alphas()
+    alphas = shared_alphas(task, setups, learner.n_alphas, learner) if given is None else given
+    folds = content_folds(task.source, labels, learner.n_folds, stratify=task.classification)
+    score = negative_squared_error(task.targets, task.loss_weight)
+    narrow = can_search(task, learner, alphas)
+
+    def scores(report: Report) -> FoldScores:
+        look = search_folds if narrow else score_folds
+        return look(task, learner, folds, alphas, score, n_jobs=learner.n_jobs, report=report)
+
+    return Candidates(
+        alphas,
+        len(folds),
+        task.source.n_samples,
+        "negative squared error",
+        scores,
+        path=not narrow and len(folds) > 1,
+        begins=narrow,
+    )
+
+
+def of_costs(task: Task, setups: list[Setup], learner: Learner, labels: Array, *, plain: bool) -> Candidates:
+    """Candidates for C, on folds of all rows or of some, by what rows hold, with the shares of the classes.
+
+    With the kernels and the learner of the recipe, kernels and weights stay as they are on all folds: its solver is
+    only for losses whose dual is a quadratic program, as that needs.
+    """
+    alphas = 1.0 / np.array(recipe.COSTS)
+    distinct = int(task.content.max()) + 1
+    rows = np.arange(task.source.n_samples)
+    if distinct > recipe.COST_ROWS:
+        rows = deal(task.content, labels, -(-distinct // recipe.COST_ROWS), stratify=task.classification)[0]
+    tests = deal(task.content[rows], labels[rows], N_FOLDS, stratify=task.classification)
+    every = np.arange(len(rows))
+    folds = [(np.setdiff1d(every, test), test) for test in tests] if len(tests) > 1 else []
+    name, score = cost_score(task, rows)
+    kind, params = recipe.CLASSIFICATION
+    of_recipe = isinstance(learner, learners.LEARNERS[kind]) and learner.solver == params["solver"]
+    held = plain and task.classification and of_recipe and learner.p > 1
+
+    def scores(report: Report) -> FoldScores:
+        if held:
+            loss, ball = learner.losses(True), LpBall(float(learner.p))
+            return score_costs(task, setups, loss, ball, rows, folds, 1.0 / alphas, score, report=report)
+        part = task if len(rows) == task.source.n_samples else task.take(rows)
+        searcher = clone(learner)
+        if getattr(searcher, "tol", recipe.COST_TOL) < recipe.COST_TOL:
+            searcher.set_params(tol=recipe.COST_TOL)
+        return score_folds(part, searcher, folds, alphas, score, report=report)
+
+    return Candidates(alphas, len(folds), len(rows), name, scores, begins=held, held=held)
+
+
+def cost_score(task: Task, rows: Rows) -> tuple[str, Score]:
+    """What C is chosen by on folds of some rows: the share of rows in their class, or minus the squared error."""
+    weights = None if task.loss_weight is None else task.loss_weight[rows]
+    if not task.classification:
+        targets = [target[rows] for target in task.targets]
+        return "negative squared error", negative_squared_error(targets, weights)
+    codes = task.codes[rows]
+
+    def score(values: Array, test: Rows) -> float:
+        own = None if weights is None else weights[test]
+        if task.multilabel:
+            right = (values > 0) == codes[test]
+            if own is not None and own.ndim == 2:
+                return float(np.average(right, axis=0, weights=own).mean())
+            return float(np.average(right.mean(axis=1), weights=own))
+        found = values[:, 0] > 0 if values.shape[1] == 1 else np.argmax(values, axis=1)
+        return float(np.average(found.astype(np.intp) == codes[test], weights=own))
+
+    return "share of right labels" if task.multilabel else "accuracy", score
+
+
+def check_path_arguments(learner: Learner, alphas: ArrayLike | None, Cs: ArrayLike | None) -> None:
+    """Raise for `Cs` of a learner with alpha, and warn for `alphas` of one with a C."""
+    name = type(learner).__name__
+    if learner.regularization_parameter == "alpha" and Cs is not None:
+        raise InputError(f"`Cs` are for learners with a C, and {name} has an alpha. Use alphas=.")
+    if learner.regularization_parameter != "C" or alphas is None:
+        return
+    if Cs is not None:
+        raise InputError("`Cs` and `alphas` are alternatives. Give `Cs` alone.")
+    alphas = np.atleast_1d(alphas)
+    given, meant = (", ".join(f"{v:.4g}" for v in values) for values in (alphas, 1.0 / alphas))
+    warn_user(
+        f"alphas=[{given}] means C = 1 / alpha for {name}, which has a C, and will be refused in version 0.3. "
+        f"Write Cs=[{meant}].",
+        FutureWarning,
+    )

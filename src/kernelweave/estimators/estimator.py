@@ -1,0 +1,385 @@
+"""What regression and classification share: the fit from a table to a model, fitted attributes, predictions."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+
+from kernelweave import learners, normalizers, recipe
+from kernelweave._callbacks import ReportingMixin, with_callbacks
+from kernelweave._checks import InputError, KernelWarning, warn_user
+from kernelweave._parameters import check_values
+from kernelweave._threads import blas_threads_for
+from kernelweave._types import Features
+from kernelweave.estimators.choosing import N_FOLDS, Candidates, by_content, of_costs, say_interrupted
+from kernelweave.estimators.defaults import DefaultsMixin
+from kernelweave.estimators.missing import residuals_of, target_in_order
+from kernelweave.estimators.reading import ReadingMixin
+from kernelweave.estimators.targets import Classes, Targets
+from kernelweave.estimators.texts import column_importances
+from kernelweave.fitting.folds import Fold
+from kernelweave.fitting.model import Model
+from kernelweave.fitting.rowless import REFUSAL, RowlessSource
+from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.task import Report, Setup, Solved, Task, set_up, solve_task
+from kernelweave.results import RelaxedSolution, Status, relative_gap
+
+Array = NDArray[np.float64]
+
+
+#: Attributes with a number for each training row.
+OF_ROWS = ("dual_coef_", "support_")
+
+
+def refused(model: object, name: str) -> str | None:
+    """What to say of an attribute that a model without training rows does not have; None for others."""
+    rowless = isinstance(model, Model) and isinstance(model.source, RowlessSource)
+    return REFUSAL.format(what=f"`{name}`") if rowless and name in OF_ROWS else None
+
+
+def keep_model(estimator: object, model: Model) -> None:
+    """Set the model of an estimator, and the attributes that follow from it."""
+    for name, value in attributes_of(model).items():
+        setattr(estimator, name, value)
+
+
+def attributes_of(model: Model) -> dict[str, Any]:
+    """Attributes of a fitted estimator in scikit-learn's conventions, by name."""
+    names = np.array(model.source.names, dtype=object)
+    upper = [np.array(layer, dtype=object) for layer in model.learner.layer_names()]
+    found: dict[str, Any] = {
+        "alpha_": model.alpha,
+        "kernel_names_": names,
+        "layer_kernel_names_": [names, *upper],
+        "normalizers_": list(model.normalizers),
+        "weights_": model.table_of_weights(),
+        "intercept_": float(model.intercept[0]) if model.flat else model.intercept,
+        "model_": model,
+    }
+    if not isinstance(model.source, RowlessSource):
+        found["dual_coef_"] = model.dual_coef[:, 0] if model.flat else model.dual_coef
+        found["support_"] = np.flatnonzero((model.dual_coef != 0).any(axis=1))
+    if isinstance(model.source, TableSource):
+        found["kernels_"] = list(model.source.kernels)
+    if model.learner.regularization_parameter == "C":
+        found["C_"] = 1.0 / model.alpha
+    if (linear := model.linear) is not None:
+        # for classes scikit-learn has a row even if there is only one
+        flat = model.flat and not model.task.classification
+        found["coef_"] = linear.coef[0] if flat else linear.coef
+        found["linear_intercept_"] = float(linear.intercept[0]) if flat else linear.intercept
+    return found
+
+
+class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
+    """Base of regression and classification."""
+
+    #: Of classifiers, and of those of several labels.
+    classes_: Classes
+    label_names_: NDArray[Any]
+
+    def __getattr__(self, name: str) -> Any:
+        said = refused(vars(self).get("model_"), name)
+        if said is not None:
+            raise AttributeError(said)
+        # once more, for the message of a property that is not available
+        return object.__getattribute__(self, name)
+
+    # ---- state ------------------------------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # set at the end of a fit, so that an estimator whose fit failed is not fitted
+        return hasattr(self, "model_")
+
+    def _forget(self) -> None:
+        """Delete all fitted attributes, public and private."""
+        kept = ("_skl", "_sklearn", "_metadata", "_callback", "_parent_callback")
+        for name in [
+            n for n in vars(self) if (n.startswith("_") and not n.startswith(kept)) or n.endswith("_")
+        ]:
+            delattr(self, name)
+
+    # ---- fitting ----------------------------------------------------------------------------------
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn weights and coefficients.
+
+        Parameters
+        ----------
+        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
+            Several views as a dict, a list or `kernelweave.Views`. Or sample indices / a kernel stack, see `kernels`.
+            Text and categorical columns of frames are encoded.
+        y : array-like of shape (n_samples,), (n_samples, n_outputs) or (n_samples, n_labels)
+            For regression numbers. For classification labels of any type; or several labels, 1 or 0 for each row, as
+            an array, a sparse matrix or a data frame, whose columns name them.
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight is equivalent to repetitions of the row; rows of weight 0 are dropped.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_anew(X, y, sample_weight, {})
+
+    def _fit_anew(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> Self:
+        """Fit without attributes of an earlier fit; after a failed fit the estimator is not fitted."""
+        self._forget()
+        check_values(self, self.get_params(deep=False))
+        try:
+            self._fit(X, y, sample_weight, params)
+        except BaseException:
+            self._forget()
+            raise
+        return self
+
+    @abstractmethod
+    def _read_targets(self, y: Any, sample_weight: ArrayLike | None, n_rows: int) -> Targets:
+        """Check targets and weights of rows, and set the attributes that tell of them."""
+
+    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> None:
+        """Table and kernels to a task, its solution to a model, on the rows with a positive weight."""
+        y = target_in_order(X, y, self.missing_views)
+        if y is None:
+            raise InputError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
+            )
+        rows, encoder = self._read_training(X)
+        n_rows = rows.n_rows if hasattr(rows, "n_rows") else len(rows)
+        targets = self._read_targets(y, sample_weight, n_rows)
+        learner = self._checked_learner()
+        folds = self._make_folds(targets.labels, params)
+        normalizer = normalizers.resolve(self._default_normalizer())
+        weights = targets.sample_weight
+        kept = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
+        weights = None if weights is None else weights[kept]
+        if weights is not None and (weights == 1.0).all():
+            weights = None
+        rows = self._words_compressed(rows, encoder, kept, weights)
+        with blas_threads_for(len(kept)):
+            source = self._make_source(rows, kept, weights, learner)
+            extra = self._extra_queries(normalizer, encoder)
+            if extra is not None and isinstance(source, TableSource):
+                extra = source.accepted(extra)
+            task = Task(
+                source=source,
+                targets=tuple(target[kept] for target in targets.problems),
+                sample_weight=weights,
+                normalizer=normalizer.without_extra(),
+                extra=extra,
+                fit_intercept=bool(self.fit_intercept) and not learner.own_intercept,
+                classification=isinstance(self, ClassifierMixin),
+                flat=targets.flat,
+                class_weight=targets.class_weight,
+                multilabel=targets.multilabel,
+                screen=self._is_plain,
+            )
+            setups = set_up(task)
+            if isinstance(source, TableSource) and (residuals := residuals_of(source)):
+                self.missing_["residuals"] = residuals
+            self._tell_defaults(setups, source)
+            report = self._reporter(self._n_steps(learner, len(task.targets), len(folds)), X, y)
+            alpha, solved = self._solve(task, setups, learner, targets.labels, kept, folds, report)
+            learner = clone(learner)
+            if getattr(learner, "relax", None) == "auto":
+                # parameters chosen once are not chosen again on folds of the training rows
+                learner.set_params(relax=getattr(solved[0].result, "relax", None))
+            self._store(Model.of(task, learner, alpha, solved, encoder), solved)
+        self._reported()
+
+    def _checked_learner(self) -> learners.Learner:
+        """The learner of the fit, if it can do the task."""
+        learner = self._resolved_learner()
+        if learner.own_intercept and not self.fit_intercept:
+            raise InputError(
+                f"`fit_intercept=False` is for learners that fix the intercept beforehand; {type(learner).__name__} "
+                "learns it. Use True."
+            )
+        learner.check_task(isinstance(self, ClassifierMixin))
+        if self._is_precomputed and learner.layer_names():
+            raise InputError(
+                f"{type(learner).__name__} needs k(x, x) of new rows, which a precomputed cross-Gram (n_rows, n_train, "
+                "n_kernels) does not have. Use kernels=kw.KernelBank(stack) over all rows, and sample indices as X."
+            )
+        return learner
+
+    def _make_folds(self, labels: Array, params: dict[str, object]) -> list[Fold]:
+        """Folds over all rows, for estimators that cross-validate."""
+        return []
+
+    def _n_steps(self, learner: learners.Learner, n_problems: int, n_folds: int) -> int | None:
+        if self._chooses_cost(learner):
+            return n_problems * (len(recipe.COSTS) * N_FOLDS + 1)
+        if learner.requested() is None:
+            given = learner.given_alphas()
+            n_alphas = learner.n_alphas if given is None else len(given)
+            return n_problems * n_alphas * (learner.n_folds + 1)
+        # the number of steps of a descent is unknown
+        return None if learner.iterates else n_problems
+
+    def _candidates_of(
+        self,
+        task: Task,
+        setups: list[Setup],
+        learner: learners.Learner,
+        labels: Array,
+        kept: NDArray[np.intp],
+        folds: list[Fold],
+    ) -> Candidates | None:
+        """The regularisation parameters to choose from; None if there is one. `folds` are those of `_make_folds`."""
+        if self._chooses_cost(learner):
+            return of_costs(task, setups, learner, labels[kept], plain=self._is_plain)
+        if learner.requested() is None:
+            return by_content(task, setups, learner, labels[kept])
+        return None
+
+    def _solve(
+        self,
+        task: Task,
+        setups: list[Setup],
+        learner: learners.Learner,
+        labels: Array,
+        kept: NDArray[np.intp],
+        folds: list[Fold],
+        report: Report,
+    ) -> tuple[float, list[Solved]]:
+        """Solve all problems, at a regularisation parameter that is chosen unless it was given."""
+        candidates = self._candidates_of(task, setups, learner, labels, kept, folds)
+        if candidates is None:
+            alpha = learner.requested()
+            assert alpha is not None
+            solved = solve_task(task, setups, learner, alpha, report)
+            if any(s.result.status is Status.INTERRUPTED for s in solved):
+                say_interrupted("the weights are the best ones so far")
+            report(f"alpha {alpha:.3g}")
+            return alpha, solved
+        if self._chooses_cost(learner) or (folds and learner.regularization_parameter == "C"):
+            self.Cs_ = 1.0 / candidates.alphas
+        chosen = candidates.choose(task, setups, learner, report)
+        if chosen.results is not None:
+            self._candidates, self.alphas_ = candidates.alphas, chosen.results["alpha"]
+            self.cv_results_, self.best_index_ = chosen.results, chosen.best
+            self.best_score_ = float(chosen.results["mean_test_score"][chosen.best])
+            if self.C == "auto" or self.learner is None:
+                self.defaults_ = {**self.defaults_, "choice": chosen.said}
+        return chosen.alpha, chosen.solved
+
+    def _store(self, model: Model, solved: list[Solved]) -> None:
+        """Set the model and the fitted attributes."""
+        results = [s.result for s in solved]
+        keep_model(self, model)
+        self._tell_route(model, solved)
+        self.objective_ = float(sum(r.primal for r in results))
+        self.gap_ = float(sum(r.gap for r in results))
+        self.rel_gap_ = relative_gap(self.objective_, self.gap_)
+        failed = [r for r in results if not r.status.ok]
+        unsolved = [r for r in failed if r.status is not Status.INTERRUPTED]  # that warning was given already
+        self.status_ = (failed or results)[0].status.name.lower()
+        self.n_iter_ = int(max(1, max(r.n_iter for r in results)))
+        histories = [h for r in results for h in (getattr(r, "histories", ()) or (r.history,))]
+        self.history_ = [{k: np.asarray(v) for k, v in history.items()} for history in histories]
+        relaxed = [r for r in results if isinstance(r, RelaxedSolution)]
+        if relaxed:
+            self.relax_ = relaxed[0].relax
+            self.ridge_gap_ = sum(float(r.ridge_gap) for r in relaxed)
+            self.ridge_rel_gap_ = relative_gap(sum(float(r.ridge_primal) for r in relaxed), self.ridge_gap_)
+        if model.learner.bayesian:
+            self._store_bayes(model, solved)
+        for name in ("stationarity", "radius2"):
+            found = [value for r in results if (value := getattr(r, name, None)) is not None]
+            if found:
+                values = np.concatenate(found)
+                setattr(self, f"{name}_", float(values[0]) if len(values) == 1 else values)
+        setup, names = solved[0].setup, model.source.names
+        self.uninformative_kernels_ = [
+            *((str(names[m]), "identity") for m in setup.identities),
+            *((str(names[m]), "constant") for m in setup.constants),
+        ]
+        if unsolved:
+            worst = max(unsolved, key=lambda r: r.rel_gap)
+            gap = "" if worst.status.is_of_descent else f" with relative gap {worst.rel_gap:.1e}"
+            warn_user(
+                f"{type(self).__name__} stopped{gap} after {worst.n_iter} iterations. {worst.status.value}",
+                ConvergenceWarning,
+            )
+        self._remark_identities(solved, setup.identities)
+
+    def _remark_identities(self, solved: list[Solved], identities: NDArray[np.intp]) -> None:
+        """Warn if most of the weight is on kernels in which no training row is similar to another."""
+        if not len(identities):
+            return
+        weights = np.concatenate([np.atleast_2d(s.result.weights) for s in solved])
+        total, own = weights.sum(axis=1), weights[:, identities].sum(axis=1)
+        if len(identities) < weights.shape[1] and not (own > 0.5 * total).any():
+            return
+        heaviest = identities[np.argsort(-weights[:, identities].max(axis=0), kind="stable")]
+        named = ", ".join(repr(str(self.kernel_names_[m])) for m in heaviest[:3])
+        more = f" and {len(heaviest) - 3} more" if len(heaviest) > 3 else ""
+        if len(identities) == weights.shape[1]:
+            found = "All kernels are the identity on the training rows"
+        else:
+            share = float((own[total > 0] / total[total > 0]).max())
+            found = f"{share:.0%} of the weight is on kernels that are the identity on the training rows"
+        warn_user(
+            f"{found}: {named}{more}. In them no row is similar to another, so they are uninformative about "
+            "new rows. Leave them out, or use a smaller gamma, for example 1 / (number of columns * their variance).",
+            KernelWarning,
+        )
+
+    def _store_bayes(self, model: Model, solved: list[Solved]) -> None:
+        """Hook for regression."""
+
+    # ---- predicting -------------------------------------------------------------------------------
+
+    def _decide(self, X: Features) -> Array:
+        """Decision values, shape (n_rows, n_outputs)."""
+        queries = self._read_queries(X)
+        return self.model_.decision(queries)
+
+    def kernel_contributions(self, X: Features) -> Array:
+        """Contributions of all kernels to the decision values.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            New rows, in the format of `fit`.
+
+        Returns
+        -------
+        array of shape (n_rows, n_kernels) or (n_rows, n_kernels, n_outputs)
+            Sums over kernels, plus `intercept_`, are the decision values. Of deep kernels, one column for every kernel
+            of the last layer, ``layer_kernel_names_[-1]``: lower layers do not contribute to the decision value
+            directly, but through the kernels above.
+
+        Notes
+        -----
+        Only kernels with a nonzero weight are evaluated: O(n_rows n_samples) each, or O((n_rows + n_samples) rank)
+        for kernels with an exact feature map.
+        """
+        queries = self._read_queries(X)
+        parts = self.model_.contributions(queries)
+        return parts[:, :, 0] if self.model_.flat else parts
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Shares of the columns in the weights of kernels, shape (n_features,), averaged over outputs; they sum to 1.
+
+        The weight of a kernel is divided equally among its columns. Scikit-learn's `SelectFromModel`
+        uses it; models of linear kernels have `coef_` as well.
+        """
+        source = self.model_.source
+        if not isinstance(source, TableSource) or not source.raw.n_columns:
+            raise AttributeError(
+                "Importances of columns are for models of tables, whose kernels have columns."
+            )
+        return column_importances(source.kernels, self.model_.weight_shares, source.raw)
+
+    @property
+    def n_kernels_(self) -> int:
+        """Number of kernels."""
+        return len(self.kernel_names_)
