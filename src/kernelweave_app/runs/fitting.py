@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -247,20 +248,16 @@ def make_model(spec: Spec, prepared: Prepared, held: Rows, alpha: float | None =
         return assemble(spec, prepared, held, learner)
     if fits_plainly(spec):
         own, choice = plain_learner(spec, prepared.task)
-        return assemble(spec, prepared, held, own, **choice)
-    return assemble(
-        spec,
-        prepared,
-        held,
-        make_learner(now),
-        over_path=True,
+        return assemble(spec, prepared, held, own, choice)
+    options = {
         **path,
-        n_alphas=n_alphas,
-        cv=make_cv(spec, prepared.task, several=bool(prepared.names)),
-        scoring=spec.scoring or None,
-        rule=spec.rule,
-        n_jobs=spec.jobs,
-    )
+        "n_alphas": n_alphas,
+        "cv": make_cv(spec, prepared.task, several=bool(prepared.names)),
+        "scoring": spec.scoring or None,
+        "rule": spec.rule,
+        "n_jobs": spec.jobs,
+    }
+    return assemble(spec, prepared, held, make_learner(now), options, over_path=True)
 
 
 def assemble(
@@ -268,11 +265,11 @@ def assemble(
     prepared: Prepared,
     held: Rows,
     learner: Learner | None,
+    choice: Mapping[str, Any] = MappingProxyType({}),
     *,
     over_path: bool = False,
-    **choice: Any,
 ) -> BaseMKL:
-    """An estimator with the kernels and the data handling of a spec, and this learner."""
+    """An estimator with the kernels and the data handling of a spec, this learner, and what chooses its parameter."""
     from kernelweave.estimators import MKLClassifier, MKLRegressor
     from kernelweave.estimators.cv import MKLClassifierCV, MKLRegressorCV
 

@@ -19,7 +19,7 @@ from kernelweave_app.runs.spec import Spec
 from kernelweave_app.runs.tables import need_column
 
 if TYPE_CHECKING:
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
 
 
 def read_all(paths: Mapping[str, str], spec: Spec, *, labelled: bool = False) -> Joined:

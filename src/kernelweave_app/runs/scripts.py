@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.model_selection import BaseCrossValidator, BaseShuffleSplit
 
 from kernelweave import banks
-from kernelweave._declarations import declared
 from kernelweave.kernels import FeatureMap, Kernel
 from kernelweave.learners import Learner
 from kernelweave.normalizers import Normalizer
@@ -25,7 +24,7 @@ from kernelweave_app.runs.spec import Spec
 from kernelweave_app.runs.targets import need_target, target_lines
 
 if TYPE_CHECKING:
-    from kernelweave.estimators.base import BaseMKL
+    from kernelweave.estimators import BaseMKL
 
 #: First line of a script.
 AGAIN = "this script makes the same model again."
@@ -192,8 +191,7 @@ def _reading_lines(data: Joined, paths: Mapping[str, str], key: str) -> list[str
 
 def settings_of(model: BaseMKL) -> list[tuple[str, Any]]:
     """Parameters of an estimator other than kernels and learner that are not as by default."""
-    kind: Any = type(model)
-    usual = declared(kind)
+    usual = inspect.signature(type(model)).parameters
     found = model.get_params(deep=False).items()
     return [
         (name, value)
@@ -218,11 +216,8 @@ def code(value: Any) -> str:
         return f"kw.kernels.{value!r}"
     if isinstance(value, Normalizer):
         return f"kw.normalizers.{type(value).__name__}(extra=X.iloc[test])"
-    return (
-        f"model_selection.{value!r}"
-        if isinstance(value, BaseCrossValidator | BaseShuffleSplit)
-        else repr(value)
-    )
+    splitter = type(value).__module__.startswith("sklearn.model_selection")
+    return f"model_selection.{value!r}" if splitter else repr(value)
 
 
 def _kernel_lines(spec: Spec, prepared: Prepared, bank: Any) -> list[str]:
