@@ -75,8 +75,11 @@ def test_precomputed_kernels_and_files(tables, tmp_path):
     direct = model(standardize=False).fit(X, y).calibrate(cv=CV)
     stacks = kw.MKLClassifier("precomputed", kw.learners.SimpleMKL(C=0.1)).fit(train, y).calibrate(cv=CV)
     np.testing.assert_allclose(stacks.predict_proba(cross), direct.predict_proba(new), atol=1e-6)
-    again = kw.load(kw.save(direct, tmp_path / "model.skops"))
+    again = kw.load(kw.save(direct, tmp_path / "model.skops", training_rows=True))
     np.testing.assert_array_equal(again.predict_proba(new), direct.predict_proba(new))
+    # sums over features in place of training rows
+    again = kw.load(kw.save(direct, tmp_path / "model.skops"))
+    np.testing.assert_allclose(again.predict_proba(new), direct.predict_proba(new), rtol=1e-12, atol=1e-12)
 
 
 def test_refusals(tables):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import lru_cache
 
@@ -25,13 +25,25 @@ def _controller() -> threadpoolctl.ThreadpoolController:
 _outside: ContextVar[int | None] = ContextVar("_outside", default=None)
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
+#: For blocks in which nothing changes: asking the libraries takes as long as the equations of twenty rows.
+_UNCHANGED: AbstractContextManager[None] = nullcontext()
+
+
+def one_blas_thread() -> AbstractContextManager[None]:
     """Use one BLAS thread inside the block, except for factorisations in `blas_threads_for`."""
-    if _outside.get() is not None:
-        # asking the libraries again takes as long as the equations of twenty rows
-        yield
-        return
+    return _one_thread() if _outside.get() is None else _UNCHANGED
+
+
+def blas_threads_for(n_samples: int) -> AbstractContextManager[None]:
+    """Use one BLAS thread inside the block if matrices have fewer than `SMALL` rows, else as many as outside."""
+    before = _outside.get()
+    if n_samples < SMALL:
+        return _one_thread() if before is None else _UNCHANGED
+    return _UNCHANGED if before is None else _as_outside(before)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
     token = _outside.set(_now())
     _at_first()
     try:
@@ -42,16 +54,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 @contextmanager
-def blas_threads_for(n_samples: int) -> Iterator[None]:
-    """Use one BLAS thread inside the block if matrices have fewer than `SMALL` rows, else as many as outside."""
-    if n_samples < SMALL:
-        with one_blas_thread():
-            yield
-        return
-    before = _outside.get()
-    if before is None:
-        yield
-        return
+def _as_outside(before: int) -> Iterator[None]:
     token = _outside.set(None)
     try:
         with _controller().limit(limits=before):

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave import recipe
 from kernelweave.estimators.parameters import Parameters
 from kernelweave.estimators.routes import Route, approximation_of, described, fitted_maps
-from kernelweave.fitting.base import Source
 from kernelweave.fitting.model import Model
+from kernelweave.fitting.source import Source
 from kernelweave.fitting.task import Setup, Solved
 
 Array = NDArray[np.float64]

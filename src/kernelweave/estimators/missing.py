@@ -11,9 +11,8 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, OneOf
 from kernelweave._types import Features
 from kernelweave.estimators.texts import reads_text
-from kernelweave.fitting.filling import fill, fit_fillers, refuse_empty, refuse_missing
+from kernelweave.fitting.missing import fill, fit_fillers, missing_cells, refuse_empty, refuse_missing
 from kernelweave.fitting.partial import PartialSource
-from kernelweave.fitting.presence import missing_cells
 from kernelweave.fitting.source import TableSource
 from kernelweave.kernels import Impute, Kernel, Product, Scaled, Sum
 from kernelweave.kernels.other import Precomputed
@@ -88,22 +87,25 @@ def looked_at(table: Table) -> Table:
 
 def check_cells(
     kernels: Sequence[Kernel], table: Table, views: Mapping[str, Any], imputer: Impute | None
-) -> None:
-    """Raise for missing cells without a treatment, and for columns without a known cell."""
+) -> dict[str, int]:
+    """Numbers of missing cells by column; raises for such without a treatment, and for columns without a known cell."""
     cells = missing_cells(table, views)
+    if not cells:
+        return {}
     if imputer is None and not all(kernel.takes_missing or _has_no_cells(kernel) for kernel in kernels):
         refuse_missing({name: lost for name, (lost, _) in cells.items()}, table.n_rows)
     refuse_empty([name for name, (lost, rows) in cells.items() if lost == rows], table.n_rows)
+    return {name: lost for name, (lost, _) in cells.items()}
 
 
-def missing_of(source: TableSource, missing: object, missing_views: str) -> dict[str, object]:
+def missing_of(
+    source: TableSource, cells: Mapping[str, int], missing: object, missing_views: str
+) -> dict[str, object]:
     """Missing cells of the training rows and their treatment as plain values; see `MKLRegressor.missing_`."""
-    views = source.views if isinstance(source, PartialSource) else {}
-    cells = {name: lost for name, (lost, _) in missing_cells(source.raw, views).items()}
     lost: dict[str, int] = {}
     if isinstance(source, PartialSource):
         lost = {view: int((~there).sum()) for view, there in source.present.items() if not there.all()}
-    found: dict[str, Any] = {"n_rows": source.n_samples, "cells": cells, "views": lost}
+    found: dict[str, Any] = {"n_rows": source.n_samples, "cells": dict(cells), "views": lost}
     imputer = imputer_of(missing)
     if cells and imputer is not None:
         done = _FILLED[imputer.rule].format(k=imputer.n_neighbors)

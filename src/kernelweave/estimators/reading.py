@@ -32,12 +32,11 @@ from kernelweave.estimators.parameters import Parameters
 from kernelweave.estimators.routes import Route, route_of
 from kernelweave.estimators.texts import check_objects, columns_read, long_texts
 from kernelweave.estimators.view_kernels import check_kernels, kernels_of_views, places_of
-from kernelweave.fitting.base import Source
 from kernelweave.fitting.memory import memory_budget
+from kernelweave.fitting.missing import views_of
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.partial import PartialSource
-from kernelweave.fitting.presence import views_of
-from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.source import Source, TableSource
 from kernelweave.fitting.stacks import BankSource, StackSource
 from kernelweave.kernels import Kernel
 from kernelweave.kernels.widths import check_gamma, has_gamma, with_gamma
@@ -139,6 +138,11 @@ class ReadingMixin(Parameters):
 
     def _look_at(self, X: Features, *, reset: bool) -> None:
         """Store or compare the names and the number of columns."""
+        if type(X) is np.ndarray and X.ndim == 2 and X.shape[1] and "feature_names_in_" not in vars(self):
+            # without names there is a number to compare, and no more
+            self.n_features_in_ = X.shape[1] if reset else self.n_features_in_
+            if X.shape[1] == self.n_features_in_:
+                return
         try:
             validate_data(self, X=X, skip_check_array=True, reset=reset)
         except (TypeError, ValueError, LookupError) as error:
@@ -146,7 +150,8 @@ class ReadingMixin(Parameters):
 
     def _read_queries(self, X: Any) -> Any:
         """Check new rows; return queries of the fitted source."""
-        check_is_fitted(self)
+        if not hasattr(self, "model_"):
+            check_is_fitted(self)
         # as needed by the fitted model, independent of later changes of parameters
         source = self.model_.source
         if isinstance(source, StackSource):
@@ -155,11 +160,13 @@ class ReadingMixin(Parameters):
             return BankSource.check_index(source.bank, X)
         if isinstance(self.model_.encoder, ViewsEncoder):
             return self.model_.encode(X)
-        if holds_views(X):
-            raise InputError(
-                f"This {type(self).__name__} was fitted on one table, got views. Pass a table with the columns of fit."
-            )
-        X = matrix_of(X) if is_annotated(X) else X
+        if type(X) is not np.ndarray:
+            if holds_views(X):
+                raise InputError(
+                    f"This {type(self).__name__} was fitted on one table, got views. Pass a table with the columns of "
+                    "fit."
+                )
+            X = matrix_of(X) if is_annotated(X) else X
         if getattr(X, "ndim", 2) != 2:
             raise InputError(
                 f"Expected a 2D table of rows, got an array of {X.ndim} dimensions. Reshape your data with "
@@ -275,7 +282,7 @@ class ReadingMixin(Parameters):
         }
         views = {} if self.missing_views == "error" else views_of(kernels, table)
         some = len(views) >= 2
-        check_cells(kernels, table, views if some else {}, imputer)
+        cells = check_cells(kernels, table, views if some else {}, imputer)
 
         def make(kernels: list[Kernel]) -> TableSource:
             if not some:
@@ -283,7 +290,7 @@ class ReadingMixin(Parameters):
             return PartialSource(kernels, table, views=views, how=self.missing_views, **options)
 
         source = make(kernels)
-        self.missing_ = missing_of(source, self.missing, self.missing_views)
+        self.missing_ = missing_of(source, cells, self.missing, self.missing_views)
         return source, make
 
     def _extra_queries(

@@ -9,9 +9,8 @@ from typing import Any
 from kernelweave._checks import InputError, check_known
 from kernelweave._loops import packed_length
 from kernelweave._parameters import InstanceOf, OneOf, Rule, shown
-from kernelweave.fitting.base import Source
 from kernelweave.fitting.omitted import true_gap
-from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.source import Source, TableSource
 from kernelweave.fitting.task import Solved, Task
 from kernelweave.gram.low_rank import highest_rank
 from kernelweave.kernels import MAPS, FeatureMap, Kernel, Nystroem, Precomputed, approximate, maps_of
@@ -91,6 +90,9 @@ def route_of(source: Source[Any], asked: Any, learner: Learner, given: list[Kern
                 f"`approximation` needs kernels that are computed from rows, got {what}. Leave it out"
                 + (", or drop rows that lack a view." if lacking else ".")
             )
+        return Route()
+    if rule is None and source.n_samples < min(MANY_ROWS, TOO_MANY_TILES):
+        # few rows: neither of the two questions below
         return Route()
     widths = source.feature_widths()
     if rule is None and not (asked == "auto" and _too_large(source, widths, learner)):

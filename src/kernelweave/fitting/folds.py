@@ -36,8 +36,8 @@ from kernelweave._checks import InputError, count_dimensions
 from kernelweave._loops import core
 from kernelweave._parameters import Whole, check_value, shown
 from kernelweave._types import Labels, Splits
-from kernelweave.fitting.base import Q, Source
 from kernelweave.fitting.prediction import Expansions, FeatureForm, decisions
+from kernelweave.fitting.source import Q, Source
 from kernelweave.fitting.task import Report, Setup, Task, path_task, set_up, silent, was_interrupted
 from kernelweave.gram import FeatureGram, Gram
 from kernelweave.learners import Learner
@@ -195,7 +195,8 @@ def walk_fold(
                 _features_of(setup, path, done, n_outputs),
             )
         )
-    values = decisions(part.source, task.source.queries(test), setups[0].normalizer, problems)
+    found = Expansions.side_by_side(problems)
+    values = decisions(part.source, task.source.queries(test), setups[0].normalizer, found)
     shared = learner.begins and all(path.weights.ndim == 2 for path in paths)
     weights = tuple(path.weights[:done] for path in paths) if shared else None
     return FoldPath(values, weights, was_interrupted(paths))

@@ -12,17 +12,14 @@ from scipy.linalg import solve_triangular
 
 from kernelweave._checks import InputError
 from kernelweave._threads import blas_threads_for
-from kernelweave.fitting.base import Source
 from kernelweave.fitting.prediction import (
     Expansions,
     FeatureForm,
     decisions,
-    feature_decisions,
     kernel_actions,
-    normalized_cross,
     summed_kernels,
 )
-from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.source import Source, TableSource
 from kernelweave.fitting.task import Solved, Task
 from kernelweave.gram import FeatureGram
 from kernelweave.learners import Learner
@@ -110,6 +107,12 @@ class Model:
     ) -> Model:
         """Combine the solutions of all problems."""
         results = [s.result for s in solved]
+        # an output without a machine has none
+        layers = [
+            one
+            for s in solved
+            for one in getattr(s.result, "upper_layers", ()) or [None] * len(s.setup.intercept)
+        ]
         return cls(
             task=task,
             learner=learner,
@@ -120,7 +123,7 @@ class Model:
             dual_coef=np.column_stack([r.dual_coef for r in results]),
             intercept=np.concatenate([s.intercept for s in solved]),
             owner=np.repeat(np.arange(len(solved)), [len(s.setup.intercept) for s in solved]),
-            layers=tuple(layers for r in results for layers in getattr(r, "upper_layers", ())),
+            layers=tuple(layers) if any(layers) else (),
             layered=any(getattr(r, "layer_weights", None) is not None for r in results),
             encoder=encoder,
             features=_feature_form(solved),
@@ -205,16 +208,11 @@ class Model:
                 # rows may lack views that no kernel reads
                 values, coef = values[:, used], coef[:, used]
             return values @ coef.T + self.linear.intercept
-        if self.features is not None and not _lacks(source, queries):
-            return feature_decisions(source, queries, self.normalizers[0], self.features, self.intercept)
-        problems = [
-            Expansions(e[None, None], c[None, :, None], b[None, None], self._layers_of(k))
-            for k, (e, c, b) in enumerate(zip(self.effective, self.dual_coef.T, self.intercept, strict=True))
-        ]
-        return decisions(self.source, queries, self.normalizers[0], problems)[0]
-
-    def _layers_of(self, output: int) -> list[list[TrainedLayers | None]]:
-        return [[self.layers[output]]] if self.layers else []
+        layers = [self.layers] if self.layers else []
+        found = Expansions(
+            self.effective[None], self.dual_coef[None], self.intercept[None], layers, self.features
+        )
+        return decisions(source, queries, self.normalizers[0], found)[0]
 
     def contributions(self, queries: Any) -> Array:
         """Contributions of kernels (of the last layer) to decision values, shape (n_rows, n_kernels, n_outputs)."""
@@ -223,7 +221,7 @@ class Model:
             if self.layers:
                 return self._deep_contributions(queries)
             out = np.zeros((n_queries, source.n_kernels, self.n_outputs))
-            if self.features is not None and not _lacks(source, queries):
+            if self.features is not None and not source.lacks(queries):
                 for where, m, part in self.features.parts(source, queries, self.normalizers[0]):
                     out[where, m] = part
                 return out
@@ -281,7 +279,7 @@ class Model:
         """
         source, fitted = self.source, self.normalizers[0]
         gram = fitted.prepare(source.gram(), overwrite=True)
-        if isinstance(gram, FeatureGram) and self.features is not None and not _lacks(source, queries):
+        if isinstance(gram, FeatureGram) and self.features is not None and not source.lacks(queries):
             return self._std_of_features(gram, queries, prior_scale)
         weight = self.task.sample_weight
         inverse_weights = np.ones(source.n_samples) if weight is None else 1.0 / weight
@@ -291,14 +289,10 @@ class Model:
             if np.isinf(self.ridge):
                 # f = 0 without any prior scale: alpha tau^2 is finite, so tau^2 is 0
                 continue
-            active = np.flatnonzero(effective)
             system = DenseSystem(gram.combine_upper(effective), self.ridge, inverse_weights)
-            cross = np.zeros((len(out), source.n_samples))
-            prior = np.zeros(len(out))
-            raw = {int(m): source.query_diagonal(queries, int(m)) for m in active}
-            for where, m, K in source.cross(queries, active):
-                cross[where] += effective[m] * normalized_cross(source, queries, fitted, where, m, K)
-                prior[where] += effective[m] * fitted.cross_diagonal(m, K, raw[m][where])
+            cross, prior = np.zeros((len(out), source.n_samples)), np.zeros(len(out))
+            for where, K, kappa in summed_kernels(source, queries, fitted, effective):
+                cross[where], prior[where] = K, kappa
             explained = np.einsum("ri,ir->r", cross, system.solve(np.asfortranarray(cross.T)))
             variance = np.maximum(prior - explained, 0.0)
             out[:, group] = np.sqrt(variance[:, None] * prior_scale[group])
@@ -330,11 +324,6 @@ class Model:
         if self.weights.ndim == 1:
             return [slice(0, self.n_outputs)]
         return [slice(k, k + 1) for k in range(self.n_outputs)]
-
-
-def _lacks(source: Source[Any], queries: Any) -> bool:
-    """Whether queries lack a view."""
-    return isinstance(source, TableSource) and source.lacks(queries)
 
 
 def _feature_form(solved: list[Solved]) -> FeatureForm | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kernelweave._sparse import to_dense, unit_rows
 from kernelweave._threads import blas_threads_for
-from kernelweave.fitting.base import Q, Source
+from kernelweave.fitting.source import Q, Source
 from kernelweave.mkl.layers import TrainedLayers
 from kernelweave.normalizers import FittedNormalizer
 
@@ -78,7 +78,7 @@ class FeatureForm:
 
 @dataclass(frozen=True)
 class Expansions:
-    """Functions of one problem, several solutions at once: sums of kernels with coefficients and an intercept.
+    """Several solutions at once: sums of kernels with coefficients and an intercept, for each output.
 
     Attributes
     ----------
@@ -98,14 +98,35 @@ class Expansions:
     layers: Sequence[UpperLayers] = ()
     features: FeatureForm | None = None
 
-    def __len__(self) -> int:
-        return len(self.weights)
+    @classmethod
+    def side_by_side(cls, parts: Sequence[Expansions]) -> Expansions:
+        """Solutions of several problems as those of one with all of their outputs."""
+        forms = [part.features for part in parts if part.features is not None]
+        features = None
+        if len(forms) == len(parts):
+            coefs = [
+                form.coef.reshape(-1, *part.intercepts.shape) for form, part in zip(forms, parts, strict=True)
+            ]
+            joined = np.concatenate(coefs, axis=2)
+            features = replace(forms[0], coef=joined.reshape(len(joined), -1))
+        layers: list[list[TrainedLayers | None]] = []
+        if any(any(own) for part in parts for own in part.layers):
+            # a problem without a machine has none
+            layers = [
+                [one for p in parts for one in p.layers[k] or [None] * p.intercepts.shape[1]]
+                for k in range(len(parts[0].intercepts))
+            ]
+        return cls(
+            np.concatenate([part.weights for part in parts], axis=1),
+            np.concatenate([part.coefficients for part in parts], axis=2),
+            np.concatenate([part.intercepts for part in parts], axis=1),
+            layers,
+            features,
+        )
 
 
-def decisions(
-    source: Source[Q], queries: Q, fitted: FittedNormalizer, problems: Sequence[Expansions]
-) -> Array:
-    """Decision values of several solutions of several problems.
+def decisions(source: Source[Q], queries: Q, fitted: FittedNormalizer, found: Expansions) -> Array:
+    """Decision values of several solutions.
 
     Parameters
     ----------
@@ -113,73 +134,35 @@ def decisions(
     queries : queries of that source
     fitted : FittedNormalizer
         Of any of the problems: all of them change the kernels equally, only their factors may differ.
-    problems : sequence of Expansions
-        With equally many solutions.
+    found : Expansions
 
     Returns
     -------
-    array of shape (n_solutions, n_queries, n_outputs over all problems)
+    array of shape (n_solutions, n_queries, n_outputs)
     """
     n_queries = source.query_length(queries)
-    if all(p.features is not None for p in problems):
-        return _of_features(source, queries, fitted, problems)
-    active = np.flatnonzero(np.any([(p.weights != 0).any(axis=(0, 1)) for p in problems], axis=0))
-    blocks = [np.repeat(p.intercepts[:, None], n_queries, axis=1) for p in problems]
+    out = np.repeat(found.intercepts[:, None], n_queries, axis=1)
+    w, c = found.weights, found.coefficients
     with blas_threads_for(min(n_queries, source.n_samples)):
-        if any(any(own) for p in problems for own in p.layers):
-            for block, p in zip(blocks, problems, strict=True):
-                _add_deep(source, queries, fitted, block, p)
-            return np.concatenate(blocks, axis=2)
-        for where, m, times in kernel_actions(source, queries, fitted, active):
-            for block, p in zip(blocks, problems, strict=True):
-                w, c = p.weights, p.coefficients
+        if found.features is not None and not source.lacks(queries):
+            for where, _, part in found.features.parts(source, queries, fitted):
+                out[:, where] += part.reshape(len(part), *found.intercepts.shape).transpose(1, 0, 2)
+        elif any(found.layers):
+            for s, layers in enumerate(found.layers):
+                for output, own in enumerate(layers):
+                    if own is None:
+                        # an output without a machine
+                        continue
+                    for where, K, kappa in summed_kernels(source, queries, fitted, w[s, output]):
+                        out[s, where, output] += own.cross(K, kappa) @ c[s, :, output]
+        else:
+            active = np.flatnonzero((w != 0).any(axis=(0, 1)))
+            for where, m, times in kernel_actions(source, queries, fitted, active):
                 used = np.flatnonzero(w[:, :, m].any(axis=1))
-                if len(used):
-                    scaled = c[used] * w[used, None, :, m]  # (used, n_samples, n_outputs)
-                    flat = times(scaled.transpose(1, 0, 2).reshape(source.n_samples, -1))
-                    block[used, where] += flat.reshape(len(flat), len(used), -1).transpose(1, 0, 2)
-    return np.concatenate(blocks, axis=2)
-
-
-def feature_decisions(
-    source: Source[Q], queries: Q, fitted: FittedNormalizer, form: FeatureForm, intercept: Array
-) -> Array:
-    """Decision values from features, shape (n_queries, n_outputs)."""
-    out = np.repeat(intercept[None], source.query_length(queries), axis=0)
-    with blas_threads_for(len(out)):
-        for where, _, part in form.parts(source, queries, fitted):
-            out[where] += part
+                scaled = c[used] * w[used, None, :, m]  # (used, n_samples, n_outputs)
+                flat = times(scaled.transpose(1, 0, 2).reshape(source.n_samples, -1))
+                out[used, where] += flat.reshape(len(flat), len(used), -1).transpose(1, 0, 2)
     return out
-
-
-def _of_features(
-    source: Source[Q], queries: Q, fitted: FittedNormalizer, problems: Sequence[Expansions]
-) -> Array:
-    """Decision values of all solutions from features."""
-    explicit = [p.features for p in problems if p.features is not None]
-    joined = replace(explicit[0], coef=np.concatenate([one.coef for one in explicit], axis=1))
-    intercepts = np.concatenate([p.intercepts.reshape(-1) for p in problems])
-    flat = feature_decisions(source, queries, fitted, joined, intercepts)
-    blocks, start = [], 0
-    for p in problems:
-        stop = start + p.intercepts.size
-        blocks.append(flat[:, start:stop].reshape(len(flat), *p.intercepts.shape).transpose(1, 0, 2))
-        start = stop
-    return np.concatenate(blocks, axis=2)
-
-
-def _add_deep(
-    source: Source[Q], queries: Q, fitted: FittedNormalizer, block: Array, problem: Expansions
-) -> None:
-    """Add the decision values of deep kernels to `block` (n_solutions, n_queries, n_outputs)."""
-    for s, layers in enumerate(problem.layers):
-        for output, own in enumerate(layers):
-            coefficient = problem.coefficients[s, :, output]
-            if own is None:
-                # an output without a machine
-                continue
-            for where, K, kappa in summed_kernels(source, queries, fitted, problem.weights[s, output]):
-                block[s, where, output] += own.cross(K, kappa) @ coefficient
 
 
 def summed_kernels(

@@ -13,10 +13,10 @@ from kernelweave._checks import InputError
 from kernelweave._sparse import unit_rows
 from kernelweave._types import Values
 from kernelweave.fitting.correction import Correction
+from kernelweave.fitting.missing import ViewPlaces, rows_with
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.prediction import FeatureForm
-from kernelweave.fitting.presence import ViewPlaces, rows_with
 from kernelweave.fitting.source import TableSource
 from kernelweave.gram import Gram
 from kernelweave.normalizers import FittedNormalizer

@@ -1,23 +1,27 @@
-"""Kernels on a table: their training stack, its representation, and their values with new rows."""
+"""Rows with kernels on them, behind one interface, and kernels on a table.
+
+A *source* is the layer between the estimators and the Gram matrices. It gives the training stack, the values between
+new rows and the training rows kernel by kernel, and the same for a subset of the training rows (for folds).
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._loops import core, packed_length, packed_rows, pivoted_columns
-from kernelweave._sparse import is_sparse, sq_norms, to_dense
+from kernelweave._sparse import is_sparse, row_ranks, sq_norms, to_dense
 from kernelweave._threads import SMALL, threads_for
 from kernelweave._types import Values
-from kernelweave.fitting.base import Source
 from kernelweave.fitting.correction import Correction, check_kernel_values, correct
 from kernelweave.fitting.factors import Features, add_factors, feature_gram, feature_widths, single_columns
-from kernelweave.fitting.filling import Fillers, count_missing, fill, fit_fillers, refuse_missing
 from kernelweave.fitting.linear import LinearLayout, linear_layout
+from kernelweave.fitting.missing import Fillers, count_missing, fill, fit_fillers, refuse_missing
 from kernelweave.gram import Gram, PackedGram, TileGram, check_semidefinite
 from kernelweave.gram.building import COMPRESSION, MAX_RANK_SHARE, Builder
 from kernelweave.gram.low_rank import highest_rank, hopeless, rows_to_see
@@ -45,6 +49,70 @@ PANEL_BYTES = 2**20
 TILE_BYTES = 4 * 2**20
 #: Bytes that a stack may always use, for any budget: too little to justify recomputation.
 SMALL_CHANGE = 16 * 2**20
+
+
+#: New rows, in the format of a source: a table, indices of samples, rows of kernel values.
+Q = TypeVar("Q")
+
+
+class Source(ABC, Generic[Q]):
+    """Rows and kernels behind one interface. `queries` are new rows in the format of this source."""
+
+    names: tuple[str, ...]
+    n_samples: int
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels."""
+        return len(self.names)
+
+    @abstractmethod
+    def gram(self) -> Gram:
+        """The raw training stack in its automatic representation."""
+
+    @abstractmethod
+    def take(self, rows: Rows) -> Source[Q]:
+        """A source whose training rows are a subset of these."""
+
+    @abstractmethod
+    def queries(self, rows: Rows) -> Q:
+        """Some of the training rows, as queries to another source made by `take`."""
+
+    @abstractmethod
+    def query_length(self, queries: Q) -> int:
+        """Number of query rows."""
+
+    @abstractmethod
+    def cross(self, queries: Q, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
+        """Yield (query rows, m, values k_m(queries, training) of shape (rows, n_samples)), in chunks."""
+
+    @abstractmethod
+    def query_diagonal(self, queries: Q, m: int) -> Array:
+        """``k_m(x, x)`` of the queries, shape (n_queries,)."""
+
+    @abstractmethod
+    def distinguish(self) -> Values:
+        """Numbers (n_samples, n_columns), possibly sparse, that are equal only for equal rows."""
+
+    def content(self) -> Rows:
+        """Position of each row among the distinct ones, shared by equal rows, independent of order and repetitions."""
+        return row_ranks(self.distinguish())
+
+    def feature_maps(self, m: int, queries: Q) -> tuple[Array, Array] | None:
+        """Features of the queries and of the training rows, ``k_m(q, x) = <phi(q), phi(x)>``, if they are few."""
+        return None
+
+    def features(self, queries: Q, kernels: Rows, n_rows: int) -> Iterator[tuple[slice, int, Values]]:
+        """Yield (query rows, m, features of kernel m of these), `n_rows` at a time; of kernels that have some."""
+        yield from ()
+
+    def lacks(self, queries: Q) -> bool:
+        """Whether a query, or a training row, lacks a view."""
+        return False
+
+    def extra_diagonal(self, extra: Q) -> Array:
+        """``k_m(x, x)`` of further inputs, shape (n_kernels, n_extra)."""
+        return np.stack([self.query_diagonal(extra, m) for m in range(self.n_kernels)])
 
 
 class TableSource(Source[Table]):
@@ -144,14 +212,10 @@ class TableSource(Source[Table]):
         """Whether all training rows have all views."""
         return True
 
-    def lacks(self, queries: Table) -> bool:
-        """Whether a query, or a training row, lacks a view."""
-        return False
-
     def accepted(self, queries: Table) -> Table:
         """New rows, unchanged; raises for missing cells without a treatment."""
-        if not self.takes_missing:
-            refuse_missing(count_missing(queries), queries.n_rows)
+        if not self.takes_missing and (counts := count_missing(queries)):
+            refuse_missing(counts, queries.n_rows)
         return queries
 
     def filled(self, table: Table) -> Table:
@@ -445,13 +509,13 @@ class TableSource(Source[Table]):
         table = self.encode(queries)
         groups = self._groups(kernels)
         # of kernels that are called, few calls cost least; others stay in the cache
-        called = any(getattr(self.kernels[group[0]].base, "statistic", None) is None for group in groups)
-        step, few = (max(1, int(size / (8.0 * self.n_samples))) for size in (CHUNK_BYTES, PIECE_BYTES))
+        called = any([getattr(self.kernels[group[0]].base, "statistic", None) is None for group in groups])
+        step, few = [max(1, int(size / (8.0 * self.n_samples))) for size in (CHUNK_BYTES, PIECE_BYTES)]
         step = step if called else min(step, max(few, FEW_QUERIES))
         training: dict[int, tuple[Array, Array]] = {}
         for start in range(0, table.n_rows, step):
             where = slice(start, min(start + step, table.n_rows))
-            part = table.rows(np.arange(where.start, where.stop))
+            part = table if step >= table.n_rows else table.rows(np.arange(where.start, where.stop))
             for k, group in enumerate(groups):
                 base = self.kernels[group[0]].base
                 if getattr(base, "statistic", None) is None:

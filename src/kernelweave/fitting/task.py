@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._threads import blas_threads_for
-from kernelweave.fitting.base import Q, Source
 from kernelweave.fitting.prediction import kernel_actions
+from kernelweave.fitting.source import Q, Source
 from kernelweave.gram import FeatureGram, Gram, identities_and_constants, spread_and_alignment
 from kernelweave.gram.looks import BEYOND_CHANCE, SPREAD
 from kernelweave.learners.base import Info, Learner

@@ -153,7 +153,7 @@ class TableEncoder:
         array = plain_array(X)
         plain = not self.texts_ and not any(self.categories_)
         if array is not None and array.shape[1] == self.n_columns_ and plain:
-            dense = Table(array.astype(np.float64), own_names)
+            dense = Table.of_checked(array.astype(np.float64), own_names, (0,) * self.n_columns_)
             return as_sparse(dense) if self.sparse_ else dense
         frame = plain_frame(X, missing=self.missing) if plain else None
         if frame is not None and frame[0] == self.names_:

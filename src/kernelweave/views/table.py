@@ -296,7 +296,20 @@ class Table:
         levels: tuple[int, ...],
         cells: tuple[Cells | None, ...] | None = None,
     ) -> Table:
-        return Table(values, names, levels, cells)
+        return Table.of_checked(values, names, levels, cells)
+
+    @staticmethod
+    def of_checked(
+        values: Values,
+        names: tuple[str, ...] | None,
+        levels: tuple[int, ...],
+        cells: tuple[Cells | None, ...] | None = None,
+    ) -> Table:
+        """A table of numbers in rows and columns that were checked already, such as a part of another table."""
+        made = object.__new__(Table)
+        kept = None if cells is None or all(one is None for one in cells) else cells
+        made.__dict__.update(values=values, names=names, levels=levels, cells=kept)
+        return made
 
 
 def without_nan(values: NDArray[np.float64]) -> NDArray[np.float64]:
