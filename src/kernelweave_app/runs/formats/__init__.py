@@ -115,14 +115,11 @@ class Format(ABC):
 
     def rows(self, path: str) -> Any:
         """The sparse rows of a file, or of the part of it that a number sign and its name tell."""
-        raise InputError(
-            f"{path} is not a sparse table. Save one with scipy.sparse.save_npz (.npz), scipy.io.mmwrite (.mtx) or "
-            "sklearn.datasets.dump_svmlight_file (.svmlight)."
-        )
+        raise no_rows(path)
 
     def rows_call(self, path: str) -> str:
         """The same in a script."""
-        raise NotImplementedError
+        raise no_rows(path)
 
     @abstractmethod
     def lines(self, variable: str, path: str, data: Joined) -> list[str]:
@@ -199,6 +196,14 @@ def checked(source: Path, form: Format) -> DataFrame:
             # numbers beyond 64 bits, and decimals
             table[name] = column.astype(float)
     return table
+
+
+def no_rows(path: str) -> InputError:
+    """The error for a file without sparse rows."""
+    return InputError(
+        f"{path} is not a sparse table. Save one with scipy.sparse.save_npz (.npz), scipy.io.mmwrite (.mtx) or "
+        "sklearn.datasets.dump_svmlight_file (.svmlight)."
+    )
 
 
 def same_name(source: Path, names: Sequence[str]) -> InputError:
