@@ -131,8 +131,8 @@ def test_what_fits_without_a_source_lose_is_answered_on_the_page(studio, monkeyp
     tree = found.numbers["omission"]
     assert tree["n"] == 3
     # the target is a multiple of the first column
-    assert next(iter(tree["views"])) == "a"
-    assert tree["views"]["a"]["loss"] > 0.5
+    assert next(iter(tree["values"])) == "a"
+    assert tree["values"]["a"]["value"] > 0.5
     assert "omission" in found.tables
 
     async def visit(user):

@@ -470,6 +470,7 @@ def _pictures() -> list[Call]:
     return [
         *_constructors(),
         Call("kernel_weights", inspection.kernel_weights, {"estimator": model, "nonzero": True}),
+        Call("findings", inspection.findings, {"estimator": model, "y": None, "names": [], "seed": 0}),
         Call("view_weights", inspection.view_weights, {"estimator": model}),
         Call("contribution_sizes", inspection.contribution_sizes, {"estimator": model, "X": X}),
         *_evidence(model),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from kernelweave.inspection.arguments import (
     targets_of,
     which_output,
 )
+from kernelweave.inspection.findings import Basis, Finding, Interval, Table, at, finding
 from kernelweave.mkl.layers import Layers
 
 Array = NDArray[np.float64]
@@ -319,3 +320,36 @@ def layer_spectra(
         found.append(values / total if total > 0 else values)
     rank = [np.exp(-float((e[e > 0] * np.log(e[e > 0])).sum())) if e.any() else 0.0 for e in found]
     return LayerSpectra(tuple(found), np.array(rank), grams.output)
+
+
+# ---- findings --------------------------------------------------------------------------------------
+
+
+@finding("layers", title="Weights of upper layers", needs=("model",))
+def _upper_layers(basis: Basis) -> Finding | None:
+    found = layer_weights(basis.model)
+    if len(found.names) < 2:
+        return None
+    heads = [name or "weight" for name in found.outputs]
+    made = Finding(
+        meaning="Weights of the kernels on the layer below, as fractions of the weights of a layer.",
+        form=".1%",
+    )
+    for depth, (names, weights) in enumerate(zip(found.names[1:], found.weights[1:], strict=True), start=2):
+        columns = weights.reshape(len(names), -1)
+        columns = columns / np.where(columns.sum(axis=0) > 0, columns.sum(axis=0), 1.0)
+        labels = [f"layer {depth}: {name}" for name in names]
+        means = columns.mean(axis=1)
+        rows = [[str(name), *row] for name, row in zip(names, columns.tolist(), strict=True)]
+        table = Table(
+            f"weights-layer-{depth}", f"Weight by kernel, layer {depth}", ["kernel of the layer below", *heads], rows,
+            formats=dict.fromkeys(heads, ".1%"), brief=True,
+        )  # fmt: skip
+        values = {label: Interval(float(mean)) for label, mean in zip(labels, means, strict=True)}
+        made = replace(made, values={**made.values, **values}, tables=(*made.tables, table)).says(
+            "which",
+            f"In layer {depth} the largest weight is that of {{name}}, {{v:.1%}}.",
+            {"name": str(names[int(np.argmax(means))])},
+            v=at(labels[int(np.argmax(means))]),
+        )
+    return made

@@ -72,6 +72,7 @@ class OfRows(Rule):
 Entries = Annotated[ArrayLike, OfRows()]
 OptionalEntries = Annotated[ArrayLike | None, OfRows() | None]
 Targets = Annotated[ArrayLike, OfRows((1, 2))]
+OptionalTargets = Annotated[ArrayLike | None, OfRows((1, 2)) | None]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._types import Console
-from kernelweave_app.cli.console import FitProgress, Steps, make_console
+from kernelweave_app.cli.console import FitProgress, Steps, make_console, print_findings
 from kernelweave_app.runs.fitting import (
     assemble,
     calibrate_model,
@@ -34,6 +34,7 @@ from kernelweave_app.runs.targets import target_of_model
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
+    from kernelweave.inspection.findings import Found
 
 
 def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spec: Spec) -> None:
@@ -45,7 +46,7 @@ def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spe
             console.print(f"Table {view} does not have {len(lost)} rows of other tables; {then}.")
     if prepared.n_dropped:
         console.print(f"Left out {prepared.n_dropped} rows with missing values.")
-    for one in doubts_of_table(prepared):
+    for one in doubts_of_table(prepared).values():
         console.print(one.sentence, markup=False)
     console.print(
         f"Task: {prepared.said}, because {prepared.reason}."
@@ -67,29 +68,11 @@ def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spe
         console.print(f"Not used by {now.method}: {', '.join(unused)}.")
 
 
-def summarize(console: Console, model: BaseMKL) -> None:
-    """Print weights, regularisation parameter and certificate."""
-    from rich.table import Table
-
-    from kernelweave.inspection import kernel_weights, layer_weights, missing, uninformative
+def summarize(console: Console, model: BaseMKL, found: Found) -> None:
+    """Print what was found, the regularisation parameter and the certificate."""
     from kernelweave.learners import Learner
 
-    found = kernel_weights(model)
-    weights = found.weights.reshape(len(found.weights), -1).mean(axis=1)
-    table = Table("weight", "kernel", box=None, pad_edge=False)
-    for name, weight in list(zip(found.names, weights, strict=True))[:12]:
-        table.add_row(f"{weight:.3f}", str(name))
-    console.print(table)
-    if len(weights) > 12:
-        console.print(f"... and {len(weights) - 12} more kernels with a weight; {model.n_kernels_} in all.")
-    layers = layer_weights(model)
-    for depth in range(1, len(layers.names)):
-        means = layers.weights[depth].reshape(len(layers.names[depth]), -1).mean(axis=1)
-        parts = [f"{w:.3f} {name}" for name, w in zip(layers.names[depth], means, strict=True)]
-        console.print(f"Layer {depth + 1}: {', '.join(parts)}.")
-    console.print(f"Held as: {model.gram_}.")
-    for sentence in [*uninformative(model), *missing(model)]:
-        console.print(sentence, markup=False)
+    print_findings(found)
     if model.defaults_:
         console.print(model.explain_defaults(), markup=False, highlight=False)
     console.print(
@@ -120,7 +103,7 @@ def run_fit(path: str, spec: Spec, out: str, *, overwrite: bool) -> None:
     """The `fit` command."""
     if not out:
         raise InputError("A folder for the results is needed: --out FOLDER.")
-    from kernelweave_app.reports.evidence import gather
+    from kernelweave_app.runs.evidence import gather
     from kernelweave_app.runs.lineage import trace
     from kernelweave_app.runs.nested import nested_scores, say_nested
     from kernelweave_app.runs.writing import FILES, score_held, write_report, write_run
@@ -141,7 +124,6 @@ def run_fit(path: str, spec: Spec, out: str, *, overwrite: bool) -> None:
         calibrate_model(model, spec, prepared, train)
         if spec.probabilities != "none" and not hasattr(model, "predict_proba"):
             console.print("The fit was stopped: no probabilities were learnt.")
-        summarize(console, model)
         held = score_held(model, prepared, test)
         if held is not None:
             console.print("Held-out: " + ", ".join(f"{k} {v:.4f}" for k, v in held.scores.items()))
@@ -149,8 +131,9 @@ def run_fit(path: str, spec: Spec, out: str, *, overwrite: bool) -> None:
         nested = say_nested(outer) if outer else ""
         if nested:
             console.print(nested)
+        found = gather(model, prepared, held, outer)
+        summarize(console, model, found)
         write_run(folder, model, spec, data, prepared, paths, held, origin)
-        found = gather(model, held, nested=outer, doubts=doubts_of_table(prepared))
         write_report(
             folder,
             model,
@@ -161,7 +144,7 @@ def run_fit(path: str, spec: Spec, out: str, *, overwrite: bool) -> None:
             (train, test),
             held,
             nested,
-            evidence=found,
+            found=found,
             origin=origin,
         )
         made = [name for name in FILES if (folder / name).exists()]

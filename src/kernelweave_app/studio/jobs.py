@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,14 +20,13 @@ import psutil
 
 from kernelweave._errors import InputError
 from kernelweave._types import Tree
+from kernelweave.inspection.findings import MOST_REPEATED, possible, repeated, sentences_of, tables_of
 from kernelweave_app.reports.printing import LEAST
 from kernelweave_app.reports.printing import MOST as WIDEST
-from kernelweave_app.reports.statements import statements
-from kernelweave_app.reports.tables import evidence_tables
-from kernelweave_app.runs.evidence import KINDS, MOST, USUAL, kinds_for, read_evidence
+from kernelweave_app.runs.evidence import read_evidence
 from kernelweave_app.runs.folders import csv_text, write_text
 from kernelweave_app.runs.spec import FitSpec
-from kernelweave_app.studio.schema import Evidence, EvidenceProgress, Expected, Sentence
+from kernelweave_app.studio.schema import CitedNumber, Evidence, EvidenceProgress, Expected, Sentence
 from kernelweave_app.studio.store import ACTIVE, FINAL, KEPT, MODEL, SAVING, DiskFull, Places, Store, room
 
 if TYPE_CHECKING:
@@ -430,17 +428,17 @@ class EvidenceJobs:
     def start(self, run_id: str, kind: str, count: int, *, refit: bool) -> Tree:
         """Begin to compute a kind of evidence, unless that is under way; the answer is as of `status`."""
         folder = self.places.run(run_id)
-        tree = read_evidence(folder)
-        if not tree:
+        found = read_evidence(folder)
+        if not found:
             raise InputError(
                 "This run was written by an older version: it has no evidence to add to. Run it again."
             )
-        if kind not in kinds_for(tree):
+        if kind not in possible(found):
             raise InputError(
-                f"Evidence of this run must be of {', '.join(kinds_for(tree))}, got {kind!r:.40}."
+                f"Evidence of this run must be of {', '.join(possible(found))}, got {kind!r:.40}."
             )
-        if not 0 <= count <= MOST:
-            raise InputError(f"The number must be from 1 to {MOST}, got {count}.")
+        if not 0 <= count <= MOST_REPEATED:
+            raise InputError(f"The number must be from 1 to {MOST_REPEATED}, got {count}.")
         with self._starting:
             if self.status(run_id).get(kind, {}).get("state") not in GOING:
                 self._begin(folder, kind, count, refit=refit)
@@ -451,7 +449,7 @@ class EvidenceJobs:
             (folder / FOLDER).mkdir(exist_ok=True)
             stop_file(folder, kind).unlink(missing_ok=True)
             status_file(folder, kind).unlink(missing_ok=True)
-            count = count or USUAL[kind]
+            count = count or repeated()[kind].usual
             write_status(
                 folder,
                 kind,
@@ -482,7 +480,7 @@ class EvidenceJobs:
         for child in self._children:
             child.poll()
         found: Tree = {}
-        for kind in KINDS:
+        for kind in repeated():
             one = read_status(folder, kind)
             if not one:
                 continue
@@ -501,7 +499,7 @@ class EvidenceJobs:
     def stop(self, run_id: str, kind: str) -> Tree:
         """Ask a process to stop after its present step; what is done is kept."""
         folder = self.places.run(run_id)
-        if kind not in KINDS or read_status(folder, kind).get("state") not in GOING:
+        if kind not in repeated() or read_status(folder, kind).get("state") not in GOING:
             raise InputError("Nothing of this kind is being computed.")
         stop_file(folder, kind).touch()
         return self.status(run_id)
@@ -531,7 +529,7 @@ def own_start() -> float:
     return psutil.Process(os.getpid()).create_time()
 
 
-#: Figures of evidence by what they need.
+#: Figures by the findings that they need.
 OF_EVIDENCE = {
     "stability": "stability",
     "learning curve": "learning-curve",
@@ -558,17 +556,27 @@ class EvidenceDesk:
     def read(self, run_id: str) -> Evidence:
         """Sentences, numbers, and what is being computed."""
         folder = self._folder(run_id)
-        tree = read_evidence(folder)
+        found = read_evidence(folder)
         return Evidence(
-            numbers=tree,
-            statements=[Sentence(**asdict(one)) for one in statements(tree)] if tree else [],
-            kinds=list(kinds_for(tree)) if tree else [],
+            numbers={name: one.to_json() for name, one in found.items()},
+            statements=[
+                Sentence(
+                    topic=one.topic,
+                    sentence=one.text,
+                    numbers=[
+                        CitedNumber(source=[name, *cited.source], value=cited.value, shown=cited.shown)
+                        for cited in one.numbers
+                    ],
+                )
+                for name, one in sentences_of(found)
+            ],
+            kinds=possible(found) if found else [],
             progress={
                 kind: EvidenceProgress(**{k: v for k, v in one.items() if k in EvidenceProgress.model_fields})
                 for kind, one in self.jobs.status(run_id).items()
             },
-            figures=[name for key, name in OF_EVIDENCE.items() if tree.get(key)],
-            tables=[table.name for table in evidence_tables(tree)],
+            figures=[name for key, name in OF_EVIDENCE.items() if key in found],
+            tables=[table.name for table in tables_of(found)],
         )
 
     def start(self, run_id: str, kind: str, count: int, *, refit: bool) -> Evidence:
@@ -591,7 +599,7 @@ class EvidenceDesk:
 
     def table(self, run_id: str, name: str, kind: str) -> str:
         """A table as CSV or LaTeX."""
-        for table in evidence_tables(read_evidence(self._folder(run_id))):
+        for table in tables_of(read_evidence(self._folder(run_id))):
             if table.name == name:
                 return csv_text(table.frame()) if kind == "csv" else table.latex()
         raise InputError(f"Run {run_id} has no file {name!r:.60}.")

@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from kernelweave.inspection.findings import repeated
 from kernelweave_app.runs.spec import FitSpec
 
 TableId = Annotated[str, Field(pattern=r"^(set|file)-[a-z0-9_-]{1,60}$", examples=["set-wine"])]
@@ -459,7 +460,14 @@ class Predicted(Record):
     n_missing: int = Field(default=0, description="Rows without a prediction, because a cell is missing.")
 
 
-Kind = Literal["permutation", "sources", "omission", "stability", "learning curve", "baselines"]
+def _known(kind: str) -> str:
+    if kind not in repeated():
+        raise ValueError(f"must be one of {', '.join(repeated())}")
+    return kind
+
+
+#: A finding that takes time.
+Kind = Annotated[str, AfterValidator(_known)]
 
 
 class EvidenceRequest(Record):

@@ -27,14 +27,8 @@ from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave._types import DataFrame
 from kernelweave.fitting.task import PathStep
-from kernelweave_app.runs.evidence import (
-    EVIDENCE,
-    add_evidence,
-    compute,
-    read_evidence,
-    total_of,
-    write_evidence,
-)
+from kernelweave.inspection.findings import compute
+from kernelweave_app.runs.evidence import EVIDENCE, basis_of, read_evidence, total_of, write_evidence
 from kernelweave_app.runs.spec import FitSpec
 from kernelweave_app.studio.jobs import PRINTED, other_pids, own_start, read_status, stop_file, write_status
 from kernelweave_app.studio.store import (
@@ -280,14 +274,13 @@ class Job:
 
     def do(self) -> None:
         """Read, fit, score, write."""
-        from kernelweave_app.reports.evidence import gather
+        from kernelweave_app.runs.evidence import gather
         from kernelweave_app.runs.fitting import calibrate_model, fit_model, make_model
         from kernelweave_app.runs.lineage import trace
         from kernelweave_app.runs.nested import nested_scores, say_nested
         from kernelweave_app.runs.preparing import prepare, split
         from kernelweave_app.runs.reading import read_all
         from kernelweave_app.runs.spec import FitSpec
-        from kernelweave_app.runs.table_doubts import doubts_of_table
         from kernelweave_app.runs.tables import describe
         from kernelweave_app.runs.writing import score_held, write_report, write_run
         from kernelweave_app.studio.results import describe_model
@@ -344,7 +337,7 @@ class Job:
         self._renew()
         pictures = self._pictures(model, held, prepared.X.iloc[train], found)
         about = say_nested(outer) if outer else ""
-        evidence = gather(model, held, nested=outer, doubts=doubts_of_table(prepared))
+        evidence = gather(model, prepared, held, outer)
         write_report(
             self.folder,
             model,
@@ -361,7 +354,7 @@ class Job:
             origin,
         )
         self._list_files()
-        results = describe_model(model, spec, prepared, rows, held, found, outer, self.remarks)
+        results = describe_model(model, spec, prepared, rows, held, found, outer, self.remarks, evidence)
         (self.folder / RESULTS).write_text(results.model_dump_json(), encoding="utf8")
         summary = {
             "task": prepared.task,
@@ -617,8 +610,7 @@ class _Job:
         rows = split(prepared, spec)
         model = load(self.folder / MODEL)
         held = score_held(model, prepared, rows[1])
-        found = compute(
-            self.kind,
+        basis = basis_of(
             model,
             spec,
             prepared,
@@ -628,8 +620,9 @@ class _Job:
             refit=bool(status["refit"]),
             report=self.report,
         )
+        found = compute(self.kind, basis)
         # read again: another kind may have been added meanwhile
-        write_evidence(self.folder, add_evidence(read_evidence(self.folder), self.kind, found))
+        write_evidence(self.folder, {**read_evidence(self.folder), self.kind: found})
         path = self.folder / EVIDENCE
         store.add_artifact(self.run_id, EVIDENCE, "results", path.stat().st_size)
         write_status(self.folder, self.kind, done=self.done)
@@ -637,11 +630,11 @@ class _Job:
 
 def draw(folder: Path, name: str) -> Picture:
     """Draw a figure from the files of a run."""
-    from kernelweave_app.reports.evidence_figures import draw_evidence
+    from kernelweave_app.reports.figures import draw_findings
     from kernelweave_app.runs.evidence import read_evidence
     from kernelweave_app.studio.schema import Results
 
-    for picture in draw_evidence(read_evidence(folder)):
+    for picture in draw_findings(read_evidence(folder)):
         if picture.name == name:
             return picture
     results = Results.model_validate_json((folder / RESULTS).read_bytes(), extra="ignore")

@@ -468,8 +468,8 @@ def dots_chart(names: Sequence[str], values: Sequence[tuple[float | None, float 
 MOST_KERNELS = 20
 #: What stands below weights with intervals.
 STABILITY = (
-    "Bars: weights of the model. Lines: 95 % of the weights over random halves of the rows. Names: share of the halves "
-    "in which a kernel has a weight."
+    "Bars: weights of the model. Lines: 95 % of the weights over random halves of the rows. Names: fraction of the "
+    "halves in which a kernel has a weight."
 )
 
 

@@ -15,8 +15,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._drawing import LOWERS_WORD, RAISES_WORD, SIGNED, explain_signs
 from kernelweave._errors import InputError
 from kernelweave._forms import plus_minus
-from kernelweave_app.reports.statements import TOPICS
-from kernelweave_app.runs.evidence import KINDS, USUAL
+from kernelweave.inspection.findings import QUESTIONS, Finding, repeated
 from kernelweave_app.studio.jobs import FIGURES, GOING
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import STABILITY, stability
@@ -83,7 +82,7 @@ class AnswersCard:
     def sentences(self) -> None:
         """The sentences, and a table of their numbers."""
         with ui.element("div").classes("kw-answers"):
-            for topic, head in TOPICS.items():
+            for topic, head in QUESTIONS.items():
                 said = [one for one in self.found.statements if one.topic == topic]
                 if not said:
                     continue
@@ -225,14 +224,6 @@ class ContributionsCard:
 
 #: Seconds between two looks at what is being computed.
 EVERY = 1.0
-ABOUT = {
-    "permutation": "Could the score be chance? The targets are permuted, and everything is fitted again each time.",
-    "sources": "Does the model use each source for new rows? Sources are exchanged between held-out rows.",
-    "omission": "Does the model need each source? It is fitted without it, on random divisions of the rows.",
-    "stability": "Would other rows give the same weights? The model is fitted on random halves of the rows.",
-    "learning curve": "Would more rows help? The model is fitted on growing parts of the rows.",
-    "baselines": "Do several kernels pay? The average, the best single kernel and a linear model, on the same rows.",
-}
 
 
 class EvidenceCard:
@@ -252,7 +243,7 @@ class EvidenceCard:
     ) -> None:
         self.renewed = renewed
         self.studio, self.run_id, self.found = studio, run_id, found
-        self.counts = dict(USUAL)
+        self.counts = {kind: one.usual for kind, one in repeated().items()}
         self.refit = True
         self.lines: dict[str, Callable[[], object]] = {}
         #: the bar and the words of what is being computed
@@ -332,12 +323,13 @@ class EvidenceCard:
 
     def line(self, kind: str) -> None:
         """What it is, how many, a button or the progress."""
-        title, counted = KINDS[kind]
+        declared = repeated()[kind]
+        title, counted = declared.title, declared.counted if declared.usual else ""
         now = self.found.progress.get(kind)
         with ui.element("div").classes("kw-proof").props(f'role=group aria-label="{title}"'):
             with ui.element("div"):
                 text(title, "h3")
-                text(ABOUT[kind], "p").classes("kw-hint")
+                text(declared.about, "p").classes("kw-hint")
             with ui.element("div").classes("kw-row"):
                 if now is not None and now.state in GOING:
                     self.progress(kind, title)
@@ -385,7 +377,7 @@ class EvidenceCard:
         bar, said = self.bars[kind]
         total = max(1, now.total or len(self.found.kinds))
         bar.set_value(min(1.0, now.done / total))
-        bar.props["aria-label"] = f"{KINDS[kind][0]}: {now.done} of {now.total}"
+        bar.props["aria-label"] = f"{repeated()[kind].title}: {now.done} of {now.total}"
         words = {"waiting": "waits for another computation", "starting": "is starting"}
         left = f", {duration(now.seconds_left)} left" if now.seconds_left is not None else ""
         counted = f"{now.done} of {now.total}{left}" if now.total else f"{now.done} done{left}"
@@ -411,12 +403,12 @@ class EvidenceCard:
             with card(title) as aside:
                 with aside:
                     prints(self.run_id, name, title)
-                options, tall = make(tree[key])
+                options, tall = make(tree[key]["details"])
                 charts.figure(options, title, caption, height=tall)
                 if key == "calibration":
-                    for group, one in tree[key].items():
+                    for group, one in tree[key]["details"].items():
                         text(
-                            f"{group}: Brier score {one['brier']:.3f}, of the share of the class alone "
+                            f"{group}: Brier score {one['brier']:.3f}, of the fraction of the class alone "
                             f"{one['brier_of_share']:.3f}."
                         ).classes("kw-hint")
         self.classes()
@@ -426,22 +418,12 @@ class EvidenceCard:
 
     def classes(self) -> None:
         """Scores of every class with intervals."""
-        found = self.found.numbers.get("classes")
-        if not found:
+        tree = self.found.numbers.get("classes")
+        if not tree or not tree["tables"]:
             return
-        rows = [
-            [name, one["recall"]["n"], *(_ends(one[what]) for what in ("recall", "precision"))]
-            for name, one in found.items()
-        ]
-        with card("Scores by class", "Of held-out rows, with 95 % intervals."):
-            simple_table(
-                ["class", "rows", "recall", "precision"], rows, numbers=(1, 2, 3), label="Scores by class"
-            )
-
-
-def _ends(one: dict[str, float | None]) -> str:
-    value, low, high = one["value"], one["low"], one["high"]
-    return "–" if value is None or low is None or high is None else f"{value:.3f} ({low:.3f} to {high:.3f})"
+        (table,) = Finding.from_json(tree).tables
+        with card(table.title, table.note):
+            simple_table(table.heads, table.shown(), numbers=range(1, len(table.heads)), label=table.title)
 
 
 LEARNING = "Mean over folds with its 95 % interval, corrected for rows that folds have in common."
@@ -820,8 +802,10 @@ class _UnderstandPage:
                     most = max((share for _, share in views), default=1.0) or 1.0
                     for name, share in views:
                         if share > 0:
-                            bar(name, share / most, f"{share:.3f}")
-                text("Sums over the kernels of a view or a column, averaged over classes.").classes("kw-hint")
+                            bar(name, share / most, f"{share:.1%}")
+                text(
+                    "Weights of the kernels of a view or a column, as fractions; the mean over classes."
+                ).classes("kw-hint")
 
     @ui.refreshable_method
     def weight_bars(self, found: Weights) -> None:
@@ -833,7 +817,7 @@ class _UnderstandPage:
                 prints(self.run_id, "stability", "Weights of kernels with intervals")
             prints(self.run_id, "weights", "Weights of kernels")
         if stable:
-            options, height = stability(stable)
+            options, height = stability(stable["details"])
             charts.figure(options, label + "; lines are intervals", STABILITY, height=height)
             return
         names, values = found.names[:MOST_BARS], found.values[:MOST_BARS]
