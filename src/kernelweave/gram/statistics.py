@@ -27,8 +27,9 @@ from scipy.linalg import blas
 from kernelweave._checks import InputError, as_floats, check_row_weights
 from kernelweave._devices import Kind, is_foreign, moved, take_rows
 from kernelweave._interrupts import interrupts_deferred
-from kernelweave._parameters import shown
+from kernelweave._parameters import ReadableSignature, shown
 from kernelweave._sparse import is_sparse
+from kernelweave._types import Device, Labels, Tree, Values
 from kernelweave.gram.features import as_groups
 from kernelweave.gram.row_checks import check_chunk, check_texts, stays_sparse
 from kernelweave.gram.statistics_files import files_in, pack_lower, read_arrays, unpack_lower, write_arrays
@@ -229,13 +230,15 @@ class BlockStatistics:
     True
     """
 
+    __signature__ = ReadableSignature()
+
     def __init__(
         self,
         groups: ArrayLike | None = None,
         *,
         names: Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
-        device: Any = None,
+        device: Device = None,
     ) -> None:
         self.given_groups, self.device = groups, device
         self.groups: Index | None = None
@@ -363,7 +366,7 @@ class BlockStatistics:
 
     def add(
         self,
-        Z: Any,
+        Z: Values,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
@@ -557,7 +560,7 @@ class BlockStatistics:
 
     # ---- files ------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Tree:
         """All numbers as plain arrays; products of columns as the rows of their lower triangle."""
         return {
             "groups": np.empty(0, dtype=np.int64) if self.groups is None else self.groups,
@@ -575,7 +578,7 @@ class BlockStatistics:
         }
 
     @classmethod
-    def of_state(cls, arrays: Mapping[str, NDArray[Any]], where: object) -> Self:
+    def of_state(cls, arrays: Mapping[str, Labels], where: object) -> Self:
         """Statistics from the arrays of `state`; what does not fit together is an `InputError`."""
         try:
             n_features, n_outputs, n_rows, single = map(int, arrays["counts"])
