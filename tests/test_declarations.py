@@ -275,7 +275,9 @@ def ruled():
         name = "stated"
 
         def problem(self, kernels, y):
-            return kw.Problem(kernels, y, loss=self.loss_for(True), weights=kw.weight_sets.LpBall(2.0), C=self.C)
+            return kw.Problem(
+                kernels, y, loss=self.loss_for(True), weights=kw.weight_sets.LpBall(2.0), C=self.C
+            )
 
     class First(MarginLearner):
         """The first kernel."""

@@ -21,8 +21,8 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -78,12 +78,10 @@ class Later(Rule):
 
 def _of_estimators(name: str) -> Rule:
     """The rule that estimators have for a parameter."""
-    from kernelweave._declarations import declared
+    from kernelweave._parameters import rules_of
     from kernelweave.estimators.cv import MKLClassifierCV
 
-    rule = declared(MKLClassifierCV)[name].rule
-    assert rule is not None, name
-    return rule
+    return rules_of(MKLClassifierCV)[name]
 
 
 def _missing() -> Rule:
