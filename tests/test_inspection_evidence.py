@@ -673,6 +673,8 @@ def _inputs():
     }
     if find_spec("pyarrow"):
         tables["table of Arrow"] = pytest.importorskip("pyarrow").table(dict(frame))
+    if find_spec("polars"):
+        tables["frame of polars"] = pytest.importorskip("polars").DataFrame(dict(frame))
     views = {
         "Views": kw.Views({"A": A, "B": B}),
         "dict": {"A": A, "B": B},
@@ -709,6 +711,11 @@ def _inputs():
     }
 
 
+def _all_numbers(found):
+    """The numbers of all findings; memory and names differ between kinds of rows."""
+    return [one.value for each in found.values() for one in each.values.values()]
+
+
 FUNCTIONS = {
     "learning_curve": lambda m, X, y: inspection.learning_curve(m, X, y, cv=2, sizes=[10, 24]).scores,
     "permutation_test": lambda m, X, y: inspection.permutation_test(m, X, y, n_permutations=2, cv=2).permuted,
@@ -723,6 +730,9 @@ FUNCTIONS = {
     ),
     "contribution_sizes": lambda m, X, y: inspection.contribution_sizes(m, X).weights,
     "two_layers": lambda m, X, y: inspection.two_layers(m, X).first,
+    "findings": lambda m, X, y: _all_numbers(
+        inspection.findings(m, X, y, training=(X, y), names=["stability"])
+    ),
 }
 #: What cannot be done, and what is said.
 REFUSED = {
