@@ -15,7 +15,7 @@ pytest.importorskip("matplotlib")
 
 import kernelweave as kw
 from figure_checks import overprinted
-from kernelweave.inspection.findings import Finding, Interval, possible, repeated
+from kernelweave.inspection.registry import Finding, Interval, possible, repeated
 from kernelweave_app.cli import main
 from kernelweave_app.reports import close, draw_pictures
 from kernelweave_app.reports.figures import draw_findings

@@ -87,7 +87,7 @@ def test_column_names_are_text(report):
 
 def test_a_finding_that_is_declared_anywhere_is_shown_everywhere(report, monkeypatch, tmp_path, capsys):
     """One declaration, and no other edit: terminal, report, page, tables for papers, and the file of evidence."""
-    from kernelweave.inspection.findings import (
+    from kernelweave.inspection.registry import (
         REGISTRY,
         Basis,
         Finding,
@@ -101,7 +101,7 @@ def test_a_finding_that_is_declared_anywhere_is_shown_everywhere(report, monkeyp
     from kernelweave_app.cli.console import print_findings
     from kernelweave_app.runs.evidence import read_evidence, write_evidence
 
-    monkeypatch.setattr("kernelweave.inspection.findings.REGISTRY", dict(REGISTRY))
+    monkeypatch.setattr("kernelweave.inspection.registry.REGISTRY", dict(REGISTRY))
 
     @finding("gini", title="Concentration of the weights", needs=("model",))
     def gini(basis):

@@ -28,7 +28,7 @@ from kernelweave.inspection.arguments import (
     Targets,
     as_rows,
 )
-from kernelweave.inspection.findings import (
+from kernelweave.inspection.registry import (
     LEVEL,
     Basis,
     Finding,

@@ -14,7 +14,7 @@ from kernelweave._checks import Floats, InputError, Targets
 from kernelweave._parameters import Number, checked
 from kernelweave._types import Labels
 from kernelweave.inspection.arguments import Entries, Level, Seed, targets_of
-from kernelweave.inspection.findings import (
+from kernelweave.inspection.registry import (
     LEVEL,
     SAMPLES,
     SMALL,

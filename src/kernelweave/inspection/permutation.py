@@ -31,7 +31,8 @@ from kernelweave.inspection.arguments import (
     as_rows,
     take,
 )
-from kernelweave.inspection.findings import (
+from kernelweave.inspection.paired import adjust_p_values
+from kernelweave.inspection.registry import (
     MOST_NAMED,
     SMALL,
     Basis,
@@ -43,7 +44,6 @@ from kernelweave.inspection.findings import (
     intervals_of,
     named,
 )
-from kernelweave.inspection.paired import adjust_p_values
 from kernelweave.inspection.resampling import each_done, fit_on, folds_of, score_on, splitter_of
 from kernelweave.inspection.weights import views_of
 

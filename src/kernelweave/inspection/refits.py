@@ -29,7 +29,8 @@ from kernelweave.inspection.arguments import (
     Targets,
     as_rows,
 )
-from kernelweave.inspection.findings import (
+from kernelweave.inspection.paired import adjust_p_values, compare_folds
+from kernelweave.inspection.registry import (
     MOST_NAMED,
     SMALL,
     Basis,
@@ -40,7 +41,6 @@ from kernelweave.inspection.findings import (
     intervals_of,
     named,
 )
-from kernelweave.inspection.paired import adjust_p_values, compare_folds
 from kernelweave.inspection.resampling import each_done, fit_on, folds_of, score_on, splitter_of
 from kernelweave.inspection.scores import OF_95, OVER_FOLDS
 from kernelweave.inspection.stability import plainly

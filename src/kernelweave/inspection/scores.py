@@ -15,7 +15,7 @@ from kernelweave._drawing import clip_score
 from kernelweave._parameters import Number, Whole, checked
 from kernelweave._types import Labels
 from kernelweave.inspection.arguments import Entries, Level, OfRows, OptionalEntries, Seed
-from kernelweave.inspection.findings import (
+from kernelweave.inspection.registry import (
     LEVEL,
     SAMPLES,
     Basis,

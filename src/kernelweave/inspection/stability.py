@@ -29,7 +29,7 @@ from kernelweave.inspection.arguments import (
     as_rows,
     outputs_of,
 )
-from kernelweave.inspection.findings import (
+from kernelweave.inspection.registry import (
     MOST_NAMED,
     Basis,
     Finding,

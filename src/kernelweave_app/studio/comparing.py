@@ -15,7 +15,7 @@ from kernelweave.inspection import (
     compare_folds,
     compare_numbers,
 )
-from kernelweave.inspection.findings import number
+from kernelweave.inspection.registry import number
 from kernelweave_app.runs.fitting import chosen
 from kernelweave_app.runs.settings import effective
 from kernelweave_app.runs.spec import FitSpec

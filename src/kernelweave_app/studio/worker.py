@@ -27,7 +27,7 @@ from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave._types import DataFrame
 from kernelweave.fitting.task import PathStep
-from kernelweave.inspection.findings import compute
+from kernelweave.inspection.registry import compute
 from kernelweave_app.runs.evidence import EVIDENCE, basis_of, read_evidence, total_of, write_evidence
 from kernelweave_app.runs.spec import FitSpec
 from kernelweave_app.studio.jobs import PRINTED, other_pids, own_start, read_status, stop_file, write_status

@@ -516,7 +516,7 @@ def finding(
 
     Examples
     --------
-    >>> from kernelweave.inspection.findings import REGISTRY
+    >>> from kernelweave.inspection.registry import REGISTRY
     >>> REGISTRY["stability"].title
     'Stability of weights'
     """
