@@ -455,10 +455,10 @@ def test_ctrl_c_during_a_path_keeps_and_says_what_is_done(diabetes, tmp_path, ca
 @pytest.mark.parametrize("step", [9, 15])
 def test_the_script_of_a_fit_that_was_stopped_makes_its_model(method, step, diabetes, tmp_path, monkeypatch):
     """Stopped among the folds, or on the way to the chosen regularisation parameter: nothing is chosen again."""
-    from kernelweave.learners.method import Method
+    from kernelweave.learners.solving import CostLearner
     from kernelweave.mkl import path as solver
 
-    owner, name = (solver._Path, "step") if method == "rls2" else (Method, "solve")
+    owner, name = (solver._Path, "step") if method == "rls2" else (CostLearner, "learn")
     plain, calls = getattr(owner, name), []
 
     def interrupted(*arguments):

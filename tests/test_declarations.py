@@ -13,51 +13,38 @@ pytest.importorskip("pydantic")
 import kernelweave as kw
 from kernelweave._declarations import USUAL, declared
 from kernelweave._docstrings import read_docstring
-from kernelweave._parameters import Choice, Cost, Flag, Number, OneOf, Shown, Text, Tol, Whole, said
+from kernelweave._parameters import Choice, Flag, Number, OneOf, Shown, Text, Whole, said
 from kernelweave.learners import LEARNERS, Uniform
 
 
-class Tilted(Uniform):
-    """Uniform weights with a tilt: a learner of this test.
-
-    Minimises nothing beyond the machine.
-
-    Parameters
-    ----------
-    C : float, default=1.0
-        Weight of the loss > 0.
-    tilt : float, default=0.25
-        How far the plane leans.
-    mood : {"calm", "bold"}, default="calm"
-        What it leans by.
-    tol : float, default=1e-8
-        Relative duality gap of the machine.
-
-    References
-    ----------
-    A. Tester, On tilted planes, Journal of Tests 7 (2031).
-    """
-
-    epsilon = 0.1
-
-    def __init__(
-        self,
-        C: Cost = 1.0,
-        *,
-        tilt: Annotated[float, Number(least=0, most=3), Shown("Lean of the plane", unit="degrees")] = 0.25,
-        mood: Annotated[str, OneOf("calm", "bold")] = "calm",
-        tol: Tol = 1e-8,
-    ) -> None:
-        self.C = C
-        self.tilt = tilt
-        self.mood = mood
-        self.tol = tol
-
-
 @pytest.fixture
-def tilted(monkeypatch):
-    """One row more."""
-    monkeypatch.setitem(LEARNERS, "tilted", Tilted)
+def tilted():
+    """A learner more, as a user writes it."""
+
+    class Tilted(Uniform):
+        """Uniform weights with a tilt: a learner of this test.
+
+        Minimises nothing beyond the machine.
+
+        Parameters
+        ----------
+        tilt
+            How far the plane leans.
+        mood
+            What it leans by.
+
+        References
+        ----------
+        A. Tester, On tilted planes, Journal of Tests 7 (2031).
+        """
+
+        name = "tilted"
+
+        tilt: Annotated[float, Number(least=0, most=3), Shown("Lean of the plane", unit="degrees")] = 0.25
+        mood: Annotated[str, OneOf("calm", "bold")] = "calm"
+
+    yield Tilted
+    del LEARNERS["tilted"]
 
 
 @pytest.fixture
@@ -101,8 +88,8 @@ def test_a_run_of_a_new_learner_leaves_its_parameter_in_every_file(table, tmp_pa
     assert main([*fit, *asked, "--out", str(run)]) == 0
     assert "[learner_params]\ntilt = 0.75\n" in (run / "spec.toml").read_text()
     assert (
-        "learner = kw.learners.Tilted(C=1.0, mood='calm', tilt=0.75, tol=1e-08)"
-        in (run / "script.py").read_text()
+        "learner = kw.learners.Tilted(C=1.0, epsilon=0.1, loss='auto', max_time=None, mood='calm', tilt=0.75, "
+        "tol=1e-08)" in (run / "script.py").read_text()
     )
     report = (run / "report.html").read_text()
     assert "<td>Lean of the plane, degrees</td><td>0.75</td><td>How far the plane leans.</td>" in report
@@ -116,7 +103,8 @@ def test_a_run_of_a_new_learner_leaves_its_parameter_in_every_file(table, tmp_pa
 @pytest.mark.usefixtures("tilted")
 def test_the_studio_has_a_field_for_a_new_learner():
     pytest.importorskip("fastapi")
-    from kernelweave_app.studio.methods import called, methods, settings
+    from kernelweave_app.runs.spec import label_of
+    from kernelweave_app.studio.methods import methods, settings
 
     method = next(m for m in methods() if m.name == "tilted")
     assert (method.title, method.summary) == ("Tilted", "Uniform weights with a tilt: a learner of this test")
@@ -128,7 +116,7 @@ def test_the_studio_has_a_field_for_a_new_learner():
     mood = next(f for f in method.fields if f.name == "mood")
     assert (mood.kind, mood.choices, mood.default) == ("choice", ["calm", "bold"], "calm")
     assert {"tilt", "mood"} <= {s.name for s in settings()}
-    assert called("tilt") == "Lean of the plane"
+    assert label_of("tilt") == "Lean of the plane"
 
 
 @pytest.mark.usefixtures("tilted")
@@ -220,8 +208,8 @@ def test_a_field_takes_what_its_rule_takes():
     assert OneOf(1, None).form().choices == ("1", "none")
 
 
-def test_the_declaration_that_is_nearest_to_the_parameter_counts():
-    own = declared(Tilted)
+def test_the_declaration_that_is_nearest_to_the_parameter_counts(tilted):
+    own = declared(tilted)
     assert own["tol"].label == "Relative gap"
     assert own["C"].default == 1.0
     assert declared(LEARNERS["dmkl"])["kernels"].about == declared(LEARNERS["mlmkl"])["kernels"].about

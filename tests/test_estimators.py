@@ -737,7 +737,7 @@ def test_a_failed_fit_leaves_no_trace_of_any_fit(rng, cls, spoil):
     kernels = [Linear()] if more else [Linear(), RBF(0.5)]
     model = cls(kernels, **more)
     if not more:
-        model.learner = kw.learners.RLS2(1.0)
+        model.learner = kw.learners.RLS2(alpha=1.0)
     model.fit(X, y)
     assert left_by_fit(model)
     bad_X, bad_y, weight = spoil(X, y)

@@ -362,7 +362,9 @@ def test_stability_of_halves_is_that_of_fits_by_hand(patients):
     for k in range(6):
         rows = np.sort(np.concatenate([rng.choice(p, -(-len(p) // 2), replace=False) for p in parts]))
         by_hand = kw.MKLClassifier(
-            kw.banks.linear_features(4), kw.learners.RLS2(model.alpha_ * len(rows) / 120), standardize=True
+            kw.banks.linear_features(4),
+            kw.learners.RLS2(alpha=model.alpha_ * len(rows) / 120),
+            standardize=True,
         ).fit(X.iloc[rows], y[rows])
         np.testing.assert_allclose(found.samples[k, :, 0], by_hand.weights_, atol=1e-9)
     np.testing.assert_allclose(found.low, np.quantile(found.samples, 0.025, axis=0))
@@ -379,12 +381,12 @@ def test_halves_count_rows_by_their_weights():
     y = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=60)
     groups, weight = np.repeat([0, 1], 30), np.repeat([9.0, 1.0], 30)
     bank = kw.banks.linear_features(2)
-    model = kw.MKLRegressor(bank, kw.learners.RLS2(3.0)).fit(X, y, sample_weight=weight)
+    model = kw.MKLRegressor(bank, kw.learners.RLS2(alpha=3.0)).fit(X, y, sample_weight=weight)
     found = inspection.weight_stability(
         model, X, y, n_samples=6, groups=groups, params={"sample_weight": weight}
     )
     by_hand = [
-        kw.MKLRegressor(bank, kw.learners.RLS2(3.0 * share))
+        kw.MKLRegressor(bank, kw.learners.RLS2(alpha=3.0 * share))
         .fit(X[groups == k], y[groups == k], sample_weight=weight[groups == k])
         .weights_
         for k, share in enumerate((0.9, 0.1))
@@ -401,7 +403,7 @@ def test_spread_over_halves_is_that_over_samples():
     for _ in range(25):
         X = rng.normal(size=(60, 2))
         y = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=60)
-        model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(0.1)).fit(X, y)
+        model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(alpha=0.1)).fit(X, y)
         found = inspection.weight_stability(model, X, y, n_samples=8)
         centres.append(found.weights[0, 0])
         spreads.append(found.samples[:, 0, 0].var())
@@ -415,7 +417,7 @@ def test_halves_have_the_balance_of_loss_and_penalty_of_all_rows():
     for _ in range(30):
         X = rng.normal(size=(60, 2))
         y = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=60)
-        model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(10.0)).fit(X, y)
+        model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(alpha=10.0)).fit(X, y)
         found = inspection.weight_stability(model, X, y, n_samples=8)
         apart.append(found.samples[:, 0, 0].mean() - found.weights[0, 0])
     # 0.008 was seen, and 0.060 with the alpha of all rows
@@ -446,7 +448,9 @@ def test_a_repetition_of_rows_leaves_C_to_the_share_of_weights(patients):
 def test_what_is_done_is_kept(patients):
     """A report that says stop, and Ctrl-C; without anything done the interrupt comes through."""
     X, y = patients
-    model = kw.MKLClassifier(kw.banks.linear_features(4), kw.learners.RLS2(0.1), standardize=True).fit(X, y)
+    model = kw.MKLClassifier(kw.banks.linear_features(4), kw.learners.RLS2(alpha=0.1), standardize=True).fit(
+        X, y
+    )
     said = []
 
     def stop(text):

@@ -125,7 +125,7 @@ def test_what_fits_without_a_source_lose_is_answered_on_the_page(studio, monkeyp
     assert "omission" in studio.evidence.read(run_id).kinds
     (folder / "evidence").mkdir()
     write_status(folder, "omission", count=3, refit=True, state="running", created=0.0)
-    worker._Job(studio.places, run_id, "omission").do()
+    worker.Proving(studio.places, run_id, "omission").do()
     write_status(folder, "omission", state="done")
     found = studio.evidence.read(run_id)
     tree = found.numbers["omission"]

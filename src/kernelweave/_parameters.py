@@ -31,6 +31,7 @@ __all__ = [
     "Form",
     "Function",
     "InstanceOf",
+    "Kind",
     "Number",
     "OneOf",
     "Rule",
@@ -41,6 +42,8 @@ __all__ = [
     "check_value",
     "check_values",
     "checked",
+    "kinds_of",
+    "readable",
     "rules_of",
     "said",
     "shown",
@@ -77,6 +80,10 @@ class Rule(ABC):
     def form(self) -> Form:
         """Its field in a form."""
         return Form()
+
+    def kinds(self) -> tuple[str, ...]:
+        """The types and values that it takes, for signatures and docstrings; empty if the annotation says it."""
+        return ()
 
     def __or__(self, other: Rule | None) -> Rule:
         """Either of two rules; None is allowed as itself."""
@@ -127,6 +134,9 @@ class Number(Rule):
         except ValueError:
             raise Unfit from None
 
+    def kinds(self) -> tuple[str, ...]:
+        return ("float",)
+
     def form(self) -> Form:
         least = self.above if self.least is None else self.least
         return Form("number", (), least, self.below if self.most is None else self.most)
@@ -169,6 +179,9 @@ class Whole(Rule):
         except ValueError:
             raise Unfit from None
 
+    def kinds(self) -> tuple[str, ...]:
+        return ("int",)
+
     def form(self) -> Form:
         return Form("whole number", (), self.least, self.most)
 
@@ -202,6 +215,9 @@ class Flag(Rule):
             return {"true": True, "yes": True, "false": False, "no": False}[text.strip().lower()]
         except KeyError:
             raise Unfit from None
+
+    def kinds(self) -> tuple[str, ...]:
+        return ("bool",)
 
     def form(self) -> Form:
         return Form("yes/no")
@@ -242,6 +258,9 @@ class OneOf(Rule):
         plain = text.strip().lower()
         return written[plain] if plain in written else self.read(text)
 
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(f'"{value}"' if isinstance(value, str) else repr(value) for value in self.values)
+
     def form(self) -> Form:
         return Form("choice", tuple(said(value) for value in self.values))
 
@@ -261,6 +280,9 @@ class Text(Rule):
             return value
         raise Unfit
 
+    def kinds(self) -> tuple[str, ...]:
+        return ("str", "PathLike") if self.path else ("str",)
+
     def words(self) -> str:
         return "text or a path" if self.path else "text"
 
@@ -274,6 +296,9 @@ class Texts(Rule):
         if texts is None or not all(isinstance(text, str) for text in texts):
             raise Unfit
         return texts
+
+    def kinds(self) -> tuple[str, ...]:
+        return ("Sequence[str]",)
 
     def words(self) -> str:
         return "a list of texts"
@@ -292,6 +317,10 @@ class Each(Rule):
             raise Unfit
         return [self.rule.read(entry) for entry in entries]
 
+    def kinds(self) -> tuple[str, ...]:
+        own = self.rule.kinds()
+        return (f"Sequence[{' | '.join(own)}]",) if own else ()
+
     def words(self) -> str:
         return f"a {'' if self.empty else 'non-empty '}list, each entry {self.rule.words()}"
 
@@ -304,6 +333,9 @@ class Function(Rule):
         if callable(value):
             return value
         raise Unfit
+
+    def kinds(self) -> tuple[str, ...]:
+        return ("Callable",)
 
     def words(self) -> str:
         return "a function"
@@ -320,6 +352,9 @@ class InstanceOf(Rule):
         if isinstance(value, self.classes):
             return value
         raise Unfit
+
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(kind.__name__ for kind in self.classes)
 
     def words(self) -> str:
         return self.said
@@ -351,6 +386,10 @@ class Choice(Rule):
         # an empty field means None
         rules = [rule for rule in self.rules if not (isinstance(rule, OneOf) and rule.values == (None,))]
         return rules[0].form() if len(rules) == 1 else Form()
+
+    def kinds(self) -> tuple[str, ...]:
+        own = [rule.kinds() for rule in self.rules]
+        return tuple(kind for kinds in own for kind in kinds) if all(own) else ()
 
     def words(self) -> str:
         return " or ".join(rule.words() for rule in self.rules)
@@ -445,7 +484,7 @@ def shown_of(function: Callable[..., object]) -> Mapping[str, Shown]:
 
 
 def _beside(function: Callable[..., object], wanted: Callable[[object], bool]) -> dict[str, Any]:
-    if hasattr(function, "__dataclass_fields__"):
+    if hasattr(function, "__dataclass_fields__") or hasattr(function, "declared_fields"):
         source = function
     else:
         source = inspect.unwrap(function.__init__ if inspect.isclass(function) else function)
@@ -455,6 +494,89 @@ def _beside(function: Callable[..., object], wanted: Callable[[object], bool]) -
         if parts:
             found[name] = parts[-1]
     return found
+
+
+# ---- types for people ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The alternatives of a parameter, such as ``("float", '"auto"', "None")``."""
+
+    names: tuple[str, ...]
+
+    @property
+    def shown(self) -> str:
+        """As in a signature."""
+        return " | ".join(self.names)
+
+    @property
+    def described(self) -> str:
+        """As in a docstring: values in braces, and None last."""
+        values = [name for name in self.names if name[0] == '"' or name.isdigit()]
+        kinds = [name for name in self.names if name not in (*values, "None")]
+        parts = [f"{{{', '.join(values)}}}" if len(values) > 1 else values[0]] if values else []
+        parts = [*parts, *kinds] if len(values) > 1 else [*kinds, *parts]
+        return " or ".join([*parts, *(name for name in self.names if name == "None")])
+
+
+@cache
+def kinds_of(owner: Any, name: str) -> Kinds:
+    """The type of a parameter of a function or class: what its rule takes, or what its annotation says."""
+    rule = rules_of(owner).get(name)
+    if rule is not None and (kinds := rule.kinds()):
+        return Kinds(tuple(dict.fromkeys(kinds)))
+    return Kinds((_written(owner, name),))
+
+
+def _written(owner: Any, name: str) -> str:
+    """The annotation as it is written in the source, or its type if that is an annotation with a rule."""
+    hints = typing.get_type_hints(_source(owner), include_extras=True)
+    hint = hints.get(name)
+    if (bare := getattr(hint, "__origin__", None)) is not None and hasattr(hint, "__metadata__"):
+        hint = bare
+    elif (text := _text(owner, name)) is not None:
+        return text
+    return inspect.formatannotation(hint)
+
+
+def _source(owner: Any) -> Any:
+    if not inspect.isclass(owner) or hasattr(owner, "declared_fields"):
+        return owner
+    return owner if hasattr(owner, "__dataclass_fields__") else owner.__init__
+
+
+def _text(owner: Any, name: str) -> str | None:
+    for part in owner.__mro__ if hasattr(owner, "declared_fields") else [_source(owner)]:
+        hint = inspect.get_annotations(part).get(name)
+        if hint is not None:
+            return hint if isinstance(hint, str) else None
+    return None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The type of a parameter in a signature, found when it is shown."""
+
+    owner: Any
+    name: str
+
+    def __repr__(self) -> str:
+        return kinds_of(self.owner, self.name).shown
+
+
+def readable(function: Callable[..., object]) -> inspect.Signature:
+    """The signature of a function with readable types."""
+    signature = inspect.signature(function)
+    rules = rules_of(function)
+    parameters = [
+        one.replace(annotation=Kind(function, name)) if name in rules else one
+        for name, one in signature.parameters.items()
+    ]
+    return signature.replace(parameters=parameters)
+
+
+# ---- many values -----------------------------------------------------------------------------------
 
 
 def check_values(owner: object, values: Mapping[str, object], *, of: str = "") -> dict[str, Any]:

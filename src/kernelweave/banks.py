@@ -27,7 +27,7 @@ from kernelweave.kernels import (
     Tokens,
 )
 from kernelweave.views import BlockTable, GramTable, SparseTable, as_table
-from kernelweave.views.table import TEXT
+from kernelweave.views.tables import TEXT
 
 __all__ = [
     "DefaultViews",

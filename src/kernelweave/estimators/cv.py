@@ -10,8 +10,6 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import check_scoring, get_scorer_names
-from sklearn.model_selection import check_cv
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
 
 from kernelweave import learners
@@ -23,9 +21,9 @@ from kernelweave.estimators.choosing import RULES, Candidates, check_path_argume
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.regressor import MKLRegressor
-from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes
+from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes, scorer_for
 from kernelweave.fitting.folds import Fold, score_folds, split_rows
-from kernelweave.fitting.task import Setup, Task, shared_alphas
+from kernelweave.fitting.task import NormalizedProblem, Task, shared_alphas
 from kernelweave.mkl.path import check_alphas
 
 __all__ = ["MKLClassifierCV", "MKLRegressorCV"]
@@ -96,6 +94,8 @@ class _CrossValidated(BaseMKL):
     def _make_folds(self, labels: Array, params: dict[str, object]) -> list[Fold]:
         """Check the parameters and make the folds; routed metadata such as groups go to the splitter."""
         if isinstance(self.scoring, str):
+            from sklearn.metrics import get_scorer_names
+
             check_known(self.scoring, get_scorer_names(), "scoring")
         check_path_arguments(self._named_learner(), self.alphas, self.Cs)
         y = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
@@ -119,14 +119,14 @@ class _CrossValidated(BaseMKL):
     def _candidates_of(
         self,
         task: Task,
-        setups: list[Setup],
+        problems: list[NormalizedProblem],
         learner: learners.Learner,
         labels: Array,
         kept: NDArray[np.intp],
         folds: list[Fold],
     ) -> Candidates:
         given = self._given_alphas()
-        alphas = shared_alphas(task, setups, self.n_alphas, learner) if given is None else given
+        alphas = shared_alphas(task, problems, self.n_alphas, learner) if given is None else given
         position = np.full(len(labels), -1)
         position[kept] = np.arange(len(kept))
         inside: list[Fold] = []
@@ -159,6 +159,8 @@ class _CrossValidated(BaseMKL):
         -------
         MetadataRouter
         """
+        from sklearn.model_selection import check_cv
+
         router = MetadataRouter(owner=self).add_self_request(self)
         router.add(
             splitter=check_cv(self.cv),
@@ -200,7 +202,7 @@ class MKLRegressorCV(_CrossValidated, MKLRegressor):
 
     def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
         y, flat = task.targets[0], task.flat
-        scorer = check_scoring(KnownTargets(), self.scoring)
+        scorer = scorer_for(KnownTargets(), self.scoring)
 
         def score(values: Array, rows: NDArray[np.intp]) -> float:
             truth = y[rows, 0] if flat else y[rows]
@@ -245,7 +247,7 @@ class MKLClassifierCV(_CrossValidated, MKLClassifier):
         classes = self.classes_
         codes = task.codes
         learner = self._named_learner()
-        scorer = check_scoring(KnownClasses(classes=classes, learner=learner), self.scoring)
+        scorer = scorer_for(KnownClasses(classes=classes, learner=learner), self.scoring)
         named = scored_classes(classes, self.scoring)
 
         def score(values: Array, rows: NDArray[np.intp]) -> float:

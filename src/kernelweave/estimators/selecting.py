@@ -19,7 +19,7 @@ from kernelweave.estimators.view_kernels import places_of
 from kernelweave.fitting.source import TableSource
 from kernelweave.kernels import Constant, Kernel
 from kernelweave.views import BlockTable, Table, ViewColumns, Views, holds_views
-from kernelweave.views.messages import listing
+from kernelweave.views.selection import listing
 
 __all__ = ["SelectViews", "view_shares"]
 

@@ -20,7 +20,7 @@ from kernelweave.gram import Gram
 from kernelweave.gram.building import Builder
 from kernelweave.kernels import Kernel
 from kernelweave.views import BlockTable, Table
-from kernelweave.views.messages import listing
+from kernelweave.views.selection import listing
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -322,19 +322,17 @@ class PartialSource(TableSource):
         learnt: list[Any] | None,
         like: TableSource | None,
         *,
-        max_memory: float,
-        rank_tol: float,
-        standardize: bool = False,
         sample_weight: Array | None = None,
         rules: list[Kernel] | None = None,
-        imputer: Any = None,
         statistics: Any = None,
         fillers: Any = None,
         explicit: bool = False,
+        **options: Any,
     ) -> None:
         self.raw = self.table = table
-        self.max_memory, self.rank_tol, self.standardize = max_memory, rank_tol, standardize
-        self.sample_weight, self.imputer = sample_weight, imputer
+        for name, value in {"standardize": False, "imputer": None, **options}.items():
+            setattr(self, name, value)
+        self.sample_weight = sample_weight
         self.statistics = self.fillers = None
         self.n_samples = table.n_rows
         self._corrections: dict[int, Correction | None] = {}
@@ -353,13 +351,10 @@ class PartialSource(TableSource):
             source = TableSource(
                 [self._given[m] for m in members],
                 self._part_table(table, key).rows(rows),
-                max_memory=max_memory,
-                rank_tol=rank_tol,
-                standardize=standardize,
                 sample_weight=None if sample_weight is None else sample_weight[rows],
                 statistics=known[0],
-                imputer=imputer,
                 fillers=known[1],
+                **options,
             )
             self.parts.append(Part(key, members, rows, source))
             for m, kernel in zip(members, source.kernels, strict=True):
@@ -422,22 +417,9 @@ class PartialSource(TableSource):
             return table
         return BlockTable({view: table.blocks[view] for view in views})
 
-    def take(self, rows: Rows) -> TableSource:
-        """See `Source.take`."""
-        weight = None if self.sample_weight is None else self.sample_weight[rows]
-        return PartialSource(
-            self.kernels if self.rules is None else self.rules,
-            self.raw.rows(rows),
-            views=self.views,
-            how=self.how,
-            max_memory=self.max_memory,
-            rank_tol=self.rank_tol,
-            standardize=self.standardize,
-            sample_weight=weight,
-            imputer=self.imputer,
-            explicit=self.explicit,
-            like=self,
-        )
+    def _options(self) -> dict[str, Any]:
+        """See `TableSource`."""
+        return super()._options() | {"views": self.views, "how": self.how}
 
     # ---- training ---------------------------------------------------------------------------------
 

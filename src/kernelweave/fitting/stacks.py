@@ -11,7 +11,7 @@ from kernelweave._checks import InputError, as_floats, as_names, check_finite, c
 from kernelweave.fitting.source import Source
 from kernelweave.gram import Gram, gram_from_stack, repair_gram
 from kernelweave.gram.repair import CORRECTIONS
-from kernelweave.views.kernel_rows import kernel_row_content
+from kernelweave.views.tables import kernel_row_content
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]

@@ -134,7 +134,7 @@ def learning_curve(
     --------
     >>> import numpy as np, kernelweave as kw
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
-    >>> model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(0.1))
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(alpha=0.1))
     >>> found = learning_curve(model, X, X[:, 0], sizes=[5, 40], cv=3)
     >>> found.sizes.tolist(), found.scores.shape, bool((found.mean > 0.9).all())
     ([5, 40], (2, 3), True)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, checked
-from kernelweave.fitting.task import set_up
+from kernelweave.fitting.task import problems_of
 from kernelweave.inspection.arguments import (
     Model,
     MostRows,
@@ -225,11 +225,11 @@ def layer_grams(
     outputs = outputs_of(estimator)
     which = which_output(outputs, output)
     task = estimator.model_.task
-    setups = set_up(task)
-    setup = setups[which if len(setups) > 1 else 0]
+    problems = problems_of(task)
+    problem = problems[which if len(problems) > 1 else 0]
     n = task.source.n_samples
     rows = np.arange(n)
-    gram = setup.gram
+    gram = problem.gram
     if n > max_rows:
         rows = np.sort(np.random.default_rng(seed).choice(n, int(max_rows), replace=False))
         gram = gram.restrict(rows)

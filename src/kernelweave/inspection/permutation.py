@@ -376,7 +376,7 @@ def source_test(
     --------
     >>> import numpy as np, kernelweave as kw
     >>> X = np.random.default_rng(0).normal(size=(80, 2))
-    >>> model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(0.01)).fit(X[:40], X[:40, 0])
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(alpha=0.01)).fit(X[:40], X[:40, 0])
     >>> found = source_test(model, X[40:], X[40:, 0], n_permutations=99)
     >>> found.names[0], float(found.p_values[0])
     ('x0', 0.01)

@@ -38,7 +38,10 @@ def folds_of(splitter: BaseCrossValidator, y: Any, groups: ArrayLike | None) -> 
         parts = [(train, test) for train, test in splitter.split(np.zeros((len(y), 1)), y, groups)]
     except (TypeError, ValueError) as error:
         raise InputError(f"The rows cannot be divided into folds by `cv`: {error}") from error
-    return [(np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in parts]
+    folds = [(np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in parts]
+    if any(rows.ndim != 1 for fold in folds for rows in fold):
+        raise InputError("`cv` must give lists of rows, one to train on and one to test on for every fold.")
+    return folds
 
 
 def fit_on(estimator: Any, X: Features, y: Any, rows: Rows, params: Mapping[str, Any] | None) -> Any:

@@ -170,7 +170,7 @@ def weight_stability(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(60, 3))
     >>> y = X[:, 0] + 0.1 * rng.normal(size=60)
-    >>> model = kw.MKLRegressor(kw.banks.linear_features(3), kw.learners.RLS2(0.1)).fit(X, y)
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(3), kw.learners.RLS2(alpha=0.1)).fit(X, y)
     >>> found = weight_stability(model, X, y, n_samples=10)
     >>> found.views[0], float(found.view_frequency[0]), found.unstable()
     ('x0', 1.0, [])

@@ -398,7 +398,7 @@ class SelectionCriteriaDisplay(Display):
         >>> import matplotlib; matplotlib.use("Agg")
         >>> import numpy as np, kernelweave as kw
         >>> X = np.random.default_rng(0).normal(size=(40, 3))
-        >>> model = kw.MKLRegressor(kw.banks.linear_features(3), kw.learners.RLS2(1.0)).fit(X, X[:, 0] - X[:, 2])
+        >>> model = kw.MKLRegressor(kw.banks.linear_features(3), kw.learners.RLS2(alpha=1.0)).fit(X, X[:, 0] - X[:, 2])
         >>> list(kw.plots.SelectionCriteriaDisplay.from_estimator(model, alphas=[10.0, 1.0, 0.1]).best_)
         ['gcv', 'aic', 'bic', 'cp']
         """

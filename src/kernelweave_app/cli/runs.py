@@ -195,7 +195,7 @@ def _write_path(console: Console, spec: Spec, prepared: Prepared, folder: Path) 
     from kernelweave.estimators import MKLClassifier, MKLRegressor
     from kernelweave.inspection import regularization_path
     from kernelweave.inspection.arguments import outputs_of
-    from kernelweave.learners.method import C_RANGE
+    from kernelweave.learners.solving import C_RANGE
     from kernelweave.plots import RegularizationPathDisplay
     from kernelweave.plots.path import CRITERIA
     from kernelweave_app.reports import close, svg

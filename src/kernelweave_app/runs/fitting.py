@@ -154,7 +154,8 @@ def count_alphas(spec: Spec, task: str) -> tuple[int, int]:
 
 def make_learner(spec: Spec) -> Learner:
     """The learner of a spec that names one, see `chosen`."""
-    learner = learner_of(spec.method)(**settled(spec.method, spec.learner_params))
+    params: Any = settled(spec.method, spec.learner_params)
+    learner: Learner = learner_of(spec.method)(**params)
     learner.check()
     learner.check_here()
     return learner

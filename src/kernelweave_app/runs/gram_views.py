@@ -19,7 +19,7 @@ from kernelweave_app.runs.joining import Joined, pair_names
 from kernelweave_app.runs.tables import need_column
 
 if TYPE_CHECKING:
-    from kernelweave.views.views_encoder import GramEncoder
+    from kernelweave.views.encoding import GramEncoder
     from kernelweave_app.runs.preparing import Rows
 
 #: File of a run with the names of the rows of its kernel matrices.

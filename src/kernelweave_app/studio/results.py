@@ -13,7 +13,7 @@ from kernelweave_app.reports import Held
 from kernelweave_app.runs.evidence import gather
 from kernelweave_app.runs.fitting import chosen
 from kernelweave_app.runs.preparing import Prepared, Rows
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.schema import (
     AlphaOrC,
     Certificate,
@@ -43,7 +43,7 @@ MOST_POINTS = 200
 
 def describe_model(
     model: BaseMKL,
-    spec: FitSpec,
+    spec: Spec,
     prepared: Prepared,
     rows: tuple[Rows, Rows],
     held: Held | None,
@@ -57,7 +57,7 @@ def describe_model(
     Parameters
     ----------
     model : fitted estimator
-    spec : FitSpec
+    spec : Spec
     prepared : Prepared
     rows : pair of arrays
         Training and held-out rows.

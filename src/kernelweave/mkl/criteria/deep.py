@@ -387,5 +387,5 @@ def _adjoint(
     if not len(free):
         # the intercept is the middle of an interval, which is constant here
         return np.zeros(0)
-    system = machine.loss.system(K, machine.costs, b, free)
+    system = machine.loss.system(K, machine.y, machine.costs, b, free)
     return np.zeros(len(free)) if system is None else system.solve(by_coefficient, by_intercept)[0]

@@ -12,27 +12,26 @@ from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 from starlette.concurrency import run_in_threadpool as offload
 
-from kernelweave._drawing import LOWERS_WORD, RAISES_WORD, SIGNED, explain_signs
+from kernelweave._drawing import LOWERS_WORD, RAISES_WORD, explain_signs
 from kernelweave._errors import InputError
 from kernelweave._forms import plus_minus
 from kernelweave.inspection.registry import QUESTIONS, Finding, repeated
 from kernelweave_app.studio.jobs import FIGURES, GOING
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import STABILITY, stability
-from kernelweave_app.studio.pages.frame import here, page
 from kernelweave_app.studio.pages.pieces import (
     bar,
     big_table,
     card,
     counted,
     duration,
-    empty,
     guarded,
     note,
     number,
     own_width,
     plural,
     prints,
+    redraw,
     score,
     simple_table,
     stack,
@@ -41,7 +40,7 @@ from kernelweave_app.studio.pages.pieces import (
     tag,
     text,
 )
-from kernelweave_app.studio.pages.runs import choose_run, finished, round_off, short
+from kernelweave_app.studio.pages.runs import RunPage, round_off, short
 from kernelweave_app.studio.schema import (
     Evidence,
     EvidenceProgress,
@@ -166,10 +165,8 @@ class ContributionsCard:
         """Show another row or class."""
         for name, value in values.items():
             setattr(self, name, value or 0)
-        for chart, options in ((self.one, self.options()), (self.all, self.heat())):
-            chart.options.clear()
-            chart.options.update(options)
-            chart.update()
+        redraw(self.one, self.options())
+        redraw(self.all, self.heat())
         self.said.set_text(self.describe())
 
     @staticmethod
@@ -197,29 +194,7 @@ class ContributionsCard:
 
     def heat(self) -> Tree:
         """All rows as a heat map."""
-        found = self.found
-        values = found.values[self.output]
-        order = sorted(range(len(values)), key=lambda i: sum(values[i]))
-        most = max((abs(v) for row in values for v in row), default=1.0) or 1.0
-        data = [
-            [i, len(found.kernels) - 1 - j, v] for i, r in enumerate(order) for j, v in enumerate(values[r])
-        ]
-        labels = charts.axis("", category=found.kernels[::-1])
-        labels["axisLabel"] |= {"width": 150, "overflow": "truncate", "interval": 0}
-        across = charts.axis("rows by decision value", category=[found.rows[r] for r in order])
-        across["axisLabel"] |= {"show": False}
-        across["nameGap"] = 12
-        options = charts.base(
-            xAxis=across,
-            yAxis=labels,
-            visualMap={
-                "min": -most, "max": most, "show": False,
-                "inRange": {"color": list(SIGNED)},
-            },
-            series=[{"type": "heatmap", "data": data, "progressive": 0}],
-        )  # fmt: skip
-        options["grid"]["top"] = 8
-        return options
+        return charts.rows_chart(self.found.kernels, self.found.rows, self.found.values[self.output])
 
 
 #: Seconds between two looks at what is being computed.
@@ -563,9 +538,7 @@ class PathCard:
     def draw(self) -> None:
         """Redraw the chart and the list."""
         if self.chart is not None:
-            self.chart.options.clear()
-            self.chart.options.update(self.options())
-            self.chart.update()
+            redraw(self.chart, self.options())
         self.at_cursor.refresh()
 
     @ui.refreshable_method
@@ -618,19 +591,6 @@ FEW_CLASSES = 4
 MANY_CLASSES = 14
 
 
-def add(studio: Studio) -> None:
-    """Add the page.
-
-    Parameters
-    ----------
-    studio : Studio
-    """
-
-    @ui.page("/understand", title="Understand", response_timeout=30)
-    async def understand_page(run: str = "") -> None:
-        await _UnderstandPage(here(studio), run).build()
-
-
 def reach(metric: Metric, results: Results) -> str:
     """How sure a score is: its standard error over folds, or its interval over held-out rows."""
     name, _, rows = metric.name.rpartition(", ")
@@ -645,9 +605,14 @@ def _size(n_classes: int) -> str:
     return "" if n_classes <= FEW_CLASSES else "many" if n_classes <= MANY_CLASSES else "many dense"
 
 
-class _UnderstandPage:
+class UnderstandPage(RunPage):
+    """The page that explains a finished run."""
+
+    path, title, icon = "/understand", "Understand", "insights"
+    lead = "What was learnt, how certain it is, and where it is wrong."
+
     def __init__(self, studio: Studio, run_id: str) -> None:
-        self.studio, self.run_id = studio, run_id
+        super().__init__(studio, run_id)
         #: what is known beyond the results
         self.known: Tree = {}
         self.answers: AnswersCard | None = None
@@ -659,61 +624,44 @@ class _UnderstandPage:
             self.answers.renew(found)
         self.weight_bars.refresh()
 
-    async def build(self) -> None:
-        runs = await offload(finished, self.studio)
-        if runs and self.run_id not in {run.id for run in runs}:
-            self.run_id = runs[0].id
-        lead = "What was learnt, how certain it is, and where it is wrong."
-        with page(self.studio, "/understand", "Understand", lead) as aside:
-            if not runs:
-                with card(), empty("insights", "No run has finished yet."):
-                    ui.button("Runs", icon="play_circle", on_click=lambda: ui.navigate.to("/runs")).props(
-                        "outline"
-                    )
-                return
-            with aside:
-                choose_run(runs, self.run_id, "/understand")
-            run = next(run for run in runs if run.id == self.run_id)
-            try:
-                results = await offload(self.studio.results, run.id)
-            except InputError as error:
-                note(str(error), "bad")
-                return
-            self.summary(run, results)
-            found = await self.evidence(run.id)
-            if found is not None:
-                self.answers = AnswersCard(found)
-                self.answers.build()
-            for remark in [*([] if found else results.doubts), *results.remarks]:
-                note(remark, "warn")
-            if found is not None:
-                self.known = found.numbers
-                EvidenceCard(self.studio, run.id, found, self.renew).build()
-            if results.defaults:
-                # a line for each kernel: below it the path would be far away
-                with (
-                    card(),
-                    ui.expansion("What was left to defaults").props("dense"),
-                    stack("kw-stack tight"),
-                ):
-                    for line in results.defaults:
-                        text(line.strip(), "p")
-            if results.paths:
-                PathCard(run.id, results).build()
-            if results.curve is not None:
-                self.curve(results)
-            self.weights(results)
-            if results.weights.layers:
-                self.layers(results)
-            if results.contributions is not None:
-                ContributionsCard(run.id, results).build()
-            if results.held is not None:
-                self.held(results)
-            else:
-                self.none_held(results)
-            if results.nested:
-                self.nested(results)
-            self.certificate(results)
+    async def show(self, run: Run) -> None:
+        """Answers, evidence, and everything that was computed."""
+        results = await offload(self.studio.results, run.id)
+        self.summary(run, results)
+        found = await self.evidence(run.id)
+        if found is not None:
+            self.answers = AnswersCard(found)
+            self.answers.build()
+        for remark in [*([] if found else results.doubts), *results.remarks]:
+            note(remark, "warn")
+        if found is not None:
+            self.known = found.numbers
+            EvidenceCard(self.studio, run.id, found, self.renew).build()
+        if results.defaults:
+            # a line for each kernel: below it the path would be far away
+            with (
+                card(),
+                ui.expansion("What was left to defaults").props("dense"),
+                stack("kw-stack tight"),
+            ):
+                for line in results.defaults:
+                    text(line.strip(), "p")
+        if results.paths:
+            PathCard(run.id, results).build()
+        if results.curve is not None:
+            self.curve(results)
+        self.weights(results)
+        if results.weights.layers:
+            self.layers(results)
+        if results.contributions is not None:
+            ContributionsCard(run.id, results).build()
+        if results.held is not None:
+            self.held(results)
+        else:
+            self.none_held(results)
+        if results.nested:
+            self.nested(results)
+        self.certificate(results)
 
     async def evidence(self, run_id: str) -> Evidence | None:
         """What is known beyond the results; None for a run of an older version."""

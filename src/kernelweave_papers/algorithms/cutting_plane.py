@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave.mkl.kernel_problem import MarginStep, Point, Session
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves
-from kernelweave.mkl.problem import MarginStep, Point, Session
 from kernelweave.mkl.weight_sets import Simplex
 from kernelweave.results import Solution, Status
 
@@ -114,7 +114,4 @@ class CuttingPlane(MarginStep):
     def result(self, session: Session, loop: Loop[Point], status: Status) -> Solution:
         """The solution with the bound of the cuts, which does not depend on its coefficients."""
         assert loop.best is not None
-        best = loop.best.point
-        own = max(0.0, best.machine.primal - self.lower)
-        rounding = best.machine.rounding + self.lower - self.certain
-        return replace(session.certified(best, own, rounding, status, loop, "cuts"), proof=self.proof[None])
+        return session.certified(loop.best.point, status, loop, "cuts", self.proof[None])

@@ -1,21 +1,29 @@
-"""Nodes of an ONNX graph with the operators of arrays. The module itself is a namespace like that of NumPy.
+"""Nodes of an ONNX graph with the operators of arrays, and columns of new rows made of them.
 
-Functions take nodes and NumPy arrays, which become constants of the graph; of arrays alone they return arrays. Only
-what kernels and models need is here, in double precision where runtimes have it.
+The module itself is a namespace like that of NumPy, with which kernels compute their formulas: functions take nodes and
+NumPy arrays, which become constants of the graph; of arrays alone they return arrays. It has what kernels and models
+need, in double precision where runtimes have it.
 """
 
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Iterable, Sequence
-from functools import reduce
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
+from kernelweave._sparse import sq_norms, to_dense
+from kernelweave.kernels.pairs import FEW_COLUMNS
+from kernelweave.kernels.steps import AffineStep, Log1p, NormalizeRows, Step, apply_steps
+from kernelweave.views import Table
 
-__all__ = ["Graph", "Node"]
+__all__ = ["Columns", "Graph", "Node"]
 
 #: The first set of operators in which texts can be compared, and the format of files that goes with it.
 OPERATORS, FILE_FORMAT = 19, 9
@@ -110,39 +118,44 @@ class Node:
     def __init__(self, graph: Graph, name: str, ndim: int) -> None:
         self.graph, self.name, self.ndim = graph, name, ndim
 
-    def _with(self, name: str, other: object, *, swapped: bool = False) -> Node:
-        a, b = (other, self) if swapped else (self, other)
-        return _combined(name, a, b)
-
     def __add__(self, other: object) -> Node:
-        return self._with("Add", other)
+        return _combined("Add", self, other)
 
     def __radd__(self, other: object) -> Node:
-        return self._with("Add", other, swapped=True)
+        return _combined("Add", other, self)
 
     def __sub__(self, other: object) -> Node:
-        return self._with("Sub", other)
+        return _combined("Sub", self, other)
 
     def __rsub__(self, other: object) -> Node:
-        return self._with("Sub", other, swapped=True)
+        return _combined("Sub", other, self)
 
     def __mul__(self, other: object) -> Node:
-        return self._with("Mul", other)
+        return _combined("Mul", self, other)
 
     def __rmul__(self, other: object) -> Node:
-        return self._with("Mul", other, swapped=True)
+        return _combined("Mul", other, self)
 
     def __truediv__(self, other: object) -> Node:
-        return self._with("Div", other)
+        return _combined("Div", self, other)
 
     def __rtruediv__(self, other: object) -> Node:
-        return self._with("Div", other, swapped=True)
+        return _combined("Div", other, self)
+
+    def __pow__(self, other: object) -> Node:
+        return _combined("Pow", self, other)
 
     def __gt__(self, other: object) -> Node:
-        return self._with("Greater", other)
+        return _combined("Greater", self, other)
 
     def __ge__(self, other: object) -> Node:
-        return self._with("GreaterOrEqual", other)
+        return _combined("GreaterOrEqual", self, other)
+
+    def __lt__(self, other: object) -> Node:
+        return _combined("Less", self, other)
+
+    def __le__(self, other: object) -> Node:
+        return _combined("LessOrEqual", self, other)
 
     def __neg__(self) -> Node:
         return self.graph.node("Neg", self, ndim=self.ndim)
@@ -192,6 +205,7 @@ def _elementwise(operator: str, name: str) -> Any:
 
 abs = _elementwise("Abs", "abs")
 exp = _elementwise("Exp", "exp")
+log = _elementwise("Log", "log")
 sign = _elementwise("Sign", "sign")
 sin = _elementwise("Sin", "sin")
 sqrt = _elementwise("Sqrt", "sqrt")
@@ -314,3 +328,131 @@ def take(x: Any, indices: Any, *, axis: int) -> Node:
     places = indices.ndim if isinstance(indices, Node) else np.ndim(indices)
     graph = x.graph if isinstance(x, Node) else indices.graph
     return graph.node("Gather", x, indices, axis=axis, ndim=x.ndim - 1 + places)
+
+
+# ---- columns ------------------------------------------------------------------------------------------
+
+#: Columns whose absolute differences are taken at a time.
+BLOCK = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """New rows as nodes, with training rows that have the same columns.
+
+    Attributes
+    ----------
+    values : node of shape (n_rows, n_columns)
+        As in the table: numbers, and codes of categories.
+    training : Table
+    """
+
+    values: Node
+    training: Table
+    _selected: dict[object, Columns] = field(default_factory=dict, repr=False)
+    _statistics: dict[str, Node] = field(default_factory=dict, repr=False)
+
+    @property
+    def xp(self) -> Any:
+        """The namespace of nodes."""
+        return sys.modules[__name__]
+
+    def beside(self, training: Table) -> Columns:
+        """The same new rows beside other training rows."""
+        return Columns(self.values, training)
+
+    def select(self, columns: Any) -> Columns:
+        """Some columns; nodes of the same selection are made once."""
+        if columns is None:
+            return self
+        if columns not in self._selected:
+            found = self.training.resolve(columns)
+            self._selected[columns] = Columns(self._taken(found), self.training.select(columns))
+        return self._selected[columns]
+
+    def _taken(self, found: NDArray[np.intp]) -> Node:
+        if np.array_equal(found, np.arange(self.training.n_columns)):
+            return self.values
+        return take(self.values, np.asarray(found, dtype=np.int64), axis=1)
+
+    @cached_property
+    def expanded(self) -> Node:
+        """All columns as numbers, categories as indicators."""
+        levels = self.training.levels
+        if not any(levels):
+            return self.values
+        parts = []
+        for j, level in enumerate(levels):
+            column = self.values[:, j : j + 1]
+            known = np.arange(float(level))[None, :]
+            parts.append(astype(equal(column, known), float64) if level else column)
+        return concat(parts, axis=1)
+
+    @cached_property
+    def norms(self) -> Node:
+        """Squared lengths, shape (n_rows,)."""
+        return sum(self.expanded * self.expanded, axis=1)
+
+    @cached_property
+    def training_rows(self) -> NDArray[np.float64]:
+        """The training rows as numbers, categories as indicators."""
+        return to_dense(self.training.take())
+
+    @property
+    def training_norms(self) -> NDArray[np.float64]:
+        """Their squared lengths."""
+        return sq_norms(self.training_rows)
+
+    def statistic(self, kind: str) -> Node:
+        """Inner products or distances between new and training rows, made once; see `pairwise_statistic`."""
+        if kind not in self._statistics:
+            self._statistics[kind] = self._pairs(kind)
+        return self._statistics[kind]
+
+    def _pairs(self, kind: str) -> Node:
+        A, B = self.expanded, self.training_rows
+        if kind == "dot":
+            return A @ B.T
+        if kind == "l1":
+            blocks = range(0, B.shape[1], BLOCK)
+            return total(
+                sum(abs(A[:, None, j : j + BLOCK] - B[None, :, j : j + BLOCK]), axis=2) for j in blocks
+            )
+        if B.shape[1] <= FEW_COLUMNS:
+            apart = (A[:, j : j + 1] - B[None, :, j] for j in range(B.shape[1]))
+            return total(one * one for one in apart)
+        centre = B.mean(axis=0)
+        A, B = A - centre, B - centre
+        S = sum(A * A, axis=1)[:, None] + sq_norms(B)[None, :] - 2.0 * (A @ B.T)
+        return maximum(S, 0.0)
+
+    def after(self, steps: tuple[Step, ...]) -> Columns:
+        """The columns after a preparation."""
+        if steps not in self._selected:
+            values, training = self.values, self.training.joined()
+            for one in steps:
+                values = _applied(one, Columns(values, training))
+                training = apply_steps((one,), training)
+            self._selected[steps] = Columns(values, training)
+        return self._selected[steps]
+
+
+def _applied(step: Step, columns: Columns) -> Node:
+    values = columns.values
+    if isinstance(step, AffineStep):
+        shift, scale = step.affine()
+        return (values - shift) / scale
+    if isinstance(step, Log1p):
+        moved = sign(values) * log1p(abs(values))
+        numeric = np.asarray(columns.training.levels) == 0
+        return moved if numeric.all() else where(numeric[None, :], moved, values)
+    if isinstance(step, NormalizeRows):
+        rows = columns.expanded
+        largest = max(abs(rows), axis=1, keepdims=True)
+        rows = rows / where(largest > 0, largest, ones_like(largest))
+        length = sqrt(sum(rows * rows, axis=1, keepdims=True))
+        return rows / where(length > 0, length, ones_like(length))
+    raise InputError(
+        f"The preparation {step.name!r} has no ONNX form: there are standardize, log1p and normalize-rows. Impute "
+        "missing cells before the model, in a pipeline."
+    )
