@@ -123,6 +123,6 @@ def test_a_finding_that_is_declared_anywhere_is_shown_everywhere(report, monkeyp
     assert "<h2>Concentration of the weights</h2>" in text
     write_evidence(tmp_path, found)
     again = read_evidence(tmp_path)
-    assert again["gini"] == found["gini"]
+    assert again["gini"].to_json() == found["gini"].to_json()
     (table,) = [table for table in tables_of(again) if table.name == "gini"]
     assert f"{found['gini'].values['Gini index'].value:.4g}" in table.latex()
