@@ -17,6 +17,7 @@ from kernelweave._callbacks import with_callbacks
 from kernelweave._checks import Alphas, Costs, InputError, check_known
 from kernelweave._docstrings import inherits_parameters
 from kernelweave._parameters import Function, OneOf, Text, Whole
+from kernelweave._types import Features, Splits, Target
 from kernelweave.estimators.choosing import RULES, Candidates, check_path_arguments
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.estimator import BaseMKL
@@ -62,8 +63,8 @@ class _CrossValidated(BaseMKL):
     alphas: Annotated[ArrayLike | None, Alphas() | None] = None
     Cs: Annotated[ArrayLike | None, Costs() | None] = None
     n_alphas: Annotated[int, Whole(1)] = 30
-    cv: Any = 5
-    scoring: Annotated[Any, Text() | Function() | None] = None
+    cv: Splits = 5
+    scoring: Annotated[str | Callable[..., float] | None, Text() | Function() | None] = None
     rule: Annotated[str, OneOf(*RULES)] = "min"
     n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None
 
@@ -74,7 +75,7 @@ class _CrossValidated(BaseMKL):
         """Score of decision values on some of the task's rows."""
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
+    def fit(self, X: Features, y: Target, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
         """Choose the regularisation parameter and fit on all rows.
 
         Parameters

@@ -15,7 +15,7 @@ from kernelweave._callbacks import ReportingMixin, with_callbacks
 from kernelweave._checks import InputError, KernelWarning, warn_user
 from kernelweave._parameters import check_values
 from kernelweave._threads import blas_threads_for
-from kernelweave._types import Features
+from kernelweave._types import Features, Target
 from kernelweave.estimators.choosing import N_FOLDS, Candidates, by_content, of_costs, say_interrupted
 from kernelweave.estimators.defaults import DefaultsMixin
 from kernelweave.estimators.missing import residuals_of, target_in_order
@@ -107,7 +107,7 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
     # ---- fitting ----------------------------------------------------------------------------------
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Features, y: Target, sample_weight: ArrayLike | None = None) -> Self:
         """Learn weights and coefficients.
 
         Parameters

@@ -124,6 +124,10 @@ class OfRows(Rule):
             raise Unfit
         return value if hasattr(value, "iloc") and 2 in self.ndim else array
 
+    def kinds(self) -> tuple[str, ...]:
+        """The types that it takes."""
+        return ("ArrayLike",)
+
     def words(self) -> str:
         """What is expected."""
         return f"an array with an entry for each row ({' or '.join(f'{d}D' for d in self.ndim)})"

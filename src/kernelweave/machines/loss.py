@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_kernel_matrix, check_vector
+from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
 from kernelweave.machines.box import BoxProblem, check_start, kernel_product, project
 from kernelweave.machines.least_squares import Bordered
@@ -133,6 +134,8 @@ class Loss(ABC):
     >>> kw.solve(kw.Problem(gram, y, loss=Huber(), C=1.0)).status
     Status.CONVERGED
     """
+
+    __signature__ = ReadableSignature()
 
     name: ClassVar[str]
     #: Whether targets are the labels -1 and 1.

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._drawing import clip_score
-from kernelweave._parameters import InstanceOf, OneOf, Text, Whole, check_value, checked
+from kernelweave._parameters import InstanceOf, OneOf, ReadableSignature, Text, Whole, check_value, checked
 from kernelweave._types import Axes, Style
 from kernelweave.inspection.arguments import Model, Output
 from kernelweave.plots.drawing import (
@@ -65,6 +65,8 @@ class RegularizationPathDisplay:
     lines_ : list of Line2D
     chosen_line_ : Line2D
     """
+
+    __signature__ = ReadableSignature()
 
     @checked
     def __init__(

@@ -390,7 +390,8 @@ def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
 
     if not getattr(model, "scoring", None):
         return
-    attempt = partial(try_score, learner=model.learner)
+    learner: Any = model.learner
+    attempt = partial(try_score, learner=learner)
     check_known(model.scoring, get_scorer_names(), "scoring")
     y = prepared.y[rows]
     classes: Any = None
@@ -460,9 +461,7 @@ def fit_model(model: BaseMKL, prepared: Prepared, rows: Rows, progress: object) 
     finally:
         # the display is not part of the model
         model.set_callbacks()
-        if (
-            not isinstance(model.normalize, str)
-            and normalizers.resolve(model.normalize).transductive is not None
-        ):
+        normalizer: Any = model.normalize
+        if not isinstance(normalizer, str) and normalizers.resolve(normalizer).transductive is not None:
             # nor is the table of further rows, which a model file cannot contain and which the fit has already used
-            model.set_params(normalize=model.normalize.name)
+            model.set_params(normalize=normalizer.name)
