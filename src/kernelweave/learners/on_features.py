@@ -26,11 +26,6 @@ SHARE, SHARE_OF_HINGE, MANY_ROWS = 1.0, 0.25, 3000
 TOGETHER = 6000
 
 
-def fits(loss: Loss) -> bool:
-    """Whether the descent on features has a loss."""
-    return loss.piecewise_linear or loss.name in ("squared-hinge", "logistic")
-
-
 def pays(n_rows: int, n_features: int, loss: Loss, *, sparse: bool = True) -> bool:
     """Whether features are cheaper than the kernels of as many rows; `sparse` if kernels may have no weight."""
     if not sparse and n_features > TOGETHER:

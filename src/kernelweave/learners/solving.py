@@ -18,7 +18,7 @@ from kernelweave._threads import blas_threads_for
 from kernelweave.gram import FeatureGram, Gram
 from kernelweave.learners.base import Array, Learner, TrainingSet
 from kernelweave.learners.folds import deal
-from kernelweave.learners.on_features import TOGETHER, Start, fits, machine_on, pays, solve_on
+from kernelweave.learners.on_features import TOGETHER, Start, machine_on, pays, solve_on
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Hinge, as_loss
 from kernelweave.machines.machine import Machine
@@ -158,7 +158,7 @@ class Output:
     def features(self) -> FeatureGram | None:
         """The features, if there are some and machines on them are cheaper; None otherwise."""
         gram, machine = self.gram, self.machine
-        if not isinstance(gram, FeatureGram) or machine.one_class or not fits(machine.loss):
+        if not isinstance(gram, FeatureGram) or machine.one_class:
             return None
         return gram if pays(gram.n_samples, int(gram.ranks.sum()), machine.loss) else None
 
@@ -252,7 +252,7 @@ class CostLearner(Learner):
     @property
     def on_features(self) -> bool:
         """Whether it solves on explicit features."""
-        return self.solver in self.any_way and (self.loss == "auto" or fits(self.loss_for(True)))
+        return self.solver in self.any_way
 
     @property
     def most_features(self) -> int | None:

@@ -92,10 +92,10 @@ RowFeatures
     True
     """
 
-    kernels: Any
+    kernels: Operator
     y: ArrayLike | None = None
-    loss: Any = "squared"
-    weights: Any = "simplex"
+    loss: Loss | str = "squared"
+    weights: WeightSet | str = "simplex"
     C: float = 1.0
     sample_weight: ArrayLike | None = None
     scale: ArrayLike | None = None
@@ -116,10 +116,10 @@ RowFeatures
         put(self, "single", single)
 
     def _form(self) -> tuple[RidgeForm | MarginForm, bool]:
-        n_kernels = getattr(self.kernels, "n_kernels", None) or np.shape(self.kernels)[-1]
+        n_kernels = getattr(self.kernels, "n_kernels", None) or np.shape(cast("Any", self.kernels))[-1]
         weights = as_weight_set(self.weights, n_kernels)
         object.__setattr__(self, "weights", weights)
-        squares = self.loss.squares and isinstance(weights, Simplex)
+        squares = cast("Loss", self.loss).squares and isinstance(weights, Simplex)
         if isinstance(self.kernels, BlockStatistics) or (
             squares and not self.fit_intercept and not isinstance(self.kernels, ChunkedFeatures)
         ):

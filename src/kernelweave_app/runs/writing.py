@@ -23,7 +23,7 @@ from kernelweave_app.runs.used import used_settings
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
-    from kernelweave.inspection.findings import Found
+    from kernelweave.inspection.registry import Found
     from kernelweave_app.reports import Held, Picture
     from kernelweave_app.runs.preparing import Rows
 

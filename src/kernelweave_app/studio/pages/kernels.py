@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
+from kernelweave import banks
+from kernelweave._declarations import declared
+from kernelweave._docstrings import read_docstring
 from kernelweave._errors import InputError
 from kernelweave.banks import FEW_COLUMNS, MANY_COLUMNS
+from kernelweave.kernels.parsing import text_names
 from kernelweave.views.groups import decode
+from kernelweave_app.runs.kernels_of import BANKS as KNOWN_BANKS
 from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.pages.form import Form
 from kernelweave_app.studio.pages.frame import page
@@ -81,7 +86,27 @@ def banks_for(n_columns: int) -> dict[str, str]:
         singles = ", and linear on each"
     else:
         singles = f" together; with more than {MANY_COLUMNS} columns none on each"
-    return {**BANKS, "per_column": BANKS["per_column"] + singles}
+    # a bank without words here is told in its own
+    told = {
+        name: BANKS.get(name) or read_docstring(getattr(banks, name).__doc__).summary for name in KNOWN_BANKS
+    }
+    return {**{name: told[name] for name in BANKS}, **told, "per_column": BANKS["per_column"] + singles}
+
+
+def kernel_choices() -> dict[str, str]:
+    """Kernels of a view to choose from: usual ones, and then every kernel that is declared, with its defaults."""
+    found = dict(SHAPES)
+    names = {kind: name for name, kind in reversed(text_names().items())}  # the first of several
+    for kind, name in reversed(names.items()):
+        if name in ("constant", "precomputed"):  # no kernel of columns
+            continue
+        given = {key: one.default for key, one in declared(kind).items() if one.default is not None}
+        arguments = ", ".join(f"{key}={value!r}" for key, value in given.items())
+        about = (
+            re.split(r", k\(|: ", read_docstring(kind.__doc__).summary)[0].removeprefix("The ").rstrip(".")
+        )
+        found.setdefault(f"{name}({arguments})" if arguments else name, about[:1].upper() + about[1:])
+    return found
 
 
 def group_by_name(names: list[str]) -> dict[str, list[str]]:
@@ -510,7 +535,7 @@ class KernelsPage:
         """Which kernels a view gets, or all columns do."""
         from kernelweave_app.runs.kernels_of import kernel_names
 
-        known = SHAPES if view else banks_for(len(self.names()))
+        known = kernel_choices() if view else banks_for(len(self.names()))
         options = {**known, OWN: "Other kernels …"}
         shown = value if value in known else OWN
         label = "Kernels" if not view else f"Kernels of {view}"
