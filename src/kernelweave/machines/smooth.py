@@ -134,7 +134,9 @@ class Augmented(Smooth):
         if last is None or last[0] is not f or last[1] is not self.centre or last[2] != self.radius:
             pull = self._pull
             b = self.loss.proximal(self.y, self.costs, self.centre, pull, f, self._near)
-            self._near = f + (b - self.centre) / pull
+            # rows of another fold have no costs
+            moved = np.divide(b - self.centre, pull, out=np.zeros_like(b), where=pull > 0)
+            self._near = f + moved
             self._last = last = f, self.centre, self.radius, b
         return last[3]
 

@@ -15,10 +15,9 @@ from kernelweave._threads import one_blas_thread_each
 from kernelweave._types import Device, RowsLike
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram import BlockStatistics
-from kernelweave.rows.adding import Statistics, add_chunk, empty_like
 from kernelweave.rows.chunk import Chunk, Source
 from kernelweave.rows.dask_rows import dask_parts, is_dask, statistics_of_dask
-from kernelweave.rows.folds import UNITS, FoldStatistics
+from kernelweave.rows.folds import UNITS, FoldStatistics, Statistics, add_chunk, empty_like
 from kernelweave.rows.parallel import Jobs, each
 from kernelweave.rows.progress import Report, make_report
 from kernelweave.rows.sources import Blocks, Request, open_rows

@@ -11,9 +11,9 @@ import numpy as np
 from kernelweave._errors import InputError
 from kernelweave._parameters import shown
 from kernelweave._threads import one_blas_thread_each
-from kernelweave.rows.adding import Statistics, add_chunk
 from kernelweave.rows.arrays import chunk_of_frame
 from kernelweave.rows.chunk import Chunk, Layout
+from kernelweave.rows.folds import Statistics, add_chunk
 from kernelweave.rows.parallel import RETRIES
 from kernelweave.rows.sources import Blocks, Request, Transform, features_of
 

@@ -20,6 +20,7 @@ from kernelweave._types import Device, Values
 from kernelweave.gram import BlockStatistics
 from kernelweave.gram.row_checks import check_chunk
 from kernelweave.gram.statistics_files import files_in, read_arrays, write_arrays
+from kernelweave.rows.chunk import Chunk, in_chunk
 
 Index = NDArray[np.int64]
 
@@ -283,3 +284,34 @@ class FoldStatistics:
 def _of_fold(arrays: Mapping[str, Any], fold: int) -> dict[str, Any]:
     start = f"{fold}."
     return {name[len(start) :]: value for name, value in arrays.items() if name.startswith(start)}
+
+
+# ---- statistics of all rows or of folds -----------------------------------------------------------
+
+Statistics = BlockStatistics | FoldStatistics
+
+
+def add_chunk(found: Statistics, chunk: Chunk) -> None:
+    """Add a chunk; messages name its file and rows."""
+    taken = (chunk.source, len(chunk))
+    with in_chunk(chunk):
+        if isinstance(found, FoldStatistics):
+            found.add(chunk.Z, chunk.y, chunk.sample_weight, taken=taken, first=chunk.first)
+        else:
+            found.add(chunk.Z, chunk.y, chunk.sample_weight, taken=taken)
+
+
+def empty_like(found: Statistics) -> Statistics:
+    """Statistics of the same blocks without rows."""
+    if isinstance(found, FoldStatistics):
+        one = found.parts[0]
+        return FoldStatistics(
+            found.n_folds,
+            one.given_groups,
+            names=one.names,
+            columns=one.columns,
+            by=found.by,
+            seed=found.seed,
+            device=one.device,
+        )
+    return BlockStatistics(found.given_groups, names=found.names, columns=found.columns, device=found.device)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Annotated
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import Costs, InputError, KernelWarning, Scale
 from kernelweave._parameters import Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, Whole, checked, shown
-from kernelweave.fitting.folds import choose
 from kernelweave.machines.losses import GivenLoss, as_loss
 from kernelweave.mkl.features.on_chunks import check_for_chunks, make_chunked_problem
 from kernelweave.mkl.features.row_machine import RowMachine
@@ -22,7 +20,7 @@ from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Path, Solution, Status
 from kernelweave.rows.folds import UNITS
 from kernelweave.rows.row_features import RowFeatures
-from kernelweave.rows.validation import RULES
+from kernelweave.rows.validation import RULES, CrossValidated
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -31,7 +29,7 @@ SCORINGS = ("auto", "accuracy", "auc", "loss")
 
 
 @dataclass(frozen=True)
-class CrossValidatedMargins:
+class CrossValidatedMargins(CrossValidated):
     """A path of machines on all rows, and how paths without each fold do on the rows of that fold.
 
     Attributes
@@ -51,15 +49,10 @@ class CrossValidatedMargins:
     rule : {"min", "1se"}
     """
 
-    path: Path[Solution]
     loss: Array = field(repr=False)
     accuracy: Array = field(repr=False)
     auc: Array = field(repr=False)
-    fold_weights: Array = field(repr=False)
-    fold_coef: Array = field(repr=False)
-    fold_intercept: Array = field(repr=False)
     scoring: str = "accuracy"
-    rule: str = "min"
 
     @property
     def Cs(self) -> Array:
@@ -67,13 +60,9 @@ class CrossValidatedMargins:
         return 1.0 / self.path.alphas
 
     @property
-    def n_folds(self) -> int:
-        """Number of folds."""
-        return len(self.loss)
-
-    def _mean(self, values: Array) -> Array:
-        done = np.isfinite(self.loss).all(axis=1)
-        return np.average(values[done], axis=0, weights=self.fold_weights[done])
+    def scores(self) -> Array:
+        """What `scoring` names of every fold; minus the loss."""
+        return -self.loss if self.scoring == "loss" else np.asarray(getattr(self, self.scoring))
 
     @property
     def mean_loss(self) -> Array:
@@ -90,23 +79,10 @@ class CrossValidatedMargins:
         """Mean of `auc` over folds, shape (n_values,)."""
         return self._mean(self.auc)
 
-    @cached_property
-    def best_index(self) -> int:
-        """Position of the chosen C: of the best score, or the smallest within a standard error of it."""
-        score = -self.loss if self.scoring == "loss" else getattr(self, self.scoring)
-        done = score[np.isfinite(self.loss).all(axis=1)]
-        error = done.std(axis=0, ddof=1) / np.sqrt(len(done)) if len(done) > 1 else np.zeros(done.shape[1])
-        return choose(self._mean(score), error, self.rule)
-
     @property
     def C(self) -> float:
         """The chosen C."""
         return float(self.Cs[self.best_index])
-
-    @property
-    def best(self) -> Solution:
-        """The solution on all rows at the chosen C."""
-        return self.path.at(self.best_index)
 
 
 @checked
@@ -243,7 +219,7 @@ def svm_mkl_path_cv(
     chosen = ("accuracy" if labels else "loss") if scoring == "auto" else scoring
     return CrossValidatedMargins(
         Path.of(solutions, interrupted=descent.interrupted),
-        score["loss"], score["accuracy"], score["auc"], sums, coef, score["intercept"], chosen, rule,
+        sums, coef, score["intercept"], rule, score["loss"], score["accuracy"], score["auc"], chosen,
     )  # fmt: skip
 
 

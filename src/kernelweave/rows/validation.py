@@ -30,7 +30,67 @@ RULES = ("min", "1se")
 
 
 @dataclass(frozen=True)
-class CrossValidatedPath:
+class CrossValidated:
+    """A path on all rows, and what the paths without each fold say of the rows of that fold.
+
+    Attributes
+    ----------
+    path : Path
+        On all rows.
+    fold_weights : array of shape (n_folds,)
+        Sums of the weights of the rows.
+    fold_coef : array of shape (n_folds, n_values, n_features) or (.., n_outputs)
+        Coefficients without the rows of each fold.
+    fold_intercept : array of shape (n_folds, n_values) or (.., n_outputs)
+    rule : {"min", "1se"}
+        The regularisation parameter of the best score, or the largest within a standard error of it.
+    """
+
+    path: Path[Solution]
+    fold_weights: Array = field(repr=False)
+    fold_coef: Array = field(repr=False)
+    fold_intercept: Array = field(repr=False)
+    rule: str
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return len(self.fold_weights)
+
+    @property
+    def scores(self) -> Array:
+        """What chooses, larger is better, shape (n_folds, n_values); NaN for folds that were left out."""
+        raise NotImplementedError
+
+    @property
+    def _done(self) -> NDArray[np.bool_]:
+        """The folds that were not left out by an interruption."""
+        return np.asarray(np.isfinite(self.scores).all(axis=1))
+
+    def _mean(self, values: Array) -> Array:
+        """The mean over folds, weighted by their rows."""
+        done = self._done
+        return np.average(values[done], axis=0, weights=self.fold_weights[done])
+
+    @property
+    def standard_error(self) -> Array:
+        """Standard error of the mean score from the spread over folds, shape (n_values,)."""
+        done = self.scores[self._done]
+        return done.std(axis=0, ddof=1) / np.sqrt(len(done)) if len(done) > 1 else np.zeros(done.shape[1])
+
+    @cached_property
+    def best_index(self) -> int:
+        """Position of the chosen regularisation parameter on the path."""
+        return choose(self._mean(self.scores), self.standard_error, self.rule)
+
+    @property
+    def best(self) -> Solution:
+        """The solution on all rows at the chosen regularisation parameter."""
+        return self.path.at(self.best_index)
+
+
+@dataclass(frozen=True)
+class CrossValidatedPath(CrossValidated):
     """A path of RLS2 on all rows, and the errors of paths without each fold on the rows of that fold.
 
     Attributes
@@ -49,13 +109,8 @@ class CrossValidatedPath:
         How rows were assigned to folds.
     """
 
-    path: Path[Solution]
     mse: Array
     r2: Array = field(repr=False)
-    fold_weights: Array = field(repr=False)
-    fold_coef: Array = field(repr=False)
-    fold_intercept: Array = field(repr=False)
-    rule: str = "min"
     by: str = "row"
     seed: int = 0
 
@@ -65,17 +120,14 @@ class CrossValidatedPath:
         return self.path.alphas
 
     @property
-    def n_folds(self) -> int:
-        """Number of folds."""
-        return len(self.mse)
-
-    def _mean(self, values: Array) -> Array:
-        return np.average(values, axis=0, weights=self.fold_weights)
+    def scores(self) -> Array:
+        """Minus the mean squared error of every fold, averaged over outputs."""
+        return -self.mse.reshape(*self.mse.shape[:2], -1).mean(axis=2)
 
     @property
     def mean_mse(self) -> Array:
         """Mean squared error over all rows, averaged over outputs, shape (n_alphas,)."""
-        return self._mean(self.mse.reshape(*self.mse.shape[:2], -1).mean(axis=2))
+        return -self._mean(self.scores)
 
     @property
     def mean_r2(self) -> Array:
@@ -85,23 +137,12 @@ class CrossValidatedPath:
     @property
     def se_mse(self) -> Array:
         """Standard error of `mean_mse` from the spread over folds, shape (n_alphas,)."""
-        found = self.mse.reshape(*self.mse.shape[:2], -1).mean(axis=2)
-        return found.std(axis=0, ddof=1) / np.sqrt(self.n_folds)
-
-    @cached_property
-    def best_index(self) -> int:
-        """Position of the chosen regularisation parameter: of least error, or the largest within a standard error."""
-        return choose(-self.mean_mse, self.se_mse, self.rule)
+        return self.standard_error
 
     @property
     def alpha(self) -> float:
         """The chosen regularisation parameter."""
         return float(self.alphas[self.best_index])
-
-    @property
-    def best(self) -> Solution:
-        """The solution on all rows at the chosen regularisation parameter."""
-        return self.path.at(self.best_index)
 
     def accuracy(
         self,
@@ -290,7 +331,7 @@ def rls2_path_cv(
     if given.parts[0].single and mse.ndim == 3:
         mse, r2 = mse[..., 0], r2[..., 0]
     weights = np.array([part.weight_sum for part in given.parts])
-    return CrossValidatedPath(path, mse, r2, weights, coef, intercept, rule, given.by, given.seed)
+    return CrossValidatedPath(path, weights, coef, intercept, rule, mse, r2, given.by, given.seed)
 
 
 def _as_folds(folds: Any) -> FoldStatistics:
