@@ -3,7 +3,6 @@
 import datetime
 import errno
 import gzip
-import json
 import os
 import shutil
 import signal
@@ -27,9 +26,10 @@ from kernelweave_app.cli import main
 from kernelweave_app.runs import folders
 from kernelweave_app.runs.division import read_division
 from kernelweave_app.runs.fitting import chosen, fits_plainly, plain_learner
+from kernelweave_app.runs.formats import read_table
+from kernelweave_app.runs.formats.text import find_separator
 from kernelweave_app.runs.joining import Layout, join_new, match_tables
 from kernelweave_app.runs.spec import FitSpec, check_spec, read_spec
-from kernelweave_app.runs.tables import find_separator, read_table
 from kernelweave_papers import EXPERIMENTS
 
 #: Of the many runs here few are looked at: those with the mark `drawn`.
@@ -1171,8 +1171,8 @@ def test_outer_folds_let_their_own_rows_enter_the_scale(wine, monkeypatch):
     """With `transductive` every outer fold is scored by a model that has seen the inputs of that fold, no others."""
     from kernelweave_app.runs import nested
     from kernelweave_app.runs.fitting import make_model
-    from kernelweave_app.runs.joining import read_tables
     from kernelweave_app.runs.preparing import prepare
+    from kernelweave_app.runs.reading import read_tables
 
     spec = FitSpec(
         target="target", kernels="linear", alphas="1", cv=2, nested=3, normalize="trace", transductive=True
@@ -1387,13 +1387,24 @@ def test_help_is_quick_and_has_examples():
         assert f"'{heavy}'" not in loaded
 
 
-def test_the_file_of_fields_is_what_is_declared():
-    from dataclasses import asdict
+def test_fields_are_kept_until_the_package_changes(tmp_path, monkeypatch):
+    from kernelweave_app.runs import spec
 
-    from kernelweave_app.runs.spec import FILE, spec_fields
-
-    declared = [asdict(field) for field in spec_fields().values()]
-    assert json.loads(FILE.read_text("utf8")) == json.loads(json.dumps(declared)), "run: make options"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    declared, made = spec.spec_fields(), []
+    monkeypatch.delitem(sys.modules, "kernelweave.learners")
+    monkeypatch.setattr(spec, "spec_fields", lambda: made.append(0) or declared)
+    for _ in range(2):
+        assert list(spec.known_fields().values()) == list(declared.values())
+    assert len(made) == 1
+    # a learner in a new file, or a kept file that was cut short
+    monkeypatch.setattr(spec, "_state_of_package", lambda: ["other"])
+    spec.known_fields()
+    assert len(made) == 2
+    spec.kept_fields().write_text("[{", "utf8")
+    spec.known_fields()
+    assert len(made) == 3
+    assert list(spec.known_fields()) == list(declared)
 
 
 def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch):

@@ -15,7 +15,7 @@ pytest.importorskip("matplotlib")
 
 import kernelweave as kw
 from figure_checks import overprinted
-from kernelweave.inspection.findings import Finding, Interval, possible, repeated
+from kernelweave.inspection.registry import Finding, Interval, possible, repeated
 from kernelweave_app.cli import main
 from kernelweave_app.reports import close, draw_pictures
 from kernelweave_app.reports.figures import draw_findings
@@ -123,16 +123,16 @@ def test_the_report_says_what_was_found(done):
     tree = json.loads((run / "evidence.json").read_text("utf8"))
     assert "How good are the predictions?" in text
     assert f"R^2 is {tree['held out']['values']['R^2']['value']:.3f}" in text
-    name, worst = next(iter(tree["omission"]["details"]["fits"].items()))
-    assert f"Fitted without {name}, the model has a mean R^2 of {worst['without']:.3f}" in text
+    name, worst = next(iter(tree["omission"]["details"]["without"].items()))
+    assert f"Fitted without {name}, the model has a mean R^2 of {worst:.3f}" in text
 
 
 def test_the_first_division_is_that_of_the_run(done):
     """Fitted with all sources, it has the score of the run; the second one is another."""
     from kernelweave_app.cli.evidence_steps import spec_of
     from kernelweave_app.runs.evidence import _divisions
-    from kernelweave_app.runs.further import read_all
     from kernelweave_app.runs.preparing import prepare, split
+    from kernelweave_app.runs.reading import read_all
 
     table, run, _ = done
     spec = spec_of(run)

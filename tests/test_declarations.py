@@ -1,11 +1,14 @@
 """A parameter is declared once: everything that people see of it follows from the constructor and its docstring."""
 
+import inspect
+import pickle
 import re
 from typing import Annotated
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 pytest.importorskip("cyclopts")
 pytest.importorskip("pydantic")
@@ -15,6 +18,9 @@ from kernelweave._declarations import USUAL, declared
 from kernelweave._docstrings import read_docstring
 from kernelweave._parameters import Choice, Flag, Number, OneOf, Shown, Text, Whole, said
 from kernelweave.learners import LEARNERS, Uniform
+from kernelweave.learners.solving import MarginLearner
+from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Squared, SquaredHinge
+from kernelweave.mkl.weight_sets import CappedSimplex
 
 
 @pytest.fixture
@@ -243,3 +249,165 @@ def test_docstrings_are_taken_apart():
     assert doc.parameters["a"].about == "Of Simplex, both."
     assert (doc.parameters["c"].kind, doc.parameters["c"].about) == ("", "See .")
     assert read_docstring(None).parameters == {}
+
+
+# ---- one file for a learner -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ruled():
+    """A learner with a problem of its own, and one with a rule for weights."""
+
+    class Capped(MarginLearner):
+        """No kernel has more than a share of the weights."""
+
+        name = "capped"
+
+        share: Annotated[float, Number(above=0, most=1)] = 0.5
+        tol = 1e-7
+
+        def problem(self, kernels, y):
+            return self.joint(kernels, y, CappedSimplex(max(self.share, 1.0 / kernels.n_kernels)))
+
+    class Stated(MarginLearner):
+        """A problem of the library's public face."""
+
+        name = "stated"
+
+        def problem(self, kernels, y):
+            return kw.Problem(
+                kernels, y, loss=self.loss_for(True), weights=kw.weight_sets.LpBall(2.0), C=self.C
+            )
+
+    class First(MarginLearner):
+        """The first kernel."""
+
+        name = "first"
+
+        def learn(self, output):
+            return output.at(np.eye(output.gram.n_kernels)[0])
+
+    yield Capped, First
+    for name in ("capped", "first", "stated"):
+        del LEARNERS[name]
+
+
+def test_a_learner_of_one_class_fits_by_object_and_by_name(ruled, rng):
+    capped, _ = ruled
+    X = rng.normal(size=(40, 4))
+    y = X[:, 0] - X[:, 1] + 0.1 * rng.normal(size=40)
+    bank = kw.banks.linear_features(4)
+    for estimator, target in ((kw.MKLClassifier, y > 0), (kw.MKLRegressor, y)):
+        by_name = estimator(bank, "capped").fit(X, target)
+        by_object = estimator(bank, capped(share=0.5)).fit(X, target)
+        known = estimator(bank, kw.learners.SoftMarginMKL(theta=0.5, tol=1e-7)).fit(X, target)
+        assert by_name.weights_.max() <= 0.5 + 1e-9
+        np.testing.assert_array_equal(by_name.weights_, by_object.weights_)
+        np.testing.assert_allclose(by_name.weights_, known.weights_, atol=1e-6)
+        np.testing.assert_array_equal(estimator(bank, "first").fit(X, target).weights_, [1.0, 0.0, 0.0, 0.0])
+        assert by_name.set_params(learner__share=0.25).learner.share == 0.25
+    stated = kw.MKLClassifier(bank, "stated", C=3.0).fit(X, y > 0)
+    known = kw.MKLClassifier(bank, "lp", C=3.0).fit(X, y > 0)
+    np.testing.assert_allclose(stated.weights_, known.weights_, atol=1e-7)
+    path = kw.MKLClassifierCV(bank, "capped", Cs=[0.1, 1.0], cv=2).fit(X, y > 0)
+    assert path.C_ in (0.1, 1.0)
+    assert kw.learners.resolve("capped").tol == 1e-7
+
+
+def test_learners_take_parameters_by_name_only(tilted):
+    with pytest.raises(
+        TypeError, match=r"SimpleMKL takes its parameters by name \(C, .*write SimpleMKL\(C=10.0\)"
+    ):
+        kw.learners.SimpleMKL(10.0)
+    with pytest.raises(TypeError, match=r"'epsilom'.* Did you mean 'epsilon'"):
+        kw.learners.SimpleMKL(epsilom=0.1)
+    with pytest.raises(TypeError, match="has a constructor of its own"):
+
+        class Old(Uniform):
+            def __init__(self, C=1.0):
+                self.C = C
+
+    with pytest.raises(kw.InputError, match="There is a learner 'tilted' already"):
+
+        class Tilted(Uniform):
+            name = "tilted"
+
+    assert LEARNERS["tilted"] is tilted
+
+
+def test_learners_are_cloned_pickled_and_set(ruled):
+    own = kw.learners.LpMKL(p=3.0, C=2.0, max_time=5.0)
+    for copy in (clone(own), pickle.loads(pickle.dumps(own))):
+        assert copy.get_params() == own.get_params()
+    assert own.get_params() == {
+        "C": 2.0, "epsilon": 0.1, "loss": "auto", "max_iter": None, "max_time": 5.0, "p": 3.0, "solver": "auto",
+        "tol": 1e-8,
+    }  # fmt: skip
+    assert repr(own.set_params(p=2.0)) == "LpMKL(C=2.0, max_time=5.0)"
+    assert repr(clone(ruled[0](share=0.3))) == "Capped(share=0.3)"
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        own.set_params(mix=0.5)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_the_docstring_of_a_learner_lists_every_parameter(name):
+    learner = LEARNERS[name]
+    entries = read_docstring(learner.__doc__).parameters
+    assert list(entries) == list(inspect.signature(learner).parameters)
+    assert all(entry.kind and entry.about for entry in entries.values())
+
+
+def test_a_loss_is_a_name_or_an_object(rng):
+    X = rng.normal(size=(30, 3))
+    y = X[:, 0] + 0.2 * rng.normal(size=30)
+    bank = kw.banks.linear_features(3)
+    for loss, estimator, target in (
+        (Squared(), kw.MKLRegressor, y),
+        (EpsilonInsensitive(0.05), kw.MKLRegressor, y),
+        (SquaredHinge(), kw.MKLClassifier, y > 0),
+        (Squared(), kw.MKLClassifier, y > 0),
+    ):
+        for kind in (kw.learners.SimpleMKL, kw.learners.LpMKL, kw.learners.Uniform, kw.learners.RKL):
+            by_object = estimator(bank, kind(loss=loss)).fit(X, target)
+            by_name = estimator(bank, kind(loss=loss.name, epsilon=0.05)).fit(X, target)
+            np.testing.assert_array_equal(by_object.weights_, by_name.weights_)
+            assert by_object.rel_gap_ < 1e-3
+    with pytest.raises(kw.InputError, match="is for classification"):
+        kw.MKLRegressor(bank, kw.learners.SimpleMKL(loss=Hinge())).fit(X, y)
+    with pytest.raises(kw.InputError, match="`loss` must be"):
+        kw.MKLRegressor(bank, kw.learners.SimpleMKL(loss=3)).fit(X, y)
+
+
+# ---- signatures -----------------------------------------------------------------------------------------------------
+
+
+def every_public_callable():
+    """Names and objects: public functions, classes and their methods."""
+    for name in kw.__all__:
+        value = getattr(kw, name)
+        inner = getattr(value, "__all__", ()) if inspect.ismodule(value) else ()
+        for place, one in [(name, value), *((f"{name}.{part}", getattr(value, part)) for part in inner)]:
+            if not callable(one):
+                continue
+            yield place, one
+            for method, function in vars(one).items() if inspect.isclass(one) else ():
+                function = getattr(function, "__func__", function)
+                if not method.startswith("_") and callable(function):
+                    yield f"{place}.{method}", function
+
+
+def test_signatures_read_as_types():
+    seen = 0
+    for place, one in every_public_callable():
+        try:
+            text = str(inspect.signature(one))
+        except (TypeError, ValueError):
+            continue
+        seen += 1
+        assert not re.search(r"Annotated|OneOf\(|Number\(|Whole\(|Flag\(", text), (place, text)
+        if "." not in place or place.startswith(("learners.", "losses.", "weight_sets.")):
+            assert not re.search(r"\bAny\b", re.sub(r"\*\*\w+: '?Any'?", "", text)), (place, text)
+    assert seen > 400
+    assert 'loss: "auto" | "hinge"' in str(inspect.signature(kw.learners.SimpleMKL))
+    assert "alpha: \"auto\" | float = 'auto'" in str(inspect.signature(kw.learners.RLS2))
+    assert "C: float, weight_set" in str(inspect.signature(kw.solve_svm_mkl))

@@ -15,7 +15,7 @@ from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import on_features
 from kernelweave.learners.base import TrainingSet
 from kernelweave.machines.losses import Hinge, Logistic
-from kernelweave.mkl import svm_mkl
+from kernelweave.mkl import solve as solving
 from kernelweave.mkl.features import newton
 
 N = 160
@@ -240,7 +240,7 @@ def test_the_benchmark_fits(monkeypatch):
 def test_a_path_ends_at_an_interrupted_solution(data, monkeypatch, kind):
     X, t = data
     stack = kw.FeatureStack(X[:N], [0, 4, 9])
-    owner, name = (newton.MarginDescent, "_step") if kind == "features" else (svm_mkl, "minimise")
+    owner, name = (newton.MarginDescent, "_step") if kind == "features" else (solving, "minimise")
     calls, real = [], getattr(owner, name)
 
     def interrupted(*args, **options):

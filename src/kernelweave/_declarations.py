@@ -149,8 +149,12 @@ class Declaration:
 
 
 def _fields(cls: type[Declaration]) -> dict[str, inspect.Parameter]:
-    own = [name for name, hint in inspect.get_annotations(cls).items() if not _of_the_class(hint)]
-    known = {name: None for base in cls.__mro__[1:] for name in getattr(base, "declared_fields", ())}
+    own = {name: hint for name, hint in inspect.get_annotations(cls).items() if not _of_the_class(hint)}
+    known = {
+        name: one.annotation.written
+        for base in reversed(cls.__mro__[1:])
+        for name, one in getattr(base, "declared_fields", {}).items()
+    }
     names = sorted(
         [*(name for name in own if name not in known), *known], key=lambda name: name not in cls.leading
     )
@@ -159,7 +163,7 @@ def _fields(cls: type[Declaration]) -> dict[str, inspect.Parameter]:
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=getattr(cls, name, inspect.Parameter.empty),
-            annotation=Kind(cls, name),
+            annotation=Kind.of(cls, name, own.get(name, known.get(name))),
         )
         for name in names
     }
@@ -199,7 +203,11 @@ def _described(cls: Any) -> str:
     for name, parameter in cls.declared_fields.items():
         found = next((entries[name] for entries in known if name in entries), Entry("", "", ""))
         own = known[0].get(name) if name in inspect.get_annotations(cls) else found
-        kind = own.kind if own is not None and own.kind else kinds_of(cls, name).described
+        kind = (
+            own.kind
+            if own is not None and own.kind
+            else kinds_of(cls, name, parameter.annotation.written).described
+        )
         entries[name] = replace(found, kind=_with_default(kind, parameter.default))
     return with_parameters(cls.written_doc, entries)
 

@@ -34,6 +34,7 @@ __all__ = [
     "Kind",
     "Number",
     "OneOf",
+    "ReadableSignature",
     "Rule",
     "Shown",
     "Text",
@@ -48,6 +49,7 @@ __all__ = [
     "said",
     "shown",
     "shown_of",
+    "unchecked",
 ]
 
 P = ParamSpec("P")
@@ -388,8 +390,7 @@ class Choice(Rule):
         return rules[0].form() if len(rules) == 1 else Form()
 
     def kinds(self) -> tuple[str, ...]:
-        own = [rule.kinds() for rule in self.rules]
-        return tuple(kind for kinds in own for kind in kinds) if all(own) else ()
+        return tuple(kind for rule in self.rules for kind in rule.kinds() or (rule.words(),))
 
     def words(self) -> str:
         return " or ".join(rule.words() for rule in self.rules)
@@ -521,37 +522,13 @@ class Kinds:
 
 
 @cache
-def kinds_of(owner: Any, name: str) -> Kinds:
+def kinds_of(owner: Any, name: str, written: str = "") -> Kinds:
     """The type of a parameter of a function or class: what its rule takes, or what its annotation says."""
     rule = rules_of(owner).get(name)
-    if rule is not None and (kinds := rule.kinds()):
-        return Kinds(tuple(dict.fromkeys(kinds)))
-    return Kinds((_written(owner, name),))
-
-
-def _written(owner: Any, name: str) -> str:
-    """The annotation as it is written in the source, or its type if that is an annotation with a rule."""
-    hints = typing.get_type_hints(_source(owner), include_extras=True)
-    hint = hints.get(name)
-    if (bare := getattr(hint, "__origin__", None)) is not None and hasattr(hint, "__metadata__"):
-        hint = bare
-    elif (text := _text(owner, name)) is not None:
-        return text
-    return inspect.formatannotation(hint)
-
-
-def _source(owner: Any) -> Any:
-    if not inspect.isclass(owner) or hasattr(owner, "declared_fields"):
-        return owner
-    return owner if hasattr(owner, "__dataclass_fields__") else owner.__init__
-
-
-def _text(owner: Any, name: str) -> str | None:
-    for part in owner.__mro__ if hasattr(owner, "declared_fields") else [_source(owner)]:
-        hint = inspect.get_annotations(part).get(name)
-        if hint is not None:
-            return hint if isinstance(hint, str) else None
-    return None
+    if rule is None:
+        return Kinds((written,))
+    kinds = rule.kinds() or (rule.words(),)
+    return Kinds(tuple(dict.fromkeys(kinds)))
 
 
 @dataclass(frozen=True)
@@ -560,20 +537,43 @@ class Kind:
 
     owner: Any
     name: str
+    written: str
 
     def __repr__(self) -> str:
-        return kinds_of(self.owner, self.name).shown
+        return kinds_of(self.owner, self.name, self.written).shown
+
+    @classmethod
+    def of(cls, owner: Any, name: str, hint: object) -> Kind:
+        """The type that an annotation gives."""
+        return cls(owner, name, hint if isinstance(hint, str) else inspect.formatannotation(hint))
 
 
-def readable(function: Callable[..., object]) -> inspect.Signature:
-    """The signature of a function with readable types."""
+def readable(function: Callable[..., object], owner: object = None) -> inspect.Signature:
+    """The signature of a function with readable types; of a constructor with that of its class as owner."""
     signature = inspect.signature(function)
-    rules = rules_of(function)
+    own = function if owner is None else owner
     parameters = [
-        one.replace(annotation=Kind(function, name)) if name in rules else one
+        one if one.annotation is one.empty else one.replace(annotation=Kind.of(own, name, one.annotation))
         for name, one in signature.parameters.items()
     ]
-    return signature.replace(parameters=parameters)
+    result = signature.return_annotation
+    if result is not signature.empty:
+        result = Kind.of(own, "return", result)
+    return signature.replace(parameters=parameters, return_annotation=result)
+
+
+class ReadableSignature:
+    """The signature of a class, and of those below it, with readable types."""
+
+    def __get__(self, instance: object, owner: type) -> inspect.Signature:
+        if instance is not None:
+            # an object that can be called has another signature than its class
+            raise AttributeError("__signature__")
+        constructor: Any = getattr(owner, "__init__")  # noqa: B009 (mypy knows no constructor of a class)
+        found = readable(constructor, owner)
+        return found.replace(
+            parameters=list(found.parameters.values())[1:], return_annotation=inspect.Signature.empty
+        )
 
 
 # ---- many values -----------------------------------------------------------------------------------
@@ -619,4 +619,11 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         with allowed(seconds=seconds):
             return function(*given, *args[len(given) :], **named)  # type: ignore[arg-type]
 
+    call.__signature__ = readable(function)  # type: ignore[attr-defined]
     return call
+
+
+def unchecked(function: Callable[P, R]) -> Callable[P, R]:
+    """A `checked` function as it is inside of the library, where values are what the rules made of them."""
+    inner: Callable[P, R] = function.__wrapped__  # type: ignore[attr-defined]
+    return inner

@@ -17,6 +17,7 @@ from kernelweave._callbacks import with_callbacks
 from kernelweave._checks import Alphas, Costs, InputError, check_known
 from kernelweave._docstrings import inherits_parameters
 from kernelweave._parameters import Function, OneOf, Text, Whole
+from kernelweave._types import Features, Splits, Target
 from kernelweave.estimators.choosing import RULES, Candidates, check_path_arguments
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.estimator import BaseMKL
@@ -62,8 +63,8 @@ class _CrossValidated(BaseMKL):
     alphas: Annotated[ArrayLike | None, Alphas() | None] = None
     Cs: Annotated[ArrayLike | None, Costs() | None] = None
     n_alphas: Annotated[int, Whole(1)] = 30
-    cv: Any = 5
-    scoring: Annotated[Any, Text() | Function() | None] = None
+    cv: Splits = 5
+    scoring: Annotated[str | Callable[..., float] | None, Text() | Function() | None] = None
     rule: Annotated[str, OneOf(*RULES)] = "min"
     n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None
 
@@ -74,7 +75,7 @@ class _CrossValidated(BaseMKL):
         """Score of decision values on some of the task's rows."""
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
+    def fit(self, X: Features, y: Target, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
         """Choose the regularisation parameter and fit on all rows.
 
         Parameters
@@ -91,7 +92,7 @@ class _CrossValidated(BaseMKL):
         """
         return self._fit_anew(X, y, sample_weight, params)
 
-    def _make_folds(self, labels: Array, params: dict[str, object]) -> list[Fold]:
+    def _make_folds(self, labels: Array, kept: NDArray[np.intp], params: dict[str, object]) -> list[Fold]:
         """Check the parameters and make the folds; routed metadata such as groups go to the splitter."""
         if isinstance(self.scoring, str):
             from sklearn.metrics import get_scorer_names
@@ -103,7 +104,19 @@ class _CrossValidated(BaseMKL):
             y = y.astype(np.intp)
         if _routing_enabled():
             params = process_routing(self, "fit", **params).splitter.split
-        return split_rows(self.cv, y, classifier=isinstance(self, ClassifierMixin), **params)
+        folds = split_rows(self.cv, y, classifier=isinstance(self, ClassifierMixin), **params)
+        position = np.full(len(labels), -1)
+        position[kept] = np.arange(len(kept))
+        inside: list[Fold] = []
+        for fold in folds:
+            train, test = (position[rows][position[rows] >= 0] for rows in fold)
+            if len(train) and len(test):
+                inside.append((train, test))
+        if not inside:
+            raise InputError(
+                "`cv` gave no fold with both training and test rows. Use fewer splits or more rows."
+            )
+        return inside
 
     def _given_alphas(self) -> Array | None:
         """The given alphas, descending; None for an automatic path."""
@@ -122,31 +135,19 @@ class _CrossValidated(BaseMKL):
         problems: list[NormalizedProblem],
         learner: learners.Learner,
         labels: Array,
-        kept: NDArray[np.intp],
         folds: list[Fold],
     ) -> Candidates:
         given = self._given_alphas()
         alphas = shared_alphas(task, problems, self.n_alphas, learner) if given is None else given
-        position = np.full(len(labels), -1)
-        position[kept] = np.arange(len(kept))
-        inside: list[Fold] = []
-        for fold in folds:
-            train, test = (position[rows][position[rows] >= 0] for rows in fold)
-            if len(train) and len(test):
-                inside.append((train, test))
-        if not inside:
-            raise InputError(
-                "`cv` gave no fold with both training and test rows. Use fewer splits or more rows."
-            )
         named = "score" if self.scoring else self._default_score
         score = self._score(task)
         return Candidates(
             alphas,
-            len(inside),
+            len(folds),
             task.source.n_samples,
             self.scoring if isinstance(self.scoring, str) else named,
             lambda report: score_folds(
-                task, learner, inside, alphas, score, n_jobs=self.n_jobs, report=report
+                task, learner, folds, alphas, score, n_jobs=self.n_jobs, report=report
             ),
             self.rule,
             path=True,

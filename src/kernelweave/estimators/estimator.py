@@ -15,7 +15,7 @@ from kernelweave._callbacks import ReportingMixin, with_callbacks
 from kernelweave._checks import InputError, KernelWarning, warn_user
 from kernelweave._parameters import check_values
 from kernelweave._threads import blas_threads_for
-from kernelweave._types import Features
+from kernelweave._types import Features, Target
 from kernelweave.estimators.choosing import N_FOLDS, Candidates, by_content, of_costs, say_interrupted
 from kernelweave.estimators.defaults import DefaultsMixin
 from kernelweave.estimators.missing import residuals_of, target_in_order
@@ -107,7 +107,7 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
     # ---- fitting ----------------------------------------------------------------------------------
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Features, y: Target, sample_weight: ArrayLike | None = None) -> Self:
         """Learn weights and coefficients.
 
         Parameters
@@ -153,11 +153,11 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
         n_rows = rows.n_rows if hasattr(rows, "n_rows") else len(rows)
         targets = self._read_targets(y, sample_weight, n_rows)
         learner = self._checked_learner()
-        folds = self._make_folds(targets.labels, params)
         normalizer = normalizers.resolve(self._default_normalizer())
         weights = targets.sample_weight
         kept = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
-        weights = None if weights is None else weights[kept]
+        labels, weights = targets.labels[kept], None if weights is None else weights[kept]
+        folds = self._make_folds(targets.labels, kept, params)
         if weights is not None and (weights == 1.0).all():
             weights = None
         rows = self._words_compressed(rows, encoder, kept, weights)
@@ -184,7 +184,7 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
                 self.missing_["residuals"] = residuals
             self._tell_defaults(problems, source)
             report = self._reporter(self._n_steps(learner, len(task.targets), len(folds)), X, y)
-            alpha, solved = self._solve(task, problems, learner, targets.labels, kept, folds, report)
+            alpha, solved = self._solve(task, problems, learner, labels, folds, report)
             learner = clone(learner)
             if getattr(learner, "relax", None) == "auto":
                 # parameters chosen once are not chosen again on folds of the training rows
@@ -208,8 +208,8 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
             )
         return learner
 
-    def _make_folds(self, labels: Array, params: dict[str, object]) -> list[Fold]:
-        """Folds over all rows, for estimators that cross-validate."""
+    def _make_folds(self, labels: Array, kept: NDArray[np.intp], params: dict[str, object]) -> list[Fold]:
+        """Folds of the kept rows, for estimators that cross-validate; `labels` are those of all rows."""
         return []
 
     def _n_steps(self, learner: learners.Learner, n_problems: int, n_folds: int) -> int | None:
@@ -228,14 +228,13 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
         problems: list[NormalizedProblem],
         learner: learners.Learner,
         labels: Array,
-        kept: NDArray[np.intp],
         folds: list[Fold],
     ) -> Candidates | None:
         """The regularisation parameters to choose from; None if there is one. `folds` are those of `_make_folds`."""
         if self._chooses_cost(learner):
-            return of_costs(task, problems, learner, labels[kept], plain=self._is_plain)
+            return of_costs(task, problems, learner, labels, plain=self._is_plain)
         if learner.requested() is None:
-            return by_content(task, problems, learner, labels[kept])
+            return by_content(task, problems, learner, labels)
         return None
 
     def _solve(
@@ -244,12 +243,11 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
         problems: list[NormalizedProblem],
         learner: learners.Learner,
         labels: Array,
-        kept: NDArray[np.intp],
         folds: list[Fold],
         report: Report,
     ) -> tuple[float, list[SolvedProblem]]:
         """Solve all problems, at a regularisation parameter that is chosen unless it was given."""
-        candidates = self._candidates_of(task, problems, learner, labels, kept, folds)
+        candidates = self._candidates_of(task, problems, learner, labels, folds)
         if candidates is None:
             alpha = learner.requested()
             assert alpha is not None

@@ -12,6 +12,7 @@ from kernelweave._checks import InputError
 from kernelweave._docstrings import inherits_parameters
 from kernelweave._parameters import Flag, checked
 from kernelweave._threads import blas_threads_for
+from kernelweave._types import Features
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.targets import Targets, read_numbers
 from kernelweave.fitting.model import Model
@@ -150,7 +151,9 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         self.log_marginal_likelihood_ = total
 
     @checked
-    def predict(self, X: Any, return_std: Annotated[bool, Flag()] = False) -> Array | tuple[Array, Array]:
+    def predict(
+        self, X: Features, return_std: Annotated[bool, Flag()] = False
+    ) -> Array | tuple[Array, Array]:
         """Predict the target.
 
         Parameters

@@ -35,6 +35,10 @@ class Approximation(Rule):
             return value
         return (OneOf("auto", *MAPS) | InstanceOf((FeatureMap,), "a map of features") | None).read(value)
 
+    def kinds(self) -> tuple[str, ...]:
+        """The types that it takes."""
+        return (*OneOf("auto", *MAPS).kinds(), "FeatureMap", "None")
+
     def words(self) -> str:
         """What is expected, after "must be"."""
         return f"None, 'auto', {', '.join(map(repr, MAPS))}, or a map such as kernels.Nystroem(200)"

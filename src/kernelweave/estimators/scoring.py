@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
 from kernelweave import learners
+from kernelweave._types import Features
 from kernelweave.estimators.targets import Classes, labels_of
 from kernelweave.fitting.calibration import log_probabilities
 
@@ -66,7 +67,7 @@ class KnownClasses(ClassifierMixin, Known):
         """Known decision values."""
         return self.values[:, 0] if self.values.shape[1] == 1 else self.values
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Features) -> NDArray[Any]:
         """Known classes."""
         return labels_of(self.values, self.classes)
 

@@ -16,7 +16,7 @@ from kernelweave.fitting.prediction import (
     Expansions,
     FeatureForm,
     decisions,
-    kernel_actions,
+    kernel_parts,
     summed_kernels,
 )
 from kernelweave.fitting.source import Source, TableSource
@@ -208,11 +208,14 @@ class Model:
                 # rows may lack views that no kernel reads
                 values, coef = values[:, used], coef[:, used]
             return values @ coef.T + self.linear.intercept
+        return decisions(source, queries, self.normalizers[0], self._expansions)[0]
+
+    @property
+    def _expansions(self) -> Expansions:
+        """The model as sums of kernels."""
         layers = [self.layers] if self.layers else []
-        found = Expansions(
-            self.effective[None], self.dual_coef[None], self.intercept[None], layers, self.features
-        )
-        return decisions(source, queries, self.normalizers[0], found)[0]
+        own = self.effective[None], self.dual_coef[None], self.intercept[None]
+        return Expansions(*own, layers, self.features)
 
     def contributions(self, queries: Any) -> Array:
         """Contributions of kernels (of the last layer) to decision values, shape (n_rows, n_kernels, n_outputs)."""
@@ -221,13 +224,8 @@ class Model:
             if self.layers:
                 return self._deep_contributions(queries)
             out = np.zeros((n_queries, source.n_kernels, self.n_outputs))
-            if self.features is not None and not source.lacks(queries):
-                for where, m, part in self.features.parts(source, queries, self.normalizers[0]):
-                    out[where, m] = part
-                return out
-            active = np.flatnonzero((self.effective != 0).any(axis=0))
-            for where, m, times in kernel_actions(source, queries, self.normalizers[0], active):
-                out[where, m] = times(self.dual_coef) * self.effective[:, m]
+            for where, m, _, part in kernel_parts(source, queries, self.normalizers[0], self._expansions):
+                out[where, m] = part[0]
         return out
 
     def _deep_contributions(self, queries: Any) -> Array:

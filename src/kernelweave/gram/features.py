@@ -13,8 +13,9 @@ from scipy.linalg import blas
 from kernelweave._checks import LARGEST_NUMBER, InputError, as_floats
 from kernelweave._devices import Kind, hosted, moved
 from kernelweave._loops import core
-from kernelweave._parameters import shown
+from kernelweave._parameters import ReadableSignature, shown
 from kernelweave._sparse import is_sparse
+from kernelweave._types import Device, Values
 from kernelweave.gram.base import Array, Index
 from kernelweave.gram.device_columns import as_device_columns
 from kernelweave.gram.factors import FactorGram
@@ -78,7 +79,9 @@ class FeatureStack:
     (np.True_, (12,))
     """
 
-    def __init__(self, Z: Any, groups: ArrayLike | None = None, *, device: Any = None) -> None:
+    __signature__ = ReadableSignature()
+
+    def __init__(self, Z: Values, groups: ArrayLike | None = None, *, device: Device = None) -> None:
         self.kind = Kind.of(Z)
         if device is not None:
             if is_sparse(Z):
@@ -270,6 +273,22 @@ class FeatureStack:
         step = max(1, PIECE // max(1, self.n_features if width is None else width))
         for first in range(0, self.n_samples, step):
             yield slice(first, min(first + step, self.n_samples))
+
+
+class FeatureGram(FactorGram):
+    """Kernels ``K_m = Z_m Z_m'`` of the features of rows, held as the factors ``Z_m'``.
+
+    To solvers of kernels they are factors. `stack` hands the same memory to solvers of features.
+    """
+
+    def stack(self) -> FeatureStack:
+        """The features as blocks of columns, without a copy."""
+        first, last = int(self.offsets[0]), int(self.offsets[-1])
+        return FeatureStack(self.rows[first:last].T, self.offsets - first)
+
+    def describe(self) -> str:
+        size = f"{self.nbytes / 2**20:.1f} MiB"
+        return f"{self.n_kernels} kernels as {int(self.ranks.sum())} features, {size}"
 
 
 def _as_features(Z: Any) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kernelweave._checks import LARGEST_NUMBER, InputError
-from kernelweave._parameters import Function, OneOf, Whole, checked
+from kernelweave._parameters import Function, OneOf, ReadableSignature, Whole, checked
 from kernelweave.gram.base import Array, Index
 from kernelweave.gram.gaussians import as_column_gaussians
 from kernelweave.gram.made import IteratedKernels, MadeKernels
@@ -36,11 +37,11 @@ class Source(Protocol):
     def looks(self, C: Array, kernels: Index, weights: Array | None) -> Iterator[tuple[slice, Array, Array]]:
         """Quadratic forms of the rows of C for kernels in rising order, piece by piece, and weighted traces."""
 
-    def factor(self, kernel: int) -> Array:
-        """Rows F with ``K = F'F``, to `errors` and rounding."""
+    def factors(self, kernels: Index) -> Iterator[Array]:
+        """Rows F with ``K = F'F`` for some kernels, to `errors` and rounding, float64 and the caller's to change."""
 
-    def product(self, kernel: int, C: Array) -> Array:
-        """``C K``."""
+    def products(self, C: Array, kernels: Index) -> Iterator[Array]:
+        """``C K`` for some kernels."""
 
     def restrict(self, rows: Index) -> Source:
         """The same kernels on some of the rows."""
@@ -103,13 +104,15 @@ class KernelStream:
     (array([ 5, 90]), True)
     """
 
+    __signature__ = ReadableSignature()
+
     #: Distance from 1 to the next number in sums.
     precision = float(np.finfo(np.float64).eps)
 
     @checked
     def __init__(
         self,
-        kernel: Callable[[int], Any] | Sequence[Any],
+        kernel: Callable[[int], ArrayLike] | Sequence[ArrayLike],
         n_kernels: Annotated[int | None, Whole(1) | None] = None,
         *,
         kind: Annotated[str, OneOf(*KINDS)] = "features",
@@ -146,7 +149,9 @@ class KernelStream:
         return stream
 
     @classmethod
-    def gaussians(cls, X: Any, gamma: Any = 1.0, *, progress: Progress | None = None) -> KernelStream:
+    def gaussians(
+        cls, X: ArrayLike, gamma: ArrayLike = 1.0, *, progress: Progress | None = None
+    ) -> KernelStream:
         """Gaussian kernels of single columns, ``exp(-gamma (x - z)^2)``.
 
         Parameters
@@ -190,7 +195,7 @@ class KernelStream:
     @checked
     def of_iterator(
         cls,
-        make: Annotated[Callable[[], Iterator[Any]], Function()],
+        make: Annotated[Callable[[], Iterator[ArrayLike]], Function()],
         n_kernels: Annotated[int, Whole(1)],
         *,
         kind: Annotated[str, OneOf(*KINDS)] = "features",
@@ -291,20 +296,11 @@ class KernelStream:
 
     def factors(self, kernels: Index) -> Iterator[Array]:
         """Rows F with ``K = F'F`` for some kernels, float64 and the caller's to change."""
-        if isinstance(self._source, IteratedKernels):
-            yield from self._source.several(kernels)
-            return
-        for kernel in kernels:
-            yield self._source.factor(int(kernel))
+        return self._source.factors(kernels)
 
     def products(self, C: Array, kernels: Index) -> Iterator[Array]:
         """``C K`` for some kernels."""
-        if isinstance(self._source, IteratedKernels):
-            for item in self._source.chosen(kernels):
-                yield self._source.times(item, C)
-            return
-        for kernel in kernels:
-            yield self._source.product(int(kernel), C)
+        return self._source.products(C, kernels)
 
     def restrict(self, rows: Index) -> KernelStream:
         """The stream on some of its samples, in the order of `rows`."""

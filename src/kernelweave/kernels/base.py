@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_known, check_row_weights
-from kernelweave._parameters import Number, Text, shown
+from kernelweave._parameters import Number, ReadableSignature, Text, shown
 from kernelweave._sparse import sq_norms, to_dense
+from kernelweave._types import ColumnsLike, TableLike
 from kernelweave.functions import KernelFunction
 from kernelweave.kernels.pairs import mirror, pairwise_statistic
 from kernelweave.kernels.rows import TrainingRows
@@ -74,6 +75,8 @@ class Kernel(KernelFunction, ABC):
            [0.5, 1. ]]), 'Cauchy(width=3) on all')
     """
 
+    __signature__ = ReadableSignature()
+
     columns: Any = None
     name: Any = None
     aliases: ClassVar[tuple[str, ...]] = ()  # other names in text
@@ -121,7 +124,7 @@ class Kernel(KernelFunction, ABC):
         """The name of its view, its columns, or "all"."""
         return "all"
 
-    def __call__(self, X: Any, Z: Any = None) -> FloatArray:
+    def __call__(self, X: TableLike, Z: TableLike = None) -> FloatArray:
         """Return the kernel matrix.
 
         Parameters
@@ -144,12 +147,12 @@ class Kernel(KernelFunction, ABC):
         K = self._on_rows(left if right is None else right)._gram(left, right)
         return mirror(K) if right is None else K
 
-    def diag(self, X: Any) -> FloatArray:
+    def diag(self, X: TableLike) -> FloatArray:
         """Return k(x, x) for every row of `X`, shape (n,), without computing the matrix."""
         table = as_table(X, missing=self.takes_missing)
         return self._on_rows(table)._diag(table)
 
-    def fitted(self, X: Any, sample_weight: ArrayLike | None = None) -> Kernel:
+    def fitted(self, X: TableLike, sample_weight: ArrayLike | None = None) -> Kernel:
         """Return the kernel with its statistics of training rows: medians, means, deviations.
 
         Estimators do this in `fit`, and again in every fold on the fold's own training rows.
@@ -185,7 +188,7 @@ class Kernel(KernelFunction, ABC):
     def _on_rows(self, table: Table) -> Kernel:
         return self if self.is_fitted else self.fitted_on(TrainingRows(table))
 
-    def features(self, X: Any) -> FloatArray | None:
+    def features(self, X: TableLike) -> FloatArray | None:
         """Return a finite feature map of the rows of `X`, or None if the kernel has no small one.
 
         Returns
@@ -197,7 +200,7 @@ class Kernel(KernelFunction, ABC):
         table = as_table(X, missing=self.takes_missing)
         return self._on_rows(table)._features(table)
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: TableLike) -> FloatArray:
         """Return the feature map of the rows of `X` as a dense array.
 
         Parameters
@@ -230,7 +233,7 @@ class Kernel(KernelFunction, ABC):
             )
         return to_dense(found)
 
-    def on(self, columns: Any, name: str | None = None) -> Kernel:
+    def on(self, columns: ColumnsLike, name: str | None = None) -> Kernel:
         """Restrict the kernel to some columns.
 
         Parameters

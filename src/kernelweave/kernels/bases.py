@@ -13,6 +13,7 @@ import numpy as np
 from kernelweave._checks import InputError, as_floats
 from kernelweave._parameters import Number, Whole, check_fields, listed, shown
 from kernelweave._sparse import to_dense
+from kernelweave._types import FittedPart
 from kernelweave.kernels.base import FloatArray, Kernel, set_fields
 from kernelweave.kernels.rows import TrainingRows
 from kernelweave.kernels.steps import ByContents
@@ -125,7 +126,7 @@ class Bins(_Basis):
     """
 
     n_bins: Annotated[int, Whole(2)] = 10
-    edges: Any = None
+    edges: FittedPart = None
 
     _numbers: ClassVar[str] = "edges"
 
@@ -191,7 +192,7 @@ class Cosines(_Basis):
 
     n_terms: Annotated[int, Whole(1)] = 10
     smoothness: Annotated[float, Number(above=0)] = 1.0
-    ranges: Any = None
+    ranges: FittedPart = None
 
     _numbers: ClassVar[str] = "ranges"
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from kernelweave._checks import InputError, check_known
-from kernelweave._parameters import Number, OneOf, Whole, check_fields, shown
-from kernelweave._types import Tree
+from kernelweave._parameters import Number, OneOf, ReadableSignature, Whole, check_fields, shown
+from kernelweave._types import FittedPart, Tree
 from kernelweave.functions import power
 from kernelweave.gram.random_pivots import given_pivots, random_pivots, solve_lower
 from kernelweave.kernels.base import (
@@ -76,6 +76,8 @@ class FeatureMap(ByContents, ABC):
 
     `Approximate` is the kernel of such features.
     """
+
+    __signature__ = ReadableSignature()
 
     name: ClassVar[str]
     #: Its word in labels of kernels.
@@ -174,11 +176,11 @@ class Nystroem(FeatureMap):
     """
 
     n_features: Annotated[int, Whole(1)] = 256
-    pivots: Any = "cholesky"
+    pivots: FittedPart = "cholesky"
     tol: Annotated[float, Number(least=0, below=1)] = 1e-6
     random_state: Annotated[int, Whole(0)] = 0
-    landmarks: Any = field(default=None, kw_only=True)
-    factor: Any = field(default=None, kw_only=True)
+    landmarks: FittedPart = field(default=None, kw_only=True)
+    factor: FittedPart = field(default=None, kw_only=True)
     left_out: LeftOut | None = field(default=None, kw_only=True)
 
     name: ClassVar[str] = "nystroem"
@@ -366,7 +368,7 @@ class RandomFeatures(FeatureMap):
     n_features: Annotated[int, Whole(2)] = 1000
     sampling: Annotated[str, OneOf(*SAMPLING)] = "auto"
     random_state: Annotated[int, Whole(0)] = 0
-    frequencies: Any = field(default=None, kw_only=True)
+    frequencies: FittedPart = field(default=None, kw_only=True)
     left_out: LeftOut | None = field(default=None, kw_only=True)
 
     name: ClassVar[str] = "random-features"

@@ -43,6 +43,9 @@ class Width(Rule):
         rule, factor = OneOf(*RULES).read(pair[0]), _factor(pair[1])
         return rule if factor == 1.0 else (rule, factor)
 
+    def kinds(self) -> tuple[str, ...]:
+        return ("float", *OneOf(*RULES).kinds(), "tuple[str, float]")
+
     def words(self) -> str:
         return f"{FACTOR.words()}, {OneOf(*RULES).words()}, or a multiple such as ('median', 4.0)"
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, as_floats, check_known
-from kernelweave._parameters import Flag, OneOf, Whole, check_value, listed, shown
+from kernelweave._parameters import Flag, OneOf, ReadableSignature, Whole, check_value, listed, shown
 from kernelweave._sparse import is_sparse, scale_rows, sq_norms, to_dense
-from kernelweave._types import RowIndex
+from kernelweave._types import FittedPart, RowIndex
 from kernelweave.kernels.pairs import (
     ColumnSpread,
     IncompleteRows,
@@ -51,6 +51,8 @@ def step(cls: Kind) -> Kind:
 
 class Step(ABC):
     """One step of a preparation: a frozen value, like kernels."""
+
+    __signature__ = ReadableSignature()
 
     name: ClassVar[str]
     #: Its word in labels of kernels.
@@ -127,8 +129,8 @@ class Standardize(ByContents, AffineStep):
     Linear().prepared(Standardize(mean=[2.0], scale=[1.0]))
     """
 
-    mean: Any = None
-    scale: Any = None
+    mean: FittedPart = None
+    scale: FittedPart = None
 
     name: ClassVar[str] = "standardize"
     word: ClassVar[str] = "standardised"
@@ -441,9 +443,9 @@ class Impute(_WithArrays):
     rule: str = "mean"
     indicator: bool = False
     n_neighbors: int = 5
-    fill: Any = None
-    marked: Any = None
-    donors: Any = None
+    fill: FittedPart = None
+    marked: FittedPart = None
+    donors: FittedPart = None
 
     name: ClassVar[str] = "impute"
     word: ClassVar[str] = "imputed"
@@ -609,9 +611,9 @@ class Skip(_WithArrays):
     array([1.   , 0.368, 0.368])
     """
 
-    mean: Any = None
-    variance: Any = None
-    difference: Any = None
+    mean: FittedPart = None
+    variance: FittedPart = None
+    difference: FittedPart = None
 
     name: ClassVar[str] = "skip"
     word: ClassVar[str] = "missing cells skipped,"

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, as_floats
-from kernelweave._parameters import Flag, Rule, Text, Unfit, Whole, check_fields, listed
+from kernelweave._parameters import Flag, ReadableSignature, Rule, Text, Unfit, Whole, check_fields, listed
 from kernelweave._sparse import scale_rows, sq_norms
-from kernelweave._types import Tree
+from kernelweave._types import FittedPart, Tree
 from kernelweave.kernels.base import FloatArray, Kernel
 from kernelweave.kernels.rows import TrainingRows
 from kernelweave.kernels.steps import Step
@@ -56,7 +56,9 @@ class Vocabulary:
         The weight of all other terms.
     """
 
-    def __init__(self, terms: tuple[str, ...], idf: Any = None, unseen: float = 1.0) -> None:
+    __signature__ = ReadableSignature()
+
+    def __init__(self, terms: tuple[str, ...], idf: FittedPart = None, unseen: float = 1.0) -> None:
         self.terms, self.unseen = tuple(terms), float(unseen)
         self.idf = None if idf is None else as_floats(idf, "idf")
         if self.idf is not None and self.idf.shape != (len(self.terms),):
@@ -354,7 +356,7 @@ class CharNGrams(TextKernel):
     sublinear: Switch = False
     idf: Switch = False
     normalize: Switch = True
-    learnt: Any = Learnt
+    learnt: FittedPart = Learnt
 
     unit: ClassVar[str] = "n-grams"
     aliases: ClassVar[tuple[str, ...]] = ("spectrum",)
@@ -411,7 +413,7 @@ class Tokens(TextKernel):
     idf: Switch = True
     normalize: Switch = True
     pattern: Annotated[str, Text()] = r"(?u)\b\w\w+\b"
-    learnt: Any = Learnt
+    learnt: FittedPart = Learnt
 
     unit: ClassVar[str] = "words"
     aliases: ClassVar[tuple[str, ...]] = ("words",)

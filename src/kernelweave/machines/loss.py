@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_kernel_matrix, check_vector
+from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
 from kernelweave.machines.box import BoxProblem, check_start, kernel_product, project
 from kernelweave.machines.least_squares import Bordered
@@ -134,6 +135,8 @@ class Loss(ABC):
     Status.CONVERGED
     """
 
+    __signature__ = ReadableSignature()
+
     name: ClassVar[str]
     #: Whether targets are the labels -1 and 1.
     classifies: ClassVar[bool] = False
@@ -234,7 +237,7 @@ class Loss(ABC):
         return np.where(low < high, inner, share)
 
     def _value_at(self, y: Array, share: Array) -> Array:
-        low, high = crossing(lambda f: self.slope(y, f) + share, y - 1.0, y + 1.0)
+        low, high = crossing(lambda f: self.slope(y, f) + share, y - 1.0, y + 1.0, np.abs(y))
         return 0.5 * (low + high)
 
     def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
@@ -275,8 +278,9 @@ class Loss(ABC):
             return float(terms.sum()), 1e-13 * float(np.abs(terms).sum())
 
         # sums that differ by rounding are equal
-        first = crossing(lambda t: np.array([sum(total(t))]), *ends)[1]
-        last = crossing(lambda t: np.array([np.subtract(*total(t))]), *ends)[0]
+        size = float(np.abs(product).max()) + float(np.abs(y).max())
+        first = crossing(lambda t: np.array([sum(total(t))]), *ends, size)[1]
+        last = crossing(lambda t: np.array([np.subtract(*total(t))]), *ends, size)[0]
         return 0.5 * float(first[0] + last[0])
 
     def second_derivative(self, y: Array, f: Array) -> Array:
@@ -286,17 +290,28 @@ class Loss(ABC):
         with np.errstate(over="ignore", invalid="ignore"):
             return np.maximum((self.slope(y, f + step) - self.slope(y, f - step)) / (2.0 * step), 0.0)
 
-    def proximal(self, y: Array, costs: Array, centre: Array, pull: Array, f: Array) -> Array:
-        """``argmax_b dual term - b f - (b - centre)^2 / (2 pull)``, feasible, for positive costs and pull."""
+    def proximal(
+        self, y: Array, costs: Array, centre: Array, pull: Array, f: Array, near: Array | None = None
+    ) -> Array:
+        """``argmax_b dual term - b f - (b - centre)^2 / (2 pull)``, feasible, for positive costs and pull.
+
+        `near` are values at which the loss may have these coefficients; at kinks they are often the same again.
+        """
         radius, middle = pull / costs, f - centre / pull
+
+        def function(g: Array) -> Array:
+            return self.slope(y, g) + radius * (g - middle)
+
         with np.errstate(over="ignore", invalid="ignore"):
             other = middle - self.slope(y, middle) / radius
-        other = np.where(np.isfinite(other), other, middle - np.sign(other))
-        low, high = crossing(
-            lambda g: self.slope(y, g) + radius * (g - middle),
-            np.minimum(middle, other),
-            np.maximum(middle, other),
-        )
+            other = np.where(np.isfinite(other), other, middle - np.sign(other))
+            low, high, size = np.minimum(middle, other), np.maximum(middle, other), np.abs(f) + np.abs(middle)
+            if near is not None and near.shape == f.shape:
+                width = 4.0 * EPS * (size + np.abs(near))
+                below, above = near - width, near + width
+                inside = (function(below) <= 0.0) & (function(above) >= 0.0)
+                low, high = np.where(inside, below, low), np.where(inside, above, high)
+        low, high = crossing(function, low, high, size)
         aim = pull * (0.5 * (low + high) - middle)
         # with the digits of the slope where there is one
         return np.clip(aim, -costs * self.slope(y, high), -costs * self.slope(y, low))
@@ -507,7 +522,9 @@ class BoxLoss(Loss):
         # a kernel of zeros has no scale for a multiple of the identity
         return Bordered(block, fit_intercept=fit_intercept) if float(block.diagonal().mean()) > 0.0 else None
 
-    def proximal(self, y: Array, costs: Array, centre: Array, pull: Array, f: Array) -> Array:
+    def proximal(
+        self, y: Array, costs: Array, centre: Array, pull: Array, f: Array, near: Array | None = None
+    ) -> Array:
         """A step of the box program in each coordinate."""
         aim = centre + pull * (y - f)
         if self.tube:

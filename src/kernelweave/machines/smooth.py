@@ -35,7 +35,7 @@ Asked: TypeAlias = Any
 Loss: TypeAlias = Any
 
 #: Steps to the best intercept, and to where a function of a row is zero.
-MOST_STEPS, MOST_SPLITS = 200, 12
+MOST_STEPS, MOST_SPLITS = 200, 20
 #: Sum of coefficients that counts as zero, as a share of the sum of their sizes.
 BALANCED = 1e-14
 #: Most systems of a machine, and moves of the centre without a smaller gap after which rounding is assumed to limit it.
@@ -120,6 +120,8 @@ class Augmented(Smooth):
     exact: bool = False
     fit_intercept: bool = True
     _last: tuple[Array, Array, float, Array] | None = field(default=None, repr=False)
+    #: Where the losses themselves had these coefficients: at kinks they stay.
+    _near: Array | None = field(default=None, repr=False)
 
     @property
     def _pull(self) -> Array:
@@ -130,7 +132,9 @@ class Augmented(Smooth):
         # value and curvature ask at the same f
         last = self._last
         if last is None or last[0] is not f or last[1] is not self.centre or last[2] != self.radius:
-            b = self.loss.proximal(self.y, self.costs, self.centre, self._pull, f)
+            pull = self._pull
+            b = self.loss.proximal(self.y, self.costs, self.centre, pull, f, self._near)
+            self._near = f + (b - self.centre) / pull
             self._last = last = f, self.centre, self.radius, b
         return last[3]
 
@@ -215,7 +219,9 @@ def limits_of(slope: Callable[[Array, Array], Array], y: Array) -> tuple[Array, 
     return found[0], found[1]
 
 
-def crossing(function: Callable[[Array], Array], low: Array, high: Array) -> tuple[Array, Array]:
+def crossing(
+    function: Callable[[Array], Array], low: Array, high: Array, size: Array | float = 0.0
+) -> tuple[Array, Array]:
     """Neighbouring numbers between which increasing functions, one for each entry, pass zero; or twice where they are.
 
     False positions with halved weights, which are exact where a function is linear, and halves every fourth time.
@@ -226,7 +232,13 @@ def crossing(function: Callable[[Array], Array], low: Array, high: Array) -> tup
         From arrays of shape (n,) to arrays of shape (n,).
     low, high : arrays of shape (n,)
         A guess, which is widened until the functions have both signs.
+    size : array of shape (n,) or float
+        Of the numbers in the functions, to whose digits they are known.
     """
+
+    def distance(low: Array, high: Array) -> Array:
+        return 2.0 * EPS * np.maximum(np.maximum(np.abs(low), np.abs(high)), size) + np.finfo(float).tiny
+
     with np.errstate(all="ignore"):
         below, above = function(low), function(high)
         width = high - low + np.finfo(float).tiny
@@ -239,20 +251,23 @@ def crossing(function: Callable[[Array], Array], low: Array, high: Array) -> tup
             low, below = np.where(up, high, low), np.where(up, above, below)
             low, high = np.where(down, low - width, low), np.where(up, high + width, high)
             below, above = function(low), function(high)
+        # how often the same end has moved: then the next place is farther from it
+        last, again = np.zeros(len(low)), np.zeros(len(low))
         for k in range(MOST_SPLITS):
-            least = 2.0 * EPS * np.maximum(np.abs(low), np.abs(high)) + np.finfo(float).tiny
+            least = distance(low, high)
             if (high - low <= 2.0 * least).all():
                 break
+            half = 0.5 * low + 0.5 * high
             middle = low - below * ((high - low) / (above - below))
-            middle = np.where(np.isfinite(middle) & (k % 4 < 3), middle, 0.5 * low + 0.5 * high)
-            middle = np.clip(middle, np.minimum(low + least, high), np.maximum(high - least, low))
+            middle = np.where(np.isfinite(middle) & (k % 4 < 3), middle, half)
+            away = least * 8.0**again
+            middle = np.clip(middle, np.minimum(low + away, half), np.maximum(high - away, half))
             value = function(middle)
             left, right = value <= 0.0, value >= 0.0
-            # an end that stays counts half
-            below, above = (
-                np.where(left, value, np.where(right, 0.5 * below, below)),
-                np.where(right, value, np.where(left, 0.5 * above, above)),
-            )
+            again, last = np.where(np.sign(value) == last, again + 1.0, 0.0), np.sign(value)
+            # an end that stays a second time counts half
+            half_of = np.where(again > 0.0, 0.5, 1.0)
+            below, above = np.where(left, value, half_of * below), np.where(right, value, half_of * above)
             low, high = np.where(left, middle, low), np.where(right, middle, high)
         else:
             # what is left are kinks, which only halves find
@@ -261,8 +276,7 @@ def crossing(function: Callable[[Array], Array], low: Array, high: Array) -> tup
                     middle = 0.5 * low + 0.5 * high
                     value = function(middle)
                     low, high = np.where(value <= 0.0, middle, low), np.where(value >= 0.0, middle, high)
-                least = 2.0 * EPS * np.maximum(np.abs(low), np.abs(high)) + np.finfo(float).tiny
-                if (high - low <= least).all():
+                if (high - low <= 2.0 * distance(low, high)).all():
                     break
     return low, high
 

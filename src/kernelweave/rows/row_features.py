@@ -14,13 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._devices import hosted
 from kernelweave._errors import InputError
-from kernelweave._parameters import Function, OneOf, Whole, checked, shown
+from kernelweave._parameters import Function, OneOf, ReadableSignature, Whole, checked, shown
 from kernelweave._sparse import is_sparse
 from kernelweave._threads import one_blas_thread_each
+from kernelweave._types import RowsLike
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram.chunked import ChunkedFeatures, ChunkWork, Vectors
-from kernelweave.gram.chunks import check_chunk
 from kernelweave.gram.features import as_groups
+from kernelweave.gram.row_checks import check_chunk
 from kernelweave.rows.chunk import Chunk, Source, in_chunk
 from kernelweave.rows.dask_rows import Part, chunk_of_part, computed, dask_parts, is_dask
 from kernelweave.rows.folds import UNITS, folds_of_rows
@@ -123,10 +124,12 @@ class RowFeatures(ChunkedFeatures):
     ((3, 12), True)
     """
 
+    __signature__ = ReadableSignature()
+
     @checked
     def __init__(
         self,
-        rows: Any,
+        rows: RowsLike,
         y: ArrayLike | None = None,
         *,
         groups: ArrayLike | Mapping[str, Sequence[str]] | str | None = None,

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, as_floats, check_known
-from kernelweave._parameters import shown
+from kernelweave._parameters import ReadableSignature, shown
 from kernelweave._sparse import is_sparse
-from kernelweave._types import AnnData, Index, TableLike
+from kernelweave._types import AnnData, Features, Index, TableLike
 from kernelweave.views.selection import listing
 from kernelweave.views.tables import is_frame, is_missing
 
@@ -154,9 +154,11 @@ class Views:
     3
     """
 
+    __signature__ = ReadableSignature()
+
     views: dict[str, Any]
 
-    def __init__(self, views: Any, rows: str = "same") -> None:
+    def __init__(self, views: Features, rows: str = "same") -> None:
         check_known(rows, ("same", "all"), "rows")
         if isinstance(views, Views):
             # some rows of views that are already joined

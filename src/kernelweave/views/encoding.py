@@ -7,13 +7,12 @@ import hashlib
 import numbers
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_finite, check_gram_stack
-from kernelweave._parameters import Flag
 from kernelweave._sparse import as_csr, is_sparse
 from kernelweave._types import Features, TableLike
 from kernelweave.views.container import PrecomputedView, Views, holds_views, precomputed
@@ -715,7 +714,7 @@ def _of_view(name: str, make: Callable[..., Table], *args: Any) -> Table:
         raise TypeError(f"View {name!r}: {error}") from None
 
 
-def as_table(X: Any, *, missing: Annotated[bool, Flag()] = False) -> Table:
+def as_table(X: TableLike, *, missing: bool = False) -> Table:
     """Return `X` as a table: a table as it is, an array as numeric columns, a frame with its own categories.
 
     Several views become one `BlockTable`. With `missing`, missing cells are kept as NaN; otherwise they are an error.
@@ -728,7 +727,9 @@ def as_table(X: Any, *, missing: Annotated[bool, Flag()] = False) -> Table:
     return as_tables(X, missing=missing)[0]
 
 
-def as_tables(X: Any, Z: Any = None, *, missing: bool = False) -> tuple[Table, Table | None]:
+def as_tables(
+    X: TableLike, Z: TableLike | None = None, *, missing: bool = False
+) -> tuple[Table, Table | None]:
     """Return `X` and `Z` as tables with the same columns; categories are those of `X`, in several views those of `Z`.
 
     Raises

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, Reals, as_names, check_known
-from kernelweave._parameters import Each, InstanceOf, Text, Whole, check_fields
+from kernelweave._parameters import Each, InstanceOf, ReadableSignature, Text, Whole, check_fields
 from kernelweave._sparse import as_csr, is_sparse, join_columns, to_dense
 from kernelweave._types import RowIndex, Values
 from kernelweave.views.selection import (
@@ -210,6 +210,8 @@ class Table:
            [0. , 1. , 1.5],
            [0. , 0. , 2.5]])
     """
+
+    __signature__ = ReadableSignature()
 
     values: Annotated[NDArray[np.float64], Reals((2,), remedy="Reshape it to (n_rows, n_columns).")]
     names: Annotated[tuple[str, ...] | None, Each(Text() | Whole(), empty=True) | None] = None

@@ -14,7 +14,7 @@ from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
 from kernelweave.views import PrecomputedView, precomputed
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.gram_files import GramFile, name_of, read_grams
+from kernelweave_app.runs.formats.kernel_matrices import GramFile, name_of, read_grams
 from kernelweave_app.runs.joining import Joined, pair_names
 from kernelweave_app.runs.tables import need_column
 

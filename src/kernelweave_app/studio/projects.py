@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from kernelweave._errors import InputError
+from kernelweave_app.runs.formats import check_file
 from kernelweave_app.studio.catalogue import file_id, uses_of
-from kernelweave_app.studio.checking import Limits, check_content, check_table_file
+from kernelweave_app.studio.checking import Limits, check_content
 from kernelweave_app.studio.schema import (
     Draft,
     Project,
@@ -450,7 +451,7 @@ def _unpack_all(path: Path, folder: Path, limits: Limits) -> tuple[StoredProject
     except RecursionError:
         raise InputError(f"{INDEX} is not that of a project: it is nested too deeply.") from None
     for name, file in tables.items():
-        check_table_file(file, name, limits)
+        check_file(file, name, limits)
     for parts in files.values():
         for name, file in parts.items():
             check_content(file, name, limits)

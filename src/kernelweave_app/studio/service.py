@@ -24,6 +24,7 @@ from kernelweave_app.runs.fitting import (
     make_model,
     path_setting,
 )
+from kernelweave_app.runs.formats import upload_suffixes
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.lineage import Lineage, read_lineage, repeating
 from kernelweave_app.runs.preparing import Prepared, prepare, split
@@ -63,7 +64,6 @@ from kernelweave_app.studio.store import (
     DRAFT,
     FINAL,
     FIRST,
-    SUFFIXES,
     Places,
     Store,
     describe_run,
@@ -162,7 +162,7 @@ class Studio(Looking):
             version=kernelweave.__version__,
             data_folder=str(self.places.files),
             upload=self.limits.upload,
-            suffixes=list(SUFFIXES),
+            suffixes=list(upload_suffixes()),
         )
 
     # ---- tables -----------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from kernelweave._errors import InputError
+from kernelweave_app.runs.formats import upload_suffixes
 from kernelweave_app.studio.schema import (
     Artifact,
     Event,
@@ -73,21 +74,6 @@ def room(folder: Path) -> Iterator[None]:
         raise
 
 
-#: Suffixes of tables; the content is checked as well.
-SUFFIXES = (
-    ".csv",
-    ".csv.gz",
-    ".tsv",
-    ".tsv.gz",
-    ".tab",
-    ".parquet",
-    ".pq",
-    ".npz",
-    ".npy",
-    ".mtx",
-    ".svmlight",
-    ".h5ad",
-)
 LONGEST_FILE_NAME = 120
 #: The project that a folder has from the beginning: the tables in the folder itself, and what older versions stored.
 FIRST = "first"
@@ -167,7 +153,7 @@ class Places:
         return sorted(
             path
             for path in self.files.iterdir()
-            if path.name.lower().endswith(SUFFIXES)
+            if path.name.lower().endswith(upload_suffixes())
             and not path.name.startswith(".")
             and path.is_file()
             and path.resolve().parent == self.files
@@ -182,8 +168,10 @@ def safe_name(name: str) -> str:
         raise InputError(
             f"The file name {name!r:.60} contains characters that are not allowed in names of tables."
         )
-    if not name.lower().endswith(SUFFIXES):
-        raise InputError(f"The file name must end in one of {', '.join(SUFFIXES)}, got {name!r:.60}.")
+    if not name.lower().endswith(upload_suffixes()):
+        raise InputError(
+            f"The file name must end in one of {', '.join(upload_suffixes())}, got {name!r:.60}."
+        )
     return name
 
 

@@ -26,7 +26,7 @@ from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave._types import DataFrame, Tree
 from kernelweave.fitting.task import PathStep
-from kernelweave.inspection.findings import compute
+from kernelweave.inspection.registry import compute
 from kernelweave_app.runs.evidence import EVIDENCE, basis_of, read_evidence, total_of, write_evidence
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.jobs import (
@@ -217,8 +217,8 @@ def _why(error: BaseException, places: Places) -> str:
 
 def read_run(store: Store, run_id: str) -> tuple[Spec, dict[str, str], Joined, Prepared, tuple[Rows, Rows]]:
     """The settings of a run, its files, its tables side by side, features and target, and how rows are divided."""
-    from kernelweave_app.runs.further import read_all
     from kernelweave_app.runs.preparing import prepare, split
+    from kernelweave_app.runs.reading import read_all
 
     request = json.loads(store.run(run_id)["request"])
     spec = Spec(**{**request["spec"], **request.get("files", {})})
@@ -402,7 +402,7 @@ class Job:
 
         with self.stopping.hold():
             with writing():
-                save(model, self.folder / MODEL)
+                save(model, self.folder / MODEL, training_rows=True)
             self._list_file(MODEL, "model")
             self._tell("The model is written.")
 
@@ -505,10 +505,12 @@ class Job:
     @staticmethod
     def _portable(spec: Spec, paths: dict[str, str]) -> Spec:
         """Settings for a command line: with the files of further tables, and sparse tables as columns."""
-        from kernelweave_app.runs.sparse_files import is_sparse_file
+        from kernelweave_app.runs.formats import format_of
 
         first, *others = paths.values()
-        return spec.model_copy(update={"join": others, "dense": not others and is_sparse_file(first)})
+        return spec.model_copy(
+            update={"join": others, "dense": not others and "sparse" in format_of(first).uses(Path(first))}
+        )
 
     def _list_files(self) -> None:
         kinds = {
@@ -700,8 +702,8 @@ def print_figure(folder: str, name: str, width: float, kind: str) -> Tree:
 def measure(spec: Tree, paths: dict[str, str]) -> Tree:
     """Estimate time and memory of a run on few of its rows."""
     from kernelweave_app.runs.estimating import estimate_fit
-    from kernelweave_app.runs.further import read_all
     from kernelweave_app.runs.preparing import prepare
+    from kernelweave_app.runs.reading import read_all
 
     asked = Spec(**spec)
     found = estimate_fit(asked, prepare(read_all(paths, asked), asked))

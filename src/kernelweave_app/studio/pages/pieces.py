@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave._forms import plus_minus
 from kernelweave_app.reports.printing import DOUBLE, SINGLE
+from kernelweave_app.runs.formats import upload_suffixes
 from kernelweave_app.runs.spec import in_words_of
 from kernelweave_app.studio.typesetting import parts, to_mathml
 
@@ -506,8 +507,9 @@ def confirm(
     dialog.open()
 
 
-#: Suffixes of tables.
-TABLES = ".csv,.tsv,.tab,.gz,.parquet,.pq,.npz,.npy,.mtx,.svmlight,.h5ad"
+def endings() -> str:
+    """Endings of table files; a browser looks at the last of several."""
+    return ",".join(dict.fromkeys(f".{end.rsplit('.', 1)[1]}" for end in upload_suffixes()))
 
 
 def pick_button(label: str) -> str:
@@ -528,7 +530,7 @@ def drop_zone(
     *,
     multiple: bool = False,
     path: str = "/api/tables",
-    accept: str = TABLES,
+    accept: str = "",
 ) -> None:
     """Upload files to the API, which checks size and content while the bytes arrive.
 
@@ -544,7 +546,7 @@ def drop_zone(
         Suffixes.
     """
     upload = ui.upload(multiple=multiple, auto_upload=True).classes("kw-upload")
-    upload.props(f"flat bordered accept='{accept}'")
+    upload.props(f"flat bordered accept='{accept or endings()}'")
     upload.add_slot("header", pick_button(label))
     upload.props[":factory"] = (
         "(files) => ({sendRaw: true, "

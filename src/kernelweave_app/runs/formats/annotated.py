@@ -12,6 +12,8 @@ import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
+from kernelweave_app.runs.formats import Format, Limits, csr
+from kernelweave_app.runs.joining import Joined
 
 if TYPE_CHECKING:
     import h5py
@@ -46,9 +48,61 @@ class AnnotatedFile:
     sparse: dict[str, Any]
 
 
-def is_annotated_file(path: str | Path) -> bool:
-    """Whether a file is an annotated matrix, by its name; after a number sign follows a part of it."""
-    return str(path).partition("#")[0].lower().endswith(SUFFIX)
+class Annotated(Format):
+    """Observations by variables: the columns beside them are a table, dense matrices and sparse ones are views."""
+
+    name = "h5ad"
+    suffixes = (SUFFIX,)
+    start = b"\x89HDF\r\n\x1a\n"
+
+    def table(self, path: Path) -> DataFrame:
+        """All columns."""
+        return read_annotated(path).table
+
+    def read(self, path: Path, *, dense: bool = True) -> Joined:
+        """The table with its parts as views."""
+        return annotated(read_annotated(path), str(path))
+
+    def rows(self, path: str) -> Any:
+        """One matrix."""
+        return read_part(path)
+
+    def rows_call(self, path: str) -> str:
+        """The same by anndata."""
+        file, _, part = path.partition("#")
+        group, _, key = part.partition("/")
+        return f"anndata.read_h5ad({file!r}).{f'{group}[{key!r}]' if key else 'X'}"
+
+    def check(self, path: Path, name: str, limits: Limits) -> None:
+        """Raise for what is no annotated matrix, for links, and for too many numbers."""
+        check_annotated(path, name, limits.cells, limits.columns)
+
+    def lines(self, variable: str, path: str, data: Joined) -> list[str]:
+        """Columns of obs, X and obsm side by side, as they were read; a sparse X is a view."""
+        parts = [
+            f"cells.{part if part == 'X' else f'obsm[{part!r}]'}" for part in data.parts if part != "obs"
+        ]
+        matrices = [f"pd.DataFrame(np.asarray({part}))" for part in parts]
+        return [
+            "import anndata",
+            "",
+            f"cells = anndata.read_h5ad({path!r})",
+            "names = pd.DataFrame({'obs_names': cells.obs_names.astype(str)})",
+            f"parts = [{', '.join(['names', 'cells.obs.reset_index(drop=True)', *matrices])}]",
+            f"{variable} = pd.concat(parts, axis=1).set_axis({list(map(str, data.table.columns))!r}, axis=1)",
+        ]
+
+
+ANNOTATED = Annotated()
+
+
+def annotated(found: AnnotatedFile, path: str) -> Joined:
+    """An annotated matrix, whose parts are views."""
+    views = found.views if len(found.views) + len(found.sparse) > 1 else {}
+    files = {
+        view: f"{Path(path).resolve()}#{'X' if view == 'X' else f'obsm/{view}'}" for view in found.sparse
+    }
+    return Joined(found.table, views, sparse=found.sparse, files=files, names=NAMES, parts=tuple(found.views))
 
 
 def _libraries() -> tuple[Any, Any]:
@@ -194,7 +248,7 @@ def read_annotated(path: str | Path) -> AnnotatedFile:
                     f"{source}: {name} has {values.shape[0]} rows for {len(names)} observations."
                 )
             if hasattr(values, "tocsr"):
-                sparse[view] = _csr(values, source, name)
+                sparse[view] = csr(values, f"{source}: {name}")
                 continue
             columns = (
                 [str(v) for v in read(file["var"]).index]
@@ -233,15 +287,6 @@ def _side_by_side(
     return AnnotatedFile(table, views, sparse)
 
 
-def _csr(values: Any, source: Path, name: str) -> Any:
-    from kernelweave._sparse import as_csr
-
-    try:
-        return as_csr(values)
-    except InputError as error:
-        raise InputError(f"{source}: {name}: {error}") from None
-
-
 def read_part(path: str | Path) -> Any:
     """One matrix of an annotated file as sparse rows: "cells.h5ad" is `X`, "cells.h5ad#layers/counts" a layer.
 
@@ -264,4 +309,6 @@ def read_part(path: str | Path) -> Any:
         if part not in known:
             raise InputError(f"{source} has no part {part!r}. It has {', '.join(known) or 'no matrix'}.")
         values = read(file[part])
-    return _csr(values if hasattr(values, "tocsr") else sparse.csr_array(np.asarray(values)), source, part)
+    return csr(
+        values if hasattr(values, "tocsr") else sparse.csr_array(np.asarray(values)), f"{source}: {part}"
+    )

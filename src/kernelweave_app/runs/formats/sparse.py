@@ -1,4 +1,4 @@
-"""Sparse tables in files: SciPy's npz, Matrix Market and svmlight."""
+"""Sparse tables: SciPy's npz, Matrix Market and svmlight."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
+from kernelweave_app.runs.formats import Format, Limits, Use, chunks, csr, one_line, too_many
+from kernelweave_app.runs.formats.arrays import is_sparse_archive
+from kernelweave_app.runs.formats.text import BINARY
+from kernelweave_app.runs.joining import Joined
 
 #: Suffixes of files that are always sparse; for npz files the content decides.
 MATRIX_MARKET = (".mtx", ".mm")
@@ -42,23 +46,85 @@ class SparseFile:
     target: Any = None
 
 
-def is_sparse_file(path: str | Path) -> bool:
-    """Whether a file is read as a sparse table."""
-    source = Path(path)
-    suffixes = [suffix.lower() for suffix in source.suffixes]
-    if suffixes and suffixes[-1] in PACKED:
-        suffixes = suffixes[:-1]
-    if not suffixes:
-        return False
-    if suffixes[-1] in (*MATRIX_MARKET, *SVMLIGHT):
-        return True
-    if suffixes[-1] != ".npz" or not source.is_file():
-        return False
-    try:
-        with zipfile.ZipFile(source) as archive:
-            return {"format.npy", "data.npy", "shape.npy"} <= set(archive.namelist())
-    except (OSError, zipfile.BadZipFile):
-        return False
+class Sparse(Format):
+    """Sparse rows: a view, with the labels of svmlight files as the table; or a table of columns."""
+
+    name = "sparse"
+    suffixes = tuple(end + packed for end in (*MATRIX_MARKET, *SVMLIGHT) for packed in ("", *PACKED))
+    uploads = (".mtx", ".svmlight")
+
+    def kind(self, name: str) -> str:
+        """Which of them it is."""
+        return Path(name).suffix.removeprefix(".")
+
+    def holds(self, path: Path) -> bool:
+        """By the name, or of npz files by the content."""
+        return self.named(path.name) or (path.name.lower().endswith(".npz") and is_sparse_archive(path))
+
+    def uses(self, path: Path) -> tuple[Use, ...]:
+        """Files with labels are tables first."""
+        return ("table", "sparse") if path.name.lower().endswith(SVMLIGHT) else ("sparse", "table")
+
+    def table(self, path: Path) -> DataFrame:
+        """Columns x0, x1, and so on, where there are few; labels are the column "target"."""
+        return sparse_columns(path)
+
+    def read(self, path: Path, *, dense: bool = True) -> Joined:
+        """The rows as a view beside the labels, or as columns."""
+        if dense:
+            return super().read(path)
+        import pandas as pd
+
+        found, name = read_sparse(path), path.name.split(".")[0] or "table"
+        table = pd.DataFrame(index=range(found.rows.shape[0]))
+        if found.target is not None:
+            table = table.assign(**{TARGET: found.target})
+        return Joined(table, sparse={name: found.rows}, files={name: str(path.resolve())})
+
+    def rows(self, path: str) -> Any:
+        """The rows."""
+        return read_sparse(path).rows
+
+    def rows_call(self, path: str) -> str:
+        """The call that reads them."""
+        suffixes = {suffix.lower() for suffix in Path(path).suffixes}
+        if ".npz" in suffixes:
+            return f"sparse.load_npz({path!r})"
+        return f"load_svmlight_file({path!r})[0]" if suffixes & set(SVMLIGHT) else f"io.mmread({path!r})"
+
+    def check(self, path: Path, name: str, limits: Limits) -> None:
+        """Raise for what is no text, and for more cells than a table of columns may have."""
+        with path.open("rb") as file:
+            for chunk in chunks(file):
+                if not BINARY.isdisjoint(chunk):
+                    raise InputError(f"{name} is not text: a sparse table has no control characters.")
+        try:
+            n_rows, n_columns = read_sparse(path, name).rows.shape
+        except InputError as error:
+            raise InputError(str(error).replace(str(path), name)) from None
+        if n_columns > limits.columns or n_rows * n_columns > min(limits.cells, MOST_CELLS):
+            raise too_many(name, limits)
+
+    def lines(self, variable: str, path: str, data: Joined) -> list[str]:
+        """Labels alone where the rows are a view, or all columns."""
+        if path in data.files.values() and not data.views:
+            # labels and rows come from the same file
+            return [
+                "from sklearn.datasets import load_svmlight_file",
+                f"_, target = load_svmlight_file({path!r})",
+                f'{variable} = pd.DataFrame({{"target": target}})',
+            ]
+        labelled = path.lower().endswith(SVMLIGHT)
+        return [
+            "from scipy import io, sparse",
+            "from sklearn.datasets import load_svmlight_file",
+            f"cells = {self.rows_call(path)}.toarray()",
+            f"{variable} = pd.DataFrame(cells, columns=[f'x{{j}}' for j in range(cells.shape[1])])",
+            *([f"{variable}.insert(0, {TARGET!r}, load_svmlight_file({path!r})[1])"] if labelled else []),
+        ]
+
+
+SPARSE = Sparse()
 
 
 def read_sparse(path: str | Path, name: str = "") -> SparseFile:
@@ -80,7 +146,7 @@ def read_sparse(path: str | Path, name: str = "") -> SparseFile:
     if not source.is_file():
         raise InputError(f"There is no file {source}.")
     called = Path(name) if name else source
-    if not is_sparse_file(source) and not (name and is_sparse_file(called)):
+    if not SPARSE.holds(source) and not (name and SPARSE.named(name)):
         raise InputError(
             f"{source} is not a sparse table. Save one with scipy.sparse.save_npz (.npz), scipy.io.mmwrite (.mtx) or "
             "sklearn.datasets.dump_svmlight_file (.svmlight)."
@@ -105,27 +171,12 @@ def read_sparse(path: str | Path, name: str = "") -> SparseFile:
         TypeError,
         ValueError,
     ) as error:
-        raise InputError(f"{source} cannot be read as a sparse table: {_one_line(error)}.") from error
+        raise InputError(f"{source} cannot be read as a sparse table: {one_line(error)}.") from error
     except zipfile.BadZipFile as error:
-        raise InputError(f"{source} is damaged: {_one_line(error)}.") from error
-    return SparseFile(_checked(source, found.rows), found.target)
-
-
-def _one_line(error: Exception) -> str:
-    said = str(error).strip().splitlines()
-    return said[0].rstrip(".") if said else type(error).__name__
-
-
-def _checked(source: Path, rows: Any) -> Any:
-    """Compressed rows of finite real numbers, at least one row and one column."""
-    from kernelweave._sparse import as_csr
-
-    if not hasattr(rows, "tocsr"):
+        raise InputError(f"{source} is damaged: {one_line(error)}.") from error
+    if not hasattr(found.rows, "tocsr"):
         raise InputError(f"{source} holds a dense matrix. Save it as a table, CSV or Parquet.")
-    try:
-        return as_csr(rows)
-    except InputError as error:
-        raise InputError(f"{source}: {error}") from None
+    return SparseFile(csr(found.rows, str(source)), found.target)
 
 
 def _refuse_size(source: Path, entries: float) -> None:
@@ -156,7 +207,7 @@ def _check_structure(source: Path, found: Any) -> None:
     try:
         found.check_format(full_check=True)
     except ValueError as error:
-        raise InputError(f"{source} is damaged: {_one_line(error)}.") from error
+        raise InputError(f"{source} is damaged: {one_line(error)}.") from error
 
 
 def _read_market(source: Path) -> Any:
@@ -181,15 +232,6 @@ def _read_svmlight(source: Path) -> SparseFile:
     _refuse_size(source, source.stat().st_size / 4)
     rows, target = load_svmlight_file(str(source), zero_based="auto")
     return SparseFile(rows, target)
-
-
-def labels_of_file(source: str | Path) -> DataFrame:
-    """A table of as many rows, with the labels of an svmlight file as the column "target"."""
-    import pandas as pd
-
-    found = read_sparse(source)
-    table = pd.DataFrame(index=range(found.rows.shape[0]))
-    return table if found.target is None else table.assign(**{TARGET: found.target})
 
 
 def sparse_columns(source: str | Path) -> DataFrame:

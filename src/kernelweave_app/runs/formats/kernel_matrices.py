@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
+from kernelweave._types import DataFrame
+from kernelweave_app.runs.formats import Format, Limits, Use, one_line
+from kernelweave_app.runs.formats.arrays import COLUMN_NAMES, ROW_NAMES, check_array
+from kernelweave_app.runs.joining import Joined
 
 Array = NDArray[np.float64]
 
-#: Names of arrays with the names of rows, and of columns.
-ROW_NAMES = ("names", "rows", "samples", "ids", "index")
-COLUMN_NAMES = ("columns", "training", "train")
 #: Values of all matrices of a file.
 MOST_VALUES = 500_000_000
 #: Kernels of a file.
@@ -67,6 +68,34 @@ class GramFile:
         return n_rows, n_columns
 
 
+class KernelMatrices(Format):
+    """A kernel matrix, or a stack of them, which is no table; npz files of several are read by `read_grams` too."""
+
+    name = "npy"
+    suffixes = (".npy",)
+    start = b"\x93NUMPY"
+
+    def uses(self, path: Path) -> tuple[Use, ...]:
+        """Kernels only."""
+        return ("kernels",)
+
+    def table(self, path: Path) -> DataFrame:
+        """Refused."""
+        raise InputError(f"{path} holds kernel matrices, not a table. Pass it as --gram {path.name}.")
+
+    def check(self, path: Path, name: str, limits: Limits) -> None:
+        """Raise for objects, and for a large or incomplete array."""
+        with path.open("rb") as file:
+            check_array(file, path.stat().st_size, name, limits)
+
+    def lines(self, variable: str, path: str, data: Joined) -> list[str]:
+        """Nothing: it is no table."""
+        return []
+
+
+KERNEL_MATRICES = KernelMatrices()
+
+
 def name_of(value: Any) -> str:
     """The name of a row as text; whole numbers are written alike, whatever they are stored as.
 
@@ -107,17 +136,10 @@ def read_grams(path: str | Path, shown: str = "") -> GramFile:
     except InputError:
         raise
     except (OSError, EOFError, ValueError, TypeError, KeyError, MemoryError, zlib.error) as error:
-        raise InputError(f"{shown} cannot be read as kernel matrices: {_one_line(error)}.") from error
+        raise InputError(f"{shown} cannot be read as kernel matrices: {one_line(error)}.") from error
     except zipfile.BadZipFile as error:
-        raise InputError(f"{shown} is damaged: {_one_line(error)}.") from error
+        raise InputError(f"{shown} is damaged: {one_line(error)}.") from error
     return _matrices_and_names(arrays, shown)
-
-
-def _one_line(error: Exception) -> str:
-    said = str(error).strip().splitlines()
-    if said and ("allow_pickle" in said[0] or "Python objects" in said[0]):
-        return "it holds Python objects, which are never read"
-    return said[0].rstrip(".") if said else type(error).__name__
 
 
 def _read_arrays(source: Path, shown: str) -> dict[str, Any]:
@@ -250,28 +272,3 @@ def extreme_eigenvalues(K: Array) -> tuple[float, float]:
     with blas_threads_for(len(part)):
         values = np.linalg.eigvalsh(part)
     return float(values[0]), float(values[-1])
-
-
-def seem_kernels(path: str | Path) -> bool:
-    """Whether an npz file seems to hold kernels rather than columns, by names and shapes alone.
-
-    Kernels are square matrices of one size, or matrices with names of columns.
-    """
-    from numpy.lib import format as npy
-
-    shapes = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for member in archive.namelist():
-                with archive.open(member) as file:
-                    version = npy.read_magic(file)
-                    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-                    shapes[member.removesuffix(".npy").lower()] = read(file, max_header_size=10_000)[0]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
-        return False
-    known = (*ROW_NAMES, *COLUMN_NAMES)
-    matrices = {shape for name, shape in shapes.items() if name not in known}
-    if len(matrices) != 1 or len(next(iter(matrices))) not in (2, 3):
-        return False
-    [shape] = matrices
-    return shape[-1] == shape[-2] > 1 or any(name in shapes for name in COLUMN_NAMES)
