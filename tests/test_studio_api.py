@@ -322,7 +322,7 @@ def test_methods_and_settings_follow_learners_and_the_spec(served):
         ({"scoring": "roc_auc"}, "does not work for classification with 3 classes"),
         ({"target": "hue", "scoring": "accuracy"}, "does not work for regression"),
         ({"weights": "hue", "jobs": 0}, "`jobs`"),
-        ({"method": "mlmkl", "device": "quantum"}, "`device`"),
+        ({"method": "mlmkl", "learner_params": {"device": "quantum"}}, "`device`"),
         ({"normalize": "no-such"}, "normal"),
         ({"kernels": "rbf(gama=1)"}, "gamma"),
         ({"alphas": "0:1:3:4"}, "alphas"),
