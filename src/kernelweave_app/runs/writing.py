@@ -82,7 +82,8 @@ def write_run(
 
     origin = origin or trace(paths, spec)
     with writing():
-        save(model, folder / "model.skops")
+        # evidence solves paths again on the rows of the run
+        save(model, folder / "model.skops", training_rows=True)
         origin.write(folder)
         if spec.key or data.by_order:
             write_text(folder / LAYOUT, layout_text(data, spec.key, _first(paths)))

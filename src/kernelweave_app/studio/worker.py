@@ -402,7 +402,7 @@ class Job:
 
         with self.stopping.hold():
             with writing():
-                save(model, self.folder / MODEL)
+                save(model, self.folder / MODEL, training_rows=True)
             self._list_file(MODEL, "model")
             self._tell("The model is written.")
 
