@@ -593,9 +593,5 @@ def describe_error(error: ValidationError) -> str:
     return f"Setting `{name}`: {first['msg']}, got {first.get('input')!r:.100}."
 
 
-#: The former name, as long as the pages of the studio use it.
-FitSpec = Spec
-
-
 if __name__ == "__main__":
     write_fields()
