@@ -3,7 +3,6 @@
 import datetime
 import errno
 import gzip
-import json
 import os
 import shutil
 import signal
@@ -1388,13 +1387,24 @@ def test_help_is_quick_and_has_examples():
         assert f"'{heavy}'" not in loaded
 
 
-def test_the_file_of_fields_is_what_is_declared():
-    from dataclasses import asdict
+def test_fields_are_kept_until_the_package_changes(tmp_path, monkeypatch):
+    from kernelweave_app.runs import spec
 
-    from kernelweave_app.runs.spec import FILE, spec_fields
-
-    declared = [asdict(field) for field in spec_fields().values()]
-    assert json.loads(FILE.read_text("utf8")) == json.loads(json.dumps(declared)), "run: make options"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    declared, made = spec.spec_fields(), []
+    monkeypatch.delitem(sys.modules, "kernelweave.learners")
+    monkeypatch.setattr(spec, "spec_fields", lambda: made.append(0) or declared)
+    for _ in range(2):
+        assert list(spec.known_fields().values()) == list(declared.values())
+    assert len(made) == 1
+    # a learner in a new file, or a kept file that was cut short
+    monkeypatch.setattr(spec, "_state_of_package", lambda: ["other"])
+    spec.known_fields()
+    assert len(made) == 2
+    spec.kept_fields().write_text("[{", "utf8")
+    spec.known_fields()
+    assert len(made) == 3
+    assert list(spec.known_fields()) == list(declared)
 
 
 def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch):
