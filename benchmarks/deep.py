@@ -14,17 +14,18 @@ from scipy.linalg import blas
 from benchmarks.cases import Array
 from kernelweave._loops import packed_length
 from kernelweave._threads import threads_for
-from kernelweave.functions import Gaussian, Identity, Power
 from kernelweave.gram import PackedGram
 from kernelweave.gram import packed as packed_module
+from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import MLMKL
-from kernelweave.learners.method import MarginProblem
-from kernelweave.machines.machine import Machine
+from kernelweave.learners.base import TrainingSet
+from kernelweave.learners.on_features import Start
+from kernelweave.learners.solving import Output
 from kernelweave.mkl import layers as layers_module
 from kernelweave.mkl.deep_kernel import DeepKernel
 from kernelweave.mkl.layers import Layers
 
-PAPER = (Identity(), Gaussian(1.0), Power(2, 1.0), Power(3, 1.0))
+PAPER = (Linear(), RBF(1.0), Polynomial(2, 1.0), Polynomial(3, 1.0))
 DEPTH = 3
 N_FOLDS = 3
 
@@ -140,10 +141,12 @@ def measure_fit(n: int) -> dict[str, Any]:
     gram, y = made_up(n)
     record: dict[str, Any] = {"case": "fit", "n": n}
     for criterion in ("out-of-fold", "training"):
-        learner = MLMKL(DEPTH, 1.0, criterion=criterion, step="fixed", eta=0.05, tol=1e-12, max_iter=10)
-        problem = MarginProblem(gram, Machine(y, 1.0), np.ones(4), 1e-4)
+        learner = MLMKL(
+            n_layers=DEPTH, C=1.0, criterion=criterion, step="fixed", eta=0.05, tol=1e-12, max_iter=10
+        )
+        training = TrainingSet(gram, y[:, None], np.ones(4), classification=True)
         start = time.perf_counter()
-        found = learner.learn(problem, learner.start())
+        found = learner.learn(Output(learner.problem(gram, y), 1e-4, training, Start()))
         record[criterion] = {
             "iterations_per_second": found.n_iter / (time.perf_counter() - start),
             "n_iter": found.n_iter,

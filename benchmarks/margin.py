@@ -23,12 +23,13 @@ import kernelweave as kw
 from benchmarks.cases import Array
 from kernelweave.fitting.source import TableSource
 from kernelweave.gram import PackedGram
+from kernelweave.mkl.kernel_problem import Session, WarmStart
 from kernelweave.mkl.loop import Limits, minimise
-from kernelweave.mkl.problem import Session, WarmStart
+from kernelweave.mkl.problem import make_kernel_problem as make_problem
 from kernelweave.mkl.steps.closed_form import ClosedForm
 from kernelweave.mkl.steps.interior_point import InteriorPoint
 from kernelweave.mkl.steps.newton import Newton
-from kernelweave.mkl.svm_mkl import make_problem, solve_svm_mkl
+from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from kernelweave.views import as_table
 
 #: Rows, and seconds and objective of the SimpleMKL toolbox under Octave at a 1 % gap on another machine and other rows.

@@ -14,7 +14,7 @@ import json, resource, sys, time
 import numpy as np
 import kernelweave as kw
 import kernelweave.estimators.estimator
-from kernelweave.fitting.task import set_up
+from kernelweave.fitting.task import problems_of
 
 n, n_kernels, budget, normalize, what, whole = json.loads(sys.argv[1])
 rng = np.random.default_rng(0)
@@ -36,7 +36,7 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 found = {}
-assemble = set_up
+assemble = problems_of
 
 def watched(task):
     found["before"] = peak()
@@ -49,7 +49,7 @@ def watched(task):
         raise KeyboardInterrupt
     return setups
 
-kernelweave.estimators.estimator.set_up = watched
+kernelweave.estimators.estimator.problems_of = watched
 model = kw.MKLClassifier(bank, kw.learners.RLS2(alpha=10.0), normalize=normalize, max_memory=budget)
 # BLAS makes its buffers now
 np.linalg.cholesky(np.eye(64)) @ np.ones((64, 64))

@@ -250,7 +250,7 @@ def measure_auto(names: list[str], most: int = 400) -> list[dict[str, Any]]:
     """What alpha="auto" chooses beside cross-validation, and what the closed-form criteria would choose."""
     from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
-    from kernelweave.fitting.task import set_up
+    from kernelweave.fitting.task import problems_of
     from kernelweave.mkl.path import rls2_path
 
     out = []
@@ -276,7 +276,7 @@ def measure_auto(names: list[str], most: int = 400) -> list[dict[str, Any]]:
         cv = searched(bank, alphas=auto.alphas_, cv=splitter, standardize=True).fit(X, y)
         cv_seconds = time.perf_counter() - begin
         task = auto.model_.task
-        setup = set_up(task)[0]
+        setup = problems_of(task)[0]
         path = rls2_path(setup.gram, setup.y, auto.alphas_, scale=setup.normalizer.scale, tol=1e-5)
         criteria = path.criteria
         n = len(y)

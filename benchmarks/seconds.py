@@ -134,7 +134,7 @@ def filling(n: int, repeat: int) -> dict[str, Any]:
 
 def wide(name: str, n: int, n_columns: int, repeat: int) -> dict[str, Any]:
     """One kernel on each column: a fit against its solver, at one alpha and with alpha="auto"."""
-    from kernelweave.fitting.task import set_up
+    from kernelweave.fitting.task import problems_of
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, n_columns))
@@ -142,7 +142,7 @@ def wide(name: str, n: int, n_columns: int, repeat: int) -> dict[str, Any]:
     kernel = RBF(gamma=1.0) if name == "gaussians" else Polynomial(degree=4)
     bank = [kernel.on([j]) for j in range(n_columns)]
     fixed, auto = kw.learners.RLS2(alpha=5.0), kw.learners.RLS2()
-    setup = set_up(kw.MKLRegressor(bank, fixed).fit(X, y).model_.task)[0]
+    setup = problems_of(kw.MKLRegressor(bank, fixed).fit(X, y).model_.task)[0]
     problem = (setup.gram, setup.y)
     scale = setup.normalizer.scale
     seconds = least(

@@ -12,12 +12,11 @@ from nicegui.testing.user_interaction import UserInteraction
 @asynccontextmanager
 async def user_of(studio):
     """A user of the pages of a studio."""
-    from kernelweave_app.studio.pages import compare, data, kernels, method, projects, runs, understand, use
+    from kernelweave_app.studio.pages import declare_pages
 
     os.environ["NICEGUI_STORAGE_PATH"] = str(studio.places.pages)
     async with user_simulation() as user:
-        for module in (data, kernels, method, runs, understand, compare, use, projects):
-            module.add(studio)
+        declare_pages(studio)
         try:
             yield user
         finally:

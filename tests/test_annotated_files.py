@@ -11,8 +11,8 @@ pytest.importorskip("cyclopts")
 import kernelweave as kw
 from kernelweave._errors import InputError
 from kernelweave_app.cli.app import run
-from kernelweave_app.runs.annotated_files import check_annotated, read_annotated, read_part
-from kernelweave_app.runs.tables import read_table
+from kernelweave_app.runs.formats import read_table
+from kernelweave_app.runs.formats.annotated import check_annotated, read_annotated, read_part
 
 anndata = pytest.importorskip("anndata")
 h5py = pytest.importorskip("h5py")

@@ -24,7 +24,7 @@ from kernelweave.kernels import (
     Linear,
     Polynomial,
 )
-from kernelweave.kernels.preparation import column_statistics
+from kernelweave.kernels.steps import column_statistics
 from kernelweave.views import Table
 
 KERNELS = (
@@ -406,7 +406,7 @@ PEAK = """
 import resource, sys
 import numpy as np
 from kernelweave import banks
-from kernelweave.fitting.task import Task, set_up
+from kernelweave.fitting.task import Task, problems_of
 from kernelweave.fitting.source import TableSource
 from kernelweave.kernels import RBF, Linear
 from kernelweave.normalizers import resolve
@@ -424,7 +424,7 @@ task = Task(
 )
 np.linalg.cholesky(X.T @ X + np.eye(X.shape[1]))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-setups = set_up(task)
+setups = problems_of(task)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, setups[0].gram.describe())
 """
 

@@ -11,9 +11,9 @@ from kernelweave.learners import CardinalityMKL
 from kernelweave.mkl import cardinality
 from kernelweave.mkl.branch_and_bound import Search, Subsets
 from kernelweave.mkl.cardinality import CardinalityProblem, Kernels, solve_cardinality
+from kernelweave.mkl.problem import make_kernel_problem as make_problem
 from kernelweave.mkl.simplex_ridge import spread
 from kernelweave.mkl.subset_bounds import Pool
-from kernelweave.mkl.svm_mkl import make_problem
 from kernelweave.results import Status
 from oracles import simplex_dual_by_conic
 
@@ -266,9 +266,9 @@ def test_ctrl_c_and_callbacks_keep_the_best_so_far(monkeypatch):
 def test_a_path_ends_where_it_is_interrupted(rng, monkeypatch):
     gram, y = bank(rng)
     from kernelweave.gram import as_gram
-    from kernelweave.learners.base import Info
+    from kernelweave.learners.base import TrainingSet
 
-    info = Info(as_gram(gram), y[:, None], np.ones(7), classification=True)
+    info = TrainingSet(as_gram(gram), y[:, None], np.ones(7), classification=True)
     whole = CardinalityMKL(k=2).path(info, np.array([10.0, 1.0, 0.1]))
     assert len(whole) == 3
     assert all(status is Status.CONVERGED for status in whole.status)
@@ -382,11 +382,18 @@ def test_the_search_finds_the_smallest_of_any_numbers(most, rng):
         assert search.bound == pytest.approx(least)
 
 
-def test_the_squared_loss_is_that_of_ridge_regression_and_refused():
-    gram = np.ones((4, 4, 2))
-    for solve in (kw.solve_cardinality_mkl, kw.problems.cardinality_problem):
-        with pytest.raises(kw.InputError, match="squared-hinge"):
-            solve(gram, [1.0, -1.0, 1.0, -1.0], 1.0, 1, loss="squared")
+def test_least_squares_on_at_most_two_kernels(rng):
+    """With an intercept, as machines have; the best pair by trying all."""
+    X = rng.normal(size=(30, 4))
+    gram, y = X[:, None, :] * X[None, :, :], X[:, 0] - X[:, 2] + 0.1 * rng.normal(size=30) + 3.0
+    found = kw.solve_cardinality_mkl(gram, y, 2.0, 2, loss="squared", tol=1e-8)
+    pairs = combinations(range(4), 2)
+    values = [
+        kw.solve_svm_mkl(gram[:, :, list(pair)], y, 2.0, loss="squared", tol=1e-8).primal for pair in pairs
+    ]
+    assert found.primal == pytest.approx(min(values), rel=2e-8)
+    problem = kw.problems.cardinality_problem(gram, y, 2.0, 2, loss="squared")
+    assert found.verify(problem).status is kw.Status.CONVERGED
 
 
 # ---- learner and command line ---------------------------------------------------------------------------------------

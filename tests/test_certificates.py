@@ -6,7 +6,7 @@ import pytest
 import kernelweave as kw
 import oracles
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
-from kernelweave.mkl.rls2 import check_simplex
+from kernelweave.mkl.solve import check_simplex
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, _evaluate
 from kernelweave.results import relative_gap
 from oracles import Undecided, rls2_by_conic, rls2_value, simplex_dual_by_conic

@@ -27,9 +27,10 @@ from kernelweave_app.cli import main
 from kernelweave_app.runs import folders
 from kernelweave_app.runs.division import read_division
 from kernelweave_app.runs.fitting import chosen, fits_plainly, plain_learner
+from kernelweave_app.runs.formats import read_table
+from kernelweave_app.runs.formats.text import find_separator
 from kernelweave_app.runs.joining import Layout, join_new, match_tables
 from kernelweave_app.runs.spec import FitSpec, check_spec, read_spec
-from kernelweave_app.runs.tables import find_separator, read_table
 from kernelweave_papers import EXPERIMENTS
 
 #: Of the many runs here few are looked at: those with the mark `drawn`.
@@ -455,10 +456,10 @@ def test_ctrl_c_during_a_path_keeps_and_says_what_is_done(diabetes, tmp_path, ca
 @pytest.mark.parametrize("step", [9, 15])
 def test_the_script_of_a_fit_that_was_stopped_makes_its_model(method, step, diabetes, tmp_path, monkeypatch):
     """Stopped among the folds, or on the way to the chosen regularisation parameter: nothing is chosen again."""
-    from kernelweave.learners.method import Method
+    from kernelweave.learners.solving import CostLearner
     from kernelweave.mkl import path as solver
 
-    owner, name = (solver._Path, "step") if method == "rls2" else (Method, "solve")
+    owner, name = (solver._Path, "step") if method == "rls2" else (CostLearner, "learn")
     plain, calls = getattr(owner, name), []
 
     def interrupted(*arguments):
@@ -1171,8 +1172,8 @@ def test_outer_folds_let_their_own_rows_enter_the_scale(wine, monkeypatch):
     """With `transductive` every outer fold is scored by a model that has seen the inputs of that fold, no others."""
     from kernelweave_app.runs import nested
     from kernelweave_app.runs.fitting import make_model
-    from kernelweave_app.runs.joining import read_tables
     from kernelweave_app.runs.preparing import prepare
+    from kernelweave_app.runs.reading import read_tables
 
     spec = FitSpec(
         target="target", kernels="linear", alphas="1", cv=2, nested=3, normalize="trace", transductive=True

@@ -15,11 +15,12 @@ pytest.importorskip("matplotlib")
 
 import kernelweave as kw
 from figure_checks import overprinted
+from kernelweave.inspection.findings import Finding, Interval, possible, repeated
 from kernelweave_app.cli import main
 from kernelweave_app.reports import close, draw_pictures
-from kernelweave_app.reports.evidence_figures import draw_evidence
+from kernelweave_app.reports.figures import draw_findings
 from kernelweave_app.reports.printing import SINGLE, fit_to, in_print
-from kernelweave_app.runs.evidence import KINDS, kinds_for
+from kernelweave_app.runs.evidence import read_evidence
 
 N = {"permutations": 3, "divisions": 2, "halves": 4, "sizes": 2}
 
@@ -45,10 +46,11 @@ def test_all_kinds_are_in_the_file_beside_what_was_there(done):
     tree = json.loads((run / "evidence.json").read_text("utf8"))
     assert {"permutation", "sources", "omission", "stability", "learning curve", "baselines"} <= tree.keys()
     assert tree["held out"] == before["held out"]
-    test = tree["permutation"]
+    test = {**tree["permutation"]["details"], "n": tree["permutation"]["n"]}
     assert test["n"] == len(test["permuted"]) == N["permutations"]
     assert test["p_value"] == (np.sum(np.array(test["permuted"]) >= test["score"]) + 1) / (test["n"] + 1)
-    assert tree["baselines"].keys() > before["baselines"].keys()
+    assert tree["simplest"] == before["simplest"]
+    assert set(tree["baselines"]["values"]) > {"this model", "the best single kernel"}
 
 
 def test_figures_have_the_width_that_was_asked_for(done):
@@ -63,11 +65,11 @@ def test_figures_have_the_width_that_was_asked_for(done):
         assert float(re.search(r'width="([\d.]+)pt"', drawn)[1]) == pytest.approx(120 / 25.4 * 72, abs=0.01)
 
 
-def in_a_column(model, tree):
-    """What is wrong with the figures of a model and its evidence in the width of one column, by their names."""
+def in_a_column(model, found_of_run):
+    """What is wrong with the figures of a model and its findings in the width of one column, by their names."""
     found = {}
     with in_print():
-        for picture in [*draw_pictures(model), *draw_evidence(tree)]:
+        for picture in [*draw_pictures(model), *draw_findings(found_of_run)]:
             fit_to(picture, SINGLE)
             found[picture.name] = overprinted(picture.figure)
             close(picture.figure)
@@ -76,7 +78,7 @@ def in_a_column(model, tree):
 
 def test_texts_of_figures_fit_into_a_column(done):
     _, run, _ = done
-    found = in_a_column(kw.load(run / "model.skops"), json.loads((run / "evidence.json").read_text("utf8")))
+    found = in_a_column(kw.load(run / "model.skops"), read_evidence(run))
     assert {"choice", "stability", "permutation", "learning-curve"} <= found.keys()
     assert {name: wrong for name, wrong in found.items() if wrong} == {}
 
@@ -95,8 +97,8 @@ def test_tables_hold_the_numbers_of_the_file(done):
     names = {name.rpartition(".")[0] for name in files}
     assert files == {f"{name}.{kind}" for name in names for kind in ("csv", "tex")}
     shown = {name: pd.read_csv(run / "evidence-tables" / f"{name}.csv") for name in names}
-    own, scores = tree["held out"]["R^2"], shown["scores"].set_index("score")
-    assert scores.loc["R^2, held out", ["value", "low", "high"]].tolist() == [
+    own, scores = tree["held out"]["values"]["R^2"], shown["scores"].set_index("score")
+    assert scores.loc["R^2", ["value", "low", "high"]].tolist() == [
         own["value"],
         own["low"],
         own["high"],
@@ -106,9 +108,9 @@ def test_tables_hold_the_numbers_of_the_file(done):
     assert set(shown["sources"]["source"]) == {"bmi", "bp", "s5"}
     left = shown["omission"].set_index("left out")
     assert set(left.index) == {"bmi", "bp", "s5"}
-    np.testing.assert_allclose(left["loss"], tree["omission"]["score"] - left["score"], atol=1e-12)
+    np.testing.assert_allclose(left["loss"], tree["omission"]["details"]["score"] - left["score"], atol=1e-12)
     assert halves["n"] == N["halves"]
-    assert shown["learning-curve"]["training rows"].tolist() == tree["learning curve"]["sizes"]
+    assert shown["learning-curve"]["training rows"].tolist() == tree["learning curve"]["details"]["sizes"]
     for name in names:
         text = (run / "evidence-tables" / f"{name}.tex").read_text("utf8")
         assert r"\begin{tabular}" in text
@@ -120,8 +122,8 @@ def test_the_report_says_what_was_found(done):
     text = (run / "report.html").read_text("utf8")
     tree = json.loads((run / "evidence.json").read_text("utf8"))
     assert "How good are the predictions?" in text
-    assert f"R^2 is {tree['held out']['R^2']['value']:.3f}" in text
-    name, worst = next(iter(tree["omission"]["views"].items()))
+    assert f"R^2 is {tree['held out']['values']['R^2']['value']:.3f}" in text
+    name, worst = next(iter(tree["omission"]["details"]["fits"].items()))
     assert f"Fitted without {name}, the model has a mean R^2 of {worst['without']:.3f}" in text
 
 
@@ -129,8 +131,8 @@ def test_the_first_division_is_that_of_the_run(done):
     """Fitted with all sources, it has the score of the run; the second one is another."""
     from kernelweave_app.cli.evidence_steps import spec_of
     from kernelweave_app.runs.evidence import _divisions
-    from kernelweave_app.runs.further import read_all
     from kernelweave_app.runs.preparing import prepare, split
+    from kernelweave_app.runs.reading import read_all
 
     table, run, _ = done
     spec = spec_of(run)
@@ -157,7 +159,7 @@ def test_what_was_there_stays(done, tmp_path):
     (again / "lineage.json").write_text(json.dumps(lineage), "utf8")
     assert main(["evidence", str(again), str(table), "--what", "sources"]) == 0
     before, after = (json.loads((at / "evidence.json").read_text("utf8")) for at in (run, again))
-    assert after["baselines"].keys() == before["baselines"].keys() > {"the best single kernel"}
+    assert after["baselines"] == before["baselines"]
     assert after["stability"] == before["stability"]
     assert "2001-02-03 04:05:06" in (again / "report.html").read_text("utf8")
 
@@ -206,21 +208,24 @@ def test_of_several_targets_all_that_they_can_have_is_computed(tmp_path):
 
 
 def test_sources_of_layers_are_not_offered():
-    held = {
-        "baselines": {"the mean of the training rows": {}},
-        "kernels": {"in layers": False},
-        "views": {"a": 1.0, "b": 0.0},
-    }
-    assert kinds_for(held) == list(KINDS)
-    assert "sources" not in kinds_for({**held, "kernels": {"in layers": True}})
-    assert not {"sources", "baselines"} & set(kinds_for({"kernels": {"in layers": False}}))
-    assert not {"sources", "omission"} & set(kinds_for({**held, "views": {"all": 1.0}}))
+    def kinds(views=("a", "b"), *, held=True, layers=False):
+        found = {
+            "views": Finding({name: Interval(0.5) for name in views}),
+            "kernels": Finding(details={"in layers": layers}),
+            **({"simplest": Finding()} if held else {}),
+        }
+        return possible(found)
+
+    assert kinds() == list(repeated())
+    assert "sources" not in kinds(layers=True)
+    assert not {"sources", "baselines"} & set(kinds(held=False))
+    assert not {"sources", "omission"} & set(kinds(("all",)))
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--what", "magic"], "--what must be of permutation, sources"),
+        (["--what", "magic"], "--what must be of learning-curve, baselines, permutation, sources"),
         (["--width", "3"], "The width must be single, double, or 40 to 400"),
         (["--what", "permutation", "--permutations", "-1"], "from 1 to 10000"),
         (["--what", "omission", "--divisions", "1"], "At least 2 divisions of the rows"),

@@ -1,11 +1,14 @@
 """A parameter is declared once: everything that people see of it follows from the constructor and its docstring."""
 
+import inspect
+import pickle
 import re
 from typing import Annotated
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 pytest.importorskip("cyclopts")
 pytest.importorskip("pydantic")
@@ -13,51 +16,41 @@ pytest.importorskip("pydantic")
 import kernelweave as kw
 from kernelweave._declarations import USUAL, declared
 from kernelweave._docstrings import read_docstring
-from kernelweave._parameters import Choice, Cost, Flag, Number, OneOf, Shown, Text, Tol, Whole, said
+from kernelweave._parameters import Choice, Flag, Number, OneOf, Shown, Text, Whole, said
 from kernelweave.learners import LEARNERS, Uniform
-
-
-class Tilted(Uniform):
-    """Uniform weights with a tilt: a learner of this test.
-
-    Minimises nothing beyond the machine.
-
-    Parameters
-    ----------
-    C : float, default=1.0
-        Weight of the loss > 0.
-    tilt : float, default=0.25
-        How far the plane leans.
-    mood : {"calm", "bold"}, default="calm"
-        What it leans by.
-    tol : float, default=1e-8
-        Relative duality gap of the machine.
-
-    References
-    ----------
-    A. Tester, On tilted planes, Journal of Tests 7 (2031).
-    """
-
-    epsilon = 0.1
-
-    def __init__(
-        self,
-        C: Cost = 1.0,
-        *,
-        tilt: Annotated[float, Number(least=0, most=3), Shown("Lean of the plane", unit="degrees")] = 0.25,
-        mood: Annotated[str, OneOf("calm", "bold")] = "calm",
-        tol: Tol = 1e-8,
-    ) -> None:
-        self.C = C
-        self.tilt = tilt
-        self.mood = mood
-        self.tol = tol
+from kernelweave.learners.solving import MarginLearner
+from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Squared, SquaredHinge
+from kernelweave.mkl.weight_sets import CappedSimplex
 
 
 @pytest.fixture
-def tilted(monkeypatch):
-    """One row more."""
-    monkeypatch.setitem(LEARNERS, "tilted", Tilted)
+def tilted():
+    """A learner more, as a user writes it."""
+
+    class Tilted(Uniform):
+        """Uniform weights with a tilt: a learner of this test.
+
+        Minimises nothing beyond the machine.
+
+        Parameters
+        ----------
+        tilt
+            How far the plane leans.
+        mood
+            What it leans by.
+
+        References
+        ----------
+        A. Tester, On tilted planes, Journal of Tests 7 (2031).
+        """
+
+        name = "tilted"
+
+        tilt: Annotated[float, Number(least=0, most=3), Shown("Lean of the plane", unit="degrees")] = 0.25
+        mood: Annotated[str, OneOf("calm", "bold")] = "calm"
+
+    yield Tilted
+    del LEARNERS["tilted"]
 
 
 @pytest.fixture
@@ -101,8 +94,8 @@ def test_a_run_of_a_new_learner_leaves_its_parameter_in_every_file(table, tmp_pa
     assert main([*fit, *asked, "--out", str(run)]) == 0
     assert "[learner_params]\ntilt = 0.75\n" in (run / "spec.toml").read_text()
     assert (
-        "learner = kw.learners.Tilted(C=1.0, mood='calm', tilt=0.75, tol=1e-08)"
-        in (run / "script.py").read_text()
+        "learner = kw.learners.Tilted(C=1.0, epsilon=0.1, loss='auto', max_time=None, mood='calm', tilt=0.75, "
+        "tol=1e-08)" in (run / "script.py").read_text()
     )
     report = (run / "report.html").read_text()
     assert "<td>Lean of the plane, degrees</td><td>0.75</td><td>How far the plane leans.</td>" in report
@@ -116,7 +109,8 @@ def test_a_run_of_a_new_learner_leaves_its_parameter_in_every_file(table, tmp_pa
 @pytest.mark.usefixtures("tilted")
 def test_the_studio_has_a_field_for_a_new_learner():
     pytest.importorskip("fastapi")
-    from kernelweave_app.studio.methods import called, methods, settings
+    from kernelweave_app.runs.spec import label_of
+    from kernelweave_app.studio.methods import methods, settings
 
     method = next(m for m in methods() if m.name == "tilted")
     assert (method.title, method.summary) == ("Tilted", "Uniform weights with a tilt: a learner of this test")
@@ -128,7 +122,7 @@ def test_the_studio_has_a_field_for_a_new_learner():
     mood = next(f for f in method.fields if f.name == "mood")
     assert (mood.kind, mood.choices, mood.default) == ("choice", ["calm", "bold"], "calm")
     assert {"tilt", "mood"} <= {s.name for s in settings()}
-    assert called("tilt") == "Lean of the plane"
+    assert label_of("tilt") == "Lean of the plane"
 
 
 @pytest.mark.usefixtures("tilted")
@@ -220,8 +214,8 @@ def test_a_field_takes_what_its_rule_takes():
     assert OneOf(1, None).form().choices == ("1", "none")
 
 
-def test_the_declaration_that_is_nearest_to_the_parameter_counts():
-    own = declared(Tilted)
+def test_the_declaration_that_is_nearest_to_the_parameter_counts(tilted):
+    own = declared(tilted)
     assert own["tol"].label == "Relative gap"
     assert own["C"].default == 1.0
     assert declared(LEARNERS["dmkl"])["kernels"].about == declared(LEARNERS["mlmkl"])["kernels"].about
@@ -255,3 +249,151 @@ def test_docstrings_are_taken_apart():
     assert doc.parameters["a"].about == "Of Simplex, both."
     assert (doc.parameters["c"].kind, doc.parameters["c"].about) == ("", "See .")
     assert read_docstring(None).parameters == {}
+
+
+# ---- one file for a learner -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ruled():
+    """A learner with a problem of its own, and one with a rule for weights."""
+
+    class Capped(MarginLearner):
+        """No kernel has more than a share of the weights."""
+
+        name = "capped"
+
+        share: Annotated[float, Number(above=0, most=1)] = 0.5
+        tol = 1e-7
+
+        def problem(self, kernels, y):
+            return self.joint(kernels, y, CappedSimplex(max(self.share, 1.0 / kernels.n_kernels)))
+
+    class First(MarginLearner):
+        """The first kernel."""
+
+        name = "first"
+
+        def learn(self, output):
+            return output.at(np.eye(output.gram.n_kernels)[0])
+
+    yield Capped, First
+    del LEARNERS["capped"], LEARNERS["first"]
+
+
+def test_a_learner_of_one_class_fits_by_object_and_by_name(ruled, rng):
+    capped, _ = ruled
+    X = rng.normal(size=(40, 4))
+    y = X[:, 0] - X[:, 1] + 0.1 * rng.normal(size=40)
+    bank = kw.banks.linear_features(4)
+    for estimator, target in ((kw.MKLClassifier, y > 0), (kw.MKLRegressor, y)):
+        by_name = estimator(bank, "capped").fit(X, target)
+        by_object = estimator(bank, capped(share=0.5)).fit(X, target)
+        known = estimator(bank, kw.learners.SoftMarginMKL(theta=0.5, tol=1e-7)).fit(X, target)
+        assert by_name.weights_.max() <= 0.5 + 1e-9
+        np.testing.assert_array_equal(by_name.weights_, by_object.weights_)
+        np.testing.assert_allclose(by_name.weights_, known.weights_, atol=1e-6)
+        np.testing.assert_array_equal(estimator(bank, "first").fit(X, target).weights_, [1.0, 0.0, 0.0, 0.0])
+        assert by_name.set_params(learner__share=0.25).learner.share == 0.25
+    path = kw.MKLClassifierCV(bank, "capped", Cs=[0.1, 1.0], cv=2).fit(X, y > 0)
+    assert path.C_ in (0.1, 1.0)
+    assert kw.learners.resolve("capped").tol == 1e-7
+
+
+def test_learners_take_parameters_by_name_only(tilted):
+    with pytest.raises(
+        TypeError, match=r"SimpleMKL takes its parameters by name \(C, .*write SimpleMKL\(C=10.0\)"
+    ):
+        kw.learners.SimpleMKL(10.0)
+    with pytest.raises(TypeError, match=r"'epsilom'.* Did you mean 'epsilon'"):
+        kw.learners.SimpleMKL(epsilom=0.1)
+    with pytest.raises(TypeError, match="has a constructor of its own"):
+
+        class Old(Uniform):
+            def __init__(self, C=1.0):
+                self.C = C
+
+    with pytest.raises(kw.InputError, match="There is a learner 'tilted' already"):
+
+        class Tilted(Uniform):
+            name = "tilted"
+
+    assert LEARNERS["tilted"] is tilted
+
+
+def test_learners_are_cloned_pickled_and_set(ruled):
+    own = kw.learners.LpMKL(p=3.0, C=2.0, max_time=5.0)
+    for copy in (clone(own), pickle.loads(pickle.dumps(own))):
+        assert copy.get_params() == own.get_params()
+    assert own.get_params() == {
+        "C": 2.0, "epsilon": 0.1, "loss": "auto", "max_iter": None, "max_time": 5.0, "p": 3.0, "solver": "auto",
+        "tol": 1e-8,
+    }  # fmt: skip
+    assert repr(own.set_params(p=2.0)) == "LpMKL(C=2.0, max_time=5.0)"
+    assert repr(clone(ruled[0](share=0.3))) == "Capped(share=0.3)"
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        own.set_params(mix=0.5)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_the_docstring_of_a_learner_lists_every_parameter(name):
+    learner = LEARNERS[name]
+    entries = read_docstring(learner.__doc__).parameters
+    assert list(entries) == list(inspect.signature(learner).parameters)
+    assert all(entry.kind and entry.about for entry in entries.values())
+
+
+def test_a_loss_is_a_name_or_an_object(rng):
+    X = rng.normal(size=(30, 3))
+    y = X[:, 0] + 0.2 * rng.normal(size=30)
+    bank = kw.banks.linear_features(3)
+    for loss, estimator, target in (
+        (Squared(), kw.MKLRegressor, y),
+        (EpsilonInsensitive(0.05), kw.MKLRegressor, y),
+        (SquaredHinge(), kw.MKLClassifier, y > 0),
+        (Squared(), kw.MKLClassifier, y > 0),
+    ):
+        for kind in (kw.learners.SimpleMKL, kw.learners.LpMKL, kw.learners.Uniform, kw.learners.RKL):
+            by_object = estimator(bank, kind(loss=loss)).fit(X, target)
+            by_name = estimator(bank, kind(loss=loss.name, epsilon=0.05)).fit(X, target)
+            np.testing.assert_array_equal(by_object.weights_, by_name.weights_)
+            assert by_object.rel_gap_ < 1e-3
+    with pytest.raises(kw.InputError, match="is for classification"):
+        kw.MKLRegressor(bank, kw.learners.SimpleMKL(loss=Hinge())).fit(X, y)
+    with pytest.raises(kw.InputError, match="`loss` must be"):
+        kw.MKLRegressor(bank, kw.learners.SimpleMKL(loss=3)).fit(X, y)
+
+
+# ---- signatures -----------------------------------------------------------------------------------------------------
+
+
+def every_public_callable():
+    """Names and objects: public functions, classes and their methods."""
+    for name in kw.__all__:
+        value = getattr(kw, name)
+        inner = getattr(value, "__all__", ()) if inspect.ismodule(value) else ()
+        for place, one in [(name, value), *((f"{name}.{part}", getattr(value, part)) for part in inner)]:
+            if not callable(one):
+                continue
+            yield place, one
+            for method, function in vars(one).items() if inspect.isclass(one) else ():
+                function = getattr(function, "__func__", function)
+                if not method.startswith("_") and callable(function):
+                    yield f"{place}.{method}", function
+
+
+def test_signatures_read_as_types():
+    seen = 0
+    for place, one in every_public_callable():
+        try:
+            text = str(inspect.signature(one))
+        except (TypeError, ValueError):
+            continue
+        seen += 1
+        assert not re.search(r"Annotated|OneOf\(|Number\(|Whole\(|Flag\(", text), (place, text)
+        if "." not in place or place.startswith(("learners.", "losses.", "weight_sets.")):
+            assert not re.search(r"\bAny\b", re.sub(r"\*\*\w+: '?Any'?", "", text)), (place, text)
+    assert seen > 400
+    assert 'loss: "auto" | "hinge"' in str(inspect.signature(kw.learners.SimpleMKL))
+    assert "alpha: \"auto\" | float = 'auto'" in str(inspect.signature(kw.learners.RLS2))
+    assert "C: float, weight_set" in str(inspect.signature(kw.solve_svm_mkl))

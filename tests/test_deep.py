@@ -11,8 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 import kernelweave as kw
 from kernelweave import InputError
 from kernelweave._loops import HAS_EXTENSION
-from kernelweave.functions import Gaussian, Identity, Power
 from kernelweave.gram import gram_from_stack
+from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import DMKL, MLMKL, DeepUniform, LpMKL, TwoLayerMKL
 from kernelweave.machines.least_squares import Bordered
 from kernelweave.machines.losses import Squared, as_loss
@@ -22,7 +22,7 @@ from kernelweave.mkl.deep import Descent, Validation, _Search, solve_deep
 from kernelweave.mkl.deep_kernel import DeepKernel
 from kernelweave.mkl.layers import Layers
 
-PAPER = (Identity(), Gaussian(1.0), Power(2, 1.0), Power(3, 1.0))
+PAPER = (Linear(), RBF(1.0), Polynomial(2, 1.0), Polynomial(3, 1.0))
 
 
 def cosine(K):
@@ -308,9 +308,11 @@ def test_training_error_memorises_and_out_of_fold_error_does_not():
         Z = (X - X[train].mean(axis=0)) / X[train].std(axis=0)
         for n_layers in (1, 2, 3):
             for name, learner in (
-                ("uniform", DeepUniform(n_layers, 10.0)),
-                ("training", MLMKL(n_layers, 10.0, criterion="training", step="fixed", eta=1.0, max_iter=30, tol=1e-9)),
-                ("out-of-fold", MLMKL(n_layers, 10.0)),
+                ("uniform", DeepUniform(n_layers=n_layers, C=10.0)),
+                ("training", MLMKL(
+                    n_layers=n_layers, C=10.0, criterion="training", step="fixed", eta=1.0, max_iter=30, tol=1e-9
+                )),
+                ("out-of-fold", MLMKL(n_layers=n_layers, C=10.0)),
             ):  # fmt: skip
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -412,11 +414,11 @@ def cancer():
 
 
 ALL = [
-    MLMKL(1, 1.0), MLMKL(2, 1.0), MLMKL(3, 1.0, criterion="logistic"), MLMKL(2, 1.0, weight_set="simplex"),
-    MLMKL(2, 1.0, loss="squared"), MLMKL(2, 1.0, normalize_layers=False, kernels=[kw.kernels.RBF(gamma=1.0)]),
-    MLMKL(2, 1.0, validation_fraction=0.2),
-    MLMKL(3, kernels=[[kw.kernels.ArcCosine(degree=1)], [kw.kernels.ArcCosine(degree=0)]]),
-    DMKL(2, 1.0), TwoLayerMKL(1.0), TwoLayerMKL(1.0, normalize_layers=False), DeepUniform(2, 1.0),
+    MLMKL(n_layers=1), MLMKL(n_layers=2), MLMKL(n_layers=3, criterion="logistic"), MLMKL(weight_set="simplex"),
+    MLMKL(loss="squared"), MLMKL(normalize_layers=False, kernels=[kw.kernels.RBF(gamma=1.0)]),
+    MLMKL(n_layers=2, validation_fraction=0.2),
+    MLMKL(n_layers=3, kernels=[[kw.kernels.ArcCosine(degree=1)], [kw.kernels.ArcCosine(degree=0)]]),
+    DMKL(n_layers=2), TwoLayerMKL(), TwoLayerMKL(normalize_layers=False), DeepUniform(n_layers=2),
 ]  # fmt: skip
 
 
@@ -444,14 +446,16 @@ def test_learners_predict_with_what_they_learnt(learner, cancer):
 
 def test_shapes_of_weights(cancer):
     X, y, *_ = cancer
-    model = kw.MKLClassifier(kw.banks.mlmkl(), MLMKL(3, max_iter=2), normalize="cosine")
+    model = kw.MKLClassifier(kw.banks.mlmkl(), MLMKL(n_layers=3, max_iter=2), normalize="cosine")
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         assert model.fit(X, y).weights_.shape == (3, 4)
     with pytest.warns(ConvergenceWarning):
         three = model.fit(X[:60], np.arange(60) % 3)
     assert three.weights_.shape == (3, 3, 4)
     uneven = kw.MKLClassifier(
-        kw.banks.linear_features(30), DeepUniform(2, kernels=[kw.kernels.RBF(gamma=1.0)]), normalize="cosine"
+        kw.banks.linear_features(30),
+        DeepUniform(n_layers=2, kernels=[kw.kernels.RBF(gamma=1.0)]),
+        normalize="cosine",
     ).fit(X, y)
     assert uneven.weights_.shape == (2, 30)
     assert np.isnan(uneven.weights_[1, 1:]).all()
@@ -460,8 +464,8 @@ def test_shapes_of_weights(cancer):
 
 def test_one_layer_with_equal_weights_is_the_average_kernel(cancer):
     X, y, new, _ = cancer
-    ours = kw.MKLClassifier(kw.banks.mlmkl(), DeepUniform(1, 2.0), normalize="cosine").fit(X, y)
-    average = kw.MKLClassifier(kw.banks.mlmkl(), kw.learners.Uniform(2.0), normalize="cosine").fit(X, y)
+    ours = kw.MKLClassifier(kw.banks.mlmkl(), DeepUniform(n_layers=1, C=2.0), normalize="cosine").fit(X, y)
+    average = kw.MKLClassifier(kw.banks.mlmkl(), kw.learners.Uniform(C=2.0), normalize="cosine").fit(X, y)
     np.testing.assert_allclose(
         ours.decision_function(new), average.decision_function(new), rtol=1e-5, atol=1e-6
     )
@@ -470,15 +474,15 @@ def test_one_layer_with_equal_weights_is_the_average_kernel(cancer):
 def test_layers_of_linear_kernels_change_nothing(cancer):
     """Cosine normalised linear layers on unit diagonals are the kernel below."""
     X, y, new, _ = cancer
-    flat = kw.MKLClassifier(kw.banks.mlmkl(), DeepUniform(1, 2.0), normalize="cosine").fit(X, y)
-    linear = DeepUniform(4, 2.0, kernels=[kw.kernels.Linear()])
+    flat = kw.MKLClassifier(kw.banks.mlmkl(), DeepUniform(n_layers=1, C=2.0), normalize="cosine").fit(X, y)
+    linear = DeepUniform(n_layers=4, C=2.0, kernels=[kw.kernels.Linear()])
     tall = kw.MKLClassifier(kw.banks.mlmkl(), linear, normalize="cosine").fit(X, y)
     np.testing.assert_allclose(tall.decision_function(new), flat.decision_function(new), rtol=1e-5, atol=1e-6)
 
 
 def test_two_layer_dual_is_below_what_equal_weights_give(cancer):
     X, y, *_ = cancer
-    model = kw.MKLClassifier(kw.banks.mlmkl(), TwoLayerMKL(1.0), normalize="cosine").fit(X, y)
+    model = kw.MKLClassifier(kw.banks.mlmkl(), TwoLayerMKL(C=1.0), normalize="cosine").fit(X, y)
     values = model.history_[0]["criterion"]
     assert values[-1] < values[0]
     assert values[-1] == pytest.approx(model.objective_ + model.weights_.sum(), rel=1e-6)
@@ -490,7 +494,7 @@ def test_regression(loss, n_layers):
     X, y = load_diabetes(return_X_y=True)
     y = (y - y.mean()) / y.std()
     train, test = np.arange(0, 200), np.arange(200, 442)
-    learner = MLMKL(n_layers, 1.0, loss=loss)
+    learner = MLMKL(n_layers=n_layers, C=1.0, loss=loss)
     model = kw.MKLRegressor(kw.banks.mlmkl(), learner, normalize="cosine", standardize=True).fit(
         X[train], y[train]
     )
@@ -514,7 +518,7 @@ def test_no_overflow_on_unnormalised_cubes():
     X = rng.normal(size=(80, 166))
     y = X[:, 0] > 0
     for n_layers in (2, 3, 4, 6):
-        learner = MLMKL(n_layers, 10.0, normalize_layers=False, max_iter=3)
+        learner = MLMKL(n_layers=n_layers, C=10.0, normalize_layers=False, max_iter=3)
         model = kw.MKLClassifier(kw.banks.mlmkl(), learner, normalize=None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -532,7 +536,7 @@ def test_gaussians_of_large_values_stay_below_one(seed):
     """Kernels around 1e17 hold squared distances that round to less than nothing."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(80, 166))
-    learner = kw.learners.DeepUniform(3, normalize_layers=False)
+    learner = kw.learners.DeepUniform(n_layers=3, normalize_layers=False)
     model = kw.MKLClassifier(kw.banks.mlmkl(), learner, normalize=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -541,7 +545,7 @@ def test_gaussians_of_large_values_stay_below_one(seed):
 
 
 @pytest.mark.parametrize("step", ["fixed", "adam"])
-@pytest.mark.parametrize("learner", [MLMKL(2), DMKL(2)])
+@pytest.mark.parametrize("learner", [MLMKL(n_layers=2), DMKL(n_layers=2)])
 def test_a_step_that_empties_a_layer_is_told(learner, step):
     # steps of this size empty a layer of DMKL with each of the seeds 0 to 11, and one of MLMKL with 0, 4, 7 and 8
     X = np.random.default_rng(8).normal(size=(40, 3))
@@ -554,8 +558,8 @@ def test_a_step_that_empties_a_layer_is_told(learner, step):
 
 def test_one_kernel_is_a_layer(rng):
     X = rng.normal(size=(40, 3))
-    one = MLMKL(3, kernels=[[kw.kernels.RBF(gamma=1.0)], kw.kernels.Linear()], max_iter=2)
-    two = MLMKL(3, kernels=[[kw.kernels.RBF(gamma=1.0)], [kw.kernels.Linear()]], max_iter=2)
+    one = MLMKL(n_layers=3, kernels=[[kw.kernels.RBF(gamma=1.0)], kw.kernels.Linear()], max_iter=2)
+    two = MLMKL(n_layers=3, kernels=[[kw.kernels.RBF(gamma=1.0)], [kw.kernels.Linear()]], max_iter=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         a, b = (
@@ -571,13 +575,14 @@ def test_logistic_loss_is_for_classes(rng):
 
 
 @pytest.mark.parametrize(("learner", "message"), [
-    (MLMKL(0), "n_layers"), (MLMKL(2.5), "n_layers"), (MLMKL(2, -1.0), "`C`"), (MLMKL(criterion="test"), "criterion"),
+    (MLMKL(n_layers=0), "n_layers"), (MLMKL(n_layers=2.5), "n_layers"), (MLMKL(C=-1.0), "`C`"),
+    (MLMKL(criterion="test"), "criterion"),
     (MLMKL(step="up"), "step"), (MLMKL(eta=0.0), "eta"), (MLMKL(eta=np.inf), "eta"), (MLMKL(n_folds=1), "n_folds"),
     (MLMKL(weight_set="ball"), "weight_set"), (MLMKL(validation_fraction=0.9), "validation_fraction"),
     (MLMKL(max_iter=0), "max_iter"), (MLMKL(kernels=[kw.kernels.Laplacian(gamma=1.0)]), "layer"),
     (MLMKL(kernels=[]), "kernels"), (MLMKL(kernels="rbf"), "kernels"), (MLMKL(kernels=[3]), "kernels"),
-    (MLMKL(3, kernels=[[kw.kernels.Linear()]]), "2 layers"),
-    (MLMKL(loss="huber"), "loss"), (MLMKL(as_published=True, device="cpu"), "as_published"),
+    (MLMKL(n_layers=3, kernels=[[kw.kernels.Linear()]]), "2 layers"),
+    (MLMKL(loss="hubert"), "loss"), (MLMKL(as_published=True, device="cpu"), "as_published"),
     (MLMKL(device=3), "device"),
     (MLMKL(normalize_layers="cosine"), "normalize_layers"), (DMKL(smoothing=0.0), "smoothing"),
     (TwoLayerMKL(penalty=-1.0), "penalty"), (TwoLayerMKL(step="x"), "step"),
@@ -610,7 +615,7 @@ def test_weights_of_rows_are_repetitions(cancer):
     X, y, new, _ = cancer
     X, y = X[:40], y[:40]
     times = np.random.default_rng(0).integers(0, 4, 40)
-    for learner in (MLMKL(2, max_iter=3), TwoLayerMKL(max_iter=3), DeepUniform(2)):
+    for learner in (MLMKL(n_layers=2, max_iter=3), TwoLayerMKL(max_iter=3), DeepUniform(n_layers=2)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             weighted = kw.MKLClassifier(kw.banks.mlmkl(), learner).fit(X, y, sample_weight=times)
@@ -624,8 +629,8 @@ def test_weights_of_rows_are_repetitions(cancer):
 
 def test_baselines_of_the_paper_are_rows_of_the_same_table(cancer):
     X, y, new, truth = cancer
-    sksvm = kw.MKLClassifier([kw.kernels.RBF(gamma=1.0)], kw.learners.Uniform(10.0)).fit(X, y)
-    l2 = kw.MKLClassifier(kw.banks.mlmkl(), LpMKL(2.0, 10.0), normalize="cosine").fit(X, y)
+    sksvm = kw.MKLClassifier([kw.kernels.RBF(gamma=1.0)], kw.learners.Uniform(C=10.0)).fit(X, y)
+    l2 = kw.MKLClassifier(kw.banks.mlmkl(), LpMKL(p=2.0, C=10.0), normalize="cosine").fit(X, y)
     assert sksvm.score(new, truth) < 0.75  # nearly the identity in 30 dimensions: the majority class
     assert l2.score(new, truth) > 0.93
 
@@ -645,7 +650,7 @@ def test_steps_are_reported_and_a_stop_keeps_what_is_done(cancer):
         def _reported(self):
             pass
 
-    model = Listening(kw.banks.mlmkl(), MLMKL(2), normalize="cosine")
+    model = Listening(kw.banks.mlmkl(), MLMKL(n_layers=2), normalize="cosine")
     with pytest.warns(UserWarning, match="interrupted: the weights are the best ones so far"):
         model.fit(X, y)
     assert model.status_ == "interrupted"

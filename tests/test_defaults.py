@@ -15,7 +15,7 @@ from kernelweave import InputError, banks, recipe
 from kernelweave.estimators.choosing import cost_score
 from kernelweave.fitting.folds import score_costs
 from kernelweave.fitting.stacks import gram_from_stack
-from kernelweave.fitting.task import set_up
+from kernelweave.fitting.task import problems_of
 from kernelweave.gram import spread_and_alignment
 from kernelweave.kernels import RBF, Laplacian, Linear
 from kernelweave.machines.losses import Hinge
@@ -289,7 +289,11 @@ def test_scores_of_C_are_those_of_machines_on_parts_of_one_matrix(n_classes, wei
     y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + 0.7 * rng.normal(size=90), [0.0, 0.9][: n_classes - 1])
     weight = rng.integers(1, 4, size=90).astype(float) if weighted else None
     task = kw.MKLClassifier().fit(X, y, weight).model_.task
-    setups, rows, costs = set_up(task), np.sort(rng.permutation(90)[:70]), np.array([0.1, 1.0, 10.0, 1e4])
+    setups, rows, costs = (
+        problems_of(task),
+        np.sort(rng.permutation(90)[:70]),
+        np.array([0.1, 1.0, 10.0, 1e4]),
+    )
     folds = [(np.arange(20, 70), np.arange(20)), (np.arange(50), np.arange(50, 70))]
     name, score = cost_score(task, rows)
     found = score_costs(task, setups, Hinge(), LpBall(2.0), rows, folds, costs, score)
@@ -327,7 +331,7 @@ def test_a_stop_while_C_is_chosen_keeps_the_folds_that_are_done(rng):
 
     found = score_costs(
         task,
-        set_up(task),
+        problems_of(task),
         Hinge(),
         LpBall(2.0),
         np.arange(N),

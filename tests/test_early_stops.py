@@ -5,7 +5,8 @@ import pytest
 from scipy import sparse
 
 import kernelweave as kw
-from kernelweave.mkl.svm_mkl import MARGIN_LOSSES, methods_for
+from kernelweave.machines.losses import LOSSES, as_loss
+from kernelweave.mkl.solve import methods_for
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
 
 STOPS = (1, 5, 40)
@@ -45,13 +46,13 @@ def covers(late, best):
 
 
 @pytest.mark.parametrize("weight_set", SETS, ids=repr)
-@pytest.mark.parametrize("loss", MARGIN_LOSSES)
+@pytest.mark.parametrize("loss", LOSSES)
 def test_margin_problems(number, loss, weight_set):
     X, y, C = make(number, loss)
     gram, stack = gram_of(X), kw.FeatureStack(X)
     best = kw.solve_svm_mkl(gram, y, C, weight_set, loss=loss, tol=1e-11)
     for method in methods_for(type(weight_set)):
-        if loss == "logistic" and method in ("interior-point", "dual-newton"):
+        if not as_loss(loss).quadratic and method in ("interior-point", "dual-newton"):
             continue
         for most in STOPS:
             given = {"loss": loss, "tol": TOL, "method": method, "max_iter": most}
@@ -61,7 +62,7 @@ def test_margin_problems(number, loss, weight_set):
         covers(kw.solve_svm_mkl(stack, y, C, weight_set, loss=loss, tol=TOL, max_iter=most), best)
 
 
-@pytest.mark.parametrize("loss", MARGIN_LOSSES)
+@pytest.mark.parametrize("loss", LOSSES)
 def test_rows_in_chunks(number, loss):
     X, y, C = make(number, loss)
     rows = kw.RowFeatures(X, y=y)

@@ -1,5 +1,6 @@
 """The estimators: scikit-learn's contract, what the fitted numbers mean, and what must not change them."""
 
+import inspect
 import pickle
 import re
 import warnings
@@ -737,7 +738,7 @@ def test_a_failed_fit_leaves_no_trace_of_any_fit(rng, cls, spoil):
     kernels = [Linear()] if more else [Linear(), RBF(0.5)]
     model = cls(kernels, **more)
     if not more:
-        model.learner = kw.learners.RLS2(1.0)
+        model.learner = kw.learners.RLS2(alpha=1.0)
     model.fit(X, y)
     assert left_by_fit(model)
     bad_X, bad_y, weight = spoil(X, y)
@@ -768,3 +769,27 @@ def test_what_was_fitted_does_not_follow_parameters_set_later(rng):
     # a learner that is changed in place is another one as well
     plain.learner.C = 1e-3
     np.testing.assert_array_equal(plain.calibrate().predict_proba(new), changed.predict_proba(new))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: type(one).__name__)
+def test_the_docstring_describes_every_parameter(estimator):
+    from kernelweave._docstrings import read_docstring
+
+    kind = type(estimator)
+    entries = read_docstring(kind.__doc__).parameters
+    assert list(entries) == [name for name in inspect.signature(kind).parameters if name in entries]
+    assert set(entries) == set(estimator.get_params(deep=False))
+    assert all(len(entry.about) > 20 for entry in entries.values())
+    assert "Attributes" in read_docstring(kind.__doc__).sections
+
+
+@pytest.mark.parametrize("make", [kw.MKLClassifier, kw.MKLClassifierCV])
+def test_warnings_of_a_fit_name_the_line_of_the_caller(make, rng):
+    X, y = rng.normal(size=(30, 2)), np.arange(30) % 2
+    with pytest.warns(ConvergenceWarning) as caught:
+        make([Linear(), RBF(gamma=0.5)], kw.learners.SimpleMKL(max_iter=1, tol=1e-12)).fit(X, y)
+    assert {one.filename for one in caught} == {__file__}
+    labels = np.column_stack([y, np.ones(30, dtype=int)])
+    with pytest.warns(UserWarning, match="all rows of the fit say the same") as caught:
+        make([Linear()], "simple").fit(X, labels)
+    assert {one.filename for one in caught} == {__file__}

@@ -17,9 +17,9 @@ import kernelweave as kw
 from kernelweave import functions, learners
 from kernelweave.gram import as_gram
 from kernelweave.kernels import RBF, Linear, Polynomial
-from kernelweave.learners import LEARNERS, method
-from kernelweave.learners.base import Info, Learner
-from kernelweave.learners.method import MarginLearner
+from kernelweave.learners import LEARNERS, solving
+from kernelweave.learners.base import Learner, TrainingSet
+from kernelweave.learners.solving import CostLearner
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from known_sets import KNOWN, Known, every_set
 from oracles import meb_by_conic, mkl_primal_by_conic, rkl_by_conic, simplex_dual_by_conic
@@ -169,7 +169,7 @@ class Case:
 
     @property
     def loss(self) -> str:
-        return "squared" if self.name == "rls2" else self.learner.losses(self.classification).name
+        return "squared" if self.name == "rls2" else self.learner.loss_for(self.classification).name
 
     @property
     def local(self) -> bool:
@@ -180,7 +180,7 @@ class Case:
         learner = clone(self.learner).set_params(**settings)
         learner.check()
         # as estimators do: learners with folds are told which rows are equal
-        info = Info(
+        info = TrainingSet(
             as_gram(problem.gram), problem.y[:, None], problem.scale, problem.weight, self.classification,
             content=problem.content if learner.validates else None,
         )  # fmt: skip
@@ -238,9 +238,9 @@ class Problem:
 
 #: Kernels on kernels, by their formulas: of the entries, and of both diagonals.
 LAYERS = {
-    functions.Identity: lambda phi, K, left, right: K,
-    functions.Power: lambda phi, K, left, right: (phi.gamma * K + phi.coef0) ** phi.degree,
-    functions.Gaussian: lambda phi, K, left, right: np.exp(-phi.gamma * (left + right - 2 * K)),
+    kw.kernels.Linear: lambda phi, K, left, right: K,
+    kw.kernels.Polynomial: lambda phi, K, left, right: (phi.gamma * K + phi.coef0) ** phi.degree,
+    kw.kernels.RBF: lambda phi, K, left, right: np.exp(-phi.gamma * (left + right - 2 * K)),
     functions.Exponential: lambda phi, K, left, right: np.exp(K),
 }
 
@@ -516,19 +516,21 @@ def test_copies_of_all_kernels_change_nothing(case, rng):
 @every_case
 def test_every_regularisation_parameter_starts_from_the_solution_of_the_last(case, rng, monkeypatch):
     problem, starts = make_problem(case, rng), []
-    if not isinstance(case.learner, MarginLearner):
+    if not isinstance(case.learner, CostLearner):
         pytest.skip("a path with a loop of its own, tested in test_path.py")
-    info = Info(as_gram(problem.gram), problem.y[:, None], problem.scale, problem.weight, case.classification)
+    info = TrainingSet(
+        as_gram(problem.gram), problem.y[:, None], problem.scale, problem.weight, case.classification
+    )
     if case.learner.method(info).rule is not None:
         pytest.skip("weights by a rule")
-    plain = method.solve_problem
+    plain = solving.solve_problem
 
     def counted(joint, step, **options):
         warm = options["warm"]
         starts.append(None if warm is None else (warm.weights.copy(), warm.dual_coef.copy()))
         return plain(joint, step, **options)
 
-    monkeypatch.setattr(method, "solve_problem", counted)
+    monkeypatch.setattr(solving, "solve_problem", counted)
     path = case.learner.path(info, np.array([3.0, 1.0, 0.3]))
     assert starts[0] is None
     for start, before in zip(starts[1:], path.solutions, strict=False):

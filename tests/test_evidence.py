@@ -9,9 +9,9 @@ from sklearn import metrics
 
 import kernelweave as kw
 from kernelweave._errors import KernelWarning
-from kernelweave.inspection.scores import class_scores, number_scores
-from kernelweave_app.reports import Held, evidence
-from kernelweave_app.reports.evidence import doubts, intervals
+from kernelweave.inspection.findings import Basis, HeldOut, collect
+from kernelweave.inspection.scores import _at_an_end, _classes, class_scores, held_intervals, number_scores
+from kernelweave_app.reports import Held
 from kernelweave_app.runs.scoring import scores
 
 
@@ -26,6 +26,17 @@ class Fixed:
 
     def decision_function(self, X):
         return self.table["decision"].to_numpy()
+
+
+def intervals(model, held, seed=0):
+    """The ends of the intervals of the scores of held-out rows."""
+    found = held_intervals(held.rows(model), seed=seed)
+    return {name: (one.low, one.high) for name, one in found.items() if np.isfinite(one.low)}
+
+
+def scores_with_ends(model, held, seed=0):
+    """The same without those of single classes."""
+    return {name: ends for name, ends in intervals(model, held, seed).items() if " of " not in name}
 
 
 def held_classes(rng, n_classes, n_rows=60):
@@ -83,19 +94,19 @@ def test_scores_of_samples_are_those_of_scikit_learn(rng, kind):
 
 def test_intervals_hold_the_score_and_are_the_same_again(rng):
     for model, held in (held_classes(rng, 2), held_classes(rng, 4), held_numbers(rng)):
-        found = intervals(model, held)
+        found = scores_with_ends(model, held)
         assert set(found) == set(held.scores)
         for name, (low, high) in found.items():
             assert low < held.scores[name] < high, name
-        assert intervals(model, held) == found
-        again = intervals(model, held, seed=1)
+        assert scores_with_ends(model, held) == found
+        again = scores_with_ends(model, held, seed=1)
         # those of shares of rows have no random numbers
         assert {name for name in found if again[name] == found[name]} == set(found) & {"accuracy"}
 
 
 def test_intervals_cover_the_truth_about_as_often_as_they_say(monkeypatch):
     """Accuracy of a machine that is right on 80 % of new rows, 200 times 100 held-out rows."""
-    monkeypatch.setattr(evidence, "SAMPLES", 100)
+    monkeypatch.setattr("kernelweave.inspection.scores.SAMPLES", 100)
     rng = np.random.default_rng(0)
     covered = 0
     for _ in range(200):
@@ -114,10 +125,10 @@ def test_few_rows_have_no_intervals(rng):
     # scores that samples of rows do not have
     table = pd.DataFrame({"prediction": [1.0, 2.0, 3.0], "x": 0.0})
     same = Held({"R^2": np.nan, "MAE": 1.0}, np.array([2.0, 2.0, 2.0]), table)
-    assert set(intervals(SimpleNamespace(), same)) == {"MAE"}
+    assert set(intervals(SimpleNamespace(), same)) == {"MAE", "RMSE"}
     several = Held({"R^2": 0.5}, rng.normal(size=(30, 2)), pd.DataFrame({"prediction a": np.zeros(30)}))
     assert intervals(SimpleNamespace(), several) == {}
-    assert evidence._few_rows(SimpleNamespace(classes_=[[0, 1], [0, 1]]), several) == []
+    assert _classes(Basis(held=HeldOut(several.truth, several.truth, ["0", "1"]))) is None
 
 
 def chosen(alphas, best, **more):
@@ -128,7 +139,8 @@ def chosen(alphas, best, **more):
 
 
 def at_an_end(alphas, best, **more):
-    return [one.sentence for one in evidence._at_an_end(chosen(alphas, best, **more))]
+    found = _at_an_end(Basis(model=chosen(alphas, best, **more)))
+    return [] if found is None else [one.text for one in found.sentences]
 
 
 def test_a_parameter_at_an_end_is_doubted():
@@ -140,7 +152,7 @@ def test_a_parameter_at_an_end_is_doubted():
     assert "C = 10 is the largest of the 3 values tried: a larger one" in said
     assert at_an_end([10.0, 1.0, 0.1], 1) == []
     assert at_an_end([1.0], 0) == []
-    assert evidence._at_an_end(SimpleNamespace()) == []
+    assert _at_an_end(Basis(model=SimpleNamespace())) is None
 
 
 def test_doubts_of_a_model_stand_in_its_report(rng):
@@ -155,7 +167,12 @@ def test_doubts_of_a_model_stand_in_its_report(rng):
     truth = np.repeat(["a", "b", "c"], [30, 9, 1])
     table = pd.DataFrame({"prediction": np.repeat(["a", "b"], [25, 15])})
     held = Held({"accuracy": 0.8}, truth, table)
-    found = doubts(model, held)
+
+    def doubts(held=None):
+        found = collect(Basis(model=model, held=None if held is None else held.rows(model)))
+        return [one.text for each in found.values() for one in each.sentences if one.topic == "distrust"]
+
+    found = doubts(held)
     assert sum("of the 2 values tried" in said for said in found) == 1
     assert sum("2 classes have fewer than 10 held-out rows (b: 9, c: 1)" in said for said in found) == 1
     assert sum("1 kernel is the identity on the training rows" in said for said in found) == 1
@@ -165,7 +182,8 @@ def test_doubts_of_a_model_stand_in_its_report(rng):
         assert said.replace("'", "&#39;") in report
     low, high = intervals(model, held)["accuracy"]
     assert f"95 % interval {low:.3f} to {high:.3f}" in report
-    assert doubts(model) == [said for said in found if "held-out" not in said]
+    alone = [said for said in doubts() if "were held out" not in said]
+    assert alone == [said for said in found if "held-out" not in said and "not shown" not in said]
 
 
 def test_areas_and_brier_scores_are_those_of_scikit_learn(rng):

@@ -4,16 +4,9 @@ import numpy as np
 import pytest
 
 from kernelweave import kernels
-from kernelweave.functions import (
-    Angle,
-    Exponential,
-    Gaussian,
-    Identity,
-    Pointwise,
-    Power,
-    squared_distances,
-)
+from kernelweave.functions import Exponential, squared_distances
 from kernelweave.gram import as_gram
+from kernelweave.kernels import RBF, ArcCosine, Elementwise, Linear, Polynomial
 from kernelweave.mkl.criteria.gaussians import GaussianOfSum, Gaussians
 
 
@@ -34,26 +27,26 @@ def arc_cosine(degree):
 
 #: Function, its formula, and the kernel on tables that is made of it.
 FORMULAS = {
-    "linear": (Identity(), lambda K, left, right: K, kernels.Linear()),
+    "linear": (Linear(), lambda K, left, right: K, kernels.Linear()),
     **{
         f"degree {q}": (
-            Power(q, 0.5, 0.3),
+            Polynomial(q, 0.5, 0.3),
             lambda K, left, right, q=q: (0.3 * K + 0.5) ** q,
             kernels.Polynomial(degree=q, coef0=0.5, gamma=0.3),
         )
         for q in (1, 2, 3, 4, 7, 10)
     },
     "gaussian": (
-        Gaussian(0.3),
+        RBF(0.3),
         lambda K, left, right: np.exp(-0.3 * (left + right - 2.0 * K)),
         kernels.RBF(gamma=0.3),
     ),
     **{
-        f"arc {q}": (Angle(q), arc_cosine(q), kernels.ArcCosine(degree=q)) for q in (0, 1, 2)
+        f"arc {q}": (ArcCosine(q), arc_cosine(q), kernels.ArcCosine(degree=q)) for q in (0, 1, 2)
     },
     "exponential": (Exponential(), lambda K, left, right: np.exp(K), None),
     "cosh": (
-        Pointwise(np.cosh, np.sinh),
+        Elementwise(np.cosh, np.sinh),
         lambda K, left, right: np.cosh(K),
         kernels.Elementwise(np.cosh, np.sinh),
     ),
@@ -78,8 +71,10 @@ def test_values_are_those_of_the_formula_and_of_the_table(case, products):
     X, Z, K, left, right = products
     expected = formula(K, left, right)
     size = np.abs(expected).max()
-    np.testing.assert_allclose(function.value(np, K, left, right), expected, rtol=1e-13, atol=1e-14 * size)
-    diagonal = function.diagonal(np, left[:, 0])
+    np.testing.assert_allclose(
+        function.layer_value(np, K, left, right), expected, rtol=1e-13, atol=1e-14 * size
+    )
+    diagonal = function.own_value(np, left[:, 0])
     np.testing.assert_allclose(diagonal, formula(left, left, left)[:, 0], rtol=1e-13)
     if kernel is not None:
         np.testing.assert_allclose(kernel(X, Z), expected, rtol=1e-13, atol=1e-14 * size)
@@ -92,27 +87,54 @@ def test_derivatives_are_those_of_the_formula(case, products):
     function, formula, _ = case
     _, _, K, left, right = products
     h = 1e-6
-    by_product, by_left = function.partials(np, K, left, right, function.value(np, K, left, right))
+    by_product, by_left = function.layer_partials(
+        np, K, left, right, function.layer_value(np, K, left, right)
+    )
     numeric = (formula(K + h, left, right) - formula(K - h, left, right)) / (2.0 * h)
     np.testing.assert_allclose(by_product, numeric, rtol=1e-6, atol=2e-6 * np.abs(numeric).max())
     numeric = (formula(K, left + h, right) - formula(K, left - h, right)) / (2.0 * h)
     by_left = np.zeros_like(K) if by_left is None else by_left
     np.testing.assert_allclose(by_left, numeric, rtol=1e-6, atol=2e-6 * np.abs(by_product).max())
-    numeric = (function.diagonal(np, left + h) - function.diagonal(np, left - h)) / (2.0 * h)
-    np.testing.assert_allclose(function.slope(np, left), numeric, rtol=1e-6, atol=1e-8)
+    numeric = (function.own_value(np, left + h) - function.own_value(np, left - h)) / (2.0 * h)
+    np.testing.assert_allclose(function.own_slope(np, left), numeric, rtol=1e-6, atol=1e-8)
 
 
-def test_values_go_where_they_are_told_to_and_nowhere_else(case, products):
+def test_values_leave_the_products_as_they_are(case, products):
     function, _, _ = case
     _, _, K, left, right = products
     before = K.copy()
-    expected = function.value(np, K, left, right).copy()
-    elsewhere = np.full_like(K, np.nan)
-    assert function.value(np, K, left, right, elsewhere) is elsewhere
-    np.testing.assert_array_equal(elsewhere, expected)
+    function.layer_value(np, K, left, right)
     np.testing.assert_array_equal(K, before)
-    assert function.value(np, K, left, right, K) is K
-    np.testing.assert_array_equal(K, expected)
+
+
+def test_values_go_where_they_are_told_to_and_nowhere_else(rng):
+    """In blocks of rows, whose left norms go with them: packed triangles, matrices and single rows."""
+    X = rng.normal(size=(300, 2))
+    squares = np.square(X).sum(axis=1)
+    for kernel in (
+        kernels.RBF(0.3),
+        kernels.ArcCosine(1),
+        kernels.Polynomial(2) + kernels.Linear(),
+        kernels.Linear(),
+    ):
+        S = kernels.pairwise_statistic(kernel.statistic, X)
+        upper = np.triu_indices(300)
+        cases = (
+            (S, squares[:, None], squares),
+            (S[upper], squares[upper[0]], squares[upper[1]]),
+            (S[:1], squares[:1, None], squares),
+        )
+        for some, left, right in cases:
+            before = some.copy()
+            expected = kernel.from_statistic(some, left, right)
+            elsewhere = np.full_like(some, np.nan)
+            assert kernel.from_statistic(some, left, right, out=elsewhere) is elsewhere
+            np.testing.assert_array_equal(elsewhere, expected)
+            np.testing.assert_array_equal(some, before)
+            assert expected is not some
+            own = some.copy()
+            assert kernel.from_statistic(own, left, right, out=own) is own
+            np.testing.assert_array_equal(own, expected)
 
 
 def test_every_gaussian_is_the_same_kernel(rng):
@@ -124,7 +146,7 @@ def test_every_gaussian_is_the_same_kernel(rng):
     t = np.array([gamma])
     found = {
         "table": kernels.RBF(gamma=gamma)(X),
-        "layer": Gaussian(gamma).value(np, K, squares[:, None], squares[None]),
+        "layer": RBF(gamma).layer_value(np, K, squares[:, None], squares[None]),
         "distances": Gaussians.of_columns(X, each=False).kernel(t),
         "kernels": GaussianOfSum(as_gram(K[:, :, None]), np.ones(1)).kernel(t),
     }
@@ -155,8 +177,8 @@ def test_a_row_and_its_copy_are_parallel_in_every_layer(degrees, rng):
     K = np.square(rng.normal(size=500))
     left = right = K
     for degree in degrees:
-        function = Angle(degree)
-        K = function.value(np, K, left, right)
-        left = right = function.diagonal(np, left)
+        function = ArcCosine(degree)
+        K = function.layer_value(np, K, left, right)
+        left = right = function.own_value(np, left)
         np.testing.assert_array_equal(K, left)
     np.testing.assert_array_equal(K, 1.0)

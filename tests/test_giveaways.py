@@ -96,4 +96,6 @@ def test_they_are_told_and_not_left_out(classes, tmp_path, capsys):
     classes.to_csv(path, index=False)
     assert run(["fit", str(path), "--target", "y", "--alphas", "3", "--cv", "2", "--out", str(out)]) == 0
     assert said in " ".join(capsys.readouterr().out.split())
-    assert json.loads((out / "evidence.json").read_text())["doubts"][0]["sentence"].startswith(said)
+    assert json.loads((out / "evidence.json").read_text())["giveaways"]["sentences"][0]["text"].startswith(
+        said
+    )

@@ -16,7 +16,7 @@ import kernelweave as kw
 pytest.importorskip("cyclopts")
 
 from kernelweave_app.cli.app import run
-from kernelweave_app.runs.gram_files import check_gram, read_grams
+from kernelweave_app.runs.formats.kernel_matrices import check_gram, read_grams
 from kernelweave_app.runs.gram_views import GRAMS
 
 N, NEW = 45, 15
@@ -193,7 +193,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_files_end_with_one_line(tmp_path, capsys, monkeypatch, name):
-    monkeypatch.setattr("kernelweave_app.runs.gram_files.MOST_VALUES", 900_000)
+    monkeypatch.setattr("kernelweave_app.runs.formats.kernel_matrices.MOST_VALUES", 900_000)
     file, content, says = BAD[name]
     (tmp_path / file).write_bytes(content())
     pd.DataFrame({"y": [1.0, 2.0, 4.0]}).to_csv(tmp_path / "t.csv", index=False)

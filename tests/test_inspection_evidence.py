@@ -20,6 +20,7 @@ from sklearn.svm import SVC
 
 import kernelweave as kw
 from kernelweave import InputError, inspection
+from kernelweave.inspection.findings import collect
 from kernelweave.inspection.permutation import permutation_p_value
 
 
@@ -361,7 +362,9 @@ def test_stability_of_halves_is_that_of_fits_by_hand(patients):
     for k in range(6):
         rows = np.sort(np.concatenate([rng.choice(p, -(-len(p) // 2), replace=False) for p in parts]))
         by_hand = kw.MKLClassifier(
-            kw.banks.linear_features(4), kw.learners.RLS2(model.alpha_ * len(rows) / 120), standardize=True
+            kw.banks.linear_features(4),
+            kw.learners.RLS2(alpha=model.alpha_ * len(rows) / 120),
+            standardize=True,
         ).fit(X.iloc[rows], y[rows])
         np.testing.assert_allclose(found.samples[k, :, 0], by_hand.weights_, atol=1e-9)
     np.testing.assert_allclose(found.low, np.quantile(found.samples, 0.025, axis=0))
@@ -378,12 +381,12 @@ def test_halves_count_rows_by_their_weights():
     y = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=60)
     groups, weight = np.repeat([0, 1], 30), np.repeat([9.0, 1.0], 30)
     bank = kw.banks.linear_features(2)
-    model = kw.MKLRegressor(bank, kw.learners.RLS2(3.0)).fit(X, y, sample_weight=weight)
+    model = kw.MKLRegressor(bank, kw.learners.RLS2(alpha=3.0)).fit(X, y, sample_weight=weight)
     found = inspection.weight_stability(
         model, X, y, n_samples=6, groups=groups, params={"sample_weight": weight}
     )
     by_hand = [
-        kw.MKLRegressor(bank, kw.learners.RLS2(3.0 * share))
+        kw.MKLRegressor(bank, kw.learners.RLS2(alpha=3.0 * share))
         .fit(X[groups == k], y[groups == k], sample_weight=weight[groups == k])
         .weights_
         for k, share in enumerate((0.9, 0.1))
@@ -400,7 +403,7 @@ def test_spread_over_halves_is_that_over_samples():
     for _ in range(25):
         X = rng.normal(size=(60, 2))
         y = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=60)
-        model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(0.1)).fit(X, y)
+        model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(alpha=0.1)).fit(X, y)
         found = inspection.weight_stability(model, X, y, n_samples=8)
         centres.append(found.weights[0, 0])
         spreads.append(found.samples[:, 0, 0].var())
@@ -414,7 +417,7 @@ def test_halves_have_the_balance_of_loss_and_penalty_of_all_rows():
     for _ in range(30):
         X = rng.normal(size=(60, 2))
         y = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=60)
-        model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(10.0)).fit(X, y)
+        model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(alpha=10.0)).fit(X, y)
         found = inspection.weight_stability(model, X, y, n_samples=8)
         apart.append(found.samples[:, 0, 0].mean() - found.weights[0, 0])
     # 0.008 was seen, and 0.060 with the alpha of all rows
@@ -445,7 +448,9 @@ def test_a_repetition_of_rows_leaves_C_to_the_share_of_weights(patients):
 def test_what_is_done_is_kept(patients):
     """A report that says stop, and Ctrl-C; without anything done the interrupt comes through."""
     X, y = patients
-    model = kw.MKLClassifier(kw.banks.linear_features(4), kw.learners.RLS2(0.1), standardize=True).fit(X, y)
+    model = kw.MKLClassifier(kw.banks.linear_features(4), kw.learners.RLS2(alpha=0.1), standardize=True).fit(
+        X, y
+    )
     said = []
 
     def stop(text):
@@ -549,10 +554,8 @@ def numbers_in(shown):
 def test_every_number_in_a_sentence_is_that_of_the_file(tmp_path, kind):
     pytest.importorskip("pydantic")
     pytest.importorskip("jinja2")
-    from kernelweave_app.reports.evidence import gather
-    from kernelweave_app.reports.statements import TOPICS, look_up, statements
-    from kernelweave_app.reports.tables import evidence_tables
-    from kernelweave_app.runs.evidence import KINDS, add_evidence, compute, read_evidence, write_evidence
+    from kernelweave.inspection.findings import QUESTIONS, compute, look_up, repeated, sentences_of, tables_of
+    from kernelweave_app.runs.evidence import basis_of, gather, read_evidence, write_evidence
     from kernelweave_app.runs.fitting import fit_model, make_model
     from kernelweave_app.runs.joining import Joined
     from kernelweave_app.runs.preparing import prepare, split
@@ -572,83 +575,81 @@ def test_every_number_in_a_sentence_is_that_of_the_file(tmp_path, kind):
     rows = split(prepared, spec)
     model = fit_model(make_model(spec, prepared, rows[1]), prepared, rows[0], None)
     held = score_held(model, prepared, rows[1])
-    tree = gather(model, held)
+    found = gather(model, prepared, held)
     counts = {"permutation": 3, "sources": 19, "stability": 4, "learning curve": 2}
-    for name in KINDS:
-        found = compute(name, model, spec, prepared, rows, held, count=counts.get(name, 0), refit=False)
-        tree = add_evidence(tree, name, found)
-    write_evidence(tmp_path, tree)
-    kept = read_evidence(tmp_path)
-    assert kept == json.loads(json.dumps(tree))
-    said = statements(kept)
-    assert {one.topic for one in said} == set(TOPICS)
-    cited = [number for one in said for number in one.numbers]
+    for name in repeated():
+        basis = basis_of(model, spec, prepared, rows, held, count=counts.get(name, 0), refit=False)
+        found[name] = compute(name, basis)
+    write_evidence(tmp_path, found)
+    again = read_evidence(tmp_path)
+    kept = {name: one.to_json() for name, one in again.items()}
+    assert kept == json.loads(json.dumps({name: one.to_json() for name, one in found.items()}))
+    said = sentences_of(again)
+    assert {one.topic for _, one in said} == set(QUESTIONS) - {"missing"}
+    cited = [number for _, one in said for number in one.numbers]
     assert len(cited) > 25
-    for one in said:
-        assert one.sentence.endswith(".")
+    for name, one in said:
+        assert one.text.endswith(".")
         for number in one.numbers:
-            assert look_up(kept, number.source) == number.value
+            assert look_up(kept[name], number.source) == number.value
             if one.topic != "distrust":
-                assert number.shown in one.sentence
+                assert number.shown in one.text
             assert numbers_in(number.shown) == pytest.approx(
                 number.value, abs=6e-3 * max(1, abs(number.value))
             )
-    assert any("odd {name} 50%" in one.sentence for one in said)
+    assert any("odd {name} 50%" in one.text for _, one in said)
     # scores of the file are those of the run, and are in the tables
     for name, value in held.scores.items():
-        assert kept["held out"][name]["value"] == pytest.approx(value, abs=1e-9)
-    tables = {table.name: table for table in evidence_tables(kept)}
+        assert again["held out"].values[name].value == pytest.approx(value, abs=1e-9)
+    tables = {table.name: table for table in tables_of(again)}
     assert {"scores", "baselines", "sources", "stability", "stability-sources", "learning-curve"} <= set(
         tables
     )
     main = "accuracy" if kind == "classes" else "R^2"
-    (row,) = [row for row in tables["scores"].rows if row[0] == f"{main}, held out"]
-    assert row[1] == kept["held out"][main]["value"]
+    (row,) = [row for row in tables["scores"].rows if row[0] == main]
+    assert row[1] == again["held out"].values[main].value
     latex = tables["stability"].latex()
     assert r"odd \{name\} 50\%" in latex
     assert latex.count(r"\\") == len(tables["stability"].rows) + 1
     assert tables["stability"].frame().shape == (len(tables["stability"].rows), 5)
 
 
-def test_without_an_interval_no_verdict_on_more_rows():
-    from kernelweave_app.reports.statements import statements
-
-    tree = {"task": "regression", "rows": {"training": 90, "held out": 30}}
+def test_without_an_interval_no_verdict_on_more_rows(monkeypatch):
+    from kernelweave.inspection import curves
+    from kernelweave.inspection.findings import Rows, compute
 
     def said(mean, low, high):
-        curve = {"sizes": [20, 40], "mean": mean, "low": low, "high": high}
-        return [one.sentence for one in statements({**tree, "learning curve": curve}) if one.topic == "sure"]
+        nan = [np.nan, np.nan]
+        parts = (np.array(part or nan, dtype=float) for part in (mean, low, high))
+        found = inspection.curves.LearningCurve(np.array([20, 40]), np.zeros((2, 5)), *parts, False)
+        monkeypatch.setattr(curves, "learning_curve", lambda *a, **k: found)
+        basis = inspection.Basis(estimator=kw.MKLRegressor(), training=Rows(None, None))
+        return [one.text for one in compute("learning curve", basis).sentences]
 
     (rising,) = said([0.5, 0.7], [0.4, 0.6], [0.6, 0.8])
     assert rising.endswith("0.700: more rows would probably help.")
     (flat,) = said([0.69, 0.7], [0.6, 0.6], [0.8, 0.8])
     assert flat.endswith("more rows would help little.")
-    assert said([0.5, 0.7], [None, None], [None, None]) == []
+    assert said([0.5, 0.7], None, None) == []
 
 
 def test_sentences_without_an_interval_have_no_brackets():
-    from kernelweave_app.reports.statements import statements
+    from kernelweave.inspection.findings import Finding, Interval, ends
 
-    one = {"value": 0.9, "low": 0.8, "high": 0.95, "n": 5}
-    tree = {"task": "classification", "rows": {"training": 90, "held out": 0}, "kernels": {"all": 3}}
-    tree["kernels"]["with a weight"] = 1
-    folds = {"score": "accuracy", **one}
-    said = [found.sentence for found in statements({**tree, "folds": folds, "nested": {"accuracy": one}})]
-    assert "of 0.900 (95 % interval 0.800 to 0.950, corrected for rows in common)." in said[0]
-    bare = {**one, "low": None, "high": None}
-    said = [found.sentence for found in statements({**tree, "folds": {**folds, **bare}})]
-    assert said[0].startswith("The mean accuracy over 5 folds is 0.900; it chose")
-    assert "1 of 3 kernels has a weight." in said
+    text = ("score", "The mean {name} is {v:.3f}{interval}.", {"name": "{R}"}, " ({low:.2f} to {high:.2f})")
+    one = Finding({"a {b}": Interval(0.9, 0.8, 0.95, n=5)}).says(*text, **ends("a {b}"))
+    assert one.sentence == "The mean {R} is 0.900 (0.80 to 0.95)."
+    bare = Finding({"a": Interval(0.9)}).says(*text, **ends("a"))
+    assert bare.sentence == "The mean {R} is 0.900."
+    assert Finding({"a": Interval(np.nan)}).says(*text, **ends("a")).sentences == ()
 
 
 def test_intervals_of_nested_scores_end_where_scores_end(patients):
-    pytest.importorskip("jinja2")
-    from kernelweave_app.reports.evidence import gather
-
     X, y = patients
     model = kw.MKLClassifier([kw.kernels.Linear()], kw.learners.SimpleMKL(C=1.0)).fit(X, y)
-    found = gather(model, nested=[{"accuracy": 0.6}, {"accuracy": 0.9}])["nested"]["accuracy"]
-    assert (found["value"], found["low"], found["high"]) == (0.75, 0.0, 1.0)
+    basis = inspection.Basis(model=model, nested=[{"accuracy": 0.6}, {"accuracy": 0.9}])
+    found = collect(basis)["nested"].values["accuracy"]
+    assert (found.value, found.low, found.high) == (0.75, 0.0, 1.0)
 
 
 N = 48

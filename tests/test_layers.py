@@ -5,27 +5,28 @@ import pytest
 
 from kernelweave import InputError, kernels
 from kernelweave._loops import HAS_EXTENSION, core, numpy_core, packed_length
-from kernelweave.functions import Angle, Exponential, Gaussian, Identity, Pointwise, Power
+from kernelweave.functions import Exponential
 from kernelweave.gram import CompositeGram, FactorGram, PackedGram, TileGram, gram_from_stack
+from kernelweave.kernels import RBF, ArcCosine, Elementwise, Linear, Polynomial
 from kernelweave.mkl import layers as module
 from kernelweave.mkl.deep_kernel import DeepKernel
 from kernelweave.mkl.layers import Layers, TrainedLayers, namespace
 
 FUNCTIONS = {
-    "linear": Identity(),
-    "rbf": Gaussian(0.7),
-    "poly1": Power(1, 0.5),
-    "poly2": Power(2, 1.0),
-    "poly3": Power(3, 0.5),
-    "poly5": Power(5, 0.2),
-    "poly2 gamma": Power(2, 1.0, gamma=0.5),
-    "arc0": Angle(0),
-    "arc1": Angle(1),
-    "arc2": Angle(2),
+    "linear": Linear(),
+    "rbf": RBF(0.7),
+    "poly1": Polynomial(1, 0.5),
+    "poly2": Polynomial(2, 1.0),
+    "poly3": Polynomial(3, 0.5),
+    "poly5": Polynomial(5, 0.2),
+    "poly2 gamma": Polynomial(2, 1.0, gamma=0.5),
+    "arc0": ArcCosine(0),
+    "arc1": ArcCosine(1),
+    "arc2": ArcCosine(2),
     "exp": Exponential(),
-    "cosh": Pointwise(np.cosh, np.sinh),
+    "cosh": Elementwise(np.cosh, np.sinh),
 }
-PAPER = (Identity(), Gaussian(1.0), Power(2, 1.0), Power(3, 1.0))
+PAPER = (Linear(), RBF(1.0), Polynomial(2, 1.0), Polynomial(3, 1.0))
 
 
 def base_stack(rng, n=30, d=3):
@@ -95,7 +96,7 @@ def test_derivatives_equal_differences(depth, cosine, route, rng):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_derivatives_of_every_function(name, cosine, route, rng):
     _, stack = base_stack(rng)
-    functions = ((FUNCTIONS[name],), (FUNCTIONS[name], Identity()))
+    functions = ((FUNCTIONS[name],), (FUNCTIONS[name], Linear()))
     # raw values of high degree would leave the differences no digits
     weights = random_weights(rng, functions, 3, 0.2 if cosine else 0.05)
     A = symmetric(rng, 30)
@@ -111,7 +112,7 @@ def test_derivatives_of_every_function(name, cosine, route, rng):
 def test_compiled_layers_equal_arrays(n, cosine, rng, monkeypatch):
     """600 rows need two segments; measured differences are at most 4e-15."""
     _, stack = base_stack(rng, n)
-    functions = (tuple(f for f in FUNCTIONS.values() if f.code is not None),) * 2
+    functions = (tuple(f for f in FUNCTIONS.values() if f.layer_code is not None),) * 2
     weights = random_weights(rng, functions, 3, 0.1)
     weights[1][2] = 0.0  # a function without weight has a derivative too
     A = symmetric(rng, n)
@@ -172,7 +173,7 @@ def test_every_layer_is_positive_semidefinite(cosine, route, rng):
 def test_what_is_no_kernel_is_found_by_that_check(rng):
     """exp(-K) is not positive semidefinite: the check above can fail."""
     _, stack = base_stack(rng, 50)
-    bad = Pointwise(lambda K: np.exp(-K), lambda K: -np.exp(-K))
+    bad = Elementwise(lambda K: np.exp(-K), lambda K: -np.exp(-K))
     K = DeepKernel(gram_from_stack(stack), np.ones(3), Layers(((bad,),), False)).forward(
         [np.full(3, 0.3), np.ones(1)]
     )
@@ -206,13 +207,13 @@ def test_rows_of_zeros(route, rng):
     X = rng.normal(size=(12, 2))
     X[3] = 0.0
     stack = (X @ X.T)[:, :, None]
-    functions = ((Identity(), Angle(1), Angle(0), Power(2, 1.0)),)
+    functions = ((Linear(), ArcCosine(1), ArcCosine(0), Polynomial(2, 1.0)),)
     weights = [np.ones(1), np.full(4, 0.25)]
     A = symmetric(rng, 12)
     value, gradient = value_and_gradient(stack, Layers(functions), weights, A)
     assert np.isfinite(value)
     assert np.isfinite(gradient).all()
-    K = DeepKernel(gram_from_stack(stack), np.ones(1), Layers(((Identity(),),))).forward(
+    K = DeepKernel(gram_from_stack(stack), np.ones(1), Layers(((Linear(),),))).forward(
         [np.ones(1), np.ones(1)]
     )
     assert (K[3] == 0).all()
@@ -226,7 +227,7 @@ def test_rows_of_zeros(route, rng):
 def test_arc_cosine_layers_are_the_kernel_of_several_layers(degree, rng):
     X = rng.normal(size=(20, 3))
     K = X @ X.T
-    layers = Layers(((Angle(degree),), (Angle(1),), (Angle(degree),)), False)
+    layers = Layers(((ArcCosine(degree),), (ArcCosine(1),), (ArcCosine(degree),)), False)
     top = layers.forward(K.copy(), K.diagonal().copy(), [np.ones(1)] * 3).top
     expected = kernels.ArcCosine(degree=(degree, 1, degree))(X)
     np.testing.assert_allclose(top, expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
@@ -240,21 +241,21 @@ def test_arc_cosine_against_monte_carlo(degree):
     w = rng.normal(size=(1_000_000, 2))
     a, b = w @ x, w @ z
     draws = 2.0 * (a > 0) * (b > 0) * (a * b) ** degree
-    f = Angle(degree)
-    exact = f.value(np, np.array([[x @ z]]), np.array([[x @ x]]), np.array([[z @ z]]))[0, 0]
+    f = ArcCosine(degree)
+    exact = f.layer_value(np, np.array([[x @ z]]), np.array([[x @ x]]), np.array([[z @ z]]))[0, 0]
     assert abs(draws.mean() - exact) < 5.0 * draws.std() / 1000.0
     diagonal = 2.0 * (a > 0) * a ** (2 * degree)
-    assert abs(diagonal.mean() - f.diagonal(np, np.array([x @ x]))[0]) < 5.0 * diagonal.std() / 1000.0
+    assert abs(diagonal.mean() - f.own_value(np, np.array([x @ x]))[0]) < 5.0 * diagonal.std() / 1000.0
 
 
 def test_arc_cosine_closed_forms():
     """Right angles and parallel rows."""
     one, zero = np.ones((1, 1)), np.zeros((1, 1))
     for degree, right, parallel in ((0, 0.5, 1.0), (1, 1.0 / np.pi, 1.0), (2, 0.5, 3.0)):
-        f = Angle(degree)
-        assert f.value(np, zero, one, one)[0, 0] == pytest.approx(right, rel=1e-15)
-        assert f.value(np, one, one, one)[0, 0] == pytest.approx(parallel, rel=1e-15)
-        assert f.diagonal(np, np.array([2.0]))[0] == pytest.approx({0: 1.0, 1: 2.0, 2: 12.0}[degree])
+        f = ArcCosine(degree)
+        assert f.layer_value(np, zero, one, one)[0, 0] == pytest.approx(right, rel=1e-15)
+        assert f.layer_value(np, one, one, one)[0, 0] == pytest.approx(parallel, rel=1e-15)
+        assert f.own_value(np, np.array([2.0]))[0] == pytest.approx({0: 1.0, 1: 2.0, 2: 12.0}[degree])
 
 
 def test_normalised_exponential_is_a_gaussian(rng):
@@ -262,7 +263,7 @@ def test_normalised_exponential_is_a_gaussian(rng):
     weights = [np.full(3, 0.4), np.ones(1)]
     gram = gram_from_stack(stack)
     normalised = DeepKernel(gram, np.ones(3), Layers(((Exponential(),),), True)).forward(weights).copy()
-    gaussian = DeepKernel(gram, np.ones(3), Layers(((Gaussian(0.5),),), False)).forward(weights)
+    gaussian = DeepKernel(gram, np.ones(3), Layers(((RBF(0.5),),), False)).forward(weights)
     np.testing.assert_allclose(normalised, gaussian, rtol=1e-13)
 
 
@@ -303,7 +304,7 @@ def test_values_that_explode_are_refused(route, rng):
     """166 columns, cubes of cubes of cubes: the layer is named."""
     X = 30.0 * rng.normal(size=(20, 166))
     stack = ((X @ X.T + 1.0) ** 3)[:, :, None]
-    functions = ((Power(3, 1.0),),) * 6
+    functions = ((Polynomial(3, 1.0),),) * 6
     kernel = DeepKernel(gram_from_stack(stack), np.ones(1), Layers(functions, False))
     with pytest.raises(InputError, match=r"layer \d reaches .* Use cosine normalisation"):
         kernel.forward([np.ones(1)] * 7)
@@ -321,7 +322,7 @@ def test_exponentials_that_overflow_are_refused(rng):
 def check_against_numpy(convert, back):
     rng = np.random.default_rng(0)
     _, stack = base_stack(rng)
-    functions = (tuple(f for f in FUNCTIONS.values() if not isinstance(f, Pointwise)), PAPER)
+    functions = (tuple(f for f in FUNCTIONS.values() if not isinstance(f, Elementwise)), PAPER)
     weights = random_weights(rng, functions, 3, 0.1)
     A = symmetric(rng, 30)
     K = stack @ weights[0]

@@ -1,6 +1,7 @@
 """Margin learners behind the estimators: scikit-learn's contract, certificates, paths, compositions."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -463,8 +464,9 @@ def test_dealt_folds_share_out_rows(rng, stratify):
 
 def test_losses_of_single_kernels_weigh_rows(rng):
     from kernelweave.gram import as_gram
-    from kernelweave.learners.method import MarginProblem
-    from kernelweave.machines.machine import Machine
+    from kernelweave.learners.base import TrainingSet
+    from kernelweave.learners.on_features import Start
+    from kernelweave.learners.solving import Output
 
     X = rng.normal(size=(30, 2))
     y = np.where(rng.random(30) < 0.5, 1.0, -1.0)
@@ -473,12 +475,11 @@ def test_losses_of_single_kernels_weigh_rows(rng):
     stack = np.stack([kernel(X) for kernel in (Linear(), RBF(0.5))], axis=2)
 
     def losses(index, weight):
-        gram = as_gram(stack[np.ix_(index, index)])
-        problem = MarginProblem(
-            gram, Machine(y[index], 1.0, sample_weight=weight), np.ones(2), 1e-6, content=index,
-            classification=True,
-        )  # fmt: skip
-        return learners.BestKernel()._losses_of_kernels(problem)
+        gram, learner = as_gram(stack[np.ix_(index, index)]), learners.BestKernel()
+        training = TrainingSet(gram, y[index, None], np.ones(2), weight, True, content=index)
+        problem = learner.problem(gram, y[index])
+        problem = replace(problem, machine=replace(problem.machine, sample_weight=weight))
+        return learner._losses_of_kernels(Output(problem, 1e-6, training, Start()))
 
     np.testing.assert_allclose(losses(np.arange(30), times.astype(float)), losses(rows, None), rtol=1e-9)
 
@@ -486,14 +487,14 @@ def test_losses_of_single_kernels_weigh_rows(rng):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_target_of_two_values_is_a_target(rng, monkeypatch):
     """Regression on the values -1 and 1 is no classification: neither its folds nor its errors."""
-    from kernelweave.learners import method
+    from kernelweave.learners import solving
 
     X = rng.normal(size=(40, 3))
     y = np.where(X[:, 0] + 0.5 * rng.normal(size=40) > 0, 1.0, -1.0)
     seen = []
-    plain = method.deal
+    plain = solving.deal
     monkeypatch.setattr(
-        method, "deal", lambda *a, stratify: seen.append(stratify) or plain(*a, stratify=stratify)
+        solving, "deal", lambda *a, stratify: seen.append(stratify) or plain(*a, stratify=stratify)
     )
     for estimator, asked in ((kw.MKLRegressor, False), (kw.MKLClassifier, True)):
         seen.clear()
@@ -507,57 +508,19 @@ def test_a_target_of_two_values_is_a_target(rng, monkeypatch):
         kw.MKLRegressor(learner=learners.MLMKL(criterion="logistic")).fit(X, y)
 
 
-def test_the_former_name_of_the_ard_gaussian():
-    with pytest.warns(FutureWarning, match="`GaussianWidths` is now `ARDGaussian`"):
-        former = learners.GaussianWidths
-    assert former is learners.ARDGaussian
-    assert type(learners.resolve("gaussian")) is former
-    assert not hasattr(learners, "GaussianWidth")
-
-
-def test_the_former_name_of_the_regularisation_parameter():
-    told = "`strength` of learners is now `regularization_parameter`"
-    with pytest.warns(FutureWarning, match=told):
-        assert learners.SimpleMKL().strength == "C"
-    with pytest.warns(FutureWarning, match=told):
-        assert learners.RLS2.strength == "alpha"
-    with pytest.warns(FutureWarning, match=told):
-
-        class Own(learners.Uniform):
-            """A learner of before."""
-
-            strength = "alpha"
-
-    assert Own.regularization_parameter == "alpha"
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_the_former_name_of_the_published_update(rng):
-    X, y = rng.normal(size=(24, 2)), np.arange(24) % 2
-    new, former = (
-        kw.MKLClassifier(learner=learners.MLMKL(max_iter=2, **{name: True}))
-        for name in ("as_published", "literal")
-    )
-    with pytest.warns(FutureWarning, match="`literal` of MLMKL is now `as_published`"):
-        former.fit(X, y)
-    np.testing.assert_array_equal(new.fit(X, y).weights_, former.weights_)
-
-
 @pytest.mark.parametrize("name", sorted(set(learners.LEARNERS) - {"rls2"}))
 def test_a_learner_is_a_row(name):
-    """A learner with a C says its method; solving and paths stand once, and are typed."""
+    """A learner with a C says its problem, or its rule for weights; solving and paths stand once, and are typed."""
     from kernelweave.gram import as_gram
-    from kernelweave.learners.base import Info, Learner
-    from kernelweave.learners.method import MarginLearner, Method
+    from kernelweave.learners.base import Learner
+    from kernelweave.learners.solving import CostLearner
 
     cls = learners.LEARNERS[name]
-    own = {known for parent in cls.__mro__ if parent not in MarginLearner.__mro__ for known in vars(parent)}
+    own = {known for parent in cls.__mro__ if parent not in CostLearner.__mro__ for known in vars(parent)}
     assert own.isdisjoint({"solve", "path"})
-    info = Info(
-        as_gram(np.eye(4)[:, :, None]), np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.ones(1), None, True
-    )
-    method = cls().method(info)
-    assert isinstance(method, Method)
-    assert method.loss.classifies
-    for function in (Learner.solve, Learner.path, MarginLearner.solve, MarginLearner.path):
+    problem = cls(C=3.0).problem(as_gram(np.eye(4)[:, :, None]), np.array([1.0, -1.0, 1.0, -1.0]))
+    assert problem.machine.loss.classifies
+    assert problem.machine.C == 3.0
+    for function in (Learner.solve, Learner.path, CostLearner.problem, CostLearner.path):
         assert "Any" not in str(function.__annotations__)

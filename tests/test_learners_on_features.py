@@ -13,9 +13,9 @@ from kernelweave.estimators import routes
 from kernelweave.gram import FeatureGram
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import on_features
-from kernelweave.learners.base import Info
+from kernelweave.learners.base import TrainingSet
 from kernelweave.machines.losses import Hinge, Logistic
-from kernelweave.mkl import svm_mkl
+from kernelweave.mkl import solve as solving
 from kernelweave.mkl.features import newton
 
 N = 160
@@ -68,13 +68,13 @@ def test_both_ways_have_one_answer(data, name, loss):
     gram = FeatureGram(np.ascontiguousarray(rows.T), offsets)
     y = t[:N] if loss is None else np.where(t[:N] > 0, 1.0, -1.0)
     weight = np.random.default_rng(1).integers(0, 3, size=N).astype(float)
-    info = Info(gram, y[:, None], np.linspace(0.5, 2.0, 5), weight, classification=loss is not None)
+    info = TrainingSet(gram, y[:, None], np.linspace(0.5, 2.0, 5), weight, classification=loss is not None)
     learner = with_loss(EVERY[name], loss)
     assert learner.on_features
     for alpha in (0.1, 10.0):
         got = learner.solve(info, alpha)
         # other factors are not taken for features
-        want = learner.solve(Info(gram.stack().gram(), *list(vars(info).values())[1:]), alpha)
+        want = learner.solve(TrainingSet(gram.stack().gram(), *list(vars(info).values())[1:]), alpha)
         assert got.feature_coef.shape == (offsets[-1], 1)
         assert not want.feature_coef.size
         assert got.status.ok
@@ -85,7 +85,7 @@ def test_both_ways_have_one_answer(data, name, loss):
         used = norms > 0
         penalty = 0.5 * float((norms[used] / got.weights[used]).sum())
         f = rows @ got.feature_coef[:, 0] + got.intercept[0]
-        losses = learner.losses(loss is not None).losses(y, f)
+        losses = learner.loss_for(loss is not None).value(y, f)
         value = float(weight @ losses) / alpha + penalty
         assert value == pytest.approx(got.primal, rel=1e-9)
 
@@ -150,7 +150,7 @@ def test_a_fold_of_one_class_has_no_coefficients(data):
     X, t = data
     y = np.where(t[:N] > 0, 1.0, -1.0)
     rows = np.ascontiguousarray(X[:N].T)
-    info = Info(FeatureGram(rows, np.array([0, 4, 9])), np.c_[y, np.ones(N)], np.ones(2), None, True)
+    info = TrainingSet(FeatureGram(rows, np.array([0, 4, 9])), np.c_[y, np.ones(N)], np.ones(2), None, True)
     path = learners.SimpleMKL().path(info, np.array([10.0, 1.0]))
     assert path.feature_coef.shape == (2, 9, 2)
     assert not path.feature_coef[:, :, 1].any()
@@ -160,8 +160,10 @@ def test_a_fold_of_one_class_has_no_coefficients(data):
 def test_a_path_on_features_is_that_of_single_solutions(data):
     X, t = data
     y = np.where(t[:N] > 0, 1.0, -1.0)
-    info = Info(FeatureGram(np.ascontiguousarray(X[:N].T), np.array([0, 4, 9])), y[:, None], np.ones(2))
-    info = Info(info.gram, info.y, info.scale, None, True)
+    info = TrainingSet(
+        FeatureGram(np.ascontiguousarray(X[:N].T), np.array([0, 4, 9])), y[:, None], np.ones(2)
+    )
+    info = TrainingSet(info.gram, info.y, info.scale, None, True)
     for learner in (learners.SimpleMKL(), learners.LpMKL(loss="squared-hinge"), learners.Uniform()):
         path = learner.path(info, np.array([10.0, 1.0, 0.1]))
         for k, alpha in enumerate((10.0, 1.0, 0.1)):
@@ -192,8 +194,8 @@ def test_approximate_kernels_are_solved_on_their_features(data, monkeypatch):
     X, t = data
     y = t[:N] > 0
     seen = []
-    real = learners.method.solve_on
-    monkeypatch.setattr(learners.method, "solve_on", lambda *a, **k: seen.append(1) or real(*a, **k))
+    real = learners.solving.solve_on
+    monkeypatch.setattr(learners.solving, "solve_on", lambda *a, **k: seen.append(1) or real(*a, **k))
     bank = [RBF(gamma=0.02), RBF(gamma=0.1)]
     for learner in ("simple", learners.SoftMarginMKL(theta=0.7)):
         model = kw.MKLClassifier(bank, learner, approximation=kw.kernels.Nystroem(10)).fit(X[:N], y)
@@ -238,7 +240,7 @@ def test_the_benchmark_fits(monkeypatch):
 def test_a_path_ends_at_an_interrupted_solution(data, monkeypatch, kind):
     X, t = data
     stack = kw.FeatureStack(X[:N], [0, 4, 9])
-    owner, name = (newton.MarginDescent, "_step") if kind == "features" else (svm_mkl, "minimise")
+    owner, name = (newton.MarginDescent, "_step") if kind == "features" else (solving, "minimise")
     calls, real = [], getattr(owner, name)
 
     def interrupted(*args, **options):

@@ -10,7 +10,7 @@ from kernelweave.gram import as_gram
 from kernelweave.machines.losses import Logistic
 from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.certify import RadiusProblem
-from kernelweave.mkl.svm_mkl import make_problem
+from kernelweave.mkl.problem import make_kernel_problem as make_problem
 from kernelweave.results import Status
 
 CORES = [pytest.param(_loops.numpy_core, id="numpy")]

@@ -36,7 +36,7 @@ def conjugate(loss, y, b):
     """``max_f -b f - loss(y, f)`` of one row with weight 1, by trying: with the sign that the dual term has."""
 
     def value(f):
-        return float(b * f + loss.losses(np.array([y]), np.array([f]))[0])
+        return float(b * f + loss.value(np.array([y]), np.array([f]))[0])
 
     # a scan for the valley, which is convex, then a search inside of it
     grid = np.linspace(-60.0, 60.0, 4001)
@@ -88,8 +88,8 @@ def test_slopes_are_those_of_differences(name, rng):
         e = step * (np.arange(len(y)) == i)
         ahead, behind = loss.dual_term(y, costs, b + e), loss.dual_term(y, costs, b - e)
         assert slope[i] == pytest.approx((ahead - behind) / (2 * step), abs=1e-6)
-    change = costs * (loss.losses(y, f + step) - loss.losses(y, f - step)) / (2 * step)
-    np.testing.assert_allclose(loss.slope(y, costs, f), change, atol=1e-6)
+    change = costs * (loss.value(y, f + step) - loss.value(y, f - step)) / (2 * step)
+    np.testing.assert_allclose(costs * loss.slope(y, f), change, atol=1e-6)
 
 
 @EVERY
@@ -99,7 +99,7 @@ def test_the_intercept_is_the_best_one(name, rng):
     product = K @ feasible(machine, rng)
 
     def value(t):
-        return float(costs @ loss.losses(y, product + t))
+        return float(costs @ loss.value(y, product + t))
 
     best = minimize_scalar(value, bounds=(-30.0, 30.0), method="bounded", options={"xatol": 1e-10}).fun
     assert value(loss.intercept(y, costs, product)) <= best * (1 + 1e-12)
@@ -113,7 +113,7 @@ def test_free_rows_answer_as_the_system_says(name, rng):
     change, step = A @ A.T, 1e-4
     b = machine.solve(K, tol=1e-15).dual_coef
     rows = machine.free(b)
-    system = machine.loss.system(K, machine.costs, b, rows)
+    system = machine.loss.system(K, machine.y, machine.costs, b, rows)
     moved = np.zeros(len(b))
     moved[rows], _ = system.solve(-(change @ b)[rows])
     ends = [machine.solve(K + sign * step * change, tol=1e-15).dual_coef for sign in (1, -1)]
@@ -132,7 +132,7 @@ def test_rows_that_are_sure_count_with_their_logarithm():
         b = np.array([size, -size])
         for f in (np.array([1e4, -1e4]), np.array([-1e4, 1e4]), np.array([3.0, -2.0])):
             gap = loss.gap(y, costs, b, f)
-            direct = loss.losses(y, f).sum() - loss.dual_term(y, costs, b) + b @ f
+            direct = loss.value(y, f).sum() - loss.dual_term(y, costs, b) + b @ f
             # the direct sum loses what the terms have in common
             assert gap == pytest.approx(direct, rel=1e-9, abs=1e-11)
 
@@ -141,7 +141,7 @@ def test_rows_that_are_sure_count_with_their_logarithm():
 
 
 @EVERY
-@pytest.mark.parametrize("formula", ["dual_term", "gap", "losses"])
+@pytest.mark.parametrize("formula", ["dual_term", "gap", "value"])
 def test_half_a_formula_is_found(name, formula, rng):
     K, machine = problem(name, rng)
     kind = type(machine.loss)

@@ -141,8 +141,8 @@ def test_maps_do_not_depend_on_the_order_of_rows_and_count_weights_as_repetition
 
 
 def test_residuals_measured_on_a_sample_are_near_the_whole_and_below_their_bound(X, monkeypatch):
-    monkeypatch.setattr("kernelweave.kernels.nystroem.SEARCHED", 150)
-    monkeypatch.setattr("kernelweave.kernels.nystroem.MEASURED", 100)
+    monkeypatch.setattr("kernelweave.kernels.maps.SEARCHED", 150)
+    monkeypatch.setattr("kernelweave.kernels.maps.MEASURED", 100)
     k = approximate(RBF(gamma=0.1), Nystroem(30)).fitted(X)
     truth = 1.0 - np.square(k.transform(X)).sum() / N
     left = k.map.left_out

@@ -11,10 +11,10 @@ from scipy import sparse
 import kernelweave as kw
 from kernelweave._checks import InputError
 from kernelweave.machines.losses import LOSSES, as_loss
+from kernelweave.machines.smooth import Augmented, smooth_loss
 from kernelweave.mkl.features import chosen as chosen_module
 from kernelweave.mkl.features import newton as newton_module
 from kernelweave.mkl.features.chosen import Model
-from kernelweave.mkl.features.smooth import Augmented, smooth_loss
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
 from oracles import central_difference, conic_value
 
@@ -63,7 +63,7 @@ def objective(Z, groups, y, C, loss, result, weight_set=SETS["simplex"], *, scal
     else:
         d = weight_set.fixed_point(norms)
         square = float((norms[norms > 0] ** 2 / d[norms > 0]).sum())
-    return C * float(weights @ as_loss(loss, EPSILON).losses(y, f)) + 0.5 * square
+    return C * float(weights @ as_loss(loss, EPSILON).value(y, f)) + 0.5 * square
 
 
 def conic(Z, groups, y, C, loss, weight_set=SETS["simplex"], *, scale=1.0, sample_weight=1.0):
@@ -147,7 +147,7 @@ def test_the_conditions_of_the_optimum_hold(loss):
     Z, groups, y = make(loss, 80)
     got = kw.solve_svm_mkl(kw.FeatureStack(Z, groups), y, 0.05, loss=loss, tol=1e-12)
     f = Z @ got.feature_coef + got.intercept
-    gradient = -Z.T @ as_loss(loss).slope(y, np.full(80, 0.05), f)
+    gradient = -Z.T @ (0.05 * as_loss(loss).slope(y, f))
     norms = np.sqrt(np.add.reduceat(np.square(got.feature_coef), groups[:-1]))
     for m, norm in enumerate(norms):
         own = slice(groups[m], groups[m + 1])
@@ -459,7 +459,7 @@ def test_smooth_losses_have_their_derivatives(loss):
             values.append(smooth.value(f))
         assert values[0] < values[1] < values[2]
         # measured: 7e-5
-        assert_allclose(values[2], costs @ smooth.loss.losses(y, f), rtol=1e-3)
+        assert_allclose(values[2], costs @ smooth.loss.value(y, f), rtol=1e-3)
         smooth.radius = 0.7
     b = smooth.coefficients(f)
     assert_allclose(central_difference(smooth.value, f, 1e-6), -b, atol=1e-7)

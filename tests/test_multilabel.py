@@ -294,3 +294,18 @@ def test_a_normaliser_of_all_labels_does_not_see_weights_of_classes(rng):
     weighted = clone(plain).set_params(class_weight="balanced").fit(X, Y)
     for one, other in zip(plain.model_.normalizers, weighted.model_.normalizers, strict=True):
         np.testing.assert_array_equal(one.scale, other.scale)
+
+
+def test_deep_kernels_of_a_label_that_all_rows_share_have_no_layers(data):
+    """The other labels keep their own layers, at their own places."""
+    X, Y = data
+    Y = np.column_stack([np.zeros(len(Y), dtype=int), Y[:, :2]])
+    with pytest.warns(UserWarning, match="all rows of the fit say the same"):
+        model = kw.MKLClassifier(BANK, "mlmkl").fit(X[:60], Y[:60])
+    values = model.decision_function(X[60:])
+    np.testing.assert_array_equal(values[:, 0], -1.0)
+    for k in (1, 2):
+        alone = kw.MKLClassifier(BANK, "mlmkl").fit(X[:60], Y[:60, k])
+        np.testing.assert_allclose(values[:, k], alone.decision_function(X[60:]), atol=1e-9)
+    np.testing.assert_array_equal(model.weights_[0], [[0.5, 0.5, np.nan, np.nan], [0.25] * 4])
+    assert not model.kernel_contributions(X[60:])[:, :, 0].any()

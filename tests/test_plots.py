@@ -55,10 +55,10 @@ def test_bars_are_the_weights_largest_first(regression):
     order = np.argsort(-regression.weights_, kind="stable")
     order = order[regression.weights_[order] > 0]
     assert len(order) >= 3
-    np.testing.assert_array_equal(widths(display.bars_[0]), regression.weights_[order])
+    np.testing.assert_allclose(widths(display.bars_[0]), regression.weights_[order], rtol=1e-14)
     assert labels(display.ax_) == list(regression.kernel_names_[order])
     assert display.ax_.yaxis_inverted()  # the largest on top
-    assert display.ax_.get_xlabel() == "kernel weight"
+    assert display.ax_.get_xlabel() == "kernel weight (fraction)"
     assert display.ax_.get_legend() is None
 
 

@@ -9,7 +9,7 @@ import pytest
 from kernelweave._errors import InputError
 from kernelweave.learners import LEARNERS
 from kernelweave_app.runs.estimating import Estimate, estimate_fit, fits_of, span
-from kernelweave_app.runs.joining import alone
+from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.lineage import learnt_from, read_lineage, trace
 from kernelweave_app.runs.preparing import prepare
 from kernelweave_app.runs.questions import PRESETS, QUESTIONS, grouped, preset_settings
@@ -27,7 +27,7 @@ def table(n=120, share=0.5, missing=0, seed=0):
 
 
 def advised(frame, question="predict", **settings):
-    found = recommend(alone({"t": frame}), check_spec({"target": "y", **settings}), question)
+    found = recommend(Joined(frame), check_spec({"target": "y", **settings}), question)
     return found, {one.setting: one.value for one in found.advice}
 
 
@@ -79,7 +79,7 @@ def test_recommended_settings_can_be_fitted():
     frame = table(missing=2)
     for one in QUESTIONS:
         found, _ = advised(frame, one.name)
-        prepared = prepare(alone({"t": frame}), found.spec)
+        prepared = prepare(Joined(frame), found.spec)
         make_model(found.spec, prepared, np.arange(0)).get_params()
     for preset in PRESETS:
         check_spec({"target": "y", **preset_settings(preset.name, "simple")})
@@ -108,7 +108,7 @@ def estimated(monkeypatch, power, n, budget=6.0, constant=1e-4):
 
     monkeypatch.setattr(estimating, "_fit", fit)
     spec = FitSpec(target="y", test_size=0)
-    return estimate_fit(spec, prepare(alone({"t": table(n)}), spec), budget=budget, clock=clock), fitted
+    return estimate_fit(spec, prepare(Joined(table(n)), spec), budget=budget, clock=clock), fitted
 
 
 @pytest.mark.parametrize("power", [1.0, 2.0, 2.8])
@@ -134,7 +134,7 @@ def test_small_tables_are_measured_whole(monkeypatch):
 
 def test_an_estimate_of_a_real_fit():
     spec = FitSpec(target="y")
-    prepared = prepare(alone({"t": table(90)}), spec)
+    prepared = prepare(Joined(table(90)), spec)
     found = estimate_fit(spec, prepared, budget=1.0)
     assert isinstance(found, Estimate)
     assert 0 <= found.low <= found.seconds <= found.high
@@ -146,11 +146,11 @@ def test_an_estimate_of_a_real_fit():
 def test_reports_list_what_was_used():
     frame = table()
     spec = FitSpec(target="y")
-    used = used_settings(spec, prepare(alone({"t": frame}), spec))
+    used = used_settings(spec, prepare(Joined(frame), spec))
     assert used["Target"] == "y"
     assert not {"Values of alpha", "Folds", "Key", "Rows with missing values", "Sparse views"} & set(used)
     spec = FitSpec(target="y", method="simple", repeats=2, missing="drop", Cs="7")
-    used = used_settings(spec, prepare(alone({"t": frame}), spec), n_missing=3)
+    used = used_settings(spec, prepare(Joined(frame), spec), n_missing=3)
     assert used["Values of C"] == "7"
     assert "Values of alpha" not in used
     assert used["Repetitions"] == "2"

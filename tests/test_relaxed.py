@@ -134,8 +134,8 @@ def bank():
 
 def test_model_is_the_ridge_at_the_weights_of_alpha(table):
     X, y = table
-    plain = kw.MKLRegressor(bank(), kw.learners.RLS2(0.5)).fit(X, y)
-    model = kw.MKLRegressor(bank(), kw.learners.RLS2(0.5, relax=1e-3)).fit(X, y)
+    plain = kw.MKLRegressor(bank(), kw.learners.RLS2(alpha=0.5)).fit(X, y)
+    model = kw.MKLRegressor(bank(), kw.learners.RLS2(alpha=0.5, relax=1e-3)).fit(X, y)
     np.testing.assert_allclose(model.weights_, plain.weights_, atol=1e-12)
     gram = np.moveaxis([k(X) for k in bank()], 0, -1) @ (plain.weights_ * plain.normalizers_[0].scale)
     exact = np.linalg.solve(gram + 1e-3 * np.eye(60), y - y.mean())
@@ -145,7 +145,7 @@ def test_model_is_the_ridge_at_the_weights_of_alpha(table):
     assert model.rel_gap_ == plain.rel_gap_
     assert not hasattr(plain, "relax_")
     # the Gaussian process is that of the ridge: weaker regularisation, less noise, certain where rows are
-    same = kw.MKLRegressor(bank(), kw.learners.RLS2(0.5, relax=0.5)).fit(X, y)
+    same = kw.MKLRegressor(bank(), kw.learners.RLS2(alpha=0.5, relax=0.5)).fit(X, y)
     np.testing.assert_allclose(
         same.predict(X, return_std=True), plain.predict(X, return_std=True), rtol=1e-6, atol=1e-8
     )
@@ -168,7 +168,7 @@ def test_auto_chooses_from_the_square_by_the_folds(table):
     for k, alpha in enumerate(alphas):
         one_by_one = [
             cross_val_score(
-                kw.MKLRegressor(bank(), kw.learners.RLS2(alpha, relax=alpha * s, tol=1e-5)), X, y, cv=3
+                kw.MKLRegressor(bank(), kw.learners.RLS2(alpha=alpha, relax=alpha * s, tol=1e-5)), X, y, cv=3
             ).mean()
             for s in shares[::4]
         ]
@@ -179,11 +179,11 @@ def test_auto_chooses_from_the_square_by_the_folds(table):
 
 def test_auto_with_a_given_alpha_chooses_the_ridge_alone(table):
     X, y = table
-    model = kw.MKLRegressor(bank(), kw.learners.RLS2(0.5, relax="auto")).fit(X, y)
+    model = kw.MKLRegressor(bank(), kw.learners.RLS2(alpha=0.5, relax="auto")).fit(X, y)
     assert model.alpha_ == 0.5
     assert model.cv_results_["alpha"].tolist() == [0.5]
     assert 0.5e-4 <= model.relax_ < 0.5
-    fixed = kw.MKLRegressor(bank(), kw.learners.RLS2(0.5, relax=model.relax_)).fit(X, y)
+    fixed = kw.MKLRegressor(bank(), kw.learners.RLS2(alpha=0.5, relax=model.relax_)).fit(X, y)
     np.testing.assert_allclose(model.predict(X), fixed.predict(X), rtol=1e-6, atol=1e-8)
 
 
@@ -194,7 +194,7 @@ def test_several_classes_share_both_alphas_and_calibration_uses_them(rng):
     model = kw.MKLClassifier(bank(), learner).fit(X, y)
     assert model.weights_.shape == (3, 12)
     assert model.relax_ < model.alpha_ or model.relax_ == model.alpha_
-    fixed = kw.MKLClassifier(bank(), kw.learners.RLS2(model.alpha_, relax=model.relax_)).fit(X, y)
+    fixed = kw.MKLClassifier(bank(), kw.learners.RLS2(alpha=model.alpha_, relax=model.relax_)).fit(X, y)
     np.testing.assert_allclose(
         model.calibrate(cv=3).predict_proba(X), fixed.calibrate(cv=3).predict_proba(X), atol=1e-3
     )
@@ -205,7 +205,7 @@ def test_several_classes_share_both_alphas_and_calibration_uses_them(rng):
 def test_sample_weights_are_repetitions(table):
     X, y = table
     counts = np.tile([1, 2, 3], 20)
-    learner = kw.learners.RLS2(0.5, relax=1e-2)
+    learner = kw.learners.RLS2(alpha=0.5, relax=1e-2)
     one = kw.MKLRegressor(bank(), learner).fit(X, y, sample_weight=counts)
     row = np.repeat(np.arange(60), counts)
     two = kw.MKLRegressor(bank(), learner).fit(X[row], y[row])

@@ -47,7 +47,7 @@ def test_everything_is_in_it(report):
 def test_uninformative_kernels_are_named(rng):
     X = rng.normal(size=(30, 3))
     bank = [kw.kernels.Linear(), kw.kernels.RBF(gamma=1e4), kw.kernels.Constant(), kw.kernels.RBF(gamma=1e5)]
-    model = kw.MKLRegressor(bank, kw.learners.RLS2(1.0), normalize="trace")
+    model = kw.MKLRegressor(bank, kw.learners.RLS2(alpha=1.0), normalize="trace")
     model.fit(X, X[:, 0])
     text = make_report(model, title="t", data=[], settings={})
     names = [str(name) for name in model.kernel_names_]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from kernelweave.functions import Identity, Power
 from kernelweave.gram import as_gram
+from kernelweave.kernels import Linear, Polynomial
 from kernelweave.machines.losses import Hinge, as_loss
 from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.criteria.deep import DualValue
@@ -72,7 +72,7 @@ def solved(kind, gram, y, weight):
             return kw.solve_svc(K, y, 2.0, sample_weight=weight), kw.problems.machine_problem(
                 K, y, 2.0, sample_weight=weight
             )
-        kernel = DeepKernel(as_gram(gram), scale, Layers([[Identity(), Power()]]))
+        kernel = DeepKernel(as_gram(gram), scale, Layers([[Linear(), Polynomial(2)]]))
         found = solve_deep(
             kernel, machine, DualValue(machine, np.arange(len(y))), Descent(tol=1e-2),
             lambda weights: [np.maximum(w, 0.0) / np.maximum(w, 0.0).sum() for w in weights],

@@ -91,8 +91,8 @@ def test_runs_that_learn_from_them_say_so(table, tmp_path, capsys):
     assert run([*command, "--out", str(out)]) == 0
     said = "A column looks like names of the rows, which say nothing about new rows ('patient': a text of its own"
     assert said in " ".join(capsys.readouterr().out.split())
-    doubts = json.loads((out / "evidence.json").read_text())["doubts"]
-    assert doubts[0]["sentence"].startswith(said)
+    doubts = json.loads((out / "evidence.json").read_text())["row names"]["sentences"]
+    assert doubts[0]["text"].startswith(said)
     assert said.split(" (")[0] in (out / "report.html").read_text()
     assert run([*command, "--drop", "patient", "--out", str(tmp_path / "other")]) == 0
     assert "names of the rows" not in capsys.readouterr().out

@@ -18,8 +18,9 @@ from kernelweave_app.cli import main
 from kernelweave_app.reports import Held, make_report
 from kernelweave_app.reports.several import by_target
 from kernelweave_app.runs.fitting import check_scoring, fit_model, make_model
-from kernelweave_app.runs.joining import alone, read_tables
+from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import prepare, split
+from kernelweave_app.runs.reading import read_tables
 from kernelweave_app.runs.spec import FitSpec, read_spec
 from kernelweave_app.runs.targets import names_of_target, read_labels, target_of_model
 from kernelweave_app.runs.writing import score_held, write_run
@@ -347,7 +348,7 @@ ERRORS = {
 
 def try_fit(frame, spec):
     """The checks before a fit."""
-    prepared = prepare(alone({"t": frame}), spec)
+    prepared = prepare(Joined(frame), spec)
     every = np.arange(len(frame))
     check_scoring(make_model(spec, prepared, every[:0]), prepared, every)
 

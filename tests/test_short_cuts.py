@@ -42,10 +42,10 @@ def test_a_short_cut_is_the_parameter_of_the_learner(X, labels):
     y = X[:, 0] + 0.1
     ridge = kw.MKLRegressor(BANK, alpha=0.1).fit(X, y)
     np.testing.assert_array_equal(
-        ridge.predict(X), kw.MKLRegressor(BANK, kw.learners.RLS2(0.1)).fit(X, y).predict(X)
+        ridge.predict(X), kw.MKLRegressor(BANK, kw.learners.RLS2(alpha=0.1)).fit(X, y).predict(X)
     )
     assert ridge.alpha_ == 0.1
-    auto = kw.MKLRegressor(BANK, kw.learners.RLS2(0.1, n_alphas=3), alpha="auto").fit(X, y)
+    auto = kw.MKLRegressor(BANK, kw.learners.RLS2(alpha=0.1, n_alphas=3), alpha="auto").fit(X, y)
     assert len(auto.alphas_) == 3
 
 

@@ -20,9 +20,9 @@ import kernelweave as kw
 pytest.importorskip("cyclopts")
 
 from kernelweave_app.cli.app import run
-from kernelweave_app.runs.sparse_files import is_sparse_file, read_sparse, sparse_columns
+from kernelweave_app.runs.formats import read_table
+from kernelweave_app.runs.formats.sparse import SPARSE, read_sparse, sparse_columns
 from kernelweave_app.runs.sparse_views import name_views
-from kernelweave_app.runs.tables import read_table
 
 N = 60
 
@@ -50,7 +50,7 @@ def folder(tmp_path_factory, words):
 
 @pytest.mark.parametrize("name", ["words.npz", "columns.npz", "words.mtx", "words.mtx.gz", "words.svmlight"])
 def test_all_formats_hold_the_same(folder, words, name):
-    assert is_sparse_file(folder / name)
+    assert SPARSE.holds(folder / name)
     found = read_sparse(folder / name)
     assert found.rows.format == "csr"
     np.testing.assert_allclose((found.rows - words).toarray(), 0.0, atol=1e-12)
@@ -62,7 +62,7 @@ def test_all_formats_hold_the_same(folder, words, name):
 
 def test_an_npz_file_of_arrays_is_a_table(tmp_path):
     np.savez(tmp_path / "t.npz", a=np.arange(3.0), data=np.arange(3.0))
-    assert not is_sparse_file(tmp_path / "t.npz")
+    assert not SPARSE.holds(tmp_path / "t.npz")
     assert list(read_table(tmp_path / "t.npz").columns) == ["a", "data"]
 
 
@@ -280,7 +280,7 @@ def test_rows_with_missing_values_leave_the_sparse_rows_with_them(folder, words,
                 "--key",
                 "age",
             ],
-            "by position, and `join` matches",
+            "by position, and --join matches",
         ),
         (["predict", "run", "table.csv"], r"sparse views words, got none\. Pass --view words=FILE"),
         (["predict", "run", "table.csv", "--view", "text=words.npz"], "sparse views words, got text"),

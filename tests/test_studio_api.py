@@ -259,6 +259,16 @@ def test_of_many_kernels_some_are_looked_at(served, monkeypatch):
     assert some["memory"] == pytest.approx(every["memory"], rel=0.2)
 
 
+def test_every_kernel_that_is_declared_can_be_chosen_for_a_view():
+    from kernelweave.kernels import parse
+    from kernelweave.kernels.parsing import text_names
+    from kernelweave_app.studio.pages.kernels import kernel_choices
+
+    chosen = [parse(part) for text in kernel_choices() if text != "default" for part in text.split(";")]
+    known = {kind for name, kind in text_names().items() if name not in ("constant", "precomputed")}
+    assert {type(kernel) for kernel in chosen} == known
+
+
 @pytest.mark.parametrize("number", [13, 100, 3000])
 def test_what_the_bank_by_column_is_said_to_hold(number):
     pytest.importorskip("nicegui")

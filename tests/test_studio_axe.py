@@ -22,7 +22,7 @@ pytest.importorskip(
 
 from playwright.sync_api import expect
 
-from kernelweave_app.runs.evidence import KINDS
+from kernelweave.inspection.findings import repeated
 from kernelweave_app.studio.schema import Data, Marks, RunRequest
 from kernelweave_app.studio.service import Studio
 from studio_journey import Keyboard
@@ -92,7 +92,7 @@ def studio(tmp_path_factory):
             ("set-wine", {"views": views}, "wines"),
         )
     ]
-    for kind in KINDS:
+    for kind in repeated():
         evidence_here(inside, made[-1], kind)
     inside.mark(made[0], Marks(pinned=True, note="A note.", tags=["first", "kept"]))
     inside.store.close()

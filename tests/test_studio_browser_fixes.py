@@ -19,6 +19,7 @@ from playwright.sync_api import expect
 
 from kernelweave._drawing import LOWERS, RAISES
 from kernelweave_app.studio.catalogue import file_id
+from kernelweave_app.studio.schema import Metric, PathPoint
 from kernelweave_app.studio.store import Places, Store
 from kernelweave_app.studio.worker import RESULTS
 from studio_server import needs_core, until
@@ -56,7 +57,8 @@ class Shelf:
         )
         self.store.move(run, ("queued",), "running", started=time.time())
         for metric, (value, spread) in metrics.items():
-            self.store.add_metric(run, metric.replace("__", ", ").replace("_", " "), value, spread)
+            metric = metric.replace("__", ", ").replace("_", " ")
+            self.store.write(run, Metric(name=metric, value=value, spread=spread))
         if results is not None:
             (self.places.run(run) / RESULTS).write_text(results.model_dump_json())
             self.store.finish(run, "done", "", SUMMARY)
@@ -163,11 +165,11 @@ def test_the_live_path_has_a_choice_of_classes(visit, shelf):
         run, ("running",), "running", pid=own.pid, pid_started=own.create_time(), done=3, total=90
     )
     points = [
-        ("fold 1", name, float(alpha), 0.0, 1, '{"0": 0.5}')
+        PathPoint(stage="fold 1", output=name, alpha=float(alpha), rel_gap=0.0, n_active=1, weights={0: 0.5})
         for name in ("kind 0", "kind 1")
         for alpha in np.geomspace(10, 0.1, 8)
     ]
-    shelf.store.add_points(run, points)
+    shelf.store.write(run, *points)
     try:
         here = visit()
         page = here.page

@@ -8,12 +8,10 @@ pytest.importorskip("nicegui")
 pytest.importorskip("psutil")
 
 from kernelweave._errors import InputError
-from kernelweave_app.runs.division import FORMER
 from kernelweave_app.studio.catalogue import file_id
 from kernelweave_app.studio.pages.desk import Desk, kernels_for
 from kernelweave_app.studio.pages.pieces import find_columns
 from kernelweave_app.studio.service import Studio
-from kernelweave_app.studio.store import DRAFT
 
 FIRST, SECOND = file_id("first.csv"), file_id("second.csv")
 
@@ -65,22 +63,6 @@ def test_what_other_tables_lack_is_said(desk):
     # nothing in common with what was there: no table, no message
     assert desk.set_tables([FIRST]) == []
     assert desk.spec.target == "outcome"
-
-
-def test_a_draft_of_an_earlier_version_holds_out_the_same_rows(desk):
-    """Where its column is called train, too; and the choice of another column ends that."""
-    kept = desk.draft.model_copy(
-        update={"spec": desk.spec.model_copy(update={"group": "", "holdout": "site"})}
-    )
-    stored = kept.model_dump(mode="json")
-    del stored["spec"]["holdout_values"]
-    desk.studio.store.set_draft(DRAFT, stored)
-    again = Desk(desk.studio)
-    assert again.spec.holdout_values == list(FORMER)
-    found = desk.studio.marked(again.data, again.spec)
-    assert (found.held, found.n_held, found.n_training) == (["1"], 3, 3)
-    again.set(holdout="y")
-    assert again.spec.holdout_values == ""
 
 
 def test_a_target_that_is_the_key_is_chosen_anew(desk):

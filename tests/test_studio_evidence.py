@@ -13,7 +13,7 @@ pytest.importorskip("playwright", reason="needs playwright, of the dependency gr
 
 from playwright.sync_api import expect
 
-from kernelweave_app.reports.statements import look_up
+from kernelweave.inspection.findings import look_up
 from studio_server import needs_core, until
 from studio_visit import chromium, needs_chromium, session, studio, visit
 
@@ -82,10 +82,10 @@ def test_evidence_is_computed_shown_and_printed(visit):
     ask(page, f"{place}/evidence/stop", {"kind": "permutation"})
     until(lambda: ask(page, f"{place}/evidence")[1]["progress"]["permutation"]["state"] == "done", 60)
     _, found = ask(page, f"{place}/evidence")
-    test = found["numbers"]["permutation"]
+    n, test = found["numbers"]["permutation"]["n"], found["numbers"]["permutation"]["details"]
     assert test["interrupted"]
-    assert 1 <= test["n"] == len(test["permuted"]) < 10_000
-    assert test["p_value"] == (test["as large"] + 1) / (test["n"] + 1)
+    assert 1 <= n == len(test["permuted"]) < 10_000
+    assert test["p_value"] == (test["as large"] + 1) / (n + 1)
 
     # figures in the width that was asked for, tables, and refusals
     status, picture = ask(page, f"{place}/printed/contributions?kind=svg&width=85")

@@ -17,10 +17,10 @@ from nicegui import ElementFilter, ui
 from kernelweave._errors import InputError
 from kernelweave_app.studio import jobs as evidence_jobs
 from kernelweave_app.studio.catalogue import Catalogue, file_id
-from kernelweave_app.studio.jobs import EvidenceDesk, EvidenceJobs
+from kernelweave_app.studio.jobs import EvidenceDesk
 from kernelweave_app.studio.pages import projects as projects_page
 from kernelweave_app.studio.pages.desk import Desk
-from kernelweave_app.studio.schema import Expected, Marks, RunRequest
+from kernelweave_app.studio.schema import Expected, Marks, Metric, RunRequest
 from kernelweave_app.studio.service import Studio
 from kernelweave_app.studio.worker import Job
 from studio_server import run_here
@@ -276,7 +276,7 @@ def test_the_first_score_is_shown_once_it_is_there(studio):
     async def visit(user):
         await user.open("/runs")
         await user.should_see("run 1", retries=100)
-        studio.store.add_metric(run, ACCURACY, 0.75)
+        studio.store.write(run, Metric(name=ACCURACY, value=0.75))
         studio.store._change("UPDATE run SET state = 'done'")
         await user.should_see("0.750", retries=100)
         # what is chosen from follows
@@ -437,8 +437,8 @@ class Computing:
 
     def __init__(self, monkeypatch):
         self.now = {}
-        monkeypatch.setattr(EvidenceJobs, "status", lambda _, run: {k: dict(v) for k, v in self.now.items()})
-        monkeypatch.setattr(EvidenceJobs, "start", lambda _, run, kind, count, refit: self.go(kind, 0))
+        monkeypatch.setattr(EvidenceDesk, "status", lambda _, run: {k: dict(v) for k, v in self.now.items()})
+        monkeypatch.setattr(EvidenceDesk, "_begin", lambda _, folder, kind, *how: self.go(kind, 0))
 
     def go(self, kind, done, state="running"):
         self.now[kind] = {"state": state, "done": done, "total": 9, "stopping": False}

@@ -10,7 +10,7 @@ pytest.importorskip("psutil")
 from kernelweave._errors import InputError
 from kernelweave_app.runs.lineage import Lineage, Source
 from kernelweave_app.studio.pages.runs import Wanted, scores_of, select
-from kernelweave_app.studio.schema import Marks
+from kernelweave_app.studio.schema import Artifact, Marks, Metric
 from kernelweave_app.studio.service import Studio
 
 SUMMARY = {
@@ -31,7 +31,7 @@ def put(studio, number, *, name="", score=None, table="set-wine", method="simple
     studio.store.move(run, ("queued",), "running", started=1000.0 + number)
     for metric, value in ((ACCURACY, score), (RMSE, error)):
         if value is not None:
-            studio.store.add_metric(run, metric, value)
+            studio.store.write(run, Metric(name=metric, value=value))
     studio.store.finish(run, state, "", SUMMARY if state == "done" else None)
     return run
 
@@ -86,7 +86,7 @@ def test_pinned_runs_come_first_and_tags_are_found(studio):
     assert [run.id for run in select(runs, Wanted(text="figure"), NAMES)] == [first]
     studio.delete(first)
     assert [run.id for run in studio.runs()] == [second]
-    assert studio.store.marks() == {}
+    assert studio.store.read_all(Marks) == {}
     with pytest.raises(InputError, match="There is no run"):
         studio.mark(first, Marks())
 
@@ -130,7 +130,7 @@ def test_the_export_needs_a_folder_and_mlflow_and_writes_everything(studio, tmp_
     run = put(studio, 1, score=0.75, name="<b>wine</b>")
     studio.mark(run, Marks(tags=["paper"], note="a note"))
     (studio.places.run(run) / "script.py").write_text("print(1)")
-    studio.store.add_artifact(run, "script.py", "script", 8)
+    studio.store.write(run, Artifact(name="script.py", kind="script", size=8))
     told = Lineage([Source("wine", "wine.csv", "abc", 3)], {"numpy": "2"}, 0, "kernelweave fit")
     told.write(studio.places.run(run))
     with pytest.raises(InputError, match="--mlflow"):

@@ -125,14 +125,14 @@ def test_what_fits_without_a_source_lose_is_answered_on_the_page(studio, monkeyp
     assert "omission" in studio.evidence.read(run_id).kinds
     (folder / "evidence").mkdir()
     write_status(folder, "omission", count=3, refit=True, state="running", created=0.0)
-    worker._Job(studio.places, run_id, "omission").do()
+    worker.Proving(studio.places, run_id, "omission").do()
     write_status(folder, "omission", state="done")
     found = studio.evidence.read(run_id)
     tree = found.numbers["omission"]
     assert tree["n"] == 3
     # the target is a multiple of the first column
-    assert next(iter(tree["views"])) == "a"
-    assert tree["views"]["a"]["loss"] > 0.5
+    assert next(iter(tree["values"])) == "a"
+    assert tree["values"]["a"]["value"] > 0.5
     assert "omission" in found.tables
 
     async def visit(user):

@@ -20,6 +20,7 @@ pytest.importorskip("uvicorn")
 
 from kernelweave._errors import InputError
 from kernelweave_app.studio.projects import Projects
+from kernelweave_app.studio.schema import Event
 from kernelweave_app.studio.service import Studio
 from kernelweave_app.studio.store import Store
 from studio_server import Served, ended, needs_core, until
@@ -122,7 +123,7 @@ def test_drafts_and_runs_of_projects_do_not_mix(tmp_path):
     store.finish("b", "failed")
     store.add_event("b", "gone")
     assert store.delete_project("0123456789ab") == ["b"]
-    assert store.events("b") == []
+    assert store.read(Event, "b") == []
     for change in (lambda: two.set_draft("current", {}), lambda: two.add_run("c", "x", {})):
         with pytest.raises(InputError, match="There is no project"):
             change()

@@ -15,7 +15,7 @@ from kernelweave_app.runs.spec import FitSpec
 from kernelweave_app.runs.writing import score_held
 from kernelweave_app.studio.methods import scorers
 from kernelweave_app.studio.results import describe_curve, describe_model, describe_path
-from kernelweave_app.studio.schema import Certificate, Curve, PathPoint
+from kernelweave_app.studio.schema import Curve, PathPoint
 
 
 def wine(n_rows=90, seed=0):
@@ -40,7 +40,9 @@ def described(table, **settings):
 @pytest.mark.parametrize("kernels", ["linear; rbf(gamma=0.1)", "default"])
 def test_contributions_of_deep_models_are_those_of_the_last_layer(method, kernels):
     """There may be more or fewer kernels in the last layer than in the first."""
-    model, results = described(wine(), method=method, kernels=kernels, max_iter=2, normalize="cosine")
+    model, results = described(
+        wine(), method=method, kernels=kernels, learner_params={"max_iter": 2}, normalize="cosine"
+    )
     found = results.contributions
     known = set(model.layer_kernel_names_[-1])
     assert set(found.kernels) - {"all other kernels"} <= known
@@ -172,13 +174,3 @@ def test_what_is_drawn_on_pages_can_be_taken_along(settings, names):
     finally:
         for picture in pictures:
             close(picture.figure)
-
-
-def test_results_of_before_are_read():
-    """Their regularisation parameter stands under a former name."""
-    known = {
-        "objective": 1.0, "gap": 0.0, "rel_gap": 0.0, "status": "optimal", "n_iter": 3, "held_as": "packed",
-        "citation": "",
-    }  # fmt: skip
-    former = Certificate.model_validate({**known, "strength": "C = 2"})
-    assert former == Certificate.model_validate({**known, "regularization": "C = 2"})

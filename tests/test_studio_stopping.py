@@ -1,6 +1,5 @@
 """A run that is asked to stop: whatever it has fitted is kept, and it has the time to write it."""
 
-import json
 import os
 import signal
 import sqlite3
@@ -15,6 +14,7 @@ import kernelweave as kw
 from kernelweave.fitting.task import PathStep
 from kernelweave_app.studio import jobs
 from kernelweave_app.studio.jobs import Queue
+from kernelweave_app.studio.schema import Artifact, PathPoint
 from kernelweave_app.studio.store import KEPT, MODEL, SAVING, DiskFull, Places, Store
 from kernelweave_app.studio.worker import Job, Progress, Stopping
 from studio_server import needs_core
@@ -72,7 +72,7 @@ def test_the_model_is_written_before_probabilities_and_scores(bench, monkeypatch
     with pytest.raises(KeyboardInterrupt):
         here.job().do()
     assert kw.load(here.folder / MODEL).weights_.shape == (3, 1)
-    assert [row["name"] for row in here.store.artifacts(RUN)] == [MODEL]
+    assert [file.name for file in here.store.read(Artifact, RUN)] == [MODEL]
 
 
 def test_the_model_is_written_before_any_figure(bench, monkeypatch):
@@ -80,7 +80,7 @@ def test_the_model_is_written_before_any_figure(bench, monkeypatch):
     monkeypatch.setattr("kernelweave_app.reports.draw_pictures", interrupt)
     with pytest.raises(KeyboardInterrupt):
         here.job().do()
-    names = [row["name"] for row in here.store.artifacts(RUN)]
+    names = [file.name for file in here.store.read(Artifact, RUN)]
     assert names[0] == MODEL
     assert {"script.py", "spec.toml"} <= set(names)
     assert not list(here.folder.glob("figures/*"))
@@ -100,7 +100,7 @@ def test_a_signal_while_the_model_is_written_waits(bench, monkeypatch):
     monkeypatch.setattr(persistence, "save", slow)
     with pytest.raises(KeyboardInterrupt):
         here.job().do()
-    assert [row["name"] for row in here.store.artifacts(RUN)] == [MODEL]
+    assert [file.name for file in here.store.read(Artifact, RUN)] == [MODEL]
     # at any other time it interrupts at once
     with pytest.raises(KeyboardInterrupt):
         here.stopping(signal.SIGTERM)
@@ -141,7 +141,7 @@ def test_the_supervisor_waits_for_a_run_that_writes(tmp_path, monkeypatch):
     queue.look()
     row = store.run(RUN)
     assert (row["state"], row["reason"]) == ("cancelled", KEPT)
-    assert [row["name"] for row in store.artifacts(RUN)] == [MODEL]
+    assert [file.name for file in store.read(Artifact, RUN)] == [MODEL]
     store.close()
 
 
@@ -152,8 +152,8 @@ def test_points_of_a_path_name_their_class(bench):
     assert here.store.run(RUN)["state"] == "done", here.store.run(RUN)["reason"]
     classes = ["kind 0", "kind 1", "kind 2"]
     found = {}
-    for row in here.store.points(RUN):
-        found.setdefault(row["stage"], {}).setdefault(row["output"], []).append(row["alpha"])
+    for row in here.store.read(PathPoint, RUN):
+        found.setdefault(row.stage, {}).setdefault(row.output, []).append(row.alpha)
     assert "path" in found
     for stage, outputs in found.items():
         assert list(outputs) == classes, stage
@@ -172,12 +172,12 @@ def test_a_full_disk_stops_no_fit(bench, monkeypatch):
     step = PathStep("step")
     step.label, step.problem, step.alpha, step.weights, step.rel_gap = "fold 1", 2, 1.0, [0.5, 0.0], 0.0
     with monkeypatch.context() as patch:
-        patch.setattr(here.store, "add_points", full)
+        patch.setattr(here.store, "write", full)
         progress._last = 0.0
         assert not progress.report(step)
     progress.flush("")
-    (row,) = here.store.points(RUN)
-    assert (row["stage"], row["output"], json.loads(row["weights"])) == ("fold 1", "c", {"0": 0.5})
+    (row,) = here.store.read(PathPoint, RUN)
+    assert (row.stage, row.output, row.weights) == ("fold 1", "c", {0: 0.5})
 
 
 def test_a_failed_change_leaves_the_database_free(tmp_path):
@@ -185,9 +185,9 @@ def test_a_failed_change_leaves_the_database_free(tmp_path):
     store, other = Store(tmp_path / "s.sqlite"), Store(tmp_path / "s.sqlite")
     pages = store._rows("PRAGMA page_count")[0][0]
     store._rows(f"PRAGMA max_page_count = {pages}")  # as a disk without room
-    points = [("stage", "", 1.0, None, 1, "x" * 5000)] * 20
+    points = [PathPoint(stage="x" * 5000, alpha=1.0, rel_gap=None, n_active=1, weights={})] * 20
     with pytest.raises(DiskFull, match=r"disk is full.*Free some space"):
-        store.add_points(RUN, points)
+        store.write(RUN, *points)
     other._rows("PRAGMA busy_timeout = 100")
     other.add_secret("session", "digest")
     with pytest.raises(sqlite3.OperationalError):
@@ -212,7 +212,7 @@ def test_databases_of_older_versions_get_their_columns(tmp_path):
         db.execute("INSERT INTO point (run, stage, alpha, n_active, weights) VALUES ('old', 's', 1, 1, '{}')")
     db.close()
     store = Store(tmp_path / "s.sqlite")
-    assert store.points("old")[0]["output"] == ""
+    assert store.read(PathPoint, "old")[0].output == ""
     assert store.add_run(RUN, "x", {}, "asked") == RUN
     assert store.add_run("another", "x", {}, "asked") == RUN
     assert [row["name"] for row in store.runs()] == ["x", "x 2"]

@@ -5,7 +5,7 @@ import numpy as np
 from kernelweave.gram import FactorGram, compress, gram_from_stack
 from kernelweave.gram.composite import concatenate
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.problem import Problem
+from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
 from problems import needs_long_double, rbf_stack, unit_trace
@@ -67,7 +67,7 @@ def test_margin_bounds_hold_for_the_kernels_that_were_given():
     rough = compress(gram_from_stack(stack, reduce=False), tol=3e-2, max_rank=59)
     assert (rough.residual_trace > 0).all()
     scale = rng.uniform(0.5, 2.0, stack.shape[2])
-    problem = Problem(rough, Machine(y, 1.0), scale, Simplex())
+    problem = KernelProblem(rough, Machine(y, 1.0), scale, Simplex())
     for b in rng.normal(size=(20, 60)):
         exact = scale * np.einsum("i,ijm,j->m", b, stack, b)
         assert (problem.quad(b) >= exact * (1 - 1e-12)).all()

@@ -32,7 +32,11 @@ NO_RULE = {
 FUNCTIONS = [getattr(kw, name) for name in kw.__all__ if name.startswith("solve_")] + [
     kw.rls2_path, kw.svm_mkl_path, kw.repair_gram, kw.load, kw.save, kw.views.as_table,
     kw.views.freeze_columns, kw.datasets.load, kw.datasets.names, kw.datasets.is_here, kw.banks.get,
-    *[getattr(inspection, name) for name in inspection.__all__ if name.islower() and name != "view_of"],
+    *[
+        getattr(inspection, name)
+        for name in inspection.__all__
+        if name.islower() and name not in ("view_of", "finding")
+    ],
 ]  # fmt: skip
 CLASSES = [
     *learners.LEARNERS.values(), kw.MKLClassifier, kw.MKLRegressor, kw.MKLClassifierCV, kw.MKLRegressorCV,

@@ -262,9 +262,9 @@ def _kernels_and_banks() -> list[Call]:
 
 def _normalizers() -> list[Call]:
     def use(rule: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda **values: kw.MKLClassifier(KERNELS, learners.RLS2(1.0), normalize=rule(**values)).fit(
-            X, LABELS
-        )
+        return lambda **values: kw.MKLClassifier(
+            KERNELS, learners.RLS2(alpha=1.0), normalize=rule(**values)
+        ).fit(X, LABELS)
 
     return [
         Call("WithinClass", use(normalizers.WithinClass), {"ddof": 0, "floor": 1e-6}),
@@ -308,13 +308,13 @@ def _estimators() -> list[Call]:
         return lambda **values: estimator(**values).fit(X, y)
 
     classifier, regressor = (
-        estimator(KERNELS, learners.RLS2(1.0)).fit(X, y)
+        estimator(KERNELS, learners.RLS2(alpha=1.0)).fit(X, y)
         for estimator, y in ((kw.MKLClassifier, LABELS), (kw.MKLRegressor, TARGETS))
     )
     rows = {"X": X, "y": LABELS, "sample_weight": ONES}
     simple = kw.MKLClassifier(KERNELS, learners.SimpleMKL(tol=1e-2))
-    stack = kw.MKLClassifier("precomputed", learners.RLS2(1.0))
-    bank = kw.MKLRegressor(kw.KernelBank(GRAM), learners.RLS2(1.0))
+    stack = kw.MKLClassifier("precomputed", learners.RLS2(alpha=1.0))
+    bank = kw.MKLRegressor(kw.KernelBank(GRAM), learners.RLS2(alpha=1.0))
     return [
         Call(
             "MKLClassifier",
@@ -403,7 +403,7 @@ def _constructors() -> list[Call]:
 
 
 def _files() -> list[Call]:
-    model = kw.MKLRegressor(KERNELS, learners.RLS2(1.0)).fit(X, TARGETS)
+    model = kw.MKLRegressor(KERNELS, learners.RLS2(alpha=1.0)).fit(X, TARGETS)
 
     def save(**values: Any) -> Any:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
@@ -443,7 +443,9 @@ def _evidence(model: Any) -> list[Call]:
             "source_refit_test",
             inspection.source_refit_test,
             {
-                "estimator": kw.MKLClassifier(banks.linear_features(3), learners.RLS2(1.0)).fit(X, LABELS),
+                "estimator": kw.MKLClassifier(banks.linear_features(3), learners.RLS2(alpha=1.0)).fit(
+                    X, LABELS
+                ),
                 "X": X,
                 "y": LABELS,
                 "sources": ["x0"],
@@ -463,13 +465,14 @@ def _evidence(model: Any) -> list[Call]:
 
 
 def _pictures() -> list[Call]:
-    model = kw.MKLClassifier(KERNELS, learners.RLS2(1.0)).fit(X, LABELS)
+    model = kw.MKLClassifier(KERNELS, learners.RLS2(alpha=1.0)).fit(X, LABELS)
     path = kw.MKLClassifierCV(KERNELS, alphas=[1.0, 0.1], cv=2).fit(X, LABELS)
     deep = kw.MKLClassifier(KERNELS, learners.MLMKL(tol=0.5), normalize="cosine").fit(X, LABELS)
     layer = {"estimator": deep, "output": None, "weights": "learnt", "max_rows": 10, "seed": 0}
     return [
         *_constructors(),
         Call("kernel_weights", inspection.kernel_weights, {"estimator": model, "nonzero": True}),
+        Call("findings", inspection.findings, {"estimator": model, "y": None, "names": [], "seed": 0}),
         Call("view_weights", inspection.view_weights, {"estimator": model}),
         Call("contribution_sizes", inspection.contribution_sizes, {"estimator": model, "X": X}),
         *_evidence(model),

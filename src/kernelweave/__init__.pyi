@@ -24,6 +24,7 @@ from kernelweave.gram.features import FeatureStack as FeatureStack
 from kernelweave.gram.repair import repair_gram as repair_gram
 from kernelweave.gram.statistics import BlockStatistics as BlockStatistics
 from kernelweave.gram.streams import KernelStream as KernelStream
+from kernelweave.machines import losses as losses
 from kernelweave.machines.ball import solve_meb as solve_meb
 from kernelweave.machines.svm import solve_klr as solve_klr
 from kernelweave.machines.svm import solve_l2svc as solve_l2svc
@@ -39,9 +40,11 @@ from kernelweave.mkl.criteria.gaussians import Gaussians as Gaussians
 from kernelweave.mkl.families import KernelFamily as KernelFamily
 from kernelweave.mkl.margin_path import svm_mkl_path as svm_mkl_path
 from kernelweave.mkl.path import rls2_path as rls2_path
+from kernelweave.mkl.problem import Problem as Problem
 from kernelweave.mkl.radius import solve_radius as solve_radius
 from kernelweave.mkl.radius import solve_rkl as solve_rkl
 from kernelweave.mkl.rls2 import solve_rls2 as solve_rls2
+from kernelweave.mkl.solve import solve as solve
 from kernelweave.mkl.svm_mkl import solve_svm_mkl as solve_svm_mkl
 from kernelweave.persistence import load as load
 from kernelweave.persistence import save as save

@@ -138,6 +138,9 @@ class Floats(Rule):
             raise Unfit("", f"{int((array <= self.above).sum())} numbers <= {self.above:g}")
         return array
 
+    def kinds(self) -> tuple[str, ...]:
+        return ("ArrayLike",)
+
     def words(self) -> str:
         shape = " or ".join(f"{d}D" for d in self.ndim)
         bound = "" if self.least is None or self.what != "numbers" else f" >= {self.least:g}"
@@ -163,6 +166,9 @@ class Reals(Rule):
             raise Unfit(f"Numbers above {self.largest:g} are not allowed.", "larger numbers")
         return array
 
+    def kinds(self) -> tuple[str, ...]:
+        return ("ArrayLike",)
+
     def words(self) -> str:
         return f"numbers in a {' or '.join(f'{d}D' for d in self.ndim)} array"
 
@@ -187,6 +193,9 @@ class Alphas(Rule):
         if (values < 1.0 / LARGEST_NUMBER).any():
             raise Unfit(f"Numbers below {1.0 / LARGEST_NUMBER:g} underflow in products.", f"{values.min():g}")
         return values
+
+    def kinds(self) -> tuple[str, ...]:
+        return ("ArrayLike",)
 
     def words(self) -> str:
         return "a non-empty list of numbers > 0 (float('inf') is allowed)"

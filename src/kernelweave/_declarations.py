@@ -1,24 +1,26 @@
 """The declaration of a parameter: its rule, its labels, its docstring entry and its default.
 
 The command line, the studio's forms and API, reports and files of settings are made from this, so that parameters are
-described only once.
+described only once. A `Declaration` is a class that consists of its parameters: annotated fields with defaults.
 """
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import re
 import sys
+import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final, dataclass_transform
 
-from kernelweave._docstrings import read_docstring
+from kernelweave._docstrings import Entry, read_docstring, with_parameters
 from kernelweave._errors import InputError
-from kernelweave._parameters import Form, Rule, Shown, check_value, rules_of, shown_of
+from kernelweave._parameters import Form, Kind, Rule, Shown, check_value, kinds_of, rules_of, shown_of
 
-__all__ = ["USUAL", "Declared", "declared"]
+__all__ = ["USUAL", "Declaration", "Declared", "declared"]
 
 
 class _Usual:
@@ -114,3 +116,106 @@ def declared(owner: Any) -> Mapping[str, Declared]:
             about, kind = other.about, kind or other.kind
         out[name] = Declared(name, rules.get(name), shown.get(name, Shown()), kind, about, parameter.default)
     return out
+
+
+@dataclass_transform(kw_only_default=True)
+class Declaration:
+    """A class whose parameters are its annotated fields, which its constructor takes by name.
+
+    Fields of base classes are inherited, with their rules and their descriptions; a class that assigns a value to the
+    name of an inherited field has another default, and an entry in its docstring another description. The docstring
+    then shows all of them.
+    """
+
+    #: The parameters, its own first, with their defaults.
+    declared_fields: ClassVar[Mapping[str, inspect.Parameter]] = {}
+    #: Those that come first.
+    leading: ClassVar[tuple[str, ...]] = ()
+    #: The docstring as it is written.
+    written_doc: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Make the constructor and the docstring from the fields."""
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            raise TypeError(
+                f"{cls.__name__} has a constructor of its own. Annotate its parameters in the body of the class "
+                "instead, such as `C: float = 1.0`."
+            )
+        cls.declared_fields = _fields(cls)
+        cls.written_doc = vars(cls).get("__doc__") or ""
+        cls.__init__ = _constructor(cls.declared_fields)  # type: ignore[method-assign]
+        cls.__doc__ = _described(cls)
+
+
+def _fields(cls: type[Declaration]) -> dict[str, inspect.Parameter]:
+    own = {name: hint for name, hint in inspect.get_annotations(cls).items() if not _of_the_class(hint)}
+    known = {
+        name: one.annotation.written
+        for base in reversed(cls.__mro__[1:])
+        for name, one in getattr(base, "declared_fields", {}).items()
+    }
+    names = sorted(
+        [*(name for name in own if name not in known), *known], key=lambda name: name not in cls.leading
+    )
+    return {
+        name: inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=getattr(cls, name, inspect.Parameter.empty),
+            annotation=Kind.of(cls, name, own.get(name, known.get(name))),
+        )
+        for name in names
+    }
+
+
+def _of_the_class(hint: object) -> bool:
+    """Whether an annotation is that of an attribute of the class."""
+    return "ClassVar" in hint if isinstance(hint, str) else typing.get_origin(hint) is ClassVar
+
+
+def _constructor(fields: Mapping[str, inspect.Parameter]) -> Any:
+    def __init__(self: Any, *args: object, **given: object) -> None:
+        name = type(self).__name__
+        if args:
+            raise TypeError(
+                f"{name} takes its parameters by name ({', '.join(fields)}), got {len(args)} without a name: "
+                f"write {name}({next(iter(fields), 'name')}={args[0]!r})."
+            )
+        for unknown in given.keys() - fields.keys():
+            close = difflib.get_close_matches(unknown, fields, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else f" Known: {', '.join(fields)}."
+            raise TypeError(f"{name} got an unexpected keyword argument {unknown!r}.{hint}")
+        for field, parameter in fields.items():
+            if field not in given and parameter.default is inspect.Parameter.empty:
+                raise TypeError(f"{name} needs {field!r}.")
+            setattr(self, field, given.get(field, parameter.default))
+
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    __init__.__signature__ = inspect.Signature([itself, *fields.values()])  # type: ignore[attr-defined]
+    return __init__
+
+
+def _described(cls: Any) -> str:
+    """The docstring, with the entries of inherited parameters and all types and defaults."""
+    known = [read_docstring(vars(base).get("written_doc")).parameters for base in cls.__mro__]
+    entries = {}
+    for name, parameter in cls.declared_fields.items():
+        found = next((entries[name] for entries in known if name in entries), Entry("", "", ""))
+        own = known[0].get(name) if name in inspect.get_annotations(cls) else found
+        kind = (
+            own.kind
+            if own is not None and own.kind
+            else kinds_of(cls, name, parameter.annotation.written).described
+        )
+        entries[name] = replace(found, kind=_with_default(kind, parameter.default))
+    return with_parameters(cls.written_doc, entries)
+
+
+def _with_default(kind: str, default: object) -> str:
+    if default is inspect.Parameter.empty:
+        return kind
+    if default is None:
+        return f"{re.sub(',? or None$', '', kind)}, optional"
+    text = f'"{default}"' if isinstance(default, str) else repr(default).replace("e-0", "e-")
+    return f"{kind}, default={text}"

@@ -17,10 +17,11 @@ HEADING = re.compile(r"^(\S[^\n]*)\n-{3,}[ ]*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Entry:
-    """A parameter: its type as text, without the default, and its description."""
+    """A parameter: its type as text, without the default, and its description, plain and as it is written."""
 
     kind: str
     about: str
+    lines: str
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,22 @@ class Docstring:
         for block in filter(None, re.split(r"\n(?=\S)", self.sections.get("Parameters", ""))):
             head, _, below = block.partition("\n")
             names, _, kind = head.partition(" : ")
-            entry = Entry(re.sub(r",?\s*default[=:].*$", "", kind.strip()), plain(below))
+            entry = Entry(re.sub(r",?\s*(default[=:].*|optional)$", "", kind.strip()), plain(below), below)
             found |= {name.strip().lstrip("*"): entry for name in names.split(",")}
         return found
+
+
+def with_parameters(text: str | None, entries: Mapping[str, Entry]) -> str:
+    """A docstring with other parameters; their types are written as they are given."""
+    whole = inspect.cleandoc(text or "")
+    start, *rest = HEADING.split(whole)
+    listed = "\n".join(f"{name} : {entry.kind}\n{entry.lines}" for name, entry in entries.items())
+    parts = [start.rstrip(), *([f"Parameters\n----------\n{listed}"] if entries else [])]
+    for name, body in zip(rest[::2], rest[1::2], strict=True):
+        if name.strip() != "Parameters":
+            title = name.strip()
+            parts.append(title + "\n" + "-" * len(title) + "\n" + body.strip("\n"))
+    return "\n\n".join(parts) + "\n"
 
 
 @cache

@@ -31,8 +31,10 @@ __all__ = [
     "Form",
     "Function",
     "InstanceOf",
+    "Kind",
     "Number",
     "OneOf",
+    "ReadableSignature",
     "Rule",
     "Shown",
     "Text",
@@ -41,6 +43,8 @@ __all__ = [
     "check_value",
     "check_values",
     "checked",
+    "kinds_of",
+    "readable",
     "rules_of",
     "said",
     "shown",
@@ -77,6 +81,10 @@ class Rule(ABC):
     def form(self) -> Form:
         """Its field in a form."""
         return Form()
+
+    def kinds(self) -> tuple[str, ...]:
+        """The types and values that it takes, for signatures and docstrings; empty if the annotation says it."""
+        return ()
 
     def __or__(self, other: Rule | None) -> Rule:
         """Either of two rules; None is allowed as itself."""
@@ -127,6 +135,9 @@ class Number(Rule):
         except ValueError:
             raise Unfit from None
 
+    def kinds(self) -> tuple[str, ...]:
+        return ("float",)
+
     def form(self) -> Form:
         least = self.above if self.least is None else self.least
         return Form("number", (), least, self.below if self.most is None else self.most)
@@ -169,6 +180,9 @@ class Whole(Rule):
         except ValueError:
             raise Unfit from None
 
+    def kinds(self) -> tuple[str, ...]:
+        return ("int",)
+
     def form(self) -> Form:
         return Form("whole number", (), self.least, self.most)
 
@@ -202,6 +216,9 @@ class Flag(Rule):
             return {"true": True, "yes": True, "false": False, "no": False}[text.strip().lower()]
         except KeyError:
             raise Unfit from None
+
+    def kinds(self) -> tuple[str, ...]:
+        return ("bool",)
 
     def form(self) -> Form:
         return Form("yes/no")
@@ -242,6 +259,9 @@ class OneOf(Rule):
         plain = text.strip().lower()
         return written[plain] if plain in written else self.read(text)
 
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(f'"{value}"' if isinstance(value, str) else repr(value) for value in self.values)
+
     def form(self) -> Form:
         return Form("choice", tuple(said(value) for value in self.values))
 
@@ -261,6 +281,9 @@ class Text(Rule):
             return value
         raise Unfit
 
+    def kinds(self) -> tuple[str, ...]:
+        return ("str", "PathLike") if self.path else ("str",)
+
     def words(self) -> str:
         return "text or a path" if self.path else "text"
 
@@ -274,6 +297,9 @@ class Texts(Rule):
         if texts is None or not all(isinstance(text, str) for text in texts):
             raise Unfit
         return texts
+
+    def kinds(self) -> tuple[str, ...]:
+        return ("Sequence[str]",)
 
     def words(self) -> str:
         return "a list of texts"
@@ -292,6 +318,10 @@ class Each(Rule):
             raise Unfit
         return [self.rule.read(entry) for entry in entries]
 
+    def kinds(self) -> tuple[str, ...]:
+        own = self.rule.kinds()
+        return (f"Sequence[{' | '.join(own)}]",) if own else ()
+
     def words(self) -> str:
         return f"a {'' if self.empty else 'non-empty '}list, each entry {self.rule.words()}"
 
@@ -304,6 +334,9 @@ class Function(Rule):
         if callable(value):
             return value
         raise Unfit
+
+    def kinds(self) -> tuple[str, ...]:
+        return ("Callable",)
 
     def words(self) -> str:
         return "a function"
@@ -320,6 +353,9 @@ class InstanceOf(Rule):
         if isinstance(value, self.classes):
             return value
         raise Unfit
+
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(kind.__name__ for kind in self.classes)
 
     def words(self) -> str:
         return self.said
@@ -351,6 +387,9 @@ class Choice(Rule):
         # an empty field means None
         rules = [rule for rule in self.rules if not (isinstance(rule, OneOf) and rule.values == (None,))]
         return rules[0].form() if len(rules) == 1 else Form()
+
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(kind for rule in self.rules for kind in rule.kinds() or (rule.words(),))
 
     def words(self) -> str:
         return " or ".join(rule.words() for rule in self.rules)
@@ -445,7 +484,7 @@ def shown_of(function: Callable[..., object]) -> Mapping[str, Shown]:
 
 
 def _beside(function: Callable[..., object], wanted: Callable[[object], bool]) -> dict[str, Any]:
-    if hasattr(function, "__dataclass_fields__"):
+    if hasattr(function, "__dataclass_fields__") or hasattr(function, "declared_fields"):
         source = function
     else:
         source = inspect.unwrap(function.__init__ if inspect.isclass(function) else function)
@@ -455,6 +494,88 @@ def _beside(function: Callable[..., object], wanted: Callable[[object], bool]) -
         if parts:
             found[name] = parts[-1]
     return found
+
+
+# ---- types for people ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The alternatives of a parameter, such as ``("float", '"auto"', "None")``."""
+
+    names: tuple[str, ...]
+
+    @property
+    def shown(self) -> str:
+        """As in a signature."""
+        return " | ".join(self.names)
+
+    @property
+    def described(self) -> str:
+        """As in a docstring: values in braces, and None last."""
+        values = [name for name in self.names if name[0] == '"' or name.isdigit()]
+        kinds = [name for name in self.names if name not in (*values, "None")]
+        parts = [f"{{{', '.join(values)}}}" if len(values) > 1 else values[0]] if values else []
+        parts = [*parts, *kinds] if len(values) > 1 else [*kinds, *parts]
+        return " or ".join([*parts, *(name for name in self.names if name == "None")])
+
+
+@cache
+def kinds_of(owner: Any, name: str, written: str = "") -> Kinds:
+    """The type of a parameter of a function or class: what its rule takes, or what its annotation says."""
+    rule = rules_of(owner).get(name)
+    if rule is None:
+        return Kinds((written,))
+    kinds = rule.kinds() or (rule.words(),)
+    return Kinds(tuple(dict.fromkeys(kinds)))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The type of a parameter in a signature, found when it is shown."""
+
+    owner: Any
+    name: str
+    written: str
+
+    def __repr__(self) -> str:
+        return kinds_of(self.owner, self.name, self.written).shown
+
+    @classmethod
+    def of(cls, owner: Any, name: str, hint: object) -> Kind:
+        """The type that an annotation gives."""
+        return cls(owner, name, hint if isinstance(hint, str) else inspect.formatannotation(hint))
+
+
+def readable(function: Callable[..., object], owner: object = None) -> inspect.Signature:
+    """The signature of a function with readable types; of a constructor with that of its class as owner."""
+    signature = inspect.signature(function)
+    own = function if owner is None else owner
+    parameters = [
+        one if one.annotation is one.empty else one.replace(annotation=Kind.of(own, name, one.annotation))
+        for name, one in signature.parameters.items()
+    ]
+    result = signature.return_annotation
+    if result is not signature.empty:
+        result = Kind.of(own, "return", result)
+    return signature.replace(parameters=parameters, return_annotation=result)
+
+
+class ReadableSignature:
+    """The signature of a class, and of those below it, with readable types."""
+
+    def __get__(self, instance: object, owner: type) -> inspect.Signature:
+        if instance is not None:
+            # an object that can be called has another signature than its class
+            raise AttributeError("__signature__")
+        constructor: Any = getattr(owner, "__init__")  # noqa: B009 (mypy knows no constructor of a class)
+        found = readable(constructor, owner)
+        return found.replace(
+            parameters=list(found.parameters.values())[1:], return_annotation=inspect.Signature.empty
+        )
+
+
+# ---- many values -----------------------------------------------------------------------------------
 
 
 def check_values(owner: object, values: Mapping[str, object], *, of: str = "") -> dict[str, Any]:
@@ -497,4 +618,5 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         with allowed(seconds=seconds):
             return function(*given, *args[len(given) :], **named)  # type: ignore[arg-type]
 
+    call.__signature__ = readable(function)  # type: ignore[attr-defined]
     return call

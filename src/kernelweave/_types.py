@@ -34,6 +34,20 @@ if TYPE_CHECKING:
     TableLike: TypeAlias = ArrayLike | DataFrame | csr_array | AnnData
     #: X of estimators: a table, or several of the same rows.
     Features: TypeAlias = TableLike | Mapping[str, TableLike] | Sequence[TableLike]
+    #: Targets of rows: numbers, labels, or several columns of them.
+    Target: TypeAlias = ArrayLike | DataFrame | Series
+    #: Columns of a table: names, positions, a slice, a pattern of names, or a function of the table.
+    ColumnsLike: TypeAlias = Sequence[str] | Sequence[int] | slice | str | int | Any
+    #: Rows in chunks: arrays, files by name or pattern, frames, or an iterable of any of them.
+    RowsLike: TypeAlias = Any
+    #: A device of arrays, such as "cuda" or a device of torch.
+    Device: TypeAlias = Any
+    #: What ``kernels=`` takes: a list of kernels, a list for each view, a KernelBank, "precomputed" or None.
+    KernelsLike: TypeAlias = Any
+    #: What `fit` puts into a value, such as statistics of training rows; None before.
+    FittedPart: TypeAlias = Any
+    #: What was saved: a fitted estimator, or a pipeline.
+    Fitted: TypeAlias = Any
     #: Splits of rows: the number of folds, a splitter of scikit-learn, or pairs of training and test rows.
     Splits: TypeAlias = int | BaseCrossValidator | Iterable[tuple[ArrayLike, ArrayLike]]
     #: Keyword arguments for drawing functions of matplotlib.
@@ -49,6 +63,7 @@ else:
         object
     )
     AnnData = AnnotatedTable = MuData = object
+    ColumnsLike = Device = Fitted = KernelsLike = FittedPart = RowsLike = Target = object
     Features = Labels = Node = RowIndex = Splits = SubFigure = SubplotSpec = Style = TableLike = Tree = (
         Values
     ) = csr_array = object

@@ -17,6 +17,7 @@ import numpy as np
 from kernelweave import recipe
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Flag, Text, checked, listed, shown
+from kernelweave._types import ColumnsLike, TableLike
 from kernelweave.kernels import (
     RBF,
     Categorical,
@@ -27,7 +28,7 @@ from kernelweave.kernels import (
     Tokens,
 )
 from kernelweave.views import BlockTable, GramTable, SparseTable, as_table
-from kernelweave.views.table import TEXT
+from kernelweave.views.tables import TEXT
 
 __all__ = [
     "DefaultViews",
@@ -226,15 +227,15 @@ class DefaultViews:
     columns : dict of str to a selection of columns
     """
 
-    columns: Mapping[str, Any]
+    columns: Mapping[str, ColumnsLike]
 
 
 @overload
-def views(columns: Mapping[str, Any], kernels: None = None) -> DefaultViews: ...
+def views(columns: Mapping[str, ColumnsLike], kernels: None = None) -> DefaultViews: ...
 @overload
-def views(columns: Mapping[str, Any], kernels: Sequence[Kernel] | Kernel) -> list[Kernel]: ...
+def views(columns: Mapping[str, ColumnsLike], kernels: Sequence[Kernel] | Kernel) -> list[Kernel]: ...
 def views(
-    columns: Mapping[str, Any], kernels: Sequence[Kernel] | Kernel | None = None
+    columns: Mapping[str, ColumnsLike], kernels: Sequence[Kernel] | Kernel | None = None
 ) -> list[Kernel] | DefaultViews:
     """Put every kernel on every view, a named group of columns.
 
@@ -297,7 +298,7 @@ def texts(column: int | str | None = None) -> list[Kernel]:
 
 
 @checked
-def default(table: Any, *, regression: Annotated[bool, Flag()] = False) -> list[Kernel]:
+def default(table: TableLike, *, regression: Annotated[bool, Flag()] = False) -> list[Kernel]:
     """Return the kernels of a plain fit, ``kernels=None``: by what the rows of a table or of several views hold.
 
     Of dense columns, standardised: Linear, and RBF and Laplacian at 1/4, 1 and 4 over the median distance of the rows;
@@ -335,7 +336,7 @@ def default(table: Any, *, regression: Annotated[bool, Flag()] = False) -> list[
     return recipe.choose(as_table(table), regression=regression).kernels
 
 
-def per_column(table: Any) -> list[Kernel]:
+def per_column(table: TableLike) -> list[Kernel]:
     """Return kernels on all columns and on each single one, for columns that are standardised.
 
     On all columns: Linear, Polynomial of degree 2 and 3, and RBF for the 7 values

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_known
-from kernelweave._parameters import Number, OneOf, check_fields
+from kernelweave._parameters import Number, OneOf, ReadableSignature, check_fields
 from kernelweave._sparse import is_sparse, unit_rows
+from kernelweave._types import FittedPart
 from kernelweave.gram import Gram
 
 __all__ = [
@@ -184,6 +185,8 @@ class Normalizer(ABC):
     Normalisers are immutable configurations; `fit` returns a `FittedNormalizer`.
     """
 
+    __signature__ = ReadableSignature()
+
     #: Whether the statistics depend on the class labels, so that they differ between binary problems.
     per_target = False
     #: Whether `transductive` inputs are used.
@@ -263,7 +266,7 @@ class MeanDiagonal(Normalizer):
         Further inputs that enter the mean with weight 1 each (transductive).
     """
 
-    extra: Any = None
+    extra: FittedPart = None
     name = "mean-diagonal"
 
     def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):
@@ -281,7 +284,7 @@ class Trace(Normalizer):
         Further inputs that enter the sum with weight 1 each: the transductive rule of P1's experiments.
     """
 
-    extra: Any = None
+    extra: FittedPart = None
     name = "trace"
 
     def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):
@@ -354,7 +357,7 @@ class Center(Normalizer):
         transductive, on centred kernels. The centre is still that of the training rows.
     """
 
-    extra: Any = None
+    extra: FittedPart = None
     name = "center"
 
     def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from kernelweave._forms import numbered
 from kernelweave._sparse import entries, is_sparse
 from kernelweave.kernels import RBF, CharNGrams, Kernel, Laplacian, Linear, On, Precomputed, Tokens
-from kernelweave.kernels.restriction import put
+from kernelweave.kernels.composed import put
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table, ViewColumns
-from kernelweave.views.table import TEXT
+from kernelweave.views.tables import TEXT
 
 __all__ = ["CLASSIFICATION", "NORMALIZER", "REGRESSION", "Recipe", "choose", "holds_words"]
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from kernelweave import datasets, learners
 from kernelweave.gram import as_gram
 from kernelweave.kernels import RBF, Laplacian, Linear, Polynomial
-from kernelweave.learners.base import Info
-from kernelweave.learners.method import MarginLearner
+from kernelweave.learners.base import TrainingSet
+from kernelweave.learners.solving import MarginLearner
 from kernelweave.results import Solution
 from kernelweave_papers.base import DATA_SET, Cell, Choices, Experiment, Options, Result
 from kernelweave_papers.baselines import tuned_rbf
@@ -120,7 +120,7 @@ def values(
     """Decision values on test rows for every C, and the solutions."""
     gram = as_gram(stack[np.ix_(train, train)])
     factors = np.ones(gram.n_kernels) if protocol == "literal" else len(train) / gram.trace()
-    info = Info(gram, y[train][:, None], factors, classification=True)
+    info = TrainingSet(gram, y[train][:, None], factors, classification=True)
     path = learner.path(info, 1.0 / np.array(Cs))
     f = [
         stack[np.ix_(test, train)] @ (found.weights * factors) @ found.dual_coef[:, 0] + found.intercept[0]

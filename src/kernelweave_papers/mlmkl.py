@@ -19,8 +19,8 @@ from kernelweave._errors import InputError
 from kernelweave.datasets import Dataset
 from kernelweave.fitting.source import TableSource
 from kernelweave.gram import Gram
-from kernelweave.learners.base import Info
-from kernelweave.learners.method import MarginLearner, MarginSolution
+from kernelweave.learners.base import TrainingSet
+from kernelweave.learners.solving import MarginLearner, MarginSolution
 from kernelweave.normalizers import Cosine
 from kernelweave.views import as_table
 from kernelweave_papers import baselines
@@ -179,12 +179,12 @@ def make_learner(method: str, protocol: str, eta: float, options: MLMKLOptions, 
     if family in THETAS:
         return learners.SoftMarginMKL(theta=THETAS[family], tol=1e-4)
     if family == "uniform":
-        return learners.DeepUniform(n_layers)
+        return learners.DeepUniform(n_layers=n_layers)
     literal = protocol == "literal"
     step, most = ("fixed", options.steps) if literal else ("backtracking", None)
     if family == "dmkl":
         # the bound of its author's code is a sum over rows, the library's is a mean
-        return learners.DMKL(n_layers, step=step, eta=eta * n_rows, max_iter=most)
+        return learners.DMKL(n_layers=n_layers, step=step, eta=eta * n_rows, max_iter=most)
     if family == "2lmkl":
         return learners.TwoLayerMKL(step=step, eta=eta, max_iter=most)
     criterion = "training" if literal else "out-of-fold"
@@ -200,7 +200,7 @@ def fit(learner: MarginLearner, part: Part, Cs: tuple[float, ...]) -> list[Margi
         # these are not convex: weights for a small C may lead to a poor local solution for a larger one
         return [found for C in Cs for found in fit(learner, part, (C,))]
     content = _content(part) if learner.validates else None
-    info = Info(
+    info = TrainingSet(
         part.gram, part.y[:, None], np.ones(part.gram.n_kernels), classification=True, content=content
     )
     return list(learner.path(info, 1.0 / np.array(Cs)).solutions)

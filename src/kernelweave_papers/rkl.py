@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from kernelweave import banks, datasets, learners
 from kernelweave.fitting.source import TableSource
 from kernelweave.gram import Gram
-from kernelweave.learners.base import Info
-from kernelweave.learners.method import MarginLearner, MarginSolution
+from kernelweave.learners.base import TrainingSet
+from kernelweave.learners.solving import MarginLearner, MarginSolution
 from kernelweave.views import as_table
 from kernelweave_papers import baselines
 from kernelweave_papers.base import Cell, Choices, Experiment, Options, Result
@@ -160,7 +160,7 @@ def scores(
     """Accuracy on test rows for every C, and the solutions; kernels normalised by their training trace."""
     own = gram.restrict(train)
     scale = factor * (1.0 if unit else len(train)) / own.trace()
-    path = learner.path(Info(own, y[train][:, None], scale, classification=True), 1.0 / np.array(Cs))
+    path = learner.path(TrainingSet(own, y[train][:, None], scale, classification=True), 1.0 / np.array(Cs))
     right = np.empty(len(Cs))
     full = np.zeros(len(y))
     for k, result in enumerate(path.solutions):

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from kernelweave import learners
 from kernelweave._errors import check_known
 from kernelweave.gram import Gram
-from kernelweave.learners.base import Info
-from kernelweave.learners.method import MarginLearner
+from kernelweave.learners.base import TrainingSet
+from kernelweave.learners.solving import MarginLearner
 from kernelweave_papers.base import Cell, Choices, Experiment, Options, Result
 from kernelweave_papers.rkl import GRIDS, INNER, LABELS, PRINTED, make_folds, problem
 
@@ -91,7 +91,7 @@ def values(
     """Decision values on test rows for every C, and the solutions; kernels have mean diagonals `factor`."""
     own = gram.restrict(train)
     scale = factor * len(train) / own.trace()
-    path = learner.path(Info(own, y[train][:, None], scale, classification=True), 1.0 / np.array(Cs))
+    path = learner.path(TrainingSet(own, y[train][:, None], scale, classification=True), 1.0 / np.array(Cs))
     out = np.empty((len(Cs), len(test)))
     full = np.zeros(len(y))
     for k, result in enumerate(path.solutions):

@@ -23,7 +23,15 @@ from kernelweave.fitting.folds import (
     score_folds,
     search_folds,
 )
-from kernelweave.fitting.task import Report, Setup, Solved, Task, path_task, shared_alphas, was_interrupted
+from kernelweave.fitting.task import (
+    NormalizedProblem,
+    Report,
+    SolvedProblem,
+    Task,
+    path_task,
+    shared_alphas,
+    was_interrupted,
+)
 from kernelweave.learners import Learner
 from kernelweave.learners.folds import deal
 from kernelweave.mkl.weight_sets import LpBall
@@ -72,13 +80,15 @@ class Candidates:
     begins: bool = False
     held: bool = False
 
-    def choose(self, task: Task, setups: list[Setup], learner: Learner, report: Report) -> Chosen:
+    def choose(
+        self, task: Task, problems: list[NormalizedProblem], learner: Learner, report: Report
+    ) -> Chosen:
         """Score the candidates, choose, and solve on all rows."""
         if self.n_folds < 2 and not self.path:
             # one distinct row: no validation, so use the strongest regularisation of the path
             if learner.relax_grid(self.alphas) is not None:
                 learner = clone(learner).set_params(relax=None)
-            return Chosen(*walk_down(task, setups, learner, self.alphas[:1], report))
+            return Chosen(*walk_down(task, problems, learner, self.alphas[:1], report))
         found = self.scores(report)
         if found.interrupted:
             say_interrupted(f"alpha was chosen on {len(found.scores)} of {self.n_folds} folds")
@@ -112,7 +122,7 @@ class Candidates:
         walked = alphas[: best + 1] if self.path else alphas[best : best + 1]
         # after a stop the finished folds choose the model
         tell = _going_on(report) if found.interrupted else report
-        return Chosen(*walk_down(task, setups, learner, walked, tell, starts), results, best, said)
+        return Chosen(*walk_down(task, problems, learner, walked, tell, starts), results, best, said)
 
     def _said(self, results: Mapping[str, Any], best: int, n_all: int, parameter: str) -> str:
         """How the regularisation parameter was chosen, in words."""
@@ -140,7 +150,7 @@ class Chosen:
     Attributes
     ----------
     alpha : float
-    solved : list of Solved
+    solved : list of SolvedProblem
     results : dict or None
         Of the scored candidates, as ``cv_results_``; None if nothing could be scored.
     best : int
@@ -150,7 +160,7 @@ class Chosen:
     """
 
     alpha: float
-    solved: list[Solved]
+    solved: list[SolvedProblem]
     results: dict[str, Any] | None = None
     best: int = 0
     said: str = ""
@@ -158,20 +168,20 @@ class Chosen:
 
 def walk_down(
     task: Task,
-    setups: list[Setup],
+    problems: list[NormalizedProblem],
     learner: Learner,
     alphas: Array,
     report: Report,
     starts: list[Array] | None = None,
-) -> tuple[float, list[Solved]]:
+) -> tuple[float, list[SolvedProblem]]:
     """Solve on all rows along a path, and return its last point."""
-    paths = path_task(task, setups, learner, alphas, report=report, label="all rows", starts=starts)
+    paths = path_task(task, problems, learner, alphas, report=report, label="all rows", starts=starts)
     last = min(len(path) for path in paths) - 1
     if was_interrupted(paths):
         say_interrupted(
             f"the model is the one at alpha={alphas[last]:.3g}, the chosen one is {alphas[-1]:.3g}"
         )
-    found = [Solved(setup, path.at(last)) for setup, path in zip(setups, paths, strict=True)]
+    found = [SolvedProblem(problem, path.at(last)) for problem, path in zip(problems, paths, strict=True)]
     return float(alphas[last]), found
 
 
@@ -188,10 +198,10 @@ def say_interrupted(what: str) -> None:
     warn_user(f"Fitting was interrupted: {what}.")
 
 
-def by_content(task: Task, setups: list[Setup], learner: Learner, labels: Array) -> Candidates:
+def by_content(task: Task, problems: list[NormalizedProblem], learner: Learner, labels: Array) -> Candidates:
     """Candidates for alpha of the learner, by the squared error on folds that rows determine."""
     given = learner.given_alphas()
-    alphas = shared_alphas(task, setups, learner.n_alphas, learner) if given is None else given
+    alphas = shared_alphas(task, problems, learner.n_alphas, learner) if given is None else given
     folds = content_folds(task.source, labels, learner.n_folds, stratify=task.classification)
     score = negative_squared_error(task.targets, task.loss_weight)
     narrow = can_search(task, learner, alphas)
@@ -211,7 +221,9 @@ def by_content(task: Task, setups: list[Setup], learner: Learner, labels: Array)
     )
 
 
-def of_costs(task: Task, setups: list[Setup], learner: Learner, labels: Array, *, plain: bool) -> Candidates:
+def of_costs(
+    task: Task, problems: list[NormalizedProblem], learner: Learner, labels: Array, *, plain: bool
+) -> Candidates:
     """Candidates for C, on folds of all rows or of some, by what rows hold, with the shares of the classes.
 
     With the kernels and the learner of the recipe, kernels and weights stay as they are on all folds: its solver is
@@ -232,8 +244,8 @@ def of_costs(task: Task, setups: list[Setup], learner: Learner, labels: Array, *
 
     def scores(report: Report) -> FoldScores:
         if held:
-            loss, ball = learner.losses(True), LpBall(float(learner.p))
-            return score_costs(task, setups, loss, ball, rows, folds, 1.0 / alphas, score, report=report)
+            loss, ball = learner.loss_for(True), LpBall(float(learner.p))
+            return score_costs(task, problems, loss, ball, rows, folds, 1.0 / alphas, score, report=report)
         part = task if len(rows) == task.source.n_samples else task.take(rows)
         searcher = clone(learner)
         if getattr(searcher, "tol", recipe.COST_TOL) < recipe.COST_TOL:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial, update_wrapper
 from types import MethodType
@@ -17,7 +17,7 @@ from kernelweave import learners
 from kernelweave._checks import InputError
 from kernelweave._docstrings import inherits_parameters
 from kernelweave._parameters import OneOf, checked
-from kernelweave._types import Splits
+from kernelweave._types import Features, Labels, Splits
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.targets import Targets, labels_of, read_classes
 from kernelweave.fitting.calibration import METHODS, calibrate, log_probabilities, out_of_fold
@@ -99,7 +99,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     ((2,), True)
     """
 
-    class_weight: Any = None
+    class_weight: Mapping[object, float] | str | None = None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -114,7 +114,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
             self.label_names_ = targets.names
         return targets
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Features) -> Array:
         """Decision values: positive for ``classes_[1]``, or one column per class, or per label of several.
 
         Parameters
@@ -128,7 +128,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         values = self._decide(X)
         return values[:, 0] if values.shape[1] == 1 else values
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Features) -> Labels:
         """Predict the class, or the labels if there are several.
 
         Parameters
@@ -222,7 +222,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         return self._named_learner()
 
     @partial(_WithProbabilities, _knows_probabilities)
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Features) -> Array:
         """Probabilities of the classes: those of the logistic loss, or after `calibrate` those of its curves.
 
         Parameters
@@ -259,7 +259,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         return np.exp(self.predict_log_proba(X))
 
     @partial(_WithProbabilities, _knows_probabilities)
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: Features) -> Array:
         """Logarithms of the probabilities of `predict_proba`.
 
         Parameters

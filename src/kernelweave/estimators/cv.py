@@ -10,8 +10,6 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import check_scoring, get_scorer_names
-from sklearn.model_selection import check_cv
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled, process_routing
 
 from kernelweave import learners
@@ -19,13 +17,14 @@ from kernelweave._callbacks import with_callbacks
 from kernelweave._checks import Alphas, Costs, InputError, check_known
 from kernelweave._docstrings import inherits_parameters
 from kernelweave._parameters import Function, OneOf, Text, Whole
+from kernelweave._types import Features, Splits, Target
 from kernelweave.estimators.choosing import RULES, Candidates, check_path_arguments
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.regressor import MKLRegressor
-from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes
+from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes, scorer_for
 from kernelweave.fitting.folds import Fold, score_folds, split_rows
-from kernelweave.fitting.task import Setup, Task, shared_alphas
+from kernelweave.fitting.task import NormalizedProblem, Task, shared_alphas
 from kernelweave.mkl.path import check_alphas
 
 __all__ = ["MKLClassifierCV", "MKLRegressorCV"]
@@ -64,8 +63,8 @@ class _CrossValidated(BaseMKL):
     alphas: Annotated[ArrayLike | None, Alphas() | None] = None
     Cs: Annotated[ArrayLike | None, Costs() | None] = None
     n_alphas: Annotated[int, Whole(1)] = 30
-    cv: Any = 5
-    scoring: Annotated[Any, Text() | Function() | None] = None
+    cv: Splits = 5
+    scoring: Annotated[str | Callable[..., float] | None, Text() | Function() | None] = None
     rule: Annotated[str, OneOf(*RULES)] = "min"
     n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None
 
@@ -76,7 +75,7 @@ class _CrossValidated(BaseMKL):
         """Score of decision values on some of the task's rows."""
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
+    def fit(self, X: Features, y: Target, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
         """Choose the regularisation parameter and fit on all rows.
 
         Parameters
@@ -93,9 +92,11 @@ class _CrossValidated(BaseMKL):
         """
         return self._fit_anew(X, y, sample_weight, params)
 
-    def _make_folds(self, labels: Array, params: dict[str, object]) -> list[Fold]:
+    def _make_folds(self, labels: Array, kept: NDArray[np.intp], params: dict[str, object]) -> list[Fold]:
         """Check the parameters and make the folds; routed metadata such as groups go to the splitter."""
         if isinstance(self.scoring, str):
+            from sklearn.metrics import get_scorer_names
+
             check_known(self.scoring, get_scorer_names(), "scoring")
         check_path_arguments(self._named_learner(), self.alphas, self.Cs)
         y = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
@@ -103,7 +104,19 @@ class _CrossValidated(BaseMKL):
             y = y.astype(np.intp)
         if _routing_enabled():
             params = process_routing(self, "fit", **params).splitter.split
-        return split_rows(self.cv, y, classifier=isinstance(self, ClassifierMixin), **params)
+        folds = split_rows(self.cv, y, classifier=isinstance(self, ClassifierMixin), **params)
+        position = np.full(len(labels), -1)
+        position[kept] = np.arange(len(kept))
+        inside: list[Fold] = []
+        for fold in folds:
+            train, test = (position[rows][position[rows] >= 0] for rows in fold)
+            if len(train) and len(test):
+                inside.append((train, test))
+        if not inside:
+            raise InputError(
+                "`cv` gave no fold with both training and test rows. Use fewer splits or more rows."
+            )
+        return inside
 
     def _given_alphas(self) -> Array | None:
         """The given alphas, descending; None for an automatic path."""
@@ -119,34 +132,22 @@ class _CrossValidated(BaseMKL):
     def _candidates_of(
         self,
         task: Task,
-        setups: list[Setup],
+        problems: list[NormalizedProblem],
         learner: learners.Learner,
         labels: Array,
-        kept: NDArray[np.intp],
         folds: list[Fold],
     ) -> Candidates:
         given = self._given_alphas()
-        alphas = shared_alphas(task, setups, self.n_alphas, learner) if given is None else given
-        position = np.full(len(labels), -1)
-        position[kept] = np.arange(len(kept))
-        inside: list[Fold] = []
-        for fold in folds:
-            train, test = (position[rows][position[rows] >= 0] for rows in fold)
-            if len(train) and len(test):
-                inside.append((train, test))
-        if not inside:
-            raise InputError(
-                "`cv` gave no fold with both training and test rows. Use fewer splits or more rows."
-            )
+        alphas = shared_alphas(task, problems, self.n_alphas, learner) if given is None else given
         named = "score" if self.scoring else self._default_score
         score = self._score(task)
         return Candidates(
             alphas,
-            len(inside),
+            len(folds),
             task.source.n_samples,
             self.scoring if isinstance(self.scoring, str) else named,
             lambda report: score_folds(
-                task, learner, inside, alphas, score, n_jobs=self.n_jobs, report=report
+                task, learner, folds, alphas, score, n_jobs=self.n_jobs, report=report
             ),
             self.rule,
             path=True,
@@ -159,6 +160,8 @@ class _CrossValidated(BaseMKL):
         -------
         MetadataRouter
         """
+        from sklearn.model_selection import check_cv
+
         router = MetadataRouter(owner=self).add_self_request(self)
         router.add(
             splitter=check_cv(self.cv),
@@ -200,7 +203,7 @@ class MKLRegressorCV(_CrossValidated, MKLRegressor):
 
     def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
         y, flat = task.targets[0], task.flat
-        scorer = check_scoring(KnownTargets(), self.scoring)
+        scorer = scorer_for(KnownTargets(), self.scoring)
 
         def score(values: Array, rows: NDArray[np.intp]) -> float:
             truth = y[rows, 0] if flat else y[rows]
@@ -245,7 +248,7 @@ class MKLClassifierCV(_CrossValidated, MKLClassifier):
         classes = self.classes_
         codes = task.codes
         learner = self._named_learner()
-        scorer = check_scoring(KnownClasses(classes=classes, learner=learner), self.scoring)
+        scorer = scorer_for(KnownClasses(classes=classes, learner=learner), self.scoring)
         named = scored_classes(classes, self.scoring)
 
         def score(values: Array, rows: NDArray[np.intp]) -> float:

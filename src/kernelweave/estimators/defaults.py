@@ -14,7 +14,7 @@ from kernelweave.estimators.parameters import Parameters
 from kernelweave.estimators.routes import Route, approximation_of, described, fitted_maps
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.source import Source
-from kernelweave.fitting.task import Setup, Solved
+from kernelweave.fitting.task import NormalizedProblem, SolvedProblem
 
 Array = NDArray[np.float64]
 
@@ -52,12 +52,12 @@ class DefaultsMixin(Parameters):
             return self.normalize
         return recipe.NORMALIZER if self._is_plain else "mean-diagonal"
 
-    def _tell_defaults(self, setups: list[Setup], source: Source[Any]) -> None:
+    def _tell_defaults(self, problems: list[NormalizedProblem], source: Source[Any]) -> None:
         """Keep in plain values what was taken where nothing was stated."""
         told: dict[str, Any] = {}
         if self._is_plain:
             told["views"] = self._recipe_found
-            told["left_out"] = left_out(setups[0], source.names)
+            told["left_out"] = left_out(problems[0], source.names)
             del self._recipe_found
         if isinstance(self.normalize, str) and self.normalize == "auto":
             told["normalize"] = NORMALIZERS_SAID[str(self._default_normalizer())]
@@ -65,11 +65,11 @@ class DefaultsMixin(Parameters):
             told["learner"] = LEARNERS_SAID[type(self._default_learner()).__name__]
         self.defaults_ = told
 
-    def _tell_route(self, model: Model, solved: list[Solved]) -> None:
+    def _tell_route(self, model: Model, solved: list[SolvedProblem]) -> None:
         """Say how kernels were held, and what was left out of them."""
         route = self._route
         del self._route
-        said = [solved[0].setup.gram.describe(), described(model.source)]
+        said = [solved[0].problem.gram.describe(), described(model.source)]
         self.gram_ = ", ".join(part for part in said if part) + (f"; {route.said}" if route.said else "")
         if route.said:
             self.defaults_ = {**self.defaults_, "approximation": self.gram_}
@@ -134,7 +134,7 @@ SPREAD_REASON = "rows hardly resemble each other in them"
 CHANCE_REASON = "they agree with the target no more than chance"
 
 
-def left_out(setup: Setup, names: Sequence[str]) -> dict[str, list[str]]:
+def left_out(problem: NormalizedProblem, names: Sequence[str]) -> dict[str, list[str]]:
     """Names of kernels that were left out, by the reason."""
-    found = {SPREAD_REASON: setup.spread, CHANCE_REASON: setup.chance}
+    found = {SPREAD_REASON: problem.spread, CHANCE_REASON: problem.chance}
     return {reason: [str(names[m]) for m in some] for reason, some in found.items() if len(some)}

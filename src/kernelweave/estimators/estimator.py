@@ -15,7 +15,7 @@ from kernelweave._callbacks import ReportingMixin, with_callbacks
 from kernelweave._checks import InputError, KernelWarning, warn_user
 from kernelweave._parameters import check_values
 from kernelweave._threads import blas_threads_for
-from kernelweave._types import Features
+from kernelweave._types import Features, Target
 from kernelweave.estimators.choosing import N_FOLDS, Candidates, by_content, of_costs, say_interrupted
 from kernelweave.estimators.defaults import DefaultsMixin
 from kernelweave.estimators.missing import residuals_of, target_in_order
@@ -26,7 +26,7 @@ from kernelweave.fitting.folds import Fold
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.rowless import REFUSAL, RowlessSource
 from kernelweave.fitting.source import TableSource
-from kernelweave.fitting.task import Report, Setup, Solved, Task, set_up, solve_task
+from kernelweave.fitting.task import NormalizedProblem, Report, SolvedProblem, Task, problems_of, solve_task
 from kernelweave.results import RelaxedSolution, Status, relative_gap
 
 Array = NDArray[np.float64]
@@ -107,7 +107,7 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
     # ---- fitting ----------------------------------------------------------------------------------
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Features, y: Target, sample_weight: ArrayLike | None = None) -> Self:
         """Learn weights and coefficients.
 
         Parameters
@@ -153,11 +153,11 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
         n_rows = rows.n_rows if hasattr(rows, "n_rows") else len(rows)
         targets = self._read_targets(y, sample_weight, n_rows)
         learner = self._checked_learner()
-        folds = self._make_folds(targets.labels, params)
         normalizer = normalizers.resolve(self._default_normalizer())
         weights = targets.sample_weight
         kept = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
-        weights = None if weights is None else weights[kept]
+        labels, weights = targets.labels[kept], None if weights is None else weights[kept]
+        folds = self._make_folds(targets.labels, kept, params)
         if weights is not None and (weights == 1.0).all():
             weights = None
         rows = self._words_compressed(rows, encoder, kept, weights)
@@ -179,16 +179,16 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
                 multilabel=targets.multilabel,
                 screen=self._is_plain,
             )
-            setups = set_up(task)
+            problems = problems_of(task)
             if isinstance(source, TableSource) and (residuals := residuals_of(source)):
                 self.missing_["residuals"] = residuals
-            self._tell_defaults(setups, source)
+            self._tell_defaults(problems, source)
             report = self._reporter(self._n_steps(learner, len(task.targets), len(folds)), X, y)
-            alpha, solved = self._solve(task, setups, learner, targets.labels, kept, folds, report)
+            alpha, solved = self._solve(task, problems, learner, labels, folds, report)
             learner = clone(learner)
             if getattr(learner, "relax", None) == "auto":
                 # parameters chosen once are not chosen again on folds of the training rows
-                learner.set_params(relax=getattr(solved[0].result, "relax", None))
+                learner.set_params(relax=getattr(solved[0].solution, "relax", None))
             self._store(Model.of(task, learner, alpha, solved, encoder), solved)
         self._reported()
 
@@ -208,8 +208,8 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
             )
         return learner
 
-    def _make_folds(self, labels: Array, params: dict[str, object]) -> list[Fold]:
-        """Folds over all rows, for estimators that cross-validate."""
+    def _make_folds(self, labels: Array, kept: NDArray[np.intp], params: dict[str, object]) -> list[Fold]:
+        """Folds of the kept rows, for estimators that cross-validate; `labels` are those of all rows."""
         return []
 
     def _n_steps(self, learner: learners.Learner, n_problems: int, n_folds: int) -> int | None:
@@ -225,42 +225,40 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
     def _candidates_of(
         self,
         task: Task,
-        setups: list[Setup],
+        problems: list[NormalizedProblem],
         learner: learners.Learner,
         labels: Array,
-        kept: NDArray[np.intp],
         folds: list[Fold],
     ) -> Candidates | None:
         """The regularisation parameters to choose from; None if there is one. `folds` are those of `_make_folds`."""
         if self._chooses_cost(learner):
-            return of_costs(task, setups, learner, labels[kept], plain=self._is_plain)
+            return of_costs(task, problems, learner, labels, plain=self._is_plain)
         if learner.requested() is None:
-            return by_content(task, setups, learner, labels[kept])
+            return by_content(task, problems, learner, labels)
         return None
 
     def _solve(
         self,
         task: Task,
-        setups: list[Setup],
+        problems: list[NormalizedProblem],
         learner: learners.Learner,
         labels: Array,
-        kept: NDArray[np.intp],
         folds: list[Fold],
         report: Report,
-    ) -> tuple[float, list[Solved]]:
+    ) -> tuple[float, list[SolvedProblem]]:
         """Solve all problems, at a regularisation parameter that is chosen unless it was given."""
-        candidates = self._candidates_of(task, setups, learner, labels, kept, folds)
+        candidates = self._candidates_of(task, problems, learner, labels, folds)
         if candidates is None:
             alpha = learner.requested()
             assert alpha is not None
-            solved = solve_task(task, setups, learner, alpha, report)
-            if any(s.result.status is Status.INTERRUPTED for s in solved):
+            solved = solve_task(task, problems, learner, alpha, report)
+            if any(s.solution.status is Status.INTERRUPTED for s in solved):
                 say_interrupted("the weights are the best ones so far")
             report(f"alpha {alpha:.3g}")
             return alpha, solved
         if self._chooses_cost(learner) or (folds and learner.regularization_parameter == "C"):
             self.Cs_ = 1.0 / candidates.alphas
-        chosen = candidates.choose(task, setups, learner, report)
+        chosen = candidates.choose(task, problems, learner, report)
         if chosen.results is not None:
             self._candidates, self.alphas_ = candidates.alphas, chosen.results["alpha"]
             self.cv_results_, self.best_index_ = chosen.results, chosen.best
@@ -269,9 +267,9 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
                 self.defaults_ = {**self.defaults_, "choice": chosen.said}
         return chosen.alpha, chosen.solved
 
-    def _store(self, model: Model, solved: list[Solved]) -> None:
+    def _store(self, model: Model, solved: list[SolvedProblem]) -> None:
         """Set the model and the fitted attributes."""
-        results = [s.result for s in solved]
+        results = [s.solution for s in solved]
         keep_model(self, model)
         self._tell_route(model, solved)
         self.objective_ = float(sum(r.primal for r in results))
@@ -295,10 +293,10 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
             if found:
                 values = np.concatenate(found)
                 setattr(self, f"{name}_", float(values[0]) if len(values) == 1 else values)
-        setup, names = solved[0].setup, model.source.names
+        problem, names = solved[0].problem, model.source.names
         self.uninformative_kernels_ = [
-            *((str(names[m]), "identity") for m in setup.identities),
-            *((str(names[m]), "constant") for m in setup.constants),
+            *((str(names[m]), "identity") for m in problem.identities),
+            *((str(names[m]), "constant") for m in problem.constants),
         ]
         if unsolved:
             worst = max(unsolved, key=lambda r: r.rel_gap)
@@ -307,13 +305,13 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
                 f"{type(self).__name__} stopped{gap} after {worst.n_iter} iterations. {worst.status.value}",
                 ConvergenceWarning,
             )
-        self._remark_identities(solved, setup.identities)
+        self._remark_identities(solved, problem.identities)
 
-    def _remark_identities(self, solved: list[Solved], identities: NDArray[np.intp]) -> None:
+    def _remark_identities(self, solved: list[SolvedProblem], identities: NDArray[np.intp]) -> None:
         """Warn if most of the weight is on kernels in which no training row is similar to another."""
         if not len(identities):
             return
-        weights = np.concatenate([np.atleast_2d(s.result.weights) for s in solved])
+        weights = np.concatenate([np.atleast_2d(s.solution.weights) for s in solved])
         total, own = weights.sum(axis=1), weights[:, identities].sum(axis=1)
         if len(identities) < weights.shape[1] and not (own > 0.5 * total).any():
             return
@@ -331,7 +329,7 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
             KernelWarning,
         )
 
-    def _store_bayes(self, model: Model, solved: list[Solved]) -> None:
+    def _store_bayes(self, model: Model, solved: list[SolvedProblem]) -> None:
         """Hook for regression."""
 
     # ---- predicting -------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.source import TableSource
 from kernelweave.kernels import Impute, Kernel, Product, Scaled, Sum
 from kernelweave.kernels.other import Precomputed
-from kernelweave.kernels.preparation import SHORT, as_steps
+from kernelweave.kernels.steps import SHORT, as_steps
 from kernelweave.views import Table
 
 #: Values of `missing` that are texts.

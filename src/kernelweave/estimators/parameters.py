@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Self
 
@@ -10,12 +10,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from kernelweave import learners, recipe
 from kernelweave._checks import InputError
-from kernelweave._parameters import Flag, Number, OneOf
+from kernelweave._parameters import Flag, Number, OneOf, ReadableSignature
+from kernelweave._types import ColumnsLike, KernelsLike
 from kernelweave.banks import DefaultViews
 from kernelweave.estimators.missing import CELLS, MISSING_VIEWS
 from kernelweave.estimators.routes import Approximation
 from kernelweave.fitting.stacks import KernelBank
+from kernelweave.kernels.maps import FeatureMap
 from kernelweave.kernels.stationary import Width
+from kernelweave.normalizers import Normalizer
 
 __all__ = ["Parameters", "default_learner"]
 
@@ -113,20 +116,22 @@ class Parameters(BaseEstimator):
         and the named groups of columns of kernels.
     """
 
-    kernels: Any = None
-    learner: Any = None
+    __signature__ = ReadableSignature()
+
+    kernels: KernelsLike = None
+    learner: str | learners.Learner | None = None
     _: KW_ONLY
     C: Annotated[float | str | None, OneOf("auto") | Number(above=0) | None] = None
     alpha: Annotated[float | str | None, OneOf("auto") | Number(above=0, infinite=True) | None] = None
     gamma: Annotated[Any, Width() | None] = None
-    normalize: Any = "auto"
+    normalize: str | Normalizer | None = "auto"
     standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto"
     fit_intercept: Annotated[bool, Flag()] = True
     max_memory: float | str = "auto"
     rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0
-    approximation: Annotated[Any, Approximation()] = "auto"
-    views: Any = None
-    missing: Annotated[Any, CELLS] = "error"
+    approximation: Annotated[str | FeatureMap | None, Approximation()] = "auto"
+    views: Mapping[str, ColumnsLike] | None = None
+    missing: Annotated[str, CELLS] = "error"
     missing_views: Annotated[str, OneOf(*MISSING_VIEWS)] = "complete"
 
     @property

@@ -39,11 +39,11 @@ from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.source import Source, TableSource
 from kernelweave.fitting.stacks import BankSource, StackSource
 from kernelweave.kernels import Kernel
-from kernelweave.kernels.widths import check_gamma, has_gamma, with_gamma
+from kernelweave.kernels.composed import check_gamma, has_gamma, with_gamma
 from kernelweave.learners import Learner
 from kernelweave.views import BlockTable, SparseTable, TableEncoder, Views, ViewsEncoder, holds_views
-from kernelweave.views.annotated import is_annotated, matrix_of
-from kernelweave.views.sparse import as_sparse
+from kernelweave.views.container import is_annotated, matrix_of
+from kernelweave.views.tables import as_sparse
 
 Array = NDArray[np.float64]
 

@@ -12,10 +12,11 @@ from kernelweave._checks import InputError
 from kernelweave._docstrings import inherits_parameters
 from kernelweave._parameters import Flag, checked
 from kernelweave._threads import blas_threads_for
+from kernelweave._types import Features
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.targets import Targets, read_numbers
 from kernelweave.fitting.model import Model
-from kernelweave.fitting.task import Solved
+from kernelweave.fitting.task import SolvedProblem
 from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.mkl.selection import compute_criteria
 
@@ -131,18 +132,18 @@ class MKLRegressor(RegressorMixin, BaseMKL):
             self.output_names_ = targets.names
         return targets
 
-    def _store_bayes(self, model: Model, solved: list[Solved]) -> None:
-        task, setup = model.task, solved[0].setup
+    def _store_bayes(self, model: Model, solved: list[SolvedProblem]) -> None:
+        task, problem = model.task, solved[0].problem
         n_eff = float(task.source.n_samples if task.sample_weight is None else task.sample_weight.sum())
-        quad = np.einsum("it,it->t", setup.y, model.dual_coef)  # y' (K + alpha N)^-1 y for each output
+        quad = np.einsum("it,it->t", problem.y, model.dual_coef)  # y' (K + alpha N)^-1 y for each output
         self.prior_scale_ = np.maximum(quad, 0.0) / n_eff
         noise = []
         total = 0.0
-        for k in range(setup.y.shape[1]):
-            problem, _ = make_problem(setup.gram, setup.y[:, k], task.sample_weight, setup.normalizer.scale)
+        for k in range(problem.y.shape[1]):
+            ridge, _ = make_problem(problem.gram, problem.y[:, k], task.sample_weight, problem.scale)
             with blas_threads_for(task.source.n_samples):
                 found = compute_criteria(
-                    problem, model.ridge, model.weights_of(k)[0], model.dual_coef[:, k][None], total=False
+                    ridge, model.ridge, model.weights_of(k)[0], model.dual_coef[:, k][None], total=False
                 )
             noise.append(found.noise_variance)
             total += found.evidence
@@ -150,7 +151,9 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         self.log_marginal_likelihood_ = total
 
     @checked
-    def predict(self, X: Any, return_std: Annotated[bool, Flag()] = False) -> Array | tuple[Array, Array]:
+    def predict(
+        self, X: Features, return_std: Annotated[bool, Flag()] = False
+    ) -> Array | tuple[Array, Array]:
         """Predict the target.
 
         Parameters

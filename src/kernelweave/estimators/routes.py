@@ -11,7 +11,7 @@ from kernelweave._loops import packed_length
 from kernelweave._parameters import InstanceOf, OneOf, Rule, shown
 from kernelweave.fitting.omitted import true_gap
 from kernelweave.fitting.source import Source, TableSource
-from kernelweave.fitting.task import Solved, Task
+from kernelweave.fitting.task import SolvedProblem, Task
 from kernelweave.gram.low_rank import highest_rank
 from kernelweave.kernels import MAPS, FeatureMap, Kernel, Nystroem, Precomputed, approximate, maps_of
 from kernelweave.learners import Learner
@@ -34,6 +34,10 @@ class Approximation(Rule):
         if isinstance(value, FeatureMap):
             return value
         return (OneOf("auto", *MAPS) | InstanceOf((FeatureMap,), "a map of features") | None).read(value)
+
+    def kinds(self) -> tuple[str, ...]:
+        """The types that it takes."""
+        return (*OneOf("auto", *MAPS).kinds(), "FeatureMap", "None")
 
     def words(self) -> str:
         """What is expected, after "must be"."""
@@ -182,7 +186,7 @@ def _share(one: FeatureMap) -> float:
     return 0.0 if one.left_out is None else one.left_out.share
 
 
-def approximation_of(task: Task, solved: list[Solved], learner: Learner) -> dict[str, Any]:
+def approximation_of(task: Task, solved: list[SolvedProblem], learner: Learner) -> dict[str, Any]:
     """What approximate kernels leave out, and what that is worth, in plain values; see `MKLRegressor`."""
     maps = fitted_maps(task.source)
     left = {name: one.left_out for name, one in maps.items() if one.left_out is not None}

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import check_scoring
 from sklearn.utils.metaestimators import available_if
 
 from kernelweave import learners
+from kernelweave._types import Features
 from kernelweave.estimators.targets import Classes, labels_of
 from kernelweave.fitting.calibration import log_probabilities
 
@@ -67,7 +67,7 @@ class KnownClasses(ClassifierMixin, Known):
         """Known decision values."""
         return self.values[:, 0] if self.values.shape[1] == 1 else self.values
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Features) -> NDArray[Any]:
         """Known classes."""
         return labels_of(self.values, self.classes)
 
@@ -114,13 +114,20 @@ def try_score(
     """
     if classes is None:
         known = KnownTargets(np.asarray(y, dtype=np.float64).reshape(len(y), -1), np.ndim(y) == 1)
-        return score_known(check_scoring(known, scoring), known, y, None, np.arange(0))
+        return score_known(scorer_for(known, scoring), known, y, None, np.arange(0))
     named = scored_classes(classes, scoring)
     width = 1 if len(classes) == 2 and not isinstance(classes, list) else len(classes)
     values = np.random.default_rng(0).normal(size=(len(y), width))
     fold = KnownClasses(values, named, learners.resolve(learner))
     truth = y if isinstance(named, list) else named[np.searchsorted(np.asarray(classes), y)]
-    return score_known(check_scoring(fold, scoring), fold, truth, None, np.arange(0))
+    return score_known(scorer_for(fold, scoring), fold, truth, None, np.arange(0))
+
+
+def scorer_for(known: Known, scoring: Any) -> Callable[..., float]:
+    """A scorer of known predictions, by its name or as it is."""
+    from sklearn.metrics import check_scoring
+
+    return check_scoring(known, scoring)
 
 
 def score_known(

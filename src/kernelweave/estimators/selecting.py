@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, cl
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import Flag, Number, Whole, check_values, shown
+from kernelweave._parameters import Flag, Number, ReadableSignature, Whole, check_values, shown
+from kernelweave._types import Features, Target
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.texts import parts_of
@@ -19,7 +20,7 @@ from kernelweave.estimators.view_kernels import places_of
 from kernelweave.fitting.source import TableSource
 from kernelweave.kernels import Constant, Kernel
 from kernelweave.views import BlockTable, Table, ViewColumns, Views, holds_views
-from kernelweave.views.messages import listing
+from kernelweave.views.selection import listing
 
 __all__ = ["SelectViews", "view_shares"]
 
@@ -94,13 +95,15 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
     (('rna',), (60,))
     """
 
+    __signature__ = ReadableSignature()
+
     estimator_: BaseMKL
     shares_: dict[str, float]
     views_: tuple[str, ...]
 
     def __init__(
         self,
-        estimator: Any = None,
+        estimator: BaseEstimator | None = None,
         *,
         threshold: Annotated[float, Number(least=0, below=1)] = 0.01,
         max_views: Annotated[int | None, Whole(1) | None] = None,
@@ -111,7 +114,9 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         self.max_views = max_views
         self.prefit = prefit
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> SelectViews:
+    def fit(
+        self, X: Features, y: Target | None = None, sample_weight: ArrayLike | None = None
+    ) -> SelectViews:
         """Select views by the weights of their kernels.
 
         Parameters
@@ -167,7 +172,7 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
             )
         return list(places)
 
-    def transform(self, X: Any) -> Views:
+    def transform(self, X: Features) -> Views:
         """Return the selected views.
 
         Parameters
@@ -229,7 +234,7 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         mask = np.array([view in self.views_ for view in self.shares_])
         return np.flatnonzero(mask) if indices else mask
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Names of the selected views.
 
         Parameters

@@ -14,8 +14,8 @@ from kernelweave._checks import InputError, as_floats, check_finite, check_size,
 from kernelweave._parameters import listed, shown
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Labels
-from kernelweave.views.columns import is_frame
-from kernelweave.views.messages import listing
+from kernelweave.views.selection import listing
+from kernelweave.views.tables import is_frame
 
 __all__ = ["Classes", "Targets", "labels_of", "read_classes", "read_numbers"]
 

@@ -11,8 +11,8 @@ from kernelweave._checks import InputError, KernelWarning, warn_user
 from kernelweave.kernels import Constant, Custom, Kernel, On, Precomputed, Product, Scaled, Sum
 from kernelweave.kernels.text import TextKernel
 from kernelweave.views import BlockTable, Cells, Table
-from kernelweave.views.messages import listing
-from kernelweave.views.table import TEXT
+from kernelweave.views.selection import listing
+from kernelweave.views.tables import TEXT
 
 __all__ = ["check_objects", "column_importances", "columns_read", "long_texts", "parts_of", "reads_text"]
 

@@ -12,10 +12,10 @@ from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import listed, shown
 from kernelweave.estimators.texts import need_text_view, reads_text
 from kernelweave.kernels import Kernel, On, Precomputed, Product, Scaled, Sum
-from kernelweave.kernels.restriction import on_views, put
+from kernelweave.kernels.composed import on_views, put
 from kernelweave.views import BlockTable, GramTable, Table, ViewColumns
 from kernelweave.views.groups import expand_views, read_views
-from kernelweave.views.messages import listing
+from kernelweave.views.selection import listing
 
 __all__ = ["ViewPlace", "check_kernels", "kernels_of_views", "places_of"]
 

@@ -30,7 +30,6 @@ from typing import Any, cast
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import check_cv
 
 from kernelweave._checks import InputError, count_dimensions
 from kernelweave._loops import core
@@ -38,15 +37,23 @@ from kernelweave._parameters import Whole, check_value, shown
 from kernelweave._types import Labels, Splits
 from kernelweave.fitting.prediction import Expansions, FeatureForm, decisions
 from kernelweave.fitting.source import Q, Source
-from kernelweave.fitting.task import Report, Setup, Task, path_task, set_up, silent, was_interrupted
+from kernelweave.fitting.task import (
+    NormalizedProblem,
+    Report,
+    Task,
+    path_task,
+    problems_of,
+    silent,
+    was_interrupted,
+)
 from kernelweave.gram import FeatureGram, Gram
 from kernelweave.learners import Learner
 from kernelweave.learners.folds import deal
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.machine import Machine
+from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.layers import TrainedLayers
-from kernelweave.mkl.problem import Problem
-from kernelweave.mkl.svm_mkl import solve_problem
+from kernelweave.mkl.solve import solve_problem
 from kernelweave.mkl.weight_sets import LpBall
 from kernelweave.results import Path, Solution
 
@@ -108,6 +115,8 @@ def split_rows(cv: Splits, y: Labels, *, classifier: bool, **params: Any) -> lis
     **params
         Metadata for the splitter, such as ``groups``.
     """
+    from sklearn.model_selection import check_cv
+
     n_rows = len(y)
     groups: Any = params.get("groups")
     if groups is not None and (count_dimensions(groups) != 1 or len(groups) != n_rows):
@@ -176,40 +185,42 @@ def walk_fold(
 ) -> FoldPath:
     """Solve along a path on a fold's training rows, and decide on its test rows."""
     part = task.take(train)
-    setups = set_up(part)
-    paths = path_task(part, setups, learner, alphas, tol=tol, report=report, label=label, starts=starts)
+    problems = problems_of(part)
+    paths = path_task(part, problems, learner, alphas, tol=tol, report=report, label=label, starts=starts)
     done = min(len(path) for path in paths)
     grid = learner.relax_grid(alphas)
     each = 1 if grid is None else grid.shape[1]
-    problems = []
-    for setup, path in zip(setups, paths, strict=True):
-        n_outputs = len(setup.intercept)
+    parts = []
+    for problem, path in zip(problems, paths, strict=True):
+        n_outputs = len(problem.intercept)
         w = path.weights[:done] if path.weights.ndim == 3 else path.weights[:done, None, :]
         w = np.repeat(w, each, axis=0)
-        problems.append(
+        parts.append(
             Expansions(
-                np.broadcast_to(w, (len(w), n_outputs, w.shape[2])) * setup.normalizer.scale,
+                np.broadcast_to(w, (len(w), n_outputs, w.shape[2])) * problem.normalizer.scale,
                 path.dual_coef[:done].reshape(len(w), part.source.n_samples, n_outputs),
-                setup.intercept + np.repeat(path.intercept[:done], each, axis=0),
+                problem.intercept + np.repeat(path.intercept[:done], each, axis=0),
                 cast(list[tuple[TrainedLayers | None, ...]], path.upper_layers[:done]),
-                _features_of(setup, path, done, n_outputs),
+                _features_of(problem, path, done, n_outputs),
             )
         )
-    found = Expansions.side_by_side(problems)
-    values = decisions(part.source, task.source.queries(test), setups[0].normalizer, found)
+    found = Expansions.side_by_side(parts)
+    values = decisions(part.source, task.source.queries(test), problems[0].normalizer, found)
     shared = learner.begins and all(path.weights.ndim == 2 for path in paths)
     weights = tuple(path.weights[:done] for path in paths) if shared else None
     return FoldPath(values, weights, was_interrupted(paths))
 
 
-def _features_of(setup: Setup, path: Path[Solution], done: int, n_outputs: int) -> FeatureForm | None:
+def _features_of(
+    problem: NormalizedProblem, path: Path[Solution], done: int, n_outputs: int
+) -> FeatureForm | None:
     """Coefficients of features of the first points of a path, for each point and output, if it was solved on these."""
     coef = path.feature_coef[:done]
-    if not isinstance(setup.gram, FeatureGram) or not coef.size:
+    if not isinstance(problem.gram, FeatureGram) or not coef.size:
         return None
-    n_features = int(setup.gram.offsets[-1])
+    n_features = int(problem.gram.offsets[-1])
     flat = coef.reshape(-1, n_features, n_outputs).transpose(1, 0, 2).reshape(n_features, -1)
-    return FeatureForm(flat, setup.gram.offsets, setup.means)
+    return FeatureForm(flat, problem.gram.offsets, problem.means)
 
 
 def _beside(paths: list[FoldPath]) -> FoldPath:
@@ -544,7 +555,7 @@ def _thinned(content: Rows, folds: Sequence[Fold]) -> tuple[list[Fold], float]:
 
 def score_costs(
     task: Task,
-    setups: Sequence[Setup],
+    problems: Sequence[NormalizedProblem],
     loss: Loss,
     ball: LpBall,
     rows: Rows,
@@ -559,7 +570,7 @@ def score_costs(
     Parameters
     ----------
     task : Task
-    setups : sequence of Setup
+    problems : sequence of NormalizedProblem
         The problems on all rows of the task, one output each.
     loss : Loss
         A loss of classification whose dual is a quadratic program.
@@ -582,17 +593,17 @@ def score_costs(
     """
     whole = len(rows) == task.source.n_samples
     # problems may share a stack
-    parts = {id(s.gram): s.gram if whole else s.gram.restrict(rows) for s in setups}
+    parts = {id(s.gram): s.gram if whole else s.gram.restrict(rows) for s in problems}
     looks = [
         _HeldKernels(
-            parts[id(setup.gram)],
-            setup.normalizer.scale,
+            parts[id(problem.gram)],
+            problem.normalizer.scale,
             column[rows],
             _at(task.weights_of(k), rows),
             loss,
             ball,
         )
-        for k, (setup, target) in enumerate(zip(setups, task.targets, strict=True))
+        for k, (problem, target) in enumerate(zip(problems, task.targets, strict=True))
         for column in np.ascontiguousarray(target.T)
     ]
     keep = len(looks) * 8 * len(rows) ** 2 <= KEPT_BYTES
@@ -619,7 +630,7 @@ class _HeldKernels:
     ) -> None:
         self.y, self.sample_weight = y, sample_weight
         machine = self.machine = Machine(y, WEIGHTS_COST, loss, sample_weight)
-        self.problem = Problem(gram, machine, scale, ball)
+        self.problem = KernelProblem(gram, machine, scale, ball)
         self.weights = ball.start(gram.n_kernels)
         if not machine.one_class:
             self.weights = solve_problem(self.problem, "dual-newton", tol=WEIGHTS_TOL).weights

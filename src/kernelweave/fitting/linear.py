@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave.kernels import Kernel, Linear, Prepared, Scaled, Sum
-from kernelweave.kernels.preparation import AffineStep
+from kernelweave.kernels.steps import AffineStep
 from kernelweave.views import Table
 
 Array = NDArray[np.float64]

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave.kernels import Kernel, On, Product, Scaled, Sum
-from kernelweave.kernels.imputation import Impute
+from kernelweave.kernels.steps import Impute
 from kernelweave.views import BlockTable, GramTable, Table, ViewColumns
-from kernelweave.views.columns import HINT
-from kernelweave.views.messages import column_name, listing
+from kernelweave.views.encoding import HINT
+from kernelweave.views.selection import column_name, listing
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

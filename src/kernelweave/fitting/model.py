@@ -16,11 +16,11 @@ from kernelweave.fitting.prediction import (
     Expansions,
     FeatureForm,
     decisions,
-    kernel_actions,
+    kernel_parts,
     summed_kernels,
 )
 from kernelweave.fitting.source import Source, TableSource
-from kernelweave.fitting.task import Solved, Task
+from kernelweave.fitting.task import SolvedProblem, Task
 from kernelweave.gram import FeatureGram
 from kernelweave.learners import Learner
 from kernelweave.machines.ridge import DenseSystem
@@ -102,27 +102,27 @@ class Model:
         task: Task,
         learner: Learner,
         alpha: float,
-        solved: list[Solved],
+        solved: list[SolvedProblem],
         encoder: TableEncoder | ViewsEncoder | None,
     ) -> Model:
         """Combine the solutions of all problems."""
-        results = [s.result for s in solved]
+        results = [s.solution for s in solved]
         # an output without a machine has none
         layers = [
             one
             for s in solved
-            for one in getattr(s.result, "upper_layers", ()) or [None] * len(s.setup.intercept)
+            for one in getattr(s.solution, "upper_layers", ()) or [None] * len(s.problem.intercept)
         ]
         return cls(
             task=task,
             learner=learner,
             alpha=alpha,
             ridge=float(getattr(results[0], "relax", alpha)),
-            normalizers=tuple(s.setup.normalizer for s in solved),
+            normalizers=tuple(s.problem.normalizer for s in solved),
             weights=results[0].weights if len(results) == 1 else np.array([r.weights for r in results]),
             dual_coef=np.column_stack([r.dual_coef for r in results]),
             intercept=np.concatenate([s.intercept for s in solved]),
-            owner=np.repeat(np.arange(len(solved)), [len(s.setup.intercept) for s in solved]),
+            owner=np.repeat(np.arange(len(solved)), [len(s.problem.intercept) for s in solved]),
             layers=tuple(layers) if any(layers) else (),
             layered=any(getattr(r, "layer_weights", None) is not None for r in results),
             encoder=encoder,
@@ -208,11 +208,14 @@ class Model:
                 # rows may lack views that no kernel reads
                 values, coef = values[:, used], coef[:, used]
             return values @ coef.T + self.linear.intercept
+        return decisions(source, queries, self.normalizers[0], self._expansions)[0]
+
+    @property
+    def _expansions(self) -> Expansions:
+        """The model as sums of kernels."""
         layers = [self.layers] if self.layers else []
-        found = Expansions(
-            self.effective[None], self.dual_coef[None], self.intercept[None], layers, self.features
-        )
-        return decisions(source, queries, self.normalizers[0], found)[0]
+        own = self.effective[None], self.dual_coef[None], self.intercept[None]
+        return Expansions(*own, layers, self.features)
 
     def contributions(self, queries: Any) -> Array:
         """Contributions of kernels (of the last layer) to decision values, shape (n_rows, n_kernels, n_outputs)."""
@@ -221,13 +224,8 @@ class Model:
             if self.layers:
                 return self._deep_contributions(queries)
             out = np.zeros((n_queries, source.n_kernels, self.n_outputs))
-            if self.features is not None and not source.lacks(queries):
-                for where, m, part in self.features.parts(source, queries, self.normalizers[0]):
-                    out[where, m] = part
-                return out
-            active = np.flatnonzero((self.effective != 0).any(axis=0))
-            for where, m, times in kernel_actions(source, queries, self.normalizers[0], active):
-                out[where, m] = times(self.dual_coef) * self.effective[:, m]
+            for where, m, _, part in kernel_parts(source, queries, self.normalizers[0], self._expansions):
+                out[where, m] = part[0]
         return out
 
     def _deep_contributions(self, queries: Any) -> Array:
@@ -326,19 +324,19 @@ class Model:
         return [slice(k, k + 1) for k in range(self.n_outputs)]
 
 
-def _feature_form(solved: list[Solved]) -> FeatureForm | None:
+def _feature_form(solved: list[SolvedProblem]) -> FeatureForm | None:
     """Coefficients of the features on which problems were solved: the solution's own, or those of its dual ones."""
-    gram = solved[0].setup.gram
-    if not isinstance(gram, FeatureGram) or any(getattr(s.result, "upper_layers", ()) for s in solved):
+    gram = solved[0].problem.gram
+    if not isinstance(gram, FeatureGram) or any(getattr(s.solution, "upper_layers", ()) for s in solved):
         return None
     parts = []
     for s in solved:
-        result, own = s.result, s.setup.gram
+        result, own = s.solution, s.problem.gram
         assert isinstance(own, FeatureGram)
         if result.feature_coef.size:
             parts.append(result.feature_coef.reshape(len(own.rows), -1))
             continue
         products = own.rows @ result.dual_coef.reshape(own.n_samples, -1)
-        factors = np.repeat(np.atleast_2d(result.weights) * s.setup.normalizer.scale, own.ranks, axis=1)
+        factors = np.repeat(np.atleast_2d(result.weights) * s.problem.normalizer.scale, own.ranks, axis=1)
         parts.append(products * factors.T)
-    return FeatureForm(np.concatenate(parts, axis=1), gram.offsets, solved[0].setup.means)
+    return FeatureForm(np.concatenate(parts, axis=1), gram.offsets, solved[0].problem.means)

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave.fitting.source import TableSource
-from kernelweave.fitting.task import Solved, Task
+from kernelweave.fitting.task import SolvedProblem, Task
 from kernelweave.gram import FeatureGram
 from kernelweave.kernels import Kernel, Nystroem, exact_kernel, maps_of
 from kernelweave.results import RelaxedSolution
@@ -61,21 +61,21 @@ class TrueGap:
     n_rows: int
 
 
-def true_gap(task: Task, solved: list[Solved], seed: int = 0) -> TrueGap | None:
+def true_gap(task: Task, solved: list[SolvedProblem], seed: int = 0) -> TrueGap | None:
     """The gaps of a model of RLS2 on features; None for other models.
 
     Parameters
     ----------
     task : Task
-    solved : list of Solved
+    solved : list of SolvedProblem
     seed : int
         Of the draw of rows.
     """
     source = task.source
-    grams = [s.setup.gram for s in solved]
+    grams = [s.problem.gram for s in solved]
     if not isinstance(source, TableSource) or not all(isinstance(gram, FeatureGram) for gram in grams):
         return None
-    if any(s.setup.normalizer.cosine_scale is not None or not np.isfinite(_alpha(s)) for s in solved):
+    if any(s.problem.normalizer.cosine_scale is not None or not np.isfinite(_alpha(s)) for s in solved):
         return None
     n = source.n_samples
     rng = np.random.default_rng(seed)
@@ -113,42 +113,42 @@ def true_gap(task: Task, solved: list[Solved], seed: int = 0) -> TrueGap | None:
     return TrueGap(bound, max(1.0 - below / primal, 0.0), error, len(rows))
 
 
-def _primal(s: Solved) -> float:
+def _primal(s: SolvedProblem) -> float:
     """The objective of the fitted function."""
-    result: Any = s.result
+    result: Any = s.solution
     return float(result.ridge_primal if isinstance(result, RelaxedSolution) else result.primal)
 
 
-def _alpha(s: Solved) -> float:
+def _alpha(s: SolvedProblem) -> float:
     """The regularisation parameter of the coefficients."""
-    result: Any = s.result
+    result: Any = s.solution
     return float(result.relax) if isinstance(result, RelaxedSolution) else float(result.alpha)
 
 
-def _dual(s: Solved) -> Array:
+def _dual(s: SolvedProblem) -> Array:
     """Dual coefficients, shape (n_samples, n_outputs)."""
-    return s.result.dual_coef.reshape(s.setup.gram.n_samples, -1)
+    return s.solution.dual_coef.reshape(s.problem.gram.n_samples, -1)
 
 
-def _inside(s: Solved) -> Array:
+def _inside(s: SolvedProblem) -> Array:
     """Dual coefficients for raw kernels: those of centred kernels less the weights of rows times their sums."""
-    C, p = _dual(s), s.setup.normalizer.probability
+    C, p = _dual(s), s.problem.normalizer.probability
     return C if p is None else C - p[:, None] * C.sum(axis=0)
 
 
-def _row_weights(s: Solved) -> Array:
-    weight = s.setup.sample_weight
-    return np.ones(s.setup.gram.n_samples) if weight is None else weight
+def _row_weights(s: SolvedProblem) -> Array:
+    weight = s.problem.sample_weight
+    return np.ones(s.problem.gram.n_samples) if weight is None else weight
 
 
-def _scales(s: Solved) -> Array:
+def _scales(s: SolvedProblem) -> Array:
     """Factors of kernels, 0 of those that were set to zero."""
-    fitted = s.setup.normalizer
+    fitted = s.problem.normalizer
     return fitted.scale if fitted.constant is None else np.where(fitted.constant, 0.0, fitted.scale)
 
 
 def _products(
-    source: TableSource, kernels: list[Kernel], solved: list[Solved], rows: NDArray[np.intp]
+    source: TableSource, kernels: list[Kernel], solved: list[SolvedProblem], rows: NDArray[np.intp]
 ) -> list[Array]:
     """``K_m c`` on some rows, of raw kernels, shape (n_kernels, n_rows, n_outputs) for each problem."""
     C = np.concatenate([_inside(s) for s in solved], axis=1)
@@ -162,27 +162,27 @@ def _products(
     return np.split(out, ends, axis=2)
 
 
-def _by_rows(s: Solved, V: Array, rows: NDArray[np.intp], share: Array) -> tuple[Array, Array]:
+def _by_rows(s: SolvedProblem, V: Array, rows: NDArray[np.intp], share: Array) -> tuple[Array, Array]:
     """Shares of the drawn rows in ``s_m c'K_m c``, (n_kernels, n_rows, n_outputs), and in the objective of K(d) c."""
     C, alpha, weight = _dual(s)[rows], _alpha(s), _row_weights(s)[rows]
-    p = s.setup.normalizer.probability
+    p = s.problem.normalizer.probability
     if p is not None:
         # the mean over training rows, from the drawn ones
         V = V - np.einsum("i,mit->mt", share * p[rows], V)[:, None]
     V = V * _scales(s)[:, None, None]
-    weights = np.broadcast_to(np.atleast_2d(s.result.weights), (C.shape[1], len(V)))
+    weights = np.broadcast_to(np.atleast_2d(s.solution.weights), (C.shape[1], len(V)))
     quadratic = share[:, None] * V * C
     f = np.einsum("tm,mit->it", weights, V)
-    errors = 0.5 * share * weight * np.square(s.setup.y[rows] - f).sum(axis=1)
+    errors = 0.5 * share * weight * np.square(s.problem.y[rows] - f).sum(axis=1)
     return quadratic, errors + 0.5 * alpha * np.einsum("tm,mit->i", weights, quadratic)
 
 
-def _bounds(source: TableSource, solved: list[Solved]) -> list[Array] | None:
+def _bounds(source: TableSource, solved: list[SolvedProblem]) -> list[Array] | None:
     """Upper bounds of ``s_m c'K_m c``, (n_kernels, n_outputs) for each problem; None if a map is of another kind."""
     kernels = source.kernels
     if not all(isinstance(one, Nystroem) for kernel in kernels for one in maps_of(kernel)):
         return None
-    gram, means = solved[0].setup.gram, solved[0].setup.means
+    gram, means = solved[0].problem.gram, solved[0].problem.means
     assert isinstance(gram, FeatureGram)
     roots = np.zeros((len(kernels), gram.n_samples))
     for m, kernel in enumerate(kernels):
@@ -196,18 +196,18 @@ def _bounds(source: TableSource, solved: list[Solved]) -> list[Array] | None:
     for s in solved:
         C = np.ascontiguousarray(_dual(s).T)
         inside = np.abs(_inside(s))
-        quadratic = np.stack([s.setup.gram.quadratic_forms(c[None]) for c in C], axis=1)
+        quadratic = np.stack([s.problem.gram.quadratic_forms(c[None]) for c in C], axis=1)
         scales = _scales(s)[:, None]
         found.append(scales * quadratic + scales * np.square(roots @ inside))
     return found
 
 
-def _dual_value(s: Solved, reach: Array) -> tuple[float, Array]:
+def _dual_value(s: SolvedProblem, reach: Array) -> tuple[float, Array]:
     """The bound of the optimal value from below, of the best multiple of the dual coefficients.
 
     Parameters
     ----------
-    s : Solved
+    s : SolvedProblem
     reach : array of shape (n_kernels, n_outputs)
         ``s_m c'K_m c`` of every output, or upper bounds.
 
@@ -218,12 +218,12 @@ def _dual_value(s: Solved, reach: Array) -> tuple[float, Array]:
         What it loses with `reach`.
     """
     C, alpha, weight = _dual(s), _alpha(s), _row_weights(s)
-    weights = np.atleast_2d(s.result.weights)
-    relaxed = isinstance(s.result, RelaxedSolution)
+    weights = np.atleast_2d(s.solution.weights)
+    relaxed = isinstance(s.solution, RelaxedSolution)
     groups = [slice(None)] if len(weights) == 1 else [slice(t, t + 1) for t in range(C.shape[1])]
     total, slope = 0.0, np.zeros(reach.shape)
     for w, group in zip(weights, groups, strict=True):
-        inner = float(np.vdot(s.setup.y[:, group], C[:, group]))
+        inner = float(np.vdot(s.problem.y[:, group], C[:, group]))
         squares = float((np.square(C[:, group]) / weight[:, None]).sum())
         own = reach[:, group].sum(axis=1)
         # of the best kernel, or of fixed weights

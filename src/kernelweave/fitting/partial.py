@@ -20,7 +20,7 @@ from kernelweave.gram import Gram
 from kernelweave.gram.building import Builder
 from kernelweave.kernels import Kernel
 from kernelweave.views import BlockTable, Table
-from kernelweave.views.messages import listing
+from kernelweave.views.selection import listing
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -322,19 +322,17 @@ class PartialSource(TableSource):
         learnt: list[Any] | None,
         like: TableSource | None,
         *,
-        max_memory: float,
-        rank_tol: float,
-        standardize: bool = False,
         sample_weight: Array | None = None,
         rules: list[Kernel] | None = None,
-        imputer: Any = None,
         statistics: Any = None,
         fillers: Any = None,
         explicit: bool = False,
+        **options: Any,
     ) -> None:
         self.raw = self.table = table
-        self.max_memory, self.rank_tol, self.standardize = max_memory, rank_tol, standardize
-        self.sample_weight, self.imputer = sample_weight, imputer
+        for name, value in {"standardize": False, "imputer": None, **options}.items():
+            setattr(self, name, value)
+        self.sample_weight = sample_weight
         self.statistics = self.fillers = None
         self.n_samples = table.n_rows
         self._corrections: dict[int, Correction | None] = {}
@@ -353,13 +351,10 @@ class PartialSource(TableSource):
             source = TableSource(
                 [self._given[m] for m in members],
                 self._part_table(table, key).rows(rows),
-                max_memory=max_memory,
-                rank_tol=rank_tol,
-                standardize=standardize,
                 sample_weight=None if sample_weight is None else sample_weight[rows],
                 statistics=known[0],
-                imputer=imputer,
                 fillers=known[1],
+                **options,
             )
             self.parts.append(Part(key, members, rows, source))
             for m, kernel in zip(members, source.kernels, strict=True):
@@ -400,7 +395,7 @@ class PartialSource(TableSource):
 
     def __getstate__(self) -> dict[str, Any]:
         """All attributes but matrices, which are recomputed when needed."""
-        computed = ("_grams", "_means", "_mean_of_known", "_completion")
+        computed = ("_training_parts", "_grams", "_means", "_mean_of_known", "_completion")
         return {k: v for k, v in self.__dict__.items() if k not in computed} | {"_asked": None}
 
     def _check_rows(self, present: Mapping[str, Mask], n_rows: int) -> None:
@@ -422,22 +417,13 @@ class PartialSource(TableSource):
             return table
         return BlockTable({view: table.blocks[view] for view in views})
 
-    def take(self, rows: Rows) -> TableSource:
-        """See `Source.take`."""
-        weight = None if self.sample_weight is None else self.sample_weight[rows]
-        return PartialSource(
-            self.kernels if self.rules is None else self.rules,
-            self.raw.rows(rows),
-            views=self.views,
-            how=self.how,
-            max_memory=self.max_memory,
-            rank_tol=self.rank_tol,
-            standardize=self.standardize,
-            sample_weight=weight,
-            imputer=self.imputer,
-            explicit=self.explicit,
-            like=self,
-        )
+    def _rows_of(self, part: Part, table: Table, rows: Rows) -> Table:
+        """Some queries, for the source of a part."""
+        return (table if self.is_whole else self._part_table(table, part.views)).rows(rows)
+
+    def _options(self) -> dict[str, Any]:
+        """See `TableSource`."""
+        return super()._options() | {"views": self.views, "how": self.how}
 
     # ---- training ---------------------------------------------------------------------------------
 
@@ -477,21 +463,25 @@ class PartialSource(TableSource):
 
     @cached_property
     def _training_parts(self) -> list[Part]:
-        """The parts; if all training rows have all views, they share one source."""
+        """The parts; if all training rows have all views, of kernels that were fitted on these."""
+        if self.parts:
+            return self.parts
         every = np.arange(self.n_samples)
-        return self.parts or [Part(key, members, every, self) for key, members in self._members.items()]
+        known = self._options() | {"explicit": False, "statistics": self.statistics, "fillers": self.fillers}
+        options = {name: value for name, value in known.items() if name not in ("views", "how")}
+        return [
+            Part(key, own, every, TableSource([self.kernels[m] for m in own], self.raw, **options))
+            for key, own in self._members.items()
+        ]
 
     @cached_property
     def _grams(self) -> list[Gram]:
-        if self.is_whole:
-            return [super().gram()]
-        return [part.source.gram() for part in self.parts]
+        return [part.source.gram() for part in self._training_parts]
 
     def _matrix(self, g: int, k: int) -> Array:
         """The raw matrix of kernel k of a part."""
-        gram = self._grams[0] if self.is_whole else self._grams[g]
-        place = int(self._training_parts[g].kernels[k]) if self.is_whole else k
-        return gram.combine(np.eye(1, gram.n_kernels, place)[0])
+        gram = self._grams[g]
+        return gram.combine(np.eye(1, gram.n_kernels, k)[0])
 
     @cached_property
     def _levels(self) -> list[Levels]:
@@ -603,17 +593,10 @@ class PartialSource(TableSource):
     def _known_cross(self, part: Part, table: Table, rows: Rows) -> list[Array]:
         """Values of the kernels of a part between the queries and the training rows that have its views."""
         out = [np.zeros((len(rows), len(part.rows))) for _ in part.kernels]
-        if not len(rows):
-            return out
-        own = self._part_table(table, part.views).rows(rows) if self.parts else table.rows(rows)
-        if part.source is self:
-            found = super().cross(own, part.kernels)
-            place = {int(m): k for k, m in enumerate(part.kernels)}
-        else:
-            found = part.source.cross(own, np.arange(len(part.kernels)))
-            place = {k: k for k in range(len(part.kernels))}
-        for where, m, K in found:
-            out[place[m]][where] = K
+        if len(rows):
+            own = self._rows_of(part, table, rows)
+            for where, k, K in part.source.cross(own, np.arange(len(part.kernels))):
+                out[k][where] = K
         return out
 
     def _fill_mean(
@@ -687,7 +670,5 @@ class PartialSource(TableSource):
     def _known_diagonals(self, part: Part, table: Table, rows: Rows) -> list[Array]:
         if not len(rows):
             return [np.zeros(0) for _ in part.kernels]
-        own = self._part_table(table, part.views).rows(rows) if self.parts else table.rows(rows)
-        if part.source is self:
-            return [super(PartialSource, self).query_diagonal(own, int(m)) for m in part.kernels]
+        own = self._rows_of(part, table, rows)
         return [part.source.query_diagonal(own, k) for k in range(len(part.kernels))]

@@ -142,27 +142,48 @@ def decisions(source: Source[Q], queries: Q, fitted: FittedNormalizer, found: Ex
     """
     n_queries = source.query_length(queries)
     out = np.repeat(found.intercepts[:, None], n_queries, axis=1)
-    w, c = found.weights, found.coefficients
     with blas_threads_for(min(n_queries, source.n_samples)):
-        if found.features is not None and not source.lacks(queries):
-            for where, _, part in found.features.parts(source, queries, fitted):
-                out[:, where] += part.reshape(len(part), *found.intercepts.shape).transpose(1, 0, 2)
-        elif any(found.layers):
+        if any(found.layers) and (found.features is None or source.lacks(queries)):
             for s, layers in enumerate(found.layers):
                 for output, own in enumerate(layers):
                     if own is None:
                         # an output without a machine
                         continue
-                    for where, K, kappa in summed_kernels(source, queries, fitted, w[s, output]):
-                        out[s, where, output] += own.cross(K, kappa) @ c[s, :, output]
-        else:
-            active = np.flatnonzero((w != 0).any(axis=(0, 1)))
-            for where, m, times in kernel_actions(source, queries, fitted, active):
-                used = np.flatnonzero(w[:, :, m].any(axis=1))
-                scaled = c[used] * w[used, None, :, m]  # (used, n_samples, n_outputs)
-                flat = times(scaled.transpose(1, 0, 2).reshape(source.n_samples, -1))
-                out[used, where] += flat.reshape(len(flat), len(used), -1).transpose(1, 0, 2)
+                    weights, coef = found.weights[s, output], found.coefficients[s, :, output]
+                    for where, K, kappa in summed_kernels(source, queries, fitted, weights):
+                        out[s, where, output] += own.cross(K, kappa) @ coef
+            return out
+        for where, _, used, part in kernel_parts(source, queries, fitted, found):
+            out[used, where] += part
     return out
+
+
+def kernel_parts(
+    source: Source[Q], queries: Q, fitted: FittedNormalizer, found: Expansions
+) -> Iterator[tuple[slice, int, Rows, Array]]:
+    """What kernels add to decision values, without layers.
+
+    Yields
+    ------
+    where : slice
+        Some queries.
+    m : int
+        A kernel.
+    used : array of int
+        Solutions that it has a part in.
+    part : array of shape (n_used, n_where, n_outputs)
+    """
+    w, c, shape = found.weights, found.coefficients, found.intercepts.shape
+    if found.features is not None and not source.lacks(queries):
+        for where, m, values in found.features.parts(source, queries, fitted):
+            yield where, m, np.arange(shape[0]), values.reshape(len(values), *shape).transpose(1, 0, 2)
+        return
+    active = np.flatnonzero((w != 0).any(axis=(0, 1)))
+    for where, m, times in kernel_actions(source, queries, fitted, active):
+        used = np.flatnonzero(w[:, :, m].any(axis=1))
+        scaled = c[used] * w[used, None, :, m]  # (used, n_samples, n_outputs)
+        flat = times(scaled.transpose(1, 0, 2).reshape(source.n_samples, -1))
+        yield where, m, used, flat.reshape(len(flat), len(used), -1).transpose(1, 0, 2)
 
 
 def summed_kernels(

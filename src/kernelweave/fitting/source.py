@@ -32,8 +32,7 @@ from kernelweave.kernels import (
     pairwise_statistic,
     statistic_panels,
 )
-from kernelweave.kernels.imputation import Impute
-from kernelweave.kernels.preparation import apply_steps, column_statistics
+from kernelweave.kernels.steps import Impute, apply_steps, column_statistics
 from kernelweave.views import Table
 
 Array = NDArray[np.float64]
@@ -232,19 +231,15 @@ class TableSource(Source[Table]):
         mean, std = self.statistics
         return table.scaled(mean, std)
 
+    def _options(self) -> dict[str, Any]:
+        """What sources of some of the rows have in common with this one."""
+        names = ("max_memory", "rank_tol", "standardize", "imputer", "explicit")
+        return {name: getattr(self, name) for name in names}
+
     def take(self, rows: Rows) -> TableSource:
         weight = None if self.sample_weight is None else self.sample_weight[rows]
-        return TableSource(
-            self.kernels if self.rules is None else self.rules,
-            self.raw.rows(rows),
-            max_memory=self.max_memory,
-            rank_tol=self.rank_tol,
-            standardize=self.standardize,
-            sample_weight=weight,
-            like=self,
-            imputer=self.imputer,
-            explicit=self.explicit,
-        )
+        rules = self.kernels if self.rules is None else self.rules
+        return type(self)(rules, self.raw.rows(rows), sample_weight=weight, like=self, **self._options())
 
     def queries(self, rows: Rows) -> Table:
         return self.raw.rows(rows)

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, as_floats, as_names, check_finite, check_known
+from kernelweave._parameters import ReadableSignature
 from kernelweave.fitting.source import Source
 from kernelweave.gram import Gram, gram_from_stack, repair_gram
 from kernelweave.gram.repair import CORRECTIONS
-from kernelweave.views.kernel_rows import kernel_row_content
+from kernelweave.views.tables import kernel_row_content
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -43,6 +44,8 @@ class KernelBank:
     >>> model.predict(np.arange(30, 40)[:, None]).shape
     (10,)
     """
+
+    __signature__ = ReadableSignature()
 
     def __init__(
         self, stack: ArrayLike, names: Sequence[str] | None = None, *, on_indefinite: str = "raise"

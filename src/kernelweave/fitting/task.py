@@ -7,7 +7,7 @@ classification, one per class for one-vs-rest. All of them share the regularisat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from kernelweave.fitting.prediction import kernel_actions
 from kernelweave.fitting.source import Q, Source
 from kernelweave.gram import FeatureGram, Gram, identities_and_constants, spread_and_alignment
 from kernelweave.gram.looks import BEYOND_CHANCE, SPREAD
-from kernelweave.learners.base import Info, Learner
+from kernelweave.learners.base import Learner, TrainingSet
 from kernelweave.mkl.path import Path, make_alphas
 from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.normalizers import FittedNormalizer, Normalizer
@@ -160,17 +160,18 @@ class Task:
         return np.argmax(np.concatenate(self.targets, axis=1), axis=1)
 
 
-@dataclass(frozen=True)
-class Setup:
-    """A problem ready for a solver.
+@dataclass(frozen=True, kw_only=True)
+class NormalizedProblem(TrainingSet):
+    """A problem as learners get it, on kernels of one scale, with what predictions and reports need to know.
 
     Attributes
     ----------
-    gram : Gram
+    gram, scale, sample_weight, classification
+        See `TrainingSet`.
+    y : array of shape (n_samples, n_outputs)
+        Targets less the intercept that is fixed beforehand.
     normalizer : FittedNormalizer
-    y, intercept : arrays
-    sample_weight : array of shape (n_samples,) or None
-        Weights of the rows in this problem.
+    intercept : array of shape (n_outputs,)
     identities, constants : arrays of int
         Uninformative kernels, before normalisation: see `identities_and_constants`.
     spread, chance : arrays of int
@@ -179,32 +180,29 @@ class Setup:
         Weighted means of explicit features, if these are centred.
     """
 
-    gram: Gram
     normalizer: FittedNormalizer
-    y: Array
     intercept: Array
-    sample_weight: Array | None
     identities: Rows
     constants: Rows
-    spread: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    chance: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    spread: Rows
+    chance: Rows
     means: Array | None = None
 
 
 @dataclass(frozen=True)
-class Solved:
+class SolvedProblem:
     """A problem with its solution."""
 
-    setup: Setup
-    result: Solution
+    problem: NormalizedProblem
+    solution: Solution
 
     @property
     def intercept(self) -> Array:
         """The intercept fixed beforehand plus the learnt one, shape (n_outputs,)."""
-        return self.setup.intercept + self.result.intercept
+        return self.problem.intercept + self.solution.intercept
 
 
-def set_up(task: Task) -> list[Setup]:
+def problems_of(task: Task) -> list[NormalizedProblem]:
     """Build the training stack once and normalise it for every problem."""
     raw = task.source.gram()
     looks = identities_and_constants(raw)
@@ -212,10 +210,11 @@ def set_up(task: Task) -> list[Setup]:
     if task.extra is not None:
         extra["extra_diagonal"] = task.source.extra_diagonal(task.extra)
         extra["extra_means"] = partial(_means_of, task.source, task.extra)
-    setups: list[Setup] = []
+    problems: list[NormalizedProblem] = []
     shared: tuple[FittedNormalizer, Gram] | None = None
     means: Array | None = None
-    left_out = _screened(task, raw) if task.screen else ()
+    none = np.empty(0, dtype=np.intp)
+    left_out = _screened(task, raw) if task.screen else (none, none)
     for k, target in enumerate(task.targets):
         weights = task.weights_of(k)
         if shared is None or task.normalizer.per_target:
@@ -237,10 +236,23 @@ def set_up(task: Task) -> list[Setup]:
             shared = fitted, fitted.prepare(raw, overwrite=not task.normalizer.per_target)
         mean = np.average(target, axis=0, weights=weights)
         intercept = mean if task.fit_intercept else np.zeros_like(mean)
-        setups.append(Setup(shared[1], shared[0], target - intercept, intercept, weights, *looks, *left_out))
-    if means is not None:
-        setups = [replace(setup, means=means) for setup in setups]
-    return setups
+        problems.append(
+            NormalizedProblem(
+                gram=shared[1],
+                y=target - intercept,
+                scale=shared[0].scale,
+                sample_weight=weights,
+                classification=task.classification,
+                normalizer=shared[0],
+                intercept=intercept,
+                identities=looks[0],
+                constants=looks[1],
+                spread=left_out[0],
+                chance=left_out[1],
+                means=means,
+            )
+        )
+    return problems
 
 
 def _screened(task: Task, raw: Gram) -> tuple[Rows, Rows]:
@@ -271,45 +283,43 @@ def _means_of(source: Source[Q], queries: Q, weights: Array) -> Array:
     return out
 
 
-def shared_alphas(task: Task, setups: Sequence[Setup], n_alphas: int, learner: Learner) -> Array:
+def shared_alphas(
+    task: Task, problems: Sequence[NormalizedProblem], n_alphas: int, learner: Learner
+) -> Array:
     """A descending grid that covers the automatic range of every problem, or the learner's own."""
     own = learner.default_alphas(n_alphas)
     if own is not None:
         return own
     grids = []
-    for setup in setups:
-        problem, _ = make_problem(setup.gram, setup.y, setup.sample_weight, setup.normalizer.scale)
-        with blas_threads_for(problem.gram.n_samples):
-            grids.append(make_alphas(problem, max(n_alphas, 2)))
+    for problem in problems:
+        ridge, _ = make_problem(problem.gram, problem.y, problem.sample_weight, problem.scale)
+        with blas_threads_for(ridge.gram.n_samples):
+            grids.append(make_alphas(ridge, max(n_alphas, 2)))
     return np.geomspace(max(g[0] for g in grids), min(g[-1] for g in grids), n_alphas)
 
 
 def solve_task(
-    task: Task, setups: Sequence[Setup], learner: Learner, alpha: float, report: Report | None = None
-) -> list[Solved]:
+    task: Task,
+    problems: Sequence[NormalizedProblem],
+    learner: Learner,
+    alpha: float,
+    report: Report | None = None,
+) -> list[SolvedProblem]:
     """Solve every problem at one regularisation parameter; learners that take many steps report each."""
-    return [Solved(setup, learner.solve(info_of(task, setup, learner, report), alpha)) for setup in setups]
+    return [
+        SolvedProblem(one, learner.solve(_for_learner(task, one, learner, report=report), alpha))
+        for one in problems
+    ]
 
 
-def info_of(
-    task: Task, setup: Setup, learner: Learner, report: Report | None = None, start: Array | None = None
-) -> Info:
-    """A problem for learners."""
-    return Info(
-        gram=setup.gram,
-        y=setup.y,
-        scale=setup.normalizer.scale,
-        sample_weight=setup.sample_weight,
-        classification=task.classification,
-        content=task.content if learner.validates else None,
-        report=report,
-        start=start,
-    )
+def _for_learner(task: Task, one: NormalizedProblem, learner: Learner, **options: Any) -> NormalizedProblem:
+    """A problem with what this learner needs in addition."""
+    return replace(one, content=task.content if learner.validates else None, **options)
 
 
 def path_task(
     task: Task,
-    setups: Sequence[Setup],
+    problems: Sequence[NormalizedProblem],
     learner: Learner,
     alphas: Array,
     *,
@@ -323,15 +333,15 @@ def path_task(
     `starts` are weights with which each may begin.
     """
     paths: list[Path] = []
-    for k, setup in enumerate(setups):
+    for k, problem in enumerate(problems):
         reached = min((len(path) for path in paths), default=len(alphas))
 
         def tell(index: int, result: Solution, k: int = k, reached: int = reached) -> bool:
             # after a stop there are no callbacks while the other problems are solved as far
-            return bool(report(PathStep.of(label, k, len(setups), result))) and reached == len(alphas)
+            return bool(report(PathStep.of(label, k, len(problems), result))) and reached == len(alphas)
 
-        info = info_of(task, setup, learner, start=None if starts is None else starts[k])
-        paths.append(learner.path(info, alphas[:reached], tol=tol, callback=tell))
+        own = _for_learner(task, problem, learner, start=None if starts is None else starts[k])
+        paths.append(learner.path(own, alphas[:reached], tol=tol, callback=tell))
     return paths
 
 

@@ -13,8 +13,9 @@ from scipy.linalg import blas
 from kernelweave._checks import LARGEST_NUMBER, InputError, as_floats
 from kernelweave._devices import Kind, hosted, moved
 from kernelweave._loops import core
-from kernelweave._parameters import shown
+from kernelweave._parameters import ReadableSignature, shown
 from kernelweave._sparse import is_sparse
+from kernelweave._types import Device, Values
 from kernelweave.gram.base import Array, Index
 from kernelweave.gram.device_columns import as_device_columns
 from kernelweave.gram.factors import FactorGram
@@ -78,7 +79,9 @@ class FeatureStack:
     (np.True_, (12,))
     """
 
-    def __init__(self, Z: Any, groups: ArrayLike | None = None, *, device: Any = None) -> None:
+    __signature__ = ReadableSignature()
+
+    def __init__(self, Z: Values, groups: ArrayLike | None = None, *, device: Device = None) -> None:
         self.kind = Kind.of(Z)
         if device is not None:
             if is_sparse(Z):

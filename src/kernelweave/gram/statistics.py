@@ -25,8 +25,9 @@ from scipy.linalg import blas
 from kernelweave._checks import InputError, as_floats, check_row_weights
 from kernelweave._devices import is_foreign, moved, take_rows
 from kernelweave._interrupts import interrupts_deferred
-from kernelweave._parameters import shown
+from kernelweave._parameters import ReadableSignature, shown
 from kernelweave._sparse import is_sparse
+from kernelweave._types import Device, Labels, Tree, Values
 from kernelweave.gram.chunks import check_chunk, check_texts, stays_sparse
 from kernelweave.gram.deviations import DeviceSums, Part, Products, add_rows, add_sparse_rows, row_parts
 from kernelweave.gram.features import as_groups
@@ -105,13 +106,15 @@ class BlockStatistics(Products):
     True
     """
 
+    __signature__ = ReadableSignature()
+
     def __init__(
         self,
         groups: ArrayLike | None = None,
         *,
         names: Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
-        device: Any = None,
+        device: Device = None,
     ) -> None:
         self.given_groups, self.device = groups, device
         self.groups: Index | None = None
@@ -206,7 +209,7 @@ class BlockStatistics(Products):
 
     def add(
         self,
-        Z: Any,
+        Z: Values,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
@@ -400,7 +403,7 @@ class BlockStatistics(Products):
 
     # ---- files ------------------------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Tree:
         """All numbers as plain arrays; products of columns as the rows of their lower triangle."""
         return {
             "groups": np.empty(0, dtype=np.int64) if self.groups is None else self.groups,
@@ -418,7 +421,7 @@ class BlockStatistics(Products):
         }
 
     @classmethod
-    def of_state(cls, arrays: Mapping[str, NDArray[Any]], where: object) -> Self:
+    def of_state(cls, arrays: Mapping[str, Labels], where: object) -> Self:
         """Statistics from the arrays of `state`; what does not fit together is an `InputError`."""
         try:
             n_features, n_outputs, n_rows, single = map(int, arrays["counts"])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kernelweave._checks import LARGEST_NUMBER, InputError
-from kernelweave._parameters import Function, OneOf, Whole, checked
+from kernelweave._parameters import Function, OneOf, ReadableSignature, Whole, checked
 from kernelweave.gram.base import Array, Index
 from kernelweave.gram.gaussians import as_column_gaussians
 from kernelweave.gram.made import IteratedKernels, MadeKernels
@@ -103,13 +104,15 @@ class KernelStream:
     (array([ 5, 90]), True)
     """
 
+    __signature__ = ReadableSignature()
+
     #: Distance from 1 to the next number in sums.
     precision = float(np.finfo(np.float64).eps)
 
     @checked
     def __init__(
         self,
-        kernel: Callable[[int], Any] | Sequence[Any],
+        kernel: Callable[[int], ArrayLike] | Sequence[ArrayLike],
         n_kernels: Annotated[int | None, Whole(1) | None] = None,
         *,
         kind: Annotated[str, OneOf(*KINDS)] = "features",
@@ -146,7 +149,9 @@ class KernelStream:
         return stream
 
     @classmethod
-    def gaussians(cls, X: Any, gamma: Any = 1.0, *, progress: Progress | None = None) -> KernelStream:
+    def gaussians(
+        cls, X: ArrayLike, gamma: ArrayLike = 1.0, *, progress: Progress | None = None
+    ) -> KernelStream:
         """Gaussian kernels of single columns, ``exp(-gamma (x - z)^2)``.
 
         Parameters
@@ -190,7 +195,7 @@ class KernelStream:
     @checked
     def of_iterator(
         cls,
-        make: Annotated[Callable[[], Iterator[Any]], Function()],
+        make: Annotated[Callable[[], Iterator[ArrayLike]], Function()],
         n_kernels: Annotated[int, Whole(1)],
         *,
         kind: Annotated[str, OneOf(*KINDS)] = "features",

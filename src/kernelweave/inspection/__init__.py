@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernelweave.inspection.curves import Calibration, LearningCurve, calibration, learning_curve
+from kernelweave.inspection.findings import Basis, Finding, Interval, finding, findings
 from kernelweave.inspection.layers import (
     LayerDescent,
     LayerGrams,
@@ -24,7 +25,7 @@ from kernelweave.inspection.paired import (
 from kernelweave.inspection.paths import Path, regularization_path
 from kernelweave.inspection.permutation import PermutationTest, SourceTest, permutation_test, source_test
 from kernelweave.inspection.refits import SourceRefitTest, source_refit_test
-from kernelweave.inspection.scores import Interval, fold_interval, score_intervals, share_interval
+from kernelweave.inspection.scores import fold_interval, score_intervals, share_interval
 from kernelweave.inspection.stability import WeightStability, weight_stability
 from kernelweave.inspection.two_layers import TwoLayers, two_layers
 from kernelweave.inspection.weights import (
@@ -37,7 +38,9 @@ from kernelweave.inspection.weights import (
 )
 
 __all__ = [
+    "Basis",
     "Calibration",
+    "Finding",
     "Interval",
     "KernelWeights",
     "LayerDescent",
@@ -59,6 +62,8 @@ __all__ = [
     "compare_numbers",
     "contribution_sizes",
     "descent",
+    "finding",
+    "findings",
     "fold_interval",
     "kernel_weights",
     "layer_grams",

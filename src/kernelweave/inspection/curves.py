@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,9 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 
 from kernelweave._checks import Floats, InputError
+from kernelweave._drawing import clip_score
 from kernelweave._parameters import OneOf, Whole, checked
 from kernelweave._types import Features, Splits
 from kernelweave.inspection.arguments import Seed
+from kernelweave.inspection.findings import (
+    LEVEL,
+    Basis,
+    Finding,
+    Interval,
+    Table,
+    at,
+    finding,
+    intervals_of,
+    plain,
+)
 from kernelweave.inspection.resampling import (
     Entries,
     Estimator,
@@ -126,7 +138,7 @@ def learning_curve(
     --------
     >>> import numpy as np, kernelweave as kw
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
-    >>> model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(0.1))
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(alpha=0.1))
     >>> found = learning_curve(model, X, X[:, 0], sizes=[5, 40], cv=3)
     >>> found.sizes.tolist(), found.scores.shape, bool((found.mean > 0.9).all())
     ([5, 40], (2, 3), True)
@@ -304,3 +316,102 @@ def _truth(is_class: NDArray[Any]) -> Array:
             f"`is_class` must be True or False for every row, got {few}. Compare with the class: y_true == 'ill'."
         )
     return found.astype(float)
+
+
+# ---- findings --------------------------------------------------------------------------------------
+
+#: Classes whose calibration is in a file.
+MOST_CLASSES = 40
+
+
+@finding(
+    "learning curve",
+    title="Learning curve",
+    needs=("estimator", "training"),
+    about="Would more rows help? The model is fitted on growing parts of the rows.",
+    counted="sizes",
+    usual=5,
+)
+def _learning_curve(basis: Basis) -> Finding:
+    own = basis.training
+    found = learning_curve(
+        basis.estimator,
+        own.X,
+        own.y,
+        sizes=np.linspace(1.0 / basis.count, 1.0, basis.count),
+        cv=basis.inner(),
+        params={**own.params, **({} if own.groups is None else {"groups": own.groups})},
+        n_jobs=basis.n_jobs,
+        seed=basis.seed,
+        report=basis.report,
+    )
+    score = "accuracy" if is_classifier(basis.estimator) else "R^2"
+    low, high = ([clip_score(v, score) for v in part] for part in (found.low, found.high))
+    n_folds = found.scores.shape[1]
+    columns = {"sizes": found.sizes, "mean": found.mean, "low": np.array(low), "high": np.array(high)}
+    note = f"Means over {n_folds} folds; intervals corrected for rows in common."
+    rows = plain([list(row) for row in zip(*columns.values(), strict=True)])
+    table = Table("learning-curve", "Learning curve", ["training rows", score, "low", "high"], rows, note)
+    labels = [f"{size} rows" for size in found.sizes]
+    values = intervals_of(labels, found.mean, low, high, n_folds)
+    made = Finding(
+        values,
+        f"Mean {score} of test folds by the number of training rows.",
+        n_folds,
+        "folds of the training rows",
+        LEVEL,
+        details=plain({"interrupted": found.interrupted, "score": score, **columns}),
+        tables=(table,),
+    )
+    if len(labels) > 1 and np.isfinite([found.mean[-2], found.mean[-1], low[-1], high[-1]]).all():
+        # a quarter of a 95 % interval is about one standard error
+        clear = found.mean[-1] - found.mean[-2] > (high[-1] - low[-1]) / 4
+        made = made.says(
+            "sure",
+            "From {a:d} to {b:d} training rows the score goes from {v:.3f} to {w:.3f}: {more}.",
+            {"more": "more rows would probably help" if clear else "more rows would help little"},
+            a=("details", "sizes", len(labels) - 2),
+            b=("details", "sizes", len(labels) - 1),
+            v=at(labels[-2]),
+            w=at(labels[-1]),
+        )
+    return made
+
+
+@finding("calibration", title="Calibration of probabilities", needs=("held",))
+def _calibration(basis: Basis) -> Finding | None:
+    held = basis.held
+    if held.several or held.probability is None or len(held.truth) < 2:
+        return None
+    made = Finding(
+        meaning="The fraction of rows in a class by their probability, and mean squared errors (Brier scores).",
+        n=len(held.truth),
+        sampled="held-out rows",
+        coverage=LEVEL,
+    )
+    few = max(1, min(10, len(held.truth) // 10))
+    first = 1 if len(held.classes) == 2 else 0
+    for k, name in enumerate(held.classes[first:MOST_CLASSES]):
+        found = calibration(held.truth == name, np.clip(held.probability[:, first + k], 0.0, 1.0), n_bins=few)
+        parts = plain(vars(found))
+        columns = [parts[key] for key in ("predicted", "observed", "low", "high", "counts")]
+        table = Table(
+            "calibration" if not k else f"calibration-{k + 1}",
+            f"Probability of {name} and fraction of rows",
+            ["probability", "fraction", "low", "high", "rows"],
+            [list(row) for row in zip(*columns, strict=True)],
+            f"Brier score {found.brier:.4g}; of the fraction of the class {found.brier_of_share:.4g}.",
+        )
+        made = replace(
+            made,
+            values={**made.values, f"Brier score of {name}": Interval(found.brier)},
+            details={**made.details, name: parts},
+            tables=(*made.tables, table),
+        ).says(
+            "sure",
+            "The Brier score of the probability of {name} is {v:.3f}; that of its fraction of all rows is {w:.3f}.",
+            {"name": name},
+            v=at(f"Brier score of {name}"),
+            w=("details", name, "brier_of_share"),
+        )
+    return made

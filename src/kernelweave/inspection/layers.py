@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, checked
-from kernelweave.fitting.task import set_up
+from kernelweave.fitting.task import problems_of
 from kernelweave.inspection.arguments import (
     Model,
     MostRows,
@@ -22,6 +22,7 @@ from kernelweave.inspection.arguments import (
     targets_of,
     which_output,
 )
+from kernelweave.inspection.findings import Basis, Finding, Interval, Table, at, finding
 from kernelweave.mkl.layers import Layers
 
 Array = NDArray[np.float64]
@@ -224,11 +225,11 @@ def layer_grams(
     outputs = outputs_of(estimator)
     which = which_output(outputs, output)
     task = estimator.model_.task
-    setups = set_up(task)
-    setup = setups[which if len(setups) > 1 else 0]
+    problems = problems_of(task)
+    problem = problems[which if len(problems) > 1 else 0]
     n = task.source.n_samples
     rows = np.arange(n)
-    gram = setup.gram
+    gram = problem.gram
     if n > max_rows:
         rows = np.sort(np.random.default_rng(seed).choice(n, int(max_rows), replace=False))
         gram = gram.restrict(rows)
@@ -319,3 +320,36 @@ def layer_spectra(
         found.append(values / total if total > 0 else values)
     rank = [np.exp(-float((e[e > 0] * np.log(e[e > 0])).sum())) if e.any() else 0.0 for e in found]
     return LayerSpectra(tuple(found), np.array(rank), grams.output)
+
+
+# ---- findings --------------------------------------------------------------------------------------
+
+
+@finding("layers", title="Weights of upper layers", needs=("model",))
+def _upper_layers(basis: Basis) -> Finding | None:
+    found = layer_weights(basis.model)
+    if len(found.names) < 2:
+        return None
+    heads = [name or "weight" for name in found.outputs]
+    made = Finding(
+        meaning="Weights of the kernels on the layer below, as fractions of the weights of a layer.",
+        form=".1%",
+    )
+    for depth, (names, weights) in enumerate(zip(found.names[1:], found.weights[1:], strict=True), start=2):
+        columns = weights.reshape(len(names), -1)
+        columns = columns / np.where(columns.sum(axis=0) > 0, columns.sum(axis=0), 1.0)
+        labels = [f"layer {depth}: {name}" for name in names]
+        means = columns.mean(axis=1)
+        rows = [[str(name), *row] for name, row in zip(names, columns.tolist(), strict=True)]
+        table = Table(
+            f"weights-layer-{depth}", f"Weight by kernel, layer {depth}", ["kernel of the layer below", *heads], rows,
+            formats=dict.fromkeys(heads, ".1%"), brief=True,
+        )  # fmt: skip
+        values = {label: Interval(float(mean)) for label, mean in zip(labels, means, strict=True)}
+        made = replace(made, values={**made.values, **values}, tables=(*made.tables, table)).says(
+            "which",
+            f"In layer {depth} the largest weight is that of {{name}}, {{v:.1%}}.",
+            {"name": str(names[int(np.argmax(means))])},
+            v=at(labels[int(np.argmax(means))]),
+        )
+    return made

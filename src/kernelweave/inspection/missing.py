@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._parameters import Whole, checked
 from kernelweave.inspection.arguments import Model
+from kernelweave.inspection.findings import Basis, Finding, Interval, Sentence, finding
 
 __all__ = ["missing"]
 
@@ -66,3 +67,18 @@ def _most(counts: Mapping[str, int], most: int) -> str:
     order = sorted(counts, key=lambda name: -counts[name])
     named = ", ".join(f"{name} ({counts[name]})" for name in order[:most])
     return named + (f" and {len(order) - most} more" if len(order) > most else "")
+
+
+@finding("missing", title="Missing cells and views", needs=("model",))
+def _missing(basis: Basis) -> Finding | None:
+    said = missing(basis.model, most=20)
+    if not said:
+        return None
+    counts = {**basis.model.missing_["cells"], **basis.model.missing_["views"]}
+    return Finding(
+        {str(name): Interval(float(count)) for name, count in counts.items()},
+        "Missing cells of columns, and rows that lack a view.",
+        n=basis.model.missing_["n_rows"],
+        sampled="training rows",
+        sentences=tuple(Sentence("missing", text) for text in said),
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,9 +12,22 @@ from scipy import stats
 
 from kernelweave._checks import Floats, InputError, Targets
 from kernelweave._parameters import Number, checked
-from kernelweave.inspection.arguments import Seed
+from kernelweave._types import Labels
+from kernelweave.inspection.arguments import Seed, targets_of
+from kernelweave.inspection.findings import (
+    LEVEL,
+    SAMPLES,
+    SMALL,
+    Basis,
+    Finding,
+    HeldOut,
+    Table,
+    at,
+    finding,
+    plain,
+)
 from kernelweave.inspection.resampling import Entries, Level
-from kernelweave.inspection.scores import all_equal, corrected_error
+from kernelweave.inspection.scores import OF_95, all_equal, corrected_error, held_intervals, score_intervals
 
 Array = NDArray[np.float64]
 
@@ -294,3 +308,104 @@ def adjust_p_values(p_values: Annotated[ArrayLike, Floats(least=0)]) -> Array:
     found = np.empty(len(values))
     found[order] = np.minimum(steps, 1.0)
     return found
+
+
+# ---- findings --------------------------------------------------------------------------------------
+
+
+def compare_held(held: HeldOut, guess: Labels) -> PairedTest:
+    """A paired test of the predictions of held-out rows against others."""
+    compare = compare_numbers if held.classes is None else compare_classes
+    return compare(held.truth, held.prediction, np.asarray(guess).astype(held.truth.dtype))
+
+
+def _against(held: HeldOut, guesses: Mapping[str, Labels], name: str, title: str) -> Finding:
+    """Other predictions of the held-out rows: their scores, and paired tests of the model against them."""
+    score, compared = ("R^2", "RMSE") if held.classes is None else ("accuracy", "accuracy")
+    own = held_intervals(held)
+    values, tests = {"this model": own[compared]}, {}
+    rows = [["this model", *own[score].cells, None, None, None, None]]
+    classes: dict[str, Any] = {} if held.classes is None else {"classes": held.classes}
+    for other, guess in guesses.items():
+        guess = np.asarray(guess).astype(held.truth.dtype)
+        scores = score_intervals(held.truth, guess, **classes, n_samples=SAMPLES, level=LEVEL)
+        test = tests[other] = compare_held(held, guess)
+        values[other] = scores[compared]
+        rows.append([other, *scores[score].cells, test.difference, test.low, test.high, test.p_value])
+    what = "mean squared error" if held.classes is None else "accuracy"
+    heads = ["predictions by", score, "low", "high", "difference", "from", "to", "p"]
+    used = ", ".join(sorted({test.test for test in tests.values()}))
+    note = f"{OF_95}. Difference: of {what}, this model minus the other ({used})."
+    made = Finding(
+        values,
+        f"{compared} of other predictions of the same held-out rows, and paired tests of the model against them.",
+        len(held.truth),
+        "held-out rows",
+        LEVEL,
+        details={"tests": plain({other: asdict(test) for other, test in tests.items()})},
+        tables=(Table(name, title, heads, plain(rows), note),),
+    )
+    for other, test in tests.items():
+        # of errors less is better
+        better = test.difference > 0 if held.classes is not None else test.difference < 0
+        words = {
+            "name": other[0].upper() + other[1:],
+            "verdict": ("is better" if better else "is worse")
+            if test.p_value < SMALL
+            else "may be no different",
+            "test": test.test,
+        }
+        text = (
+            "{name} has a root mean squared error of {v:.4g}, the model {own:.4g}; the model {verdict} (p = {p:.2g}, "
+            "{test})."
+            if held.classes is None
+            else "{name} is right in {v:.1%} of the held-out rows; the model {verdict} (p = {p:.2g}, {test})."
+        )
+        sources = {"v": at(other), "own": at("this model"), "p": ("details", "tests", other, "p_value")}
+        made = made.says("baseline", text, words, **sources)
+    return made
+
+
+@finding("simplest", title="Against the simplest rule", needs=("model", "held"))
+def _simplest(basis: Basis) -> Finding | None:
+    held = basis.held
+    if held.several or len(held.truth) < 2:
+        return None
+    training = targets_of(basis.model, 0)
+    if held.classes is None:
+        rule = "predicting the mean of the training rows"
+        value: Any = float(np.mean(training.astype(float)))
+    else:
+        names, counts = np.unique(np.asarray(training).astype(str), return_counts=True)
+        value = str(names[np.argmax(counts)])
+        rule = f"always predicting the most frequent class, {value},"
+    guess = np.full(len(held.truth), value, dtype=object)
+    made = _against(held, {rule: guess}, "simplest", "Against the simplest rule on the same held-out rows")
+    if made.details["tests"][rule]["p_value"] >= SMALL:
+        made = made.says(
+            "distrust",
+            "It is not shown that the model predicts better than {name} does: p = {p:.2g}.",
+            {"name": rule},
+            p=("details", "tests", rule, "p_value"),
+        )
+    return made
+
+
+@finding(
+    "baselines",
+    title="Baselines",
+    needs=("held", "others"),
+    about="Do several kernels pay? The average, the best single kernel and a linear model, on the same rows.",
+    counted="baselines",
+    # held-out rows of one target are compared with the simplest rule
+    possible=lambda found: "simplest" in found,
+)
+def _baselines(basis: Basis) -> Finding | None:
+    if basis.held.several:
+        return None
+    guesses: dict[str, Labels] = {}
+    for k, (name, predict) in enumerate(basis.others.items()):
+        guesses[name] = predict()
+        if basis.report is not None and basis.report(f"baseline {k + 1} of {len(basis.others)}"):
+            break
+    return _against(basis.held, guesses, "baselines", "Against baselines on the same held-out rows")

@@ -14,7 +14,7 @@ from kernelweave._checks import Alphas, Costs
 from kernelweave._parameters import Whole, checked
 from kernelweave.estimators.choosing import check_path_arguments
 from kernelweave.fitting.source import TableSource
-from kernelweave.fitting.task import path_task, set_up, shared_alphas
+from kernelweave.fitting.task import path_task, problems_of, shared_alphas
 from kernelweave.inspection.arguments import Model, Output, outputs_of, which_output
 
 Array = NDArray[np.float64]
@@ -94,7 +94,7 @@ def regularization_path(
     outputs = outputs_of(estimator)
     which = which_output(outputs, output)
     task = estimator.model_.task
-    setups = set_up(task)
+    problems = problems_of(task)
     learner = estimator.model_.learner
     check_path_arguments(learner, alphas, Cs)
     if Cs is not None:
@@ -102,20 +102,20 @@ def regularization_path(
     if alphas is None:
         # also those that were not scored
         found = getattr(estimator, "_candidates", getattr(estimator, "alphas_", None))
-        alphas = shared_alphas(task, setups, n_alphas, learner) if found is None else found
+        alphas = shared_alphas(task, problems, n_alphas, learner) if found is None else found
     grid = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
-    problem = which if len(setups) > 1 else 0
+    position = which if len(problems) > 1 else 0
     tell = report or (lambda _: False)
-    path = path_task(task, [setups[problem]], learner, grid, report=tell)[0]
+    path = path_task(task, [problems[position]], learner, grid, report=tell)[0]
     weights = path.weights if path.weights.ndim == 2 else path.weights[:, which]
-    inner = which if len(setups) == 1 else 0
+    inner = which if len(problems) == 1 else 0
     stacks = [layers[inner] for layers in getattr(path, "upper_layers", ()) if layers]
     coef = None
     source = task.source
     if hasattr(estimator, "coef_") and isinstance(source, TableSource):
-        scale = setups[problem].normalizer.scale
+        scale = problems[position].normalizer.scale
         dual = path.dual_coef.reshape(len(path), source.n_samples, -1)[:, :, inner]
-        layout, probability = source.linear_layout(), setups[problem].normalizer.probability
+        layout, probability = source.linear_layout(), problems[position].normalizer.probability
         found = [
             layout.coefficients(w * scale, c, source.table.values, probability)
             for w, c in zip(weights, dual, strict=True)

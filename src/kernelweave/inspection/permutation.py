@@ -17,6 +17,18 @@ from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import BaseCrossValidator, Features, Labels, Splits
 from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes
 from kernelweave.inspection.arguments import Model, Seed
+from kernelweave.inspection.findings import (
+    MOST_NAMED,
+    SMALL,
+    Basis,
+    Finding,
+    Interval,
+    Table,
+    at,
+    finding,
+    intervals_of,
+    named,
+)
 from kernelweave.inspection.paired import adjust_p_values
 from kernelweave.inspection.resampling import (
     Estimator,
@@ -367,7 +379,7 @@ def source_test(
     --------
     >>> import numpy as np, kernelweave as kw
     >>> X = np.random.default_rng(0).normal(size=(80, 2))
-    >>> model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(0.01)).fit(X[:40], X[:40, 0])
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(alpha=0.01)).fit(X[:40], X[:40, 0])
     >>> found = source_test(model, X[40:], X[40:, 0], n_permutations=99)
     >>> found.names[0], float(found.p_values[0])
     ('x0', 0.01)
@@ -449,3 +461,115 @@ def _score_values(estimator: Any, values: Array, truth: Labels, scoring: Any) ->
         None,
         np.arange(0),
     )
+
+
+# ---- findings --------------------------------------------------------------------------------------
+
+
+@finding(
+    "permutation",
+    title="Permutation test",
+    needs=("estimator", "rows"),
+    about="Could the score be chance? The targets are permuted, and everything is fitted again each time.",
+    counted="permutations",
+    usual=99,
+)
+def _permutation(basis: Basis) -> Finding:
+    found = permutation_test(
+        basis.estimator,
+        basis.rows.X,
+        basis.rows.y,
+        n_permutations=basis.count,
+        cv=basis.folds(),
+        refit=basis.refit,
+        groups=basis.rows.groups,
+        params={**basis.rows.params, **({} if basis.rows.groups is None else {"groups": basis.rows.groups})},
+        n_jobs=basis.n_jobs,
+        seed=basis.seed,
+        report=basis.report,
+    )
+    m = len(found.permuted)
+    made = Finding(
+        {"score": Interval(found.score), "p": Interval(found.p_value)},
+        "The fraction of scores, with permuted targets and with the true ones, that are at least as large as the true.",
+        m,
+        "permutations of the targets",
+        details={
+            "score": found.score,
+            "p_value": found.p_value,
+            "as large": round(found.p_value * (m + 1)) - 1,
+            "refit": found.refit,
+            "interrupted": found.interrupted,
+            "permuted": np.round(found.permuted, 6).tolist(),
+        },
+    ).says(
+        "sure",
+        f"With permuted targets {{b:d}} of {{m:d}} {'fits of everything' if found.refit else 'permutations'} score as "
+        "well as the model: p = {p:.2g}.",
+        b=("details", "as large"),
+        m=("n",),
+        p=at("p"),
+    )
+    if found.p_value >= SMALL:
+        made = made.says(
+            "distrust",
+            "The score may be chance: p = {p:.2g} of the permutation test with {m:d} permutations."
+            if made.details["as large"]
+            else "{m:d} permutations are too few: p cannot be below {p:.2g}.",
+            p=at("p"),
+            m=("n",),
+        )
+    return made
+
+
+@finding(
+    "sources",
+    title="Test of every source",
+    needs=("model", "held_rows"),
+    about="Does the model use each source for new rows? Sources are exchanged between held-out rows.",
+    counted="permutations",
+    usual=999,
+    possible=lambda found: (
+        "simplest" in found and len(found["views"].values) > 1 and not found["kernels"].details["in layers"]
+    ),
+)
+def _sources(basis: Basis) -> Finding:
+    held = basis.held_rows
+    found = source_test(
+        basis.model, held.X, held.y, n_permutations=basis.count, seed=basis.seed, report=basis.report
+    )
+    score = "accuracy" if is_classifier(basis.model) else "R^2"
+    columns = (found.loss, found.low, found.high, found.p_values, found.adjusted)
+    rows = [[name, *map(float, row)] for name, *row in zip(found.names, *columns, strict=True)]
+    heads = ["source", "loss", "low", "high", "p", "p, corrected"]
+    meaning = (
+        f"Loss of {score} where the source is exchanged between held-out rows, its 2.5 and 97.5 % points over "
+        f"{found.n_permutations} permutations; p-values corrected for the number of sources (Holm)."
+    )
+    made = Finding(
+        intervals_of(found.names, found.loss, found.low, found.high),
+        meaning,
+        found.n_permutations,
+        "permutations of the rows",
+        0.95,
+        details={
+            "score": found.score,
+            "interrupted": found.interrupted,
+            "p": {row[0]: {"p": row[4], "adjusted": row[5]} for row in rows},
+        },
+        tables=(Table("sources", "Sources exchanged between held-out rows", heads, rows, meaning),),
+    )
+    for name, adjusted in list(zip(found.names, found.adjusted, strict=True))[:MOST_NAMED]:
+        made = made.says(
+            "which",
+            "Where {name} is exchanged between held-out rows, {score} falls by {v:.3f} on average"
+            + (
+                " (p = {p:.2g}, corrected for the number of sources)."
+                if adjusted < SMALL
+                else "; that may be chance (p = {p:.2g})."
+            ),
+            {"name": named(name), "score": score},
+            v=at(name),
+            p=("details", "p", name, "adjusted"),
+        )
+    return made

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known
@@ -17,6 +18,18 @@ from kernelweave._types import Features, Splits
 from kernelweave.estimators.defaults import stated
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.inspection.arguments import Model
+from kernelweave.inspection.findings import (
+    MOST_NAMED,
+    SMALL,
+    Basis,
+    Finding,
+    Table,
+    ends,
+    finding,
+    intervals_of,
+    named,
+    plain,
+)
 from kernelweave.inspection.paired import adjust_p_values, compare_folds
 from kernelweave.inspection.resampling import (
     Jobs,
@@ -34,6 +47,7 @@ from kernelweave.inspection.resampling import (
     score_on,
     splitter_of,
 )
+from kernelweave.inspection.scores import OF_95, OVER_FOLDS
 from kernelweave.inspection.stability import plainly
 from kernelweave.inspection.weights import view_weights, views_of
 
@@ -248,3 +262,73 @@ def _score_fit(
     estimator: Any, X: Features, y: Any, train: Rows, test: Rows, scoring: Any, params: Mapping[str, Any]
 ) -> float:
     return score_on(fit_on(estimator, X, y, train, params), X, y, train, test, scoring)
+
+
+#: Sources without which a model is fitted for its report, those with the largest weights: each takes as many fits as
+#: there are divisions.
+MOST_OMITTED = 10
+
+
+@finding(
+    "omission",
+    title="Fit without each source",
+    needs=("model", "rows"),
+    about="Does the model need each source? It is fitted without it, on random divisions of the rows.",
+    counted="divisions of the rows",
+    usual=10,
+    least=2,
+    possible=lambda found: len(found["views"].values) > 1,
+)
+def _omission(basis: Basis) -> Finding:
+    weighted = [name for name, share in view_weights(basis.model).items() if share > 0]
+    random = ShuffleSplit(basis.count, test_size=0.2, random_state=basis.seed)
+    found = source_refit_test(
+        basis.model,
+        basis.rows.X,
+        basis.rows.y,
+        sources=weighted[:MOST_OMITTED],
+        cv=random if basis.divisions is None else basis.divisions(basis.count),
+        groups=basis.rows.groups,
+        params=basis.rows.params,
+        n_jobs=basis.n_jobs,
+        report=basis.report,
+    )
+    score, n = "accuracy" if is_classifier(basis.model) else "R^2", len(found.scores)
+    columns = (found.without, found.loss, found.low, found.high, found.p_values, found.adjusted)
+    rows = plain([list(row) for row in zip(found.names, *columns, strict=True)])
+    meaning = (
+        f"Mean {score} over {n} divisions of the rows when the model is fitted without the source; with all sources it "
+        f"is {found.score:.4g}. {OF_95} of the loss, of the t-test corrected for rows in common; p-values corrected "
+        "for the number of sources (Holm)."
+    )
+    heads = ["left out", "score", "loss", "low", "high", "p", "p, corrected"]
+    made = Finding(
+        intervals_of(found.names, found.loss, found.low, found.high),
+        meaning,
+        n,
+        "divisions of the rows",
+        found.level,
+        details={
+            "score": found.score,
+            "interrupted": found.interrupted,
+            "sources": len(weighted),
+            "fits": {row[0]: {"without": row[1], "p": row[5], "adjusted": row[6]} for row in rows},
+        },
+        tables=(Table("omission", "Fits without each source", heads, rows, meaning),),
+    )
+    for name, adjusted in list(zip(found.names, found.adjusted, strict=True))[:MOST_NAMED]:
+        own = ("details", "fits", name)
+        made = made.says(
+            "which",
+            "Fitted without {name}, the model has a mean {score} of {w:.3f} in place of {s:.3f} over {k:d} divisions "
+            "of the rows: a loss of {v:.3f}{interval}, p = {p:.2g}"
+            + ("." if adjusted < SMALL else ": the other sources may be enough."),
+            {"name": named(name), "score": score},
+            OVER_FOLDS,
+            **ends(name),
+            w=(*own, "without"),
+            s=("details", "score"),
+            k=("n",),
+            p=(*own, "adjusted"),
+        )
+    return made

@@ -63,6 +63,10 @@ class OfRows(Rule):
             raise Unfit
         return value if hasattr(value, "iloc") and 2 in self.ndim else array
 
+    def kinds(self) -> tuple[str, ...]:
+        """The types that it takes."""
+        return ("ArrayLike",)
+
     def words(self) -> str:
         """What is expected."""
         return f"an array with an entry for each row ({' or '.join(f'{d}D' for d in self.ndim)})"
@@ -72,6 +76,7 @@ class OfRows(Rule):
 Entries = Annotated[ArrayLike, OfRows()]
 OptionalEntries = Annotated[ArrayLike | None, OfRows() | None]
 Targets = Annotated[ArrayLike, OfRows((1, 2))]
+OptionalTargets = Annotated[ArrayLike | None, OfRows((1, 2)) | None]
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,10 @@ def folds_of(splitter: BaseCrossValidator, y: Any, groups: ArrayLike | None) -> 
         parts = [(train, test) for train, test in splitter.split(np.zeros((len(y), 1)), y, groups)]
     except (TypeError, ValueError) as error:
         raise InputError(f"The rows cannot be divided into folds by `cv`: {error}") from error
-    return [(np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in parts]
+    folds = [(np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in parts]
+    if any(rows.ndim != 1 for fold in folds for rows in fold):
+        raise InputError("`cv` must give lists of rows, one to train on and one to test on for every fold.")
+    return folds
 
 
 def fit_on(estimator: Any, X: Features, y: Any, rows: Rows, params: Mapping[str, Any] | None) -> Any:

@@ -17,6 +17,16 @@ from kernelweave._types import Features
 from kernelweave.estimators import MKLClassifier, MKLRegressor
 from kernelweave.estimators.defaults import stated
 from kernelweave.inspection.arguments import Model, Seed, outputs_of
+from kernelweave.inspection.findings import (
+    MOST_NAMED,
+    Basis,
+    Finding,
+    Table,
+    ends,
+    finding,
+    intervals_of,
+    named,
+)
 from kernelweave.inspection.resampling import (
     Jobs,
     Level,
@@ -159,7 +169,7 @@ def weight_stability(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(60, 3))
     >>> y = X[:, 0] + 0.1 * rng.normal(size=60)
-    >>> model = kw.MKLRegressor(kw.banks.linear_features(3), kw.learners.RLS2(0.1)).fit(X, y)
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(3), kw.learners.RLS2(alpha=0.1)).fit(X, y)
     >>> found = weight_stability(model, X, y, n_samples=10)
     >>> found.views[0], float(found.view_frequency[0]), found.unstable()
     ('x0', 1.0, [])
@@ -260,6 +270,12 @@ def _columns(weights: Array) -> Array:
     return np.atleast_2d(weights).T
 
 
+def _fractions(weights: Array, axis: int) -> Array:
+    """Weights divided by their sum over kernels."""
+    total = weights.sum(axis=axis, keepdims=True)
+    return weights / np.where(total > 0, total, 1.0)
+
+
 def _for_share(estimator: Any, share: float) -> Any:
     """An estimator of `plainly` for a share of the rows: losses of fewer rows are worth as much against the penalty."""
     learner = clone(estimator.learner)
@@ -282,3 +298,95 @@ def _weights_of(
         estimator = _for_share(estimator, share)
     model = fit_on(estimator, X, y, rows, params).model_
     return _columns(model.weights), model.weight_shares
+
+
+@finding(
+    "stability",
+    title="Stability of weights",
+    needs=("model", "training"),
+    about="Would other rows give the same weights? The model is fitted on random halves of the rows.",
+    counted="halves of the rows",
+    usual=50,
+    least=2,
+)
+def _stability(basis: Basis) -> Finding:
+    found = weight_stability(
+        basis.model,
+        basis.training.X,
+        basis.training.y,
+        n_samples=basis.count,
+        groups=basis.training.groups,
+        params=basis.training.params,
+        n_jobs=basis.n_jobs,
+        seed=basis.seed,
+        report=basis.report,
+    )
+    # kernels that never have a weight would fill the file
+    kept = np.flatnonzero(np.any(found.weights > 0, axis=1) | np.any(found.frequency > 0, axis=1))
+    n, outputs = len(found.samples), [name or "weight" for name in found.outputs]
+    kernels = {key: np.round(getattr(found, key)[kept], 8) for key in ("weights", "low", "high", "frequency")}
+    names = [found.names[k] for k in kept]
+    places = [(m, k) for m in range(len(names)) for k in range(len(outputs))]
+    of = ["class"] if len(outputs) > 1 else []
+    of_kernels = [
+        [names[m], *(outputs[k : k + 1] if of else []), *(float(part[m, k]) for part in kernels.values())]
+        for m, k in sorted(places, key=lambda place: -kernels["weights"][place])
+    ]
+    columns = (found.view_weights, found.view_low, found.view_high, found.view_frequency)
+    of_sources = [[name, *map(float, row)] for name, *row in zip(found.views, *columns, strict=True)]
+    meaning = f"Over {n} random halves of the training rows, 2.5 and 97.5 % points."
+    shown = {"weight": ".1%", "low": ".1%", "high": ".1%", "selected in": ".0%"}
+    heads = ["weight", "low", "high", "selected in"]
+    unstable = len(found.unstable())
+    made = Finding(
+        intervals_of(found.views, *columns[:3], n=n),
+        f"Weights of the sources, as fractions. {meaning}",
+        n,
+        "random halves of the training rows",
+        found.level,
+        form=".1%",
+        details={
+            "interrupted": found.interrupted,
+            "unstable": unstable,
+            "outputs": outputs,
+            "names": names,
+            **{key: part.tolist() for key, part in kernels.items()},
+            "sources": {row[0]: row[4] for row in of_sources},
+        },
+        tables=(
+            Table(
+                "stability-sources", "Stability of sources", ["source", *heads], of_sources, meaning, shown
+            ),
+            Table(
+                "stability",
+                "Stability of kernel weights",
+                ["kernel", *of, *heads],
+                of_kernels,
+                meaning,
+                shown,
+            ),
+        ),
+    )
+    for name in list(found.views)[: MOST_NAMED if len(found.views) > 1 else 0]:
+        words = {"name": named(name)}
+        made = made.says(
+            "which",
+            "In 95 % of {n:d} random halves of the rows, {name} has {low:.0%} to {high:.0%} of the weight.",
+            words,
+            **ends(name),
+        ).says(
+            "sure",
+            "A kernel of {name} has a weight in {v:.0%} of {n:d} random halves of the rows.",
+            words,
+            v=("details", "sources", name),
+            n=("n",),
+        )
+    if unstable:
+        made = made.says(
+            "distrust",
+            f"{{k:d}} of the kernels with a weight {'has' if unstable == 1 else 'have'} one in fewer than "
+            f"{STABLE:.0%} of {{n:d}} random halves of the rows: other rows would select others.",
+            k=("details", "unstable"),
+            n=("n",),
+        )
+    return made

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._checks import InputError
 from kernelweave._parameters import checked
 from kernelweave._types import Features
-from kernelweave.fitting.task import set_up
+from kernelweave.fitting.task import problems_of
 from kernelweave.inspection.arguments import Model, Output, decision_names, which_output
 
 Array = NDArray[np.float64]
@@ -101,7 +101,7 @@ def two_layers(estimator: Model, X: Features, *, output: Output = None) -> TwoLa
     --------
     >>> import numpy as np, kernelweave as kw
     >>> X = np.random.default_rng(0).normal(size=(40, 3))
-    >>> model = kw.MKLRegressor(kw.banks.linear_features(3), kw.learners.RLS2(0.1)).fit(X, X[:, 0] - X[:, 1])
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(3), kw.learners.RLS2(alpha=0.1)).fit(X, X[:, 0] - X[:, 1])
     >>> layers = kw.inspection.two_layers(model, X)
     >>> layers.first.shape, round(layers.second_norm2, 9)
     ((40, 3), 1.0)
@@ -124,8 +124,8 @@ def two_layers(estimator: Model, X: Features, *, output: Output = None) -> TwoLa
     parts = estimator.kernel_contributions(X)
     parts = parts[:, :, which] if parts.ndim == 3 else parts
     root = np.sqrt(weights * scale)
-    setup = set_up(estimator.model_.task)[owner]
-    q = setup.gram.quadratic_forms(estimator.model_.dual_coef[:, which][None])
+    problem = problems_of(estimator.model_.task)[owner]
+    q = problem.gram.quadratic_forms(estimator.model_.dual_coef[:, which][None])
     return TwoLayers(
         names=estimator.kernel_names_,
         weights=weights,

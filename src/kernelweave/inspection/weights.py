@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import Features
 from kernelweave.inspection.arguments import Model, decision_names, outputs_of
-
-if TYPE_CHECKING:
-    from kernelweave.estimators import BaseMKL
+from kernelweave.inspection.findings import MOST_NAMED, Basis, Finding, Interval, Table, at, finding, named
 
 Array = NDArray[np.float64]
 
@@ -39,6 +37,12 @@ class KernelWeights:
     names: NDArray[Any]
     weights: Array
     outputs: tuple[str, ...]
+
+    @property
+    def fractions(self) -> Array:
+        """The weights divided by their sum, for each output: fractions that sum to one where all weights are here."""
+        total = self.weights.sum(axis=0)
+        return self.weights / np.where(total > 0, total, 1.0)
 
 
 @checked
@@ -73,14 +77,15 @@ def kernel_weights(estimator: Model, *, nonzero: Annotated[bool, Flag()] = True)
 
 @checked
 def view_weights(estimator: Model) -> dict[str, float]:
-    """Shares of the views (or sets of columns) in the weights of their kernels, averaged over outputs, largest first.
+    """Weights of the sources (views, or sets of columns): fractions that sum to one, the largest first.
 
-    For deep kernels those of the first layer.
+    The weight of a source is the sum of the weights of its kernels, divided by the sum of all weights. Of several
+    outputs it is the mean; for deep kernels it is that of the first layer.
 
     Returns
     -------
     dict of str to float
-        View name (or the columns) to share; shares sum to 1.
+        By view name, or by columns.
     """
     check_is_fitted(estimator)
     weights = estimator.model_.weight_shares
@@ -88,18 +93,6 @@ def view_weights(estimator: Model) -> dict[str, float]:
     for view, weight in zip(views_of(estimator), weights, strict=True):
         shares[view] = shares.get(view, 0.0) + float(weight)
     return dict(sorted(shares.items(), key=lambda item: -item[1]))
-
-
-def view_sums(estimator: BaseMKL) -> dict[str, float]:
-    """Sums of the kernel weights of every view, averaged over outputs, largest first: those of `kernel_weights`.
-
-    `view_weights` has the shares of views instead, which sum to 1.
-    """
-    weights = np.atleast_2d(estimator.model_.weights).mean(axis=0)
-    sums: dict[str, float] = {}
-    for view, weight in zip(views_of(estimator), weights, strict=True):
-        sums[view] = sums.get(view, 0.0) + float(weight)
-    return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
 def views_of(estimator: Model) -> list[str]:
@@ -181,3 +174,84 @@ def contribution_sizes(estimator: Model, X: Features) -> KernelWeights:
     order = order[flat[order] > 0]
     names = ("",) if sizes.ndim == 1 else decision_names(estimator)
     return KernelWeights(estimator.layer_kernel_names_[-1][order], sizes[order], names)
+
+
+# ---- findings --------------------------------------------------------------------------------------
+
+#: Kernels in a table of weights.
+MOST_KERNELS = 60
+
+
+@finding("views", title="Weight by source", needs=("model",))
+def _view_weights(basis: Basis) -> Finding:
+    found = view_weights(basis.model)
+    made = Finding(
+        {name: Interval(share) for name, share in found.items()},
+        "The sum of the weights of the kernels of a source, as a fraction of all weights.",
+        form=".1%",
+    )
+    if len(found) < 2:
+        return made
+    head = "weight" if not basis.model.model_.layers else "weight, first layer"
+    rows = [[name, share] for name, share in found.items()]
+    table = Table("sources-weights", "Weight by source", ["source", head], rows, made.meaning, {head: ".1%"})
+    made = replace(made, tables=(table,))
+    largest = [name for name, share in found.items() if share > 0][:MOST_NAMED]
+    if largest:
+        parts = [f"{{s{k}}} has {{v{k}:.1%}}" for k in range(len(largest))]
+        parts[0] += " of the weight"
+        rest = sum(share > 0 for share in found.values()) - len(largest)
+        if rest:
+            parts.append("1 more source has the rest" if rest == 1 else f"{rest} more sources have the rest")
+        text = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+        made = made.says(
+            "which",
+            f"{text}.",
+            {f"s{k}": named(name) for k, name in enumerate(largest)},
+            **{f"v{k}": at(name) for k, name in enumerate(largest)},
+        )
+    return made
+
+
+@finding("kernels", title="Weight by kernel", needs=("model",))
+def _kernel_weights(basis: Basis) -> Finding:
+    model, found = basis.model, kernel_weights(basis.model)
+    fractions = found.fractions.reshape(len(found.names), -1)
+    means = fractions.mean(axis=1)
+    layers = bool(model.model_.layers)
+    n_active, n_all = len(found.names), int(model.n_kernels_)
+    heads = [name or "weight" for name in found.outputs]
+    rows = [[str(name), *row] for name, row in zip(found.names, fractions.tolist(), strict=True)][
+        :MOST_KERNELS
+    ]
+    hidden = n_active - len(rows)
+    note = (f"{hidden} more kernels have a weight. " if hidden else "") + (
+        f"{n_all} kernels in {'this layer' if layers else 'all'}. Held as: {model.gram_}."
+    )
+    title = "Weight by kernel, first layer" if layers else "Weight by kernel"
+    table = Table("weights", title, ["kernel", *heads], rows, note, dict.fromkeys(heads, ".1%"), brief=True)
+    return Finding(
+        {
+            str(name): Interval(float(mean))
+            for name, mean in list(zip(found.names, means, strict=True))[:MOST_KERNELS]
+        },
+        "The weight of a kernel as a fraction of all weights of an output.",
+        form=".1%",
+        details={"all": n_all, "with a weight": n_active, "in layers": layers},
+        tables=(table,),
+    ).says(
+        "which",
+        f"{{v:d}} of {{n:d}} kernels {'has' if n_active == 1 else 'have'} a weight.",
+        v=("details", "with a weight"),
+        n=("details", "all"),
+    )
+
+
+@finding("uninformative", title="Kernels without information", needs=("model",))
+def _uninformative(basis: Basis) -> Finding | None:
+    made = Finding(meaning="Kernels that are the identity, or constant, on the training rows.")
+    kinds = [kind for _, kind in basis.model.uninformative_kernels_]
+    present = [kind for kind in ("identity", "constant") if kind in kinds]
+    for kind, text in zip(present, uninformative(basis.model, most=20), strict=True):
+        made = made.warns(text, {f"kernels, {kind}": kinds.count(kind)})
+    return made if present else None

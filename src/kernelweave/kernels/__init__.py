@@ -9,6 +9,24 @@ Some kernels depend on statistics of training rows: ``RBF(gamma="median")``, and
 ``k.prepared("standardize")``. ``k.fitted(X)`` gives the kernel with these numbers, again a frozen value; estimators
 do so in every fit and fold.
 
+A kernel is a class in one file, here or in a module of yours: see :class:`Kernel`. It may define
+
+``statistic``, ``formula(xp, S, left, right)``
+    The values from the squared distance ("sqdist"), the inner product ("dot") or the sum of absolute differences
+    ("l1") of a pair of rows, with functions of the namespace `xp` only. Gram matrices, compressed and packed forms,
+    missing cells that are skipped, predictions and ONNX graphs follow from it. With ``needs_norms`` it reads `left`
+    and `right`, the squared norms of the rows.
+``gradient(xp, S, value)``
+    The derivative by the statistic; then the kernel may be a layer of a deep kernel.
+``_features(table)``, ``graph_features(columns)``
+    An explicit feature map, and its nodes in an ONNX graph. A kernel without a statistic may have features alone.
+``is_fitted``, ``fitted_on(rows)``
+    Of a kernel that takes numbers from training rows.
+``aliases``, ``is_linear``, ``needs_psd_check``
+    Other names in text; whether it is a sum of products of cells; whether estimators must check the training matrix.
+
+What else is needed follows from the fields of the class: equality, `repr`, label, text, JSON and model files.
+
 Interface for the assembly of Gram matrices
 --------------------------------------------
 ``k.columns``, ``k.base``
@@ -28,64 +46,28 @@ Interface for the assembly of Gram matrices
     A matrix phi of shape (n_rows, r) with k(x, z) = phi(x) . phi(z), or None.
 """
 
-from kernelweave.kernels import (
-    algebra,
-    approximation,
-    base,
-    bases,
-    dot,
-    imputation,
-    maps,
-    nystroem,
-    other,
-    parsing,
-    preparation,
-    prepared,
-    random_features,
-    restriction,
-    rows,
-    stationary,
-    statistics,
-    text,
-)
-from kernelweave.kernels.algebra import *
-from kernelweave.kernels.approximation import *
+import importlib as _importlib
+import os as _os
+import pkgutil as _pkgutil
+
 from kernelweave.kernels.base import *
 from kernelweave.kernels.bases import *
+from kernelweave.kernels.composed import *
 from kernelweave.kernels.dot import *
-from kernelweave.kernels.imputation import *
 from kernelweave.kernels.maps import *
-from kernelweave.kernels.nystroem import *
 from kernelweave.kernels.other import *
+from kernelweave.kernels.pairs import *
 from kernelweave.kernels.parsing import *
-from kernelweave.kernels.preparation import *
-from kernelweave.kernels.prepared import *
-from kernelweave.kernels.random_features import *
-from kernelweave.kernels.restriction import *
 from kernelweave.kernels.rows import *
 from kernelweave.kernels.stationary import *
-from kernelweave.kernels.statistics import *
+from kernelweave.kernels.steps import *
 from kernelweave.kernels.text import *
 
-# public names are listed only in the `__all__` of their modules
-_MODULES = (
-    algebra,
-    approximation,
-    base,
-    bases,
-    dot,
-    imputation,
-    maps,
-    nystroem,
-    other,
-    parsing,
-    preparation,
-    prepared,
-    random_features,
-    restriction,
-    rows,
-    stationary,
-    statistics,
-    text,
-)
-__all__ = sorted([name for module in _MODULES for name in module.__all__])
+# every file of this folder is read, so that a new kernel is one new file; its `__all__` lists public names
+_MODULES = [
+    _importlib.import_module(f"{__name__}.{_one.name}")
+    for _one in _pkgutil.iter_modules([_os.path.dirname(__file__)])
+]
+for _module in _MODULES:
+    globals().update({_name: vars(_module)[_name] for _name in _module.__all__})
+__all__ = sorted([_name for _module in _MODULES for _name in _module.__all__])

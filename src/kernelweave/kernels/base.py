@@ -1,68 +1,48 @@
-"""The base class of kernels, and descriptions of kernels as plain values."""
+"""The base class of kernels, and kernels as plain values and as text."""
 
 from __future__ import annotations
 
 import numbers
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from abc import ABC
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_known, check_row_weights
-from kernelweave._parameters import Number, Text, shown
+from kernelweave._parameters import Number, ReadableSignature, Text, shown
 from kernelweave._sparse import sq_norms, to_dense
+from kernelweave._types import ColumnsLike, TableLike
 from kernelweave.functions import KernelFunction
-from kernelweave.kernels.preparation import Step, apply_steps, as_steps
+from kernelweave.kernels.pairs import mirror, pairwise_statistic
 from kernelweave.kernels.rows import TrainingRows
-from kernelweave.kernels.statistics import mirror, pairwise_statistic
+from kernelweave.kernels.steps import Step, apply_steps, as_steps
 from kernelweave.views import Table, as_table, as_tables
 
 __all__ = ["Kernel", "from_dict"]
 
 FloatArray = NDArray[np.float64]
 Norms = FloatArray | None
-Kind = TypeVar("Kind", bound="Kernel")
 
 PSD = "Other values do not give a positive semidefinite kernel."
 Positive = Annotated[float, Number(above=0, remedy=PSD)]
 FACTOR = Number(above=0, remedy=PSD)
 VIEW_NAME = Text() | None
 
-#: Kernels by the names of their classes in lower case, as used in descriptions and text.
-LEAVES: dict[str, type[Kernel]] = {}
-#: Other names of these in text.
-ALIASES: dict[str, str] = {}
-#: Combinations of kernels, likewise. The operators of `Kernel` find their classes here, which are defined later.
-COMPOSITES: dict[str, type[Kernel]] = {}
+#: All kernels that have a description, by the names of their classes in lower case; a class enters by being defined.
+KERNELS: dict[str, type[Kernel]] = {}
+#: Entries that `Kernel.from_statistic` computes at a time, so that what a formula needs stays in the cache.
+BLOCK = 2**15
 
 
-def leaf(*aliases: str) -> Callable[[type[Kind]], type[Kind]]:
-    """Register a kernel for descriptions and text, in text also by `aliases`."""
+class Kernel(KernelFunction, ABC):
+    """Base class of all kernels, also of your own: a frozen dataclass with a formula, in any file.
 
-    def enter(cls: type[Kind]) -> type[Kind]:
-        LEAVES[cls.__name__.lower()] = cls
-        ALIASES.update(dict.fromkeys(aliases, cls.__name__.lower()))
-        return cls
-
-    return enter
-
-
-def composite(cls: type[Kind]) -> type[Kind]:
-    """Register a combination of kernels for descriptions."""
-    COMPOSITES[cls.__name__.lower()] = cls
-    return cls
-
-
-def known_kernels() -> dict[str, type[Kernel]]:
-    """Kernels by the names of their classes."""
-    return {cls.__name__: cls for cls in (LEAVES | COMPOSITES).values()}
-
-
-class Kernel(ABC):
-    """Base class of all kernels; see the text of `kernelweave.kernels` for the interface of an implementation.
+    A class with a `statistic` and a `formula` works with every learner, normaliser, treatment of missing cells and
+    cross-validation, in model files (its fields) and ONNX graphs (its formula), and as text under its name in lower
+    case, once its module is imported. See the text of `kernelweave.kernels` for what else it may define.
 
     Notes
     -----
@@ -79,12 +59,29 @@ class Kernel(ABC):
            [1.21306132, 3.        ]])
     >>> k.label
     '2 * RBF(gamma=0.5) on all + Linear on x0'
+
+    A kernel of your own:
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Cauchy(Kernel):
+    ...     width: float = 1.0
+    ...     statistic = "sqdist"
+    ...
+    ...     def formula(self, xp, S, left, right):
+    ...         return 1.0 / (1.0 + S / self.width**2)
+    >>> Cauchy(2.0)([[0.0], [2.0]]), kernels.parse("cauchy(width=3.0)").label
+    (array([[1. , 0.5],
+           [0.5, 1. ]]), 'Cauchy(width=3) on all')
     """
+
+    __signature__ = ReadableSignature()
 
     columns: Any = None
     name: Any = None
-    statistic: ClassVar[Any] = None
-    needs_norms: ClassVar[Any] = False
+    aliases: ClassVar[tuple[str, ...]] = ()  # other names in text
+    inner: tuple[Kernel, ...] = ()  # the kernels that it is made of
+    needs_norms: ClassVar[Any] = False  # whether its formula needs squared norms
     is_linear: ClassVar[Any] = False  # whether it is a sum of products x_j z_j, with a factor for each column
     needs_psd_check: ClassVar[Any] = False  # whether it may fail to be positive semidefinite
     is_fitted: ClassVar[Any] = True  # whether all numbers from training rows are known
@@ -95,6 +92,22 @@ class Kernel(ABC):
     is_corrected: ClassVar[Any] = False
     is_approximate: ClassVar[Any] = False  # whether its values are those of features close to another kernel
     __array_ufunc__ = None  # so that multiplication with NumPy scalars on the left uses `__rmul__`
+
+    def __init_subclass__(cls, described: bool = True, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if not described:
+            return
+        name = cls.__name__.lower()
+        known = KERNELS.get(name, cls).__module__
+        if known != cls.__module__ and known.startswith("kernelweave."):
+            raise InputError(
+                f"There is a kernel {name!r} already. Give the class {cls.__name__} another name."
+            )
+        KERNELS[name] = cls
+
+    def remade(self, inner: Sequence[Kernel]) -> Kernel:
+        """The same of other kernels in place of `inner`."""
+        return self
 
     @property
     def base(self) -> Kernel:
@@ -111,7 +124,7 @@ class Kernel(ABC):
         """The name of its view, its columns, or "all"."""
         return "all"
 
-    def __call__(self, X: Any, Z: Any = None) -> FloatArray:
+    def __call__(self, X: TableLike, Z: TableLike = None) -> FloatArray:
         """Return the kernel matrix.
 
         Parameters
@@ -134,12 +147,12 @@ class Kernel(ABC):
         K = self._on_rows(left if right is None else right)._gram(left, right)
         return mirror(K) if right is None else K
 
-    def diag(self, X: Any) -> FloatArray:
+    def diag(self, X: TableLike) -> FloatArray:
         """Return k(x, x) for every row of `X`, shape (n,), without computing the matrix."""
         table = as_table(X, missing=self.takes_missing)
         return self._on_rows(table)._diag(table)
 
-    def fitted(self, X: Any, sample_weight: ArrayLike | None = None) -> Kernel:
+    def fitted(self, X: TableLike, sample_weight: ArrayLike | None = None) -> Kernel:
         """Return the kernel with its statistics of training rows: medians, means, deviations.
 
         Estimators do this in `fit`, and again in every fold on the fold's own training rows.
@@ -170,12 +183,12 @@ class Kernel(ABC):
 
     def fitted_on(self, rows: TrainingRows) -> Kernel:
         """See :meth:`fitted`; kernels that are fitted on the same object share computations."""
-        return self
+        return self if self.is_fitted else self.remade([one.fitted_on(rows) for one in self.inner])
 
     def _on_rows(self, table: Table) -> Kernel:
         return self if self.is_fitted else self.fitted_on(TrainingRows(table))
 
-    def features(self, X: Any) -> FloatArray | None:
+    def features(self, X: TableLike) -> FloatArray | None:
         """Return a finite feature map of the rows of `X`, or None if the kernel has no small one.
 
         Returns
@@ -187,7 +200,7 @@ class Kernel(ABC):
         table = as_table(X, missing=self.takes_missing)
         return self._on_rows(table)._features(table)
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: TableLike) -> FloatArray:
         """Return the feature map of the rows of `X` as a dense array.
 
         Parameters
@@ -220,7 +233,7 @@ class Kernel(ABC):
             )
         return to_dense(found)
 
-    def on(self, columns: Any, name: str | None = None) -> Kernel:
+    def on(self, columns: ColumnsLike, name: str | None = None) -> Kernel:
         """Restrict the kernel to some columns.
 
         Parameters
@@ -314,9 +327,18 @@ class Kernel(ABC):
         >>> RBF(gamma=0.5).from_statistic(np.array([0.0, 2.0]))
         array([1.        , 0.36787944])
         """
-        raise InputError(
-            f"{self!r} is not a function of one pairwise statistic. Call it on the table instead."
-        )
+        if out is None:
+            values = self.formula(np, S, sq_left, sq_right)
+            return values.copy() if values is S else values
+        step = max(1, BLOCK * len(S) // max(S.size, 1))
+        for start in range(0, len(S), step):
+            rows = slice(start, start + step)
+            left, right = (
+                norms[rows] if norms is not None and norms.ndim == S.ndim and len(norms) > 1 else norms
+                for norms in (sq_left, sq_right)
+            )
+            out[rows] = self.formula(np, S[rows], left, right)
+        return out
 
     def layer(self) -> KernelFunction:
         """The kernel as a function of inner products, to be evaluated in the feature space of another kernel.
@@ -324,12 +346,36 @@ class Kernel(ABC):
         Raises
         ------
         InputError
-            If the kernel is not such a function, or is restricted to columns.
+            If the kernel is not such a function, has no derivative, or is restricted to columns.
         """
+        if self.statistic in ("dot", "sqdist") and type(self).gradient is not KernelFunction.gradient:
+            return self
         raise InputError(
             f"{self._short()} cannot be a layer of a deep kernel, which has inner products only. Use Linear, "
             "Polynomial, RBF, ArcCosine of one layer, or Elementwise, without `on`."
         )
+
+    # ONNX graphs. `columns` are those of new rows as nodes, beside the training rows; `columns.xp` is the namespace of
+    # nodes, with which formulas are computed.
+
+    def graph(self, columns: Any) -> tuple[Any, Any]:
+        """Values between new and training rows (n_rows, n_samples), and of new rows with themselves (n_rows,)."""
+        xp = columns.xp
+        if self.statistic is None:
+            phi, known = self.graph_features(columns), to_dense(self.features(columns.training))
+            return phi @ np.ascontiguousarray(known.T), xp.sum(phi * phi, axis=1)
+        left, right = columns.norms[:, None], columns.training_norms[None, :]
+        try:
+            K = self.formula(xp, columns.statistic(self.statistic), left, right)
+            return K, self.own_value(xp, columns.norms)
+        except (AttributeError, TypeError) as error:
+            raise InputError(
+                f"{_no_graph(self)} Its formula uses what graphs do not have: {error}."
+            ) from None
+
+    def graph_features(self, columns: Any) -> Any:
+        """Explicit features of new rows, (n_rows, n_features)."""
+        raise InputError(_no_graph(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a description of plain values for JSON; :func:`from_dict` reads it.
@@ -358,6 +404,9 @@ class Kernel(ABC):
     # Methods of implementations. Arguments are tables: columns are selected and expanded when they are read.
 
     def _gram(self, left: Table, right: Table | None) -> FloatArray:
+        if self.statistic is None:
+            phi = self._own_features(left)
+            return mirror(phi @ phi.T) if right is None else phi @ self._own_features(right).T
         A = apply_steps(self.preparation, left).take()
         B = None if right is None else apply_steps(self.preparation, right).take()
         S = pairwise_statistic(self.statistic, A, B)
@@ -367,22 +416,39 @@ class Kernel(ABC):
         sq_right = sq_left if B is None else sq_norms(B)
         return self.from_statistic(S, sq_left[:, None], sq_right, out=S)
 
-    @abstractmethod
-    def _diag(self, table: Table) -> FloatArray: ...
+    def _diag(self, table: Table) -> FloatArray:
+        if self.statistic is None:
+            return np.square(self._own_features(table)).sum(axis=1)
+        if self.statistic != "dot":
+            return self.own_value(np, np.zeros(table.n_rows))
+        return self.own_value(np, sq_norms(apply_steps(self.preparation, table).take()))
+
+    def _own_features(self, table: Table) -> FloatArray:
+        phi = self._features(table)
+        if phi is None:
+            raise InputError(
+                f"{type(self).__name__} must have a statistic and a formula, or features. Define them in the class."
+            )
+        return to_dense(phi)
 
     def _features(self, table: Table) -> FloatArray | None:
         return None
 
     def _short(self, nested: bool = False) -> str:
-        return type(self).__name__
+        """The name and the fields of the kernel."""
+        values = ((name, getattr(self, name)) for name in parameters_of(self))
+        said = [
+            f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}" for name, value in values
+        ]
+        return f"{type(self).__name__}({', '.join(said)})" if said else type(self).__name__
 
     def _restricted(self) -> bool:
         """Return whether the kernel or a term of it selects columns."""
-        return False
+        return any(one._restricted() for one in self.inner)
 
     def _holds_steps(self) -> bool:
         """Return whether the kernel or a term of it is prepared."""
-        return False
+        return any(one._holds_steps() for one in self.inner)
 
     # Algebra.
 
@@ -408,9 +474,18 @@ class Kernel(ABC):
         return _made("scaled", self, factor)
 
 
+def known_kernels() -> dict[str, type[Kernel]]:
+    """Kernels that have a description, by the names of their classes."""
+    return {cls.__name__: cls for cls in KERNELS.values()}
+
+
 def _made(kind: str, *args: Any) -> Kernel:
     """A kernel of one of the classes that are defined later."""
-    return (LEAVES | COMPOSITES)[kind](*args)
+    return KERNELS[kind](*args)
+
+
+def _no_graph(kernel: Kernel) -> str:
+    return f"The kernel {kernel.label!r} has no ONNX form. Save the model with kernelweave.save instead."
 
 
 def parameters_of(kernel: Kernel | type[Kernel]) -> list[str]:
@@ -450,8 +525,7 @@ def from_dict(description: Mapping[str, Any]) -> Kernel:
             f"A kernel is described by a dict with the key 'kernel', got {description!r}. See to_dict."
         )
     values = dict(description)
-    kinds = LEAVES | COMPOSITES
-    return kinds[check_known(values.pop("kernel"), sorted(kinds), "kernel")]._from_values(values)
+    return KERNELS[check_known(values.pop("kernel"), sorted(KERNELS), "kernel")]._from_values(values)
 
 
 def build(cls: type[Kernel], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Kernel:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -13,15 +13,16 @@ import numpy as np
 from kernelweave._checks import InputError, as_floats
 from kernelweave._parameters import Number, Whole, check_fields, listed, shown
 from kernelweave._sparse import to_dense
-from kernelweave.kernels.base import FloatArray, Kernel, leaf, set_fields
+from kernelweave._types import FittedPart
+from kernelweave.kernels.base import FloatArray, Kernel, set_fields
 from kernelweave.kernels.rows import TrainingRows
-from kernelweave.kernels.statistics import mirror
+from kernelweave.kernels.steps import ByContents
 from kernelweave.views import Table
 
 __all__ = ["Bins", "Cosines"]
 
 
-class _Basis(Kernel):
+class _Basis(ByContents, Kernel, described=False):
     """Base of kernels that are mean inner products of functions of single columns."""
 
     #: Numbers of training rows, (n_columns, any); None before the kernel is fitted.
@@ -74,23 +75,8 @@ class _Basis(Kernel):
         parts = [self._functions(x, numbers) for x, numbers in zip(columns.T, known, strict=True)]
         return np.concatenate(parts, axis=1) / math.sqrt(len(parts))
 
-    def _gram(self, left: Table, right: Table | None) -> FloatArray:
-        phi = self._features(left)
-        return mirror(phi @ phi.T) if right is None else phi @ self._features(right).T
-
-    def _diag(self, table: Table) -> FloatArray:
-        return np.square(self._features(table)).sum(axis=1)
-
-    @cached_property
-    def _key(self) -> tuple[object, ...]:
-        known = getattr(self, self._numbers)
-        return (*self._settings().values(), None if known is None else known.tobytes())
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash((type(self).__name__, self._key))
+    def _contents(self) -> Iterable[Any]:
+        return (*self._settings().values(), getattr(self, self._numbers))
 
     @abstractmethod
     def _settings(self) -> dict[str, Any]:
@@ -114,7 +100,6 @@ def _columns(table: Table) -> FloatArray:
     return to_dense(table.take())
 
 
-@leaf()
 @dataclass(frozen=True, eq=False, repr=False)
 class Bins(_Basis):
     """The share of columns in which two rows lie in the same interval between quantiles of the training rows.
@@ -141,7 +126,7 @@ class Bins(_Basis):
     """
 
     n_bins: Annotated[int, Whole(2)] = 10
-    edges: Any = None
+    edges: FittedPart = None
 
     _numbers: ClassVar[str] = "edges"
 
@@ -164,11 +149,18 @@ class Bins(_Basis):
         place = np.searchsorted(numbers, x, side="right")
         return (place[:, None] == np.arange(self.n_bins)).astype(np.float64)
 
+    def graph_features(self, columns):
+        xp, parts = columns.xp, []
+        for j, edges in enumerate(self.edges):
+            x = columns.expanded[:, j : j + 1]
+            place = xp.sum(xp.astype(x >= edges[None, :], np.float64), axis=1, keepdims=True)
+            parts.append(xp.astype(xp.equal(place, np.arange(float(self.n_bins))[None, :]), np.float64))
+        return xp.concat(parts, axis=1) / math.sqrt(len(parts))
+
     def _settings(self) -> dict[str, Any]:
         return {"n_bins": self.n_bins}
 
 
-@leaf()
 @dataclass(frozen=True, eq=False, repr=False)
 class Cosines(_Basis):
     """Cosines of single columns, k(x, z) = mean_c 2 sum_j j^(-2 s) cos(pi j u_c) cos(pi j v_c).
@@ -200,7 +192,7 @@ class Cosines(_Basis):
 
     n_terms: Annotated[int, Whole(1)] = 10
     smoothness: Annotated[float, Number(above=0)] = 1.0
-    ranges: Any = None
+    ranges: FittedPart = None
 
     _numbers: ClassVar[str] = "ranges"
 
@@ -215,6 +207,16 @@ class Cosines(_Basis):
         share = np.clip((x - low) / (high - low if high > low else 1.0), 0.0, 1.0)
         j = np.arange(1, self.n_terms + 1)
         return math.sqrt(2.0) * j**-self.smoothness * np.cos(np.pi * share[:, None] * j)
+
+    def graph_features(self, columns):
+        xp, parts = columns.xp, []
+        j = np.arange(1.0, self.n_terms + 1.0)
+        factors = (math.sqrt(2.0) * j**-self.smoothness)[None, :]
+        for column, (low, high) in enumerate(self.ranges):
+            x = columns.expanded[:, column : column + 1]
+            share = xp.clip((x - low) / (high - low if high > low else 1.0), 0.0, 1.0)
+            parts.append(factors * xp.cos(share * np.pi * j[None, :]))
+        return xp.concat(parts, axis=1) / math.sqrt(len(parts))
 
     def _settings(self) -> dict[str, Any]:
         return {"n_terms": self.n_terms, "smoothness": self.smoothness}

@@ -12,9 +12,9 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import Number, Whole, check_fields, check_value
-from kernelweave._sparse import sq_norms, to_dense
-from kernelweave.functions import Angle, Identity, KernelFunction, Pointwise, Power
-from kernelweave.kernels.base import PSD, FloatArray, Kernel, Norms, Positive, leaf, set_fields
+from kernelweave._sparse import to_dense
+from kernelweave.functions import power
+from kernelweave.kernels.base import PSD, FloatArray, Kernel, Positive, set_fields
 from kernelweave.views import Table
 
 __all__ = ["ArcCosine", "Elementwise", "Linear", "Polynomial"]
@@ -25,7 +25,6 @@ MAX_RANK = 16
 Degree = Whole(0, 2)
 
 
-@leaf()
 @dataclass(frozen=True)
 class Linear(Kernel):
     """The inner product, k(x, z) = x'z.
@@ -45,25 +44,21 @@ class Linear(Kernel):
 
     statistic: ClassVar[str] = "dot"
     is_linear: ClassVar[bool] = True
+    layer_code: ClassVar[int] = 0
 
-    def from_statistic(
-        self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
-    ) -> FloatArray:
-        """See :meth:`Kernel.from_statistic`."""
-        return self.layer().value(np, S, sq_left, sq_right, np.empty_like(S) if out is None else out)
+    def formula(self, xp, S, left, right):
+        return S
 
-    def layer(self) -> KernelFunction:
-        """See :meth:`Kernel.layer`."""
-        return Identity()
-
-    def _diag(self, table: Table) -> FloatArray:
-        return sq_norms(table.take())
+    def gradient(self, xp, S, value):
+        return xp.ones_like(S)
 
     def _features(self, table: Table) -> FloatArray:
         return table.take()
 
+    def graph_features(self, columns):
+        return columns.expanded
 
-@leaf("poly")
+
 @dataclass(frozen=True)
 class Polynomial(Kernel):
     """The polynomial kernel, k(x, z) = (gamma x'z + coef0) ** degree.
@@ -101,42 +96,50 @@ class Polynomial(Kernel):
     gamma: Positive = 1.0
 
     statistic: ClassVar[str] = "dot"
+    aliases: ClassVar[tuple[str, ...]] = ("poly",)
 
     def __post_init__(self) -> None:
         check_fields(self, named=True)
 
-    def from_statistic(
-        self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
-    ) -> FloatArray:
-        """See :meth:`Kernel.from_statistic`."""
-        return self.layer().value(np, S, sq_left, sq_right, out)
+    @property
+    def layer_code(self) -> int | None:
+        """The compiled loop has no gamma."""
+        return 1 if self.gamma == 1.0 else None
 
-    def layer(self) -> KernelFunction:
-        """See :meth:`Kernel.layer`."""
-        return Power(self.degree, float(self.coef0), float(self.gamma))
+    def layer_numbers(self):
+        return (float(self.degree), self.coef0)
 
-    def _diag(self, table: Table) -> FloatArray:
-        return self.layer().diagonal(np, sq_norms(table.take()))
+    def formula(self, xp, S, left, right):
+        return power(self.gamma * S + self.coef0, self.degree)
+
+    def gradient(self, xp, S, value):
+        factor = self.degree * self.gamma
+        if self.degree == 1:
+            return factor * xp.ones_like(S)
+        return factor * power(self.gamma * S + self.coef0, self.degree - 1)
+
+    def _powers(self, x: Any) -> list[Any]:
+        """The explicit features of one column, from an array or node of shape (n_rows, 1)."""
+        found, one = [], 0.0 * x + 1.0
+        for k in range(self.degree + 1):
+            scale = math.sqrt(math.comb(self.degree, k) * self.gamma**k * self.coef0 ** (self.degree - k))
+            if scale > 0:
+                found.append(scale * (power(x, k) if k else one))
+        return found
 
     def _features(self, table: Table) -> FloatArray | None:
         if table.n_expanded_columns > 1 or self.degree >= MAX_RANK:
             return None
-        x, q = to_dense(table.take())[:, 0], self.degree
-        columns, power = [], np.ones(len(x))
-        for k in range(q + 1):
-            if k:
-                power = power * x
-            scale = math.sqrt(math.comb(q, k) * self.gamma**k * self.coef0 ** (q - k))
-            if scale > 0:
-                columns.append(scale * power)
-        return np.stack(columns, axis=1)
+        return np.concatenate(self._powers(to_dense(table.take())), axis=1)
+
+    def graph_features(self, columns):
+        return columns.xp.concat(self._powers(columns.expanded), axis=1)
 
     def _short(self, nested: bool = False) -> str:
         extra = [f"{key}={getattr(self, key):.4g}" for key in ("coef0", "gamma") if getattr(self, key) != 1.0]
         return f"Polynomial({', '.join([f'degree={self.degree}', *extra])})"
 
 
-@leaf("arc_cosine")
 @dataclass(frozen=True)
 class ArcCosine(Kernel):
     """The arc-cosine kernel of an infinite random network with activations max(0, w'x) ** degree.
@@ -180,6 +183,7 @@ class ArcCosine(Kernel):
     layers: Annotated[int, Whole(1)] = 1
 
     statistic: ClassVar[str] = "dot"
+    aliases: ClassVar[tuple[str, ...]] = ("arc_cosine",)
     needs_norms: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -199,24 +203,61 @@ class ArcCosine(Kernel):
         set_fields(self, degree=degree, layers=layers)
 
     @property
-    def _functions(self) -> tuple[Angle, ...]:
+    def degrees(self) -> tuple[int, ...]:
         """One for each layer, the first layer first."""
-        degrees = self.degree if isinstance(self.degree, tuple) else (self.degree,) * self.layers
-        return tuple(map(Angle, degrees))
+        return self.degree if isinstance(self.degree, tuple) else (self.degree,) * self.layers
 
-    def from_statistic(
-        self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
-    ) -> FloatArray:
-        """See :meth:`Kernel.from_statistic`."""
-        if sq_left is None or sq_right is None:
+    @property
+    def layer_code(self) -> int | None:
+        """The compiled loop has one layer."""
+        return 3 if self.layers == 1 else None
+
+    def layer_numbers(self):
+        return (float(self.degrees[0]), 0.0)
+
+    def formula(self, xp, S, left, right):
+        if left is None or right is None:
             raise InputError("ArcCosine needs the squared norms of the rows. Pass `sq_left` and `sq_right`.")
-        below: Angle | None = None
-        for function in self._functions:
-            if below is not None:
-                sq_left, sq_right = below.diagonal(np, sq_left), below.diagonal(np, sq_right)
-            S = function.value(np, S, sq_left, sq_right, out)
-            below = function
+        for n in self.degrees:
+            S = _angle(xp, n, S, left, right)
+            left, right = _angle_diagonal(xp, n, left), _angle_diagonal(xp, n, right)
         return S
+
+    def own_value(self, xp, kappa):
+        return reduce(lambda sq, n: _angle_diagonal(xp, n, sq), self.degrees, kappa)
+
+    def layer(self):
+        """See :meth:`Kernel.layer`."""
+        if self.layers > 1:
+            raise InputError(
+                f"ArcCosine of {self.layers} layers cannot be one layer of a deep kernel. Use one layer each."
+            )
+        return self
+
+    def layer_partials(self, xp, K, left, right, value):
+        n = self.degrees[0]
+        c, lengths, norm, long = _cosine(xp, n, K, left, right)
+        sine = _sine(xp, c)
+        if n == 0:
+            # parallel rows have no derivative; the angle does not change there when both are scaled
+            slope = xp.where(
+                sine > 0, 1.0 / xp.where(sine > 0, np.pi * sine, xp.ones_like(c)), xp.zeros_like(c)
+            )
+        elif n == 1:
+            slope = xp.acos(-c) / np.pi
+        else:
+            slope = 4.0 * (sine + xp.acos(-c) * c) / np.pi
+        turn = lengths * slope
+        stretch = 0.5 * n * value - 0.5 * turn * c
+        safe = xp.where(left > 0, left, xp.ones_like(left))
+        none = xp.zeros_like(K)
+        return xp.where(long, turn / norm, none), xp.where(long, stretch / safe, none)
+
+    def own_slope(self, xp, kappa):
+        n = self.degrees[0]
+        if n == 0:
+            return xp.zeros_like(kappa)
+        return xp.ones_like(kappa) if n == 1 else 6.0 * kappa
 
     def _gram(self, left: Table, right: Table | None) -> FloatArray:
         K = super()._gram(left, right)
@@ -224,25 +265,49 @@ class ArcCosine(Kernel):
             np.fill_diagonal(K, self._diag(left))
         return K
 
-    def layer(self) -> KernelFunction:
-        """See :meth:`Kernel.layer`."""
-        functions = self._functions
-        if len(functions) > 1:
-            raise InputError(
-                f"ArcCosine of {len(functions)} layers cannot be one layer of a deep kernel. Use one layer each."
-            )
-        return functions[0]
-
-    def _diag(self, table: Table) -> FloatArray:
-        return reduce(lambda sq, f: f.diagonal(np, sq), self._functions, sq_norms(table.take()))
-
     def _short(self, nested: bool = False) -> str:
         layers = f", layers={self.layers}" if self.layers > 1 and not isinstance(self.degree, tuple) else ""
         return f"ArcCosine(degree={self.degree}{layers})"
 
 
+def _cosine(xp: Any, degree: int, K: Any, left: Any, right: Any) -> tuple[Any, Any, Any, Any]:
+    """The cosine, the factor before J / pi, the norm, 1 where it vanishes, and where it does not."""
+    square = left * right
+    norm = xp.sqrt(square)
+    lengths = 1.0 if degree == 0 else norm if degree == 1 else square
+    long = norm > 0
+    if not (isinstance(K, np.ndarray) and np.all(long)):
+        norm = xp.where(long, norm, xp.ones_like(norm))
+        K = xp.where(long, K, xp.zeros_like(K))
+    return xp.clip(K / norm, -1.0, 1.0), lengths, norm, long
+
+
+def _sine(xp: Any, cosine: Any) -> Any:
+    """Sine of the angle between 0 and pi, from its cosine; as accurate as from the angle, and faster."""
+    return xp.sqrt((1.0 - cosine) * (1.0 + cosine))
+
+
+def _angle(xp: Any, degree: int, K: Any, left: Any, right: Any) -> Any:
+    """One layer of the arc-cosine kernel; a row of length zero is treated as orthogonal to all others."""
+    cosine, lengths, _, _ = _cosine(xp, degree, K, left, right)
+    # pi - theta
+    value = xp.acos(-cosine)
+    if degree == 1:
+        value = value * cosine + _sine(xp, cosine)
+    elif degree == 2:
+        value = value * (1.0 + 2.0 * cosine * cosine) + 3.0 * _sine(xp, cosine) * cosine
+    return value / np.pi * lengths
+
+
+def _angle_diagonal(xp: Any, degree: int, kappa: Any) -> Any:
+    if degree == 0:
+        return xp.where(kappa > 0, xp.ones_like(kappa), 0.5 * xp.ones_like(kappa))
+    # in the same order as off the diagonal, so that a row and its copy are exactly parallel in the next layer
+    return kappa if degree == 1 else 3.0 * (kappa * kappa)
+
+
 @dataclass(frozen=True)
-class Elementwise(Kernel):
+class Elementwise(Kernel, described=False):
     """A function of the inner product, k(x, z) = function(x'z), with its derivative: for layers of deep kernels.
 
     Parameters
@@ -277,27 +342,19 @@ class Elementwise(Kernel):
                     "of arrays."
                 )
 
-    def from_statistic(
-        self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
-    ) -> FloatArray:
-        """See :meth:`Kernel.from_statistic`."""
-        values = np.asarray(self.layer().value(np, S, sq_left, sq_right), dtype=np.float64)
-        if values.shape != np.shape(S) or not np.isfinite(values).all():
-            raise InputError(
-                f"The function of {self._short()} must return finite values of the shape {np.shape(S)} it was given, "
-                f"got shape {values.shape}. Rescale the columns if it overflows."
-            )
-        if out is None:
-            return values
-        out[...] = values
-        return out
+    def formula(self, xp, S, left, right):
+        values = self.function(S)
+        if isinstance(S, np.ndarray):
+            values = np.asarray(values, dtype=np.float64)
+            if values.shape != S.shape or not np.isfinite(values).all():
+                raise InputError(
+                    f"The function of {self._short()} must return finite values of the shape {S.shape} it was given, "
+                    f"got shape {values.shape}. Rescale the columns if it overflows."
+                )
+        return values
 
-    def layer(self) -> KernelFunction:
-        """See :meth:`Kernel.layer`."""
-        return Pointwise(self.function, self.derivative)
-
-    def _diag(self, table: Table) -> FloatArray:
-        return self.from_statistic(sq_norms(table.take()))
+    def gradient(self, xp, S, value):
+        return self.derivative(S)
 
     def _short(self, nested: bool = False) -> str:
         return self.name or getattr(self.function, "__name__", None) or "Elementwise"

@@ -13,16 +13,14 @@ from numpy.typing import ArrayLike
 from kernelweave._checks import InputError
 from kernelweave._parameters import check_fields, check_value
 from kernelweave._types import Tree
-from kernelweave.kernels.base import FACTOR, VIEW_NAME, FloatArray, Kernel, Norms, Positive, leaf, set_fields
-from kernelweave.kernels.imputation import IncompleteTable
-from kernelweave.kernels.incomplete import IncompleteRows
-from kernelweave.kernels.preparation import Step
+from kernelweave.kernels.base import FACTOR, VIEW_NAME, FloatArray, Kernel, Positive, set_fields
+from kernelweave.kernels.pairs import IncompleteRows
+from kernelweave.kernels.steps import IncompleteTable, Step
 from kernelweave.views import GramTable, SparseTable, Table
 
 __all__ = ["Categorical", "Constant", "Custom", "Precomputed"]
 
 
-@leaf()
 @dataclass(frozen=True)
 class Categorical(Kernel):
     """The share of columns in which two rows agree, k(x, z) = #{j : x_j = z_j} / n_columns.
@@ -72,8 +70,20 @@ class Categorical(Kernel):
     def _features(self, table: Table) -> FloatArray | None:
         return table.take() / math.sqrt(table.n_columns) if min(table.levels) > 0 else None
 
+    def graph(self, columns):
+        xp, training = columns.xp, columns.training.joined()
+        total: Any = 0.0
+        for j, level in enumerate(training.levels):
+            new = columns.values[:, j : j + 1]
+            same = xp.astype(xp.equal(new, training.values[None, :, j]), np.float64)
+            # an unknown category is equal to nothing
+            total = total + (same * xp.astype(new >= 0.0, np.float64) if level else same)
+        return total / float(training.n_columns), xp.ones_like(columns.norms)
 
-@leaf()
+    def graph_features(self, columns):
+        return columns.expanded / math.sqrt(columns.training.n_columns)
+
+
 @dataclass(frozen=True)
 class Constant(Kernel):
     """The kernel that is the same for all pairs, k(x, z) = value: a penalised intercept.
@@ -93,16 +103,13 @@ class Constant(Kernel):
 
     value: Positive = 1.0
 
+    takes_missing: ClassVar[bool] = True  # it reads no cells
+
     def __post_init__(self) -> None:
         check_fields(self, named=True)
 
-    def from_statistic(
-        self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
-    ) -> FloatArray:
-        """See :meth:`Kernel.from_statistic`."""
-        out = np.empty_like(S) if out is None else out
-        out[...] = self.value
-        return out
+    def formula(self, xp, S, left, right):
+        return self.value * xp.ones_like(S)
 
     def _gram(self, left: Table, right: Table | None) -> FloatArray:
         return np.full((left.n_rows, (left if right is None else right).n_rows), self.value)
@@ -112,6 +119,9 @@ class Constant(Kernel):
 
     def _features(self, table: Table) -> FloatArray:
         return np.full((table.n_rows, 1), math.sqrt(self.value))
+
+    def graph_features(self, columns):
+        return math.sqrt(self.value) * columns.xp.ones_like(columns.expanded[:, :1])
 
     def _after(self, steps: tuple[Step, ...]) -> Kernel:
         return self
@@ -123,7 +133,6 @@ class Constant(Kernel):
         return f"Constant({self.value:.4g})"
 
 
-@leaf()
 @dataclass(frozen=True)
 class Precomputed(Kernel):
     """The values of a precomputed view, ``kernelweave.precomputed(K)``.
@@ -180,7 +189,7 @@ def _cells(table: Table) -> Any:
 
 
 @dataclass(frozen=True, init=False)
-class Custom(Kernel):
+class Custom(Kernel, described=False):
     """Any function of two arrays of rows.
 
     Parameters

@@ -6,11 +6,12 @@ import ast
 from typing import Any
 
 from kernelweave._checks import InputError, check_known
-from kernelweave.kernels.base import ALIASES, LEAVES, Kernel, build
-from kernelweave.kernels.preparation import STEPS
+from kernelweave.kernels.base import KERNELS, Kernel, build
+from kernelweave.kernels.composed import Composed
 from kernelweave.kernels.stationary import RULES
+from kernelweave.kernels.steps import STEPS
 
-__all__ = ["parse"]
+__all__ = ["parse", "text_names"]
 
 
 def parse(text: str) -> Kernel:
@@ -90,8 +91,20 @@ _STEPS: dict[str, Any] = {cls.__name__: cls for cls in STEPS.values()}
 
 
 def _named(name: str) -> type[Kernel]:
-    lower = name.lower()
-    return LEAVES[check_known(ALIASES.get(lower, lower), sorted([*LEAVES, *ALIASES]), "kernel")]
+    lower, known = name.lower(), text_names()
+    return known[check_known(lower, sorted(known), "kernel")]
+
+
+def text_names() -> dict[str, type[Kernel]]:
+    """Kernels by the names that they have in text; others are made of them by operators and methods.
+
+    Examples
+    --------
+    >>> [name for name, kernel in text_names().items() if kernel.__name__ == "RBF"]
+    ['rbf', 'gaussian']
+    """
+    leaves = {name: cls for name, cls in KERNELS.items() if not issubclass(cls, Composed)}
+    return leaves | {alias: cls for cls in leaves.values() for alias in cls.aliases}
 
 
 def _read_literal(node: ast.expr, text: str) -> Any:

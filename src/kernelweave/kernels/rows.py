@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._sparse import entries, is_sparse, sq_norms
-from kernelweave.kernels.incomplete import IncompleteRows
-from kernelweave.kernels.preparation import Step
-from kernelweave.kernels.statistics import check_sizes, statistic_panels
+from kernelweave.kernels.pairs import IncompleteRows, check_sizes, statistic_panels, weighted_median
+from kernelweave.kernels.steps import Step
 from kernelweave.views import SparseTable, Table
 from kernelweave.views.selection import Selection
 
@@ -208,17 +207,6 @@ def _middle(values: FloatArray) -> float:
     half = len(values) // 2
     values.partition(half)
     return float(values[half]) if len(values) % 2 else 0.5 * float(values[half] + values[:half].max())
-
-
-def weighted_median(values: FloatArray, weights: FloatArray) -> float:
-    """The weighted median; of an even number the mean of the two in the middle."""
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weights[order])
-    half = 0.5 * reached[-1]
-    # within rounding of the sums the half is reached
-    low, high = np.searchsorted(reached, [half * (1.0 - 1e-12), half * (1.0 + 1e-12)], side="left")
-    last = len(values) - 1
-    return 0.5 * float(values[order[min(low, last)]] + values[order[min(high, last)]])
 
 
 def _usable(value: float, what: str) -> float:

@@ -10,10 +10,9 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import OneOf, Rule, Unfit, check_fields, listed
-from kernelweave.functions import Gaussian, KernelFunction, decay
-from kernelweave.kernels.base import FACTOR, FloatArray, Kernel, Norms, leaf
+from kernelweave.functions import KernelFunction
+from kernelweave.kernels.base import FACTOR, Kernel
 from kernelweave.kernels.rows import TrainingRows
-from kernelweave.views import Table
 
 __all__ = ["RBF", "Laplacian"]
 
@@ -44,12 +43,15 @@ class Width(Rule):
         rule, factor = OneOf(*RULES).read(pair[0]), _factor(pair[1])
         return rule if factor == 1.0 else (rule, factor)
 
+    def kinds(self) -> tuple[str, ...]:
+        return ("float", *OneOf(*RULES).kinds(), "tuple[str, float]")
+
     def words(self) -> str:
         return f"{FACTOR.words()}, {OneOf(*RULES).words()}, or a multiple such as ('median', 4.0)"
 
 
 @dataclass(frozen=True)
-class _Exponential(Kernel):
+class Decaying(Kernel, described=False):
     """Base of the Gaussian and the Laplacian kernel: exp(-gamma * distance), 1 on the diagonal."""
 
     gamma: Annotated[Any, Width()] = 1.0
@@ -82,12 +84,6 @@ class _Exponential(Kernel):
     def _spread(self, rows: TrainingRows) -> float:
         """Spread of the cells around their mean, in the unit of the distance."""
 
-    def from_statistic(
-        self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
-    ) -> FloatArray:
-        """See :meth:`Kernel.from_statistic`."""
-        return decay(np, S, self._number(), out)
-
     def _number(self) -> float:
         if not self.is_fitted:
             raise InputError(
@@ -95,19 +91,32 @@ class _Exponential(Kernel):
             )
         return self.gamma
 
-    def _diag(self, table: Table) -> FloatArray:
-        return np.ones(table.n_rows)
+    def formula(self, xp, S, left, right):
+        return xp.exp(-self._number() * S)
+
+    def gradient(self, xp, S, value):
+        return -self.gamma * value
+
+    def own_value(self, xp, kappa):
+        return xp.ones_like(kappa)
+
+    def layer(self) -> KernelFunction:
+        """See :meth:`Kernel.layer`."""
+        if not self.is_fitted:
+            raise InputError(
+                f"{self!r} cannot be a layer of a deep kernel, which has no rows to take gamma from. Pass a number."
+            )
+        return super().layer()
 
     def _short(self, nested: bool = False) -> str:
-        if self.is_fitted:
-            return f"{type(self).__name__}(gamma={self.gamma:.4g})"
-        rule, factor = self._rule()
-        return f"{type(self).__name__}(gamma={'' if factor == 1.0 else f'{factor:.4g} * '}{rule})"
+        if not isinstance(self.gamma, tuple):
+            return super()._short(nested)
+        rule, factor = self.gamma
+        return f"{type(self).__name__}(gamma={factor:.4g} * {rule})"
 
 
-@leaf("gaussian")
 @dataclass(frozen=True)
-class RBF(_Exponential):
+class RBF(Decaying):
     """The Gaussian kernel, k(x, z) = exp(-gamma ||x - z||^2).
 
     Parameters
@@ -137,22 +146,18 @@ class RBF(_Exponential):
     """
 
     statistic: ClassVar[str] = "sqdist"
+    aliases: ClassVar[tuple[str, ...]] = ("gaussian",)
+    layer_code: ClassVar[int] = 2
+
+    def layer_numbers(self):
+        return (self.gamma, 0.0)
 
     def _spread(self, rows: TrainingRows) -> float:
         return rows.variance()
 
-    def layer(self) -> KernelFunction:
-        """See :meth:`Kernel.layer`."""
-        if not self.is_fitted:
-            raise InputError(
-                f"{self!r} cannot be a layer of a deep kernel, which has no rows to take gamma from. Pass a number."
-            )
-        return Gaussian(self.gamma)
 
-
-@leaf()
 @dataclass(frozen=True)
-class Laplacian(_Exponential):
+class Laplacian(Decaying):
     """The Laplacian kernel, k(x, z) = exp(-gamma sum_j abs(x_j - z_j)).
 
     Parameters

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, as_floats
-from kernelweave._parameters import Flag, Rule, Text, Unfit, Whole, check_fields, listed
+from kernelweave._parameters import Flag, ReadableSignature, Rule, Text, Unfit, Whole, check_fields, listed
 from kernelweave._sparse import scale_rows, sq_norms
-from kernelweave._types import Tree
-from kernelweave.kernels.base import FloatArray, Kernel, Norms, leaf
-from kernelweave.kernels.preparation import Step
+from kernelweave._types import FittedPart, Tree
+from kernelweave.kernels.base import FloatArray, Kernel
 from kernelweave.kernels.rows import TrainingRows
+from kernelweave.kernels.steps import Step
 from kernelweave.views import Cells, GramTable, SparseTable, Table
 
 __all__ = ["CharNGrams", "Tokens", "Vocabulary"]
@@ -56,7 +56,9 @@ class Vocabulary:
         The weight of all other terms.
     """
 
-    def __init__(self, terms: tuple[str, ...], idf: Any = None, unseen: float = 1.0) -> None:
+    __signature__ = ReadableSignature()
+
+    def __init__(self, terms: tuple[str, ...], idf: FittedPart = None, unseen: float = 1.0) -> None:
         self.terms, self.unseen = tuple(terms), float(unseen)
         self.idf = None if idf is None else as_floats(idf, "idf")
         if self.idf is not None and self.idf.shape != (len(self.terms),):
@@ -96,7 +98,7 @@ class Vocabulary:
         return f"<{len(self)} terms>"
 
 
-class TextKernel(Kernel):
+class TextKernel(Kernel, described=False):
     """Base of kernels of texts: inner products of weighted sparse counts."""
 
     n: tuple[int, int]
@@ -137,14 +139,8 @@ class TextKernel(Kernel):
         """Counts of terms."""
         return (TextFeatures(self),)
 
-    def from_statistic(
-        self, S: FloatArray, sq_left: Norms = None, sq_right: Norms = None, out: FloatArray | None = None
-    ) -> FloatArray:
-        """See :meth:`Kernel.from_statistic`."""
-        if out is None:
-            return S.copy()
-        out[...] = S
-        return out
+    def formula(self, xp, S, left, right):
+        return S
 
     def counts(self, table: Table) -> tuple[Any, list[str]]:
         """Sparse counts of all terms of a column, shape (n_rows, n_terms), and the terms, sorted."""
@@ -309,7 +305,6 @@ Switch = Annotated[bool, Flag()]
 Learnt = field(default=None, repr=False)
 
 
-@leaf("spectrum")
 @dataclass(frozen=True, repr=False)
 class CharNGrams(TextKernel):
     """The character n-gram kernel of texts: k(x, z) = sum_s c_s(x) c_s(z) over strings s of n characters.
@@ -361,16 +356,16 @@ class CharNGrams(TextKernel):
     sublinear: Switch = False
     idf: Switch = False
     normalize: Switch = True
-    learnt: Any = Learnt
+    learnt: FittedPart = Learnt
 
     unit: ClassVar[str] = "n-grams"
+    aliases: ClassVar[tuple[str, ...]] = ("spectrum",)
 
     def _counter(self) -> dict[str, object]:
         kind = "char_wb" if self.within_words else "char"
         return {"analyzer": kind, "ngram_range": self.n, "lowercase": self.lowercase}
 
 
-@leaf("words")
 @dataclass(frozen=True, repr=False)
 class Tokens(TextKernel):
     r"""The bag-of-words kernel of texts: inner products of word counts with inverse document frequencies (tf-idf).
@@ -418,9 +413,10 @@ class Tokens(TextKernel):
     idf: Switch = True
     normalize: Switch = True
     pattern: Annotated[str, Text()] = r"(?u)\b\w\w+\b"
-    learnt: Any = Learnt
+    learnt: FittedPart = Learnt
 
     unit: ClassVar[str] = "words"
+    aliases: ClassVar[tuple[str, ...]] = ("words",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,30 +1,33 @@
 """Learners: how kernel weights are found. Each is a named choice of criterion, weight set and step.
 
-A learner is a configuration with `get_params` and `set_params`, so that ``learner__C`` can be searched. To add one,
-write its class and add a row to `LEARNERS`.
+A learner is a class of parameters with `get_params` and `set_params`, so that ``learner__C`` can be searched. To add
+one, write its class in a file of this folder, or in your own program: with a `name` it is known to ``learner=``, to the
+command line, to the studio and to these pages.
 """
+
+# ruff: noqa: I001 (in the order in which forms and messages list them)
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
+import importlib
+import pkgutil
 
 from kernelweave._checks import InputError, check_known
-from kernelweave.learners.alignment import Align, AlignF, EasyMKL
-from kernelweave.learners.base import Learner
-from kernelweave.learners.cardinality import CardinalityMKL
-from kernelweave.learners.deep import DMKL, MLMKL, DeepUniform, TwoLayerMKL
+from kernelweave.learners.base import LEARNERS, Learner
+from kernelweave.learners.rls2 import RLS2
 from kernelweave.learners.margin import (
-    SILP,
     BestKernel,
     ElasticNetMKL,
     LpMKL,
+    SILP,
     SimpleMKL,
     SoftMarginMKL,
     Uniform,
 )
-from kernelweave.learners.radius import RKL, ARDGaussian, ChapelleRadius, DoRadius
-from kernelweave.learners.rls2 import RLS2
+from kernelweave.learners.cardinality import CardinalityMKL
+from kernelweave.learners.alignment import Align, AlignF, EasyMKL
+from kernelweave.learners.radius import ARDGaussian, ChapelleRadius, DoRadius, RKL
+from kernelweave.learners.deep import DMKL, DeepUniform, MLMKL, TwoLayerMKL
 
 __all__ = [
     "DMKL",
@@ -52,41 +55,13 @@ __all__ = [
     "resolve",
 ]
 
-#: Short names accepted by ``learner=``.
-LEARNERS: dict[str, type[Learner]] = {
-    "rls2": RLS2,
-    "simple": SimpleMKL,
-    "silp": SILP,
-    "lp": LpMKL,
-    "elastic-net": ElasticNetMKL,
-    "soft-margin": SoftMarginMKL,
-    "cardinality": CardinalityMKL,
-    "uniform": Uniform,
-    "best": BestKernel,
-    "align": Align,
-    "alignf": AlignF,
-    "easy": EasyMKL,
-    "rkl": RKL,
-    "kl-c": ChapelleRadius,
-    "do": DoRadius,
-    "gaussian": ARDGaussian,
-    "mlmkl": MLMKL,
-    "2lmkl": TwoLayerMKL,
-    "dmkl": DMKL,
-    "deep-uniform": DeepUniform,
-}
-
-
-def __getattr__(name: str) -> Any:
-    """The former name of a learner."""
-    if name == "GaussianWidths":
-        warnings.warn(
-            "`GaussianWidths` is now `ARDGaussian`; the old name goes with the next version.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        return ARDGaussian
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# learners in other files of this folder need no line above
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
+for _learner in LEARNERS.values():
+    if _learner.__name__ not in __all__:
+        globals()[_learner.__name__] = _learner
+        __all__ += [_learner.__name__]
 
 
 def resolve(learner: str | Learner) -> Learner:

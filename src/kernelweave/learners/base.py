@@ -1,29 +1,31 @@
-"""The interface between learners and estimators."""
+"""The base class of learners, their names, and what estimators hand to them."""
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from kernelweave._checks import InputError
-from kernelweave._declarations import Declared, declared
+from kernelweave._declarations import Declaration, Declared, declared
 from kernelweave._docstrings import plain, read_docstring
-from kernelweave._parameters import check_values
+from kernelweave._parameters import MaxTime, Tol, check_values
 from kernelweave.gram import Gram
 from kernelweave.results import Path, Solution
 
 Array = NDArray[np.float64]
 
+#: Learners by the short names that ``learner=`` takes: every class with a `name`, as soon as it is defined.
+LEARNERS: dict[str, type[Learner]] = {}
+
 
 @dataclass(frozen=True)
-class Info:
+class TrainingSet:
     """Kernels and targets, as passed to learners.
 
     Attributes
@@ -54,59 +56,56 @@ class Info:
     start: Array | None = None
 
 
-class _FormerName:
-    """The former name of `regularization_parameter`, of classes and of objects; it warns."""
-
-    def __get__(self, learner: object, owner: type[Learner]) -> str:
-        warn_of_former_name()
-        return owner.regularization_parameter
-
-
-def warn_of_former_name() -> None:
-    """Warn that `strength` has another name."""
-    warnings.warn(
-        "`strength` of learners is now `regularization_parameter`; the old name goes with the next version.",
-        FutureWarning,
-        stacklevel=3,
-    )
-
-
-class Learner(BaseEstimator, ABC):
+class Learner(Declaration, BaseEstimator, ABC):
     """Base class of learners.
 
-    A learner solves for one regularisation parameter or along a path; estimators do the rest. Inside, the
-    regularisation parameter is always `alpha`, larger for more regularisation; learners with a C take ``alpha = 1 /
-    C``.
+    A learner is its parameters: annotated fields with defaults, which its constructor takes by name. It solves for one
+    regularisation parameter or along a path; estimators do the rest. Inside, the regularisation parameter is always
+    `alpha`, larger for more regularisation; learners with a C take ``alpha = 1 / C``.
+
+    Parameters
+    ----------
+    tol
+        Relative duality gap at which the solver stops.
+    max_time
+        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
     """
 
+    #: Short name for ``learner=``; a class without one is used as an object only.
+    name: ClassVar[str] = ""
     #: Name of the regularisation parameter, "alpha" or "C".
-    regularization_parameter = "alpha"
-    #: Former name of `regularization_parameter`.
-    strength = _FormerName()
+    regularization_parameter: ClassVar[str] = "alpha"
     #: Whether the intercept is learnt, instead of fixed beforehand.
-    own_intercept = False
+    own_intercept: ClassVar[bool] = False
     #: Whether the solution is the mean of a Gaussian process.
-    bayesian = False
+    bayesian: ClassVar[bool] = False
     #: Whether a single regularisation parameter takes many steps, which `solve` reports.
-    iterates = False
+    iterates: ClassVar[bool] = False
     #: Whether it validates inside a fit, on folds made from the content of the rows; see `folds.deal`.
-    validates = False
-    #: Whether a path can begin with weights: see `Info.start`.
-    begins = False
+    validates: ClassVar[bool] = False
+    #: Whether a path can begin with weights: see `TrainingSet.start`.
+    begins: ClassVar[bool] = False
     #: Whether it can be used for regression.
-    regression = True
+    regression: ClassVar[bool] = True
     #: Meaning of the gap, as shown in reports.
-    certificate = "The objective is at most the gap above its optimum."
+    certificate: ClassVar[str] = "The objective is at most the gap above its optimum."
+
+    tol: Tol = 1e-8
+    max_time: MaxTime = None
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Read the former name of `regularization_parameter`."""
+        """Make it known by its name."""
         super().__init_subclass__(**options)
-        if "strength" in vars(cls):
-            warn_of_former_name()
-            cls.regularization_parameter = vars(cls)["strength"]
+        name = vars(cls).get("name")
+        if not name:
+            return
+        known = LEARNERS.get(name)
+        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise InputError(f"There is a learner {name!r} already, {known.__name__}. Take another `name`.")
+        LEARNERS[name] = cls
 
     def check(self) -> None:
-        """Raise `InputError` for parameters that cannot be used: those that break the rules of the constructor."""
+        """Raise `InputError` for parameters that cannot be used: those that break the rules of their fields."""
         check_values(self, self.get_params(deep=False))
 
     def check_here(self) -> None:
@@ -178,14 +177,14 @@ class Learner(BaseEstimator, ABC):
         """Names of the kernels of every layer above the sum of base kernels, the lowest first."""
         return []
 
-    @abstractmethod
-    def solve(self, info: Info, alpha: float) -> Solution:
+    def solve(self, training: TrainingSet, alpha: float) -> Solution:
         """Solve at one regularisation parameter."""
+        return self.path(training, np.array([alpha])).solutions[0]
 
     @abstractmethod
     def path(
         self,
-        info: Info,
+        training: TrainingSet,
         alphas: Array,
         *,
         tol: float | None = None,
@@ -195,7 +194,7 @@ class Learner(BaseEstimator, ABC):
 
         Parameters
         ----------
-        info : Info
+        training : TrainingSet
         alphas : array of shape (n_alphas,)
         tol : float, optional
             Coarser than the learner's own, for solutions that are only scored.

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kernelweave._parameters import Cost, Epsilon, MaxIter, MaxTime, Number, Shown, Tol, Whole
-from kernelweave.learners.method import MachineLoss, MarginProblem, RuleLearner
+from kernelweave._parameters import MaxIter, Number, Shown, Whole
+from kernelweave.learners.solving import MarginLearner, Output
 from kernelweave.mkl.cardinality import CardinalityProblem, solve_cardinality
-from kernelweave.mkl.problem import Problem
-from kernelweave.mkl.weight_sets import Simplex
-from kernelweave.results import Solution, WarmStart
+from kernelweave.results import Solution
 
 
-class CardinalityMKL(RuleLearner):
+class CardinalityMKL(MarginLearner):
     """L1 margin MKL of at most k kernels: the best subset and its weights, with a proof or a stated gap.
 
     Minimises over d on the simplex with at most k weights that are not zero, and over ``f = <w, phi_d(x)> + b`` with
@@ -22,22 +20,15 @@ class CardinalityMKL(RuleLearner):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss > 0, a sum over rows.
-    k : int, default=3
+    k
         Most kernels with a weight; as many as there are kernels, or more, are no limit.
-    loss : {"auto", "hinge", "squared-hinge", "logistic"}, default="auto"
-        Loss of the machine. "auto": the hinge for classes, epsilon-insensitive for regression. The others are for
-        classes; with "logistic" `MKLClassifier.predict_proba` needs no calibration.
-    ridge : float, default=0.0
+    ridge
         Factor of the squared weights, in units of the objective; larger values make the nonzero weights more equal.
-    epsilon : float, default=0.1
-        Half width of the tube of regression, in units of the target.
-    tol : float, default=1e-6
+    tol
         Relative gap to the smallest bound of all subsets at which the search ends.
-    max_iter : int, optional
+    max_iter
         Nodes of the tree; default 1000.
-    max_time : float, optional
+    max_time
         Seconds for one problem, after which no further node is computed. The result then depends on the computer.
 
     Notes
@@ -58,28 +49,14 @@ class CardinalityMKL(RuleLearner):
     CardinalityMKL(C=10.0, k=2)
     """
 
-    def __init__(
-        self,
-        C: Cost = 1.0,
-        k: Annotated[int, Whole(1), Shown("Most kernels (k)")] = 3,
-        *,
-        loss: MachineLoss = "auto",
-        ridge: Annotated[float, Number(least=0), Shown("Factor of the squared weights (ridge)")] = 0.0,
-        epsilon: Epsilon = 0.1,
-        tol: Tol = 1e-6,
-        max_iter: MaxIter = None,
-        max_time: MaxTime = None,
-    ) -> None:
-        self.C = C
-        self.k = k
-        self.loss = loss
-        self.ridge = ridge
-        self.epsilon = epsilon
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
+    name = "cardinality"
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
-        whole = Problem(problem.gram, problem.machine, problem.scale, Simplex())
-        limited = CardinalityProblem(whole, min(self.k, whole.n_kernels), float(self.ridge))
-        return solve_cardinality(limited, tol=problem.tol, max_iter=self.max_iter, warm=warm)
+    k: Annotated[int, Whole(1), Shown("Most kernels (k)")] = 3
+    ridge: Annotated[float, Number(least=0), Shown("Factor of the squared weights (ridge)")] = 0.0
+    tol = 1e-6
+    max_iter: MaxIter = None
+
+    def learn(self, output: Output) -> Solution:
+        k = min(self.k, output.gram.n_kernels)
+        limited = CardinalityProblem(output.problem, k, float(self.ridge))
+        return solve_cardinality(limited, tol=output.tol, max_iter=self.max_iter, warm=output.start)

@@ -1,4 +1,4 @@
-"""Learners with a margin: one machine, and weights that minimise its optimal value or are found otherwise."""
+"""Learners whose weights minimise the optimal value of a machine over a set of weights, and their baselines."""
 
 from __future__ import annotations
 
@@ -7,21 +7,15 @@ from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kernelweave._parameters import Cost, Epsilon, MaxIter, MaxTime, Number, OneOf, Shown, Tol, Whole
-from kernelweave.learners.base import Info
-from kernelweave.learners.method import MachineLoss, MarginLearner, MarginProblem, Method, RuleLearner
-from kernelweave.mkl.svm_mkl import methods_for
+from kernelweave._parameters import MaxIter, Number, OneOf, Shown, Whole
+from kernelweave.gram import Gram
+from kernelweave.learners.base import Array
+from kernelweave.learners.solving import MarginLearner, Output
+from kernelweave.mkl.kernel_problem import KernelProblem
+from kernelweave.mkl.solve import methods_for
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
-from kernelweave.results import Solution, WarmStart
-
-Array = NDArray[np.float64]
-
-SIMPLE_SOLVERS = methods_for(Simplex)
-SOFT_SOLVERS = methods_for(CappedSimplex)
-NET_SOLVERS = methods_for(ElasticNet)
-BALL_SOLVERS = methods_for(LpBall)
+from kernelweave.results import Solution
 
 #: Folds inside every fit, separate from those that choose the regularisation parameter.
 CriterionFolds = Annotated[int, Whole(2, 1000), Shown("Folds of the criterion", setting="criterion_folds")]
@@ -36,22 +30,11 @@ class SimpleMKL(MarginLearner):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss > 0, a sum over rows.
-    loss : {"auto", "hinge", "squared-hinge", "logistic"}, default="auto"
-        Loss of the machine. "auto": the hinge for classes, epsilon-insensitive for regression. The others are for
-        classes; with "logistic" `MKLClassifier.predict_proba` needs no calibration.
-    epsilon : float, default=0.1
-        Half width of the tube of regression, in units of the target.
-    solver : {"auto", "newton", "interior-point", "reduced-gradient", "cutting-plane"}, default="auto"
+    solver
         Active-set Newton, and an interior point if that is slow; "reduced-gradient" is the published descent
         with a line search by derivatives, "cutting-plane" is SILP with shortened steps.
-    tol : float, default=1e-8
-        Relative duality gap at which the solver stops.
-    max_iter : int, optional
+    max_iter
         Outer iterations; default 500.
-    max_time : float, optional
-        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -64,29 +47,11 @@ class SimpleMKL(MarginLearner):
     SimpleMKL(C=10.0)
     """
 
+    name = "simple"
     any_way = ("auto",)
 
-    def __init__(
-        self,
-        C: Cost = 1.0,
-        *,
-        loss: MachineLoss = "auto",
-        epsilon: Epsilon = 0.1,
-        solver: Annotated[str, OneOf(*SIMPLE_SOLVERS)] = "auto",
-        tol: Tol = 1e-8,
-        max_iter: MaxIter = None,
-        max_time: MaxTime = None,
-    ) -> None:
-        self.C = C
-        self.loss = loss
-        self.epsilon = epsilon
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-
-    def method(self, info: Info) -> Method:
-        return Method(self.losses(info.classification), Simplex(), self.solver, self.max_iter)
+    solver: Annotated[str, OneOf(*methods_for(Simplex))] = "auto"
+    max_iter: MaxIter = None
 
 
 class SILP(MarginLearner):
@@ -97,18 +62,10 @@ class SILP(MarginLearner):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss > 0.
-    loss
-        See `SimpleMKL`.
-    epsilon : float, default=0.1
-        Half width of the tube of regression.
-    tol : float, default=1e-6
+    tol
         Relative duality gap.
-    max_iter : int, optional
+    max_iter
         Cuts; default 500.
-    max_time : float, optional
-        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -121,25 +78,11 @@ class SILP(MarginLearner):
     SILP(C=10.0)
     """
 
-    def __init__(
-        self,
-        C: Cost = 1.0,
-        *,
-        loss: MachineLoss = "auto",
-        epsilon: Epsilon = 0.1,
-        tol: Tol = 1e-6,
-        max_iter: MaxIter = None,
-        max_time: MaxTime = None,
-    ) -> None:
-        self.C = C
-        self.loss = loss
-        self.epsilon = epsilon
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
+    name = "silp"
+    solver = "cutting-plane"
 
-    def method(self, info: Info) -> Method:
-        return Method(self.losses(info.classification), Simplex(), "cutting-plane", self.max_iter)
+    tol = 1e-6
+    max_iter: MaxIter = None
 
 
 class LpMKL(MarginLearner):
@@ -147,23 +90,13 @@ class LpMKL(MarginLearner):
 
     Parameters
     ----------
-    p : float, default=2.0
+    p
         At least 1; at 1 the problem is that of `SimpleMKL`.
-    C : float, default=1.0
-        Weight of the loss > 0.
-    loss
-        See `SimpleMKL`.
-    epsilon : float, default=0.1
-        Half width of the tube of regression.
-    solver : {"auto", "closed-form", "dual-newton"}, default="auto"
+    solver
         "closed-form" alternates the machine and the weights; "dual-newton" finds both at once in fewer machines, for
         losses other than the logistic. "auto" is the closed form.
-    tol : float, default=1e-8
-        Relative duality gap.
-    max_iter : int, optional
+    max_iter
         Iterations; default 500.
-    max_time : float, optional
-        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -176,37 +109,16 @@ class LpMKL(MarginLearner):
     LpMKL(p=4)
     """
 
-    #: Also for older model files.
-    solver = "auto"
-
+    name = "lp"
     any_way = ("auto", "dual-newton")
     sparse = False
 
-    def __init__(
-        self,
-        p: Annotated[float, Number(least=1), Shown("Norm p")] = 2.0,
-        C: Cost = 1.0,
-        *,
-        loss: MachineLoss = "auto",
-        epsilon: Epsilon = 0.1,
-        solver: Annotated[str, OneOf(*BALL_SOLVERS)] = "auto",
-        tol: Tol = 1e-8,
-        max_iter: MaxIter = None,
-        max_time: MaxTime = None,
-    ) -> None:
-        self.p = p
-        self.C = C
-        self.loss = loss
-        self.epsilon = epsilon
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
+    p: Annotated[float, Number(least=1), Shown("Norm p")] = 2.0
+    solver: Annotated[str, OneOf(*methods_for(LpBall))] = "auto"
+    max_iter: MaxIter = None
 
-    def method(self, info: Info) -> Method:
-        weight_set = Simplex() if self.p == 1 else LpBall(float(self.p))
-        solver = self.solver if self.p > 1 else "auto"
-        return Method(self.losses(info.classification), weight_set, solver, self.max_iter)
+    def problem(self, kernels: Gram, y: Array) -> KernelProblem:
+        return self.joint(kernels, y, Simplex() if self.p == 1 else LpBall(float(self.p)))
 
 
 class ElasticNetMKL(MarginLearner):
@@ -221,23 +133,13 @@ class ElasticNetMKL(MarginLearner):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss > 0.
-    mix : float, default=0.5
+    mix
         From 0 (the sum of all kernels) to 1 (`SimpleMKL`).
-    loss
-        See `SimpleMKL`.
-    epsilon : float, default=0.1
-        Half width of the tube of regression.
-    solver : {"auto", "newton", "interior-point", "closed-form"}, default="auto"
+    solver
         Newton on the shares, and an interior point if that is slow; "closed-form" is the published alternation.
         At mix = 0 and 1 always "auto".
-    tol : float, default=1e-8
-        Relative duality gap.
-    max_iter : int, optional
+    max_iter
         Outer iterations; default 500.
-    max_time : float, optional
-        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     Notes
     -----
@@ -258,34 +160,17 @@ class ElasticNetMKL(MarginLearner):
     ElasticNetMKL(C=10.0, mix=0.9)
     """
 
+    name = "elastic-net"
     any_way = ("auto",)
 
-    def __init__(
-        self,
-        C: Cost = 1.0,
-        mix: Annotated[float, Number(least=0, most=1), Shown("Share of the 1-norm (mix)")] = 0.5,
-        *,
-        loss: MachineLoss = "auto",
-        epsilon: Epsilon = 0.1,
-        solver: Annotated[str, OneOf(*NET_SOLVERS)] = "auto",
-        tol: Tol = 1e-8,
-        max_iter: MaxIter = None,
-        max_time: MaxTime = None,
-    ) -> None:
-        self.C = C
-        self.mix = mix
-        self.loss = loss
-        self.epsilon = epsilon
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
+    mix: Annotated[float, Number(least=0, most=1), Shown("Share of the 1-norm (mix)")] = 0.5
+    solver: Annotated[str, OneOf(*methods_for(ElasticNet))] = "auto"
+    max_iter: MaxIter = None
 
-    def method(self, info: Info) -> Method:
-        loss, mix = self.losses(info.classification), float(self.mix)
-        if 0.0 < mix < 1.0:
-            return Method(loss, ElasticNet(mix), self.solver, self.max_iter)
-        return Method(loss, Simplex() if mix == 1.0 else LpBall(math.inf), max_iter=self.max_iter)
+    def problem(self, kernels: Gram, y: Array) -> KernelProblem:
+        mix = float(self.mix)
+        inner = ElasticNet(mix) if 0.0 < mix < 1.0 else None
+        return self.joint(kernels, y, inner or (Simplex() if mix == 1.0 else LpBall(math.inf)))
 
 
 class SoftMarginMKL(MarginLearner):
@@ -293,22 +178,12 @@ class SoftMarginMKL(MarginLearner):
 
     Parameters
     ----------
-    theta : float, default=0.5
+    theta
         From 1 / n_kernels (the average kernel; smaller values are raised to it) to 1 (`SimpleMKL`).
-    C : float, default=1.0
-        Weight of the loss > 0.
-    loss
-        See `SimpleMKL`.
-    epsilon : float, default=0.1
-        Half width of the tube of regression.
-    solver : {"auto", "newton", "interior-point", "closed-form"}, default="auto"
+    solver
         "closed-form" is the published alternation, after which Newton continues if it is slow.
-    tol : float, default=1e-8
-        Relative duality gap.
-    max_iter : int, optional
+    max_iter
         Outer iterations; default 500.
-    max_time : float, optional
-        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -321,46 +196,23 @@ class SoftMarginMKL(MarginLearner):
     SoftMarginMKL(theta=0.25)
     """
 
+    name = "soft-margin"
     any_way = ("auto",)
 
-    def __init__(
-        self,
-        theta: Annotated[float, Number(above=0, most=1), Shown("Largest weight (theta)")] = 0.5,
-        C: Cost = 1.0,
-        *,
-        loss: MachineLoss = "auto",
-        epsilon: Epsilon = 0.1,
-        solver: Annotated[str, OneOf(*SOFT_SOLVERS)] = "auto",
-        tol: Tol = 1e-8,
-        max_iter: MaxIter = None,
-        max_time: MaxTime = None,
-    ) -> None:
-        self.theta = theta
-        self.C = C
-        self.loss = loss
-        self.epsilon = epsilon
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
+    theta: Annotated[float, Number(above=0, most=1), Shown("Largest weight (theta)")] = 0.5
+    solver: Annotated[str, OneOf(*methods_for(CappedSimplex))] = "auto"
+    max_iter: MaxIter = None
 
-    def method(self, info: Info) -> Method:
-        cap = max(float(self.theta), 1.0 / info.gram.n_kernels)
-        return Method(self.losses(info.classification), CappedSimplex(cap), self.solver, self.max_iter)
+    def problem(self, kernels: Gram, y: Array) -> KernelProblem:
+        return self.joint(kernels, y, CappedSimplex(max(float(self.theta), 1.0 / kernels.n_kernels)))
 
 
-class Uniform(RuleLearner):
+class Uniform(MarginLearner):
     """The average kernel: equal weights, one support vector machine. A baseline for all other methods.
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss > 0.
-    loss
-        See `SimpleMKL`.
-    epsilon : float, default=0.1
-        Half width of the tube of regression.
-    tol : float, default=1e-8
+    tol
         Relative duality gap of the machine.
 
     Examples
@@ -370,37 +222,22 @@ class Uniform(RuleLearner):
     Uniform(C=10.0)
     """
 
-    max_iter = None
-
+    name = "uniform"
     any_way = ("auto",)
     sparse = False
 
-    def __init__(
-        self, C: Cost = 1.0, *, loss: MachineLoss = "auto", epsilon: Epsilon = 0.1, tol: Tol = 1e-8
-    ) -> None:
-        self.C = C
-        self.loss = loss
-        self.epsilon = epsilon
-        self.tol = tol
-
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
-        return problem.at(np.full(problem.gram.n_kernels, 1.0 / problem.gram.n_kernels), warm)
+    def learn(self, output: Output) -> Solution:
+        return output.at(np.full(output.gram.n_kernels, 1.0 / output.gram.n_kernels))
 
 
-class BestKernel(RuleLearner):
+class BestKernel(MarginLearner):
     """The best single kernel by cross-validation, with a support vector machine.
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss > 0.
-    loss
-        See `SimpleMKL`.
-    epsilon : float, default=0.1
-        Half width of the tube of regression.
-    n_folds : int, default=3
+    n_folds
         Folds, made from the content of the rows: equal rows share one, so that a weight is equivalent to a repetition.
-    tol : float, default=1e-8
+    tol
         Relative duality gap of the final machine.
 
     Notes
@@ -414,44 +251,31 @@ class BestKernel(RuleLearner):
     BestKernel(C=10.0)
     """
 
-    max_iter = None
+    name = "best"
     validates = True
 
-    def __init__(
-        self,
-        C: Cost = 1.0,
-        *,
-        loss: MachineLoss = "auto",
-        epsilon: Epsilon = 0.1,
-        n_folds: CriterionFolds = 3,
-        tol: Tol = 1e-8,
-    ) -> None:
-        self.C = C
-        self.loss = loss
-        self.epsilon = epsilon
-        self.n_folds = n_folds
-        self.tol = tol
+    n_folds: CriterionFolds = 3
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
-        losses = self._losses_of_kernels(problem)
-        weights = np.zeros(problem.gram.n_kernels)
+    def learn(self, output: Output) -> Solution:
+        losses = self._losses_of_kernels(output)
+        weights = np.zeros(output.gram.n_kernels)
         # sums of the same losses in another order differ in their last digits
         weights[int(np.argmax(losses <= losses.min() * (1.0 + 1e-9)))] = 1.0
-        return problem.at(weights, warm)
+        return output.at(weights)
 
-    def _losses_of_kernels(self, problem: MarginProblem) -> Array:
+    def _losses_of_kernels(self, output: Output) -> Array:
         """Error rate, or squared error, of every kernel over the folds; ties go to the first kernel."""
-        gram, machine = problem.gram, problem.machine
+        gram, machine = output.gram, output.machine
         n = gram.n_samples
-        classification = problem.classification
+        classification = output.training.classification
         weight = np.ones(n) if machine.sample_weight is None else machine.sample_weight
-        folds = problem.folds(self.n_folds)
+        folds = output.folds(self.n_folds)
         losses = np.zeros(gram.n_kernels)
         if len(folds) < 2:
             return losses
         unit = np.zeros(gram.n_kernels)
         for m in range(gram.n_kernels):
-            unit[m] = problem.scale[m]
+            unit[m] = output.problem.scale[m]
             K = gram.combine(unit)
             unit[m] = 0.0
             for fold in folds:

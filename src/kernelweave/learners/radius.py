@@ -7,9 +7,10 @@ from typing import Annotated
 import numpy as np
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import Cost, Epsilon, MaxIter, MaxTime, OneOf, Shown, Tol
-from kernelweave.functions import Gaussian
-from kernelweave.learners.method import MachineLoss, MarginProblem, RuleLearner
+from kernelweave._parameters import MaxIter, OneOf, Shown
+from kernelweave.kernels import RBF
+from kernelweave.learners.base import Array
+from kernelweave.learners.solving import CostLearner, MarginLearner, Output
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import SquaredHinge
 from kernelweave.mkl.criteria.gaussians import GaussianOfSum
@@ -17,7 +18,7 @@ from kernelweave.mkl.criteria.radius import WeightedSum
 from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.layers import TrainedLayers
 from kernelweave.mkl.radius import MOST, STEPS, solve_radius_problem
-from kernelweave.results import RadiusSolution, Solution, WarmStart
+from kernelweave.results import RadiusSolution, Solution
 
 LOCAL_STEPS = ("auto", "spectral", "armijo")
 LOCAL = (
@@ -28,22 +29,34 @@ LOCAL = (
 STARTS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
-class _RadiusLearner(RuleLearner):
-    """A criterion of `solve_radius`."""
+class RadiusLearner(CostLearner):
+    """Base of the learners by a criterion of `solve_radius`.
 
-    step: str
+    Parameters
+    ----------
+    step
+        Guess of the step length of the projected gradient.
+    tol
+        Stationarity at which to stop.
+    max_iter
+        Steps; default 200.
+    """
 
-    def _run(self, problem: MarginProblem, warm: WarmStart, kind: str, norm: int | None) -> Solution:
+    step: Annotated[str, OneOf(*LOCAL_STEPS), Shown("Steps")] = "auto"
+    tol = 1e-3
+    max_iter: MaxIter = None
+
+    def _minimise(self, output: Output, kind: str, norm: int | None) -> Solution:
         # convex problems may start from the last solution; others would stay near its local minimum
         convex = kind in ("rkl", "do") and self.step in ("auto", "newton")
-        family = WeightedSum(problem.gram, problem.scale)
+        family = WeightedSum(output.gram, output.problem.scale)
         return solve_radius_problem(
-            family, problem.machine, kind, norm, tol=problem.tol, step=self.step, max_iter=self.max_iter or MOST,
-            start=warm.weights if convex else None,
+            family, output.machine, kind, norm, tol=output.tol, step=self.step, max_iter=self.max_iter or MOST,
+            start=output.start.weights if convex else None,
         )  # fmt: skip
 
 
-class RKL(_RadiusLearner):
+class RKL(RadiusLearner, MarginLearner):
     """Radius-margin kernel learning: weights that minimise the optimal value of a machine on ``K / r^2(K)``.
 
     r^2 is the squared radius of the minimum enclosing ball. The criterion does not change when a kernel or the sum is
@@ -52,23 +65,14 @@ class RKL(_RadiusLearner):
 
     Parameters
     ----------
-    C : float, default=1.0
+    C
         Weight of the loss > 0, on a kernel whose ball has radius 1.
-    norm : {1, 2, None}, default=1
+    norm
         Constraint on the weights, which does not change the learnt kernel.
-    loss : {"auto", "hinge", "squared-hinge", "logistic"}, default="auto"
-        Loss of the machine. "auto": the hinge for classes, epsilon-insensitive for regression. The others are for
-        classes; with "logistic" `MKLClassifier.predict_proba` needs no calibration.
-    epsilon : float, default=0.1
-        Half width of the tube of regression.
-    step : {"auto", "newton", "spectral", "armijo"}, default="auto"
+    step
         Newton steps, or the published projected gradient with one of two guesses of the step length. "auto": Newton.
-    tol : float, default=1e-9
+    tol
         Relative gap at which to stop; see `kernelweave.solve_radius`.
-    max_iter : int, optional
-        Steps; default 200.
-    max_time : float, optional
-        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -81,51 +85,28 @@ class RKL(_RadiusLearner):
     RKL(C=10.0, norm=2)
     """
 
-    def __init__(
-        self,
-        C: Cost = 1.0,
-        *,
-        norm: Annotated[int | None, OneOf(1, 2, None), Shown("Norm of the weights")] = 1,
-        loss: MachineLoss = "auto",
-        epsilon: Epsilon = 0.1,
-        step: Annotated[str, OneOf(*STEPS), Shown("Steps")] = "auto",
-        tol: Tol = 1e-9,
-        max_iter: MaxIter = None,
-        max_time: MaxTime = None,
-    ) -> None:
-        self.C = C
-        self.loss = loss
-        self.norm = norm
-        self.epsilon = epsilon
-        self.step = step
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
+    name = "rkl"
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
-        return self._run(problem, warm, "rkl", self.norm)
+    norm: Annotated[int | None, OneOf(1, 2, None), Shown("Norm of the weights")] = 1
+    step: Annotated[str, OneOf(*STEPS), Shown("Steps")] = "auto"
+    tol = 1e-9
+
+    def learn(self, output: Output) -> Solution:
+        return self._minimise(output, "rkl", self.norm)
 
 
-class ChapelleRadius(_RadiusLearner):
+class ChapelleRadius(RadiusLearner):
     """Radius times margin with the squared hinge (KL-C): weights that minimise ``r^2 W^2 / 2``.
 
     Parameters
     ----------
-    C : float, default=1.0
+    C
         Weight of the squared hinge > 0.
-    variant : {"chapelle", "eq10"}, default="chapelle"
+    variant
         Radius of ``K + I / C``, as Chapelle et al. do, or of K alone, as equation (10) of the RKL paper prints it.
         They are not equivalent; the second goes to zero with the scale of the kernel.
-    norm : {1, 2}, default=1
+    norm
         Constraint on the weights, which changes the solution.
-    step : {"auto", "spectral", "armijo"}, default="auto"
-        Guess of the step length of the projected gradient.
-    tol : float, default=1e-3
-        Stationarity at which to stop.
-    max_iter : int, optional
-        Steps; default 200.
-    max_time : float, optional
-        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -139,49 +120,29 @@ class ChapelleRadius(_RadiusLearner):
     ChapelleRadius(C=10.0)
     """
 
+    name = "kl-c"
     regression = False
     loss = "squared-hinge"
-    epsilon = 0.0
     certificate = LOCAL
 
-    def __init__(
-        self,
-        C: Cost = 1.0,
-        *,
-        variant: Annotated[str, OneOf("chapelle", "eq10"), Shown("Variant of the radius")] = "chapelle",
-        norm: Annotated[int, OneOf(1, 2), Shown("Norm of the weights")] = 1,
-        step: Annotated[str, OneOf(*LOCAL_STEPS), Shown("Steps")] = "auto",
-        tol: Tol = 1e-3,
-        max_iter: MaxIter = None,
-        max_time: MaxTime = None,
-    ) -> None:
-        self.C = C
-        self.variant = variant
-        self.norm = norm
-        self.step = step
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
+    variant: Annotated[str, OneOf("chapelle", "eq10"), Shown("Variant of the radius")] = "chapelle"
+    norm: Annotated[int, OneOf(1, 2), Shown("Norm of the weights")] = 1
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
-        return self._run(problem, warm, "kl-c" if self.variant == "chapelle" else "kl-c-eq10", self.norm)
+    def learn(self, output: Output) -> Solution:
+        return self._minimise(output, "kl-c" if self.variant == "chapelle" else "kl-c-eq10", self.norm)
 
 
-class DoRadius(_RadiusLearner):
+class DoRadius(RadiusLearner):
     """Margin MKL with a bound of the radius (Do et al.): C is divided by ``sum_m d_m r_m^2``, d on the simplex.
 
     Parameters
     ----------
-    C : float, default=1.0
+    C
         Weight of the squared hinge > 0.
-    step : {"auto", "newton", "spectral", "armijo"}, default="auto"
+    step
         Newton steps, or a projected gradient. "auto": Newton.
-    tol : float, default=1e-6
+    tol
         Relative gap at which to stop.
-    max_iter : int, optional
-        Steps; default 200.
-    max_time : float, optional
-        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -194,30 +155,18 @@ class DoRadius(_RadiusLearner):
     DoRadius(C=10.0)
     """
 
+    name = "do"
     regression = False
     loss = "squared-hinge"
-    epsilon = 0.0
 
-    def __init__(
-        self,
-        C: Cost = 1.0,
-        *,
-        step: Annotated[str, OneOf(*STEPS), Shown("Steps")] = "auto",
-        tol: Tol = 1e-6,
-        max_iter: MaxIter = None,
-        max_time: MaxTime = None,
-    ) -> None:
-        self.C = C
-        self.step = step
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
+    step: Annotated[str, OneOf(*STEPS), Shown("Steps")] = "auto"
+    tol = 1e-6
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
-        return self._run(problem, warm, "do", 1)
+    def learn(self, output: Output) -> Solution:
+        return self._minimise(output, "do", 1)
 
 
-class ARDGaussian(_RadiusLearner):
+class ARDGaussian(RadiusLearner, MarginLearner):
     """ARD Gaussian: one Gaussian kernel with learnt widths: a relevance for each kernel instead of a weight.
 
     ARD stands for automatic relevance determination: irrelevant kernels have the relevance 0.
@@ -232,23 +181,9 @@ class ARDGaussian(_RadiusLearner):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss > 0.
-    kind : {"rkl", "kl-c", "kl-c-eq10", "margin"}, default="rkl"
+    kind
         Margin over radius; radius times margin with the squared hinge, after Chapelle et al. or as equation (10) of the
         RKL paper prints it (both for classification only); or the margin alone. See `kernelweave.solve_radius`.
-    loss
-        See `RKL`.
-    epsilon : float, default=0.1
-        Half width of the tube of regression.
-    step : {"auto", "spectral", "armijo"}, default="auto"
-        Guess of the step length of the projected gradient.
-    tol : float, default=1e-3
-        Stationarity at which to stop.
-    max_iter : int, optional
-        Steps; default 200.
-    max_time : float, optional
-        Seconds for every problem: each class, fold and C. What was reached is used, and its gap is reported.
 
     References
     ----------
@@ -263,66 +198,48 @@ class ARDGaussian(_RadiusLearner):
     ARDGaussian(C=10.0, kind='margin')
     """
 
+    name = "gaussian"
     certificate = LOCAL
 
-    def __init__(
-        self,
-        C: Cost = 1.0,
-        *,
-        kind: Annotated[
-            str, OneOf("rkl", "kl-c", "kl-c-eq10", "margin"), Shown("Criterion of the widths")
-        ] = "rkl",
-        loss: MachineLoss = "auto",
-        epsilon: Epsilon = 0.1,
-        step: Annotated[str, OneOf(*LOCAL_STEPS), Shown("Steps")] = "auto",
-        tol: Tol = 1e-3,
-        max_iter: MaxIter = None,
-        max_time: MaxTime = None,
-    ) -> None:
-        self.C = C
-        self.loss = loss
-        self.kind = kind
-        self.epsilon = epsilon
-        self.step = step
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
+    kind: Annotated[str, OneOf("rkl", "kl-c", "kl-c-eq10", "margin"), Shown("Criterion of the widths")] = (
+        "rkl"
+    )
 
     def layer_names(self) -> list[list[str]]:
         """The Gaussian."""
         return [["Gaussian"]]
 
-    def losses(self, classification: bool) -> Loss:
+    def loss_for(self, classification: bool) -> Loss:
         if not self.kind.startswith("kl-c"):
-            return super().losses(classification)
+            return super().loss_for(classification)
         if not classification:
             raise InputError(
                 f"kind={self.kind!r} is for classification; for regression use 'rkl' or 'margin'."
             )
-        if self.loss not in ("auto", SquaredHinge.name):
+        if self.loss not in ("auto", SquaredHinge.name, SquaredHinge()):
             raise InputError(
                 f"kind={self.kind!r} has the squared hinge, got loss={self.loss!r}. Use loss='auto', or kind='rkl' or "
                 "'margin'."
             )
         return SquaredHinge()
 
-    def learn(self, problem: MarginProblem, warm: WarmStart) -> Solution:
-        m = problem.machine
-        family = GaussianOfSum(problem.gram, problem.scale)
+    def learn(self, output: Output) -> Solution:
+        machine = output.machine
+        family = GaussianOfSum(output.gram, output.problem.scale)
 
-        def run(start: np.ndarray, max_iter: int, tol: float) -> RadiusSolution:
+        def run(start: Array, max_iter: int, tol: float) -> RadiusSolution:
             return solve_radius_problem(
-                family, m, self.kind, tol=tol, step=self.step, max_iter=max_iter, start=start
+                family, machine, self.kind, tol=tol, step=self.step, max_iter=max_iter, start=start
             )
 
-        guess = family.start(m.sample_weight)
+        guess = family.start(machine.sample_weight)
         trials = [run(share * guess, 1, 1e-2) for share in STARTS]
         best = min(trials, key=lambda found: found.value)
-        found = run(best.weights, self.max_iter or MOST, problem.tol)
+        found = run(best.weights, self.max_iter or MOST, output.tol)
         diagonal = family.diagonal(found.weights)
         return found.extended(
             DeepSolution,
-            upper=TrainedLayers(((Gaussian(1.0),),), False, (np.ones(1),), (diagonal,)),
+            upper=TrainedLayers(((RBF(1.0),),), False, (np.ones(1),), (diagonal,)),
             value=found.value,
             radius2=found.radius2,
         )

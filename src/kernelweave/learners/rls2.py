@@ -7,11 +7,12 @@ from typing import Annotated
 
 import numpy as np
 
-from kernelweave._parameters import Flag, MaxIter, MaxTime, Number, OneOf, Shown, Tol, Whole
+from kernelweave._parameters import Flag, MaxIter, Number, OneOf, Shown, Whole
 from kernelweave.gram import FeatureGram, FeatureStack, Gram
-from kernelweave.learners.base import Array, Info, Learner
+from kernelweave.learners.base import Array, Learner, TrainingSet
 from kernelweave.mkl.path import rls2_path
-from kernelweave.mkl.rls2 import SOLVERS, solve_rls2
+from kernelweave.mkl.rls2 import solve_rls2
+from kernelweave.mkl.solve import SOLVERS
 from kernelweave.results import Path, Solution
 
 #: Regularisation parameters of the ridge for ``relax="auto"``, as shares of that of the weights, over four decades.
@@ -41,32 +42,30 @@ class RLS2(Learner):
 
     Parameters
     ----------
-    alpha : float or "auto", default="auto"
+    alpha
         Regularisation parameter > 0, in units of the normalised kernels. "auto" chooses on a path by
         `n_folds`-fold cross-validated squared error, on folds made from the content of the rows: equal rows share
         a fold, so that a sample weight is equivalent to a repetition and the order of the rows does not matter. With
         more than twelve candidates, only those around the best one are scored on all folds.
-    relax : float, "auto" or None, default=None
+    relax
         A separate regularisation parameter for the function: weights d are those of `alpha`, coefficients those of
         ridge regression with K(d) at `relax`. "auto" chooses it together with `alpha` on the same folds, among nine
         shares from 1 to 1e-4 of it, at about twice the cost.
-    tol : float, default=1e-8
-        Relative duality gap at which the solver stops.
-    max_iter : int, optional
+    max_iter
         Limit per regularisation parameter; default 200 (newton) or 50000 (alternating).
-    max_time : float, optional
+    max_time
         Seconds for every solution, or path of solutions of one fold. What was reached is used, and its gap is reported.
-    solver : {"newton", "alternating"}, default="newton"
+    solver
         Active-set Newton on Problem 6, or the paper's Algorithm 1.
-    delta : float, default=1e-2
+    delta
         Residual rule of ``solver="alternating"``.
-    shared_weights : bool, default=True
+    shared_weights
         For several regression outputs: one set of weights for all, or one for each.
-    n_alphas : int, default=30
+    n_alphas
         Regularisation parameters tried by "auto".
-    n_folds : int, default=5
+    n_folds
         Folds of "auto".
-    n_jobs : int, optional
+    n_jobs
         Processes of "auto", through joblib: folds in parallel, and of several classes also these; -1 for as many as
         there are processors.
 
@@ -81,35 +80,19 @@ class RLS2(Learner):
     RLS2(alpha=0.1)
     """
 
+    name = "rls2"
     bayesian = True
     begins = True
 
-    def __init__(
-        self,
-        alpha: Annotated[float | str, OneOf("auto") | Number(above=0, infinite=True)] = "auto",
-        *,
-        relax: Relax = None,
-        tol: Tol = 1e-8,
-        max_iter: MaxIter = None,
-        max_time: MaxTime = None,
-        solver: Annotated[str, OneOf(*SOLVERS)] = "newton",
-        delta: Delta = 1e-2,
-        shared_weights: Annotated[bool, Flag(), Shown(setting=None)] = True,
-        n_alphas: Annotated[int, Whole(1), Shown(setting=None)] = 30,
-        n_folds: Annotated[int, Whole(2), Shown(setting=None)] = 5,
-        n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None, Shown(setting=None)] = None,
-    ) -> None:
-        self.alpha = alpha
-        self.relax = relax
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.solver = solver
-        self.delta = delta
-        self.shared_weights = shared_weights
-        self.n_alphas = n_alphas
-        self.n_folds = n_folds
-        self.n_jobs = n_jobs
+    alpha: Annotated[float | str, OneOf("auto") | Number(above=0, infinite=True)] = "auto"
+    relax: Relax = None
+    max_iter: MaxIter = None
+    solver: Annotated[str, OneOf(*SOLVERS)] = "newton"
+    delta: Delta = 1e-2
+    shared_weights: Annotated[bool, Flag(), Shown(setting=None)] = True
+    n_alphas: Annotated[int, Whole(1), Shown(setting=None)] = 30
+    n_folds: Annotated[int, Whole(2), Shown(setting=None)] = 5
+    n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None, Shown(setting=None)] = None
 
     @property
     def on_features(self) -> bool:
@@ -125,22 +108,22 @@ class RLS2(Learner):
     def relax_grid(self, alphas: Array) -> Array | None:
         return alphas[:, None] * RELAX_SHARES if self.relax == "auto" else None
 
-    def _given(self, info: Info) -> Gram | FeatureStack:
+    def _given(self, training: TrainingSet) -> Gram | FeatureStack:
         """The kernels, or their features where they were prepared and are fewer than the rows."""
-        gram = info.gram
+        gram = training.gram
         if not isinstance(gram, FeatureGram) or not self.on_features or gram.ranks.sum() > gram.n_samples:
             return gram
         return gram.stack()
 
-    def solve(self, info: Info, alpha: float) -> Solution:
+    def solve(self, training: TrainingSet, alpha: float) -> Solution:
         return solve_rls2(
-            self._given(info),
-            info.y,
+            self._given(training),
+            training.y,
             alpha,
             tol=self.tol,
             solver=self.solver,
-            sample_weight=info.sample_weight,
-            scale=info.scale,
+            sample_weight=training.sample_weight,
+            scale=training.scale,
             shared_weights=self.shared_weights,
             max_iter=self.max_iter,
             max_time=self.max_time,
@@ -150,25 +133,25 @@ class RLS2(Learner):
 
     def path(
         self,
-        info: Info,
+        training: TrainingSet,
         alphas: Array,
         *,
         tol: float | None = None,
         callback: Callable[[int, Solution], object] | None = None,
     ) -> Path[Solution]:
         return rls2_path(
-            self._given(info),
-            info.y,
+            self._given(training),
+            training.y,
             alphas,
             tol=self.tol if tol is None else tol,
             solver=self.solver,
-            sample_weight=info.sample_weight,
-            scale=info.scale,
+            sample_weight=training.sample_weight,
+            scale=training.scale,
             shared_weights=self.shared_weights,
             max_iter=self.max_iter,
             max_time=self.max_time,
             delta=self.delta,
             relax=self.relax_grid(alphas) if self.relax == "auto" else self.relax,
-            weights0=info.start,
+            weights0=training.start,
             callback=callback,
         )

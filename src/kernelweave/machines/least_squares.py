@@ -21,9 +21,11 @@ class Bordered:
     A : array of shape (n, n)
     jitter : float
         Smallest multiple of the identity, as a share of the mean diagonal; increased until the factorisation succeeds.
+    fit_intercept : bool
+        False leaves out the border.
     """
 
-    def __init__(self, A: Array, jitter: float = 1e-10) -> None:
+    def __init__(self, A: Array, jitter: float = 1e-10, *, fit_intercept: bool = True) -> None:
         n = len(A)
         added = jitter * max(float(np.abs(A.diagonal()).mean()), 1e-100)
         with blas_threads_for(n):
@@ -38,7 +40,7 @@ class Bordered:
                     raise FloatingPointError("no multiple of the identity makes the matrix positive definite")
             self._factor = factor
             self._ones = self._plain(np.ones(n))
-        self._total = float(self._ones.sum())
+        self._total = float(self._ones.sum()) if fit_intercept else np.inf
 
     def _plain(self, g: Array) -> Array:
         return lapack.dpotrs(self._factor, g, lower=1)[0]
@@ -56,6 +58,8 @@ class Bordered:
             half = lapack.dtrtrs(self._factor, right, lower=1)[0]
             inner = half.T @ half
         cross = inner[:-1, -1]
+        if np.isinf(self._total):
+            return inner[:-1, :-1]
         return inner[:-1, :-1] - np.outer(cross, cross) / inner[-1, -1]
 
     def inverse(self) -> Array:
@@ -65,7 +69,9 @@ class Bordered:
         return inverse - np.outer(self._ones, self._ones) / self._total
 
 
-def solve_least_squares(K: Array, y: Array, costs: Array) -> tuple[Array, float]:
+def solve_least_squares(
+    K: Array, y: Array, costs: Array, *, fit_intercept: bool = True
+) -> tuple[Array, float]:
     """Minimise ``1/2 ||w||^2 + 1/2 sum_i C_i (y_i - f_i)^2`` over f = <w, phi(x)> + intercept.
 
     Parameters
@@ -75,6 +81,7 @@ def solve_least_squares(K: Array, y: Array, costs: Array) -> tuple[Array, float]
     y : array of shape (n_samples,)
     costs : array of shape (n_samples,)
         C_i >= 0; rows with 0 are ignored.
+    fit_intercept : bool, default=True
 
     Returns
     -------
@@ -84,11 +91,11 @@ def solve_least_squares(K: Array, y: Array, costs: Array) -> tuple[Array, float]
     used = np.flatnonzero(costs > 0)
     block = K[np.ix_(used, used)]
     block.flat[:: len(used) + 1] += 1.0 / costs[used]
-    system = Bordered(block, jitter=0.0)
+    system = Bordered(block, jitter=0.0, fit_intercept=fit_intercept)
     x, intercept = system.solve(y[used])
     rest = y[used] - block @ x - intercept
     dx, dt = system.solve(rest)  # one step of refinement
     x, intercept = x + dx, intercept + dt
     b = np.zeros(len(y))
-    b[used] = x - x.sum() / len(x)
+    b[used] = x - x.sum() / len(x) if fit_intercept else x
     return b, float(intercept)

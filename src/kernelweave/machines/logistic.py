@@ -39,9 +39,9 @@ PATIENCE = 3
 
 
 class Weighted:
-    """``(K + W^-1)^-1`` on coefficients that sum to zero, for weights W > 0."""
+    """``(K + W^-1)^-1`` on coefficients that sum to zero, or without an intercept on all, for weights W > 0."""
 
-    def __init__(self, K: Array, W: Array) -> None:
+    def __init__(self, K: Array, W: Array, *, fit_intercept: bool = True) -> None:
         self.root = np.sqrt(W)
         # relative to entries much larger than 1 the identity is below rounding
         rounding = len(K) * EPS * max(float((K.diagonal() * W).max()), 0.0)
@@ -59,7 +59,8 @@ class Weighted:
                 "repair it with kernelweave.repair_gram, or pass on_indefinite='clip' or 'shift'."
             )
         self._ones = self._inverse(self.root)
-        self._total = float(self.root @ self._ones)
+        # without an intercept the sum is free: its multiplier is zero
+        self._total = float(self.root @ self._ones) if fit_intercept else np.inf
 
     def _inverse(self, g: Array) -> Array:
         return lapack.dpotrs(self._factor, g, lower=1)[0]

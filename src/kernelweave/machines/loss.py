@@ -8,7 +8,9 @@ where the dual term is minus the sum of the conjugates of ``C_i loss(y_i, .)`` a
 between the two is a sum of one nonnegative number for each row, which is how it is computed: the difference of the two
 values would lose the digits that a small tolerance needs.
 
-Losses are values without data, see `kernelweave.machines.losses`.
+A loss needs three formulas, `value`, `slope` and `conjugate`; everything else follows from them, and is overridden
+where a formula of its own is faster or has more digits. Losses are values without data, see
+`kernelweave.machines.losses`.
 """
 
 from __future__ import annotations
@@ -20,16 +22,26 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, check_kernel_matrix
+from kernelweave._checks import InputError, check_kernel_matrix, check_vector
+from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
-from kernelweave.machines.box import BoxProblem, check_start, project
+from kernelweave.machines.box import BoxProblem, check_start, kernel_product, project
 from kernelweave.machines.least_squares import Bordered
+from kernelweave.machines.logistic import Weighted
 from kernelweave.machines.rounding import EPS, of_machine
 from kernelweave.machines.smo import Values, solve_box
-from kernelweave.results import MachineSolution
+from kernelweave.machines.smooth import crossing, limits_of, solve_augmented
+from kernelweave.results import Certificate, MachineSolution, Status, limit_reached
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
+
+#: Step of numerical derivatives, as a share of the size of the numbers.
+DIFFERENCE = 6e-6
+#: Distance from bounds, as a share of the room between them, at which slopes of dual terms are taken.
+INSIDE = 1e-12
+#: Largest second derivative of a loss on free rows, per unit of the kernel.
+STIFFEST = 1e10
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,7 @@ class Asked:
         Coefficients of a similar problem.
     entry_error : float
     max_iter : int or None
+    fit_intercept : bool
     """
 
     K: Array
@@ -54,6 +67,7 @@ class Asked:
     start: Array | None
     entry_error: float
     max_iter: int | None
+    fit_intercept: bool = True
 
 
 @dataclass(frozen=True)
@@ -94,89 +108,276 @@ class System(Protocol):
         """``U P U'`` for U of shape (k, n_free), P the inverse without its last row and column."""
 
 
-@dataclass(frozen=True)
 class Loss(ABC):
-    """Base class of losses. Arrays have one entry for each row: targets y, costs C_i, coefficients b, values f."""
+    """Base class of losses. Arrays have one entry for each row: targets y, costs C_i, coefficients b, values f.
+
+    A loss of your own has three methods, convex in f, for arrays of rows with cost 1. It then works on all kernels and
+    features, with all sets of weights and in all solvers, and its solutions are certified.
+
+    The infimum of every row must be finite, so that 0 lies between the bounds of its coefficient. Attributes that a
+    class may set: `classifies`, whether targets are the labels -1 and 1; `name`, by default that of the class;
+    `fits_intercept`, whether a problem has an intercept unless it says otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> class Huber(kw.losses.Loss):
+    ...     def value(self, y, f):
+    ...         r = np.abs(y - f)
+    ...         return np.where(r <= 1, 0.5 * r**2, r - 0.5)
+    ...     def slope(self, y, f):
+    ...         return np.clip(f - y, -1, 1)
+    ...     def conjugate(self, y, b):
+    ...         return np.where(np.abs(b) <= 1, 0.5 * b**2 - y * b, np.inf)
+    >>> X = np.random.default_rng(0).normal(size=(40, 4))
+    >>> gram, y = X[:, None, :] * X[None, :, :], X[:, 0] - X[:, 2]
+    >>> kw.solve(kw.Problem(gram, y, loss=Huber(), C=1.0)).status
+    Status.CONVERGED
+    """
+
+    __signature__ = ReadableSignature()
 
     name: ClassVar[str]
     #: Whether targets are the labels -1 and 1.
     classifies: ClassVar[bool] = False
+    #: Whether a problem has an intercept unless it says otherwise.
+    fits_intercept: ClassVar[bool] = True
     #: Whether `sides` gives the dual as a quadratic program.
     quadratic: ClassVar[bool] = False
+    #: Whether the loss is piecewise linear: coefficients have bounds and no curvature, so that duals are quick.
+    piecewise_linear: ClassVar[bool] = False
+    #: Whether the loss has a derivative everywhere and `second_derivative` is given: Newton then takes it as it is.
+    smooth: ClassVar[bool] = False
+    #: Whether it is half the squared error: on the simplex RLS2, which has solvers of its own.
+    squares: ClassVar[bool] = False
+    #: Whether exported certificates can state it.
+    judged: ClassVar[bool] = False
+    #: Whether `gap` is a difference of larger numbers, whose rounding counts.
+    cancels: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in vars(cls):
+            cls.name = cls.__name__
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *sorted(vars(self))))
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+        )
+
+    # ---- the three formulas -----------------------------------------------------------------------
+
+    @abstractmethod
+    def value(self, y: Array, f: Array) -> Array:
+        """The loss of every row."""
+
+    @abstractmethod
+    def slope(self, y: Array, f: Array) -> Array:
+        """Its derivative by f; at a kink the steeper side."""
+
+    @abstractmethod
+    def conjugate(self, y: Array, b: Array) -> Array:
+        """``sup_f -b f - loss(y, f)`` for every row: the conjugate at ``-b``; infinity outside of the bounds."""
+
+    # ---- targets ----------------------------------------------------------------------------------
 
     @property
     def tube(self) -> float:
         """Half width of a tube without loss."""
         return 0.0
 
-    @abstractmethod
     def check(self, y: ArrayLike, costs: Array) -> Array:
         """The targets as an array; raises `InputError` for those that cannot be used."""
-
-    @abstractmethod
-    def losses(self, y: Array, f: Array) -> Array:
-        """The loss of every row."""
+        return check_labels(y, costs) if self.classifies else check_vector(y, "y", len(costs))
 
     def log_probability(self, f: Array) -> Array | None:
         """Logarithm of the probability of the label 1 at f, that of -1 at -f; None for a loss without probabilities."""
         return None
 
-    @abstractmethod
-    def slope(self, y: Array, costs: Array, f: Array) -> Array:
-        """``C_i`` times the derivative of the loss by f; at a kink the steeper side."""
+    # ---- the dual ---------------------------------------------------------------------------------
 
-    @abstractmethod
-    def intercept(self, y: Array, costs: Array, product: Array) -> float:
-        """The best intercept for ``f = product + intercept``; the middle if it is not unique."""
-
-    @abstractmethod
-    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
-        """Sum of loss, conjugate and ``b f``, summed from nonnegative terms."""
-
-    @abstractmethod
-    def dual_term(self, y: Array, costs: Array, b: Array) -> float:
-        """The dual objective without the kernel's part."""
-
-    @abstractmethod
-    def dual_slope(self, y: Array, costs: Array, b: Array) -> Array:
-        """Derivative of the dual term."""
-
-    @abstractmethod
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         """Bounds of the coefficients in the dual."""
+        low, high = limits_of(self.slope, y)
+        with np.errstate(invalid="ignore"):
+            return np.where(costs > 0, costs * low, 0.0), np.where(costs > 0, costs * high, 0.0)
+
+    def _shares(self, y: Array, costs: Array, b: Array) -> Array:
+        """Coefficients as shares of the costs, within their bounds."""
+        share = np.divide(b, costs, out=np.zeros_like(b), where=costs > 0)
+        return np.clip(share, *limits_of(self.slope, y))
+
+    def dual_term(self, y: Array, costs: Array, b: Array) -> float:
+        """The dual objective without the kernel's part."""
+        used = costs > 0
+        y, costs, b = y[used], costs[used], b[used]
+        return -float(costs @ self.conjugate(y, self._shares(y, costs, b)))
+
+    def dual_slope(self, y: Array, costs: Array, b: Array) -> Array:
+        """Derivative of the dual term: the value f at which ``C_i slope`` is ``-b_i``."""
+        out = y.copy()
+        used = np.flatnonzero(costs > 0)
+        own = y[used]
+        out[used] = self._value_at(own, self._inside(own, self._shares(own, costs[used], b[used])))
+        return out
+
+    def _inside(self, y: Array, share: Array) -> Array:
+        """Shares moved from finite bounds by rounding, where the loss of some is not steep at any finite value."""
+        low, high = limits_of(self.slope, y)
+        with np.errstate(invalid="ignore"):
+            low, high = (np.where(np.isfinite(end), end, 0.0) for end in (low, high))
+            room = INSIDE * np.maximum(high - low, np.abs(share))
+        inner = np.where(share <= low, share + room, np.where(share >= high, share - room, share))
+        return np.where(low < high, inner, share)
+
+    def _value_at(self, y: Array, share: Array) -> Array:
+        low, high = crossing(lambda f: self.slope(y, f) + share, y - 1.0, y + 1.0, np.abs(y))
+        return 0.5 * (low + high)
+
+    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
+        """Sum of loss, conjugate and ``b f``, summed from nonnegative terms."""
+        return float(np.maximum(np.add.reduce(self._gap_parts(y, costs, b, f)), 0.0).sum())
+
+    def gap_error(self, y: Array, costs: Array, b: Array, f: Array) -> float:
+        """Bound of the rounding errors of `gap` beyond those of a sum of its terms."""
+        if not self.cancels:
+            return 0.0
+        return 8.0 * EPS * float(np.abs(self._gap_parts(y, costs, b, f)).sum())
+
+    def _gap_parts(self, y: Array, costs: Array, b: Array, f: Array) -> tuple[Array, Array, Array]:
+        used = costs > 0
+        y, costs, b, f = y[used], costs[used], b[used], f[used]
+        share = self._shares(y, costs, b)
+        return costs * self.value(y, f), costs * self.conjugate(y, share), costs * share * f
 
     def ridge(self, costs: Array) -> Array:
         """Ridge that the loss adds to the diagonal of the kernel, for all coefficients."""
         return np.zeros(len(costs))
 
-    def free(self, costs: Array, b: Array) -> Index:
-        """Free rows, whose coefficient changes with the kernel: neither zero nor at a bound."""
-        return np.flatnonzero((b != 0) & (np.abs(b) < costs))
+    def sides(self, y: Array, costs: Array) -> Sides | None:
+        """The dual for an interior point; None if it is not a quadratic program."""
+        return None
 
-    def system(self, K: Array, costs: Array, b: Array, rows: Index) -> System | None:
+    # ---- the primal -------------------------------------------------------------------------------
+
+    def intercept(self, y: Array, costs: Array, product: Array) -> float:
+        """The best intercept for ``f = product + intercept``; the middle if it is not unique."""
+        used = costs > 0
+        y, costs, product = y[used], costs[used], product[used]
+        rest = y - product
+        ends = np.array([rest.min() - 1.0]), np.array([rest.max() + 1.0])
+
+        def total(t: Array) -> tuple[float, float]:
+            terms = costs * self.slope(y, product + t[0])
+            return float(terms.sum()), 1e-13 * float(np.abs(terms).sum())
+
+        # sums that differ by rounding are equal
+        size = float(np.abs(product).max()) + float(np.abs(y).max())
+        first = crossing(lambda t: np.array([sum(total(t))]), *ends, size)[1]
+        last = crossing(lambda t: np.array([np.subtract(*total(t))]), *ends, size)[0]
+        return 0.5 * float(first[0] + last[0])
+
+    def second_derivative(self, y: Array, f: Array) -> Array:
+        """Second derivative by f, or somewhat more; by differences, of which a kink makes a large number."""
+        step = DIFFERENCE * np.maximum(np.maximum(np.abs(f), np.abs(y)), float(np.abs(y).mean()))
+        step = np.maximum(step, np.finfo(float).tiny)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.maximum((self.slope(y, f + step) - self.slope(y, f - step)) / (2.0 * step), 0.0)
+
+    def proximal(
+        self, y: Array, costs: Array, centre: Array, pull: Array, f: Array, near: Array | None = None
+    ) -> Array:
+        """``argmax_b dual term - b f - (b - centre)^2 / (2 pull)``, feasible, for positive costs and pull.
+
+        `near` are values at which the loss may have these coefficients; at kinks they are often the same again.
+        """
+        radius, middle = pull / costs, f - centre / pull
+
+        def function(g: Array) -> Array:
+            return self.slope(y, g) + radius * (g - middle)
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            other = middle - self.slope(y, middle) / radius
+            other = np.where(np.isfinite(other), other, middle - np.sign(other))
+            low, high, size = np.minimum(middle, other), np.maximum(middle, other), np.abs(f) + np.abs(middle)
+            if near is not None and near.shape == f.shape:
+                width = 4.0 * EPS * (size + np.abs(near))
+                below, above = near - width, near + width
+                inside = (function(below) <= 0.0) & (function(above) >= 0.0)
+                low, high = np.where(inside, below, low), np.where(inside, above, high)
+        low, high = crossing(function, low, high, size)
+        aim = pull * (0.5 * (low + high) - middle)
+        # with the digits of the slope where there is one
+        return np.clip(aim, -costs * self.slope(y, high), -costs * self.slope(y, low))
+
+    def proximal_slope(self, y: Array, costs: Array, centre: Array, pull: Array, f: Array, b: Array) -> Array:
+        """Minus the derivative of `proximal` by f, where its value is b."""
+        second = costs * self.second_derivative(y, f + (b - centre) / pull)
+        return np.where(np.isfinite(second), pull * second / (second + pull), pull)
+
+    # ---- changes of the solution ------------------------------------------------------------------
+
+    def free(self, y: Array, costs: Array, b: Array) -> Index:
+        """Free rows, whose coefficient changes with the kernel."""
+        return np.flatnonzero(self._stiffness(y, costs, b) > 0.0)
+
+    def _stiffness(self, y: Array, costs: Array, b: Array) -> Array:
+        """Second derivatives of the losses where the coefficients are optimal; large at kinks, 0 at bounds."""
+        out = np.zeros(len(b))
+        used = np.flatnonzero(costs > 0)
+        own, cost = y[used], costs[used]
+        share = self._shares(own, cost, b[used])
+        low, high = limits_of(self.slope, own)
+        with np.errstate(invalid="ignore"):
+            room = np.minimum(share - low, high - share)
+        step = np.minimum(
+            DIFFERENCE * np.maximum(np.abs(share), float(np.abs(share).max(initial=0.0))), 0.5 * room
+        )
+        inside = step > 0.0
+        own, step, share = own[inside], step[inside], share[inside]
+        change = self._value_at(own, share - step) - self._value_at(own, share + step)
+        least = EPS * (np.abs(own) + float(np.abs(own).mean()) if len(own) else 1.0)
+        out[used[inside]] = cost[inside] * 2.0 * step / np.maximum(change, least)
+        return out
+
+    def system(
+        self, K: Array, y: Array, costs: Array, b: Array, rows: Index, *, fit_intercept: bool = True
+    ) -> System | None:
         """The linear system of the change of free coefficients with the kernel; None if there is none.
 
         Parameters
         ----------
         K : array of shape (n_samples, n_samples)
-        costs, b : arrays of shape (n_samples,)
+        y, costs, b : arrays of shape (n_samples,)
         rows : array of int, shape (n_free,)
             See `free`.
+        fit_intercept : bool
         """
-        block = K[np.ix_(rows, rows)]
-        block.flat[:: len(rows) + 1] += self.ridge(costs)[rows]
-        # a kernel of zeros has no scale for a multiple of the identity
-        return Bordered(block) if float(block.diagonal().mean()) > 0.0 else None
+        block = K if len(rows) == len(K) else K[np.ix_(rows, rows)]
+        stiffness = self._stiffness(y, costs, b)[rows]
+        size = float(block.diagonal().mean())
+        if size > 0.0:
+            # beyond this the rows lie at kinks, and the kernel alone decides
+            stiffness = np.minimum(stiffness, STIFFEST / size)
+        return Weighted(block, stiffness, fit_intercept=fit_intercept)
 
-    def curvature(self, K: Array, costs: Array, b: Array, V: Array) -> Array:
+    def curvature(
+        self, K: Array, y: Array, costs: Array, b: Array, V: Array, *, fit_intercept: bool = True
+    ) -> Array:
         """Second derivative of J in kernel weights; see `Machine.curvature`."""
-        where = self.free(costs, b)
-        system = self.system(K, costs, b, where) if len(where) > 1 else None
+        where = self.free(y, costs, b)
+        system = None
+        if len(where) > int(fit_intercept):
+            system = self.system(K, y, costs, b, where, fit_intercept=fit_intercept)
         return np.zeros((len(V), len(V))) if system is None else system.quadratic_forms(V[:, where])
 
-    def sides(self, y: Array, costs: Array) -> Sides | None:
-        """The dual for an interior point; None if it is not a quadratic program."""
-        return None
+    # ---- a machine --------------------------------------------------------------------------------
 
     def solve(
         self,
@@ -188,6 +389,7 @@ class Loss(ABC):
         warm_start: ArrayLike | None = None,
         entry_error: float = 0.0,
         max_iter: int | None = None,
+        fit_intercept: bool = True,
     ) -> MachineSolution:
         """Solve on one kernel that is known to be symmetric and finite.
 
@@ -204,13 +406,48 @@ class Loss(ABC):
         entry_error : float, default=0.0
             Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``.
         max_iter : int, optional
+        fit_intercept : bool, default=True
         """
         K = check_kernel_matrix(K)
         start = None if warm_start is None else check_start(warm_start, len(K))
-        return self._solve(Asked(K, self.check(y, costs), costs, tol, start, entry_error, max_iter))
+        return self._solve(
+            Asked(K, self.check(y, costs), costs, tol, start, entry_error, max_iter, fit_intercept)
+        )
 
-    @abstractmethod
-    def _solve(self, asked: Asked) -> MachineSolution: ...
+    def _solve(self, asked: Asked) -> MachineSolution:
+        K, y, costs, tol = asked.K, asked.y, asked.costs, asked.tol
+        used = np.flatnonzero(costs > 0)
+        part = K if len(used) == len(K) else np.ascontiguousarray(K[np.ix_(used, used)])
+        start = np.zeros(len(used)) if asked.start is None else asked.start[used]
+        with blas_threads_for(len(used)):
+            found, _, n_iter, all_steps = self._iterate(part, y[used], costs[used], start, asked)
+        b = np.zeros(len(K))
+        b[used] = found
+        product, error = kernel_product(K, b, asked.entry_error)
+        at = self.values(y, costs, b, product, None if asked.fit_intercept else 0.0)
+        rounding = self.rounding(y, costs, b, product, at, error, fit_intercept=asked.fit_intercept)
+        if at.gap + rounding > tol * abs(at.primal) and asked.entry_error == 0.0:
+            product, error = kernel_product(K, b, long=True)
+            at = self.values(y, costs, b, product, None if asked.fit_intercept else 0.0)
+            rounding = self.rounding(y, costs, b, product, at, error, fit_intercept=asked.fit_intercept)
+        ended = limit_reached() or Status.STALLED
+        if all_steps and at.gap > tol * abs(at.primal):
+            ended = Status.MAX_ITER
+        low, high = self.bounds(y, costs)
+        unequal = abs(float(b.sum())) if asked.fit_intercept else 0.0
+        return MachineSolution.of(
+            b,
+            at.intercept,
+            Certificate.of("machine", at.primal, at.gap, rounding, ended, tol=tol),
+            n_iter=n_iter,
+            infeasibility=max(float(np.maximum(low - b, b - high).max()), unequal, 0.0),
+        )
+
+    def _iterate(
+        self, K: Array, y: Array, costs: Array, start: Array, asked: Asked
+    ) -> tuple[Array, Values, int, bool]:
+        """Coefficients of the rows with a cost, their values, the number of systems, and whether all were used up."""
+        return solve_augmented(self, K, y, costs, start, asked)
 
     def values(
         self, y: Array, costs: Array, b: Array, product: Array, intercept: float | None = None
@@ -219,21 +456,31 @@ class Loss(ABC):
         if intercept is None:
             intercept = self.intercept(y, costs, product)
         f = product + intercept
-        primal = 0.5 * float(b @ product) + float(costs @ self.losses(y, f))
+        primal = 0.5 * float(b @ product) + float(costs @ self.value(y, f))
         return Values(primal, self.gap(y, costs, b, f), intercept)
 
-    def rounding(self, y: Array, costs: Array, b: Array, product: Array, at: Values, error: Array) -> float:
+    def rounding(
+        self,
+        y: Array,
+        costs: Array,
+        b: Array,
+        product: Array,
+        at: Values,
+        error: Array,
+        *,
+        fit_intercept: bool = True,
+    ) -> float:
         """Bound of the rounding errors of these values, given that of the product."""
         f = product + at.intercept
         # sums with a product of zero are exact
         error = error + EPS * (np.where(product != 0.0, np.abs(f), 0.0) + np.abs(y - f))
-        return of_machine(
+        return self.gap_error(y, costs, b, f) + of_machine(
             b,
             f,
             error,
-            low=self.slope(y, costs, f - error),
-            high=self.slope(y, costs, f + error),
-            dual_slope=self.dual_slope(y, costs, b),
+            low=costs * self.slope(y, f - error),
+            high=costs * self.slope(y, f + error),
+            dual_slope=self.dual_slope(y, costs, b) if fit_intercept else f,
             loss=at.primal,
             gap=at.gap,
             form=float(np.abs(b) @ np.abs(product)),
@@ -255,13 +502,46 @@ class _Bounds:
         return self.loss.rounding(self.y, self.costs, b, product, at, error)
 
 
-@dataclass(frozen=True)
 class BoxLoss(Loss):
     """A loss whose dual is a quadratic program with a box, and a kink at zero for a tube."""
 
     quadratic: ClassVar[bool] = True
+    judged: ClassVar[bool] = True
+    cancels: ClassVar[bool] = False
+
+    def free(self, y: Array, costs: Array, b: Array) -> Index:
+        """Free rows: neither zero nor at a bound."""
+        return np.flatnonzero((b != 0) & (np.abs(b) < costs))
+
+    def system(
+        self, K: Array, y: Array, costs: Array, b: Array, rows: Index, *, fit_intercept: bool = True
+    ) -> System | None:
+        """The kernel on free rows with the ridge of the loss."""
+        block = K[np.ix_(rows, rows)]
+        block.flat[:: len(rows) + 1] += self.ridge(costs)[rows]
+        # a kernel of zeros has no scale for a multiple of the identity
+        return Bordered(block, fit_intercept=fit_intercept) if float(block.diagonal().mean()) > 0.0 else None
+
+    def proximal(
+        self, y: Array, costs: Array, centre: Array, pull: Array, f: Array, near: Array | None = None
+    ) -> Array:
+        """A step of the box program in each coordinate."""
+        aim = centre + pull * (y - f)
+        if self.tube:
+            aim = np.sign(aim) * np.maximum(np.abs(aim) - pull * self.tube, 0.0)
+        ridge = self.ridge(costs)
+        if ridge.any():
+            aim = aim / (1.0 + pull * ridge)
+        return np.clip(aim, *self.bounds(y, costs))
+
+    def proximal_slope(self, y: Array, costs: Array, centre: Array, pull: Array, f: Array, b: Array) -> Array:
+        """The step's length where it ends inside of the box."""
+        low, high = self.bounds(y, costs)
+        return np.where((b != 0.0) & (b > low) & (b < high), pull / (1.0 + pull * self.ridge(costs)), 0.0)
 
     def _solve(self, asked: Asked) -> MachineSolution:
+        if not asked.fit_intercept:
+            return super()._solve(asked)
         K, y, costs = asked.K, asked.y, asked.costs
         lower, upper = self.bounds(y, costs)
         problem = BoxProblem(

@@ -1,25 +1,32 @@
 """The losses, as values without data: hinge, squared hinge, tube, squares, logistic.
 
-A new loss is a subclass of `kernelweave.machines.loss.Loss` with its formulas, and a name in `LOSSES`.
+A loss of your own is a subclass of `Loss` with its three formulas, passed as an object wherever a loss is asked for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from scipy.special import entr, expit, log_expit, xlog1py, xlogy
 
-from kernelweave._checks import check_vector
-from kernelweave._parameters import Nonnegative, check_fields
+from kernelweave._parameters import InstanceOf, Nonnegative, OneOf, check_fields, check_value
 from kernelweave.machines.box import UNBOUNDED, kernel_product
 from kernelweave.machines.least_squares import solve_least_squares
-from kernelweave.machines.logistic_loss import Logistic
-from kernelweave.machines.loss import Asked, BoxLoss, Index, Loss, Sides, check_labels
+from kernelweave.machines.logistic import Weighted, best_intercept, solve_logistic
+from kernelweave.machines.loss import Asked, BoxLoss, Index, Loss, Sides, System
+from kernelweave.machines.rounding import EPS
+from kernelweave.machines.smo import Values
 from kernelweave.results import Certificate, MachineSolution, Status, relative_gap
 
 Array = NDArray[np.float64]
+
+__all__ = ["EpsilonInsensitive", "Hinge", "Logistic", "Loss", "Squared", "SquaredHinge"]
+
+#: Curvature of the logistic loss where it is linear, as a share of its slope: with less, steps would have no length.
+FLATTEST = 1e-3
 
 
 @dataclass(frozen=True)
@@ -28,15 +35,16 @@ class Hinge(BoxLoss):
 
     name: ClassVar[str] = "hinge"
     classifies: ClassVar[bool] = True
+    piecewise_linear: ClassVar[bool] = True
 
-    def check(self, y: ArrayLike, costs: Array) -> Array:
-        return check_labels(y, costs)
-
-    def losses(self, y: Array, f: Array) -> Array:
+    def value(self, y: Array, f: Array) -> Array:
         return np.maximum(1.0 - y * f, 0.0)
 
-    def slope(self, y: Array, costs: Array, f: Array) -> Array:
-        return np.where(y * f <= 1.0, -y * costs, 0.0)
+    def slope(self, y: Array, f: Array) -> Array:
+        return np.where(y * f <= 1.0, -y, 0.0)
+
+    def conjugate(self, y: Array, b: Array) -> Array:
+        return np.where((y * b >= 0.0) & (y * b <= 1.0), -y * b, np.inf)
 
     def intercept(self, y: Array, costs: Array, product: Array) -> float:
         """Minimiser t of ``sum_i C_i max(0, y_i (rest_i - t))``, the middle when it is not unique."""
@@ -67,15 +75,19 @@ class SquaredHinge(BoxLoss):
 
     name: ClassVar[str] = "squared-hinge"
     classifies: ClassVar[bool] = True
+    smooth: ClassVar[bool] = True
 
-    def check(self, y: ArrayLike, costs: Array) -> Array:
-        return check_labels(y, costs)
-
-    def losses(self, y: Array, f: Array) -> Array:
+    def value(self, y: Array, f: Array) -> Array:
         return 0.5 * np.square(np.maximum(1.0 - y * f, 0.0))
 
-    def slope(self, y: Array, costs: Array, f: Array) -> Array:
-        return -y * costs * np.maximum(1.0 - y * f, 0.0)
+    def slope(self, y: Array, f: Array) -> Array:
+        return -y * np.maximum(1.0 - y * f, 0.0)
+
+    def second_derivative(self, y: Array, f: Array) -> Array:
+        return np.where(y * f < 1.0, 1.0, 0.0)
+
+    def conjugate(self, y: Array, b: Array) -> Array:
+        return np.where(y * b >= 0.0, 0.5 * np.square(b) - y * b, np.inf)
 
     def intercept(self, y: Array, costs: Array, product: Array) -> float:
         """Minimiser t of ``sum_i C_i max(0, y_i (rest_i - t))^2``."""
@@ -112,7 +124,7 @@ class SquaredHinge(BoxLoss):
     def ridge(self, costs: Array) -> Array:
         return _inverse(costs)
 
-    def free(self, costs: Array, b: Array) -> Index:
+    def free(self, y: Array, costs: Array, b: Array) -> Index:
         return np.flatnonzero(b)
 
     def sides(self, y: Array, costs: Array) -> Sides:
@@ -131,6 +143,7 @@ class EpsilonInsensitive(BoxLoss):
     """
 
     name: ClassVar[str] = "epsilon-insensitive"
+    piecewise_linear: ClassVar[bool] = True
 
     epsilon: Nonnegative = 0.1
 
@@ -141,15 +154,15 @@ class EpsilonInsensitive(BoxLoss):
     def tube(self) -> float:
         return self.epsilon
 
-    def check(self, y: ArrayLike, costs: Array) -> Array:
-        return check_vector(y, "y", len(costs))
-
-    def losses(self, y: Array, f: Array) -> Array:
+    def value(self, y: Array, f: Array) -> Array:
         return np.maximum(np.abs(y - f) - self.epsilon, 0.0)
 
-    def slope(self, y: Array, costs: Array, f: Array) -> Array:
+    def slope(self, y: Array, f: Array) -> Array:
         rest = f - y
-        return np.where(np.abs(rest) >= self.epsilon, costs * np.sign(rest), 0.0)
+        return np.where(np.abs(rest) >= self.epsilon, np.sign(rest), 0.0)
+
+    def conjugate(self, y: Array, b: Array) -> Array:
+        return np.where(np.abs(b) <= 1.0, self.epsilon * np.abs(b) - y * b, np.inf)
 
     def intercept(self, y: Array, costs: Array, product: Array) -> float:
         rest = y - product
@@ -183,19 +196,27 @@ class EpsilonInsensitive(BoxLoss):
 
 
 @dataclass(frozen=True)
-class Squared(Loss):
-    """``(y - f)^2 / 2``: one linear system."""
+class Squared(BoxLoss):
+    """``(y - f)^2 / 2``: one linear system. Problems with it have no intercept, unless they ask for one."""
 
     name: ClassVar[str] = "squared"
+    fits_intercept: ClassVar[bool] = False
+    squares: ClassVar[bool] = True
+    #: An interior point would need two variables for a row, whose dual is a linear system.
+    quadratic: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
 
-    def check(self, y: ArrayLike, costs: Array) -> Array:
-        return check_vector(y, "y", len(costs))
-
-    def losses(self, y: Array, f: Array) -> Array:
+    def value(self, y: Array, f: Array) -> Array:
         return 0.5 * np.square(y - f)
 
-    def slope(self, y: Array, costs: Array, f: Array) -> Array:
-        return costs * (f - y)
+    def slope(self, y: Array, f: Array) -> Array:
+        return f - y
+
+    def second_derivative(self, y: Array, f: Array) -> Array:
+        return np.ones(len(f))
+
+    def conjugate(self, y: Array, b: Array) -> Array:
+        return 0.5 * np.square(b) - y * b
 
     def intercept(self, y: Array, costs: Array, product: Array) -> float:
         return float(costs @ (y - product)) / float(costs.sum())
@@ -216,25 +237,110 @@ class Squared(Loss):
     def ridge(self, costs: Array) -> Array:
         return _inverse(costs)
 
-    def free(self, costs: Array, b: Array) -> Index:
+    def free(self, y: Array, costs: Array, b: Array) -> Index:
         return np.flatnonzero(costs > 0)
 
     def _solve(self, asked: Asked) -> MachineSolution:
         y, costs = asked.y, asked.costs
-        b, intercept = solve_least_squares(asked.K, y, costs)
+        own = asked.fit_intercept
+        b, intercept = solve_least_squares(asked.K, y, costs, fit_intercept=own)
         product, error = kernel_product(asked.K, b, asked.entry_error)
         at = self.values(y, costs, b, product, intercept)
         # a linear system has no tolerance: it is solved, or singular
         solved = at.primal == 0.0 or relative_gap(at.primal, at.gap) < 1e-6
         status = Status.CONVERGED if solved else Status.STALLED
-        rounding = self.rounding(y, costs, b, product, at, error)
+        rounding = self.rounding(y, costs, b, product, at, error, fit_intercept=own)
         return MachineSolution.of(
             b,
             intercept,
             Certificate.of("machine", at.primal, at.gap, rounding, status),
             n_iter=1,
-            infeasibility=abs(float(b.sum())),
+            infeasibility=abs(float(b.sum())) if own else 0.0,
         )
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """``log(1 + exp(-y f))``: probabilities are those of f itself.
+
+    With ``a_i = y_i b_i / C_i`` the dual term is the entropy ``-sum_i C_i (a log a + (1 - a) log(1 - a))``, and the gap
+    ``sum_i C_i`` times the divergence of a_i from the probability of the other label.
+    """
+
+    name: ClassVar[str] = "logistic"
+    classifies: ClassVar[bool] = True
+    smooth: ClassVar[bool] = True
+    judged: ClassVar[bool] = True
+    cancels: ClassVar[bool] = False
+
+    def value(self, y: Array, f: Array) -> Array:
+        return np.logaddexp(0.0, -y * f)
+
+    def log_probability(self, f: Array) -> Array:
+        return log_expit(f)
+
+    def slope(self, y: Array, f: Array) -> Array:
+        return -y * expit(-y * f)
+
+    def second_derivative(self, y: Array, f: Array) -> Array:
+        p = expit(-y * f)
+        return p * np.maximum(1.0 - p, FLATTEST)
+
+    def conjugate(self, y: Array, b: Array) -> Array:
+        a = np.clip(y * b, 0.0, 1.0)
+        return np.where(a == y * b, xlog1py(1.0 - a, -a) - entr(a), np.inf)
+
+    def intercept(self, y: Array, costs: Array, product: Array) -> float:
+        return best_intercept(y, costs, product)
+
+    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
+        a = self._labelled(y, costs, b)
+        p = expit(-y * f)
+        # the linear terms of both logarithms cancel, and the rest has no sign
+        own = _beyond_linear(a, p - a, log_expit(-y * f))
+        return float(costs @ (own + _beyond_linear(1.0 - a, a - p, log_expit(y * f))))
+
+    def dual_term(self, y: Array, costs: Array, b: Array) -> float:
+        a = self._labelled(y, costs, b)
+        # 1 - a is exact in the logarithm, also where a is small
+        return float(costs @ (entr(a) - xlog1py(1.0 - a, -a)))
+
+    def dual_slope(self, y: Array, costs: Array, b: Array) -> Array:
+        a = np.clip(self._labelled(y, costs, b), np.finfo(float).tiny, 1.0 - 0.5 * EPS)
+        return y * (np.log1p(-a) - np.log(a))
+
+    def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
+        return np.minimum(0.0, y * costs), np.maximum(0.0, y * costs)
+
+    def _stiffness(self, y: Array, costs: Array, b: Array) -> Array:
+        a = self._labelled(y, costs, b)
+        return costs * a * (1.0 - a)
+
+    def system(
+        self, K: Array, y: Array, costs: Array, b: Array, rows: Index, *, fit_intercept: bool = True
+    ) -> System:
+        block = K if len(rows) == len(K) else K[np.ix_(rows, rows)]
+        return Weighted(block, self._stiffness(y, costs, b)[rows], fit_intercept=fit_intercept)
+
+    def _iterate(
+        self, K: Array, y: Array, costs: Array, start: Array, asked: Asked
+    ) -> tuple[Array, Values, int, bool]:
+        if not asked.fit_intercept:
+            return super()._iterate(K, y, costs, start, asked)
+        return solve_logistic(
+            K,
+            y,
+            costs,
+            start,
+            lambda b, product: self.values(y, costs, b, product),
+            asked.tol,
+            asked.max_iter,
+        )
+
+    @staticmethod
+    def _labelled(y: Array, costs: Array, b: Array) -> Array:
+        """The multipliers as shares of the costs, between 0 and 1."""
+        return np.clip(np.divide(y * b, costs, out=np.zeros_like(b), where=costs > 0), 0.0, 1.0)
 
 
 #: Losses by name.
@@ -243,10 +349,30 @@ LOSSES: dict[str, type[Loss]] = {
 }
 
 
-def as_loss(name: str, epsilon: float = 0.1) -> Loss:
-    """A loss by its name; `epsilon` is for those that have a tube."""
-    kind = LOSSES[name]
+#: What functions take as `loss`.
+LOSS = OneOf(*LOSSES) | InstanceOf((Loss,), "a Loss")
+GivenLoss: TypeAlias = Annotated[str | Loss, LOSS]
+
+
+def as_loss(loss: str | Loss, epsilon: float = 0.1) -> Loss:
+    """A loss by its name, or as it is; `epsilon` is for those that have a tube."""
+    given: str | Loss = check_value(LOSS, "loss", loss)
+    if isinstance(given, Loss):
+        return given
+    kind = LOSSES[given]
     return kind(epsilon) if issubclass(kind, EpsilonInsensitive) else kind()
+
+
+def _beyond_linear(a: Array, d: Array, log_p: Array) -> Array:
+    """``a (x - log(1 + x))`` for ``x = d / a``; the logarithm of ``a + d``, a probability, is given too."""
+    # far from a, the probability may be 0 or x infinite, but the logarithms are not
+    far = np.abs(d) > 0.5 * a
+    x = np.divide(d, a, out=np.zeros_like(a), where=~far & (a > 0))
+    small = np.abs(x) < 1e-4
+    y = np.where(small, x, 0.0)
+    series = np.square(y) * (0.5 - y * (1.0 / 3.0 - y * (0.25 - 0.2 * y)))
+    near = a * np.where(small, series, x - np.log1p(x))
+    return np.where(far, d - a * log_p + xlogy(a, a), near)
 
 
 def _inverse(costs: Array) -> Array:

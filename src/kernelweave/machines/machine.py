@@ -17,10 +17,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import check_row_weights
+from kernelweave._checks import InputError, check_row_weights
 from kernelweave.machines.box import kernel_product
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import Hinge
+from kernelweave.machines.rounding import imbalance
 from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status
 
 Array = NDArray[np.float64]
@@ -44,6 +45,7 @@ class Machine:
     sample_weight : array of shape (n_samples,) or None
     max_iter : int or None
         Steps of one solution.
+    fit_intercept : bool
     """
 
     y: Array
@@ -51,6 +53,7 @@ class Machine:
     loss: Loss = field(default_factory=Hinge)
     sample_weight: Array | None = None
     max_iter: int | None = None
+    fit_intercept: bool = True
 
     @cached_property
     def costs(self) -> Array:
@@ -79,6 +82,7 @@ class Machine:
             warm_start=warm_start,
             entry_error=entry_error,
             max_iter=self.max_iter,
+            fit_intercept=self.fit_intercept,
         )
 
     def dual_term(self, b: Array) -> float:
@@ -91,26 +95,47 @@ class Machine:
         Products are summed in extended precision, unless the entries of K are less exact.
         """
         product, error = kernel_product(K, b, entry_error, long=entry_error == 0.0)
+        return self.certify_product(product, error, b, intercept)
+
+    def certify_product(self, product: Array, error: Array, b: Array, intercept: float) -> Certificate:
+        """The same from ``K b``, and a bound of its rounding errors."""
         at = self.loss.values(self.y, self.costs, b, product, intercept)
-        rounding = self.loss.rounding(self.y, self.costs, b, product, at, error)
+        rounding = self.loss.rounding(
+            self.y, self.costs, b, product, at, error, fit_intercept=self.fit_intercept
+        )
+        possible = self.feasible(b, OUTSIDE) and (self.fit_intercept or intercept == 0.0)
+        return Certificate.of(
+            "machine", at.primal, at.gap if possible else math.inf, rounding, Status.CONVERGED
+        )
+
+    def feasible(self, b: Array, tolerance: float) -> bool:
+        """Whether coefficients are dual feasible up to a share of the sum of their sizes."""
         low, high = self.loss.bounds(self.y, self.costs)
-        size = float(np.abs(b).sum())
         outside = float(np.maximum(np.maximum(low - b, b - high), 0.0).max(initial=0.0))
-        feasible = max(outside, abs(math.fsum(b))) <= OUTSIDE * size
-        gap = at.gap if feasible else math.inf
-        return Certificate.of("machine", at.primal, gap, rounding, Status.CONVERGED)
+        unequal = abs(math.fsum(b)) if self.fit_intercept else 0.0
+        return max(outside, unequal) <= tolerance * float(np.abs(b).sum())
+
+    def imbalance(self, b: Array) -> tuple[float, Array]:
+        """`kernelweave.machines.rounding.imbalance`; without an intercept nothing has to be subtracted."""
+        return imbalance(b) if self.fit_intercept else (0.0, np.zeros_like(b))
 
     def statement(self, scale: Array, rows: NDArray[np.bool_] | None = None) -> Statement:
         """The machine in numbers, of all given rows."""
+        if not self.loss.judged:
+            raise InputError(
+                f"A certificate of {self.loss!r} cannot be exported: judges know the losses of kernelweave only."
+            )
         weights = check_row_weights(self.sample_weight, len(self.y))
         if rows is not None:
             weights, own = np.zeros(len(rows)), weights
             weights[rows] = own
-        return Statement(self.loss.name, self.C, weights, scale, epsilon=self.loss.tube)
+        return Statement(
+            self.loss.name, self.C, weights, scale, intercept=self.fit_intercept, epsilon=self.loss.tube
+        )
 
     def free(self, b: Array) -> NDArray[np.int64]:
         """Free rows, whose coefficient changes with the kernel."""
-        return self.loss.free(self.costs, b)
+        return self.loss.free(self.y, self.costs, b)
 
     def curvature(self, K: Array, b: Array, V: Array) -> Array:
         """Second derivative of J in the weights: ``V_F' P V_F``.
@@ -119,7 +144,7 @@ class Machine:
         that sum to zero; V (n_kernels, n_samples) holds the K_m b. It is valid as long as the free rows do not
         change.
         """
-        return self.loss.curvature(K, self.costs, b, V)
+        return self.loss.curvature(K, self.y, self.costs, b, V, fit_intercept=self.fit_intercept)
 
 
 @dataclass(frozen=True)

@@ -26,17 +26,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._allowance import used_up
 from kernelweave._checks import RowWeights, Scale, Targets
-from kernelweave._parameters import Cost, Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, Whole, checked
+from kernelweave._parameters import Cost, Function, MaxIter, MaxTime, Nonnegative, Tol, Whole, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram
+from kernelweave.machines.losses import GivenLoss
 from kernelweave.machines.rounding import sum_error
 from kernelweave.mkl.branch_and_bound import Search, Subsets
 from kernelweave.mkl.certify import OUTSIDE, feasible, outside
+from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.loop import Callback
-from kernelweave.mkl.problem import Problem
+from kernelweave.mkl.problem import make_kernel_problem
 from kernelweave.mkl.simplex_ridge import solve_ridge
+from kernelweave.mkl.solve import check_warm, solve_problem
 from kernelweave.mkl.subset_bounds import Pool
-from kernelweave.mkl.svm_mkl import MARGIN_LOSSES, check_warm, make_problem, solve_problem
 from kernelweave.results import Certificate, Solution, Status, WarmStart, relative_gap
 
 Array = NDArray[np.float64]
@@ -70,14 +72,14 @@ class CardinalityProblem:
 
     Attributes
     ----------
-    whole : Problem
+    whole : KernelProblem
         The same without the limit and without the ridge.
     k : int
     ridge : float
         Factor of the squared weights.
     """
 
-    whole: Problem
+    whole: KernelProblem
     k: int
     ridge: float = 0.0
 
@@ -86,10 +88,10 @@ class CardinalityProblem:
         """Number of kernels."""
         return self.whole.n_kernels
 
-    def on(self, members: Index) -> Problem:
+    def on(self, members: Index) -> KernelProblem:
         """The problem of some kernels alone, without a limit."""
         whole = self.whole
-        return Problem(whole.gram.take(members), whole.machine, whole.scale[members], whole.weight_set)
+        return KernelProblem(whole.gram.take(members), whole.machine, whole.scale[members], whole.weight_set)
 
     def penalty(self, weights: Array) -> float:
         """``ridge |d|^2``."""
@@ -260,7 +262,7 @@ def solve_cardinality_mkl(
     k: Annotated[int, Whole(1)],
     *,
     ridge: Nonnegative = 0.0,
-    loss: Annotated[str, OneOf(*MARGIN_LOSSES)] = "hinge",
+    loss: GivenLoss = "hinge",
     epsilon: Nonnegative = 0.1,
     sample_weight: RowWeights = None,
     scale: Scale = None,
@@ -289,7 +291,7 @@ def solve_cardinality_mkl(
         Most kernels with a weight, at least 1. As many as there are kernels, or more, are no limit.
     ridge : float, default=0.0
         Factor of the squared weights, in units of the objective; larger values make the nonzero weights more equal.
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
+    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared", "logistic"} or Loss, default="hinge"
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
@@ -346,7 +348,7 @@ def solve_cardinality_mkl(
     >>> np.flatnonzero(result.weights), result.rel_gap <= 1e-6
     (array([0, 2]), True)
     """
-    whole = make_problem(
+    whole = make_kernel_problem(
         gram, y, C, "simplex", loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
     warm = check_warm(warm_start, whole.n_kernels, whole.gram.n_samples)

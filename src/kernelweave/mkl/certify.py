@@ -104,10 +104,7 @@ def certify_radius(gram: Gram, machine: Machine, scale: Array, solution: Solutio
 
 def feasible(machine: Machine, coefficients: Array) -> bool:
     """Whether coefficients, in rows, are dual feasible up to rounding errors."""
-    low, high = machine.loss.bounds(machine.y, machine.costs)
-    over = np.maximum(low - coefficients, coefficients - high).max(axis=1, initial=0.0)
-    unequal = np.array([abs(math.fsum(b)) for b in coefficients])
-    return bool((np.maximum(over, unequal) <= OUTSIDE * np.abs(coefficients).sum(axis=1)).all())
+    return all(machine.feasible(b, OUTSIDE) for b in coefficients)
 
 
 def term_error(machine: Machine, b: Array) -> float:
@@ -116,11 +113,14 @@ def term_error(machine: Machine, b: Array) -> float:
     return sum_error(len(b)) * float(np.abs(b) @ (np.abs(slope) + np.abs(machine.y)))
 
 
-def quadratic_form_errors(gram: Gram, scale: Array, b: Array, q: Array) -> Array:
+def quadratic_form_errors(
+    gram: Gram, scale: Array, b: Array, q: Array, *, fit_intercept: bool = True
+) -> Array:
     """Bounds of the errors of quadratic forms: of rounding, and of coefficients whose sum is not quite zero."""
     # the sum of the sizes of all terms, because abs(K_ij) <= sqrt(K_ii K_jj)
+    share = imbalance(b)[0] if fit_intercept else 0.0
     terms = scale * np.square(np.sqrt(np.maximum(gram.diagonal(), 0.0)) @ np.abs(b))
-    return sum_error(len(b)) * terms + 2.0 * imbalance(b)[0] * np.sqrt(np.maximum(q, 0.0) * terms)
+    return sum_error(len(b)) * terms + 2.0 * share * np.sqrt(np.maximum(q, 0.0) * terms)
 
 
 def outside(kind: str) -> Certificate:

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.problem import Problem
+from kernelweave.mkl.kernel_problem import KernelProblem
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class DoProblem(Problem):
+class DoProblem(KernelProblem):
     """A squared-hinge machine whose C decreases with the radius of the weights.
 
     Attributes

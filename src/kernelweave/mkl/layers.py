@@ -106,9 +106,12 @@ class Layers:
     def _codes(self) -> dict[int, tuple[NDArray[np.int64], Array]]:
         """Numbers and parameters of the compiled loops, of the layers that have them."""
         return {
-            depth: (np.array([f.code for f in layer], dtype=np.int64), np.array([f.numbers() for f in layer]))
+            depth: (
+                np.array([f.layer_code for f in layer], dtype=np.int64),
+                np.array([f.layer_numbers() for f in layer]),
+            )
             for depth, layer in enumerate(self.functions)
-            if all(f.code is not None for f in layer)
+            if all(f.layer_code is not None for f in layer)
         }
 
     def _is_compiled(self, K: Any, depth: int) -> bool:
@@ -131,7 +134,7 @@ class Layers:
         xp = namespace(kappa) if xp is None else xp
         out, units, roots = [kappa], [], []
         for layer, w in zip(self.functions, weights, strict=True):
-            raw = [f.diagonal(xp, out[-1]) for f in layer]
+            raw = [f.own_value(xp, out[-1]) for f in layer]
             units.append(self._unit(xp, raw))
             roots.append(self._roots(xp, raw))
             out.append(_sum([float(v) * d for v, d in zip(w, units[-1], strict=True)]))
@@ -207,12 +210,12 @@ class Layers:
         self, xp: Any, layer: Sequence[KernelFunction], w: Array, K: Any, left: Any, right: Any
     ) -> Iterator[Any]:
         """Normalised functions of a (cross) kernel, one at a time; None for those without weight."""
-        rows, columns = (self._roots(xp, [f.diagonal(xp, d) for f in layer]) for d in (left, right))
+        rows, columns = (self._roots(xp, [f.own_value(xp, d) for f in layer]) for d in (left, right))
         for f, v, a, b in zip(layer, w, rows, columns, strict=True):
             if not v:
                 yield None
                 continue
-            u = f.value(xp, K, left[:, None], right[None, :])
+            u = f.layer_value(xp, K, left[:, None], right[None, :])
             yield u * a[:, None] * b[None, :] if self.cosine else u
 
     def backward(self, tape: Tape, H: Any) -> tuple[list[Array], Any]:
@@ -252,10 +255,10 @@ class Layers:
             layer, w = self.functions[depth], tape.weights[depth]
             below, gradient = np.zeros_like(K), np.empty(len(layer))
             for k, (f, r) in enumerate(zip(layer, tape.roots[depth], strict=True)):
-                u = f.value(np, K, left, right)
+                u = f.layer_value(np, K, left, right)
                 outside = H * r[:, None] * r[None, :]
                 gradient[k] = float(np.vdot(outside, u))
-                below += float(w[k]) * outside * f.partials(np, K, left, right, u)[0]
+                below += float(w[k]) * outside * f.layer_partials(np, K, left, right, u)[0]
             gradients.insert(0, gradient)
             H = below
         return gradients, H
@@ -289,12 +292,12 @@ class Layers:
             twice, sums = np.zeros(len(layer)), []
             left, right = kappa[:, None], kappa[None, :]
             for k, (f, v, r) in enumerate(zip(layer, w, roots, strict=True)):
-                u = f.value(xp, K, left, right)
+                u = f.layer_value(xp, K, left, right)
                 g = H * r[:, None] * r[None, :] if self.cosine else H
                 sums.append(xp.sum(g * u, axis=1))
                 twice[k] = float(xp.sum(sums[-1]))
                 if v:
-                    inner, norm = f.partials(xp, K, left, right, u)
+                    inner, norm = f.layer_partials(xp, K, left, right, u)
                     below = below + float(v) * g * inner
                     if norm is not None:
                         across = across + float(v) * xp.sum(g * norm, axis=1)
@@ -305,7 +308,7 @@ class Layers:
             if v:
                 # the diagonal of a normalised function is constant, but its root divides all other entries
                 by_value = -sums[k] * r * r if self.cosine else own
-                diagonal = diagonal + float(v) * by_value * f.slope(xp, kappa)
+                diagonal = diagonal + float(v) * by_value * f.own_slope(xp, kappa)
         return gradient, _with_diagonal(xp, below, diagonal)
 
     def cross(

@@ -13,18 +13,13 @@ from kernelweave._checks import Costs, GivenTargets, RowWeights, Scale
 from kernelweave._parameters import Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import one_blas_thread
 from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram, kind_of
+from kernelweave.machines.losses import GivenLoss
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.newton import knows
 from kernelweave.mkl.features.on_chunks import solve_on_chunks
-from kernelweave.mkl.problem import Problem
-from kernelweave.mkl.svm_mkl import (
-    MARGIN_LOSSES,
-    METHODS,
-    descent_on_features,
-    make_any_margin_problem,
-    solve_margin_on_features,
-    solve_problem,
-)
+from kernelweave.mkl.kernel_problem import KernelProblem
+from kernelweave.mkl.problem import make_margin_form
+from kernelweave.mkl.solve import METHODS, descent_on_features, solve_margin_on_features, solve_problem
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Path, Solution, Status, WarmStart
 
@@ -41,7 +36,7 @@ def svm_mkl_path(
     Cs: Annotated[ArrayLike, Costs()],
     weight_set: str | WeightSet = "simplex",
     *,
-    loss: Annotated[str, OneOf(*MARGIN_LOSSES)] = "hinge",
+    loss: GivenLoss = "hinge",
     epsilon: Nonnegative = 0.1,
     sample_weight: RowWeights = None,
     scale: Scale = None,
@@ -102,7 +97,7 @@ def svm_mkl_path(
     """
     values = np.unique(Costs().read(Cs))
     first = float(values[0])
-    problem = make_any_margin_problem(
+    problem = make_margin_form(
         gram, y, first, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
     if isinstance(gram, ChunkedFeatures):
@@ -139,7 +134,7 @@ def _told(
 
 
 def _on_kernels(
-    problem: Problem, values: Array, method: str, tol: float, max_iter: int | None
+    problem: KernelProblem, values: Array, method: str, tol: float, max_iter: int | None
 ) -> Iterator[Solution]:
     warm = WarmStart()
     for C in values:

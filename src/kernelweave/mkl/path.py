@@ -36,6 +36,7 @@ from kernelweave._parameters import (
 from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.machines.ridge import Workspace
+from kernelweave.mkl.brought import brought
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.solve import (
     FeaturePath,
@@ -46,11 +47,11 @@ from kernelweave.mkl.features.solve import (
 from kernelweave.mkl.features.statistics import on_all_rows, path_on_all_rows
 from kernelweave.mkl.largest_alpha import EIGEN_ROWS, smallest_single
 from kernelweave.mkl.outputs import join_outputs, squeeze
+from kernelweave.mkl.problem import make_ridge_form
 from kernelweave.mkl.relaxed import relax_path
 from kernelweave.mkl.ridge_problem import RidgeProblem, first_kernel
-from kernelweave.mkl.rls2 import SOLVERS, check_simplex, make_any_problem
 from kernelweave.mkl.selection import Criteria, compute_criteria, mallows_cp
-from kernelweave.mkl.steps.alternating import solve_alternating
+from kernelweave.mkl.solve import SOLVERS, check_simplex
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
 from kernelweave.results import Path, Solution
 
@@ -232,7 +233,7 @@ def rls2_path(
     >>> len(path), int(path.n_active[0]), bool(path.rel_gap.max() <= 1e-6)
     (30, 1, True)
     """
-    problem, single = make_any_problem(gram, y, sample_weight, scale, fit_intercept=fit_intercept)
+    problem, single = make_ridge_form(gram, y, sample_weight, scale, fit_intercept=fit_intercept)
     kind = kind_of(gram)
     call = None if callback is None else _on_all_rows(problem, callback, kind)
     # on features, products are small and many: threads of BLAS would wait for each other
@@ -305,7 +306,8 @@ class _Path:
             limit = 200 if self.max_iter is None else self.max_iter
             return newton_result(problem, alpha, tol=self.tol, max_iter=limit, warm=warm)
         limit = 50_000 if self.max_iter is None else self.max_iter
-        result = solve_alternating(problem, alpha, delta=self.delta, weights0=warm.weights, max_iter=limit)
+        solve = brought(self.solver)
+        result: Solution = solve(problem, alpha, delta=self.delta, weights0=warm.weights, max_iter=limit)
         warm.weights = result.weights
         return result
 

@@ -1,274 +1,254 @@
-"""A machine on a stack of kernels, the problem of all solvers of kernel weights, and its session during a solution."""
+"""One problem for all kernels, losses and sets of weights, as a value; `kernelweave.mkl.solve.solve` solves it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import blas
+from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._loops import core
-from kernelweave._threads import blas_threads_for, threads_for
-from kernelweave.gram import Gram
+from kernelweave._checks import (
+    InputError,
+    as_floats,
+    check_positive,
+    check_scale,
+    need_targets,
+)
+from kernelweave.gram import BlockStatistics, ChunkedFeatures, FeatureStack, Gram, KernelStream, as_gram
+from kernelweave.machines.loss import Loss
+from kernelweave.machines.losses import as_loss
 from kernelweave.machines.machine import Machine
-from kernelweave.machines.rounding import sum_error
-from kernelweave.mkl.certify import OUTSIDE, feasible, outside, quadratic_form_errors, term_error
-from kernelweave.mkl.loop import Loop, SessionOf, Step, most_work
-from kernelweave.mkl.weight_sets import WeightSet
-from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status, WarmStart
+from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
+from kernelweave.mkl.features.on_chunks import make_chunked_problem
+from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
+from kernelweave.mkl.features.statistics import make_statistics_problem
+from kernelweave.mkl.features.streams import make_stream_problem
+from kernelweave.mkl.kernel_problem import KernelProblem
+from kernelweave.mkl.ridge_problem import RidgeProblem
+from kernelweave.mkl.ridge_problem import make_problem as make_ridge_problem
+from kernelweave.mkl.weight_sets import Simplex, WeightSet, as_weight_set
+from kernelweave.results import Certificate, Solution, Statement
 
 Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-#: Machines are solved to this share of the square of the relative gap of the weights, within these limits.
-INNER_SHARE = 0.1
-LOOSEST = 1e-2
-FINEST = 1e-16
+#: Kernels in any form: each knows products and quadratic forms of all kernels, and how to add them up.
+Operator: TypeAlias = Gram | FeatureStack | ChunkedFeatures | BlockStatistics | KernelStream | ArrayLike
+RidgeForm: TypeAlias = RidgeProblem | FeatureProblem
+MarginForm: TypeAlias = KernelProblem | MarginFeatureProblem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
-    """A machine on a stack of kernels, and the set of their weights.
+    """Learning kernel weights d in a convex set together with a function f of the kernel ``sum_m d_m s_m K_m``.
+
+    Minimises over d and f = <w, phi_d(x)> + intercept
+
+        1/2 ||w||^2 + C sum_i sample_weight_i loss(y_i, f_i) .
+
+    With `Squared` on the simplex this is RLS2 with ``alpha = 1 / C``, its objective divided by alpha.
+
+    Parameters
+    ----------
+    kernels : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack, KernelStream, BlockStatistics or \
+RowFeatures
+        Symmetric PSD matrices, kernels last; or features in blocks; or kernels that are made when needed; or sums over
+        rows of features and targets; or rows of features that are read in chunks. Not modified. The third and fourth
+        are for `Squared` on the simplex.
+    y : array of shape (n_samples,) or (n_samples, n_outputs)
+        Labels -1 and 1, or targets. None for `RowFeatures` and `BlockStatistics`, which have them. Several outputs,
+        which share their weights, are for `Squared` on the simplex without an intercept.
+    loss : Loss or str, default="squared"
+        See `kernelweave.losses`.
+    weights : WeightSet or str, default="simplex"
+        See `kernelweave.weight_sets`.
+    C : float, default=1.0
+        Weight of the loss > 0, a sum over samples.
+    sample_weight : array of shape (n_samples,), optional
+        A weight is equivalent to a repetition; rows of weight 0 are ignored.
+    scale : array of shape (n_kernels,), optional
+        Factors s_m > 0. Default: 1.
+    fit_intercept : bool, optional
+        Whether f has an intercept, which is not penalised. Default: that of the loss, False for `Squared`.
 
     Attributes
     ----------
-    gram : Gram
-    machine : Machine
-    scale : array of shape (n_kernels,)
-    weight_set : WeightSet
+    form : object
+        The problem as solvers see it, on the kernels in the form that was given.
+
+    Raises
+    ------
+    InputError
+        Wrong shapes, NaN, asymmetric matrices, C <= 0, targets that the loss does not allow, a combination that is not
+        possible.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(40, 4))
+    >>> gram, y = X[:, None, :] * X[None, :, :], np.sign(X[:, 0] - X[:, 2])
+    >>> problem = kw.Problem(gram, y, loss=kw.losses.Logistic(), weights=kw.weight_sets.Simplex(), C=1.0)
+    >>> solution = kw.solve(problem, tol=1e-6)
+    >>> bool(problem.certify(solution).rel_gap <= 1e-6)
+    True
     """
 
-    gram: Gram
-    machine: Machine
-    scale: Array
-    weight_set: WeightSet
+    kernels: Operator
+    y: ArrayLike | None = None
+    loss: Loss | str = "squared"
+    weights: WeightSet | str = "simplex"
+    C: float = 1.0
+    sample_weight: ArrayLike | None = None
+    scale: ArrayLike | None = None
+    fit_intercept: bool | None = None
+    form: RidgeForm | MarginForm = field(init=False, repr=False)
+    #: Whether y had one dimension.
+    single: bool = field(default=True, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        loss = as_loss(self.loss)
+        put(self, "loss", loss)
+        put(self, "C", check_positive(self.C, "C"))
+        if self.fit_intercept is None:
+            put(self, "fit_intercept", loss.fits_intercept)
+        form, single = self._form()
+        put(self, "form", form)
+        put(self, "single", single)
+
+    def _form(self) -> tuple[RidgeForm | MarginForm, bool]:
+        n_kernels = getattr(self.kernels, "n_kernels", None) or np.shape(cast("Any", self.kernels))[-1]
+        weights = as_weight_set(self.weights, n_kernels)
+        object.__setattr__(self, "weights", weights)
+        squares = cast("Loss", self.loss).squares and isinstance(weights, Simplex)
+        if isinstance(self.kernels, BlockStatistics) or (
+            squares and not self.fit_intercept and not isinstance(self.kernels, ChunkedFeatures)
+        ):
+            if not squares:
+                raise InputError(
+                    f"`BlockStatistics` are for Squared() on the simplex, got {self.loss!r} and {weights!r}: other "
+                    "losses and sets need the rows. Pass FeatureStack or RowFeatures."
+                )
+            return make_ridge_form(
+                self.kernels,
+                self.y,
+                self.sample_weight,
+                self.scale,
+                fit_intercept=bool(self.fit_intercept),
+            )
+        form = make_margin_form(
+            self.kernels,
+            self.y,
+            self.C,
+            weights,
+            loss=self.loss,
+            sample_weight=self.sample_weight,
+            scale=self.scale,
+            fit_intercept=bool(self.fit_intercept),
+        )
+        return form, True
 
     @property
-    def n_kernels(self) -> int:
-        """Number of kernels."""
-        return self.gram.n_kernels
-
-    def combine(self, weights: Array, out: Array | None = None) -> Array:
-        """``K(d)``, symmetric."""
-        K = self.gram.combine_upper(weights * self.scale, out)
-        core.mirror(K, threads_for(len(K)))
-        return K
-
-    def machine_at(self, weights: Array) -> Machine:
-        """The machine to solve on ``K(d)``."""
-        return self.machine
-
-    def quad(self, b: Array, kernels: Index | None = None) -> Array:
-        """Upper bounds of ``s_m b'K_m b``, exact if the representation is."""
-        pick = slice(None) if kernels is None else kernels
-        values = self.gram.quadratic_forms(b[None], kernels)
-        residual = self.gram.residual_trace[pick]
-        if residual.any():
-            values = values + residual * float(b @ b)
-        return self.scale[pick] * values
-
-    def products(self, b: Array, kernels: Index) -> Array:
-        """``s_m K_m b``, shape (len(kernels), n_samples)."""
-        return self.gram.matvecs(b[None], kernels)[:, 0] * self.scale[kernels, None]
-
-    def quad_of(self, b: Array, V: Array) -> Array:
-        """`quad` of all kernels from their `products` V with b."""
-        return V @ b + self.scale * self.gram.residual_trace * float(b @ b)
-
-    def left_out(self, weights: Array, b: Array) -> float:
-        """Difference between ``<weights, quad>`` and the quadratic form of K(d) as stored, due to truncated factors."""
-        residual = self.gram.residual_trace
-        if not residual.any():
-            return 0.0
-        return float((weights * self.scale) @ residual) * float(b @ b)
-
-    def allowed_gap(self, at: Point, tol: float) -> float:
-        """Required value of the gap without rounding, at upper bounds of all quadratic forms.
-
-        The tolerance, less rounding and truncation errors if these are at most half of it.
-        """
-        allowed = tol * abs(at.machine.primal)
-        left = allowed - 2.0 * at.machine.rounding - 0.5 * self.left_out(at.weights, at.machine.dual_coef)
-        return left if left >= 0.5 * allowed else allowed
-
-    def quad_error(self, b: Array, q: Array) -> Array:
-        """Bounds of the errors of quadratic forms; see `quadratic_form_errors`."""
-        return quadratic_form_errors(self.gram, self.scale, b, q)
-
-    def outer_gap(self, weights: Array, b: Array) -> tuple[float, float]:
-        """Gain of other weights over these at coefficients b of the machine, and the error of that number.
-
-        ``(sigma(q) - <weights, q>) / 2`` for the given kernels, including the error of truncated factors.
-        """
-        q = self.quad(b)
-        error = self.quad_error(b, q)
-        highest = self.weight_set.support(q)
-        level = float(weights @ q) - self.left_out(weights, b)
-        away = self.weight_set.support(q + error) - highest + float(weights @ error)
-        return 0.5 * max(0.0, highest - level), 0.5 * away
-
-    def bound(self, b: Array) -> tuple[float, float]:
-        """The lower bound of the optimum by coefficients in the box with sum zero, and its error."""
-        q = self.quad(b)
-        highest = self.weight_set.support(q)
-        away = self.weight_set.support(q + self.quad_error(b, q)) - highest
-        return self.machine.dual_term(b) - 0.5 * highest, term_error(self.machine, b) + 0.5 * away
+    def vouches(self) -> bool:
+        """Whether the certificates of its solutions are its own already."""
+        return bool(getattr(self.form, "vouches", False))
 
     def certify(self, solution: Solution) -> Certificate:
-        """The certificate of weights, coefficients and intercept, independent of the reported one."""
-        return _certify(self, solution)
+        """Both bounds of the optimal value, from the numbers of a solution alone, over all kernels.
+
+        Parameters
+        ----------
+        solution : Solution
+            With the weights, coefficients and intercept of a solution, or any others.
+
+        Returns
+        -------
+        Certificate
+        """
+        host = solution.on_host()
+        if not isinstance(self.form, RidgeForm):
+            return self.form.certify(host)
+        return self.form.certify(replace(host, alpha=1.0 / self.C)).times(self.C)
 
     def statement(self, solution: Solution) -> Statement:
-        """The problem in numbers."""
-        return self.weight_set.in_statement(self.machine.statement(self.scale))
+        """The problem in numbers, for an exported certificate."""
+        if not isinstance(self.form, RidgeForm):
+            return self.form.statement(solution)
+        stated = self.form.statement(replace(solution, alpha=1.0 / self.C))
+        return replace(stated, C=self.C, regularization=1.0)
 
 
-def _certify(problem: Problem, solution: Solution) -> Certificate:
-    """A machine and weights over a convex set: the gap of the machine, and the possible gain of other weights."""
-    gram, weight_set = problem.gram, problem.weight_set
-    weights, b = solution.weights, solution.dual_coef
-    away = float(np.abs(weight_set.project(weights) - weights).max())
-    if not away <= OUTSIDE * float(np.abs(weights).max()):
-        return outside("joint")
-    with blas_threads_for(gram.n_samples):
-        terms = int(np.maximum(gram.ranks[weights > 0], 1).sum())
-        found = problem.machine_at(weights).certify(
-            problem.combine(weights), b, float(solution.intercept), entry_error=2.0 * sum_error(terms)
+def make_ridge_form(
+    kernels: Operator,
+    y: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+    scale: ArrayLike | None,
+    *,
+    fit_intercept: bool,
+) -> tuple[RidgeForm, bool]:
+    """Least squares on the simplex on kernels, features, streams or statistics, and whether y had one dimension."""
+    if isinstance(kernels, BlockStatistics):
+        return make_statistics_problem(kernels, y, sample_weight, scale, fit_intercept=fit_intercept)
+    if fit_intercept:
+        raise InputError(
+            "`fit_intercept` must be False for kernels and features, got True. Centre the columns of features and the "
+            "targets beforehand; statistics do it themselves."
         )
-        if len(solution.proof):
-            if not feasible(problem.machine, solution.proof):
-                return outside("joint")
-            dual, error = problem.bound(solution.proof[0])
-            return Certificate.of(
-                "joint", found.primal, found.primal - dual, found.rounding + error, Status.CONVERGED
-            )
-        gain, error = problem.outer_gap(weights, b)
-    return Certificate.of(
-        "joint", found.primal, found.own_gap + gain, found.rounding + error, Status.CONVERGED
+    if y is None:
+        raise InputError("`y` must be an array of targets, got None. Only statistics include them.")
+    if isinstance(kernels, FeatureStack):
+        return make_feature_problem(kernels, y, sample_weight, scale)
+    if isinstance(kernels, KernelStream):
+        return make_stream_problem(kernels, y, sample_weight, scale)
+    return make_ridge_problem(cast(ArrayLike, kernels), y, sample_weight, scale)
+
+
+def make_margin_form(
+    kernels: Operator,
+    y: ArrayLike | None,
+    C: float,
+    weights: str | WeightSet,
+    *,
+    loss: str | Loss,
+    epsilon: float = 0.1,
+    sample_weight: ArrayLike | None,
+    scale: ArrayLike | None,
+    fit_intercept: bool = True,
+) -> MarginForm:
+    """A machine on kernels, on features, or on rows in chunks."""
+    own = as_loss(loss, epsilon)
+    more: dict[str, Any] = {"loss": own, "scale": scale, "fit_intercept": fit_intercept}
+    if isinstance(kernels, ChunkedFeatures):
+        return make_chunked_problem(kernels, y, C, weights, sample_weight=sample_weight, **more)
+    targets = need_targets(y)
+    if isinstance(kernels, FeatureStack):
+        return make_margin_feature_problem(kernels, targets, C, weights, sample_weight=sample_weight, **more)
+    return make_kernel_problem(
+        cast(ArrayLike, kernels), targets, C, weights, sample_weight=sample_weight, **more
     )
 
 
-@dataclass
-class Session(SessionOf["Point"]):
-    """A problem during its solution: counts, and the start.
-
-    Attributes
-    ----------
-    problem : Problem
-    tol : float
-        Required relative gap.
-    warm : WarmStart
-        Start of the next step.
-    machine : Machine
-        The machine that was solved last.
-    """
-
-    problem: Problem
-    tol: float
-    warm: WarmStart
-    n_machines: int = 0
-    machine: Machine = field(init=False)
-    _matrix: Array | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        self.machine = self.problem.machine
-
-    @property
-    def work(self) -> float:
-        """Most rounds and systems of all machines."""
-        return most_work(self.problem.gram.n_samples, self.problem.n_kernels)
-
-    def combine(self, weights: Array) -> Array:
-        """``K(d)``; the next call overwrites it."""
-        return self.problem.combine(weights, self._room())
-
-    def _room(self) -> Array:
-        if self._matrix is None:
-            self._matrix = np.empty((self.problem.gram.n_samples, self.problem.gram.n_samples))
-        return self._matrix
-
-    def combine_with(self, weights: Array, U: Array) -> Array:
-        """``K(d) + U'U`` for rows U; the next call overwrites it."""
-        K, problem = self._room(), self.problem
-        problem.gram.combine_upper(weights * problem.scale, K)
-        if len(U):
-            # the upper triangle of rows is the lower one of columns
-            blas.dsyrk(1.0, U.T, beta=1.0, c=K.T, lower=1, overwrite_c=1)
-        core.mirror(K, threads_for(len(K)))
-        return K
-
-    def solve(self, weights: Array, tol: float, b: Array | None) -> Point:
-        """The machine at weights, from coefficients b; `kernel` is its kernel until the next call."""
-        self.n_machines += 1
-        self.kernel = self.combine(weights)
-        self.machine = self.problem.machine_at(weights)
-        # once for the sum, and once for weights whose own sum is not quite 1
-        error = 2.0 * sum_error(int(np.maximum(self.problem.gram.ranks[weights > 0], 1).sum()))
-        return Point(weights, self.machine.solve(self.kernel, tol=tol, warm_start=b, entry_error=error))
-
-    def start(self) -> Array:
-        """Starting weights: equal ones, or those of the warm start, made feasible."""
-        weight_set = self.problem.weight_set
-        if self.warm.weights is None:
-            return weight_set.start(self.problem.n_kernels)
-        return weight_set.project(np.asarray(self.warm.weights, dtype=np.float64))
-
-    def begin_at(self, found: Solution) -> None:
-        """Set the start of the next step."""
-        self.warm = WarmStart(found.weights, found.dual_coef)
-
-    def result(self, at: Point, status: Status, loop: Loop[Point]) -> Solution:
-        """The solution, with the gap over all kernels and the rounding errors of the certificate."""
-        gain, error = self.problem.outer_gap(at.weights, at.machine.dual_coef)
-        return self.certified(at, at.machine.own_gap + gain, at.machine.rounding + error, status, loop)
-
-    def certified(
-        self,
-        at: Point,
-        own: float,
-        rounding: float,
-        status: Status,
-        loop: Loop[Point],
-        kind: str = "joint",
-    ) -> Solution:
-        """A result with the gap of the solver and the rounding errors."""
-        return Solution(
-            weights=at.weights,
-            dual_coef=at.machine.dual_coef,
-            intercept=at.machine.intercept,
-            certificate=Certificate.of(kind, at.machine.primal, own, rounding, status, tol=self.tol),
-            n_iter=loop.n_iter,
-            n_machines=self.n_machines,
-            trace=loop.arrays(),
+def make_kernel_problem(
+    kernels: Gram | ArrayLike,
+    y: ArrayLike,
+    C: float,
+    weights: str | WeightSet,
+    *,
+    loss: str | Loss = "hinge",
+    epsilon: float = 0.1,
+    sample_weight: ArrayLike | None = None,
+    scale: ArrayLike | None = None,
+    fit_intercept: bool = True,
+) -> KernelProblem:
+    """Check arrays and put a machine on a stack."""
+    stack = as_gram(kernels)
+    targets = as_floats(y, "y")
+    if targets.shape != (stack.n_samples,):
+        raise InputError(
+            f"`y` must have one entry per row of the kernels, shape ({stack.n_samples},), got {targets.shape}."
         )
-
-
-@dataclass(frozen=True)
-class Point:
-    """Weights, shape (n_kernels,), and the machine solved at them."""
-
-    weights: Array
-    machine: MachineSolution
-
-    @property
-    def n_active(self) -> int:
-        """Kernels with a weight."""
-        return int(np.count_nonzero(self.weights))
-
-    def above(self, other: Point) -> bool:
-        """Whether J is certainly larger here than at another point."""
-        level = other.machine.primal
-        return self.machine.primal - self.machine.own_gap > level + 1e-14 * abs(level)
-
-
-class MarginStep(Step[Session, Point]):
-    """A step over the weights of a machine."""
-
-    #: The class of its admissible sets of weights.
-    fits: ClassVar[type]
-
-
-def inner_tol(outer: float, tol: float) -> float:
-    """Tolerance of the next machine: quadratic forms err by the root of its gap, hence the square of the gap left."""
-    return float(np.clip(min(INNER_SHARE * outer**2, INNER_SHARE * tol), FINEST, LOOSEST))
+    factors = check_scale(scale, stack.n_kernels)
+    given = None if sample_weight is None else as_floats(sample_weight, "sample_weight")
+    machine = Machine(
+        targets, check_positive(C, "C"), as_loss(loss, epsilon), given, fit_intercept=fit_intercept
+    )
+    return KernelProblem(stack, machine, factors, as_weight_set(weights, stack.n_kernels))

@@ -20,22 +20,20 @@ from kernelweave._checks import (
     check_scale,
     check_vector,
 )
-from kernelweave._parameters import Cost, Flag, Nonnegative, Number, OneOf, Whole, checked
+from kernelweave._parameters import Cost, Flag, Nonnegative, Number, Whole, checked
 from kernelweave.gram import BlockStatistics, ChunkedFeatures, FeatureStack, Gram, KernelStream, as_gram
 from kernelweave.machines.box import as_kernel
 from kernelweave.machines.loss import Loss
-from kernelweave.machines.losses import LOSSES, SquaredHinge, as_loss
+from kernelweave.machines.losses import GivenLoss, SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.cardinality import CardinalityProblem
 from kernelweave.mkl.certify import RadiusProblem
 from kernelweave.mkl.criteria.alignment_problems import AlignmentProblem, EasyProblem
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.problem import FeatureProblem
-from kernelweave.mkl.problem import Problem
+from kernelweave.mkl.kernel_problem import KernelProblem
+from kernelweave.mkl.problem import make_kernel_problem, make_margin_form, make_ridge_form
 from kernelweave.mkl.ridge_problem import RidgeProblem
-from kernelweave.mkl.rls2 import make_any_problem
-from kernelweave.mkl.svm_mkl import MARGIN_LOSSES, make_any_margin_problem
-from kernelweave.mkl.svm_mkl import make_problem as make_margin_problem
 from kernelweave.mkl.weight_sets import WeightSet
 
 __all__ = [
@@ -54,7 +52,7 @@ def machine_problem(
     K: ArrayLike,
     y: Targets,
     C: Cost,
-    loss: Annotated[str, OneOf(*LOSSES)] = "hinge",
+    loss: GivenLoss = "hinge",
     *,
     epsilon: Nonnegative = 0.1,
     sample_weight: RowWeights = None,
@@ -69,7 +67,7 @@ def machine_problem(
         Labels -1 and 1, or targets.
     C : float
         Weight of the loss > 0.
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared", "logistic"}, default="hinge"
+    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared", "logistic"} or Loss, default="hinge"
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
@@ -102,11 +100,11 @@ def margin_problem(
     C: Cost,
     weight_set: str | WeightSet = "simplex",
     *,
-    loss: Annotated[str, OneOf(*MARGIN_LOSSES)] = "hinge",
+    loss: GivenLoss = "hinge",
     epsilon: Nonnegative = 0.1,
     sample_weight: RowWeights = None,
     scale: Scale = None,
-) -> Problem | MarginFeatureProblem:
+) -> KernelProblem | MarginFeatureProblem:
     """A machine on a sum of kernels with weights in a convex set: the problem of `solve_svm_mkl`.
 
     Parameters
@@ -118,7 +116,7 @@ def margin_problem(
     C : float
         Weight of the loss > 0.
     weight_set : "simplex" or WeightSet, default="simplex"
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
+    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared", "logistic"} or Loss, default="hinge"
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
@@ -127,7 +125,7 @@ def margin_problem(
 
     Returns
     -------
-    Problem or MarginFeatureProblem
+    KernelProblem or MarginFeatureProblem
 
     Raises
     ------
@@ -147,7 +145,7 @@ def margin_problem(
     >>> replace(result, dual_coef=1.01 * result.dual_coef).verify(problem).status
     Status.REFUTED
     """
-    return make_any_margin_problem(
+    return make_margin_form(
         gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
 
@@ -160,7 +158,7 @@ def cardinality_problem(
     k: Annotated[int, Whole(1)],
     *,
     ridge: Nonnegative = 0.0,
-    loss: Annotated[str, OneOf(*MARGIN_LOSSES)] = "hinge",
+    loss: GivenLoss = "hinge",
     epsilon: Nonnegative = 0.1,
     sample_weight: RowWeights = None,
     scale: Scale = None,
@@ -182,7 +180,7 @@ def cardinality_problem(
         Most kernels with a weight, at least 1.
     ridge : float, default=0.0
         Factor of the squared weights.
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
+    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared", "logistic"} or Loss, default="hinge"
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
@@ -207,7 +205,7 @@ def cardinality_problem(
     >>> result.verify(kw.problems.cardinality_problem(gram, y, C=1.0, k=2)).status
     Status.CONVERGED
     """
-    whole = make_margin_problem(
+    whole = make_kernel_problem(
         gram, y, C, "simplex", loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
     return CardinalityProblem(whole, min(k, whole.n_kernels), ridge)
@@ -254,7 +252,7 @@ def rls2_problem(
     >>> kw.solve_rls2(gram, X[:, 0], alpha=1.0).verify(kw.problems.rls2_problem(gram, X[:, 0])).status
     Status.CONVERGED
     """
-    return make_any_problem(gram, y, sample_weight, scale, fit_intercept=fit_intercept)[0]
+    return make_ridge_form(gram, y, sample_weight, scale, fit_intercept=fit_intercept)[0]
 
 
 @checked
@@ -263,7 +261,7 @@ def rkl_problem(
     y: Targets,
     C: Cost,
     *,
-    loss: Annotated[str, OneOf(*MARGIN_LOSSES)] = "hinge",
+    loss: GivenLoss = "hinge",
     epsilon: Nonnegative = 0.1,
     sample_weight: RowWeights = None,
     scale: Scale = None,
@@ -278,7 +276,7 @@ def rkl_problem(
         Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``.
     C : float
         Weight of the loss > 0, on a kernel whose ball has radius 1.
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
+    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared", "logistic"} or Loss, default="hinge"
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional

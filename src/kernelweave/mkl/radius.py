@@ -21,7 +21,7 @@ from kernelweave._parameters import Cost, Function, MaxIter, MaxTime, Nonnegativ
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.loss import Loss
-from kernelweave.machines.losses import SquaredHinge, as_loss
+from kernelweave.machines.losses import GivenLoss, SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.certify import certify_radius
 from kernelweave.mkl.criteria.gaussians import GaussianOfSum, Gaussians
@@ -37,12 +37,11 @@ from kernelweave.mkl.criteria.radius import (
 )
 from kernelweave.mkl.do_radius import DoProblem
 from kernelweave.mkl.families import KernelFamily
+from kernelweave.mkl.kernel_problem import KernelProblem, Session
 from kernelweave.mkl.loop import Callback, minimise
-from kernelweave.mkl.problem import Problem, Session
 from kernelweave.mkl.steps.descent import DescentSession, ProjectedGradient
 from kernelweave.mkl.steps.newton import Newton
 from kernelweave.mkl.steps.rkl import RKLSession, turns
-from kernelweave.mkl.svm_mkl import MARGIN_LOSSES
 from kernelweave.mkl.weight_sets import Orthant, Parameters, Region, Simplex, Sphere
 from kernelweave.results import Certificate, RadiusSolution, WarmStart, relative_gap
 
@@ -87,7 +86,7 @@ class _Asked:
 
 def _do_by_newton(asked: _Asked) -> RadiusSolution:
     family, machine = asked.family, asked.machine
-    plain = Problem(family.gram, machine, family.scale, Simplex())
+    plain = KernelProblem(family.gram, machine, family.scale, Simplex())
     radii = radii_of(plain.combine, plain.n_kernels, max(1e-2 * asked.tol, 1e-10))
     problem = DoProblem(plain.gram, machine, plain.scale, plain.weight_set, radii)
     session = Session(problem, asked.tol, WarmStart(asked.start))
@@ -151,7 +150,7 @@ def solve_radius(
     kind: Annotated[str, OneOf(*ROWS)] = "rkl",
     norm: Annotated[int | None, OneOf(1, 2, None)] = 1,
     *,
-    loss: Annotated[str, OneOf(*MARGIN_LOSSES)] = "hinge",
+    loss: GivenLoss = "hinge",
     epsilon: Nonnegative = 0.1,
     sample_weight: RowWeights = None,
     scale: Scale = None,
@@ -190,7 +189,7 @@ def solve_radius(
     norm : {1, 2, None}, default=1
         Weights on the simplex, on the unit sphere, or only nonnegative ("rkl" only, whose value does not depend on
         the scale). Parameters of a family are always only nonnegative.
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
+    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared", "logistic"} or Loss, default="hinge"
         For "rkl" and "margin"; the others use the squared hinge.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss, in units of y.

@@ -12,39 +12,17 @@ the sample weights (identity without). With q_m = s_m c' K_m c any (d, c) gives 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, cast
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from kernelweave._checks import (
-    Floats,
-    InputError,
-    RowWeights,
-    Scale,
-    Start,
-    as_floats,
-    check_alpha,
-)
+from kernelweave._checks import Floats, RowWeights, Scale, Start, check_alpha
 from kernelweave._parameters import Flag, Function, MaxIter, MaxTime, Number, OneOf, Tol, checked
-from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, kind_of
-from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
-from kernelweave.mkl.features.solve import relaxed_on_features, solve_on_features
-from kernelweave.mkl.features.statistics import make_statistics_problem, on_all_rows
-from kernelweave.mkl.features.streams import make_stream_problem
 from kernelweave.mkl.loop import Callback
-from kernelweave.mkl.outputs import join_outputs, squeeze
-from kernelweave.mkl.relaxed import relax_result
-from kernelweave.mkl.ridge_problem import RidgeProblem, make_problem
-from kernelweave.mkl.steps.alternating import LINEAR_SOLVERS, solve_alternating
-from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
-from kernelweave.results import RelaxedSolution, Solution
-
-Array = NDArray[np.float64]
-
-SOLVERS = ("newton", "alternating")
+from kernelweave.mkl.problem import make_ridge_form
+from kernelweave.mkl.solve import SOLVERS, as_asked, check_simplex, solve_ridge, vouched
+from kernelweave.results import Solution
 
 
 @checked
@@ -62,7 +40,7 @@ def solve_rls2(
     max_iter: MaxIter = None,
     max_time: MaxTime = None,
     delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
-    linear_solver: Annotated[str, OneOf(*LINEAR_SOLVERS)] = "auto",
+    linear_solver: Annotated[str, OneOf("auto", "cholesky", "cg")] = "auto",
     relax: Annotated[float | None, Number(above=0, infinite=True) | None] = None,
     fit_intercept: Annotated[bool, Flag()] = False,
     callback: Annotated[Callback | None, Function() | None] = None,
@@ -150,89 +128,20 @@ def solve_rls2(
     True
     """
     alpha = check_alpha(cast(float, alpha))
-    problem, single = make_any_problem(gram, y, sample_weight, scale, fit_intercept=fit_intercept)
+    problem, single = make_ridge_form(gram, y, sample_weight, scale, fit_intercept=fit_intercept)
     start = None if weights0 is None else check_simplex(weights0, problem.n_kernels)
-
-    def solve(part: RidgeProblem | FeatureProblem) -> Solution:
-        if isinstance(part, FeatureProblem):
-            if solver == "newton":
-                return solve_on_features(
-                    part, alpha, tol=tol, weights0=start, max_iter=max_iter, callback=callback
-                )
-            return part.with_features(solve(part.on_kernels()))
-        if solver == "newton":
-            return newton_result(
-                part,
-                alpha,
-                tol=tol,
-                max_iter=200 if max_iter is None else max_iter,
-                warm=RidgeStart(weights=start),
-                callback=callback,
-            )
-        return solve_alternating(
-            part,
-            alpha,
-            delta=delta,
-            weights0=start,
-            max_iter=50_000 if max_iter is None else max_iter,
-            linear_solver=linear_solver,
-            callback=callback,
-        )
-
-    # on features, products are small and many: threads of BLAS would wait for each other
-    few = isinstance(problem, FeatureProblem)
-    with one_blas_thread() if few else blas_threads_for(problem.targets.shape[1]):
-        if shared_weights or len(problem.targets) == 1:
-            result = solve(problem)
-        else:
-            result = join_outputs([solve(part) for part in problem.parts()])
-        if relax is not None:
-            result = relaxed(problem.parts() if result.weights.ndim == 2 else [problem], result, relax)
-    result = problem.for_all_rows(result)
-    return on_all_rows(problem, squeeze(result) if single else result).of_kind(kind_of(gram))
-
-
-def make_any_problem(
-    gram: Gram | FeatureStack | BlockStatistics | KernelStream | ArrayLike,
-    y: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-    scale: ArrayLike | None,
-    *,
-    fit_intercept: bool,
-) -> tuple[RidgeProblem | FeatureProblem, bool]:
-    """The problem on kernels, features or statistics, and whether y had one dimension."""
-    if isinstance(gram, BlockStatistics):
-        return make_statistics_problem(gram, y, sample_weight, scale, fit_intercept=fit_intercept)
-    if fit_intercept:
-        raise InputError(
-            "`fit_intercept` must be False for kernels and features, got True. Centre the columns of features and the "
-            "targets beforehand; statistics do it themselves."
-        )
-    if y is None:
-        raise InputError("`y` must be an array of targets, got None. Only statistics include them.")
-    if isinstance(gram, FeatureStack):
-        return make_feature_problem(gram, y, sample_weight, scale)
-    if isinstance(gram, KernelStream):
-        return make_stream_problem(gram, y, sample_weight, scale)
-    return make_problem(gram, y, sample_weight, scale)
-
-
-def relaxed(
-    problems: Sequence[RidgeProblem | FeatureProblem], result: Solution, relax: float
-) -> RelaxedSolution:
-    """Ridge regression at another alpha, on kernels or on features."""
-    if isinstance(problems[0], FeatureProblem):
-        return relaxed_on_features(cast(list[FeatureProblem], problems), result, relax)
-    return relax_result(cast(list[RidgeProblem], problems), result, relax)
-
-
-def check_simplex(weights: ArrayLike, n_kernels: int) -> Array:
-    """Check that starting weights are on the simplex, and return them."""
-    array = as_floats(weights, "weights0")
-    if array.shape != (n_kernels,):
-        raise InputError(
-            f"`weights0` must have one entry per kernel (n_kernels={n_kernels}), got shape {array.shape}."
-        )
-    if not (array >= 0).all() or not abs(array.sum() - 1.0) < 1e-6:
-        raise InputError("`weights0` must be nonnegative and sum to 1. Divide it by its sum.")
-    return array / array.sum()
+    found = solve_ridge(
+        problem,
+        alpha,
+        solver=solver,
+        tol=tol,
+        weights0=start,
+        max_iter=max_iter,
+        shared_weights=shared_weights,
+        relax=relax,
+        callback=callback,
+        delta=delta,
+        linear_solver=linear_solver,
+    )
+    found = as_asked(problem, found, single)
+    return (found if relax is not None else vouched(problem, found, tol)).of_kind(kind_of(gram))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave.mkl.problem import FINEST, LOOSEST, Point, Problem, Session, inner_tol
+from kernelweave.mkl.kernel_problem import FINEST, LOOSEST, KernelProblem, Point, Session, inner_tol
 from kernelweave.mkl.weight_sets import Simplex
 from kernelweave.results import Certificate, Solution, Status, WarmStart, relative_gap
 
@@ -33,7 +33,7 @@ def spread(quadratic_forms: Array, ridge: float) -> Array:
     return -ridge * (squares - size * np.square(shift))
 
 
-def solve_ridge(problem: Problem, ridge: float, tol: float, warm: WarmStart) -> Solution:
+def solve_ridge(problem: KernelProblem, ridge: float, tol: float, warm: WarmStart) -> Solution:
     """Newton on ``J(d) + ridge |d|^2`` over the simplex.
 
     The Hessian is that of J while the free rows are the same, plus ``2 ridge``. A step that does not lower the value is

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave.mkl.certify import term_error
-from kernelweave.mkl.problem import Problem
+from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.simplex_ridge import spread
 
 Array = NDArray[np.float64]
@@ -23,13 +23,13 @@ class Pool:
 
     Parameters
     ----------
-    whole : Problem
+    whole : KernelProblem
         The machine on all kernels.
     ridge : float
         Factor of the squared weights.
     """
 
-    def __init__(self, whole: Problem, ridge: float) -> None:
+    def __init__(self, whole: KernelProblem, ridge: float) -> None:
         self.whole, self.ridge = whole, ridge
         self.coefficients: list[Array] = []
         self._terms = np.empty((0, len(MULTIPLES)))

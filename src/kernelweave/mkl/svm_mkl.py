@@ -12,60 +12,19 @@ Methods are sequences of steps (`kernelweave.mkl.steps`), each continuing if the
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from kernelweave._checks import (
-    GivenTargets,
-    InputError,
-    RowWeights,
-    Scale,
-    as_floats,
-    check_finite,
-    check_positive,
-    check_scale,
-    need_targets,
-)
+from kernelweave._checks import GivenTargets, RowWeights, Scale
 from kernelweave._parameters import Cost, Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, checked
-from kernelweave._threads import blas_threads_for, one_blas_thread
-from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram, as_gram, kind_of
-from kernelweave.machines.box import check_start
-from kernelweave.machines.losses import LOSSES, Squared, as_loss
-from kernelweave.machines.machine import Machine
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
-from kernelweave.mkl.features.newton import MarginDescent, knows
-from kernelweave.mkl.features.on_chunks import check_for_chunks, make_chunked_problem, solve_on_chunks
-from kernelweave.mkl.features.row_newton import Start
-from kernelweave.mkl.loop import Callback, minimise
-from kernelweave.mkl.problem import MarginStep, Problem, Session
-from kernelweave.mkl.steps.closed_form import ClosedForm
-from kernelweave.mkl.steps.cutting_plane import CuttingPlane
-from kernelweave.mkl.steps.dual_newton import DualNewton
-from kernelweave.mkl.steps.interior_point import InteriorPoint, has_interior
-from kernelweave.mkl.steps.newton import PATIENCE, Newton
-from kernelweave.mkl.steps.reduced_gradient import ReducedGradient
-from kernelweave.mkl.weight_sets import WeightSet, as_weight_set
+from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram, kind_of
+from kernelweave.machines.losses import GivenLoss
+from kernelweave.mkl.loop import Callback
+from kernelweave.mkl.problem import make_margin_form
+from kernelweave.mkl.solve import METHODS, solve_margin, vouched
+from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Solution, WarmStart
-
-Array = NDArray[np.float64]
-
-#: Steps by name; of those admissible for a set of weights the first is the default.
-STEPS: dict[str, type[MarginStep]] = {
-    "newton": Newton,
-    "interior-point": InteriorPoint,
-    "reduced-gradient": ReducedGradient,
-    "cutting-plane": CuttingPlane,
-    "closed-form": ClosedForm,
-    "dual-newton": DualNewton,
-}
-METHODS = ("auto", *STEPS)
-#: Losses by name: all but that of ridge regression (see RLS2).
-MARGIN_LOSSES = tuple(name for name in LOSSES if name != Squared.name)
-#: Outer iterations.
-MOST = 500
 
 
 @checked
@@ -75,7 +34,7 @@ def solve_svm_mkl(
     C: Cost,
     weight_set: str | WeightSet = "simplex",
     *,
-    loss: Annotated[str, OneOf(*MARGIN_LOSSES)] = "hinge",
+    loss: GivenLoss = "hinge",
     epsilon: Nonnegative = 0.1,
     sample_weight: RowWeights = None,
     scale: Scale = None,
@@ -105,8 +64,9 @@ def solve_svm_mkl(
     weight_set : "simplex" or WeightSet, default="simplex"
         ``Simplex()`` (SimpleMKL, SILP), ``CappedSimplex(cap)`` (soft-margin MKL), ``LpBall(p)``,
         ``ElasticNet(mix)``.
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "logistic"}, default="hinge"
-        With the logistic loss ``1 / (1 + exp(-f))`` is the probability of label 1.
+    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared", "logistic"} or Loss, default="hinge"
+        See `kernelweave.losses`; one of your own is an object of a subclass of `Loss`. With the logistic loss
+        ``1 / (1 + exp(-f))`` is the probability of label 1.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss, in units of y.
     sample_weight : array of shape (n_samples,), optional
@@ -176,216 +136,8 @@ def solve_svm_mkl(
     >>> np.flatnonzero(result.weights > 0.05), result.rel_gap <= 1e-4
     (array([0, 2]), True)
     """
-    problem = make_any_margin_problem(
+    problem = make_margin_form(
         gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
-    if not isinstance(problem, MarginFeatureProblem):
-        warm = check_warm(warm_start, problem.n_kernels, problem.gram.n_samples)
-        found = solve_problem(problem, method, tol=tol, max_iter=max_iter, warm=warm, callback=callback)
-        return found.of_kind(kind_of(gram))
-    assert isinstance(gram, FeatureStack | ChunkedFeatures)
-    if isinstance(gram, ChunkedFeatures):
-        # before the pass that a start without coefficients of features takes
-        check_for_chunks(method, problem.weight_set)
-    warm = check_warm(warm_start, gram.n_kernels, gram.n_samples)
-    if isinstance(gram, FeatureStack):
-        return solve_margin_on_features(
-            problem, method, tol=tol, max_iter=max_iter, start=warm_start, warm=warm, callback=callback
-        ).of_kind(gram.kind)
-    start = _start_on_chunks(problem, warm_start, warm)
-    (only,) = solve_on_chunks(
-        problem, np.array([C]), method, tol=tol, max_iter=max_iter, callback=callback, start=start
-    )
-    return only
-
-
-def solve_problem(
-    problem: Problem,
-    method: str = "auto",
-    *,
-    tol: float,
-    max_iter: int | None = None,
-    warm: WarmStart | None = None,
-    callback: Callback | None = None,
-) -> Solution:
-    """`solve_svm_mkl` on a checked problem."""
-    steps = steps_of(method, problem)
-    with blas_threads_for(problem.gram.n_samples):
-        session = Session(problem, tol, WarmStart() if warm is None else replace(warm))
-        return minimise(
-            session, steps, max_iter=max_iter or MOST, callback=callback, limited=max_iter is None
-        )
-
-
-def methods_for(kind: type[WeightSet]) -> tuple[str, ...]:
-    """Names of the methods for a kind of sets."""
-    return ("auto", *(name for name, step in STEPS.items() if issubclass(kind, step.fits)))
-
-
-def steps_of(method: str, problem: Problem) -> list[MarginStep]:
-    """The steps of a method, in order; each continues if the previous one is slow."""
-    weight_set = problem.weight_set
-    possible = methods_for(type(weight_set))[1:]
-    if not possible or method not in ("auto", *possible):
-        raise InputError(f"`method`={method!r} does not fit {weight_set!r}. Possible: {', '.join(possible)}.")
-    if method in ("interior-point", "dual-newton") and not problem.machine.loss.quadratic:
-        raise InputError(
-            f"`method`={method!r} needs a loss whose dual is a quadratic program, got "
-            f"loss={problem.machine.loss.name!r}. Use 'auto'."
-        )
-    if method == "dual-newton":
-        return [DualNewton(), ClosedForm()]
-    # the last use of Newton only refines
-    turns: list[MarginStep] = [Newton(gives_way=True), InteriorPoint(), Newton(most=PATIENCE)]
-    if not has_interior(problem):
-        turns = [Newton()]
-    if method == "auto" and possible[0] == "newton":
-        return turns
-    method = possible[0] if method == "auto" else method
-    more = turns if method == "closed-form" and "newton" in possible else []
-    return [STEPS[method](), *more]
-
-
-def solve_margin_on_features(
-    problem: MarginFeatureProblem,
-    method: str = "auto",
-    *,
-    tol: float,
-    max_iter: int | None = None,
-    start: Solution | WarmStart | None = None,
-    warm: WarmStart | None = None,
-    callback: Callback | None = None,
-) -> Solution:
-    """`solve_svm_mkl` on checked features; `start` may have coefficients of these, and `warm` has the rest, checked."""
-    if method == "auto" and knows(problem.weight_set):
-        descent = descent_on_features(problem, tol=tol, max_iter=max_iter, callback=callback)
-        # products with vectors are many: threads of BLAS would wait for each other
-        with one_blas_thread():
-            w = _features_of(problem, start, warm)
-            if w is None:
-                descent.on_the_way()
-            else:
-                descent.begin_at(w)
-            return descent.solve()
-    kernels = problem.on_kernels()
-    begin = WarmStart() if warm is None else replace(warm)
-    if begin.dual_coef is not None and problem.rows is not None:
-        begin.dual_coef = begin.dual_coef[problem.rows]
-    found = solve_problem(kernels, method, tol=tol, max_iter=max_iter, warm=begin, callback=callback)
-    return problem.with_features(found, tol)
-
-
-def descent_on_features(
-    problem: MarginFeatureProblem,
-    *,
-    tol: float,
-    max_iter: int | None = None,
-    callback: Callback | None = None,
-) -> MarginDescent:
-    """The solver on features, with the one on kernels for working columns that outnumber rows."""
-
-    def on_kernels(part: Problem, aim: float, start: WarmStart) -> Solution:
-        return solve_problem(part, tol=aim, max_iter=max_iter, warm=start)
-
-    return MarginDescent(problem, tol=tol, max_iter=max_iter, callback=callback, on_kernels=on_kernels)
-
-
-def _features_of(
-    problem: MarginFeatureProblem, start: Solution | WarmStart | None, warm: WarmStart | None
-) -> Array | None:
-    """Coefficients of all features to start from, in the solver's units."""
-    given = getattr(start, "feature_coef", None)
-    if given is not None and np.shape(given) == (problem.stack.n_features,):
-        return as_floats(given, "warm_start.feature_coef") / problem.factors
-    if warm is None or warm.weights is None or warm.dual_coef is None:
-        return None
-    shares = np.repeat(np.maximum(warm.weights, 0.0), problem.stack.widths)
-    return shares * problem.gradient(_coefficients_of(problem, warm.dual_coef))
-
-
-def _coefficients_of(problem: MarginFeatureProblem, dual_coef: Array) -> Array:
-    """Coefficients of the rows of positive weight, in the solver's units."""
-    b = dual_coef if problem.rows is None else dual_coef[problem.rows]
-    return b * problem.unit**2
-
-
-def _start_on_chunks(
-    problem: MarginFeatureProblem, start: Solution | WarmStart | None, warm: WarmStart
-) -> Start | None:
-    """Where to begin on rows in chunks; None without coefficients."""
-    w = _features_of(problem, start, warm)
-    if w is None or not np.isfinite(w).all():
-        return None
-    b = None if warm.dual_coef is None else _coefficients_of(problem, warm.dual_coef)
-    return Start(w, float(getattr(start, "intercept", 0.0)), b)
-
-
-def check_warm(warm_start: Solution | WarmStart | None, n_kernels: int, n_samples: int) -> WarmStart:
-    """Copy a warm start, so that the caller's is not changed. It need not be feasible."""
-    if warm_start is None:
-        return WarmStart()
-    if not isinstance(warm_start, (Solution, WarmStart)):
-        raise InputError(
-            "`warm_start` must be an earlier result or a kernelweave.results.WarmStart, got "
-            f"{type(warm_start).__name__}. For weights alone pass WarmStart(weights)."
-        )
-    weights, b = warm_start.weights, warm_start.dual_coef
-    if weights is not None:
-        weights = as_floats(weights, "warm_start.weights")
-        if weights.shape != (n_kernels,):
-            raise InputError(
-                f"`warm_start` must be a solution for {n_kernels} kernels, got weights of shape "
-                f"{weights.shape}. Leave it out for another stack."
-            )
-        check_finite(weights, "warm_start.weights")
-    return WarmStart(weights, None if b is None else check_start(b, n_samples))
-
-
-def make_any_margin_problem(
-    gram: Gram | FeatureStack | ChunkedFeatures | ArrayLike,
-    y: ArrayLike | None,
-    C: float,
-    weight_set: str | WeightSet,
-    *,
-    loss: str,
-    epsilon: float,
-    sample_weight: ArrayLike | None,
-    scale: ArrayLike | None,
-) -> Problem | MarginFeatureProblem:
-    """Check arguments of the solvers: a problem on kernels, on features, or on rows in chunks."""
-    if isinstance(gram, ChunkedFeatures):
-        return make_chunked_problem(
-            gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
-        )
-    targets = need_targets(y)
-    if isinstance(gram, FeatureStack):
-        return make_margin_feature_problem(
-            gram, targets, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
-        )
-    return make_problem(
-        gram, targets, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
-    )
-
-
-def make_problem(
-    gram: Gram | ArrayLike,
-    y: ArrayLike,
-    C: float,
-    weight_set: str | WeightSet,
-    *,
-    loss: str = "hinge",
-    epsilon: float = 0.1,
-    sample_weight: ArrayLike | None = None,
-    scale: ArrayLike | None = None,
-) -> Problem:
-    """Check arrays and put a machine on a stack."""
-    stack = as_gram(gram)
-    targets = as_floats(y, "y")
-    if targets.shape != (stack.n_samples,):
-        raise InputError(
-            f"`y` must have one entry per row of the kernels, shape ({stack.n_samples},), got {targets.shape}."
-        )
-    factors = check_scale(scale, stack.n_kernels)
-    weights = None if sample_weight is None else as_floats(sample_weight, "sample_weight")
-    machine = Machine(targets, check_positive(C, "C"), as_loss(loss, epsilon), weights)
-    return Problem(stack, machine, factors, as_weight_set(weight_set, stack.n_kernels))
+    found = solve_margin(problem, method, tol=tol, max_iter=max_iter, start=warm_start, callback=callback)
+    return vouched(problem, found, tol).of_kind(kind_of(gram))

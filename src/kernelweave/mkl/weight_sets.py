@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._loops import core
-from kernelweave._parameters import Number, check_fields
+from kernelweave._parameters import Number, ReadableSignature, check_fields
 from kernelweave.results import Statement
 
 __all__ = [
@@ -44,6 +44,8 @@ MOST_NEWTON = 200
 
 class Region(ABC):
     """Nonnegative weights, convex or not, bounded or not."""
+
+    __signature__ = ReadableSignature()
 
     @abstractmethod
     def project(self, v: Array) -> Array:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, InstanceOf, Text, checked
+from kernelweave._types import Fitted
 from kernelweave.persistence import archive, foreign, states
 
 __all__ = ["load", "save"]
@@ -90,7 +91,7 @@ def _take_apart(model: Any, training_rows: bool | None) -> tuple[dict[str, Any],
         things[index] = foreign.traded(value, inside)
         return {"kind": "foreign", "index": index}
 
-    def inside(value: Any) -> Any:
+    def inside(value: Any) -> Fitted:
         if not states.is_known(value):
             return value
         index = len(held)
@@ -123,7 +124,7 @@ def _put_together(content: dict[str, Any], things: list[Any]) -> Any:
 
 
 @checked
-def load(path: FilePath) -> Any:
+def load(path: FilePath) -> Fitted:
     """Read a model written by `save`; nothing in the file is executed.
 
     Parameters

@@ -17,11 +17,9 @@ from kernelweave.fitting.calibration import Calibration
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.source import TableSource
 from kernelweave.normalizers import FittedNormalizer
-from kernelweave.persistence import graph_nodes as nodes
+from kernelweave.persistence import graph as nodes
 from kernelweave.persistence.archive import check_place, whole_file
-from kernelweave.persistence.graph_columns import Columns
-from kernelweave.persistence.graph_kernels import features, values
-from kernelweave.persistence.graph_nodes import Graph, Node
+from kernelweave.persistence.graph import Columns, Graph, Node
 from kernelweave.views import TableEncoder, ViewsEncoder
 
 __all__ = ["to_onnx"]
@@ -195,7 +193,7 @@ def _decision(model: Model, source: TableSource, columns: Columns) -> Node:
     fitted = model.normalizers[0]
     kept = np.flatnonzero(model.dual_coef.any(axis=1))
     if fitted.probability is None and len(kept):
-        columns = _training_rows(columns, kept)
+        columns = columns.beside(columns.training.rows(kept))
     else:
         kept = np.arange(source.n_samples)
     total = nodes.zeros_like(columns.values[:, :1]) + model.intercept
@@ -212,15 +210,11 @@ def _unscaled(source: TableSource, columns: Columns) -> Node:
     return columns.values * std + mean
 
 
-def _training_rows(columns: Columns, kept: NDArray[np.intp]) -> Columns:
-    return Columns(columns.values, columns.training.rows(kept))
-
-
 def _normalized(
     source: TableSource, fitted: FittedNormalizer, m: int, columns: Columns, kept: NDArray[np.intp]
 ) -> Node:
     """Kernel m between new and training rows after cosine normalisation and centring, without its factor."""
-    K, own = values(source.kernels[m], columns)
+    K, own = source.kernels[m].graph(columns)
     if fitted.cosine_scale is not None:
         K = K * fitted.cosine_scale[m, kept] * _inverse_root(own)[:, None]
     if fitted.probability is not None and fitted.center_means is not None and fitted.center_total is not None:
@@ -245,7 +239,7 @@ def _of_features(model: Model, source: TableSource, columns: Columns) -> Node:
         own = slice(form.offsets[m], form.offsets[m + 1])
         if not form.coef[own].any() or (fitted.constant is not None and fitted.constant[m]):
             continue
-        phi = features(source.kernels[m], columns)
+        phi = source.kernels[m].graph_features(columns)
         if fitted.cosine_scale is not None:
             phi = phi * _inverse_root(nodes.sum(phi * phi, axis=1))[:, None]
         total = total + phi @ np.ascontiguousarray(form.coef[own])
@@ -276,7 +270,7 @@ def _of_layers(model: Model, source: TableSource, columns: Columns) -> Node:
 
 
 def _normalized_diagonal(source: TableSource, fitted: FittedNormalizer, m: int, columns: Columns) -> Node:
-    own = values(source.kernels[m], columns).own
+    own = source.kernels[m].graph(columns)[1]
     if fitted.cosine_scale is not None:
         own = own * _inverse_root(own) * _inverse_root(own)
     if fitted.probability is not None and fitted.center_means is not None and fitted.center_total is not None:

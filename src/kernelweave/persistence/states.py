@@ -76,11 +76,7 @@ _VALUES: tuple[type, ...] = (
     normalizers.NoNormalizer,
     normalizers.Trace,
     normalizers.WithinClass,
-    functions.Angle,
     functions.Exponential,
-    functions.Gaussian,
-    functions.Identity,
-    functions.Power,
     layers.TrainedLayers,
     Calibration,
     DefaultViews,
@@ -174,12 +170,20 @@ _KINDS: dict[str, Kind] = {cls.__name__: Kind.of(cls) for cls in _VALUES} | {
         Kind(kernels.Vocabulary, ("terms", "idf", "unseen"), kernels.Vocabulary),
     )
 }
-_LEARNERS: dict[type, str] = {cls: name for name, cls in LEARNERS.items()}
+
+
+def _is_learner(value: object) -> bool:
+    """Whether a value is a learner that is known by a name."""
+    return LEARNERS.get(getattr(type(value), "name", "")) is type(value)
+
+
+#: Functions of layers in files of version 0.2, which are kernels now.
+_LAYERS = {"Angle": "ArcCosine", "Gaussian": "RBF", "Identity": "Linear", "Power": "Polynomial"}
 
 
 def _kind(word: str) -> Kind | None:
     """The kind with a name."""
-    kernel = known_kernels().get(word)
+    kernel = known_kernels().get(_LAYERS.get(word, word))
     return _KINDS.get(word) if kernel is None else Kind.of(kernel)
 
 
@@ -192,7 +196,7 @@ def _kind_of(value: object) -> Kind | None:
 def is_known(value: object) -> bool:
     """Whether an object of this package has a kind."""
     own = (*ESTIMATORS.values(), SelectViews)
-    return _kind_of(value) is not None or type(value) in _LEARNERS or type(value) in own
+    return _kind_of(value) is not None or _is_learner(value) or type(value) in own
 
 
 # ---- to states ----------------------------------------------------------------------------------------
@@ -235,9 +239,9 @@ def to_state(
             return value
         items = [state(item) for item in value.ravel().tolist()]
         return {"kind": "objects", "shape": list(value.shape), "items": items}
-    if type(value) in _LEARNERS:
+    if _is_learner(value):
         params = state(value.get_params(deep=False))
-        return {"kind": "learner", "name": _LEARNERS[type(value)], "params": params}
+        return {"kind": "learner", "name": value.name, "params": params}
     if type(value) is SelectViews:
         params = value.get_params(deep=False)
         found = {k: v for k, v in vars(value).items() if k not in params}
@@ -300,7 +304,11 @@ def from_state(state: State, foreign: Callable[[int], Any] | None = None) -> Any
         out[:] = parts["items"]
         return out.reshape(parts["shape"])
     if word == "learner":
-        return LEARNERS[parts["name"]](**parts["params"])
+        params = parts["params"]
+        if params.pop("literal", False):
+            # of files of version 0.2
+            params["as_published"] = True
+        return LEARNERS[parts["name"]](**params)
     if word == "estimator":
         return _estimator(**parts)
     if word == "selection":

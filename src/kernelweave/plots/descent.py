@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave import inspection
-from kernelweave._parameters import Text, checked
+from kernelweave._parameters import ReadableSignature, Text, checked
 from kernelweave._types import Axes, Style
 from kernelweave.inspection.arguments import Model, Output
 from kernelweave.plots.drawing import (
@@ -61,6 +61,8 @@ class DescentDisplay:
     weight_lines_ : list of lists of Line2D
         One list per layer.
     """
+
+    __signature__ = ReadableSignature()
 
     @checked
     def __init__(

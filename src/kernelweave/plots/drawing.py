@@ -11,7 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, Reals
 from kernelweave._drawing import COLOURS
-from kernelweave._parameters import LARGEST_NUMBER, Each, Rule, Text, Texts, Unfit, Whole, checked
+from kernelweave._parameters import (
+    LARGEST_NUMBER,
+    Each,
+    ReadableSignature,
+    Rule,
+    Text,
+    Texts,
+    Unfit,
+    Whole,
+    checked,
+)
 from kernelweave._types import Axes, Figure, Style, SubFigure, SubplotSpec
 
 Array = NDArray[np.float64]
@@ -74,6 +84,10 @@ class Sortable(Rule):
             raise Unfit
         return array
 
+    def kinds(self) -> tuple[str, ...]:
+        """The types that it takes."""
+        return ("ArrayLike",)
+
     def words(self) -> str:
         """What is expected."""
         return "classes or numbers in a 1D array"
@@ -88,6 +102,8 @@ Target = Annotated[ArrayLike, Sortable()]
 
 class Display(ABC):
     """A display of numbers."""
+
+    __signature__ = ReadableSignature()
 
     @abstractmethod
     def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
@@ -116,6 +132,8 @@ class Display(ABC):
 
 class ListDisplay(ABC):
     """A display of kernels, the largest first."""
+
+    __signature__ = ReadableSignature()
 
     @abstractmethod
     def _draw(self, ax: Axes | None, most: int, name: str, style: Style) -> None:

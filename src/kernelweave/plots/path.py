@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._drawing import clip_score
-from kernelweave._parameters import InstanceOf, OneOf, Text, Whole, check_value, checked
+from kernelweave._parameters import InstanceOf, OneOf, ReadableSignature, Text, Whole, check_value, checked
 from kernelweave._types import Axes, Style
 from kernelweave.inspection.arguments import Model, Output
 from kernelweave.plots.drawing import (
@@ -92,6 +92,8 @@ class RegularizationPathDisplay(_AgainstParameter):
     lines_ : list of Line2D
     chosen_line_ : Line2D
     """
+
+    __signature__ = ReadableSignature()
 
     @checked
     def __init__(
@@ -429,7 +431,7 @@ class SelectionCriteriaDisplay(Display):
         >>> import matplotlib; matplotlib.use("Agg")
         >>> import numpy as np, kernelweave as kw
         >>> X = np.random.default_rng(0).normal(size=(40, 3))
-        >>> model = kw.MKLRegressor(kw.banks.linear_features(3), kw.learners.RLS2(1.0)).fit(X, X[:, 0] - X[:, 2])
+        >>> model = kw.MKLRegressor(kw.banks.linear_features(3), kw.learners.RLS2(alpha=1.0)).fit(X, X[:, 0] - X[:, 2])
         >>> list(kw.plots.SelectionCriteriaDisplay.from_estimator(model, alphas=[10.0, 1.0, 0.1]).best_)
         ['gcv', 'aic', 'bic', 'cp']
         """

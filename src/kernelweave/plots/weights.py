@@ -100,14 +100,14 @@ class KernelWeightsDisplay(_Bars):
     bars_ : list of BarContainer
     """
 
-    _label = "kernel weight"
+    _label = "kernel weight (fraction)"
 
     @classmethod
     @checked
     def from_estimator(
         cls, estimator: Model, *, ax: Axes | None = None, **plot_kwargs: Any
     ) -> KernelWeightsDisplay:
-        """Draw the weights of a fitted estimator.
+        """Draw the weights of a fitted estimator, as fractions that sum to one.
 
         Parameters
         ----------
@@ -130,9 +130,9 @@ class KernelWeightsDisplay(_Bars):
         True
         """
         found = inspection.kernel_weights(estimator)
-        display = cls(found.names, found.weights, found.outputs)
+        display = cls(found.names, found.fractions, found.outputs)
         if len(estimator.layer_kernel_names_) > 1:
-            display._label = "kernel weight in the first layer"
+            display._label = "kernel weight in the first layer (fraction)"
         return display.plot(ax, **plot_kwargs)
 
 
@@ -181,8 +181,8 @@ class KernelContributionsDisplay(_Bars):
 class LayerWeightsDisplay(ListDisplay):
     """Weights of the kernels of every layer as a heat map: a row for a kernel, a column for a layer.
 
-    Cells show the weights; their colour is the share of the layer, because the layers of a deep kernel have no common
-    scale. A hatched cell means that the layer does not have this kernel.
+    Weights are shown as fractions of those of a layer, because the layers of a deep kernel have no common scale. A
+    hatched cell means that the layer does not have this kernel.
 
     Parameters
     ----------
@@ -211,8 +211,8 @@ class LayerWeightsDisplay(ListDisplay):
             same_length({"names": own, "weights": layer})
             _check_outputs(self.outputs, layer)
 
-    def _table(self) -> tuple[list[str], Array, Array]:
-        """Names, and weights and shares (n_names, n_layers, n_outputs), NaN if a layer does not have a kernel."""
+    def _table(self) -> tuple[list[str], Array]:
+        """Names, and fractions (n_names, n_layers, n_outputs), NaN if a layer does not have a kernel."""
         keys: dict[tuple[str, int], int] = {}
         places = []
         for layer in self.names:
@@ -224,18 +224,16 @@ class LayerWeightsDisplay(ListDisplay):
                 seen[short] = seen.get(short, 0) + 1
                 own.append(keys.setdefault((short, seen[short]), len(keys)))
             places.append(own)
-        values = np.full((len(keys), len(self.names), len(self.outputs)), np.nan)
-        shares = values.copy()
+        shares = np.full((len(keys), len(self.names), len(self.outputs)), np.nan)
         for depth, (own, w) in enumerate(zip(places, self.weights, strict=True)):
             columns = w.reshape(len(w), -1)
             total = columns.sum(axis=0)
-            values[own, depth] = columns
             shares[own, depth] = columns / np.where(total > 0, total, 1.0)
-        return [name for name, _ in keys], values, shares
+        return [name for name, _ in keys], shares
 
     def _draw(self, ax: Axes | None, most: int, name: str, style: Style) -> None:
-        labels, values, shares = self._table()
-        n_layers, n_outputs = values.shape[1:]
+        labels, shares = self._table()
+        n_layers, n_outputs = shares.shape[1:]
         shown = np.arange(len(labels))
         if len(labels) > most:
             largest = np.nanmax(shares, axis=(1, 2))
@@ -261,7 +259,7 @@ class LayerWeightsDisplay(ListDisplay):
             ticks += [left + 0.5 + depth for depth in range(n_layers)]
             for row, m in enumerate(shown):
                 for depth in range(n_layers):
-                    self._cell(image, left + depth, row, values[m, depth, k], shares[m, depth, k])
+                    self._cell(image, left + depth, row, shares[m, depth, k])
             if n_outputs > 1:
                 self.ax_.text(left + 0.5 * n_layers, -0.62, output, ha="center", va="bottom")
         self.ax_.set_xlim(-0.5, width - 0.5)
@@ -276,10 +274,10 @@ class LayerWeightsDisplay(ListDisplay):
             title = f"{title}  ({len(labels) - len(shown)} more kernels)".strip()
         titled(self.ax_, title, pad=20 if n_outputs > 1 else 6)
         bar = self.figure_.colorbar(self.images_[0], ax=self.ax_, fraction=0.05, pad=0.03)
-        bar.set_label("share of the layer's weights")
+        bar.set_label("fraction of the layer's weights")
         bar.outline.set_visible(False)
 
-    def _cell(self, image: Any, left: float, row: int, value: float, share: float) -> None:
+    def _cell(self, image: Any, left: float, row: int, value: float) -> None:
         from matplotlib.patches import Rectangle
 
         if np.isnan(value):
@@ -288,9 +286,9 @@ class LayerWeightsDisplay(ListDisplay):
             )
             self.ax_.add_patch(frame)
             return
-        red, green, blue, _ = image.cmap(image.norm(share))
+        red, green, blue, _ = image.cmap(image.norm(value))
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-        text = "0" if value == 0 else f"{value:.2g}" if value < 0.01 or value >= 1000 else f"{value:.2f}"
+        text = "0" if value == 0 else f"{value:.2g}" if value < 0.01 else f"{value:.2f}"
         self.texts_.append(
             self.ax_.text(
                 left + 0.5,

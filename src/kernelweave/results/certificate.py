@@ -165,6 +165,11 @@ class Certificate:
                 status = Status.ROUNDING
         return cls(kind, primal, primal - gap, gap, rounding, stationarity, status)
 
+    def times(self, factor: float) -> Certificate:
+        """The certificate of an objective that is multiplied by a positive number."""
+        names = ("primal", "dual", "gap", "rounding")
+        return replace(self, **{name: factor * getattr(self, name) for name in names})
+
     @classmethod
     def total(cls, parts: Sequence[Certificate]) -> Certificate:
         """The certificate of the sum of several objectives.

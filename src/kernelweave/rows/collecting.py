@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from kernelweave._errors import InputError, KernelWarning
 from kernelweave._parameters import Function, OneOf, Whole, checked, shown
 from kernelweave._threads import one_blas_thread_each
+from kernelweave._types import Device, RowsLike
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram import BlockStatistics
 from kernelweave.rows.adding import Statistics, add_chunk, empty_like
@@ -25,7 +26,7 @@ from kernelweave.rows.sources import Blocks, Request, open_rows
 
 @checked
 def block_statistics(
-    rows: Any,
+    rows: RowsLike,
     y: ArrayLike | None = None,
     *,
     groups: ArrayLike | Mapping[str, Sequence[str]] | str | None = None,
@@ -40,7 +41,7 @@ def block_statistics(
     into: BlockStatistics | FoldStatistics | None = None,
     max_memory: float | str | None = None,
     n_jobs: Jobs = None,
-    device: Any = None,
+    device: Device = None,
     progress: Report | bool | None = None,
 ) -> BlockStatistics | FoldStatistics:
     """Sums over rows of features and targets, from arrays, files, iterators or Dask, read in chunks.

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError, as_floats
 from kernelweave._devices import is_foreign, moved, take_rows
 from kernelweave._interrupts import interrupts_deferred
-from kernelweave._parameters import OneOf, Whole, checked, shown
+from kernelweave._parameters import OneOf, ReadableSignature, Whole, checked, shown
 from kernelweave._sparse import is_sparse
+from kernelweave._types import Device, Values
 from kernelweave.gram import BlockStatistics
 from kernelweave.gram.chunks import check_chunk
 from kernelweave.gram.statistics_files import files_in, read_arrays, write_arrays
@@ -105,6 +106,8 @@ class FoldStatistics:
     (300, 300)
     """
 
+    __signature__ = ReadableSignature()
+
     @checked
     def __init__(
         self,
@@ -115,7 +118,7 @@ class FoldStatistics:
         columns: Sequence[str] | None = None,
         by: Annotated[str, OneOf(*UNITS)] = "row",
         seed: Annotated[int, Whole(0)] = 0,
-        device: Any = None,
+        device: Device = None,
     ) -> None:
         self.by, self.seed = by, seed
         self.parts = [
@@ -156,7 +159,7 @@ class FoldStatistics:
 
     def add(
         self,
-        Z: Any,
+        Z: Values,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,

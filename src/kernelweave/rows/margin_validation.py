@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import Costs, InputError, KernelWarning, Scale
 from kernelweave._parameters import Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, Whole, checked, shown
 from kernelweave.fitting.folds import choose
+from kernelweave.machines.losses import GivenLoss, as_loss
 from kernelweave.mkl.features.on_chunks import check_for_chunks, make_chunked_problem
 from kernelweave.mkl.features.row_machine import RowMachine
 from kernelweave.mkl.features.row_newton import RowDescent
 from kernelweave.mkl.loop import Callback
-from kernelweave.mkl.svm_mkl import MARGIN_LOSSES
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Path, Solution, Status
 from kernelweave.rows.folds import UNITS
@@ -115,7 +115,7 @@ def svm_mkl_path_cv(
     Cs: Annotated[ArrayLike, Costs()],
     weight_set: str | WeightSet = "simplex",
     *,
-    loss: Annotated[str, OneOf(*MARGIN_LOSSES)] = "hinge",
+    loss: GivenLoss = "hinge",
     epsilon: Nonnegative = 0.1,
     scale: Scale = None,
     folds: Annotated[int, Whole(2)] = 5,
@@ -189,7 +189,13 @@ def svm_mkl_path_cv(
         raise InputError(f"`rows` must be RowFeatures, got {shown(rows)}. Make them with kw.RowFeatures.")
     values = np.unique(Costs().read(Cs))
     problem = make_chunked_problem(
-        rows, None, float(values[0]), weight_set, loss=loss, epsilon=epsilon, sample_weight=None, scale=scale
+        rows,
+        None,
+        float(values[0]),
+        weight_set,
+        loss=as_loss(loss, epsilon),
+        sample_weight=None,
+        scale=scale,
     )
     check_for_chunks("auto", problem.weight_set)
     labels = problem.machine.loss.classifies
@@ -254,7 +260,7 @@ def _score(
     f = machine.best.product[own] + machine.best.t
     ones = np.ones(len(own)) if weight is None else weight[own]
     loss = machine.problem.machine.loss
-    score["loss"][at] = np.average(loss.losses(y, f), weights=ones)
+    score["loss"][at] = np.average(loss.value(y, f), weights=ones)
     if loss.classifies:
         score["accuracy"][at] = np.average((f > 0) == (y > 0), weights=ones)
         score["auc"][at] = _area(y > 0, f, ones)

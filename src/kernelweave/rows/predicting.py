@@ -14,6 +14,7 @@ from kernelweave._devices import Kind, hosted, is_foreign, namespace_of
 from kernelweave._errors import InputError
 from kernelweave._parameters import Function, checked, shown
 from kernelweave._threads import one_blas_thread_each
+from kernelweave._types import Labels, RowsLike
 from kernelweave.gram.chunks import check_features
 from kernelweave.results import Path, Solution
 from kernelweave.rows.chunk import Chunk, Source, in_chunk
@@ -28,7 +29,7 @@ Array = NDArray[np.float64]
 @checked
 def predict_rows(
     solution: Solution | Path[Solution],
-    rows: Any,
+    rows: RowsLike,
     *,
     groups: ArrayLike | Mapping[str, Sequence[str]] | str | None = None,
     columns: Sequence[str] | None = None,
@@ -36,7 +37,7 @@ def predict_rows(
     max_memory: float | str | None = None,
     n_jobs: Jobs = None,
     progress: Report | bool | None = None,
-) -> Any:
+) -> Array | Labels:
     """``Z @ feature_coef + intercept`` for rows that are read in chunks.
 
     Parameters
@@ -106,7 +107,7 @@ def predict_rows(
     return _joined(out, coef)
 
 
-def _joined(parts: list[Any], coef: Array) -> Any:
+def _joined(parts: list[Any], coef: Array) -> Array:
     """Predictions of chunks one after another, in the library of the chunks."""
     if parts and is_foreign(parts[0]):
         return namespace_of(parts[0]).concat(parts)

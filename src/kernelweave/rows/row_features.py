@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._devices import hosted
 from kernelweave._errors import InputError
-from kernelweave._parameters import Function, OneOf, Whole, checked, shown
+from kernelweave._parameters import Function, OneOf, ReadableSignature, Whole, checked, shown
 from kernelweave._sparse import is_sparse
 from kernelweave._threads import one_blas_thread_each
+from kernelweave._types import RowsLike
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram.chunked import ChunkedFeatures, ChunkWork, Vectors
 from kernelweave.gram.chunks import check_chunk
@@ -123,10 +124,12 @@ class RowFeatures(ChunkedFeatures):
     ((3, 12), True)
     """
 
+    __signature__ = ReadableSignature()
+
     @checked
     def __init__(
         self,
-        rows: Any,
+        rows: RowsLike,
         y: ArrayLike | None = None,
         *,
         groups: ArrayLike | Mapping[str, Sequence[str]] | str | None = None,

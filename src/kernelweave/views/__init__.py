@@ -11,8 +11,6 @@ with one block for each view; precomputed views become a :class:`GramTable`.
 
 from __future__ import annotations
 
-from kernelweave.views.blocks import BlockTable, GramTable
-from kernelweave.views.cells import Cells, as_texts
 from kernelweave.views.container import (
     PrecomputedView,
     Views,
@@ -21,13 +19,9 @@ from kernelweave.views.container import (
     precomputed,
     take_rows,
 )
-from kernelweave.views.conversion import as_table, as_tables
-from kernelweave.views.encoder import TableEncoder
-from kernelweave.views.marked import MarkedTable
+from kernelweave.views.encoding import GramEncoder, TableEncoder, ViewsEncoder, as_table, as_tables
 from kernelweave.views.selection import ColumnMask, ColumnSlice, ViewColumns, freeze_columns
-from kernelweave.views.sparse import SparseTable
-from kernelweave.views.table import Table
-from kernelweave.views.views_encoder import GramEncoder, ViewsEncoder
+from kernelweave.views.tables import BlockTable, Cells, GramTable, SparseTable, Table, as_texts
 
 __all__ = [
     "BlockTable",
@@ -36,7 +30,6 @@ __all__ = [
     "ColumnSlice",
     "GramEncoder",
     "GramTable",
-    "MarkedTable",
     "PrecomputedView",
     "SparseTable",
     "Table",

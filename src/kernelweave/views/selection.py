@@ -1,4 +1,4 @@
-"""Selections of columns as hashable values."""
+"""Columns by name: selections as hashable values, and lists of names in messages."""
 
 from __future__ import annotations
 
@@ -13,6 +13,18 @@ from numpy.typing import ArrayLike
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import listed
+
+__all__ = [
+    "ColumnMask",
+    "ColumnSlice",
+    "ColumnsLike",
+    "Selection",
+    "ViewColumns",
+    "bullets",
+    "column_name",
+    "freeze_columns",
+    "listing",
+]
 
 
 @dataclass(frozen=True)
@@ -107,3 +119,20 @@ def _wrong_column(item: object) -> str:
         f"Columns are selected by names, integers, a slice or a boolean mask, got {item!r} "
         f"({type(item).__name__}). Pass for example ['age', 'bmi'], [0, 3] or slice(0, 4)."
     )
+
+
+def column_name(j: int, names: Sequence[str] | None) -> str:
+    """A column by its name, or by its position if it has none."""
+    return f"column {j}" if names is None else f"column {names[j]!r}"
+
+
+def listing(names: Sequence[str], limit: int = 20) -> str:
+    """Names in one line, the first few of many."""
+    text = ", ".join(map(repr, names[:limit]))
+    return text + (f", ... ({len(names)} in all)" if len(names) > limit else "")
+
+
+def bullets(names: Sequence[str]) -> str:
+    """Names on separate lines, at most five."""
+    lines = [f"- {name}\n" for name in names[:5]]
+    return "".join(lines) + ("- ...\n" if len(names) > 5 else "")

@@ -22,6 +22,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from kernelweave._callbacks import CallbackContext
     from kernelweave.estimators import BaseMKL
+    from kernelweave.inspection.findings import Found
 
 
 def make_console() -> Console:
@@ -42,6 +43,29 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 #: Width at which no line is cut.
 WIDE = 1000
+#: Rows of a table of a finding.
+MOST_ROWS = 12
+
+
+def print_findings(found: Found) -> None:
+    """Sentences by question, and the tables that are for terminals too."""
+    from kernelweave.inspection.findings import QUESTIONS, sentences_of, tables_of
+
+    console = make_console()
+    for table in tables_of(found):
+        if table.brief:
+            console.print(table.title, style="bold")
+            print_table(table.heads, table.shown(MOST_ROWS))
+            if len(table.rows) > MOST_ROWS:
+                console.print(f"... and {len(table.rows) - MOST_ROWS} more rows, in the report.")
+            if table.note:
+                console.print(table.note, markup=False)
+    for topic, head in QUESTIONS.items():
+        said = [one.text for _, one in sentences_of(found) if one.topic == topic]
+        if said:
+            console.print(head, style="bold")
+            for text in said:
+                console.print(f"  {text}", markup=False)
 
 
 class Steps:

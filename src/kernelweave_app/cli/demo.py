@@ -62,6 +62,7 @@ def _write_demo(folder: Path, *, seed: int, cv: int, n_alphas: int) -> None:
     from sklearn.model_selection import StratifiedKFold, train_test_split
 
     from kernelweave.estimators.cv import MKLClassifierCV
+    from kernelweave.inspection.findings import Basis, collect
     from kernelweave.persistence import save
     from kernelweave_app.reports import Held, make_report
 
@@ -89,7 +90,11 @@ def _write_demo(folder: Path, *, seed: int, cv: int, n_alphas: int) -> None:
     console.print(
         f"{n_alphas} regularisation parameters x {cv} folds, and all rows: {n_fits} certified fits in {seconds:.1f} s."
     )
-    summarize(console, model)
+    held = Held(
+        scores(model, X_test, y_test, "classification"), y_test, predictions(model, X_test, "classification")
+    )
+    found = collect(Basis(model=model, held=held.rows(model)))
+    summarize(console, model, found)
     console.print("Tuning the baselines on the same training rows ...")
     rivals = baselines(bank, X_train, y_train, splitter)
     table = Table("model", "held-out accuracy", "errors", box=None, pad_edge=False)
@@ -99,9 +104,6 @@ def _write_demo(folder: Path, *, seed: int, cv: int, n_alphas: int) -> None:
         comparison[name] = float(right.mean())
         table.add_row(name, f"{right.mean():.4f}", f"{int((~right).sum())} of {len(right)}")
     console.print(table)
-    held = Held(
-        scores(model, X_test, y_test, "classification"), y_test, predictions(model, X_test, "classification")
-    )
     with writing():
         save(model, folder / "model.skops")
         report = make_report(
@@ -120,5 +122,6 @@ def _write_demo(folder: Path, *, seed: int, cv: int, n_alphas: int) -> None:
             held=held,
             X=X_train,
             comparison=comparison,
+            found=found,
         )
         write_text(folder / "report.html", report)

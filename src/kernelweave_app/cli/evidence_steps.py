@@ -8,27 +8,17 @@ from typing import Any
 import numpy as np
 
 from kernelweave._errors import InputError
-from kernelweave_app.cli.console import Steps, make_console
+from kernelweave.inspection.findings import compute, possible, repeated
+from kernelweave_app.cli.console import Steps, make_console, print_findings
 from kernelweave_app.cli.runs import load_model, read_data
 from kernelweave_app.reports import draw_pictures
-from kernelweave_app.reports.evidence import gather
-from kernelweave_app.reports.evidence_figures import draw_evidence
+from kernelweave_app.reports.figures import draw_findings
 from kernelweave_app.reports.printing import read_width, write_figures, write_tables
-from kernelweave_app.reports.statements import TOPICS, statements
-from kernelweave_app.runs.evidence import (
-    KINDS,
-    add_evidence,
-    compute,
-    kinds_for,
-    read_evidence,
-    total_of,
-    write_evidence,
-)
+from kernelweave_app.runs.evidence import basis_of, gather, read_evidence, total_of, write_evidence
 from kernelweave_app.runs.folders import csv_text, writing
 from kernelweave_app.runs.lineage import read_lineage
 from kernelweave_app.runs.preparing import prepare, split
 from kernelweave_app.runs.spec import Spec, check_spec, read_spec
-from kernelweave_app.runs.table_doubts import doubts_of_table
 from kernelweave_app.runs.writing import FIGURES, TABLES, score_held, write_report
 
 
@@ -53,17 +43,16 @@ def run_evidence(
     rows = split(prepared, spec)
     held = score_held(model, prepared, rows[1])
     # numbers of the model itself are computed again, what took time is kept
-    tree = read_evidence(folder)
-    for name, part in gather(model, held, doubts=doubts_of_table(prepared)).items():
-        tree = add_evidence(tree, name, part)
-    if tree["rows"]["training"] != _training(prepared, rows[0]):
+    found = {**read_evidence(folder), **gather(model, prepared, held)}
+    n_training = int(found["rows"].values["training"].value)
+    if n_training != _training(prepared, rows[0]):
         raise InputError(
-            f"The model in {run} was learnt from {tree['rows']['training']} rows, and {table} gives "
+            f"The model in {run} was learnt from {n_training} rows, and {table} gives "
             f"{_training(prepared, rows[0])}. Name the table of the run."
         )
     interrupted = False
-    for kind in kinds or kinds_for(tree):
-        steps = Steps(KINDS[kind][0].lower(), counts.get(kind) or None)
+    for kind in kinds or possible(found):
+        steps = Steps(repeated()[kind].title.lower(), counts.get(kind) or None)
 
         def report(text: str, steps: Steps = steps) -> bool:
             # a division or a size takes several fits
@@ -71,8 +60,7 @@ def run_evidence(
             return steps.advance(text)
 
         try:
-            found = compute(
-                kind,
+            basis = basis_of(
                 model,
                 spec,
                 prepared,
@@ -83,34 +71,29 @@ def run_evidence(
                 jobs=jobs,
                 report=report,
             )
+            found[kind] = compute(kind, basis)
         except KeyboardInterrupt:
             interrupted = True
             break
         finally:
             steps.close()
-        tree = add_evidence(tree, kind, found)
-        write_evidence(folder, tree)
-        interrupted = bool(found.get("interrupted"))
+        write_evidence(folder, found)
+        interrupted = bool(found[kind].details.get("interrupted"))
         if interrupted:
             break
     if interrupted:
         console.print("Interrupted; what is done is kept.")
     with writing():
         origin = read_lineage(folder)
-        write_report(folder, model, spec, data, prepared, paths, rows, held, evidence=tree, origin=origin)
+        write_report(folder, model, spec, data, prepared, paths, rows, held, found=found, origin=origin)
         for name in (FIGURES, TABLES):
             (folder / name).mkdir(exist_ok=True)
         X = prepared.X.iloc[rows[0]]
         figures = write_figures(
-            lambda: [*draw_pictures(model, held, X), *draw_evidence(tree)], folder / FIGURES, size
+            lambda: [*draw_pictures(model, held, X), *draw_findings(found)], folder / FIGURES, size
         )
-        tables = write_tables(tree, folder / TABLES, csv_text)
-    for topic, head in TOPICS.items():
-        said = [one.sentence for one in statements(tree) if one.topic == topic]
-        if said:
-            console.print(head, style="bold")
-            for sentence in said:
-                console.print(f"  {sentence}", markup=False)
+        tables = write_tables(found, folder / TABLES, csv_text)
+    print_findings(found)
     console.print(
         f"Wrote {run}: evidence.json, report.html, {len(figures)} figures of {size:g} mm in {FIGURES}, "
         f"{len(tables)} tables in {TABLES}"
@@ -133,7 +116,7 @@ def spec_of(folder: Path) -> Spec:
 
 def read_kinds(what: list[str] | None) -> list[str]:
     """Kinds of evidence by their names, a hyphen for a space."""
-    known = {kind.replace(" ", "-"): kind for kind in KINDS}
+    known = {kind.replace(" ", "-"): kind for kind in repeated()}
     for name in what or ():
         if name not in known:
             raise InputError(f"--what must be of {', '.join(known)}, got {name!r:.40}.")

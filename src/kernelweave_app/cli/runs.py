@@ -3,55 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelweave._checks import InputError
-from kernelweave._types import Console, DataFrame, Series
-from kernelweave_app.cli.console import FitProgress, Steps, make_console
-from kernelweave_app.runs.annotated_files import NAMES, is_annotated_file, read_annotated
-from kernelweave_app.runs.columns import read_types_of, with_types_of
+from kernelweave._types import Console
+from kernelweave_app.cli.console import FitProgress, Steps, make_console, print_findings
 from kernelweave_app.runs.fitting import (
-    approximation_option,
+    assemble,
     calibrate_model,
     chosen,
-    class_weight,
     fit_model,
     make_learner,
     make_model,
-    make_normalizer,
-    missing_options,
-    parse_gamma,
     parse_path,
     unused_settings,
 )
 from kernelweave_app.runs.folders import csv_text, whole_folder, write_text, writing
-from kernelweave_app.runs.further import read_all
-from kernelweave_app.runs.gram_views import new_grams, read_names
-from kernelweave_app.runs.joining import Joined, files_in, join_new, name_tables, read_layout
-from kernelweave_app.runs.kernels_of import make_kernels, standardize_of
+from kernelweave_app.runs.joining import Joined, files_in, name_tables
 from kernelweave_app.runs.preparing import Prepared, prepare, split
-from kernelweave_app.runs.scoring import (
-    columns_of,
-    features_of,
-    grams_of,
-    predictions,
-    scores,
-    sparse_views_of,
-    target_names,
-    with_truth,
-)
-from kernelweave_app.runs.sparse_files import is_sparse_file, labels_of_file, read_sparse
-from kernelweave_app.runs.sparse_views import read_views
+from kernelweave_app.runs.reading import read_all, read_new
+from kernelweave_app.runs.scoring import predictions, scores, target_names, with_truth
 from kernelweave_app.runs.spec import DEFAULT, Spec
 from kernelweave_app.runs.table_doubts import doubts_of_table
-from kernelweave_app.runs.tables import check_target, describe, need_column, read_table
+from kernelweave_app.runs.tables import check_target, describe, need_column
 from kernelweave_app.runs.targets import target_of_model
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
+    from kernelweave.inspection.findings import Found
 
 
 def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spec: Spec) -> None:
@@ -63,7 +46,7 @@ def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spe
             console.print(f"Table {view} does not have {len(lost)} rows of other tables; {then}.")
     if prepared.n_dropped:
         console.print(f"Left out {prepared.n_dropped} rows with missing values.")
-    for one in doubts_of_table(prepared):
+    for one in doubts_of_table(prepared).values():
         console.print(one.sentence, markup=False)
     console.print(
         f"Task: {prepared.said}, because {prepared.reason}."
@@ -85,29 +68,11 @@ def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spe
         console.print(f"Not used by {now.method}: {', '.join(unused)}.")
 
 
-def summarize(console: Console, model: BaseMKL) -> None:
-    """Print weights, regularisation parameter and certificate."""
-    from rich.table import Table
-
-    from kernelweave.inspection import kernel_weights, layer_weights, missing, uninformative
+def summarize(console: Console, model: BaseMKL, found: Found) -> None:
+    """Print what was found, the regularisation parameter and the certificate."""
     from kernelweave.learners import Learner
 
-    found = kernel_weights(model)
-    weights = found.weights.reshape(len(found.weights), -1).mean(axis=1)
-    table = Table("weight", "kernel", box=None, pad_edge=False)
-    for name, weight in list(zip(found.names, weights, strict=True))[:12]:
-        table.add_row(f"{weight:.3f}", str(name))
-    console.print(table)
-    if len(weights) > 12:
-        console.print(f"... and {len(weights) - 12} more kernels with a weight; {model.n_kernels_} in all.")
-    layers = layer_weights(model)
-    for depth in range(1, len(layers.names)):
-        means = layers.weights[depth].reshape(len(layers.names[depth]), -1).mean(axis=1)
-        parts = [f"{w:.3f} {name}" for name, w in zip(layers.names[depth], means, strict=True)]
-        console.print(f"Layer {depth + 1}: {', '.join(parts)}.")
-    console.print(f"Held as: {model.gram_}.")
-    for sentence in [*uninformative(model), *missing(model)]:
-        console.print(sentence, markup=False)
+    print_findings(found)
     if model.defaults_:
         console.print(model.explain_defaults(), markup=False, highlight=False)
     console.print(
@@ -138,7 +103,7 @@ def run_fit(path: str, spec: Spec, out: str, *, overwrite: bool) -> None:
     """The `fit` command."""
     if not out:
         raise InputError("A folder for the results is needed: --out FOLDER.")
-    from kernelweave_app.reports.evidence import gather
+    from kernelweave_app.runs.evidence import gather
     from kernelweave_app.runs.lineage import trace
     from kernelweave_app.runs.nested import nested_scores, say_nested
     from kernelweave_app.runs.writing import FILES, score_held, write_report, write_run
@@ -159,7 +124,6 @@ def run_fit(path: str, spec: Spec, out: str, *, overwrite: bool) -> None:
         calibrate_model(model, spec, prepared, train)
         if spec.probabilities != "none" and not hasattr(model, "predict_proba"):
             console.print("The fit was stopped: no probabilities were learnt.")
-        summarize(console, model)
         held = score_held(model, prepared, test)
         if held is not None:
             console.print("Held-out: " + ", ".join(f"{k} {v:.4f}" for k, v in held.scores.items()))
@@ -167,8 +131,9 @@ def run_fit(path: str, spec: Spec, out: str, *, overwrite: bool) -> None:
         nested = say_nested(outer) if outer else ""
         if nested:
             console.print(nested)
+        found = gather(model, prepared, held, outer)
+        summarize(console, model, found)
         write_run(folder, model, spec, data, prepared, paths, held, origin)
-        found = gather(model, held, nested=outer, doubts=doubts_of_table(prepared))
         write_report(
             folder,
             model,
@@ -179,7 +144,7 @@ def run_fit(path: str, spec: Spec, out: str, *, overwrite: bool) -> None:
             (train, test),
             held,
             nested,
-            evidence=found,
+            found=found,
             origin=origin,
         )
         made = [name for name in FILES if (folder / name).exists()]
@@ -209,30 +174,18 @@ def _write_path(console: Console, spec: Spec, prepared: Prepared, folder: Path) 
     """Solve the paths of all outputs and write them; return their number."""
     import pandas as pd
 
-    from kernelweave.estimators import MKLClassifier, MKLRegressor
     from kernelweave.inspection import regularization_path
     from kernelweave.inspection.arguments import outputs_of
-    from kernelweave.learners.method import C_RANGE
+    from kernelweave.learners.solving import C_RANGE
     from kernelweave.plots import RegularizationPathDisplay
     from kernelweave.plots.path import CRITERIA
     from kernelweave_app.reports import close, svg
 
-    bank = make_kernels(spec, prepared)
     if spec.method == DEFAULT:
         # a ridge of its own is chosen by folds, which a path has not
         given = {"relax": "none", **spec.learner_params}
         spec = chosen(spec, prepared.task)
         spec = spec.with_params(**given) if spec.method == "rls2" else spec
-    options: dict[str, Any] = {
-        "gamma": parse_gamma(spec.gamma),
-        "normalize": make_normalizer(spec, prepared, np.arange(0)),
-        "standardize": standardize_of(spec, prepared, bank),
-        "fit_intercept": spec.intercept,
-        "max_memory": spec.max_memory,
-        "rank_tol": spec.rank_tol,
-        "approximation": approximation_option(spec),
-        **missing_options(spec),
-    }
     learner = make_learner(spec)
     if getattr(learner, "relax", None) == "auto":
         raise InputError(
@@ -241,10 +194,7 @@ def _write_path(console: Console, spec: Spec, prepared: Prepared, folder: Path) 
     # the strongest regularisation costs least: this only sets up the kernels
     parameter = learner.regularization_parameter
     learner.set_params(**({"alpha": float("inf")} if parameter == "alpha" else {"C": C_RANGE[0]}))
-    if prepared.task == "classification":
-        model: Any = MKLClassifier(bank, learner, class_weight=class_weight(spec, prepared), **options)
-    else:
-        model = MKLRegressor(bank, learner, **options)
+    model: Any = assemble(spec, prepared, np.arange(0), learner)
     model.fit(prepared.X, prepared.target(), sample_weight=prepared.weights)
     console.print(f"{model.n_kernels_} kernels, held as: {model.gram_}.")
     values, n_alphas = parse_path(spec)
@@ -324,78 +274,24 @@ def load_model(name: str) -> BaseMKL:
     return load(source)
 
 
-def read_new(
-    console: Console, model_path: str, model: BaseMKL, path: str, join: str, key: str
-) -> tuple[DataFrame, Series | None]:
-    """Read the tables to predict, joined as those of the run; return them and the series of keys, None without."""
-    layout, types = read_layout(_folder_of(model_path)), read_types_of(_folder_of(model_path))
-    if is_sparse_file(path) and not join and sparse_views_of(model):
-        return labels_of_file(path), None
-    tables = {name: read_table(file) for name, file in name_tables([path, *files_in(join)]).items()}
-    needed = columns_of(model)
-    data, stands_for = join_new(tables, layout, needed, key)
-    for old, new in stands_for.items():
-        console.print(f"Table {new} is used for {old} of the run.")
-    table = with_types_of(data.table, types)
-    if key:
-        return table, need_column(table, key, "the key")
-    usual = layout.key if layout else NAMES if is_annotated_file(path) else ""
-    return table, table[usual] if usual in table.columns else None
-
-
-def _new_features(
-    console: Console,
-    model_path: str,
-    model: BaseMKL,
-    table: DataFrame,
-    path: str,
-    view: list[str] | None,
-    gram: list[str] | None,
-    key: str,
-) -> Any:
-    """Rows to predict as the model takes them, with sparse views and kernels from files."""
-    further: dict[str, Any] = dict(read_views(view or [], len(table), path))
-    if is_annotated_file(path):
-        own = read_annotated(path).sparse
-        further = {view: own[view] for view in sparse_views_of(model) if view in own} | further
-    if is_sparse_file(path) and not further:
-        # the only sparse view of a model has no other file
-        further = dict.fromkeys(sparse_views_of(model)[:1], read_sparse(path).rows)
-    names = read_names(_folder_of(model_path))
-    kernels, stands_for = new_grams(grams_of(model), gram or [], table, names, key)
-    for old, new in stands_for.items():
-        console.print(f"Kernel {new} is used for {old} of the run.", markup=False)
-    return features_of(model, table, {**further, **kernels})
-
-
-def _folder_of(model_path: str) -> Path:
+def folder_of(model_path: str) -> Path:
+    """The folder of a run, or of its model file."""
     source = Path(model_path)
     return source if source.is_dir() else source.parent
 
 
-def run_predict(
-    model_path: str,
-    path: str,
-    out: str,
-    *,
-    join: str,
-    key: str,
-    std: bool,
-    view: list[str] | None = None,
-    gram: list[str] | None = None,
-) -> None:
-    """The `predict` command."""
+def run_predict(model_path: str, path: str, out: str, *, std: bool, **further: Any) -> None:
+    """The `predict` command; `further` are arguments of `read_new`."""
     console = make_console()
     model = load_model(model_path)
-    table, keys = read_new(console, model_path, model, path, join, key)
-    X = _new_features(
-        console, model_path, model, table, path, view, gram, "" if keys is None else str(keys.name)
-    )
+    rows = read_new(model, folder_of(model_path), path, say=partial(console.print, markup=False), **further)
     classifier = hasattr(model, "classes_")
     if std and classifier:
         raise InputError("--std is for regression; this model is a classifier.")
-    console.print(f"Found {path}: {describe(table)}; a {'classifier' if classifier else 'regression model'}.")
-    frame = predictions(model, X, "classification" if classifier else "regression", std=std, keys=keys)
+    kind = "classifier" if classifier else "regression model"
+    console.print(f"Found {path}: {describe(rows.table)}; a {kind}.")
+    task = "classification" if classifier else "regression"
+    frame = predictions(model, rows.X, task, std=std, keys=rows.keys)
     with writing():
         write_text(Path(out), csv_text(frame))
     console.print(f"Wrote {len(frame)} predictions to {out}")
@@ -413,35 +309,22 @@ def run_export(model_path: str, out: str, *, single: bool) -> None:
     console.print(f"Wrote {file.stat().st_size / 1e6:.2f} MB to {out}")
 
 
-def run_evaluate(
-    model_path: str,
-    path: str,
-    target: str,
-    out: str,
-    *,
-    join: str,
-    key: str,
-    view: list[str] | None = None,
-    gram: list[str] | None = None,
-) -> None:
-    """The `evaluate` command."""
+def run_evaluate(model_path: str, path: str, target: str, out: str, **further: Any) -> None:
+    """The `evaluate` command; `further` are arguments of `read_new`."""
     from kernelweave_app.runs.lineage import learnt_from
 
     console = make_console()
     model = load_model(model_path)
-    table, keys = read_new(console, model_path, model, path, join, key)
-    X = _new_features(
-        console, model_path, model, table, path, view, gram, "" if keys is None else str(keys.name)
-    )
+    rows = read_new(model, folder_of(model_path), path, say=partial(console.print, markup=False), **further)
     task = "classification" if hasattr(model, "classes_") else "regression"
     names = target_names(model)
-    console.print(f"Found {path}: {describe(table)}.")
+    console.print(f"Found {path}: {describe(rows.table)}.")
     if names:
-        y, stands_for = target_of_model(table, target, names, task)
+        y, stands_for = target_of_model(rows.table, target, names, task)
         for name, column in stands_for.items():
             console.print(f"Column {column} is the truth of {name}.", markup=False)
     else:
-        y = check_target(need_column(table, target, "the target"), task)
+        y = check_target(need_column(rows.table, target, "the target"), task)
     if task == "classification" and not names:
         strangers = sorted(set(map(str, y)) - set(map(str, model.classes_)))
         if strangers:
@@ -455,9 +338,10 @@ def run_evaluate(
             "held out are in the report of the run.",
             markup=False,
         )
-    for name, value in scores(model, X, y, task).items():
+    for name, value in scores(model, rows.X, y, task).items():
         console.print(f"{name}: {value:.4f}")
     if out:
         with writing():
-            write_text(Path(out), csv_text(with_truth(predictions(model, X, task, keys=keys), y, names)))
+            found = predictions(model, rows.X, task, keys=rows.keys)
+            write_text(Path(out), csv_text(with_truth(found, y, names)))
         console.print(f"Wrote {out}")

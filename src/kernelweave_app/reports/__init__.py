@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelweave._forms import plus_minus
 from kernelweave_app.reports.several import by_target
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kernelweave._types import DataFrame, Figure, Labels, SubFigure, Tree
+    from kernelweave._types import DataFrame, Figure, Labels, SubFigure
     from kernelweave.estimators import BaseMKL
+    from kernelweave.inspection.findings import Found, HeldOut, Table
 
 __all__ = ["Held", "Picture", "close", "draw_pictures", "make_report", "svg"]
 
-#: Rows of the weights table.
-MOST_KERNELS = 60
+#: Rows of a table.
+MOST_ROWS = 60
 
 
 @dataclass
@@ -33,6 +33,26 @@ class Held:
     scores: dict[str, float]
     truth: Labels
     predictions: DataFrame
+
+    def rows(self, model: BaseMKL) -> HeldOut:
+        """The same rows for findings."""
+        from kernelweave.inspection.findings import HeldOut
+
+        table, classes = self.predictions, getattr(model, "classes_", None)
+        if np.ndim(self.truth) != 1:
+            return HeldOut(np.asarray(self.truth), table)
+        guess = table["prediction"].to_numpy()
+        if classes is None:
+            return HeldOut(np.asarray(self.truth, dtype=float), guess.astype(float))
+        names = [str(name) for name in classes]
+        columns = [f"probability {name}" for name in names]
+        return HeldOut(
+            np.asarray(self.truth).astype(str),
+            guess.astype(str),
+            names,
+            table["decision"].to_numpy(dtype=float) if "decision" in table else None,
+            table[columns].to_numpy(dtype=float) if set(columns) <= set(table.columns) else None,
+        )
 
 
 @dataclass
@@ -199,7 +219,7 @@ def make_report(
     X: DataFrame = None,
     comparison: dict[str, float] | None = None,
     pictures: list[Picture] | None = None,
-    evidence: Tree | None = None,
+    found: Found | None = None,
     lineage: Any = None,
 ) -> str:
     """Return a report as one HTML page.
@@ -220,8 +240,8 @@ def make_report(
         Held-out accuracy of this model and others.
     pictures : list of Picture, optional
         Default: those of `draw_pictures`.
-    evidence : dict, optional
-        Numbers behind the sentences at the top (`kernelweave_app.reports.evidence.gather`, the default).
+    found : dict of str to Finding, optional
+        Default: what can be said without further fits.
     lineage : optional
         Tables with checksums, versions, seed and command of a run, see `kernelweave_app.runs.lineage`.
 
@@ -233,44 +253,24 @@ def make_report(
 
     from kernelweave._docstrings import read_docstring
     from kernelweave._parameters import said
-    from kernelweave.inspection import kernel_weights, layer_weights, missing
     from kernelweave.inspection.arguments import target_names
-    from kernelweave.inspection.weights import view_sums
-    from kernelweave_app.reports.evidence import gather
-    from kernelweave_app.reports.evidence_figures import draw_evidence
-    from kernelweave_app.reports.statements import TOPICS, statements
-    from kernelweave_app.reports.tables import evidence_tables
+    from kernelweave.inspection.findings import QUESTIONS, Basis, collect, sentences_of, tables_of
+    from kernelweave_app.reports.figures import draw_findings
 
-    found = kernel_weights(model)
-    weights = found.weights.reshape(len(found.weights), -1)
     learner = model.model_.learner
     given = learner.get_params(deep=False)
-    layers = layer_weights(model)
-    upper = [
-        [(str(n), [float(v) for v in w]) for n, w in zip(names, table.reshape(len(table), -1), strict=True)]
-        for names, table in zip(layers.names[1:], layers.weights[1:], strict=True)
+    if found is None:
+        found = collect(Basis(model=model, held=None if held is None else held.rows(model)))
+    sentences = sentences_of(found)
+    answers = [
+        (head, [one.text for _, one in sentences if one.topic == topic]) for topic, head in QUESTIONS.items()
     ]
-    evidence = gather(model, held) if evidence is None else evidence
-    sentences = statements(evidence)
-    answers = [(head, [one for one in sentences if one.topic == topic]) for topic, head in TOPICS.items()]
-    results = getattr(model, "cv_results_", None)
-    chosen = None
-    if results is not None:
-        folds = [v for k, v in results.items() if k.startswith("split")]
-        chosen = {
-            "name": results["score_name"],
-            "mean": float(results["mean_test_score"][model.best_index_]),
-            "error": plus_minus(float(results["std_error_test_score"][model.best_index_]), 4),
-            "folds": [float(fold[model.best_index_]) for fold in folds],
-            "ends": evidence.get("folds", {}),
-        }
-    views = view_sums(model)
     targets = target_names(model)
     each = None
     if held is not None and targets:
         each = by_target(held.truth, held.predictions, targets, classification=hasattr(model, "classes_"))
     drawn = draw_pictures(model, held, X) if pictures is None else pictures
-    more = draw_evidence(evidence)
+    more = draw_findings(found)
     figures = [(picture.title, _inline(picture.svg)) for picture in (*drawn, *more)]
     for picture in (*(drawn if pictures is None else ()), *more):
         close(picture.figure)
@@ -283,25 +283,12 @@ def make_report(
         name=type(model).__name__,
         data=data,
         settings=settings,
-        outputs=[o or "weight" for o in found.outputs],
-        rows=[(str(n), [float(v) for v in w]) for n, w in zip(found.names, weights, strict=True)][
-            :MOST_KERNELS
-        ],
-        hidden=max(0, len(weights) - MOST_KERNELS),
-        upper=upper,
         answers=answers,
-        intervals={
-            name: (one["low"], one["high"])
-            for name, one in evidence.get("held out", {}).items()
-            if one["low"] is not None
-        },
-        tables=[table for table in evidence_tables(evidence) if table.name != "scores"],
-        missing=missing(model, most=20),
+        tiles=_tiles(held, found),
+        tables=[(table, table.shown(MOST_ROWS), _bars(table)) for table in tables_of(found)],
         defaults=model.explain_defaults() if getattr(model, "defaults_", None) else "",
         certificate=learner.certificate,
         stationarity=", ".join(f"{v:.1e}" for v in np.atleast_1d(getattr(model, "stationarity_", ()))),
-        views=views if 1 < len(views) < 60 else {},
-        chosen=chosen,
         held=held,
         each=each,
         comparison=comparison,
@@ -320,3 +307,29 @@ def make_report(
         ],
         citation=learner.reference(),
     )
+
+
+def _tiles(held: Held | None, found: Found) -> list[tuple[str, str]]:
+    """The scores at the top of a report with what they are."""
+    tiles = (
+        [] if held is None else [(name, value, "held out", "held out") for name, value in held.scores.items()]
+    )
+    if "folds" in found:
+        tiles += [
+            (name, one.value, "mean over folds", "folds") for name, one in found["folds"].values.items()
+        ]
+    made = []
+    for name, value, where, source in tiles:
+        one = found[source].values.get(name) if source in found else None
+        known = one is not None and np.isfinite(one.low)
+        ends = f"; 95 % interval {one.low:.3f} to {one.high:.3f}" if one is not None and known else ""
+        made.append((f"{value:.4f}", f"{name}, {where}{ends}"))
+    return made
+
+
+def _bars(table: Table) -> list[float | None]:
+    """Widths of bars beside the rows of a table of fractions with one column, as parts of the largest."""
+    if len(table.heads) != 2 or not table.formats:
+        return [None] * len(table.rows)
+    fractions = [float(row[1] or 0.0) for row in table.rows]
+    return [round(value / (max(fractions) or 1.0), 4) for value in fractions]

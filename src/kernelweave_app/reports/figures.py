@@ -1,28 +1,31 @@
-"""Figures of held-out rows and of the solver, beside those that any model has (`kernelweave.plots`)."""
+"""Figures of held-out rows, of the solver and of findings, beside those that any model has (`kernelweave.plots`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from kernelweave._drawing import COLOURS, GREY
+from kernelweave._drawing import COLOURS, GREY, score_axis
 from kernelweave.inspection.arguments import outputs_of, target_names
-from kernelweave.plots.drawing import legend_beside, line_style, log_axis, plain, short
-from kernelweave_app.reports.several import draw_panels
+from kernelweave.plots.drawing import legend, legend_beside, line_style, log_axis, plain, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike, NDArray
 
+    from kernelweave._types import DataFrame, Labels
     from kernelweave.estimators import BaseMKL
-    from kernelweave_app.reports import Held
+    from kernelweave.inspection.findings import Finding, Found
+    from kernelweave_app.reports import Held, Picture
 
 #: With more classes, a confusion matrix has colours and no numbers.
 MOST_NUMBERS = 24
+#: Panels of a figure, kernels of one, and lines of one.
+MOST_PANELS, MOST_KERNELS, MOST_LINES = 12, 20, 8
 
 
 def _frame(wide: float = 5.0, tall: float = 4.2) -> tuple[Figure, Axes]:
@@ -181,3 +184,131 @@ def convergence_figure(model: BaseMKL, histories: Sequence[Mapping[str, ArrayLik
     legend_beside(ax)
     plain(ax)
     return figure
+
+
+def draw_panels(truth: Labels, predictions: DataFrame, names: Sequence[str], *, residuals: bool) -> Figure:
+    """Predicted and true numbers of held-out rows, a panel for each target, at most `MOST_PANELS`."""
+    names = list(names)[:MOST_PANELS]
+    n_wide = min(len(names), 3)
+    n_high = -(-len(names) // n_wide)
+    figure, panels = plt.subplots(
+        n_high, n_wide, figsize=(3.4 * n_wide, 3.2 * n_high), layout="constrained", squeeze=False
+    )
+    for ax in panels.flat[len(names) :]:
+        ax.set_visible(False)
+    for ax, name, own in zip(panels.flat, names, np.asarray(truth, dtype=float).T, strict=False):
+        predicted = predictions[f"prediction {name}"].to_numpy()
+        if residuals:
+            ax.axhline(0.0, color=GREY, linewidth=1)
+        else:
+            ends = [min(own.min(), predicted.min()), max(own.max(), predicted.max())]
+            ax.plot(ends, ends, color=GREY, linewidth=1)
+        ax.plot(predicted, own - predicted if residuals else own, ".", color=COLOURS[0])
+        ax.set_title(short(name, 32), parse_math=False)
+        ax.set_xlabel("predicted")
+        ax.set_ylabel("true − predicted" if residuals else "true")
+        plain(ax)
+    return figure
+
+
+# ---- findings --------------------------------------------------------------------------------------
+
+
+def _stability(found: Finding) -> Figure:
+    tree = found.details
+    weights = np.array(tree["weights"])
+    order = np.argsort(-weights.sum(axis=1), kind="stable")[:MOST_KERNELS]
+    low, high = np.array(tree["low"])[order], np.array(tree["high"])[order]
+    often = np.array(tree["frequency"])[order]
+    n_outputs = weights.shape[1]
+    figure, ax = _frame(7.0, 1.45 + 0.28 * len(order) * max(1.0, 0.6 * n_outputs))
+    height = 0.8 / n_outputs
+    for k, output in enumerate(tree["outputs"]):
+        place = np.arange(len(order)) + (k - 0.5 * (n_outputs - 1)) * height
+        own = weights[order, k]
+        ax.barh(place, own, height, color=COLOURS[k % len(COLOURS)], alpha=0.75, label=output)
+        # of a weight outside its interval the line begins at the bar
+        ax.hlines(place, np.minimum(low[:, k], own), np.maximum(high[:, k], own), color="0.15", linewidth=1.2)
+    names = [
+        f"{short(tree['names'][m])}  {share:.0%}" for m, share in zip(order, often.mean(axis=1), strict=True)
+    ]
+    ax.set_yticks(range(len(order)), names)
+    ax.invert_yaxis()
+    ax.set_xlim(left=0)
+    # two lines: one would be wider than a column
+    ax.set_xlabel(f"weight; lines: 95 % of {found.n} halves\nbeside names: how often selected")
+    if n_outputs > 1:
+        legend_beside(ax)
+    return figure
+
+
+def _curve(found: Finding) -> Figure:
+    tree = found.details
+    figure, ax = _frame(tall=4.0)
+    mean, low, high = (
+        np.array([np.nan if v is None else v for v in tree[name]]) for name in ("mean", "low", "high")
+    )
+    sizes = np.array(tree["sizes"])
+    ax.fill_between(sizes, low, high, color=COLOURS[0], alpha=0.2, linewidth=0)
+    ax.plot(sizes, mean, ".-", color=COLOURS[0])
+    known = [float(v) for v in np.concatenate([mean, low, high]) if np.isfinite(v)]
+    bottom, top, _ = score_axis(known, tree["score"])
+    ax.set_ylim(bottom, top)
+    ax.set_xlabel("training rows")
+    ax.set_ylabel(f"{tree['score']} of test folds")
+    return figure
+
+
+def _calibration(found: Finding) -> Figure:
+    tree = found.details
+    figure, (ax, below) = plt.subplots(
+        2, 1, figsize=(5.0, 5.0), sharex=True, height_ratios=(4, 1), layout="constrained"
+    )
+    ax.plot([0, 1], [0, 1], color=GREY, linewidth=1)
+    for k, (name, one) in enumerate(list(tree.items())[:MOST_LINES]):
+        style = line_style(k)
+        share = np.array(one["observed"])
+        ends = np.abs(np.array([one["low"], one["high"]]) - share)
+        label = f"{short(name, 24)} (Brier {one['brier']:.3f})"
+        ax.errorbar(one["predicted"], share, ends, marker="o", markersize=4, label=label, **style)
+        below.plot(one["predicted"], one["counts"], marker="o", markersize=3, **style)
+    ax.set_ylabel("fraction of rows")
+    ax.set_ylim(-0.02, 1.02)
+    below.set_ylim(bottom=0)
+    below.set_ylabel("rows")
+    below.set_xlabel("probability")
+    legend(ax, fontsize="small", loc="upper left")
+    plain(ax)
+    plain(below)
+    return figure
+
+
+def _permutation(found: Finding) -> Figure:
+    tree = found.details
+    figure, ax = _frame(5.0, 3.2)
+    permuted = np.array(tree["permuted"])
+    ax.hist(permuted, bins=min(30, max(5, len(permuted) // 4)), color=GREY)
+    ax.axvline(tree["score"], color=COLOURS[1], linewidth=2)
+    ax.set_xlabel(f"score of permuted targets\nline: of the true ones (p = {tree['p_value']:.2g})")
+    ax.set_ylabel("permutations")
+    return figure
+
+
+#: Figures by the names of findings: names of files, titles, and what draws them.
+OF_FINDINGS: dict[str, tuple[str, str, Callable[[Finding], Figure]]] = {
+    "stability": ("stability", "Weights over halves of the rows", _stability),
+    "learning curve": ("learning-curve", "Learning curve", _curve),
+    "calibration": ("calibration", "Calibration of probabilities", _calibration),
+    "permutation": ("permutation", "Score among those of permuted targets", _permutation),
+}
+
+
+def draw_findings(found: Found) -> list[Picture]:
+    """A figure of every finding that has one; the figures stay open."""
+    from kernelweave_app.reports import Picture
+
+    return [
+        Picture(file, title, draw(found[name]))
+        for name, (file, title, draw) in OF_FINDINGS.items()
+        if name in found
+    ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kernelweave._errors import InputError
 
 if TYPE_CHECKING:
-    from kernelweave._types import Tree
+    from kernelweave.inspection.findings import Found
     from kernelweave_app.reports import Picture
 
 #: Widths in millimetres of one column and of two, as most journals have them.
@@ -136,12 +136,12 @@ def write_figures(
     return made
 
 
-def write_tables(tree: Tree, folder: Path, csv: Callable[..., str]) -> list[str]:
-    """Write the tables of evidence as CSV and LaTeX; `csv` makes a text of a data frame."""
-    from kernelweave_app.reports.tables import evidence_tables
+def write_tables(found: Found, folder: Path, csv: Callable[..., str]) -> list[str]:
+    """Write the tables of findings as CSV and LaTeX; `csv` makes a text of a data frame."""
+    from kernelweave.inspection.findings import tables_of
 
     made = []
-    for table in evidence_tables(tree):
+    for table in tables_of(found):
         for name, text in ((f"{table.name}.csv", csv(table.frame())), (f"{table.name}.tex", table.latex())):
             (folder / name).write_text(text, encoding="utf8")
             made.append(name)

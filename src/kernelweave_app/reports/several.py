@@ -1,4 +1,4 @@
-"""Held-out rows of models with several targets: a table of scores for each, and a picture."""
+"""Held-out rows of models with several targets: a table of scores for each."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from kernelweave._types import DataFrame, Figure, Labels
-
-#: Panels of a picture.
-MOST_PANELS = 12
+    from kernelweave._types import DataFrame, Labels
 
 #: What is counted of held-out rows: (true, predicted).
 COUNTS = {
@@ -101,33 +98,3 @@ def _of_numbers(truth: Labels, guess: NDArray[np.float64] | None) -> dict[str, f
         "RMSE": float(metrics.root_mean_squared_error(truth, guess)),
         "MAE": float(metrics.mean_absolute_error(truth, guess)),
     }
-
-
-def draw_panels(truth: Labels, predictions: DataFrame, names: Sequence[str], *, residuals: bool) -> Figure:
-    """Predicted and true numbers of held-out rows, a panel for each target, at most `MOST_PANELS`."""
-    import matplotlib.pyplot as plt
-
-    from kernelweave._drawing import COLOURS, GREY
-    from kernelweave.plots.drawing import plain, short
-
-    names = list(names)[:MOST_PANELS]
-    n_wide = min(len(names), 3)
-    n_high = -(-len(names) // n_wide)
-    figure, panels = plt.subplots(
-        n_high, n_wide, figsize=(3.4 * n_wide, 3.2 * n_high), layout="constrained", squeeze=False
-    )
-    for ax in panels.flat[len(names) :]:
-        ax.set_visible(False)
-    for ax, name, own in zip(panels.flat, names, np.asarray(truth, dtype=float).T, strict=False):
-        predicted = predictions[f"prediction {name}"].to_numpy()
-        if residuals:
-            ax.axhline(0.0, color=GREY, linewidth=1)
-        else:
-            ends = [min(own.min(), predicted.min()), max(own.max(), predicted.max())]
-            ax.plot(ends, ends, color=GREY, linewidth=1)
-        ax.plot(predicted, own - predicted if residuals else own, ".", color=COLOURS[0])
-        ax.set_title(short(name, 32), parse_math=False)
-        ax.set_xlabel("predicted")
-        ax.set_ylabel("true − predicted" if residuals else "true")
-        plain(ax)
-    return figure

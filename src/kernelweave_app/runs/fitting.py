@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,8 +138,7 @@ def describe_choice(spec: Spec, task: str) -> str:
         now = chosen(spec, task)
         what = "C" if path_setting(now.method) == "Cs" else "alpha"
         return f"{now.method}, as a plain fit chooses, with {what} by {N_FOLDS} folds"
-    kind, arguments = describe_cv(spec, task)
-    return f"{kind}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
+    return repr(make_cv(spec, task))
 
 
 def count_alphas(spec: Spec, task: str) -> tuple[int, int]:
@@ -154,7 +154,8 @@ def count_alphas(spec: Spec, task: str) -> tuple[int, int]:
 
 def make_learner(spec: Spec) -> Learner:
     """The learner of a spec that names one, see `chosen`."""
-    learner = learner_of(spec.method)(**settled(spec.method, spec.learner_params))
+    params: Any = settled(spec.method, spec.learner_params)
+    learner: Learner = learner_of(spec.method)(**params)
     learner.check()
     learner.check_here()
     return learner
@@ -168,40 +169,35 @@ def unused_settings(spec: Spec) -> list[str]:
     return unused + [name for name in learner_settings() if name in spec.learner_params and name not in known]
 
 
-def describe_cv(spec: Spec, task: str, *, several: bool = False) -> tuple[str, dict[str, object]]:
-    """Name and arguments of the splitter of scikit-learn that chooses the regularisation parameter.
+def make_cv(spec: Spec, task: str, *, several: bool = False) -> BaseCrossValidator:
+    """The splitter of scikit-learn that chooses the regularisation parameter.
 
     With `several` targets folds do not keep shares of classes.
     """
-    stratify = task == "classification" and spec.stratify and not several
+    from sklearn import model_selection
+
+    stratify = task == "classification" and spec.stratify and not several and not spec.group
     if spec.repeats > 1 and spec.group:
         raise InputError(
             "Repeated folds would be the same groups again. Use one repetition, or random splits."
         )
+    seed: dict[str, Any] = {"random_state": spec.seed}
+    kind = "Group" if spec.group else "Stratified" if stratify else ""
     if spec.splits == "random":
-        kind = "GroupShuffleSplit" if spec.group else "ShuffleSplit"
-        if stratify and not spec.group:
-            kind = "StratifiedShuffleSplit"
-        number = {"n_splits": spec.cv * spec.repeats, "test_size": round(1 / spec.cv, 6)}
-        return kind, {**number, "random_state": spec.seed}
+        options = {"n_splits": spec.cv * spec.repeats, "test_size": round(1 / spec.cv, 6), **seed}
+        return getattr(model_selection, f"{kind}ShuffleSplit")(**options)
     if spec.group:
-        return "GroupKFold", {"n_splits": spec.cv}
-    kind = "StratifiedKFold" if stratify else "KFold"
+        return model_selection.GroupKFold(spec.cv)
     if spec.repeats > 1:
-        return f"Repeated{kind}", {
-            "n_splits": spec.cv,
-            "n_repeats": spec.repeats,
-            "random_state": spec.seed,
-        }
-    return kind, {"n_splits": spec.cv, "shuffle": True, "random_state": spec.seed}
+        repeated = getattr(model_selection, f"Repeated{kind}KFold")
+        return repeated(n_splits=spec.cv, n_repeats=spec.repeats, **seed)
+    return getattr(model_selection, f"{kind}KFold")(spec.cv, shuffle=True, **seed)
 
 
-def make_cv(spec: Spec, task: str, *, several: bool = False) -> BaseCrossValidator:
-    """The splitter for choosing the regularisation parameter."""
-    from sklearn import model_selection
-
-    name, arguments = describe_cv(spec, task, several=several)
-    return getattr(model_selection, name)(**arguments)
+def calibration_cv(spec: Spec, *, several: bool = False) -> BaseCrossValidator:
+    """The splitter on whose folds probabilities are learnt."""
+    once = spec.model_copy(update={"splits": "k-fold", "repeats": 1, "stratify": True})
+    return make_cv(once, "classification", several=several)
 
 
 def normalizer_name(spec: Spec) -> str | None:
@@ -228,7 +224,7 @@ def make_normalizer(spec: Spec, prepared: Prepared, held: Rows) -> str | Normali
     return type(rule)(**{**rule.get_params(), "extra": prepared.X.iloc[held]})
 
 
-def make_model(spec: Spec, prepared: Prepared, held: Rows) -> BaseMKL:
+def make_model(spec: Spec, prepared: Prepared, held: Rows, alpha: float | None = None) -> BaseMKL:
     """The estimator of a spec, not yet fitted.
 
     Parameters
@@ -237,19 +233,24 @@ def make_model(spec: Spec, prepared: Prepared, held: Rows) -> BaseMKL:
     prepared : Prepared
     held : array of int
         Held-out rows; `transductive` uses their inputs.
+    alpha : float, optional
+        The regularisation parameter of a run that was stopped early, which is not chosen again.
     """
-    from kernelweave.estimators import MKLClassifier, MKLRegressor
-    from kernelweave.estimators.cv import MKLClassifierCV, MKLRegressorCV
-
     now = chosen(spec, prepared.task)
-    plain = fits_plainly(spec)
-    path, n_alphas = parse_path(now)
     if spec.jobs == 0:
         raise InputError(
             "Setting `jobs`: 0 folds at once is not possible. Use 1, or -1 for one on each core."
         )
-    bank = make_kernels(spec, prepared)
-    choice: dict[str, Any] = {
+    path, n_alphas = parse_path(now)
+    if alpha is not None:
+        learner = make_learner(now)
+        name = learner.regularization_parameter
+        learner.set_params(**{name: alpha if name == "alpha" else 1.0 / alpha})
+        return assemble(spec, prepared, held, learner)
+    if fits_plainly(spec):
+        own, choice = plain_learner(spec, prepared.task)
+        return assemble(spec, prepared, held, own, choice)
+    options = {
         **path,
         "n_alphas": n_alphas,
         "cv": make_cv(spec, prepared.task, several=bool(prepared.names)),
@@ -257,11 +258,23 @@ def make_model(spec: Spec, prepared: Prepared, held: Rows) -> BaseMKL:
         "rule": spec.rule,
         "n_jobs": spec.jobs,
     }
-    learner: Learner | None = None
-    if plain:
-        learner, choice = plain_learner(spec, prepared.task)
-    else:
-        learner = make_learner(now)
+    return assemble(spec, prepared, held, make_learner(now), options, over_path=True)
+
+
+def assemble(
+    spec: Spec,
+    prepared: Prepared,
+    held: Rows,
+    learner: Learner | None,
+    choice: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    over_path: bool = False,
+) -> BaseMKL:
+    """An estimator with the kernels and the data handling of a spec, this learner, and what chooses its parameter."""
+    from kernelweave.estimators import MKLClassifier, MKLRegressor
+    from kernelweave.estimators.cv import MKLClassifierCV, MKLRegressorCV
+
+    bank = make_kernels(spec, prepared)
     options: dict[str, Any] = {
         **choice,
         "gamma": parse_gamma(spec.gamma),
@@ -271,21 +284,17 @@ def make_model(spec: Spec, prepared: Prepared, held: Rows) -> BaseMKL:
         "max_memory": spec.max_memory,
         "rank_tol": spec.rank_tol,
         "approximation": approximation_option(spec),
-        **missing_options(spec),
+        # rows that are left out are so before
+        "missing": "error" if spec.missing == "drop" else spec.missing,
+        "missing_views": spec.missing_views,
     }
     if prepared.task == "classification":
-        classifier = MKLClassifier if plain else MKLClassifierCV
+        classifier = MKLClassifierCV if over_path else MKLClassifier
         return classifier(bank, learner, class_weight=class_weight(spec, prepared), **options)
     for name in ("balanced", "class_weights", "probabilities"):
         if spec.differs(name):
             raise InputError(f"Setting `{name}` is for classes, but this is a regression.")
-    return (MKLRegressor if plain else MKLRegressorCV)(bank, learner, **options)
-
-
-def missing_options(spec: Spec) -> dict[str, str]:
-    """What estimators do about missing cells and views; rows that are left out are so before."""
-    missing = "error" if spec.missing == "drop" else spec.missing
-    return {"missing": missing, "missing_views": spec.missing_views}
+    return (MKLRegressorCV if over_path else MKLRegressor)(bank, learner, **options)
 
 
 def approximation_option(spec: Spec) -> FeatureMap | str | None:
@@ -347,12 +356,6 @@ def _with_commas(parts: list[str], names: Collection[str]) -> list[str]:
     return out
 
 
-def describe_calibration_cv(spec: Spec, *, several: bool = False) -> tuple[str, dict[str, object]]:
-    """Name and arguments of the splitter on whose folds probabilities are learnt."""
-    once = spec.model_copy(update={"splits": "k-fold", "repeats": 1, "stratify": True})
-    return describe_cv(once, "classification", several=several)
-
-
 def stopped_at(model: BaseMKL, spec: Spec) -> float | None:
     """The alpha of a model whose fit was stopped before all folds, or its own alpha, were reached; else None."""
     results = getattr(model, "cv_results_", None)
@@ -372,13 +375,11 @@ def calibrate_model(model: BaseMKL, spec: Spec, prepared: Prepared, rows: Rows) 
     """Learn probabilities on the training rows, if the spec requests them and the fit was not stopped."""
     if spec.probabilities == "none" or stopped_at(model, spec) is not None:
         return
-    from sklearn import model_selection
-
-    name, arguments = describe_calibration_cv(spec, several=bool(prepared.names))
+    cv = calibration_cv(spec, several=bool(prepared.names))
     if prepared.weights is not None:
         rows = rows[prepared.weights[rows] > 0]  # the model has no others
     groups = None if prepared.groups is None else prepared.groups[rows]
-    model.calibrate(spec.probabilities, cv=getattr(model_selection, name)(**arguments), groups=groups)
+    model.calibrate(spec.probabilities, cv=cv, groups=groups)
 
 
 def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
@@ -389,7 +390,8 @@ def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
 
     if not getattr(model, "scoring", None):
         return
-    attempt = partial(try_score, learner=model.learner)
+    learner: Any = model.learner
+    attempt = partial(try_score, learner=learner)
     check_known(model.scoring, get_scorer_names(), "scoring")
     y = prepared.y[rows]
     classes: Any = None
@@ -459,9 +461,7 @@ def fit_model(model: BaseMKL, prepared: Prepared, rows: Rows, progress: object) 
     finally:
         # the display is not part of the model
         model.set_callbacks()
-        if (
-            not isinstance(model.normalize, str)
-            and normalizers.resolve(model.normalize).transductive is not None
-        ):
+        normalizer: Any = model.normalize
+        if not isinstance(normalizer, str) and normalizers.resolve(normalizer).transductive is not None:
             # nor is the table of further rows, which a model file cannot contain and which the fit has already used
-            model.set_params(normalize=model.normalize.name)
+            model.set_params(normalize=normalizer.name)

@@ -14,12 +14,12 @@ from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
 from kernelweave.views import PrecomputedView, precomputed
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.gram_files import GramFile, name_of, read_grams
+from kernelweave_app.runs.formats.kernel_matrices import GramFile, name_of, read_grams
 from kernelweave_app.runs.joining import Joined, pair_names
 from kernelweave_app.runs.tables import need_column
 
 if TYPE_CHECKING:
-    from kernelweave.views.views_encoder import GramEncoder
+    from kernelweave.views.encoding import GramEncoder
     from kernelweave_app.runs.preparing import Rows
 
 #: File of a run with the names of the rows of its kernel matrices.

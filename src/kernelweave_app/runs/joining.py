@@ -6,15 +6,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.annotated_files import NAMES, AnnotatedFile, is_annotated_file, read_annotated
-from kernelweave_app.runs.tables import is_text, look_at_text, need_column, read_table
+from kernelweave_app.runs.tables import need_column
 
 #: File of a run with the layout of its joined tables.
 LAYOUT = "tables.json"
@@ -34,8 +33,6 @@ class Joined:
         Old and new names of columns that occur in more than one table.
     missing : dict of str to list
         Keys of other tables that this one does not have.
-    reading : dict of str to dict
-        Options of `pandas.read_csv` for each text table.
     sparse : dict of str to CSR array
         Further views of the same rows.
     files : dict of str to str
@@ -49,14 +46,13 @@ class Joined:
     names : str
         Column with names of rows, which is no feature; empty for none.
     parts : tuple of str
-        Parts of an annotated file that are columns of the table.
+        Parts of a file that are columns of the table.
     """
 
     table: Any
-    views: dict[str, list[str]]
-    renamed: dict[str, dict[str, str]]
-    missing: dict[str, list[Any]]
-    reading: dict[str, dict[str, Any]] = field(default_factory=dict)
+    views: dict[str, list[str]] = field(default_factory=dict)
+    renamed: dict[str, dict[str, str]] = field(default_factory=dict)
+    missing: dict[str, list[Any]] = field(default_factory=dict)
     sparse: dict[str, Any] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, Any] = field(default_factory=dict)
@@ -90,45 +86,6 @@ def name_tables(paths: list[str]) -> dict[str, str]:
 def files_in(asked: str | list[str]) -> list[str]:
     """Files in a list, or in a text with commas between them, unless the text itself is the name of a file."""
     return [asked] if isinstance(asked, str) and Path(asked).is_file() else names_in(asked)
-
-
-def read_tables(paths: Mapping[str, str | Path], key: str, rows: str = "shared") -> Joined:
-    """Read one table, or several and join them.
-
-    Parameters
-    ----------
-    paths : mapping of str to path
-    key : str
-        Only needed for several tables.
-    rows : {"shared", "all", "order"}, default="shared"
-        See `join_tables`.
-
-    Returns
-    -------
-    Joined
-    """
-    if len(paths) == 1 and is_annotated_file(next(iter(paths.values()))):
-        path = str(next(iter(paths.values())))
-        return annotated(read_annotated(path), path)
-    tables = {name: read_table(path) for name, path in paths.items()}
-    data = join_tables(tables, key, rows) if len(tables) > 1 else alone(tables)
-    return replace(data, reading={name: look_at_text(Path(p))[0] for name, p in paths.items() if is_text(p)})
-
-
-def alone(tables: Mapping[str, DataFrame]) -> Joined:
-    """One table, which needs no joining."""
-    return Joined(next(iter(tables.values())), {}, {}, {})
-
-
-def annotated(found: AnnotatedFile, path: str) -> Joined:
-    """An annotated matrix, whose parts are views."""
-    views = found.views if len(found.views) + len(found.sparse) > 1 else {}
-    files = {
-        view: f"{Path(path).resolve()}#{'X' if view == 'X' else f'obsm/{view}'}" for view in found.sparse
-    }
-    return Joined(
-        found.table, views, {}, {}, sparse=found.sparse, files=files, names=NAMES, parts=tuple(found.views)
-    )
 
 
 def join_tables(tables: Mapping[str, DataFrame], key: str, rows: str = "shared") -> Joined:
@@ -284,7 +241,7 @@ def join_new(
     if len(tables) == 1 and (
         layout is None or len(layout.tables) == 1 or set(needed) <= set(next(iter(tables.values())).columns)
     ):
-        return alone(tables), {}
+        return Joined(next(iter(tables.values()))), {}
     if layout is None or len(layout.tables) == 1:
         return join_tables(tables, key), {}
     key = "" if layout.rows == "order" else key or layout.key

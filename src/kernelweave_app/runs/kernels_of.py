@@ -27,6 +27,14 @@ def parse_kernels(text: str) -> list[Kernel]:
     return [kernels.parse(part) for part in parts]
 
 
+def kernel_names() -> list[str]:
+    """Names that kernels have in text, also those of other modules that were imported; of several the shortest."""
+    shortest: dict[object, str] = {}
+    for name, cls in kernels.text_names().items():
+        shortest[cls] = min(shortest.get(cls, name), name, key=len)
+    return sorted(shortest.values())
+
+
 def make_kernels(spec: Spec, prepared: Prepared) -> Any:
     """The kernels of a spec, by view where there are sparse ones; None or mere views stand for those of a plain fit."""
     if isinstance(prepared.X, Tables):
@@ -51,11 +59,7 @@ def make_kernels(spec: Spec, prepared: Prepared) -> Any:
     if name in BANKS:
         return banks.get(name, list(prepared.X.columns))
     if "(" not in name and ";" not in name and not _is_kernel(name):
-        check_known(
-            name,
-            [*BANKS, "linear", "poly", "rbf", "laplacian", "arc_cosine", "categorical"],
-            "bank or kernel",
-        )
+        check_known(name, [*BANKS, *kernel_names()], "bank or kernel")
     return parse_kernels(spec.kernels)
 
 

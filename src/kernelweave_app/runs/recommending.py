@@ -111,7 +111,7 @@ def recommend(data: Joined, spec: Spec, about: str = "predict") -> Recommendatio
         warnings.append(
             f"{prepared.X.shape[1]} columns are many for one width each: look at the time below, or choose columns."
         )
-    warnings += [one.sentence for one in doubts_of_table(prepare(data, found))]
+    warnings += [one.sentence for one in doubts_of_table(prepare(data, found)).values()]
     return Recommendation(asked, facts, advice, found, now.method, warnings)
 
 

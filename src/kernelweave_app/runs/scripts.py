@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from kernelweave import banks
 from kernelweave.kernels import FeatureMap, Kernel
-from kernelweave.normalizers import resolve
-from kernelweave_app.runs.annotated_files import is_annotated_file
+from kernelweave.learners import Learner
+from kernelweave.normalizers import Normalizer
 from kernelweave_app.runs.columns import type_lines
-from kernelweave_app.runs.fitting import (
-    approximation_option,
-    chosen,
-    class_weight,
-    describe_calibration_cv,
-    describe_cv,
-    fits_plainly,
-    make_learner,
-    missing_options,
-    normalizer_name,
-    parse_gamma,
-    parse_path,
-    plain_learner,
-)
+from kernelweave_app.runs.fitting import calibration_cv, make_model
+from kernelweave_app.runs.formats import format_of
 from kernelweave_app.runs.gram_views import gram_reading
 from kernelweave_app.runs.joining import Joined
-from kernelweave_app.runs.kernels_of import (
-    BANKS,
-    default_view,
-    kernels_by_view,
-    make_kernels,
-    parse_kernels,
-    standardize_of,
-)
-from kernelweave_app.runs.preparing import Prepared, other_columns
-from kernelweave_app.runs.sparse_files import SVMLIGHT, TARGET, is_sparse_file
-from kernelweave_app.runs.sparse_views import TABLE, Tables, sparse_call, sparse_reading
+from kernelweave_app.runs.kernels_of import BANKS, kernels_by_view, parse_kernels
+from kernelweave_app.runs.preparing import Prepared, other_columns, split
+from kernelweave_app.runs.sparse_views import TABLE, Tables, sparse_reading
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.runs.targets import need_target, target_lines
+
+if TYPE_CHECKING:
+    from kernelweave.estimators import BaseMKL
 
 #: First line of a script.
 AGAIN = "this script makes the same model again."
@@ -73,11 +60,7 @@ def script(
     str
     """
     classification = prepared.task == "classification"
-    estimator = "MKLClassifier" if classification else "MKLRegressor"
     several = bool(prepared.names)
-    splitter, arguments = describe_cv(spec, prepared.task, several=several)
-    plain = fits_plainly(spec)
-    imports = set() if alpha is not None or plain else {splitter}
     lines = [
         f"# Written by kernelweave: {AGAIN if alpha is None else STOPPED}",
         *(f"# {line}" for told in lineage for line in told.splitlines()),
@@ -124,72 +107,38 @@ def script(
     elif spec.test_size == 0:
         body.append("train, test = rows, rows[:0]")
     elif spec.group:
-        imports.add("GroupShuffleSplit")
         body.append(
-            f"train, test = next(GroupShuffleSplit(1, test_size={spec.test_size}, random_state={spec.seed})"
-            ".split(rows, groups=groups))"
+            f"splitter = model_selection.GroupShuffleSplit(1, test_size={spec.test_size}, random_state={spec.seed})"
         )
+        body.append("train, test = next(splitter.split(rows, groups=groups))")
     else:
-        imports.add("train_test_split")
         stratify = "y" if classification and not several else "None"
         body.append(
-            f"train, test = train_test_split(rows, test_size={spec.test_size}, random_state={spec.seed}, "
-            f"stratify={stratify})"
+            f"train, test = model_selection.train_test_split(rows, test_size={spec.test_size}, "
+            f"random_state={spec.seed}, stratify={stratify})"
         )
         body.append("train, test = np.sort(train), np.sort(test)")
     body.append("")
-    body += _kernel_lines(spec, prepared)
-    now = chosen(spec, prepared.task)
-    path, n_alphas = parse_path(now)
-    own = plain_learner(spec, prepared.task) if plain and alpha is None else None
-    if own is None or own[0] is not None:
-        body.append(f"learner = kw.learners.{_learner(now, alpha)}")
-    else:
-        body.append(f"learner = None  # as a plain fit chooses: {now.method}")
-    cv = f"{splitter}({_arguments(arguments)})"
-    choice = {
-        **{
-            name: "None" if values is None else repr([float(v) for v in values])
-            for name, values in path.items()
-        },
-        "n_alphas": repr(n_alphas),
-        "cv": cv,
-        "scoring": repr(spec.scoring or None),
-        "rule": repr(spec.rule),
-        "n_jobs": repr(spec.jobs),
-    }
-    if own is not None:
-        choice = {name: repr(value) for name, value in own[1].items()}
-    settings = {
-        **(choice if alpha is None else {}),
-        "gamma": repr(parse_gamma(spec.gamma)),
-        "normalize": _normalize(spec),
-        "standardize": repr(standardize_of(spec, prepared, make_kernels(spec, prepared))),
-        "fit_intercept": repr(spec.intercept),
-        "max_memory": repr(spec.max_memory),
-        "rank_tol": repr(spec.rank_tol),
-        "approximation": _approximation(spec),
-        **{name: repr(value) for name, value in missing_options(spec).items()},
-    }
-    if classification:
-        settings["class_weight"] = repr(class_weight(spec, prepared))
-    body.append(f"model = kw.{estimator}{'CV' if alpha is None and not plain else ''}(")
-    body.append("    kernels,")
-    body.append("    learner,")
-    body += [f"    {name}={value}," for name, value in settings.items()]
-    body.append(")")
+    _, test = split(prepared, spec)
+    model = make_model(spec, prepared, test, alpha)
+    body += _kernel_lines(spec, prepared, model.kernels)
+    learner = "None  # as a plain fit chooses" if model.learner is None else code(model.learner)
+    body += [f"learner = {learner}", f"model = kw.{type(model).__name__}("]
+    body += [
+        "    kernels,",
+        "    learner,",
+        *(f"    {name}={code(value)}," for name, value in settings_of(model)),
+        ")",
+    ]
     some = ".iloc" if several else ""
     extra = ", sample_weight=weights[train]" if spec.weights else ""
     extra += ", groups=groups[train]" if spec.group and alpha is None else ""
     body.append(f"model.fit(X.iloc[train], y{some}[train]{extra})")
     if spec.probabilities != "none" and alpha is None:
-        name, values = describe_calibration_cv(spec, several=several)
-        imports.add(name)
         known = "train[weights[train] > 0]" if spec.weights else "train"
-        body.append(
-            f"model.calibrate({spec.probabilities!r}, cv={name}({_arguments(values)})"
-            f"{f', groups=groups[{known}]' if spec.group else ''})"
-        )
+        cv = calibration_cv(spec, several=several)
+        groups = f", groups=groups[{known}]" if spec.group else ""
+        body.append(f"model.calibrate({spec.probabilities!r}, cv={code(cv)}{groups})")
     body += [
         'print(f"alpha {model.alpha_:.6g}, relative gap {model.rel_gap_:.1e}")',
         "layers = kw.inspection.layer_weights(model)",
@@ -202,7 +151,7 @@ def script(
     ]
     lines += [
         "import pandas as pd",
-        *([f"from sklearn.model_selection import {', '.join(sorted(imports))}"] if imports else []),
+        "from sklearn import model_selection",
         "",
         "import kernelweave as kw",
         "",
@@ -224,26 +173,13 @@ def _columns_line(data: Joined, prepared: Prepared, columns: list[str]) -> str:
     return f"X = kw.Views({{{', '.join([*frames, *rows])}}})"
 
 
-def _arguments(values: Mapping[str, object]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in values.items())
-
-
 def _reading_lines(data: Joined, paths: Mapping[str, str], key: str) -> list[str]:
     if len(paths) == 1:
-        [(name, path)] = paths.items()
-        if is_annotated_file(path):
-            return _annotated_lines(path, data)
-        if name in data.files:
-            # labels and rows come from the same file
-            return [
-                "from sklearn.datasets import load_svmlight_file",
-                f"_, target = load_svmlight_file({path!r})",
-                'table = pd.DataFrame({"target": target})',
-            ]
-        return _read_lines("table", path, data.reading.get(name, {}))
+        [path] = paths.values()
+        return format_of(path).lines("table", path, data)
     lines = ["tables = []"]
     for name, path in paths.items():
-        lines += _read_lines("part", path, data.reading.get(name, {}))
+        lines += format_of(path).lines("part", path, data)
         if data.renamed[name]:
             lines.append(f"part = part.rename(columns={data.renamed[name]!r})")
         lines.append("tables.append(part)" if data.by_order else f"tables.append(part.set_index({key!r}))")
@@ -253,117 +189,50 @@ def _reading_lines(data: Joined, paths: Mapping[str, str], key: str) -> list[str
     return [*lines, f"table = pd.concat(tables, axis=1, join={how!r}).rename_axis({key!r}).reset_index()"]
 
 
-def _annotated_lines(path: str, data: Joined) -> list[str]:
-    """An annotated matrix: columns of obs, X and obsm side by side, as they were read; a sparse X is a view."""
-    dense = [part for part in data.parts if part != "obs"]
-    matrices = [f"pd.DataFrame(np.asarray(cells.{_part_of(part)}))" for part in dense]
+def settings_of(model: BaseMKL) -> list[tuple[str, Any]]:
+    """Parameters of an estimator other than kernels and learner that are not as by default."""
+    usual = inspect.signature(type(model)).parameters
+    found = model.get_params(deep=False).items()
     return [
-        "import anndata",
-        "",
-        f"cells = anndata.read_h5ad({path!r})",
-        "names = pd.DataFrame({'obs_names': cells.obs_names.astype(str)})",
-        f"parts = [{', '.join(['names', 'cells.obs.reset_index(drop=True)', *matrices])}]",
-        f"table = pd.concat(parts, axis=1).set_axis({list(map(str, data.table.columns))!r}, axis=1)",
+        (name, value)
+        for name, value in found
+        if name not in ("kernels", "learner")
+        and not (type(value) is type(usual[name].default) and value == usual[name].default)
     ]
 
 
-def _part_of(name: str) -> str:
-    return name if name == "X" else f"obsm[{name!r}]"
-
-
-def _read_lines(variable: str, path: str, options: Mapping[str, object]) -> list[str]:
-    if ".parquet" in path or ".pq" in path:
-        return [f"{variable} = pd.read_parquet({path!r})"]
-    if is_sparse_file(path):
-        labelled = bool(set(Path(path).suffixes) & set(SVMLIGHT))
-        return [
-            "from scipy import io, sparse",
-            "from sklearn.datasets import load_svmlight_file",
-            f"cells = {sparse_call(path)}.toarray()",
-            f"{variable} = pd.DataFrame(cells, columns=[f'x{{j}}' for j in range(cells.shape[1])])",
-            *([f"{variable}.insert(0, {TARGET!r}, load_svmlight_file({path!r})[1])"] if labelled else []),
-        ]
-    if path.endswith(".npz"):
-        return [
-            "columns = {}",
-            f"for name, values in np.load({path!r}).items():",
-            "    values = values.astype(str) if values.dtype.kind == 'S' else values",
-            "    several = {f'{name}.{j}': column for j, column in enumerate(values.T)}",
-            "    columns |= {name: values} if values.ndim == 1 else several",
-            f"{variable} = pd.DataFrame(columns)",
-        ]
-    told = "".join(f", {name}={value!r}" for name, value in options.items())
-    return [f"{variable} = pd.read_csv({path!r}{told})"]
-
-
-def _normalize(spec: Spec) -> str:
-    if spec.transductive:
-        return f"kw.normalizers.{type(resolve(normalizer_name(spec))).__name__}(extra=X.iloc[test])"
-    return repr(normalizer_name(spec))
-
-
-def _learner(spec: Spec, alpha: float | None) -> str:
-    learner = make_learner(spec)
-    if alpha is not None:
-        name = learner.regularization_parameter
-        learner.set_params(**{name: alpha if name == "alpha" else 1.0 / alpha})
-    values = ", ".join(f"{name}={_value(value)}" for name, value in sorted(learner.get_params().items()))
-    return f"{type(learner).__name__}({values})"
-
-
-def _value(value: object) -> str:
-    """A parameter as Python text; kernels are read from theirs."""
+def code(value: Any) -> str:
+    """A parameter of an estimator as Python text."""
     if isinstance(value, Kernel):
         return f"kw.kernels.parse({repr(value)!r})"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
-    return repr(value)
+    if isinstance(value, np.ndarray):
+        return repr(value.tolist())
+    if isinstance(value, list) and any(isinstance(part, Kernel | list) for part in value):
+        return f"[{', '.join(map(code, value))}]"
+    if isinstance(value, Learner):
+        told = ", ".join(f"{name}={code(part)}" for name, part in sorted(value.get_params().items()))
+        return f"kw.learners.{type(value).__name__}({told})"
+    if isinstance(value, FeatureMap):
+        return f"kw.kernels.{value!r}"
+    if isinstance(value, Normalizer):
+        return f"kw.normalizers.{type(value).__name__}(extra=X.iloc[test])"
+    splitter = type(value).__module__.startswith("sklearn.model_selection")
+    return f"model_selection.{value!r}" if splitter else repr(value)
 
 
-def _kernel_lines(spec: Spec, prepared: Prepared) -> list[str]:
-    if isinstance(prepared.X, Tables):
-        bank = make_kernels(spec, prepared)
-        if bank is None:
-            return ["kernels = None  # the default bank of every view"]
-        lines = ["kernels = {"]
-        for view, own in bank.items():
-            text = (
-                "None"
-                if own is None
-                else f"[{', '.join(f'kw.kernels.parse({k!r})' for k in map(repr, own))}]"
-            )
-            lines.append(f"    {view!r}: {text},")
-        return [*lines, "}"]
-    if prepared.views:
-        asked = kernels_by_view(spec, prepared.views)
-        texts = list(dict.fromkeys(text.strip() for text in asked.values()))
-        if [text.lower() for text in texts] == ["default"]:
-            return [f"kernels = kw.banks.views({prepared.views!r})"]
-        if len(texts) == 1:
-            return [f"kernels = kw.banks.views({prepared.views!r}, kernels=[{_parsed(texts[0])}])"]
-        lines = ["kernels = ["]
-        for view, columns in prepared.views.items():
-            if asked[view].strip().lower() == "default":
-                lines += [f"    kw.kernels.parse({repr(k)!r})," for k in default_view(prepared, view)]
-            else:
-                lines.append(
-                    f"    *kw.banks.views({ ({view: columns})!r}, kernels=[{_parsed(asked[view])}]),"
-                )
-        return [*lines, "]"]
-    text = str(spec.kernels)
-    name = text.strip().lower().replace("-", "_")
-    if name == "default":
+def _kernel_lines(spec: Spec, prepared: Prepared, bank: Any) -> list[str]:
+    if bank is None:
         return ["kernels = None  # those of a plain fit"]
-    if name in BANKS:
+    if isinstance(bank, dict):
+        return ["kernels = {", *(f"    {view!r}: {code(own)}," for view, own in bank.items()), "}"]
+    texts = {text.strip() for text in kernels_by_view(spec, prepared.views).values()}
+    if isinstance(bank, banks.DefaultViews):
+        return [f"kernels = kw.banks.views({prepared.views!r})"]
+    if len(texts) == 1:
+        # every kernel on every view
+        [text] = texts
+        return [f"kernels = kw.banks.views({prepared.views!r}, kernels={code(parse_kernels(text))})"]
+    name = str(spec.kernels).strip().lower().replace("-", "_")
+    if not texts and name in BANKS:
         return [f"kernels = kw.banks.get({name!r}, list(X.columns))"]
-    return ["kernels = [", *(f"    kw.kernels.parse({repr(k)!r})," for k in parse_kernels(text)), "]"]
-
-
-def _parsed(text: str) -> str:
-    return ", ".join(f"kw.kernels.parse({repr(k)!r})" for k in parse_kernels(text))
-
-
-def _approximation(spec: Spec) -> str:
-    """The parameter `approximation` in code."""
-    found = approximation_option(spec)
-    return f"kw.kernels.{found!r}" if isinstance(found, FeatureMap) else repr(found)
+    return ["kernels = [", *(f"    {code(kernel)}," for kernel in bank), "]"]

@@ -11,9 +11,8 @@ from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
 from kernelweave.views import PrecomputedView, Views
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.annotated_files import is_annotated_file, read_part
+from kernelweave_app.runs.formats import format_of, read_rows
 from kernelweave_app.runs.joining import Joined
-from kernelweave_app.runs.sparse_files import SVMLIGHT, TARGET, SparseFile, read_sparse
 
 #: The name of the columns of the table beside sparse files.
 TABLE = "table"
@@ -33,13 +32,10 @@ def name_views(asked: str | list[str]) -> dict[str, str]:
 
 
 def read_views(
-    asked: str | list[str], n_rows: int, table: str, read: Callable[[str], SparseFile] = read_sparse
+    asked: str | list[str], n_rows: int, table: str, read: Callable[[str], Any] = read_rows
 ) -> dict[str, Any]:
     """Sparse views by name, each with as many rows as the table."""
-    found = {
-        name: read_part(path) if is_annotated_file(path) else read(path).rows
-        for name, path in name_views(asked).items()
-    }
+    found = {name: read(path) for name, path in name_views(asked).items()}
     for name, rows in found.items():
         if rows.shape[0] != n_rows:
             raise InputError(
@@ -53,43 +49,16 @@ def sparse_reading(files: Mapping[str, str]) -> list[str]:
     """Lines of a script that read sparse views into a dict of that name."""
     if not files:
         return []
-    lines = [
-        *(["import anndata"] if any(map(is_annotated_file, files.values())) else []),
+    calls = {name: format_of(path).rows_call(path) for name, path in files.items()}
+    return [
+        *(["import anndata"] if any(call.startswith("anndata") for call in calls.values()) else []),
         "from scipy import io, sparse",
         "from sklearn.datasets import load_svmlight_file",
         "",
         "sparse_views = {",
+        *(f"    {name!r}: sparse.csr_array({call})," for name, call in calls.items()),
+        "}",
     ]
-    for name, path in files.items():
-        if is_annotated_file(path):
-            file, _, part = path.partition("#")
-            group, _, key = part.partition("/")
-            call = f"anndata.read_h5ad({file!r}).{f'{group}[{key!r}]' if key else 'X'}"
-        else:
-            call = sparse_call(path)
-        lines.append(f"    {name!r}: sparse.csr_array({call}),")
-    return [*lines, "}"]
-
-
-def sparse_call(path: str) -> str:
-    """The call that reads the rows of a sparse file in a script."""
-    suffixes = {suffix.lower() for suffix in Path(path).suffixes}
-    if ".npz" in suffixes:
-        return f"sparse.load_npz({path!r})"
-    return f"load_svmlight_file({path!r})[0]" if suffixes & set(SVMLIGHT) else f"io.mmread({path!r})"
-
-
-def read_labelled(path: str, name: str) -> Joined:
-    """An svmlight file as a table of labels, and its rows as a sparse view."""
-    import pandas as pd
-
-    found = read_sparse(path)
-    if found.target is None:
-        raise InputError(
-            f"{path} has rows but no target. Pass the table with the target first, and this file as --view "
-            f"{name}={path}."
-        )
-    return Joined(pd.DataFrame({TARGET: found.target}), {}, {}, {}, {}, {name: found.rows}, {name: path})
 
 
 def with_views(
@@ -98,7 +67,7 @@ def with_views(
     table: str,
     *,
     joined: bool,
-    read: Callable[[str], SparseFile] = read_sparse,
+    read: Callable[[str], Any] = read_rows,
 ) -> Joined:
     """Tables with sparse views from files.
 
@@ -112,7 +81,7 @@ def with_views(
     joined : bool
         Whether rows of several tables were matched, so that sparse rows have no position.
     read : callable
-        Reads a file.
+        Reads the rows of a file.
     """
     if not asked:
         return data

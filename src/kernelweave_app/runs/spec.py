@@ -75,12 +75,10 @@ class Later(Rule):
 
 def _of_estimators(name: str) -> Rule:
     """The rule that estimators have for a parameter."""
-    from kernelweave._declarations import declared
+    from kernelweave._parameters import rules_of
     from kernelweave.estimators.cv import MKLClassifierCV
 
-    rule = declared(MKLClassifierCV)[name].rule
-    assert rule is not None, name
-    return rule
+    return rules_of(MKLClassifierCV)[name]
 
 
 def _missing() -> Rule:

@@ -5,52 +5,47 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from kernelweave.inspection.findings import Basis, Finding, Found, collect, finding
 from kernelweave_app.runs.giveaways import find_giveaways
 from kernelweave_app.runs.row_names import row_names_in
 
 if TYPE_CHECKING:
-    from kernelweave_app.reports.evidence import Doubt
     from kernelweave_app.runs.preparing import Prepared
 
 #: Columns that are told by name.
 SHOWN = 5
 
 
-def doubts_of_table(prepared: Prepared) -> list[Doubt]:
-    """Reasons for doubt in models that learn from a table.
+def doubts_of_table(prepared: Prepared) -> Found:
+    """Reasons for doubt in models that learn from a table."""
+    return collect(Basis(table=prepared))
 
-    Parameters
-    ----------
-    prepared : Prepared
 
-    Returns
-    -------
-    list of Doubt
-    """
-    from kernelweave_app.reports.evidence import Doubt
+@finding("row names", title="Columns that look like names of rows", needs=("table",))
+def _row_names(basis: Basis) -> Finding | None:
+    names = row_names_in(basis.table)
+    if not names:
+        return None
+    what, them = ("A column looks", "it") if len(names) == 1 else (f"{len(names)} columns look", "them")
+    return Finding(meaning="Columns with a value of its own in every row say nothing about new rows.").warns(
+        f"{what} like names of the rows, which say nothing about new rows ({_listed(names)}). Leave {them} out "
+        "(`drop`).",
+        {"columns that look like names of rows": len(names)},
+    )
 
-    found = []
-    names = row_names_in(prepared)
-    if names:
-        what, them = ("A column looks", "it") if len(names) == 1 else (f"{len(names)} columns look", "them")
-        found.append(
-            Doubt(
-                f"{what} like names of the rows, which say nothing about new rows ({_listed(names)}). Leave {them} "
-                "out (`drop`).",
-                {"columns that look like names of rows": float(len(names))},
-            )
-        )
-    copies = {name: why for name, why in find_giveaways(prepared).items() if name not in names}
-    if copies:
-        what, them = ("A column tells", "it") if len(copies) == 1 else (f"{len(copies)} columns tell", "them")
-        found.append(
-            Doubt(
-                f"{what} the target of every row ({_listed(copies)}). If new rows will not have {them}, as with copies "
-                f"of the target, leave {them} out (`drop`): scores are too good with {them}.",
-                {"columns that tell the target": float(len(copies))},
-            )
-        )
-    return found
+
+@finding("giveaways", title="Columns that give the target away", needs=("table",))
+def _giveaways(basis: Basis) -> Finding | None:
+    names = row_names_in(basis.table)
+    copies = {name: why for name, why in find_giveaways(basis.table).items() if name not in names}
+    if not copies:
+        return None
+    what, them = ("A column tells", "it") if len(copies) == 1 else (f"{len(copies)} columns tell", "them")
+    return Finding(meaning="Columns from which the target of every row follows.").warns(
+        f"{what} the target of every row ({_listed(copies)}). If new rows will not have {them}, as with copies of the "
+        f"target, leave {them} out (`drop`): scores are too good with {them}.",
+        {"columns that tell the target": len(copies)},
+    )
 
 
 def _listed(found: Mapping[str, str]) -> str:

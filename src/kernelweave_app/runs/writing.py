@@ -18,12 +18,12 @@ from kernelweave_app.runs.scoring import predictions, scores, with_truth
 from kernelweave_app.runs.scripts import script
 from kernelweave_app.runs.sparse_views import Tables
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.runs.table_doubts import doubts_of_table
 from kernelweave_app.runs.tables import describe
 from kernelweave_app.runs.used import used_settings
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
+    from kernelweave.inspection.findings import Found
     from kernelweave_app.reports import Held, Picture
     from kernelweave_app.runs.preparing import Rows
 
@@ -112,10 +112,10 @@ def write_report(
     nested: str = "",
     title: str = "",
     pictures: list[Picture] | None = None,
-    evidence: Tree | None = None,
+    found: Found | None = None,
     origin: Lineage | None = None,
 ) -> None:
-    """Write the report of a run, and the numbers behind its sentences.
+    """Write the report of a run, and the findings that it shows.
 
     Parameters
     ----------
@@ -131,14 +131,13 @@ def write_report(
         Of the report; default the first file and the target.
     pictures : list of Picture, optional
         If they have been drawn already.
-    evidence : dict, optional
-        Of `kernelweave_app.reports.evidence.gather`, the default, and what was computed later.
+    found : dict of str to Finding, optional
+        Of `kernelweave_app.runs.evidence.gather`, the default, and what was computed later.
     origin : Lineage, optional
         Of `trace`.
     """
     from kernelweave_app.reports import make_report
-    from kernelweave_app.reports.evidence import gather
-    from kernelweave_app.runs.evidence import write_evidence
+    from kernelweave_app.runs.evidence import gather, write_evidence
 
     train, test = rows
     about = [
@@ -154,8 +153,8 @@ def write_report(
         if lost
     ]
     about += [nested] if nested else []
-    evidence = gather(model, held, doubts=doubts_of_table(prepared)) if evidence is None else evidence
-    write_evidence(folder, evidence)
+    found = gather(model, prepared, held) if found is None else found
+    write_evidence(folder, found)
     with writing():
         report = make_report(
             model,
@@ -168,7 +167,7 @@ def write_report(
             held=held,
             X=prepared.X.iloc[train],
             pictures=pictures,
-            evidence=evidence,
+            found=found,
             lineage=origin or trace(paths, spec),
         )
         write_text(folder / "report.html", report)

@@ -18,15 +18,13 @@ import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
-from kernelweave_app.runs.annotated_files import AnnotatedFile, is_annotated_file, read_annotated
 from kernelweave_app.runs.folders import write_text
-from kernelweave_app.runs.gram_files import GramFile, read_grams, seem_kernels
+from kernelweave_app.runs.formats import check_file, format_of, read_file, read_rows, read_table
+from kernelweave_app.runs.formats.kernel_matrices import GramFile, read_grams
 from kernelweave_app.runs.gram_views import new_grams, with_grams
-from kernelweave_app.runs.joining import Joined, alone, annotated, join_tables, name_tables, pair_names
-from kernelweave_app.runs.sparse_files import SparseFile, is_sparse_file, read_sparse
+from kernelweave_app.runs.joining import Joined, join_tables, name_tables, pair_names
 from kernelweave_app.runs.sparse_views import read_views, with_views
-from kernelweave_app.runs.tables import read_table
-from kernelweave_app.studio.checking import Limits, check_table_file
+from kernelweave_app.studio.checking import Limits
 from kernelweave_app.studio.schema import Data, TableRef, Use
 from kernelweave_app.studio.store import Places, free_path, room, safe_name
 
@@ -129,12 +127,10 @@ class Catalogue:
 
     def read_file(self, path: Path, name: str) -> DataFrame:
         """Check and read a file, or take it from memory if it has not changed."""
-        if is_annotated_file(path):
-            return self._annotated(path, name).table
-        return self._read(path, name, "table", read_table, memory_of)
+        return self._whole(path, name).table
 
-    def _annotated(self, path: Path, name: str) -> AnnotatedFile:
-        return self._read(path, name, "table", read_annotated, lambda found: memory_of(found.table))
+    def _whole(self, path: Path, name: str) -> Joined:
+        return self._read(path, name, "table", read_file, lambda found: memory_of(found.table))
 
     def _grams(self, path: str) -> GramFile:
         def size(found: GramFile) -> int:
@@ -142,11 +138,11 @@ class Catalogue:
 
         return self._read(Path(path), Path(path).name, "kernels", read_grams, size)
 
-    def _sparse(self, path: str) -> SparseFile:
-        def size(found: SparseFile) -> int:
-            return int(found.rows.data.nbytes + found.rows.indices.nbytes)
+    def _sparse(self, path: str) -> Any:
+        def size(found: Any) -> int:
+            return int(found.data.nbytes + found.indices.nbytes)
 
-        return self._read(Path(path), Path(path).name, "sparse", read_sparse, size)
+        return self._read(Path(path), Path(path).name, "sparse", lambda path: read_rows(str(path)), size)
 
     def _read(
         self, path: Path, name: str, use: str, read: Callable[[Path], Read], size_of: Callable[[Read], int]
@@ -159,7 +155,7 @@ class Catalogue:
                 found: Read = self._kept[key][0]
                 return found
         if path.parent != self.places.sets:
-            check_table_file(path, name, self.limits)
+            check_file(path, name, self.limits)
         found = read(path)
         size = size_of(found)
         with self._lock:
@@ -217,10 +213,8 @@ class Catalogue:
         several = len(tables) > 1
         rows = "order" if several and data.by_order else rows
         [first, *_] = self.paths(data).values()
-        if not several and is_annotated_file(first):
-            joined = annotated(self._annotated(Path(first), Path(first).name), first)
-        else:
-            joined = join_tables(tables, data.key, rows) if several else alone(tables)
+        alone = None if several else self._whole(Path(first), Path(first).name)
+        joined = join_tables(tables, data.key, rows) if alone is None else alone
         files = self.further(data)
         joined = with_views(joined, files["view"], Path(first).name, joined=several, read=self._sparse)
         return with_grams(joined, files["gram"], data.key, joined=several, read=self._grams)
@@ -247,10 +241,9 @@ class Catalogue:
     def new_sparse(self, views: list[str], data: Data, table: DataFrame) -> dict[str, Any]:
         """Sparse views of new rows, by the names of those of a run."""
         [first, *_] = self.paths(data).values()
-        if is_annotated_file(first):
-            own = self._annotated(Path(first), Path(first).name).sparse
-            if set(views) <= set(own):
-                return {view: own[view] for view in views}
+        own = self._whole(Path(first), Path(first).name).sparse
+        if views and set(views) <= set(own):
+            return {view: own[view] for view in views}
         given = read_views(self.further(data)["view"], len(table), Path(first).name, self._sparse)
         if len(given) != len(views):
             raise InputError(
@@ -277,16 +270,7 @@ def _version(path: Path) -> tuple[Path, int, int]:
 
 @lru_cache(maxsize=1000)
 def _uses(path: Path, time: int, size: int) -> tuple[Use, ...]:
-    lower = path.name.lower()
-    if lower.endswith(".npy"):
-        return ("kernels",)
-    if lower.endswith((".mtx", ".npz")) and is_sparse_file(path):
-        return ("sparse", "table")
-    if lower.endswith(".svmlight"):
-        return ("table", "sparse")
-    if lower.endswith(".npz"):
-        return ("kernels", "table") if seem_kernels(path) else ("table", "kernels")
-    return ("table",)
+    return format_of(path).uses(path)
 
 
 def uses_of(path: Path) -> list[Use]:
@@ -311,7 +295,7 @@ def try_reading(path: Path) -> None:
     if use == "kernels":
         read_grams(path)
     elif use == "sparse":
-        read_sparse(path)
+        read_rows(str(path))
     else:
         read_table(path)
 
@@ -391,7 +375,7 @@ async def receive_table(name: str, stream: AsyncIterator[bytes], places: Places,
 
 def take_in(part: Path, name: str, places: Places, limits: Limits) -> TableRef:
     """Check a file and move it to the tables of a project, under a name that is free there."""
-    check_table_file(part, name, limits)
+    check_file(part, name, limits)
     # read under its own suffix, so that a file that cannot be parsed is refused before it is stored
     trial = part.with_name(f"{part.stem}-{name}")
     part.rename(trial)

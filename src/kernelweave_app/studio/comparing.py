@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
@@ -15,10 +16,9 @@ from kernelweave.inspection import (
     compare_folds,
     compare_numbers,
 )
-from kernelweave_app.reports.evidence import number
 from kernelweave_app.runs.fitting import chosen
 from kernelweave_app.runs.settings import effective
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.schema import Comparison, Curve, Difference, PairedComparison, Results, Run
 
 #: Settings that decide which rows are in which fold.
@@ -51,21 +51,8 @@ def paired_tests(runs: Sequence[Run], results: Sequence[Results | None]) -> list
             continue
         adjusted = adjust_p_values([test.p_value for *_, test in made])
         for (first, second, what, test), p in zip(made, adjusted, strict=True):
-            found.append(
-                PairedComparison(
-                    first=first,
-                    second=second,
-                    test=test.test,
-                    why=test.why,
-                    what=what,
-                    difference=number(test.difference),
-                    low=number(test.low),
-                    high=number(test.high),
-                    p_value=number(test.p_value),
-                    adjusted=number(p),
-                    n=test.n,
-                )
-            )
+            beside = {"first": first, "second": second, "what": what, "adjusted": p}
+            found.append(PairedComparison.model_validate(asdict(test) | beside, extra="ignore"))
     return found
 
 
@@ -170,7 +157,7 @@ def _differences(runs: list[Run], names: Mapping[str, str]) -> list[Difference]:
             spec = chosen(spec, run.summary.task)
         own = effective(spec.method, spec.learner_params)
         settings.append({"tables": tables, **spec.model_dump(exclude={"learner_params"}), **own})
-        asked |= dict.fromkeys((*FitSpec.model_fields, *spec.learner_params))
+        asked |= dict.fromkeys((*Spec.model_fields, *spec.learner_params))
     for name in ("tables", *asked):
         values = [s.get(name, "") for s in settings]
         if any(value != values[0] for value in values):

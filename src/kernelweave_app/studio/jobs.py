@@ -1,4 +1,8 @@
-"""Processes that compute for the studio: runs in a queue, evidence about them, and short ones that are waited for."""
+"""Processes that compute for the studio: runs in a queue, evidence about them, and short ones that are waited for.
+
+Each is the worker with a task. `start` begins one that goes on without the server and writes its progress where the
+server reads it; `wait_for` begins one whose answer is waited for.
+"""
 
 from __future__ import annotations
 
@@ -12,128 +16,38 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from copy import copy
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from kernelweave._errors import InputError
 from kernelweave._types import Tree
+from kernelweave.inspection.findings import MOST_REPEATED, possible, repeated, sentences_of, tables_of
 from kernelweave_app.reports.printing import LEAST
 from kernelweave_app.reports.printing import MOST as WIDEST
-from kernelweave_app.reports.statements import statements
-from kernelweave_app.reports.tables import evidence_tables
-from kernelweave_app.runs.evidence import KINDS, MOST, USUAL, kinds_for, read_evidence
+from kernelweave_app.runs.evidence import read_evidence
 from kernelweave_app.runs.folders import csv_text, write_text
-from kernelweave_app.runs.spec import FitSpec
-from kernelweave_app.studio.schema import Evidence, EvidenceProgress, Expected, Sentence
+from kernelweave_app.runs.spec import Spec
+from kernelweave_app.studio.schema import (
+    Artifact,
+    CitedNumber,
+    Evidence,
+    EvidenceProgress,
+    Expected,
+    RunId,
+    Sentence,
+)
 from kernelweave_app.studio.store import ACTIVE, FINAL, KEPT, MODEL, SAVING, DiskFull, Places, Store, room
 
 if TYPE_CHECKING:
     import sqlite3
 
-
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
-
-
-def environment(threads: int) -> dict[str, str]:
-    """Environment variables for a process.
-
-    Parameters
-    ----------
-    threads : int
-        Threads of linear algebra, where the user has not set them.
-
-    Returns
-    -------
-    dict of str to str
-        Without the server's token, which such processes do not need; figures open no window.
-    """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("KERNELWEAVE_STUDIO_")}
-    return {**dict.fromkeys(THREAD_VARIABLES, str(max(1, threads))), **kept, "MPLBACKEND": "Agg"}
-
-
-#: Figures by the names of files.
-FIGURES = (
-    *("weights", "contributions", "path", "choice", "roc", "precision", "confusion", "held-out", "residuals"),
-    *("stability", "learning-curve", "calibration", "permutation"),
-)
-FORMATS = ("pdf", "svg")
-#: Seconds that a drawing may take.
-PATIENCE = 120.0
-PRINTED = "printed"
-
-
-#: Seconds after which measuring is given up.
-MOST_SECONDS = 90.0
-
-
-def print_figure(folder: Path, name: str, width: float, kind: str) -> Path:
-    """Draw a figure of a run in a width in millimetres, in another process; returns its file."""
-    if name not in FIGURES or kind not in FORMATS:
-        raise InputError(f"A figure must be one of {', '.join(FIGURES)}, as pdf or svg, got {name!r:.40}.")
-    if not LEAST <= width <= WIDEST:
-        raise InputError(f"The width must be from {LEAST:g} to {WIDEST:g} millimetres, got {width:g}.")
-    command = [sys.executable, "-P", "-m", "kernelweave_app.studio.worker", "print"]
-    try:
-        found = subprocess.run(
-            [*command, str(folder), name, f"{width:g}", kind],
-            env=environment(1),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
-    except subprocess.TimeoutExpired:
-        raise InputError(
-            "The figure took too long to draw. Try again when fewer runs are under way."
-        ) from None
-    if found.returncode:
-        said = found.stderr.strip().splitlines()
-        raise InputError(f"This figure could not be drawn: {said[-1] if said else 'no reason given'}.")
-    return folder / PRINTED / f"{name}-{width:g}mm.{kind}"
-
-
-def measure(spec: FitSpec, paths: Mapping[str, str], at_once: int = 1) -> Expected:
-    """Estimate time and memory of a run.
-
-    Parameters
-    ----------
-    spec : FitSpec
-    paths : mapping of str to str
-    at_once : int, default=1
-        Runs at the same time, which share the processors.
-
-    Raises
-    ------
-    InputError
-        If the run itself would refuse these settings, or nothing was measured in time.
-    """
-    command = [sys.executable, "-P", "-m", "kernelweave_app.studio.worker", "measure"]
-    asked = json.dumps({"spec": spec.model_dump(), "paths": dict(paths)})
-    try:
-        done = subprocess.run(
-            command,
-            input=asked,
-            capture_output=True,
-            text=True,
-            timeout=MOST_SECONDS,
-            env=environment((os.cpu_count() or 1) // at_once),
-        )
-        found = json.loads(done.stdout.splitlines()[-1])
-    except subprocess.TimeoutExpired:
-        raise InputError(
-            f"A fit on few of these rows takes more than {MOST_SECONDS:.0f} s already: expect hours. Choose fewer "
-            "kernels or columns, or another learner."
-        ) from None
-    except (ValueError, IndexError, OSError) as error:
-        raise InputError(f"The time could not be measured: {error}.") from None
-    if "problem" in found:
-        raise InputError(found["problem"])
-    return Expected(**found)
-
-
+PROCESSORS = os.cpu_count() or 1
+WORKER = (sys.executable, "-P", "-m", "kernelweave_app.studio.worker")
 #: Seconds between two checks of the processes.
 EVERY = 0.2
 #: Seconds that a run has to stop by itself, and then after SIGTERM.
@@ -146,6 +60,108 @@ LOST = 60.0
 LOG = "log.txt"
 #: Clocks of the kernel and of Python differ by less.
 CLOCK = 1.0
+#: Figures by the names of files.
+FIGURES = (
+    *("weights", "contributions", "path", "choice", "roc", "precision", "confusion", "held-out", "residuals"),
+    *("stability", "learning-curve", "calibration", "permutation"),
+)
+FORMATS = ("pdf", "svg")
+PRINTED = "printed"
+#: Seconds that a drawing may take, and after which measuring is given up.
+PATIENCE = 120.0
+MOST_SECONDS = 90.0
+
+
+# ---- any process ------------------------------------------------------------------------------------
+
+
+def _environment(threads: int) -> dict[str, str]:
+    """Variables of a process with so many threads of linear algebra, where the user has not set them.
+
+    Without the server's token, which such processes do not need; figures open no window.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("KERNELWEAVE_STUDIO_")}
+    return {**dict.fromkeys(THREAD_VARIABLES, str(max(1, threads))), **kept, "MPLBACKEND": "Agg"}
+
+
+def start(task: str, *arguments: object, log: Path, threads: int) -> subprocess.Popen[bytes]:
+    """Begin a task that goes on without the server, in the folder of its log."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [*WORKER, task, *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=log.parent,
+            env=_environment(threads),
+            start_new_session=True,
+        )
+
+
+def wait_for(task: str, given: object, threads: int, patience: float, late: str, failed: str) -> Any:
+    """The answer of a task to what it is given; what to say about one that takes too long, or has no answer."""
+    try:
+        done = subprocess.run(
+            [*WORKER, task],
+            input=json.dumps(given),
+            capture_output=True,
+            text=True,
+            timeout=patience,
+            env=_environment(threads),
+        )
+        found = json.loads(done.stdout.splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        raise InputError(late) from None
+    except (ValueError, IndexError, OSError) as error:
+        raise InputError(f"{failed}: {error}.") from None
+    if "problem" in found:
+        raise InputError(found["problem"])
+    return found
+
+
+def is_alive(pid: int | None, started: float | None) -> bool:
+    """Whether a process is still the one that was started, since process ids are used again."""
+    if pid is None or started is None:
+        return False
+    try:
+        process = psutil.Process(pid)
+        return abs(process.create_time() - started) < CLOCK and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def own_start() -> float:
+    """When this process began, by which others know it."""
+    return psutil.Process(os.getpid()).create_time()
+
+
+# ---- processes that are waited for ------------------------------------------------------------------
+
+
+def measure(spec: Spec, paths: Mapping[str, str], at_once: int = 1) -> Expected:
+    """Estimate time and memory of a run, of which so many share the processors."""
+    late = (
+        f"A fit on few of these rows takes more than {MOST_SECONDS:.0f} s already: expect hours. Choose fewer "
+        "kernels or columns, or another learner."
+    )
+    asked = {"spec": spec.model_dump(), "paths": dict(paths)}
+    failed = "The time could not be measured"
+    return Expected(**wait_for("measure", asked, PROCESSORS // at_once, MOST_SECONDS, late, failed))
+
+
+def print_figure(folder: Path, name: str, width: float, kind: str) -> Path:
+    """Draw a figure of a run in a width in millimetres; returns its file."""
+    if name not in FIGURES or kind not in FORMATS:
+        raise InputError(f"A figure must be one of {', '.join(FIGURES)}, as pdf or svg, got {name!r:.40}.")
+    if not LEAST <= width <= WIDEST:
+        raise InputError(f"The width must be from {LEAST:g} to {WIDEST:g} millimetres, got {width:g}.")
+    late = "The figure took too long to draw. Try again when fewer runs are under way."
+    asked = {"folder": str(folder), "name": name, "width": width, "kind": kind}
+    failed = "This figure could not be drawn"
+    return folder / PRINTED / str(wait_for("print", asked, 1, PATIENCE, late, failed)["file"])
+
+
+# ---- runs -------------------------------------------------------------------------------------------
 
 
 class Queue:
@@ -281,7 +297,7 @@ class Queue:
         self._termed.pop(run_id, None)
         if row["cancelled"] is not None:
             self._list_model(run_id)
-            kept = self.store.artifacts(run_id)
+            kept = self.store.read(Artifact, run_id)
             self.store.finish(run_id, "cancelled", KEPT if kept else "Stopped; nothing could be kept.")
         else:
             self.store.finish(run_id, "failed", _last_words(self.places.run(run_id) / LOG))
@@ -316,32 +332,16 @@ class Queue:
         """Record the model of a run that ended between writing and recording it."""
         model = self.places.run(run_id) / MODEL
         if model.exists():
-            self.store.add_artifact(run_id, MODEL, "model", model.stat().st_size)
+            self.store.write(run_id, Artifact(name=MODEL, kind="model", size=model.stat().st_size))
 
     def _launch(self, run_id: str) -> None:
         if not self.store.move(run_id, ("queued",), "starting", started=time.time()):
             return
-        log = self.places.run(run_id) / LOG
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "kernelweave_app.studio.worker",
-            "run",
-            str(self.places.root),
-            run_id,
-        ]
+        folder = self.places.run(run_id)
         try:
-            with log.open("ab") as output:
-                child = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    cwd=log.parent,
-                    env=environment((os.cpu_count() or 1) // self.at_once),
-                    start_new_session=True,
-                )
+            child = start(
+                "run", self.places.root, run_id, log=folder / LOG, threads=PROCESSORS // self.at_once
+            )
         except OSError as error:
             self.store.finish(run_id, "failed", f"No process could be started: {error}.")
             return
@@ -351,17 +351,6 @@ class Queue:
         except psutil.NoSuchProcess:
             started = time.time()
         self.store.move(run_id, ("starting",), "starting", pid=child.pid, pid_started=started)
-
-
-def is_alive(pid: int | None, started: float | None) -> bool:
-    """Whether a process is still the one that was started, since process ids are used again."""
-    if pid is None or started is None:
-        return False
-    try:
-        process = psutil.Process(pid)
-        return abs(process.create_time() - started) < CLOCK and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def _last_words(log: Path) -> str:
@@ -384,9 +373,18 @@ def read_log(log: Path, most: int = 100_000) -> str:
         return ""
 
 
-#: Folder of a run with a file of progress for each kind.
+# ---- evidence ---------------------------------------------------------------------------------------
+
+#: Folder of a run with a file of progress for each kind of evidence.
 FOLDER = "evidence"
 GOING = ("starting", "waiting", "running")
+#: Figures by the findings that they need.
+OF_EVIDENCE = {
+    "stability": "stability",
+    "learning curve": "learning-curve",
+    "calibration": "calibration",
+    "permutation": "permutation",
+}
 
 
 def status_file(folder: Path, kind: str) -> Path:
@@ -401,80 +399,107 @@ def stop_file(folder: Path, kind: str) -> Path:
 
 def write_status(folder: Path, kind: str, **values: object) -> None:
     """Change what is known about a process."""
-    write_text(status_file(folder, kind), json.dumps({**read_status(folder, kind), **values}))
+    write_text(status_file(folder, kind), json.dumps({**read_status(status_file(folder, kind)), **values}))
 
 
-def read_status(folder: Path, kind: str) -> Tree:
+def read_status(path: Path) -> Tree:
     """What is known about a process; empty if there was none."""
     try:
-        found = json.loads(status_file(folder, kind).read_text("utf8"))
+        found = json.loads(path.read_text("utf8"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-class EvidenceJobs:
-    """Starts, watches and stops the computation of evidence.
+def other_pids(places: Places, since: float) -> list[int]:
+    """Processes that compute evidence of any run and were asked for earlier."""
+    every = [read_status(path) for path in places.runs.glob(f"*/{FOLDER}/*.json")]
+    return [
+        int(one["pid"])
+        for one in every
+        if one.get("created", since) < since
+        and one.get("pid") not in (None, os.getpid())
+        and one.get("state") in GOING
+        and is_alive(one["pid"], one["pid_started"])
+    ]
+
+
+class EvidenceDesk:
+    """Reads, computes and prints evidence about the runs of a studio: a process for each kind.
 
     Parameters
     ----------
+    store : Store
     places : Places
     """
 
-    def __init__(self, places: Places) -> None:
-        self.places = places
+    def __init__(self, store: Store, places: Places) -> None:
+        self.store, self.places = store, places
         self._children: list[subprocess.Popen[bytes]] = []
         #: Of two that ask for the same at once, the second finds what the first has begun.
         self._starting = threading.Lock()
 
-    def start(self, run_id: str, kind: str, count: int, *, refit: bool) -> Tree:
-        """Begin to compute a kind of evidence, unless that is under way; the answer is as of `status`."""
-        folder = self.places.run(run_id)
-        tree = read_evidence(folder)
-        if not tree:
+    def inside(self, store: Store, places: Places) -> EvidenceDesk:
+        """The same of one project."""
+        other = copy(self)
+        other.store, other.places = store, places
+        return other
+
+    def read(self, run_id: RunId) -> Evidence:
+        """Sentences about a run with the numbers behind them, and what is being computed."""
+        found = read_evidence(self._folder(run_id))
+        return Evidence(
+            numbers={name: one.to_json() for name, one in found.items()},
+            statements=[
+                Sentence(
+                    topic=one.topic,
+                    sentence=one.text,
+                    numbers=[
+                        CitedNumber(source=[name, *cited.source], value=cited.value, shown=cited.shown)
+                        for cited in one.numbers
+                    ],
+                )
+                for name, one in sentences_of(found)
+            ],
+            kinds=possible(found) if found else [],
+            progress={
+                kind: EvidenceProgress(**{k: v for k, v in one.items() if k in EvidenceProgress.model_fields})
+                for kind, one in self.status(run_id).items()
+            },
+            figures=[name for key, name in OF_EVIDENCE.items() if key in found],
+            tables=[table.name for table in tables_of(found)],
+        )
+
+    def start(self, run_id: RunId, kind: str, count: int, *, refit: bool) -> Evidence:
+        """Begin to compute evidence: permutations, fits without a source, stability, a learning curve, baselines."""
+        folder = self._folder(run_id)
+        found = read_evidence(folder)
+        if not found:
             raise InputError(
                 "This run was written by an older version: it has no evidence to add to. Run it again."
             )
-        if kind not in kinds_for(tree):
-            raise InputError(
-                f"Evidence of this run must be of {', '.join(kinds_for(tree))}, got {kind!r:.40}."
-            )
-        if not 0 <= count <= MOST:
-            raise InputError(f"The number must be from 1 to {MOST}, got {count}.")
+        kinds = possible(found)
+        if kind not in kinds:
+            raise InputError(f"Evidence of this run must be of {', '.join(kinds)}, got {kind!r:.40}.")
+        if not 0 <= count <= MOST_REPEATED:
+            raise InputError(f"The number must be from 1 to {MOST_REPEATED}, got {count}.")
         with self._starting:
             if self.status(run_id).get(kind, {}).get("state") not in GOING:
-                self._begin(folder, kind, count, refit=refit)
-        return self.status(run_id)
+                self._begin(folder, kind, count or repeated()[kind].usual, refit)
+        return self.read(run_id)
 
-    def _begin(self, folder: Path, kind: str, count: int, *, refit: bool) -> None:
+    def _begin(self, folder: Path, kind: str, count: int, refit: bool) -> None:
         with room(self.places.root):
             (folder / FOLDER).mkdir(exist_ok=True)
             stop_file(folder, kind).unlink(missing_ok=True)
             status_file(folder, kind).unlink(missing_ok=True)
-            count = count or USUAL[kind]
-            write_status(
-                folder,
-                kind,
-                state="starting",
-                done=0,
-                total=count,
-                count=count,
-                refit=refit,
-                created=time.time(),
-            )
-        command = [sys.executable, "-P", "-m", "kernelweave_app.studio.worker", "evidence"]
-        self._children = [child for child in self._children if child.poll() is None]
-        with (folder / FOLDER / "log.txt").open("ab") as output:
-            child = subprocess.Popen(
-                [*command, str(self.places.root), folder.name, kind],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=folder,
-                env=environment((os.cpu_count() or 1) - 1),
-                start_new_session=True,
-            )
-        self._children.append(child)
+            begun: Tree = {"state": "starting", "done": 0, "total": count, "created": time.time()}
+            write_status(folder, kind, count=count, refit=refit, **begun)
+        self._children[:] = [child for child in self._children if child.poll() is None]
+        log = folder / FOLDER / "log.txt"
+        self._children.append(
+            start("evidence", self.places.root, folder.name, kind, log=log, threads=PROCESSORS - 1)
+        )
 
     def status(self, run_id: str) -> Tree:
         """Progress by kind: state, done, total, seconds_left, reason."""
@@ -482,13 +507,13 @@ class EvidenceJobs:
         for child in self._children:
             child.poll()
         found: Tree = {}
-        for kind in KINDS:
-            one = read_status(folder, kind)
+        for kind in repeated():
+            one = read_status(status_file(folder, kind))
             if not one:
                 continue
             if one.get("state") in GOING and not self._lives(one):
                 # it may have ended between two looks
-                one = read_status(folder, kind)
+                one = read_status(status_file(folder, kind))
                 if one.get("state") in GOING:
                     one |= {"state": "failed", "reason": "The process ended without a result."}
             one["stopping"] = stop_file(folder, kind).exists() and one["state"] in GOING
@@ -498,100 +523,28 @@ class EvidenceJobs:
             found[kind] = one
         return found
 
-    def stop(self, run_id: str, kind: str) -> Tree:
-        """Ask a process to stop after its present step; what is done is kept."""
-        folder = self.places.run(run_id)
-        if kind not in KINDS or read_status(folder, kind).get("state") not in GOING:
+    def stop(self, run_id: RunId, kind: str) -> Evidence:
+        """Stop computing after the present step; what is done is kept."""
+        folder = self._folder(run_id)
+        if kind not in repeated() or read_status(status_file(folder, kind)).get("state") not in GOING:
             raise InputError("Nothing of this kind is being computed.")
         stop_file(folder, kind).touch()
-        return self.status(run_id)
+        return self.read(run_id)
 
-    def _lives(self, one: Tree) -> bool:
+    @staticmethod
+    def _lives(one: Tree) -> bool:
         if "pid" not in one:
             return time.time() - float(one.get("created", 0)) < LOST
         return is_alive(one["pid"], one["pid_started"])
 
-
-def other_pids(places: Places, since: float) -> list[int]:
-    """Processes that compute evidence of any run and were asked for earlier."""
-    found = []
-    for path in places.runs.glob(f"*/{FOLDER}/*.json"):
-        try:
-            one = json.loads(path.read_text("utf8"))
-        except (OSError, ValueError):
-            continue
-        earlier = one.get("created", 0) < since and one.get("pid") not in (None, os.getpid())
-        if earlier and one.get("state") in GOING and is_alive(one["pid"], one["pid_started"]):
-            found.append(int(one["pid"]))
-    return found
-
-
-def own_start() -> float:
-    """When this process began, by which others know it."""
-    return psutil.Process(os.getpid()).create_time()
-
-
-#: Figures of evidence by what they need.
-OF_EVIDENCE = {
-    "stability": "stability",
-    "learning curve": "learning-curve",
-    "calibration": "calibration",
-    "permutation": "permutation",
-}
-
-
-class EvidenceDesk:
-    """Reads, computes and prints evidence about the runs of a studio.
-
-    Parameters
-    ----------
-    store : Store
-    places : Places
-    jobs : EvidenceJobs, optional
-        Those of another project.
-    """
-
-    def __init__(self, store: Store, places: Places, jobs: EvidenceJobs | None = None) -> None:
-        self.store, self.places = store, places
-        self.jobs = jobs or EvidenceJobs(places)
-
-    def read(self, run_id: str) -> Evidence:
-        """Sentences, numbers, and what is being computed."""
-        folder = self._folder(run_id)
-        tree = read_evidence(folder)
-        return Evidence(
-            numbers=tree,
-            statements=[Sentence(**asdict(one)) for one in statements(tree)] if tree else [],
-            kinds=list(kinds_for(tree)) if tree else [],
-            progress={
-                kind: EvidenceProgress(**{k: v for k, v in one.items() if k in EvidenceProgress.model_fields})
-                for kind, one in self.jobs.status(run_id).items()
-            },
-            figures=[name for key, name in OF_EVIDENCE.items() if tree.get(key)],
-            tables=[table.name for table in evidence_tables(tree)],
-        )
-
-    def start(self, run_id: str, kind: str, count: int, *, refit: bool) -> Evidence:
-        """Begin to compute a kind of evidence."""
-        self._folder(run_id)
-        self.jobs.start(run_id, kind, count, refit=refit)
-        return self.read(run_id)
-
-    def stop(self, run_id: str, kind: str) -> Evidence:
-        """Stop after the present step."""
-        self._folder(run_id)
-        self.jobs.stop(run_id, kind)
-        return self.read(run_id)
-
     def figure(self, run_id: str, name: str, width: float, kind: str) -> Path:
         """A figure for papers."""
-        folder = self._folder(run_id)
         with room(self.places.root):
-            return print_figure(folder, name, width, kind)
+            return print_figure(self._folder(run_id), name, width, kind)
 
     def table(self, run_id: str, name: str, kind: str) -> str:
         """A table as CSV or LaTeX."""
-        for table in evidence_tables(read_evidence(self._folder(run_id))):
+        for table in tables_of(read_evidence(self._folder(run_id))):
             if table.name == name:
                 return csv_text(table.frame()) if kind == "csv" else table.latex()
         raise InputError(f"Run {run_id} has no file {name!r:.60}.")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
@@ -22,7 +23,7 @@ from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import Prepared, prepare, rows_with
 from kernelweave_app.runs.row_names import why_names
 from kernelweave_app.runs.sparse_views import TABLE, Tables
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.runs.tables import check_target, detect_task, need_column
 from kernelweave_app.studio.catalogue import Catalogue, memory_of
 from kernelweave_app.studio.schema import (
@@ -40,17 +41,20 @@ from kernelweave_app.studio.schema import (
     Rows,
     Side,
     Table,
+    TableId,
     Target,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from kernelweave._types import Series
+    from kernelweave._types import Labels, Series
     from kernelweave_app.runs.preparing import Rows as Positions
     from kernelweave_app.studio.schema import ColumnKind
 
 
+#: A position in a table or a list: SQLite and pandas count in 64 bits.
+Start = Annotated[int, Field(ge=0, le=1_000_000_000)]
 #: Columns that are described at once.
 MOST_COLUMNS = 500
 #: Values of a column that marks held-out rows, in a list to choose from.
@@ -90,16 +94,6 @@ def cell(value: object) -> str | None:
         return None
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
-
-
-def take_rows(table: DataFrame, start: int, number: int, names: list[str]) -> Rows:
-    """Some rows of some columns as text."""
-    part = table[names].iloc[start : start + number]
-    return Rows(
-        total=len(table),
-        columns=names,
-        rows=[[cell(value) for value in row] for row in part.itertuples(index=False, name=None)],
-    )
 
 
 def describe_sides(joined: Joined, tables: dict[str, DataFrame], ids: dict[str, str]) -> list[Side]:
@@ -276,7 +270,7 @@ def shorten(text: str, most: int) -> str:
 # ---- roles ----------------------------------------------------------------------------------------
 
 
-def role_of(name: str, spec: FitSpec, data: Data) -> Role:
+def role_of(name: str, spec: Spec, data: Data) -> Role:
     """The part of a column in learning."""
     if name and name == data.key:
         return "key"
@@ -286,7 +280,7 @@ def role_of(name: str, spec: FitSpec, data: Data) -> Role:
     return "ignored" if name in names_in(spec.drop) else "feature"
 
 
-def with_role(name: str, role: Role, spec: FitSpec) -> dict[str, object]:
+def with_role(name: str, role: Role, spec: Spec) -> dict[str, object]:
     """Settings that change so that a column has a role, other than key; no column has two."""
     changed: dict[str, object] = {}
     for other in ("target", "group", "weights", "holdout"):
@@ -475,20 +469,13 @@ def align_views(prepared: Prepared, seed: int = 0) -> Alignments:
     rows: Positions = np.arange(n_rows)
     if n_rows > MOST_ROWS:
         rows = np.sort(np.random.default_rng(seed).choice(n_rows, MOST_ROWS, replace=False))
-    grams: dict[str, Array] = {}
-    for name, part in _parts(prepared, rows).items():
-        if len(grams) == MOST_VIEWS:
-            break
-        K = _centred(_linear(part))
-        if (size := float(np.linalg.norm(K))) > 0:
-            grams[name] = K / size
-    values = np.array([[float((K * L).sum()) for L in grams.values()] for K in grams.values()])
-    target = _centred(_target(prepared, rows))
-    size = float(np.linalg.norm(target)) or 1.0
+    grams = {name: centred(_linear(part)) for name, part in list(_parts(prepared, rows).items())[:MOST_VIEWS]}
+    grams = {name: K for name, K in grams.items() if K.any()}
+    target = centred(target_kernel(prepared.y[rows], prepared.task))
     return Alignments(
         names=list(grams),
-        values=np.clip(values, 0.0, 1.0).tolist(),
-        target=[float((K * target).sum() / size) for K in grams.values()],
+        values=[[min(1.0, max(0.0, alignment(K, L))) for L in grams.values()] for K in grams.values()],
+        target=[alignment(K, target) for K in grams.values()],
         n_rows=len(rows),
     )
 
@@ -527,19 +514,26 @@ def _linear(part: Any) -> Array:
     return K
 
 
-def _centred(K: Array) -> Array:
+def centred(K: Array) -> Array:
+    """A kernel with the mean of its features subtracted."""
     K = np.where(np.isfinite(K), K, 0.0)
     means = K.mean(axis=0)
     return np.asarray(K - means - means[:, None] + means.mean())
 
 
-def _target(prepared: Prepared, rows: Positions) -> Array:
-    y = prepared.y[rows]
-    if prepared.task == "regression":
+def target_kernel(y: Labels, task: str) -> Array:
+    """The kernel of a target: products of numbers about their mean, or whether two rows are of one class."""
+    if task == "regression":
         values = np.asarray(y, dtype=np.float64)
         return np.outer(values - values.mean(), values - values.mean())
     codes = np.unique(np.asarray(y).astype(str), return_inverse=True)[1]
     return (codes[:, None] == codes) * 1.0
+
+
+def alignment(K: Array, L: Array) -> float:
+    """Alignment of two centred kernels; 0 for constant ones."""
+    size = float(np.linalg.norm(K) * np.linalg.norm(L))
+    return float((K * L).sum() / size) if size > 0 else 0.0
 
 
 Answer = TypeVar("Answer")
@@ -550,7 +544,7 @@ class Looking:
 
     catalogue: Catalogue
 
-    def table(self, table_id: str) -> Table:
+    def table(self, table_id: TableId) -> Table:
         """Size, types and missing values of a table."""
         entry = self.catalogue.entry(table_id)
 
@@ -560,7 +554,12 @@ class Looking:
         return self._kept(Data(tables=[table_id]), "table", look)
 
     def columns(
-        self, table_id: str, start: int, number: int, search: str, types: Mapping[str, str] | None = None
+        self,
+        table_id: TableId,
+        start: Start = 0,
+        number: Annotated[int, Field(ge=0, le=MOST_COLUMNS)] = 100,
+        search: Annotated[str, Field(max_length=200)] = "",
+        types: Mapping[str, str] | None = None,
     ) -> Columns:
         """Some columns of a table, of these types by their names in the table."""
         table = self.catalogue.read(table_id)
@@ -572,11 +571,24 @@ class Looking:
         )
         return Columns(total=len(names), columns=[describe_column(part[name], name) for name in chosen])
 
-    def rows(self, table_id: str, start: int, number: int, first_column: int, n_columns: int) -> Rows:
-        """Some rows of a table."""
+    def rows(
+        self,
+        table_id: TableId,
+        start: Start = 0,
+        number: Annotated[int, Field(ge=0, le=500)] = 20,
+        first_column: Start = 0,
+        n_columns: Annotated[int, Field(ge=1, le=500)] = 50,
+    ) -> Rows:
+        """Some rows of a table as text."""
         table = self.catalogue.read(table_id)
-        names = list(table.columns)[first_column : first_column + n_columns]
-        return take_rows(table, start, number, names)
+        part = table[list(table.columns)[first_column : first_column + n_columns]].iloc[
+            start : start + number
+        ]
+        return Rows(
+            total=len(table),
+            columns=list(part.columns),
+            rows=[[cell(value) for value in row] for row in part.itertuples(index=False, name=None)],
+        )
 
     def join(self, data: Data) -> Joining:
         """The result of joining tables."""
@@ -607,11 +619,11 @@ class Looking:
             further=[] if joined is None else _further(joined),
         )
 
-    def target(self, data: Data, name: str, task: str) -> Target:
+    def target(self, data: Data, target: str, task: str) -> Target:
         """The task that a target column implies."""
-        return describe_target(self.catalogue.join(data).table, name, task)
+        return describe_target(self.catalogue.join(data).table, target, task)
 
-    def missing(self, data: Data, spec: FitSpec) -> Missing:
+    def missing(self, data: Data, spec: Spec) -> Missing:
         """Missing cells of the columns to learn from, and what would fill them."""
 
         def look() -> Missing:
@@ -628,7 +640,7 @@ class Looking:
 
         return self._kept(data, ("missing", _roles(spec)), look)
 
-    def marked(self, data: Data, spec: FitSpec) -> Marked:
+    def marked(self, data: Data, spec: Spec) -> Marked:
         """The rows that a column holds out."""
 
         def look() -> Marked:
@@ -640,12 +652,12 @@ class Looking:
 
         return self._kept(data, ("held-out", _roles(spec)), look)
 
-    def outliers(self, table_id: str) -> Outliers:
+    def outliers(self, table_id: TableId) -> Outliers:
         """Numbers far from the median of their column."""
         data = Data(tables=[table_id])
         return self._kept(data, "outliers", lambda: find_outliers(self.catalogue.read(table_id)))
 
-    def alignments(self, data: Data, spec: FitSpec) -> Alignments:
+    def alignments(self, data: Data, spec: Spec) -> Alignments:
         """How alike the views of a run are, and how alike the target."""
 
         def look() -> Alignments:
@@ -659,7 +671,7 @@ class Looking:
         return self.catalogue.answer(data, question, look)
 
 
-def _roles(spec: FitSpec) -> str:
+def _roles(spec: Spec) -> str:
     """The settings that decide which columns are features, as text."""
     names = {
         "target",

@@ -11,7 +11,7 @@ from kernelweave._errors import InputError
 from kernelweave.learners import LEARNERS, Learner
 from kernelweave_app.runs.fitting import chosen, make_learner
 from kernelweave_app.runs.settings import SpecField, learner_fields
-from kernelweave_app.runs.spec import FitSpec, label_of, spec_fields
+from kernelweave_app.runs.spec import Spec, spec_fields
 from kernelweave_app.studio.schema import Method, Parameter, Setting
 
 #: Scorers that need nothing but predictions and decision values.
@@ -38,7 +38,7 @@ def scorers(task: str, n_classes: int, *, probabilities: bool = False) -> list[s
     return [*found, *OF_PROBABILITIES] if probabilities and task == "classification" else found
 
 
-def has_probabilities(spec: FitSpec) -> bool:
+def has_probabilities(spec: Spec) -> bool:
     """Whether the learner of a spec gives probabilities by its loss."""
     try:
         return bool(make_learner(chosen(spec, "classification")).has_probabilities)
@@ -78,13 +78,8 @@ def explanation(name: str) -> str:
 
 
 def settings() -> list[Setting]:
-    """All settings of a fit, those of every learner last."""
+    """Settings of a fit, those of the command line: those of every learner last."""
     return [_setting(field) for field in spec_fields().values()]
-
-
-def called(name: str) -> str:
-    """The label of a setting."""
-    return label_of(name)
 
 
 def _setting(field: SpecField) -> Setting:

@@ -24,7 +24,7 @@ from kernelweave_app.runs.scoring import (
     sparse_views_of,
 )
 from kernelweave_app.runs.sparse_views import Tables
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.runs.tables import check_target
 from kernelweave_app.studio.catalogue import Catalogue
 from kernelweave_app.studio.schema import Data, Predicted
@@ -34,7 +34,7 @@ FEW_ROWS = 200
 
 
 def predict_table(
-    model_file: Path, spec: FitSpec, folder: Path, catalogue: Catalogue, data: Data
+    model_file: Path, spec: Spec, folder: Path, catalogue: Catalogue, data: Data
 ) -> tuple[Predicted, Path]:
     """Predict the rows of a table with the model of a run, and write the predictions into the folder of the run.
 
@@ -97,7 +97,7 @@ def predict_table(
     return answer, path
 
 
-def _without_prediction(model: Any, X: Any, spec: FitSpec) -> NDArray[np.bool_]:
+def _without_prediction(model: Any, X: Any, spec: Spec) -> NDArray[np.bool_]:
     """Rows with missing cells that the model has no answer to."""
     if isinstance(X, Tables):
         X = X.frame

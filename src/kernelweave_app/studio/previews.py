@@ -19,11 +19,11 @@ from kernelweave.views import as_table
 from kernelweave_app.runs.kernels_of import is_plain, known_kernels, make_kernels
 from kernelweave_app.runs.preparing import Prepared, split
 from kernelweave_app.runs.sparse_views import Tables
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
+from kernelweave_app.studio.looking import alignment, centred, target_kernel
 from kernelweave_app.studio.schema import KernelPreview, KernelPreviews
 
 if TYPE_CHECKING:
-    from kernelweave._types import Labels
     from kernelweave.views import Table
     from kernelweave_app.runs.preparing import Rows
 
@@ -37,12 +37,12 @@ PIXELS = 56
 Array = NDArray[np.float64]
 
 
-def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPreviews:
+def preview_kernels(spec: Spec, prepared: Prepared, most: int) -> KernelPreviews:
     """Describe the kernels of a run on a sample of its training rows.
 
     Parameters
     ----------
-    spec : FitSpec
+    spec : Spec
     prepared : Prepared
     most : int
         Thumbnails, of the best aligned kernels.
@@ -63,7 +63,9 @@ def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPrevi
     table = table.declared(columns_read(bank, table))
     if spec.standardize and not plain and not tables:
         table = _standardized(table)
-    target, order = _target(prepared.y[rows], prepared.task)
+    y = prepared.y[rows]
+    target = centred(target_kernel(y, prepared.task))
+    order = np.argsort(y if prepared.task == "regression" else np.asarray(y).astype(str), kind="stable")
     found: list[tuple[float, int | None, Any]] = []
     # Gram matrices of the best ones so far
     best: dict[int, Array] = {}
@@ -82,7 +84,7 @@ def preview_kernels(spec: FitSpec, prepared: Prepared, most: int) -> KernelPrevi
         memory += 8.0 * rank * len(train) if rank is not None else triangle
         if not np.isfinite(K).all():
             raise InputError(f"Kernel {kernel.label!r} overflows on these rows. Standardise the columns.")
-        found.append((_alignment(K, target), rank, kernel))
+        found.append((alignment(centred(K), target), rank, kernel))
         best[k] = K
         if len(best) > most:
             # of equal ones the first is kept, as in the order below
@@ -147,24 +149,6 @@ def _standardized(table: Table) -> Table:
     spread = part.std(axis=0)
     values[:, numeric] = (part - part.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     return Table(values, table.names, table.levels, table.cells)
-
-
-def _target(y: Labels, task: str) -> tuple[Array, Rows]:
-    """Centred target columns, and the order of rows by class or target."""
-    if task == "regression":
-        values = np.asarray(y, dtype=np.float64)
-        return (values - values.mean())[:, None], np.argsort(values, kind="stable")
-    _, codes = np.unique(np.asarray(y).astype(str), return_inverse=True)
-    onehot = np.eye(codes.max() + 1)[codes]
-    return onehot - onehot.mean(axis=0), np.argsort(codes, kind="stable")
-
-
-def _alignment(K: Array, target: Array) -> float:
-    """Centred alignment of a kernel with the target; 0 for constant ones."""
-    means = K.mean(axis=0)
-    centred = K - means[:, None] - means + means.mean()
-    size = np.linalg.norm(centred) * np.linalg.norm(target.T @ target)
-    return float(np.einsum("ik,ij,jk->", target, centred, target) / size) if size > 0 else 0.0
 
 
 def thumbnail(K: Array) -> str:

@@ -26,11 +26,30 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from kernelweave._errors import InputError
+from kernelweave_app.runs.formats import check_file
 from kernelweave_app.studio.catalogue import file_id, uses_of
-from kernelweave_app.studio.checking import Limits, check_content, check_table_file
-from kernelweave_app.studio.schema import Draft, Project, RunRequest, StoredProject, StoredRun, TableFile
+from kernelweave_app.studio.checking import Limits, check_content
+from kernelweave_app.studio.schema import (
+    Draft,
+    Project,
+    ProjectId,
+    RunRequest,
+    StoredProject,
+    StoredRun,
+    TableFile,
+)
 from kernelweave_app.studio.service import Studio
-from kernelweave_app.studio.store import DRAFT, FINAL, FIRST, OF_RECORDS, DiskFull, Places, room, safe_name
+from kernelweave_app.studio.store import (
+    DRAFT,
+    FINAL,
+    FIRST,
+    OF_RECORDS,
+    DiskFull,
+    Places,
+    no_project,
+    room,
+    safe_name,
+)
 from kernelweave_app.studio.worker import KERNELS
 
 if TYPE_CHECKING:
@@ -84,12 +103,12 @@ class Projects:
         """Projects, oldest first."""
         return [self._describe(row) for row in self.store.projects()]
 
-    def one(self, project: str) -> Project:
+    def one(self, project_id: ProjectId) -> Project:
         """One project; an unknown one is an error."""
         for row in self.store.projects():
-            if row["id"] == project:
+            if row["id"] == project_id:
                 return self._describe(row)
-        raise InputError(f"There is no project {project!r:.60}. It may have been deleted.")
+        raise no_project(project_id)
 
     def called(self, name: str) -> Project:
         """The project of a name; an unknown one is an error that lists the names."""
@@ -129,14 +148,14 @@ class Projects:
                 raise
         return self.one(project)
 
-    def rename(self, project: str, name: str) -> Project:
+    def rename(self, project_id: ProjectId, name: str) -> Project:
         """Give a project another name, which no other one has."""
-        self.store.rename_project(project, check_name(name))
-        return self.one(project)
+        self.store.rename_project(project_id, check_name(name))
+        return self.one(project_id)
 
-    def duplicate(self, project: str, name: str = "", *, runs: bool = True) -> Project:
+    def duplicate(self, project_id: ProjectId, name: str = "", *, runs: bool = True) -> Project:
         """Copy a project: its tables, its draft, and the runs that have ended."""
-        old = self.one(project)
+        old = self.one(project_id)
         new = self.make(name or old.name)
         try:
             with room(self.studio.places.root):
@@ -157,14 +176,14 @@ class Projects:
             stored, files = dump_run(self.studio.inside(old.id), row["id"])
             load_run(self.studio.inside(new.id), stored, files, old.folder)
 
-    def delete(self, project: str) -> None:
+    def delete(self, project_id: ProjectId) -> None:
         """Delete a project with its draft, its runs and its tables; those of the data folder itself stay.
 
         Its runs must have ended, and one project remains.
         """
         places = self.studio.places
-        folder = None if project == FIRST else places.project(project)
-        runs = self.store.delete_project(project)
+        folder = None if project_id == FIRST else places.project(project_id)
+        runs = self.store.delete_project(project_id)
         for run in runs:
             shutil.rmtree(places.run(run), ignore_errors=True)
         if folder is not None:
@@ -432,7 +451,7 @@ def _unpack_all(path: Path, folder: Path, limits: Limits) -> tuple[StoredProject
     except RecursionError:
         raise InputError(f"{INDEX} is not that of a project: it is nested too deeply.") from None
     for name, file in tables.items():
-        check_table_file(file, name, limits)
+        check_file(file, name, limits)
     for parts in files.values():
         for name, file in parts.items():
             check_content(file, name, limits)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights
-from kernelweave.inspection.weights import view_sums
+from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights, view_weights
+from kernelweave.inspection.findings import Found, sentences_of
 from kernelweave_app.reports import Held
-from kernelweave_app.reports.evidence import doubts, intervals
+from kernelweave_app.runs.evidence import gather
 from kernelweave_app.runs.fitting import chosen
 from kernelweave_app.runs.preparing import Prepared, Rows
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.schema import (
     AlphaOrC,
     Certificate,
@@ -43,20 +43,21 @@ MOST_POINTS = 200
 
 def describe_model(
     model: BaseMKL,
-    spec: FitSpec,
+    spec: Spec,
     prepared: Prepared,
     rows: tuple[Rows, Rows],
     held: Held | None,
     paths: list[Path],
     nested: list[dict[str, float]],
     remarks: list[str],
+    findings: Found | None = None,
 ) -> Results:
     """Collect what the pages show.
 
     Parameters
     ----------
     model : fitted estimator
-    spec : FitSpec
+    spec : Spec
     prepared : Prepared
     rows : pair of arrays
         Training and held-out rows.
@@ -67,12 +68,15 @@ def describe_model(
         Scores of outer folds.
     remarks : list of str
         What the reader should know.
+    findings : dict of str to Finding, optional
+        What can be said about the model; default without nested folds.
 
     Returns
     -------
     Results
     """
     train, test = rows
+    findings = gather(model, prepared, held) if findings is None else findings
     shown = test if len(test) else train
     return Results(
         task=prepared.task,
@@ -83,7 +87,7 @@ def describe_model(
         curve=describe_curve(model, spec.rule),
         paths=[describe_path(path) for path in paths],
         contributions=describe_contributions(model, prepared, shown[:MOST_ROWS], held=bool(len(test))),
-        held=None if held is None else describe_held(model, prepared, test, held),
+        held=None if held is None else describe_held(model, prepared, test, held, findings),
         nested=[dict(fold) for fold in nested],
         certificate=describe_certificate(model),
         convergence=[
@@ -93,7 +97,7 @@ def describe_model(
             for name, history in zip(_problem_names(model), model.history_, strict=True)
         ],
         remarks=remarks,
-        doubts=doubts(model, held),
+        doubts=[one.text for _, one in sentences_of(findings) if one.topic == "distrust"],
         defaults=model.explain_defaults().splitlines() if getattr(model, "defaults_", None) else [],
     )
 
@@ -124,12 +128,12 @@ def is_deep(model: BaseMKL) -> bool:
 def describe_weights(model: BaseMKL) -> Weights:
     """Weights of kernels, by view, and by layer for deep models."""
     found = kernel_weights(model)
-    values = found.weights.reshape(len(found.weights), -1)
+    values = found.fractions.reshape(len(found.names), -1)
     return Weights(
         names=[str(n) for n in found.names],
         outputs=[name or "weight" for name in found.outputs],
         values=values.tolist(),
-        views=view_sums(model),
+        views=view_weights(model),
         layers=_layers(model) if is_deep(model) else [],
     )
 
@@ -214,7 +218,7 @@ def describe_contributions(
     )
 
 
-def describe_held(model: BaseMKL, prepared: Prepared, test: Rows, held: Held) -> HeldOut:
+def describe_held(model: BaseMKL, prepared: Prepared, test: Rows, held: Held, findings: Found) -> HeldOut:
     """Scores, predictions, confusion matrix and curves of the held-out rows."""
     frame = held.predictions.assign(truth=held.truth)
     columns = ["row", "truth", *(c for c in frame.columns if c not in ("row", "truth"))]
@@ -226,7 +230,11 @@ def describe_held(model: BaseMKL, prepared: Prepared, test: Rows, held: Held) ->
             for row in frame[columns].head(MOST_PREDICTIONS).itertuples(index=False, name=None)
         ],
         n_rows=len(frame),
-        intervals=intervals(model, held),
+        intervals={
+            name: (one.low, one.high)
+            for name, one in (findings["held out"].values.items() if "held out" in findings else ())
+            if name in held.scores and np.isfinite(one.low)
+        },
     )
     if prepared.task == "classification":
         from sklearn.metrics import confusion_matrix

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -19,7 +18,8 @@ from pydantic import (
     model_validator,
 )
 
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave.inspection.findings import repeated
+from kernelweave_app.runs.spec import Spec
 
 TableId = Annotated[str, Field(pattern=r"^(set|file)-[a-z0-9_-]{1,60}$", examples=["set-wine"])]
 
@@ -200,7 +200,7 @@ class LookQuestion(Record):
     """A question about the columns to learn from."""
 
     data: Data
-    spec: FitSpec = FitSpec()
+    spec: Spec = Spec()
 
 
 class Marked(Record):
@@ -284,7 +284,7 @@ class RunRequest(Record):
 
     name: Name = ""
     data: Data
-    spec: FitSpec
+    spec: Spec
     expected: Expected | None = None
 
 
@@ -316,10 +316,7 @@ class Summary(Record):
     method: str
     n_kernels: int
     n_active: int
-    regularization: str = Field(
-        validation_alias=AliasChoices("regularization", "strength"),
-        description="The regularisation parameter and its value.",
-    )
+    regularization: str = Field(description="The regularisation parameter and its value.")
     rel_gap: Real
     status: str
     n_training: int
@@ -378,7 +375,7 @@ class Run(Record):
     done: int
     total: int | None
     step: str
-    seconds_left: float | None
+    seconds_left: float | None = None
     reason: str = Field(description="Why it failed or stopped; empty otherwise.")
     request: RunRequest
     metrics: list[Metric]
@@ -400,7 +397,7 @@ def in_parameter(alphas: Iterable[float], parameter: str) -> list[float]:
 class PathPoint(Record):
     """A point of a path that is being computed."""
 
-    number: int
+    number: int = 0
     stage: str
     output: str = Field(default="", description="The class, if each has a path of its own.")
     alpha: float
@@ -459,7 +456,14 @@ class Predicted(Record):
     n_missing: int = Field(default=0, description="Rows without a prediction, because a cell is missing.")
 
 
-Kind = Literal["permutation", "sources", "omission", "stability", "learning curve", "baselines"]
+def _known(kind: str) -> str:
+    if kind not in repeated():
+        raise ValueError(f"must be one of {', '.join(repeated())}")
+    return kind
+
+
+#: A finding that takes time.
+Kind = Annotated[str, AfterValidator(_known)]
 
 
 class EvidenceRequest(Record):
@@ -557,7 +561,7 @@ class KernelQuestion(Record):
     """A question: the kernels that some settings give."""
 
     data: Data
-    spec: FitSpec
+    spec: Spec
     most: Annotated[int, Field(ge=0, le=200)] = Field(default=40, description="Thumbnails.")
 
 
@@ -733,10 +737,7 @@ class Certificate(Record):
     n_iter: int
     stationarity: list[Real] = []
     held_as: str
-    regularization: str = Field(
-        validation_alias=AliasChoices("regularization", "strength"),
-        description="The regularisation parameter and its value.",
-    )
+    regularization: str = Field(description="The regularisation parameter and its value.")
     citation: str
 
 
@@ -783,7 +784,7 @@ class Draft(Record):
     """Table, target and settings that are being edited in the browser; stored after every change."""
 
     data: Data | None = None
-    spec: FitSpec = FitSpec()
+    spec: Spec = Spec()
     name: Name = ""
 
 

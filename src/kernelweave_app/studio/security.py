@@ -483,29 +483,31 @@ _STYLE = (
     "button{font:inherit;padding:.45rem 1rem}@media(prefers-color-scheme:dark){body{color:#e6eaf0;background:#12171e}}"
     "</style>"
 )
-LOCKED = (
-    "<!doctype html><html lang='en'><meta charset='utf-8'><title>kernelweave studio</title>"
-    "<meta name='viewport' content='width=device-width'>"
-    f"{_STYLE}<h1>Sign in</h1><p>Open the studio with the address that its terminal shows, or run "
-    "<code>kernelweave studio</code> again: it prints a new one. Each address works once.</p>"
+
+
+def _plain_page(title: str, about: str, more: str = "", head: str = "") -> str:
+    """A page without the pages' frame, for those who may not see it."""
+    start = "<!doctype html><html lang='en'><meta charset='utf-8'><title>kernelweave studio</title>"
+    width = "<meta name='viewport' content='width=device-width'>"
+    heading = f"<h1>{title}</h1>" if title else ""
+    return f"{start}{head}{width}{_STYLE}{heading}<p>{about}</p>{more}</html>"
+
+
+_BACK = "<a href='PLACE'>Go to the studio</a>"
+LOCKED = _plain_page(
+    "Sign in",
+    "Open the studio with the address that its terminal shows, or run <code>kernelweave studio</code> again: it prints "
+    "a new one. Each address works once.",
     f"<form method='post' action='{LOGIN}'><label for='token'>Or paste a token</label>"
-    "<input id='token' name='token' type='password' autocomplete='off' required><button>Open</button></form></html>"
+    "<input id='token' name='token' type='password' autocomplete='off' required><button>Open</button></form>",
 )
-LOST = (
-    "<!doctype html><html lang='en'><meta charset='utf-8'><title>kernelweave studio</title>"
-    f"<meta name='viewport' content='width=device-width'>{_STYLE}<h1>Page not found</h1>"
-    "<p>The address may be misspelt, or belong to another version. <a href='PLACE'>Go to the studio</a></p></html>"
-)
-GONE = (
-    "<!doctype html><html lang='en'><meta charset='utf-8'><title>kernelweave studio</title>"
-    f"<meta name='viewport' content='width=device-width'>{_STYLE}<h1>No such project</h1>"
-    "<p>It may have been deleted in another window. <a href='PLACE'>Go to the studio</a></p></html>"
-)
+LOST = _plain_page("Page not found", f"The address may be misspelt, or belong to another version. {_BACK}")
+GONE = _plain_page("No such project", f"It may have been deleted in another window. {_BACK}")
 #: A redirect would still count as a request of the site that opened the page, and a strict cookie is not sent with it.
-WELCOME = (
-    "<!doctype html><html lang='en'><meta charset='utf-8'><title>kernelweave studio</title>"
-    f"<meta http-equiv='refresh' content='0;url=PLACE'>{_STYLE}<p>Opening the studio. <a href='PLACE'>Continue</a></p>"
-    "</html>"
+WELCOME = _plain_page(
+    "",
+    "Opening the studio. <a href='PLACE'>Continue</a>",
+    head="<meta http-equiv='refresh' content='0;url=PLACE'>",
 )
 
 
@@ -538,7 +540,7 @@ class Wayfinding:
             query = scope["query_string"].decode("latin-1")
             place = address_of(scope, self.store.last_project(), path)
             return RedirectResponse(place + (f"?{query}" if query else ""), 307)
-        if not self.store.has_project(project):
+        if project not in self.store.project_ids():
             return HTMLResponse(GONE.replace("PLACE", f"{base_in(scope)}/"), 404)
         return None
 

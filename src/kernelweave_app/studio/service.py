@@ -8,9 +8,10 @@ import warnings
 from collections.abc import AsyncIterator, Callable
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import ValidationError
+from fastapi import Header, Query
+from pydantic import Field, ValidationError
 
 from kernelweave._errors import InputError
 from kernelweave.views.groups import expand_views, parse_views
@@ -23,11 +24,12 @@ from kernelweave_app.runs.fitting import (
     make_model,
     path_setting,
 )
+from kernelweave_app.runs.formats import upload_suffixes
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.lineage import Lineage, read_lineage, repeating
 from kernelweave_app.runs.preparing import Prepared, prepare, split
 from kernelweave_app.runs.recommending import Recommendation, recommend
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.catalogue import Catalogue, receive_table
 from kernelweave_app.studio.checking import Limits
 from kernelweave_app.studio.comparing import compare_runs
@@ -46,16 +48,28 @@ from kernelweave_app.studio.schema import (
     KernelPreviews,
     Log,
     Marks,
+    Metric,
     PathPoint,
     PathPoints,
     Predicted,
     Results,
     Run,
+    RunId,
     RunRequest,
+    TableId,
     TableRef,
     Views,
 )
-from kernelweave_app.studio.store import DRAFT, FINAL, FIRST, SUFFIXES, Places, Store, describe_run, room
+from kernelweave_app.studio.store import (
+    DRAFT,
+    FINAL,
+    FIRST,
+    Places,
+    Store,
+    describe_run,
+    no_project,
+    room,
+)
 from kernelweave_app.studio.worker import KERNELS, RESULTS, count_steps
 
 if TYPE_CHECKING:
@@ -63,7 +77,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def try_splits(spec: FitSpec, prepared: Prepared, train: NDArray[np.intp]) -> None:
+def try_splits(spec: Spec, prepared: Prepared, train: NDArray[np.intp]) -> None:
     """Make the first fold, inner and outer: a splitter that cannot divide the rows raises an error."""
     if spec.nested == 1:
         raise InputError("Setting `nested`: at least 2 outer folds are needed, or 0 for none.")
@@ -129,15 +143,15 @@ class Studio(Looking):
         -------
         Studio
         """
-        everything = self.store.inside(None)
-        project = project or everything.usual_project()
-        if not everything.has_project(project):
-            raise InputError(f"There is no project {project!r:.60}. It may have been deleted.")
+        known = self.store.project_ids()
+        project = project or known[0]
+        if project not in known:
+            raise no_project(project)
         other = copy(self)
         other.store = self.store.inside(project)
         other.places = self.places.inside(project)
         other.catalogue = self.catalogue.inside(other.places)
-        other.evidence = EvidenceDesk(other.store, other.places, self.evidence.jobs)
+        other.evidence = self.evidence.inside(other.store, other.places)
         return other
 
     def about(self) -> About:
@@ -148,7 +162,7 @@ class Studio(Looking):
             version=kernelweave.__version__,
             data_folder=str(self.places.files),
             upload=self.limits.upload,
-            suffixes=list(SUFFIXES),
+            suffixes=list(upload_suffixes()),
         )
 
     # ---- tables -----------------------------------------------------------------------------------
@@ -161,7 +175,7 @@ class Studio(Looking):
         """Receive a table as a stream of bytes: checked in size and content, then moved to the project's folder."""
         return await receive_table(name, stream, self.places, self.limits)
 
-    def remove_table(self, table_id: str) -> None:
+    def remove_table(self, table_id: TableId) -> None:
         """Delete a file of the data folder."""
         entry = self.catalogue.entry(table_id)
         if entry.ref.source != "data folder":
@@ -176,9 +190,9 @@ class Studio(Looking):
 
     # ---- kernels and settings ---------------------------------------------------------------------
 
-    def views(self, data: Data, text: str, form: str) -> Views:
+    def views(self, data: Data, text: str, format: str) -> Views:
         """Views from the text of a file, without columns that the tables do not have."""
-        named = parse_views(text, "The file", gmt=form == "gmt")
+        named = parse_views(text, "The file", gmt=format == "gmt")
         columns = [c for c in self.catalogue.join(data).table.columns if c != data.key]
         known = set(columns)
         # gene sets name many columns that a table lacks, and comparing each with all columns takes long
@@ -189,7 +203,7 @@ class Studio(Looking):
         unknown = {c for view in named.values() for c in view if c not in known and not set("*?") & set(c)}
         return Views(views=views, n_unknown=len(unknown))
 
-    def prepared(self, data: Data, spec: FitSpec) -> tuple[FitSpec, Joined, Prepared]:
+    def prepared(self, data: Data, spec: Spec) -> tuple[Spec, Joined, Prepared]:
         """Tables divided into features and target. No setting may name a file."""
         spec = self.confined(data, spec)
         joined = self.catalogue.join(data, spec.rows)
@@ -202,7 +216,7 @@ class Studio(Looking):
         return spec, joined, prepared
 
     @staticmethod
-    def confined(data: Data, spec: FitSpec) -> FitSpec:
+    def confined(data: Data, spec: Spec) -> Spec:
         """Settings without paths: views come as a table, further tables by their ids."""
         if spec.join:
             raise InputError("Setting `join`: name all tables in `data`.")
@@ -222,14 +236,14 @@ class Studio(Looking):
             raise InputError("Setting `rows`: to match rows by their order, say `by_order` in `data`.")
         return spec.model_copy(update=ways)
 
-    def kernels(self, data: Data, spec: FitSpec, most: int) -> KernelPreviews:
+    def kernels(self, data: Data, spec: Spec, most: int) -> KernelPreviews:
         """Describe the kernels of a run before it starts."""
         from kernelweave_app.studio.previews import preview_kernels
 
         spec, _, prepared = self.prepared(data, spec)
         return preview_kernels(spec, prepared, most)
 
-    def check(self, data: Data, spec: FitSpec) -> Checked:
+    def check(self, data: Data, spec: Spec) -> Checked:
         """Check that a run would work; raises `InputError` if not."""
         import numpy as np
 
@@ -270,20 +284,22 @@ class Studio(Looking):
             splitter=describe_choice(spec, prepared.task),
         )
 
-    def recommend(self, data: Data, spec: FitSpec, question: str) -> Recommendation:
+    def recommend(self, data: Data, spec: Spec, question: str) -> Recommendation:
         """Recommend a learner and settings for a table."""
         spec = self.confined(data, spec)
         return recommend(self.catalogue.join(data, spec.rows), spec, question)
 
-    def estimate(self, data: Data, spec: FitSpec) -> Expected:
+    def estimate(self, data: Data, spec: Spec) -> Expected:
         """Time and memory of a run, measured on few of its rows in a process of its own."""
         spec = self.confined(data, spec).model_copy(update=self.catalogue.further(data))
         return measure(spec, self.catalogue.paths(data), self.queue.at_once)
 
     # ---- runs -------------------------------------------------------------------------------------
 
-    def add_run(self, request: RunRequest, asked: str = "") -> Run:
-        """Check a run and put it into the queue; asked for twice in the same words, it is one run."""
+    def add_run(
+        self, request: RunRequest, idempotency_key: Annotated[str, Header(max_length=100)] = ""
+    ) -> Run:
+        """Put a run into the queue, once it is checked. Requests with the same `Idempotency-Key` start one run."""
         task = self.check(request.data, request.spec).task
         paths = self.catalogue.paths(request.data)
         spec = self.confined(request.data, request.spec)
@@ -297,34 +313,33 @@ class Studio(Looking):
             "method": method,
             "files": files,
         }
-        return self.run(self.queue.add(name, record, asked, self.store.project or FIRST))
+        return self.run(self.queue.add(name, record, idempotency_key, self.store.project or FIRST))
 
-    def run(self, run_id: str) -> Run:
+    def run(self, run_id: RunId) -> Run:
         """One run."""
         row = self.store.run(run_id)
-        return describe_run(row, self.store.metrics(run_id), self.store.mark_of(run_id))
+        return describe_run(row, self.store.read(Metric, run_id), self.store.read(Marks, run_id))
 
     def runs(self) -> list[Run]:
         """All runs, newest first; those that have ended are read once."""
-        metrics, marks = self.store.all_metrics(), self.store.marks()
-        rows = self.store.runs()
+        metrics, marks = self.store.read_all(Metric), self.store.read_all(Marks)
         found = []
-        for row in reversed(rows):
-            run_id, mark = row["id"], marks.get(row["id"])
-            key = (*row, *(tuple(mark) if mark else ()), len(metrics.get(run_id, ())))
+        for row in reversed(self.store.runs()):
+            run_id = row["id"]
+            beside = metrics.get(run_id, []), marks.get(run_id, [])
+            key = (*row, len(beside[0]), str(beside[1]))
             kept = self._read.get(run_id)
             if kept is None or kept[0] != key:
-                run = describe_run(row, metrics.get(run_id, []), mark)
-                kept = key, run
+                kept = key, describe_run(row, *beside)
                 if row["state"] in FINAL:
                     self._read[run_id] = kept
             found.append(kept[1])
         return found
 
-    def mark(self, run_id: str, marks: Marks) -> Run:
+    def mark(self, run_id: RunId, marks: Marks) -> Run:
         """Pin a run, or write about it."""
         self.store.run(run_id)
-        self.store.set_mark(run_id, marks.pinned, marks.note, marks.tags)
+        self.store.write(run_id, marks)
         return self.run(run_id)
 
     def change_marks(self, run_id: str, **values: object) -> Run:
@@ -332,49 +347,35 @@ class Studio(Looking):
         with self._drafting:
             return self.mark(run_id, self.run(run_id).marks.model_copy(update=values))
 
-    def points(self, run_id: str, after: int) -> PathPoints:
-        """Points of the path after a given number."""
+    def points(self, run_id: RunId, after: Annotated[int, Field(ge=0, le=2**53)] = 0) -> PathPoints:
+        """Points of a path that is being computed: those after a given number."""
         record = json.loads(self.store.run(run_id)["request"])
         method = record.get("method") or record["spec"]["method"]
         names = self.places.run(run_id) / KERNELS
         return PathPoints(
             kernels=json.loads(names.read_text("utf8")) if names.exists() else [],
-            points=[
-                PathPoint(
-                    number=row["number"],
-                    stage=row["stage"],
-                    output=row["output"],
-                    alpha=row["alpha"],
-                    rel_gap=row["rel_gap"],
-                    n_active=row["n_active"],
-                    weights=json.loads(row["weights"]),
-                )
-                for row in self.store.points(run_id, after)
-            ],
+            points=self.store.read(PathPoint, run_id, after, most=2000),
             parameter="C" if path_setting(method) == "Cs" else "alpha",
         )
 
-    def log(self, run_id: str) -> Log:
+    def log(self, run_id: RunId) -> Log:
         """Events and output of a run."""
         self.store.run(run_id)
-        return Log(
-            events=[Event(time=row["time"], text=row["text"]) for row in self.store.events(run_id)],
-            text=read_log(self.places.run(run_id) / LOG),
-        )
+        return Log(events=self.store.read(Event, run_id), text=read_log(self.places.run(run_id) / LOG))
 
-    def cancel(self, run_id: str) -> Run:
+    def cancel(self, run_id: RunId) -> Run:
         """Stop a run; what is done is kept."""
         self.store.run(run_id)
         self.queue.cancel(run_id)
         return self.run(run_id)
 
-    def delete(self, run_id: str) -> None:
+    def delete(self, run_id: RunId) -> None:
         """Delete a run and its files."""
         self.store.run(run_id)
         self.queue.delete(run_id)
         self._read.pop(run_id, None)
 
-    def results(self, run_id: str) -> Results:
+    def results(self, run_id: RunId) -> Results:
         """Everything that is shown about a finished run."""
         path = self.places.run(run_id) / RESULTS
         row = self.store.run(run_id)
@@ -388,10 +389,10 @@ class Studio(Looking):
                 "its files can be downloaded; run it again to look at it here."
             ) from None
 
-    def artifacts(self, run_id: str) -> list[Artifact]:
+    def artifacts(self, run_id: RunId) -> list[Artifact]:
         """Files of a run."""
         self.store.run(run_id)
-        return [Artifact(**dict(row)) for row in self.store.artifacts(run_id)]
+        return self.store.read(Artifact, run_id)
 
     def artifact(self, run_id: str, name: str) -> Path:
         """One file of a run, of those that it recorded."""
@@ -421,19 +422,19 @@ class Studio(Looking):
         files = [folder / artifact.name for artifact in self.artifacts(run_id)]
         return export_run(self.mlflow_folder, run, folder, files, self.lineage(run_id))
 
-    def predict(self, run_id: str, data: Data) -> Predicted:
+    def predict(self, run_id: RunId, data: Data) -> Predicted:
         """Predict the rows of a table with the model of a run."""
-        spec = FitSpec(**json.loads(self.store.run(run_id)["request"])["spec"])
+        spec = Spec(**json.loads(self.store.run(run_id)["request"])["spec"])
         folder = self.places.run(run_id)
         with room(self.places.root):
             model = self.artifact(run_id, "model.skops")
             found, path = predict_table(model, spec, folder, self.catalogue, data)
-        self.store.add_artifact(run_id, path.name, "predictions", path.stat().st_size)
+        self.store.write(run_id, Artifact(name=path.name, kind="predictions", size=path.stat().st_size))
         return found
 
-    def compare(self, run_ids: list[str]) -> Comparison:
-        """Runs side by side."""
-        runs = [self.run(run_id) for run_id in dict.fromkeys(run_ids)]
+    def compare(self, run_id: Annotated[list[RunId], Query(min_length=1, max_length=10)]) -> Comparison:
+        """Runs side by side: scores with their spread, weights, settings that differ."""
+        runs = [self.run(one) for one in dict.fromkeys(run_id)]
         found: list[Results | None] = []
         for run in runs:
             try:

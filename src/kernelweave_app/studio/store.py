@@ -18,12 +18,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from kernelweave._errors import InputError
-from kernelweave_app.studio.schema import Marks, Metric, Run, RunRequest, Summary
+from kernelweave_app.runs.formats import upload_suffixes
+from kernelweave_app.studio.schema import (
+    Artifact,
+    Event,
+    Marks,
+    Metric,
+    PathPoint,
+    Record,
+    Run,
+    RunRequest,
+    Summary,
+)
 
 #: What SQLite and the file system say when nothing more can be written.
 _OF_SQLITE = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_FSYNC")
@@ -63,21 +74,6 @@ def room(folder: Path) -> Iterator[None]:
         raise
 
 
-#: Suffixes of tables; the content is checked as well.
-SUFFIXES = (
-    ".csv",
-    ".csv.gz",
-    ".tsv",
-    ".tsv.gz",
-    ".tab",
-    ".parquet",
-    ".pq",
-    ".npz",
-    ".npy",
-    ".mtx",
-    ".svmlight",
-    ".h5ad",
-)
 LONGEST_FILE_NAME = 120
 #: The project that a folder has from the beginning: the tables in the folder itself, and what older versions stored.
 FIRST = "first"
@@ -157,7 +153,7 @@ class Places:
         return sorted(
             path
             for path in self.files.iterdir()
-            if path.name.lower().endswith(SUFFIXES)
+            if path.name.lower().endswith(upload_suffixes())
             and not path.name.startswith(".")
             and path.is_file()
             and path.resolve().parent == self.files
@@ -172,8 +168,10 @@ def safe_name(name: str) -> str:
         raise InputError(
             f"The file name {name!r:.60} contains characters that are not allowed in names of tables."
         )
-    if not name.lower().endswith(SUFFIXES):
-        raise InputError(f"The file name must end in one of {', '.join(SUFFIXES)}, got {name!r:.60}.")
+    if not name.lower().endswith(upload_suffixes()):
+        raise InputError(
+            f"The file name must end in one of {', '.join(upload_suffixes())}, got {name!r:.60}."
+        )
     return name
 
 
@@ -229,12 +227,56 @@ CREATE INDEX IF NOT EXISTS run_of_project ON run (project, created);
 """
 
 
-class Database:
-    """One SQLite file, for several threads and processes.
+#: Columns of a run that are about its process, or its place here.
+_OF_PROCESS = ("pid", "pid_started", "asked", "project", "cancelled")
+#: What records of runs hold beside the request.
+OF_RECORDS = ("paths", "method", "files")
+#: Tables with records about runs, and columns of them that hold JSON.
+_OF_RUNS: dict[type[Record], str] = {
+    Event: "event",
+    PathPoint: "point",
+    Metric: "metric",
+    Artifact: "artifact",
+    Marks: "mark",
+}
+_AS_JSON = ("weights", "tags")
+Kind = TypeVar("Kind", bound=Record)
+#: Characters of the name of a run.
+LONGEST_NAME = 200
+
+#: Final states of a run.
+FINAL = ("done", "cancelled", "failed")
+#: Reason for a run with files and without pages.
+KEPT = "Stopped before its pages were complete; its model and what else was finished can be downloaded."
+#: States of a run that has a process, or is about to have one.
+ACTIVE = ("starting", "running")
+
+
+def free_name(name: str, taken: set[str], longest: int = LONGEST_NAME) -> str:
+    """A name that is not taken; a number is added if necessary.
+
+    Examples
+    --------
+    >>> free_name("wine", {"wine", "wine 2"})
+    'wine 3'
+    """
+    found, number = name[:longest], 2
+    while found in taken:
+        found, number = f"{name[: longest - 10]} {number}", number + 1
+    return found
+
+
+class Store:
+    """The studio's database: one SQLite file, for several threads and processes.
 
     Parameters
     ----------
     path : Path
+
+    Attributes
+    ----------
+    project : str or None
+        The project whose runs and drafts are seen, None for all; see `inside`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -244,13 +286,25 @@ class Database:
         try:
             with self._db() as db:
                 db.executescript(_TABLES)
-                self._add_columns(db)
+                for table, columns in _LATER.items():
+                    known = _columns(db, table)
+                    for name, kind in columns.items():
+                        if name not in known:
+                            db.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
                 db.executescript(_INDICES)
                 self._add_first(db)
         except sqlite3.Error as error:
             raise InputError(
                 f"{path} cannot be used as the studio's database: {error}. Choose another --data-dir."
             ) from None
+
+    def inside(self, project: str | None) -> Store:
+        """The same database, of which only the runs and drafts of a project are seen; None for all."""
+        other = copy(self)
+        other.project = project
+        return other
+
+    # ---- connections ------------------------------------------------------------------------------
 
     @contextmanager
     def _db(self) -> Iterator[sqlite3.Connection]:
@@ -278,13 +332,13 @@ class Database:
                     db.execute("ROLLBACK")
                 raise
 
-    @staticmethod
-    def _add_columns(db: sqlite3.Connection) -> None:
-        for table, columns in _LATER.items():
-            known = {row["name"] for row in db.execute(f"PRAGMA table_info({table})")}
-            for name, kind in columns.items():
-                if name not in known:
-                    db.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
+    def _change(self, statement: str, *values: Any) -> int:
+        with self._db() as db:
+            return db.execute(statement, values).rowcount
+
+    def _rows(self, statement: str, *values: Any) -> list[sqlite3.Row]:
+        with self._db() as db:
+            return db.execute(statement, values).fetchall()
 
     def _add_first(self, db: sqlite3.Connection) -> None:
         """The first project, with the draft and the runs of versions that had no projects."""
@@ -302,76 +356,6 @@ class Database:
         if db is not None:
             db.close()
             self._local.db = None
-
-    def _change(self, statement: str, *values: Any) -> int:
-        with self._db() as db:
-            return db.execute(statement, values).rowcount
-
-    def _rows(self, statement: str, *values: Any) -> list[sqlite3.Row]:
-        with self._db() as db:
-            return db.execute(statement, values).fetchall()
-
-
-#: Tables with rows of runs.
-_OF_RUNS = ("event", "point", "metric", "artifact", "mark")
-#: Columns of a run that are about its process, or its place here.
-_OF_PROCESS = ("pid", "pid_started", "asked", "project", "cancelled")
-#: Characters of the name of a run.
-LONGEST_NAME = 200
-
-#: Final states of a run.
-FINAL = ("done", "cancelled", "failed")
-#: Reason for a run with files and without pages.
-KEPT = "Stopped before its pages were complete; its model and what else was finished can be downloaded."
-#: States of a run that has a process, or is about to have one.
-ACTIVE = ("starting", "running")
-
-
-#: A point of a path: stage, output, alpha, relative gap, kernels with a weight, weights as JSON.
-Point = tuple[str, str, float, float | None, int, str]
-
-
-def free_name(name: str, taken: set[str], longest: int = LONGEST_NAME) -> str:
-    """A name that is not taken; a number is added if necessary.
-
-    Examples
-    --------
-    >>> free_name("wine", {"wine", "wine 2"})
-    'wine 3'
-    """
-    found, number = name[:longest], 2
-    while found in taken:
-        found, number = f"{name[: longest - 10]} {number}", number + 1
-    return found
-
-
-class Store(Database):
-    """The studio's database; safe to use from several threads and processes.
-
-    Parameters
-    ----------
-    path : Path
-
-    Attributes
-    ----------
-    project : str or None
-        The project whose runs and drafts are seen, None for all; see `inside`.
-    """
-
-    def inside(self, project: str | None) -> Store:
-        """The same database, of which only the runs and drafts of a project are seen; None for all.
-
-        Parameters
-        ----------
-        project : str or None
-
-        Returns
-        -------
-        Store
-        """
-        other = copy(self)
-        other.project = project
-        return other
 
     # ---- runs -------------------------------------------------------------------------------------
 
@@ -391,30 +375,27 @@ class Store(Database):
         -------
         str
         """
+        project = self.project or FIRST
         with self._change_all() as db:
-            project = self.project or FIRST
             if db.execute("SELECT 1 FROM project WHERE id = ?", (project,)).fetchone() is None:
-                raise _no_project(project)
-            if asked:
-                found = db.execute(
-                    "SELECT id FROM run WHERE asked = ? AND project = ?", (asked, project)
-                ).fetchone()
-                if found is not None:
-                    return str(found["id"])
-            taken = {row["name"] for row in db.execute("SELECT name FROM run WHERE project = ?", (project,))}
-            db.execute(
-                "INSERT INTO run (id, name, state, request, created, asked, project) "
-                "VALUES (?, ?, 'queued', ?, ?, ?, ?)",
-                (
-                    run_id,
-                    free_name(name, taken),
-                    json.dumps(request),
-                    time.time(),
-                    asked or None,
-                    project,
-                ),
-            )
+                raise no_project(project)
+            same = "SELECT id FROM run WHERE asked = ? AND project = ?"
+            if asked and (found := db.execute(same, (asked, project)).fetchone()) is not None:
+                return str(found["id"])
+            row: dict[str, Any] = {
+                "id": run_id,
+                "name": self._free_name(db, name),
+                "state": "queued",
+                "project": project,
+            }
+            row |= {"request": json.dumps(request), "created": time.time(), "asked": asked or None}
+            _insert(db, "run", row)
         return run_id
+
+    def _free_name(self, db: sqlite3.Connection, name: str) -> str:
+        """A name that no other run of the project has."""
+        taken = db.execute("SELECT name FROM run WHERE project = ?", (self.project or FIRST,))
+        return free_name(name, {row["name"] for row in taken})
 
     def run(self, run_id: str) -> sqlite3.Row:
         """One run; an unknown one is an error."""
@@ -427,10 +408,8 @@ class Store(Database):
         """Runs in some states, or all, oldest first."""
         states = tuple(states)
         wanted = [f"state IN ({','.join('?' * len(states))})"] if states else []
-        values = [*states]
-        if self.project is not None:
-            wanted.append("project = ?")
-            values.append(self.project)
+        wanted += ["project = ?"] if self.project is not None else []
+        values = [*states, *([self.project] if self.project is not None else [])]
         where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
         return self._rows(f"SELECT * FROM run {where} ORDER BY created, id", *values)
 
@@ -439,8 +418,7 @@ class Store(Database):
         old = tuple(old)
         columns = {"state": new, **values}
         names = ", ".join(f"{name} = ?" for name in columns)
-        marks = ",".join("?" * len(old))
-        statement = f"UPDATE run SET {names} WHERE id = ? AND state IN ({marks})"
+        statement = f"UPDATE run SET {names} WHERE id = ? AND state IN ({','.join('?' * len(old))})"
         return self._change(statement, *columns.values(), run_id, *old) == 1
 
     def finish(self, run_id: str, state: str, reason: str = "", summary: Any = None) -> bool:
@@ -464,79 +442,37 @@ class Store(Database):
         found = self._rows("SELECT cancelled FROM run WHERE id = ?", run_id)
         return not found or found[0]["cancelled"] is not None
 
-    def rename(self, run_id: str, name: str) -> None:
-        """Give a run another name."""
-        self._change("UPDATE run SET name = ? WHERE id = ?", name, run_id)
-
     def delete_run(self, run_id: str) -> None:
         """Delete a run."""
         with self._change_all() as db:
-            for table in _OF_RUNS:
-                db.execute(f"DELETE FROM {table} WHERE run = ?", (run_id,))
-            db.execute("DELETE FROM run WHERE id = ?", (run_id,))
+            _delete_runs(db, "id = ?", run_id)
 
-    # ---- what runs leave --------------------------------------------------------------------------
+    # ---- what is recorded about runs --------------------------------------------------------------
 
-    def add_event(self, run_id: str, text: str) -> None:
-        """Record an event."""
-        self._change("INSERT INTO event (run, time, text) VALUES (?, ?, ?)", run_id, time.time(), text)
-
-    def events(self, run_id: str) -> list[sqlite3.Row]:
-        """Events, oldest first."""
-        return self._rows("SELECT number, time, text FROM event WHERE run = ? ORDER BY number", run_id)
-
-    def add_points(self, run_id: str, points: Iterable[Point]) -> None:
-        """Add points of a path."""
+    def write(self, run_id: str, *records: Record) -> None:
+        """Store records about a run; one that may be there once takes the place of the one before."""
+        rows = [(_OF_RUNS[type(record)], {"run": run_id, **_as_row(record)}) for record in records]
         with self._change_all() as db:
-            db.executemany(
-                "INSERT INTO point (run, stage, output, alpha, rel_gap, n_active, weights) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [(run_id, *point) for point in points],
-            )
+            for table, row in rows:
+                _insert(db, table, row)
 
-    def points(self, run_id: str, after: int = 0, most: int = 2000) -> list[sqlite3.Row]:
-        """Points of a path after a given number."""
-        return self._rows(
-            "SELECT * FROM point WHERE run = ? AND number > ? ORDER BY number LIMIT ?", run_id, after, most
+    def read(self, kind: type[Kind], run_id: str, after: int = 0, most: int = -1) -> list[Kind]:
+        """Records about a run in the order in which they were stored: those after a number, so many at most."""
+        statement = (
+            f"SELECT rowid, * FROM {_OF_RUNS[kind]} WHERE run = ? AND rowid > ? ORDER BY rowid LIMIT ?"
         )
+        return [_as_record(kind, row) for row in self._rows(statement, run_id, after, most)]
 
-    def add_metric(self, run_id: str, name: str, value: float, spread: float | None = None) -> None:
-        """Store a score."""
-        self._change("INSERT OR REPLACE INTO metric VALUES (?, ?, ?, ?)", run_id, name, value, spread)
-
-    def metrics(self, run_id: str) -> list[sqlite3.Row]:
-        """Scores of a run in the order in which they were stored."""
-        return self._rows("SELECT name, value, spread FROM metric WHERE run = ? ORDER BY rowid", run_id)
-
-    def all_metrics(self) -> dict[str, list[sqlite3.Row]]:
-        """Scores of all runs by run, in one question."""
-        found: dict[str, list[sqlite3.Row]] = {}
-        for row in self._rows("SELECT run, name, value, spread FROM metric ORDER BY rowid"):
-            found.setdefault(row["run"], []).append(row)
+    def read_all(self, kind: type[Kind]) -> dict[str, list[Kind]]:
+        """Records about all runs by run, in one question."""
+        found: dict[str, list[Kind]] = {}
+        for row in self._rows(f"SELECT rowid, * FROM {_OF_RUNS[kind]} ORDER BY rowid"):
+            found.setdefault(row["run"], []).append(_as_record(kind, row))
         return found
 
-    def set_mark(self, run_id: str, pinned: bool, note: str, tags: list[str]) -> None:
-        """Store what somebody wrote about a run."""
-        self._change(
-            "INSERT OR REPLACE INTO mark VALUES (?, ?, ?, ?)", run_id, int(pinned), note, json.dumps(tags)
-        )
-
-    def mark_of(self, run_id: str) -> sqlite3.Row | None:
-        """What somebody wrote about a run."""
-        found = self._rows("SELECT run, pinned, note, tags FROM mark WHERE run = ?", run_id)
-        return found[0] if found else None
-
-    def marks(self) -> dict[str, sqlite3.Row]:
-        """What somebody wrote about runs, by run."""
-        return {row["run"]: row for row in self._rows("SELECT run, pinned, note, tags FROM mark")}
-
-    def add_artifact(self, run_id: str, name: str, kind: str, size: int) -> None:
-        """Record a file that a run made."""
-        self._change("INSERT OR REPLACE INTO artifact VALUES (?, ?, ?, ?)", run_id, name, kind, size)
-
-    def artifacts(self, run_id: str) -> list[sqlite3.Row]:
-        """Files that a run made."""
-        return self._rows("SELECT name, kind, size FROM artifact WHERE run = ? ORDER BY rowid", run_id)
+    def add_event(self, run_id: str, text: str) -> None:
+        """Record what happens now."""
+        self.write(run_id, Event(time=time.time(), text=text))
 
     def dump_run(self, run_id: str) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
         """All that is stored about a run, apart from its process: its row, and rows of other tables."""
@@ -546,31 +482,26 @@ class Store(Database):
                 {name: value for name, value in dict(found).items() if name not in ("run", "number")}
                 for found in self._rows(f"SELECT * FROM {table} WHERE run = ? ORDER BY rowid", run_id)
             ]
-            for table in _OF_RUNS
+            for table in _OF_RUNS.values()
         }
         return row, rows
 
     def load_run(self, run_id: str, row: Mapping[str, Any], rows: Mapping[str, list[dict[str, Any]]]) -> None:
         """Store a run as `dump_run` returned it, under another id, in this project."""
-        project = self.project or FIRST
         try:
-            self._load_run(project, run_id, row, rows)
+            with self._change_all() as db:
+                own = {
+                    "id": run_id,
+                    "project": self.project or FIRST,
+                    "name": self._free_name(db, str(row["name"])),
+                }
+                kept = {name: value for name, value in row.items() if name not in _OF_PROCESS}
+                _insert(db, "run", {**kept, **own})
+                for table in _OF_RUNS.values():
+                    for found in rows.get(table, ()):
+                        _insert(db, table, {**found, "run": run_id}, replace=False)
         except (sqlite3.IntegrityError, sqlite3.InterfaceError, OverflowError) as error:
             raise InputError(f"A run of the project cannot be stored: {error}.") from None
-
-    def _load_run(
-        self, project: str, run_id: str, row: Mapping[str, Any], rows: Mapping[str, list[dict[str, Any]]]
-    ) -> None:
-        with self._change_all() as db:
-            taken = {
-                found["name"] for found in db.execute("SELECT name FROM run WHERE project = ?", (project,))
-            }
-            own = {"id": run_id, "project": project, "name": free_name(str(row["name"]), taken)}
-            kept = {name: value for name, value in row.items() if name not in _OF_PROCESS}
-            _insert(db, "run", _fitting(db, "run", kept, **own))
-            for table in _OF_RUNS:
-                for found in rows.get(table, ()):
-                    _insert(db, table, _fitting(db, table, found, run=run_id))
 
     # ---- access and drafts ------------------------------------------------------------------------
 
@@ -581,15 +512,13 @@ class Store(Database):
 
     def take_token(self, digest: str, age: float) -> bool:
         """Consume a token that has not expired."""
-        return (
-            self._change("DELETE FROM token WHERE hash = ? AND created > ?", digest, time.time() - age) == 1
-        )
+        oldest = time.time() - age
+        return self._change("DELETE FROM token WHERE hash = ? AND created > ?", digest, oldest) == 1
 
     def has_token(self, digest: str, age: float) -> bool:
         """Whether there is a token that has not expired; it stays."""
-        return bool(
-            self._rows("SELECT 1 FROM token WHERE hash = ? AND created > ?", digest, time.time() - age)
-        )
+        oldest = time.time() - age
+        return bool(self._rows("SELECT 1 FROM token WHERE hash = ? AND created > ?", digest, oldest))
 
     def session_begun(self, digest: str) -> float | None:
         """When a session began, None where there is no such session."""
@@ -598,11 +527,8 @@ class Store(Database):
 
     def _key(self, name: str) -> str:
         """A draft of a project has its id before its name, apart from that of versions without projects."""
-        return (
-            name
-            if self.project is None or (self.project, name) == (FIRST, DRAFT)
-            else f"{self.project}/{name}"
-        )
+        plain = self.project is None or (self.project, name) == (FIRST, DRAFT)
+        return name if plain else f"{self.project}/{name}"
 
     def draft(self, name: str) -> Any:
         """A draft of this project, None if there is none."""
@@ -617,7 +543,7 @@ class Store(Database):
             *(self._key(name), json.dumps(value), project, project),
         )
         if not done:
-            raise _no_project(project)
+            raise no_project(project)
 
     def settle(self, name: str, value: Any) -> Any:
         """A value that is stored the first time, and the same ever after."""
@@ -633,13 +559,9 @@ class Store(Database):
             "GROUP BY project.id ORDER BY project.created, project.rowid"
         )
 
-    def has_project(self, project: str) -> bool:
-        """Whether there is such a project."""
-        return bool(self._rows("SELECT 1 FROM project WHERE id = ?", project))
-
-    def usual_project(self) -> str:
-        """The project that is meant where none is named: the oldest."""
-        return str(self._rows("SELECT id FROM project ORDER BY created, rowid LIMIT 1")[0]["id"])
+    def project_ids(self) -> list[str]:
+        """Ids of all projects, oldest first."""
+        return [str(row["id"]) for row in self._rows("SELECT id FROM project ORDER BY created, rowid")]
 
     def last_project(self) -> str:
         """The project that was opened last."""
@@ -664,101 +586,85 @@ class Store(Database):
             if db.execute("SELECT 1 FROM project WHERE name = ? AND id != ?", (name, project)).fetchone():
                 raise InputError(f"Another project is called {name!r:.100}. Choose another name.")
             if not db.execute("UPDATE project SET name = ? WHERE id = ?", (name, project)).rowcount:
-                raise _no_project(project)
+                raise no_project(project)
 
     def delete_project(self, project: str) -> list[str]:
         """Delete a project with its drafts and runs, none of which may be going; returns the ids of its runs."""
         with self._change_all() as db:
-            if db.execute("SELECT 1 FROM project WHERE id = ?", (project,)).fetchone() is None:
-                raise _no_project(project)
-            if db.execute("SELECT count(*) FROM project").fetchone()[0] == 1:
+            known = {row["id"] for row in db.execute("SELECT id FROM project")}
+            if project not in known:
+                raise no_project(project)
+            if len(known) == 1:
                 raise InputError(
                     "This is the only project. Make another one first, or delete its tables and runs."
                 )
             runs = db.execute("SELECT id, state FROM run WHERE project = ?", (project,)).fetchall()
-            going = sum(row["state"] not in FINAL for row in runs)
-            if going:
-                raise InputError(
-                    f"{going} of its runs {'has' if going == 1 else 'have'} not ended. Stop them first."
-                )
-            for table in _OF_RUNS:
-                db.execute(
-                    f"DELETE FROM {table} WHERE run IN (SELECT id FROM run WHERE project = ?)", (project,)
-                )
-            db.execute("DELETE FROM run WHERE project = ?", (project,))
-            db.execute(
-                "DELETE FROM draft WHERE name = ? OR substr(name, 1, ?) = ?",
-                (
-                    DRAFT if project == FIRST else "",
-                    len(project) + 1,
-                    f"{project}/",
-                ),
-            )
+            if going := sum(row["state"] not in FINAL for row in runs):
+                have = "has" if going == 1 else "have"
+                raise InputError(f"{going} of its runs {have} not ended. Stop them first.")
+            _delete_runs(db, "project = ?", project)
+            own, start = DRAFT if project == FIRST else "", f"{project}/"
+            db.execute("DELETE FROM draft WHERE name = ? OR substr(name, 1, ?) = ?", (own, len(start), start))
             db.execute("DELETE FROM project WHERE id = ?", (project,))
         return [str(row["id"]) for row in runs]
 
 
-def _fitting(db: sqlite3.Connection, table: str, row: Mapping[str, Any], **fixed: Any) -> dict[str, Any]:
-    """The part of a row that a table has columns for."""
-    known = {column["name"] for column in db.execute(f"PRAGMA table_info({table})")} - {"number"}
-    return {name: value for name, value in {**row, **fixed}.items() if name in known}
+def _columns(db: sqlite3.Connection, table: str) -> set[str]:
+    return {row["name"] for row in db.execute(f"PRAGMA table_info({table})")}
 
 
-def _insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> None:
-    marks = ", ".join("?" * len(row))
-    db.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", list(row.values()))
+def _insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any], *, replace: bool = True) -> None:
+    """Store the part of a row that a table has columns for."""
+    known = _columns(db, table) - {"number"}
+    row = {name: value for name, value in row.items() if name in known}
+    places = ", ".join("?" * len(row))
+    verb = "INSERT OR REPLACE" if replace and table != "run" else "INSERT"
+    db.execute(f"{verb} INTO {table} ({', '.join(row)}) VALUES ({places})", list(row.values()))
 
 
-def _no_project(project: object) -> InputError:
-    return InputError(f"There is no project {project!r:.60}. It may have been deleted.")
+def _delete_runs(db: sqlite3.Connection, where: str, value: str) -> None:
+    for table in _OF_RUNS.values():
+        db.execute(f"DELETE FROM {table} WHERE run IN (SELECT id FROM run WHERE {where})", (value,))
+    db.execute(f"DELETE FROM run WHERE {where}", (value,))
 
 
-#: What records of runs hold beside the request.
-OF_RECORDS = ("paths", "method", "files")
+def _as_row(record: Record) -> dict[str, Any]:
+    """A record as columns: what is no single value as JSON."""
+    found = record.model_dump()
+    return {name: json.dumps(value) if name in _AS_JSON else value for name, value in found.items()}
 
 
-def describe_run(row: sqlite3.Row, metrics: Sequence[sqlite3.Row], mark: sqlite3.Row | None) -> Run:
-    """A run.
-
-    Parameters
-    ----------
-    row : Row
-        Of the table of runs.
-    metrics : sequence of Row
-        Its scores.
-    mark : Row or None
-        What somebody wrote about it.
-    """
-    request = json.loads(row["request"])
-    beside = {name: request.pop(name, None) for name in OF_RECORDS}
-    left = None
-    if row["state"] == "running" and row["done"] and row["total"] and row["started"]:
-        left = (time.time() - row["started"]) / row["done"] * max(0, row["total"] - row["done"])
-    return Run(
-        id=row["id"],
-        name=row["name"],
-        state=row["state"],
-        created=row["created"],
-        started=row["started"],
-        finished=row["finished"],
-        cancelling=row["cancelled"] is not None and row["state"] not in FINAL,
-        done=row["done"],
-        total=row["total"],
-        step=row["step"],
-        seconds_left=left,
-        reason=row["reason"],
-        request=RunRequest.model_validate(request),
-        metrics=[Metric(name=m["name"], value=m["value"], spread=m["spread"]) for m in metrics],
-        summary=_read_summary(row["summary"]),
-        marks=_read_marks(mark),
-        method=beside["method"] or request["spec"].get("method", ""),
+def _as_record(kind: type[Kind], row: sqlite3.Row) -> Kind:
+    values = {name: row[name] for name in kind.model_fields if name in row.keys()}  # noqa: SIM118
+    return kind.model_validate(
+        {name: json.loads(value) if name in _AS_JSON else value for name, value in values.items()}
     )
 
 
-def _read_marks(row: sqlite3.Row | None) -> Marks:
-    if row is None:
-        return Marks()
-    return Marks(pinned=bool(row["pinned"]), note=row["note"], tags=json.loads(row["tags"]))
+def no_project(project: object) -> InputError:
+    """The error for a project that there is not."""
+    return InputError(f"There is no project {project!r:.60}. It may have been deleted.")
+
+
+def describe_run(row: sqlite3.Row, metrics: Sequence[Metric], marks: Sequence[Marks]) -> Run:
+    """A run, from its row, its scores and what somebody wrote about it."""
+    values = {name: row[name] for name in Run.model_fields if name in row.keys()}  # noqa: SIM118
+    request = json.loads(row["request"])
+    beside = {name: request.pop(name, None) for name in OF_RECORDS}
+    if row["state"] == "running" and row["done"] and row["total"] and row["started"]:
+        each = (time.time() - row["started"]) / row["done"]
+        values["seconds_left"] = each * max(0, row["total"] - row["done"])
+    return Run(
+        **values
+        | {
+            "cancelling": row["cancelled"] is not None and row["state"] not in FINAL,
+            "request": RunRequest.model_validate(request),
+            "metrics": list(metrics),
+            "summary": _read_summary(row["summary"]),
+            "marks": marks[0] if marks else Marks(),
+            "method": beside["method"] or request["spec"].get("method", ""),
+        }
+    )
 
 
 def _read_summary(text: str | None) -> Summary | None:

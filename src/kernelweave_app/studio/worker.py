@@ -17,7 +17,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,25 +24,27 @@ import psutil
 
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
-from kernelweave._types import DataFrame
+from kernelweave._types import DataFrame, Tree
 from kernelweave.fitting.task import PathStep
-from kernelweave_app.runs.evidence import (
-    EVIDENCE,
-    add_evidence,
-    compute,
-    read_evidence,
-    total_of,
-    write_evidence,
+from kernelweave.inspection.findings import compute
+from kernelweave_app.runs.evidence import EVIDENCE, basis_of, read_evidence, total_of, write_evidence
+from kernelweave_app.runs.spec import Spec
+from kernelweave_app.studio.jobs import (
+    PRINTED,
+    other_pids,
+    own_start,
+    read_status,
+    status_file,
+    stop_file,
+    write_status,
 )
-from kernelweave_app.runs.spec import FitSpec
-from kernelweave_app.studio.jobs import PRINTED, other_pids, own_start, read_status, stop_file, write_status
+from kernelweave_app.studio.schema import Artifact, Metric, PathPoint, Results
 from kernelweave_app.studio.store import (
     KEPT,
     MODEL,
     SAVING,
     DiskFull,
     Places,
-    Point,
     Store,
     describe_full,
     is_full,
@@ -54,9 +55,8 @@ if TYPE_CHECKING:
     from kernelweave._callbacks import CallbackContext
     from kernelweave.estimators import BaseMKL
     from kernelweave_app.reports import Held, Picture
+    from kernelweave_app.runs.joining import Joined
     from kernelweave_app.runs.preparing import Prepared, Rows
-    from kernelweave_app.runs.spec import FitSpec
-    from kernelweave_app.studio.schema import Results
 
 
 #: Seconds between two writes; pages show a change within a second.
@@ -96,7 +96,7 @@ class Progress:
         self.output = ""
         self.stopped = False
         self.draws = True
-        self._points: list[Point] = []
+        self._points: list[PathPoint] = []
         self._last = 0.0
 
     def report(self, text: str) -> bool:
@@ -116,7 +116,7 @@ class Progress:
         said = f"{self.stage}: {text}" if self.stage else text
         try:
             if self._points:
-                self.store.add_points(self.run_id, self._points)
+                self.store.write(self.run_id, *self._points)
                 self._points = []
             self.stopped = self.store.progress(self.run_id, self.done, self.total, said) or self.stopped
         except DiskFull:
@@ -150,18 +150,23 @@ class Progress:
         # scikit-learn copies callbacks with the estimator; there is one store
         return self
 
-    def _point(self, step: PathStep) -> Point:
+    def _point(self, step: PathStep) -> PathPoint:
         weights = np.atleast_2d(np.asarray(step.weights, dtype=float))
         weights = weights.reshape(-1, weights.shape[-1]).mean(axis=0)
         order = np.argsort(-weights, kind="stable")[:MOST_WEIGHTS]
-        largest = {int(m): round(float(weights[m]), 6) for m in order if weights[m] > 0}
         output = self.output
         if not output and step.problem < len(self.outputs):
             output = self.outputs[step.problem]
         elif not output and step.problem:
             output = f"problem {step.problem + 1}"
-        gap = step.rel_gap if np.isfinite(step.rel_gap) else None
-        return step.label, output, step.alpha, gap, int(np.count_nonzero(weights)), json.dumps(largest)
+        return PathPoint(
+            stage=step.label,
+            output=output,
+            alpha=step.alpha,
+            rel_gap=step.rel_gap,
+            n_active=int(np.count_nonzero(weights)),
+            weights={int(m): round(float(weights[m]), 6) for m in order if weights[m] > 0},
+        )
 
 
 #: File in a run's folder with everything that the pages show.
@@ -189,23 +194,38 @@ def execute_run(folder: str, run_id: str) -> int:
         Job(places, store, run_id, stopping).do()
     except KeyboardInterrupt:
         reason = "Stopped before a model was complete; nothing could be kept."
-        _finish(store, run_id, "cancelled", KEPT if store.artifacts(run_id) else reason)
+        _finish(store, run_id, "cancelled", KEPT if store.read(Artifact, run_id) else reason)
         return 0
-    except InputError as error:
-        print(error, flush=True)
-        _finish(store, run_id, "failed", str(error))
-    except MemoryError:
-        traceback.print_exc()
-        _finish(store, run_id, "failed", "Out of memory. Use fewer rows or kernels, or a smaller max_memory.")
     except BaseException as error:
-        traceback.print_exc()
-        reason = describe_full(places.root) if is_full(error) else ""
-        _finish(
-            store, run_id, "failed", reason or f"{type(error).__name__}: {str(error) or 'no reason given'}"
-        )
+        _finish(store, run_id, "failed", _why(error, places))
     else:
         return 0
     return 1
+
+
+def _why(error: BaseException, places: Places) -> str:
+    """Why a process failed, in words; what the words leave out is printed to its log."""
+    if isinstance(error, InputError):
+        print(error, flush=True)
+        return str(error)
+    traceback.print_exc()
+    if isinstance(error, MemoryError):
+        return "Out of memory. Use fewer rows or kernels, or a smaller max_memory."
+    full = describe_full(places.root) if is_full(error) else ""
+    return full or f"{type(error).__name__}: {str(error) or 'no reason given'}"
+
+
+def read_run(store: Store, run_id: str) -> tuple[Spec, dict[str, str], Joined, Prepared, tuple[Rows, Rows]]:
+    """The settings of a run, its files, its tables side by side, features and target, and how rows are divided."""
+    from kernelweave_app.runs.preparing import prepare, split
+    from kernelweave_app.runs.reading import read_all
+
+    request = json.loads(store.run(run_id)["request"])
+    spec = Spec(**{**request["spec"], **request.get("files", {})})
+    paths: dict[str, str] = request["paths"]
+    data = read_all(paths, spec)
+    prepared = prepare(data, spec)
+    return spec, paths, data, prepared, split(prepared, spec)
 
 
 def _finish(store: Store, run_id: str, state: str, reason: str) -> None:
@@ -280,27 +300,18 @@ class Job:
 
     def do(self) -> None:
         """Read, fit, score, write."""
-        from kernelweave_app.reports.evidence import gather
+        from kernelweave_app.runs.evidence import gather
         from kernelweave_app.runs.fitting import calibrate_model, fit_model, make_model
-        from kernelweave_app.runs.further import read_all
         from kernelweave_app.runs.lineage import trace
         from kernelweave_app.runs.nested import nested_scores, say_nested
-        from kernelweave_app.runs.preparing import prepare, split
-        from kernelweave_app.runs.spec import FitSpec
-        from kernelweave_app.runs.table_doubts import doubts_of_table
         from kernelweave_app.runs.tables import describe
         from kernelweave_app.runs.writing import score_held, write_report, write_run
         from kernelweave_app.studio.results import describe_model
 
         begin = time.monotonic()
-        row = self.store.run(self.run_id)
-        request = json.loads(row["request"])
-        spec = FitSpec(**{**request["spec"], **request.get("files", {})})
-        paths: dict[str, str] = request["paths"]
-        data = read_all(paths, spec)
+        spec, paths, data, prepared, rows = read_run(self.store, self.run_id)
+        train, test = rows
         origin = trace(paths, spec)
-        prepared = prepare(data, spec)
-        train, test = rows = split(prepared, spec)
         model = make_model(spec, prepared, test)
         self._tell(f"Read {describe(data.table)}. {prepared.task}: {prepared.reason}.")
         if prepared.division is None:
@@ -344,7 +355,7 @@ class Job:
         self._renew()
         pictures = self._pictures(model, held, prepared.X.iloc[train], found)
         about = say_nested(outer) if outer else ""
-        evidence = gather(model, held, nested=outer, doubts=doubts_of_table(prepared))
+        evidence = gather(model, prepared, held, outer)
         write_report(
             self.folder,
             model,
@@ -355,13 +366,13 @@ class Job:
             rows,
             held,
             about,
-            row["name"],
+            self.store.run(self.run_id)["name"],
             pictures,
             evidence,
             origin,
         )
         self._list_files()
-        results = describe_model(model, spec, prepared, rows, held, found, outer, self.remarks)
+        results = describe_model(model, spec, prepared, rows, held, found, outer, self.remarks, evidence)
         (self.folder / RESULTS).write_text(results.model_dump_json(), encoding="utf8")
         summary = {
             "task": prepared.task,
@@ -391,8 +402,8 @@ class Job:
 
         with self.stopping.hold():
             with writing():
-                path = save(model, self.folder / MODEL)
-            self.store.add_artifact(self.run_id, MODEL, "model", path.stat().st_size)
+                save(model, self.folder / MODEL)
+            self._list_file(MODEL, "model")
             self._tell("The model is written.")
 
     def _renew(self) -> None:
@@ -457,27 +468,22 @@ class Job:
         return found
 
     def _keep_scores(self, model: BaseMKL, held: Held | None) -> None:
-        results = getattr(model, "cv_results_", None)
+        results, found = getattr(model, "cv_results_", None), []
         if results is not None:
-            best = model.best_index_
-            self.store.add_metric(
-                self.run_id,
-                f"{results['score_name']}, folds",
-                float(results["mean_test_score"][best]),
-                float(results["std_error_test_score"][best]),
-            )
-        if held is not None:
-            for name, value in held.scores.items():
-                if value == value:
-                    self.store.add_metric(self.run_id, f"{name}, held out", float(value))
+            mean, error = (results[f"{of}_test_score"][model.best_index_] for of in ("mean", "std_error"))
+            name = f"{results['score_name']}, folds"
+            found.append(Metric(name=name, value=float(mean), spread=float(error)))
+        for name, value in (held.scores if held else {}).items():
+            if value == value:
+                found.append(Metric(name=f"{name}, held out", value=float(value)))
+        self.store.write(self.run_id, *found)
 
     def _keep_nested(self, outer: list[dict[str, float]]) -> None:
-        import numpy as np
-
         for name in outer[0] if outer else ():
             values = np.array([fold[name] for fold in outer if name in fold])
             spread = float(values.std(ddof=1)) if len(values) > 1 else None
-            self.store.add_metric(self.run_id, f"{name}, nested", float(values.mean()), spread)
+            score = Metric(name=f"{name}, nested", value=float(values.mean()), spread=spread)
+            self.store.write(self.run_id, score)
 
     def _pictures(
         self, model: BaseMKL, held: Held | None, X: DataFrame, found: list[inspection.Path]
@@ -497,12 +503,14 @@ class Job:
         return pictures
 
     @staticmethod
-    def _portable(spec: FitSpec, paths: dict[str, str]) -> FitSpec:
+    def _portable(spec: Spec, paths: dict[str, str]) -> Spec:
         """Settings for a command line: with the files of further tables, and sparse tables as columns."""
-        from kernelweave_app.runs.sparse_files import is_sparse_file
+        from kernelweave_app.runs.formats import format_of
 
         first, *others = paths.values()
-        return spec.model_copy(update={"join": others, "dense": not others and is_sparse_file(first)})
+        return spec.model_copy(
+            update={"join": others, "dense": not others and "sparse" in format_of(first).uses(Path(first))}
+        )
 
     def _list_files(self) -> None:
         kinds = {
@@ -517,14 +525,17 @@ class Job:
             "grams.json": "settings",
         }
         for name, kind in kinds.items():
-            path = self.folder / name
-            if path.exists():
-                self.store.add_artifact(self.run_id, name, kind, path.stat().st_size)
+            if (self.folder / name).exists():
+                self._list_file(name, kind)
         for path in sorted((self.folder / "figures").glob("*")):
-            self.store.add_artifact(self.run_id, f"figures/{path.name}", "figure", path.stat().st_size)
+            self._list_file(f"figures/{path.name}", "figure")
+
+    def _list_file(self, name: str, kind: str) -> None:
+        size = (self.folder / name).stat().st_size
+        self.store.write(self.run_id, Artifact(name=name, kind=kind, size=size))
 
 
-def count_steps(spec: FitSpec, n_outputs: int, task: str) -> int:
+def count_steps(spec: Spec, n_outputs: int, task: str) -> int:
     """Steps of a whole run: each regularisation parameter on each fold, on all rows, again for the path, and nested."""
     from kernelweave_app.runs.fitting import count_alphas
 
@@ -537,52 +548,27 @@ def count_steps(spec: FitSpec, n_outputs: int, task: str) -> int:
 EVERY_PROOF = 0.3
 
 
-def compute_evidence(root: str, run_id: str, kind: str) -> int:
-    """Compute, and record how it ended."""
-    places = Places(Path(root))
-    folder = places.run(run_id)
-    job = _Job(places, run_id, kind)
-    signal.signal(signal.SIGTERM, job.interrupt)
-    write_status(folder, kind, pid=os.getpid(), pid_started=own_start(), state="waiting")
-    try:
-        while other_pids(places, read_status(folder, kind)["created"]):
-            if job.stopped():
-                raise KeyboardInterrupt
-            time.sleep(EVERY_PROOF)
-        write_status(folder, kind, state="running", begun=time.time())
-        job.do()
-        write_status(
-            folder, kind, state="done", reason="Stopped; what was done is kept." if job.heard else ""
-        )
-    except KeyboardInterrupt:
-        write_status(folder, kind, state="cancelled", reason="Stopped before anything was done.")
-    except FileNotFoundError:
-        if folder.exists():
-            raise
-        return 1  # the run was deleted
-    except InputError as error:
-        write_status(folder, kind, state="failed", reason=str(error))
-        return 1
-    except BaseException as error:
-        traceback.print_exc()
-        reason = describe_full(places.root) if is_full(error) else f"{type(error).__name__}: {error}"
-        with contextlib.suppress(OSError):
-            write_status(folder, kind, state="failed", reason=reason)
-        return 1
-    finally:
-        stop_file(folder, kind).unlink(missing_ok=True)
-    return 0
+class Proving:
+    """One kind of evidence about a run.
 
+    Parameters
+    ----------
+    places : Places
+    run_id, kind : str
+    """
 
-class _Job:
     def __init__(self, places: Places, run_id: str, kind: str) -> None:
         self.places, self.run_id, self.kind = places, run_id, kind
         self.folder = places.run(run_id)
         self.done, self.heard, self.last = 0, False, 0.0
 
-    def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Of SIGTERM."""
-        raise KeyboardInterrupt
+    def tell(self, **values: object) -> None:
+        """Write how far it is."""
+        write_status(self.folder, self.kind, **values)
+
+    def asked(self) -> Tree:
+        """What was asked for, and how far it is."""
+        return read_status(status_file(self.folder, self.kind))
 
     def stopped(self) -> bool:
         """Whether the process was asked to stop, or the run is gone."""
@@ -595,226 +581,152 @@ class _Job:
         if time.monotonic() - self.last > EVERY_PROOF:
             self.last = time.monotonic()
             total = total_of(text)
-            more = {} if total is None else {"total": total}
-            write_status(self.folder, self.kind, done=self.done, text=text, **more)
+            self.tell(done=self.done, text=text, **({} if total is None else {"total": total}))
         return self.stopped()
 
     def do(self) -> None:
         """Read the run, compute, and add to its evidence."""
         from kernelweave.persistence import load
-        from kernelweave_app.runs.further import read_all
-        from kernelweave_app.runs.preparing import prepare, split
-        from kernelweave_app.runs.spec import FitSpec
         from kernelweave_app.runs.writing import score_held
 
         store = Store(self.places.database)
-        request = json.loads(store.run(self.run_id)["request"])
-        spec = FitSpec(**{**request["spec"], **request.get("files", {})})
-        status = read_status(self.folder, self.kind)
-        prepared = prepare(read_all(request["paths"], spec), spec)
-        rows = split(prepared, spec)
-        model = load(self.folder / MODEL)
+        spec, _, _, prepared, rows = read_run(store, self.run_id)
+        model, status = load(self.folder / MODEL), self.asked()
         held = score_held(model, prepared, rows[1])
-        found = compute(
-            self.kind,
-            model,
-            spec,
-            prepared,
-            rows,
-            held,
-            count=int(status["count"]),
-            refit=bool(status["refit"]),
-            report=self.report,
-        )
+        how: Tree = {"count": int(status["count"]), "refit": bool(status["refit"]), "report": self.report}
+        found = compute(self.kind, basis_of(model, spec, prepared, rows, held, **how))
         # read again: another kind may have been added meanwhile
-        write_evidence(self.folder, add_evidence(read_evidence(self.folder), self.kind, found))
-        path = self.folder / EVIDENCE
-        store.add_artifact(self.run_id, EVIDENCE, "results", path.stat().st_size)
-        write_status(self.folder, self.kind, done=self.done)
+        write_evidence(self.folder, {**read_evidence(self.folder), self.kind: found})
+        size = (self.folder / EVIDENCE).stat().st_size
+        store.write(self.run_id, Artifact(name=EVIDENCE, kind="results", size=size))
+        self.tell(done=self.done)
 
 
-def draw(folder: Path, name: str) -> Picture:
-    """Draw a figure from the files of a run."""
-    from kernelweave_app.reports.evidence_figures import draw_evidence
-    from kernelweave_app.runs.evidence import read_evidence
-    from kernelweave_app.studio.schema import Results
+def compute_evidence(root: str, run_id: str, kind: str) -> int:
+    """Compute a kind of evidence, and record how it ended."""
+    places = Places(Path(root))
+    job = Proving(places, run_id, kind)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    job.tell(pid=os.getpid(), pid_started=own_start(), state="waiting")
+    try:
+        while other_pids(places, job.asked()["created"]):
+            if job.stopped():
+                raise KeyboardInterrupt
+            time.sleep(EVERY_PROOF)
+        job.tell(state="running", begun=time.time())
+        job.do()
+        job.tell(state="done", reason="Stopped; what was done is kept." if job.heard else "")
+    except KeyboardInterrupt:
+        job.tell(state="cancelled", reason="Stopped before anything was done.")
+    except BaseException as error:
+        if not job.folder.exists():
+            return 1  # the run was deleted
+        with contextlib.suppress(OSError):
+            job.tell(state="failed", reason=_why(error, places))
+        return 1
+    finally:
+        stop_file(job.folder, kind).unlink(missing_ok=True)
+    return 0
 
-    for picture in draw_evidence(read_evidence(folder)):
+
+def draw_figure(folder: Path, name: str) -> Picture:
+    """Draw a figure from the files of a run: of its evidence, its results, its model and its held-out rows."""
+    from kernelweave import plots
+    from kernelweave.persistence import load
+    from kernelweave_app.reports import Picture
+    from kernelweave_app.reports.figures import draw_findings, held_figure, ranking_figure, residual_figure
+
+    for picture in draw_findings(read_evidence(folder)):
         if picture.name == name:
             return picture
     results = Results.model_validate_json((folder / RESULTS).read_bytes(), extra="ignore")
-    made = _draw(results, name)
-    if made is None:
-        raise InputError(f"this run has no figure {name}")
-    return made
-
-
-def _draw(results: Results, name: str) -> Picture | None:
-    from kernelweave import plots
-    from kernelweave_app.reports import Picture
-    from kernelweave_app.reports.figures import confusion_figure
-
-    held = results.held
-    if name == "weights" and results.weights.names:
-        values = np.array(results.weights.values)
-        one = values.shape[1] == 1
-        display = plots.KernelWeightsDisplay(
-            results.weights.names, values[:, 0] if one else values, ("",) if one else results.weights.outputs
-        )
-        return Picture(name, "Kernel weights", display.plot().figure_)
+    figure: Any = None
     if name == "contributions" and results.contributions is not None:
         parts = results.contributions
         # of every output and kernel over the rows of the page, the largest first
         sizes = np.array(parts.values).std(axis=1).T
         order = np.argsort(-sizes.sum(axis=1), kind="stable")
         order = order[sizes[order].sum(axis=1) > 0]
-        one = sizes.shape[1] == 1
-        shown = plots.KernelContributionsDisplay(
-            [parts.kernels[m] for m in order],
-            sizes[order, 0] if one else sizes[order],
-            ("",) if one else parts.outputs,
+        one, names = sizes.shape[1] == 1, [parts.kernels[m] for m in order]
+        shown = sizes[order, 0] if one else sizes[order]
+        figure = (
+            plots.KernelContributionsDisplay(names, shown, ("",) if one else parts.outputs).plot().figure_
         )
-        return Picture(name, "Contribution of each kernel", shown.plot().figure_)
-    if name == "path" and results.paths:
+    elif name == "path" and results.paths:
         path = results.paths[0]
         df = np.array([np.nan if v is None else v for v in path.df])
-        drawn = plots.RegularizationPathDisplay(
-            np.array(path.alphas),
-            df,
-            np.array(path.weights),
-            path.names,
-            path.chosen,
-            "kernel weight",
-            path.parameter,
-        ).plot()
-        return Picture(name, "Regularisation path", drawn.figure_)
-    if name == "choice" and results.curve is not None:
-        return Picture(name, "Choice of the regularisation parameter", _curve(results.curve))
-    if held is None:
-        return None
-    truth, guess = (
-        [row[held.columns.index(column)] for row in held.rows] for column in ("truth", "prediction")
-    )
-    if name == "confusion" and held.confusion:
-        counts = np.array(held.confusion)
-        i, j = np.repeat(np.indices(counts.shape).reshape(2, -1), counts.ravel(), axis=1)
-        classes = np.array(held.classes)
-        return Picture(name, "Confusion", confusion_figure(held.classes, classes[i], classes[j]))
-    if name in ("roc", "precision") and held.receivers:
-        return Picture(name, name, _receivers(held, precision=name == "precision"))
-    if name in ("held-out", "residuals") and results.task == "regression":
-        return Picture(name, "Held-out rows", _numbers(truth, guess, residuals=name == "residuals"))
-    return None
+        lines = np.array(path.alphas), df, np.array(path.weights), path.names, path.chosen
+        display = plots.RegularizationPathDisplay(*lines, "kernel weight", path.parameter)
+        figure = display.plot().figure_
+    elif name == "weights" and results.weights.names:
+        figure = plots.KernelWeightsDisplay.from_estimator(load(folder / MODEL)).figure_
+    elif name == "choice" and results.curve is not None:
+        figure = plots.CVCurveDisplay.from_estimator(load(folder / MODEL)).figure_
+    elif results.held is not None:
+        model, held = load(folder / MODEL), _read_held(folder, results.task)
+        classes = results.task == "classification"
+        if name in ("roc", "precision") and classes:
+            figure = ranking_figure(model, held, name)
+        elif name == ("confusion" if classes else "held-out"):
+            figure = held_figure(model, held)
+        elif name == "residuals" and not classes:
+            figure = residual_figure(model, held)
+    if figure is None:
+        raise InputError(f"This figure could not be drawn: this run has no figure {name}.")
+    return Picture(name, name, figure)
 
 
-def _axes(wide: float = 5.0, tall: float = 3.8) -> Any:
-    import matplotlib.pyplot as plt
+def _read_held(folder: Path, task: str) -> Held:
+    """Held-out rows, from the file of predictions."""
+    import pandas as pd
 
-    from kernelweave.plots.drawing import plain
+    from kernelweave_app.reports import Held
 
-    figure, ax = plt.subplots(figsize=(wide, tall), layout="constrained")
-    plain(ax)
-    return figure, ax
-
-
-def _curve(curve: Any) -> Any:
-    from kernelweave._drawing import COLOURS, clip_score, score_axis
-    from kernelweave.plots.drawing import parameter_axis
-
-    figure, ax = _axes()
-    x = np.array(curve.parameter_values)
-    mean, error = (np.array([np.nan if v is None else v for v in part]) for part in (curve.mean, curve.error))
-    low, high = (
-        np.array([clip_score(v, curve.score) for v in ends]) for ends in (mean - error, mean + error)
-    )
-    ax.fill_between(x, low, high, color=COLOURS[0], alpha=0.2, linewidth=0)
-    ax.plot(x, mean, ".-", color=COLOURS[0])
-    ax.axvline(x[curve.chosen], color="0.3", linestyle=":")
-    bottom, top, _ = score_axis([float(v) for v in (*low, *high) if np.isfinite(v)], curve.score)
-    ax.set_ylim(bottom, top)
-    parameter_axis(ax, x, curve.parameter)
-    ax.set_xlabel(curve.parameter)
-    ax.set_ylabel(f"{curve.score} over {len(curve.folds)} folds")
-    return figure
+    kinds = {"truth": str, "prediction": str} if task == "classification" else None
+    table = pd.read_csv(folder / "predictions.csv", dtype=kinds, keep_default_na=not kinds)
+    return Held({}, table["truth"].to_numpy(), table)
 
 
-def _receivers(held: Any, *, precision: bool) -> Any:
-    from kernelweave.plots.drawing import legend_beside, line_style, short
-
-    figure, ax = _axes(6.6, 4.2)
-    for place, one in enumerate(held.receivers):
-        # the colours of the page: those of the positions of classes
-        several = len(held.receivers) > 1 and one.output in held.classes
-        rank = held.classes.index(one.output) if several else place
-        x, y = (one.recall, one.precision) if precision else (one.fpr, one.tpr)
-        area = one.average_precision if precision else one.auc
-        steps = "default" if precision else "steps-post"
-        ax.plot(x, y, label=f"{short(one.output, 24)} ({area:.3f})", drawstyle=steps, **line_style(rank))
-    ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1.01)
-    ax.set_xlabel("recall" if precision else "false positive rate")
-    ax.set_ylabel("precision" if precision else "true positive rate")
-    legend_beside(ax)
-    return figure
-
-
-def _numbers(truth: Any, guess: Any, *, residuals: bool) -> Any:
-    from kernelweave._drawing import COLOURS, GREY
-
-    figure, ax = _axes()
-    pairs = [(float(t), float(p)) for t, p in zip(truth, guess, strict=True) if None not in (t, p)]
-    y, x = np.array(pairs).T
-    if residuals:
-        ax.axhline(0.0, color=GREY, linewidth=1)
-    else:
-        ends = [min(x.min(), y.min()), max(x.max(), y.max())]
-        ax.plot(ends, ends, color=GREY, linewidth=1)
-    ax.plot(x, y - x if residuals else y, ".", color=COLOURS[0])
-    ax.set_xlabel("predicted")
-    ax.set_ylabel("true − predicted" if residuals else "true")
-    return figure
-
-
-def print_job(folder: str, name: str, width: str, kind: str) -> int:
+def print_figure(folder: str, name: str, width: float, kind: str) -> Tree:
     """Draw one figure and write it."""
     from kernelweave_app.reports.printing import write_figures
 
     out = Path(folder) / PRINTED
     out.mkdir(exist_ok=True)
-    try:
-        (made,) = write_figures(lambda: [draw(Path(folder), name)], out, float(width), (kind,))
-    except (InputError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    (out / made).replace(out / f"{name}-{float(width):g}mm.{kind}")
-    return 0
+    (made,) = write_figures(lambda: [draw_figure(Path(folder), name)], out, width, (kind,))
+    file = f"{name}-{width:g}mm.{kind}"
+    (out / made).replace(out / file)
+    return {"file": file}
 
 
-def measure_job() -> int:
-    """Estimate what is asked for on standard input."""
+def measure(spec: Tree, paths: dict[str, str]) -> Tree:
+    """Estimate time and memory of a run on few of its rows."""
     from kernelweave_app.runs.estimating import estimate_fit
-    from kernelweave_app.runs.further import read_all
     from kernelweave_app.runs.preparing import prepare
+    from kernelweave_app.runs.reading import read_all
 
-    asked = json.load(sys.stdin)
-    spec = FitSpec(**asked["spec"])
-    try:
-        found = estimate_fit(spec, prepare(read_all(asked["paths"], spec), spec))
-    except InputError as error:
-        print(json.dumps({"problem": str(error)}))
-        return 0
+    asked = Spec(**spec)
+    found = estimate_fit(asked, prepare(read_all(paths, asked), asked))
     told = {"seconds": found.seconds, "low": found.low, "high": found.high, "memory": found.memory}
-    print(json.dumps({**told, "sure": found.sure()}))
+    return {**told, "sure": found.sure()}
+
+
+#: Tasks that write their progress, and tasks that answer.
+TASKS: dict[str, Callable[..., int]] = {"run": execute_run, "evidence": compute_evidence}
+ANSWERS: dict[str, Callable[..., Tree]] = {"measure": measure, "print": print_figure}
+
+
+def main(task: str, *arguments: str) -> int:
+    """Do a task; one that answers reads its arguments on standard input."""
+    if task in TASKS:
+        return TASKS[task](*arguments)
+    try:
+        answer = ANSWERS[task](**json.load(sys.stdin))
+    except (InputError, OSError) as error:
+        answer = {"problem": str(error)}
+    print(json.dumps(answer))
     return 0
 
-
-#: What a process may be asked to do, and the function that does it.
-TASKS: dict[str, Callable[..., int]] = {
-    "run": execute_run,
-    "evidence": compute_evidence,
-    "print": print_job,
-    "measure": measure_job,
-}
 
 if __name__ == "__main__":
-    sys.exit(TASKS[sys.argv[1]](*sys.argv[2:]))
+    sys.exit(main(*sys.argv[1:]))

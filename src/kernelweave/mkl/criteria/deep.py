@@ -23,6 +23,7 @@ from scipy.linalg import blas
 from kernelweave._checks import check_known
 from kernelweave._threads import one_blas_thread
 from kernelweave.machines.least_squares import Bordered
+from kernelweave.machines.losses import as_loss
 from kernelweave.machines.machine import Machine
 
 Array = NDArray[np.float64]
@@ -44,16 +45,8 @@ def measure(kind: str, f: Array, y: Array, epsilon: float = 0.0) -> tuple[Array,
     f, y : arrays of shape (n,)
     epsilon : float
     """
-    if kind == "logistic":
-        margin = y * f
-        tail = np.exp(-np.abs(margin))
-        probability = np.where(margin >= 0, tail, 1.0) / (1.0 + tail)
-        return np.maximum(-margin, 0.0) + np.log1p(tail), -y * probability
-    rest = f - y
-    if kind == "squared":
-        return 0.5 * np.square(rest), rest
-    loss = np.maximum(np.abs(rest) - epsilon, 0.0)
-    return loss, np.where(loss > 0, np.sign(rest), 0.0)
+    loss = as_loss(kind, epsilon)
+    return loss.value(y, f), loss.slope(y, f)
 
 
 def _outer_sum(left: Array, right: Array) -> Array:
@@ -387,5 +380,5 @@ def _adjoint(
     if not len(free):
         # the intercept is the middle of an interval, which is constant here
         return np.zeros(0)
-    system = machine.loss.system(K, machine.costs, b, free)
+    system = machine.loss.system(K, machine.y, machine.costs, b, free)
     return np.zeros(len(free)) if system is None else system.solve(by_coefficient, by_intercept)[0]

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import Floats, InputError
 from kernelweave._loops import core
 from kernelweave._parameters import check_value
-from kernelweave.functions import Gaussian, squared_distances
+from kernelweave.functions import squared_distances
 from kernelweave.gram import Gram
 from kernelweave.mkl.criteria.radius import FLAT, coinciding
 
@@ -25,8 +25,6 @@ def _shares(n_samples: int, sample_weight: Array | None) -> Array:
 
 #: Squared distances of all pairs.
 DISTANCES = Floats((3,), least=0.0, what="squared distances")
-#: The parameters of the families below are factors of squared distances, so that gamma is 1.
-GAUSSIAN = Gaussian(1.0)
 
 
 class _GaussianFamily(ABC):
@@ -73,7 +71,7 @@ class _GaussianFamily(ABC):
     def kernel(self, t: Array) -> Array:
         """K(t)."""
         self._distances(t, self._matrix)
-        GAUSSIAN.of_distances(np, self._matrix, out=self._matrix)
+        np.exp(np.negative(self._matrix, out=self._matrix), out=self._matrix)
         self._at = t.copy()
         return self._matrix
 
@@ -81,7 +79,7 @@ class _GaussianFamily(ABC):
         """``-sum_ij b_i b_j K_ij D_pij``."""
         K = self._matrix if self._at is not None and np.array_equal(self._at, t) else self.kernel(t)
         # the derivative is a multiple of K, which is applied after the sums
-        return GAUSSIAN.by_distances(self._sums(K * np.outer(b, b)))
+        return -self._sums(K * np.outer(b, b))
 
     def diagonals(self, t: Array, weights: Array) -> Array:
         """Zero: the diagonal is always 1."""

@@ -55,6 +55,9 @@ class Chosen:
         self._sparse = is_sparse(self.stack.Z)
         self._held = True
         # a large common shift of a column would cost digits of the second derivatives
+        self._fit_intercept = problem.machine.fit_intercept
+        if not self._fit_intercept:
+            centre = np.zeros(problem.stack.n_features)
         if centre is None:
             shares = problem.costs / problem.costs.sum()
             centre = np.zeros(problem.stack.n_features) if self._sparse else problem.gradient(shares)
@@ -199,7 +202,7 @@ class Chosen:
             self._h += change
             self._changes += 1
         total = float(self._h.sum())
-        mean = self._x / total if total > 0 else np.zeros_like(self._x)
+        mean = self._x / total if total > 0 and self._fit_intercept else np.zeros_like(self._x)
         C = self._C - np.outer(self._x, mean)
         C += C.T.copy()
         C *= 0.5

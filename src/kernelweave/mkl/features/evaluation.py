@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kernelweave._sparse import is_sparse
 from kernelweave.gram.chunked import Vectors, times, times_transposed
 from kernelweave.machines.loss import Loss
-from kernelweave.mkl.features.smooth import Augmented, Exact, Smooth, has_derivative
+from kernelweave.machines.smooth import Augmented, Exact, Smooth
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -72,7 +72,7 @@ class Evaluation:
     def __call__(self, Z: Any, beside: Vectors) -> tuple[Sequence[Array], tuple[Array, ...]]:
         """Results of a chunk."""
         (y, weight, folds), centres = beside[:3], beside[3:]
-        exact = has_derivative(self.loss)
+        exact = self.loss.smooth
         product = times_transposed(self.coef, Z)
         b, later = np.empty_like(product), np.empty_like(product if not exact else product[:0])
         hessians: list[Array] = []
@@ -99,11 +99,10 @@ class Evaluation:
 
     def _above(self, Z: Any, y: Array, b: Array) -> Array:
         """``Z' max(b, 0)``."""
-        if not self.loss.classifies:
-            return times(np.maximum(b, 0.0), Z)
-        # coefficients have the sign of the label
-        own = np.flatnonzero(y > 0)
-        return times(b[:, own], Z[own])
+        own = np.flatnonzero((b > 0.0).any(axis=0))
+        above = np.maximum(b, 0.0)
+        # for most losses of classes these are half of the rows
+        return times(above[:, own], Z[own]) if 4 * len(own) < 3 * len(y) else times(above, Z)
 
     def _second_derivative(self, Z: Any, h: Array) -> tuple[Array, Array, Array]:
         """``X diag(h) X'`` for columns as rows of X, ``X h`` and the sum of h."""

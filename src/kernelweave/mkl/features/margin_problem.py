@@ -27,12 +27,13 @@ from scipy.optimize import brentq
 from kernelweave._checks import InputError, as_floats, check_positive, check_row_weights, check_scale
 from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.gram.features import FeatureStack
+from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import as_loss
 from kernelweave.machines.machine import OUTSIDE as OUTSIDE_OF_BOX
 from kernelweave.machines.machine import Machine
-from kernelweave.machines.rounding import EPS, imbalance, sum_error
+from kernelweave.machines.rounding import EPS, sum_error
 from kernelweave.mkl.certify import OUTSIDE, outside
-from kernelweave.mkl.problem import Problem
+from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.weight_sets import WeightSet, as_weight_set
 from kernelweave.results import Certificate, Solution, Statement, Status
 
@@ -90,6 +91,21 @@ class MarginFeatureProblem:
     def n_kernels(self) -> int:
         """Number of kernels."""
         return self.stack.n_kernels
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the rows are held: a pass over them costs little."""
+        return isinstance(self.stack, FeatureStack)
+
+    @property
+    def vouches(self) -> bool:
+        """Whether certificates of its solutions are its own: another would take a pass over rows on a disk."""
+        return not self.in_memory
+
+    @property
+    def n_given(self) -> int:
+        """Number of given rows."""
+        return self.stack.n_samples if self.rows is None else len(self.rows)
 
     # ---- units ------------------------------------------------------------------------------------
 
@@ -159,7 +175,7 @@ class MarginFeatureProblem:
         square = float((np.square(norms[used]) / weights[used]).sum())
         q = np.square(reach)
         support = self.weight_set.support(q)
-        losses = float(costs @ loss.losses(y, f))
+        losses = float(costs @ loss.value(y, f))
         primal = losses + 0.5 * square
         gap = loss.gap(y, costs, b, f) + max(0.0, 0.5 * (square + support) - float(w @ G))
 
@@ -168,13 +184,15 @@ class MarginFeatureProblem:
         wrong = sum_error(terms) * (float(np.abs(w) @ self.sizes) + math.sqrt(n) * abs(intercept))
         wrong += EPS * math.sqrt(n) * float(np.abs(y).max())
         steepest = np.maximum(
-            np.abs(loss.slope(y, costs, f - wrong)), np.abs(loss.slope(y, costs, f + wrong))
+            np.abs(costs * loss.slope(y, f - wrong)), np.abs(costs * loss.slope(y, f + wrong))
         )
         rounding = float(np.linalg.norm(steepest)) * wrong + sum_error(n) * losses + 8.0 * EPS * square
         # the dual term, and coefficients whose sum is not quite zero
         slope = loss.dual_slope(y, costs, b)
-        share, side = imbalance(b)
-        rounding += sum_error(n) * float(np.abs(b) @ (np.abs(slope) + np.abs(y)))
+        share, side = self.machine.imbalance(b)
+        rounding += loss.gap_error(y, costs, b, f) + sum_error(n) * float(
+            np.abs(b) @ (np.abs(slope) + np.abs(y))
+        )
         rounding += share * float(side @ np.abs(slope - f))
         blocks = np.sqrt(self.traces) / self.unit
         away = (sum_error(n) + share) * blocks * float(np.linalg.norm(b))
@@ -279,9 +297,9 @@ class MarginFeatureProblem:
             other.__dict__[name] = getattr(self, name)
         return other
 
-    def on_kernels(self) -> Problem:
+    def on_kernels(self) -> KernelProblem:
         """The same problem on factors of the kernels."""
-        return Problem(self.stack.gram(), self.machine, self.scale, self.weight_set)
+        return KernelProblem(self.stack.gram(), self.machine, self.scale, self.weight_set)
 
     def with_features(self, found: Solution, tol: float) -> Solution:
         """A solution on kernels as one on features, certified by these."""
@@ -307,10 +325,11 @@ def make_margin_feature_problem(
     C: float,
     weight_set: str | WeightSet,
     *,
-    loss: str = "hinge",
+    loss: str | Loss = "hinge",
     epsilon: float = 0.1,
     sample_weight: ArrayLike | None = None,
     scale: ArrayLike | None = None,
+    fit_intercept: bool = True,
 ) -> MarginFeatureProblem:
     """Check arrays and put a machine on the rows of positive weight."""
     targets = as_floats(y, "y")
@@ -326,7 +345,7 @@ def make_margin_feature_problem(
     if not weights.all():
         rows = weights > 0
         stack, targets, weights = stack.restrict(np.flatnonzero(rows)), targets[rows], weights[rows]
-    machine = Machine(targets, cost, kind, weights)
+    machine = Machine(targets, cost, kind, weights, fit_intercept=fit_intercept)
     return MarginFeatureProblem(stack, machine, factors, as_weight_set(weight_set, stack.n_kernels), rows)
 
 
@@ -344,12 +363,11 @@ def _certify(problem: MarginFeatureProblem, solution: Solution) -> Certificate:
     square = problem.unit * problem.unit
     b = np.asarray(solution.dual_coef, dtype=np.float64)
     b = (b if problem.rows is None else b[problem.rows]) * square
-    low, high = problem.machine.loss.bounds(problem.machine.y, problem.costs)
-    beyond = float(np.maximum(np.maximum(low - b, b - high), 0.0).max(initial=0.0))
-    feasible = max(beyond, abs(math.fsum(b))) <= OUTSIDE_OF_BOX * float(np.abs(b).sum())
+    feasible = problem.machine.feasible(b / square, OUTSIDE_OF_BOX)
     w = features / problem.factors
     intercept = float(solution.intercept)
     found = problem.values(weights, w, intercept, problem.fitted(w) + intercept, b, problem.gradient(b))
+    feasible = feasible and (problem.machine.fit_intercept or intercept == 0.0)
     gap = found.gap if feasible else math.inf
     return Certificate.of(
         "joint", found.primal / square, gap / square, found.rounding / square, Status.CONVERGED

@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._allowance import used_up
-from kernelweave.machines.rounding import imbalance
+from kernelweave.machines.smooth import Augmented, balanced, smooth_loss
 from kernelweave.mkl.features.chosen import Chosen
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.norms import KNOWN, norm_of
-from kernelweave.mkl.features.smooth import Augmented, smooth_loss
-from kernelweave.mkl.problem import Problem
+from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.weight_sets import WeightSet
-from kernelweave.results import Solution, Status, WarmStart, limit_reached
+from kernelweave.results import Solution, Status, WarmStart, limit_reached, relative_gap
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -51,7 +50,7 @@ GROWTH, FALL = 3.0, 0.3
 
 
 #: Solves a problem on kernels: ``on_kernels(problem, tol, warm)``.
-OnKernels = Callable[[Problem, float, WarmStart], Solution]
+OnKernels = Callable[[KernelProblem, float, WarmStart], Solution]
 
 
 def knows(weight_set: WeightSet) -> bool:
@@ -108,7 +107,9 @@ class MarginDescent:
     def _set(self, problem: MarginFeatureProblem) -> None:
         before = getattr(self, "smooth", None)
         self.problem, self.y, self.costs = problem, problem.machine.y, problem.costs
-        self.smooth = smooth_loss(problem.machine.loss, self.y, self.costs)
+        self.smooth = smooth_loss(
+            problem.machine.loss, self.y, self.costs, fit_intercept=problem.machine.fit_intercept
+        )
         if isinstance(self.smooth, Augmented) and isinstance(before, Augmented):
             # coefficients at their bounds stay there
             bounded = np.abs(before.centre) >= before.costs
@@ -185,9 +186,9 @@ class MarginDescent:
             if multiple != 1.0:
                 other = problem.values(weights, w, intercept, f, multiple * b, multiple * G)
                 values, multiple = (other, multiple) if other.gap < values.gap else (values, 1.0)
-            left = values.gap / values.primal if values.primal > 0 else 0.0
+            left = relative_gap(values.primal, values.gap)
             self._tell(values.primal, left, last=True)
-            if values.gap + values.rounding <= self.tol * values.primal:
+            if values.gap + values.rounding <= self.tol * abs(values.primal):
                 status = Status.CONVERGED
                 break
             if self.interrupted:
@@ -229,7 +230,7 @@ class MarginDescent:
         problem, chosen = self.problem, self.chosen
         assert self.on_kernels is not None
         kernels, square = chosen.kernels, problem.unit * problem.unit
-        part = Problem(
+        part = KernelProblem(
             problem.stack.gram(kernels), problem.machine, problem.scale[kernels], problem.weight_set
         )
         b, _ = self._coefficients()
@@ -328,10 +329,14 @@ class MarginDescent:
         """Feasible coefficients of the rows at the present point, and the best intercept of the loss itself."""
         smooth, product = self.smooth, self.product
         t = self._intercept()
-        b = balanced(smooth.coefficients(product + t))
-        if not smooth.exact:
+        b = self._settled(smooth.coefficients(product + t))
+        if not smooth.exact and self.problem.machine.fit_intercept:
             t = self.problem.machine.loss.intercept(self.y, self.costs, product)
         return b, t
+
+    def _settled(self, b: Array) -> Array:
+        """Coefficients with sum zero, if there is an intercept."""
+        return balanced(b) if self.problem.machine.fit_intercept else b
 
     def _measure(self, b: Array, t: float, G: Array, aim: float) -> Measure:
         """Both bounds over the working blocks."""
@@ -339,12 +344,12 @@ class MarginDescent:
         penalty = self._penalty(self.w)
         support = self.problem.weight_set.support(np.square(self._norms(G)))
         along = float(self.w @ G)
-        primal = float(self.costs @ loss.losses(self.y, f)) + penalty
+        primal = float(self.costs @ loss.value(self.y, f)) + penalty
         of_norms = max(0.0, penalty + 0.5 * support - along)
         # minus the derivatives of a loss are best for it
         of_loss = 0.0 if self.smooth.exact else loss.gap(self.y, self.costs, b, f)
         gap = of_loss + of_norms
-        if gap <= aim * primal:
+        if gap <= aim * abs(primal):
             return Measure(primal, gap, of_loss, of_norms)
         multiple = self.problem.multiple(b, support, gap)
         if multiple != 1.0:
@@ -364,8 +369,13 @@ class MarginDescent:
             b, t = self._coefficients()
             G = chosen.products(b)
             at = self._measure(b, t, G, aim)
-            self._tell(at.primal, at.gap / at.primal if at.primal > 0 else 0.0)
-            if at.gap <= aim * at.primal or self.n_iter >= self.max_iter or self.interrupted or used_up():
+            self._tell(at.primal, relative_gap(at.primal, at.gap))
+            if (
+                at.gap <= aim * abs(at.primal)
+                or self.n_iter >= self.max_iter
+                or self.interrupted
+                or used_up()
+            ):
                 return False
             idle = 0 if at.gap < 0.9 * least else idle + 1
             least = min(least, at.gap)
@@ -394,7 +404,7 @@ class MarginDescent:
         smooth, chosen = self.smooth, self.chosen
         f = self.product + self._intercept()
         if known is None:
-            b = balanced(smooth.coefficients(f))
+            b = self._settled(smooth.coefficients(f))
             known = b, chosen.products(b)
         b, G = known
         h = smooth.curvature(f)
@@ -403,7 +413,7 @@ class MarginDescent:
         used = h > 0
         extent = primal + float((np.square(b[used]) / h[used]).sum())
         q = C @ self.w + G - self.norm.ridge * self.w
-        aim = max(aim, 1e-15 * primal)
+        aim = max(aim, 1e-15 * abs(primal))
         step = self.norm.minimise(C, q, chosen.offsets, self.w, aim, extent) - self.w
         along = chosen.combine(step)
         value = smooth.value(f) + self._penalty(self.w)
@@ -420,9 +430,3 @@ class MarginDescent:
             return False
         self.w, self.product, self._t, self._known = w, product, t, product
         return after < value
-
-
-def balanced(b: Array) -> Array:
-    """Coefficients with the remaining sum subtracted from the heavier side."""
-    share, side = imbalance(b)
-    return b if share == 0.0 else b - np.sign(b) * side * share

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError
 from kernelweave.gram import ChunkedFeatures
+from kernelweave.machines.loss import Loss
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
 from kernelweave.mkl.features.norms import SUMS
 from kernelweave.mkl.features.row_newton import RowDescent, Start
@@ -24,10 +25,10 @@ def make_chunked_problem(
     C: float,
     weight_set: str | WeightSet,
     *,
-    loss: str,
-    epsilon: float,
+    loss: str | Loss,
     sample_weight: ArrayLike | None,
     scale: ArrayLike | None,
+    fit_intercept: bool = True,
 ) -> MarginFeatureProblem:
     """Check arguments beside rows that have their own targets and weights."""
     for name, value in (("y", y), ("sample_weight", sample_weight)):
@@ -36,7 +37,14 @@ def make_chunked_problem(
                 f"`{name}` must be None for RowFeatures, which have it, got values. Pass it to RowFeatures."
             )
     return make_margin_feature_problem(
-        rows, rows.y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=rows.sample_weight, scale=scale
+        rows,
+        rows.y,
+        C,
+        weight_set,
+        loss=loss,
+        sample_weight=rows.sample_weight,
+        scale=scale,
+        fit_intercept=fit_intercept,
     )
 
 

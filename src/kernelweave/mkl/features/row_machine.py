@@ -9,12 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave.machines.rounding import imbalance
+from kernelweave.machines.smooth import Augmented, Exact, Smooth, unit_of
 from kernelweave.mkl.features.chosen import Chosen
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, Values
 from kernelweave.mkl.features.norms import norm_of
-from kernelweave.mkl.features.smooth import Augmented, Exact, Smooth, has_derivative, unit_of
-from kernelweave.results import Solution, Status, limit_reached
+from kernelweave.results import Solution, Status, limit_reached, relative_gap
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -99,12 +98,16 @@ class RowMachine:
         loss = problem.machine.loss
         self.norm = norm_of(problem.weight_set)
         self.y, self.costs = problem.machine.y, problem.costs
-        self.smooth: Smooth = Exact(loss, self.y, self.costs)
+        own = problem.machine.fit_intercept
+        self.smooth: Smooth = Exact(loss, self.y, self.costs, own)
         self.later = 0.0
-        if not has_derivative(loss):
+        if not loss.smooth:
             start = 0.5 * self.y * self.costs if loss.classifies else np.zeros(len(self.y))
             radius = RADIUS / unit_of(loss, self.y, self.costs)
-            self.smooth, self.later = Augmented(loss, self.y, self.costs, start, radius), radius
+            self.smooth, self.later = (
+                Augmented(loss, self.y, self.costs, start, radius, fit_intercept=own),
+                radius,
+            )
         self.at: Point | None = None
         self.best: Best | None = None
         self.status: Status | None = None
@@ -174,24 +177,25 @@ class RowMachine:
     def _certify(self, b: Array, found: Sums, tol: float) -> None:
         assert self.at is not None
         problem, loss, w = self.problem, self.problem.machine.loss, self.at.w
-        share, side = imbalance(b)
+        share, side = problem.machine.imbalance(b)
         heavier = found.above if float(b.sum()) > 0.0 else found.G - found.above
         b = b - np.sign(b) * side * share
         G = (found.G - share * heavier) * problem.factors
         norms, reach = problem.norms(w), problem.norms(G)
         support, penalty = problem.weight_set.support(np.square(reach)), self.penalty(w)
-        t = self.at.t if self.smooth.exact else loss.intercept(self.y, self.costs, self.at.product)
+        fixed = self.smooth.exact or not problem.machine.fit_intercept
+        t = self.at.t if fixed else loss.intercept(self.y, self.costs, self.at.product)
         f = self.at.product + t
-        losses = float(self.costs @ loss.losses(self.y, f))
+        losses = float(self.costs @ loss.value(self.y, f))
         gap = losses + penalty - loss.dual_term(self.y, self.costs, b) + 0.5 * support
         primal = losses + penalty
         self._of_norms = max(0.0, penalty + 0.5 * support - float(w @ G))
         self._of_loss = gap - self._of_norms
-        near = gap <= NEARLY * tol * primal
+        near = gap <= NEARLY * tol * abs(primal)
         if near or self.best is None:
             weights = self.norm.weights(norms, reach)
             values = problem.values(weights, w, t, f, b, G)
-            multiple = problem.multiple(b, support, values.gap) if values.gap > tol * primal else 1.0
+            multiple = problem.multiple(b, support, values.gap) if values.gap > tol * abs(primal) else 1.0
             if multiple != 1.0:
                 other = problem.values(weights, w, t, f, multiple * b, multiple * G)
                 if other.gap < values.gap:
@@ -199,11 +203,11 @@ class RowMachine:
             gap = values.gap
             if self.best is None or values.gap < self.best.values.gap:
                 self.best = Best(w, t, b, weights, values, found.product)
-            if values.gap + values.rounding <= tol * values.primal:
+            if values.gap + values.rounding <= tol * abs(values.primal):
                 self.status = Status.CONVERGED
         elif gap < self.least:
             self._kept = (w, t, b, G, found.product)
-        self.trace.append((primal, gap / primal if primal > 0 else 0.0, int(np.count_nonzero(norms))))
+        self.trace.append((primal, relative_gap(primal, gap), int(np.count_nonzero(norms))))
         self.exact = self.exact or gap > SLOW * self.least
         self.idle = 0 if gap < 0.9 * self.recent else self.idle + 1
         self.recent = min(self.recent, gap)
@@ -212,8 +216,8 @@ class RowMachine:
         self.least = min(self.least, gap)
         self.gap = gap
         # a centre stays until the norms' part is small
-        inner = max(gap, tol * primal) if self.smooth.exact else self._of_norms
-        self._aim = max(MODEL_SHARE * inner, 1e-15 * primal)
+        inner = max(gap, tol * abs(primal)) if self.smooth.exact else self._of_norms
+        self._aim = max(MODEL_SHARE * inner, 1e-15 * abs(primal))
 
     def _move(self, smooth: Augmented, at: Point, b: Array, found: Sums) -> None:
         """Take the coefficients as centre of the augmented loss once the norms' part of the gap is small beside it."""
@@ -260,7 +264,8 @@ class RowMachine:
         problem, at = self.problem, self.at
         if self._hessian and len(self._hessian[1]) == chosen.n_columns:
             C, x, total = self._hessian[0], self._hessian[1], float(self._hessian[2][0])
-            mean = x / total if total > 0.0 else np.zeros_like(x)
+            own = problem.machine.fit_intercept
+            mean = x / total if total > 0.0 and own else np.zeros_like(x)
             C = C - np.outer(x, mean)
             C.flat[:: len(C) + 1] += self.norm.ridge
         else:
@@ -273,7 +278,9 @@ class RowMachine:
         moved = self.norm.minimise(C, q, chosen.offsets, w, self._aim, 4.0 * at.value) - w
         self.w = at.w.copy()
         self.w[index] += moved
-        if total > 0.0:
+        if not problem.machine.fit_intercept:
+            self.t = 0.0
+        elif total > 0.0:
             self.t = at.t - float((centre + mean) @ moved) + s / total
         else:
             self.t = self.smooth.intercept(at.product, at.t)
@@ -319,7 +326,8 @@ class RowMachine:
         problem = self.problem
         weights = self.norm.weights(problem.norms(w), problem.norms(G))
         own = product[self.rows]
-        t = t if self.smooth.exact else problem.machine.loss.intercept(self.y, self.costs, own)
+        fixed = self.smooth.exact or not problem.machine.fit_intercept
+        t = t if fixed else problem.machine.loss.intercept(self.y, self.costs, own)
         values = problem.values(weights, w, t, own + t, b, G)
         if self.best is None or values.gap < self.best.values.gap:
             self.best = Best(w, t, b, weights, values, product)

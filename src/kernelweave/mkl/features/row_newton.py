@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from kernelweave._allowance import used_up
 from kernelweave._threads import one_blas_thread
 from kernelweave.gram.chunked import ChunkedFeatures
+from kernelweave.machines.smooth import Augmented
 from kernelweave.mkl.features.chosen import Chosen
 from kernelweave.mkl.features.evaluation import Evaluation, HessianColumns
 from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.newton import FIRST, LEAST, NEAR, MarginDescent
 from kernelweave.mkl.features.row_machine import RowMachine, Sums
-from kernelweave.mkl.features.smooth import Augmented, has_derivative
 from kernelweave.results import Solution
 
 Array = NDArray[np.float64]
@@ -229,7 +229,7 @@ class RowDescent:
         folds = np.zeros(self.stack.n_samples) if self.folds is None else self.folds.astype(np.float64)
         beside = [problem.machine.y, self.weight, folds, *(self._centre(m) for m in machines)]
         product, (G, above, later, *rest) = self.stack.over_rows(work, beside)
-        each = 3 if has_derivative(loss) else 6
+        each = 3 if loss.smooth else 6
         hessians = {k: tuple(rest[each * i : each * (i + 1)]) for i, k in enumerate(curved)}
         return [
             Sums(product[k], G[k], above[k], later[k] if len(later) else G[k], hessians.get(k, ()))

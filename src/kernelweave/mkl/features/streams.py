@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,6 +48,9 @@ TRIED, LOWEST, HIGHEST = 24, 1e-3, 1e3
 @dataclass(frozen=True)
 class StreamProblem(FeatureProblem):
     """The data of RLS2 on a stream; `stack` answers for a `KernelStream`, whose features are never all there."""
+
+    #: Certificates of its solutions are its own: another would take a pass over all kernels.
+    vouches: ClassVar[bool] = True
 
     @property
     def stream(self) -> KernelStream:

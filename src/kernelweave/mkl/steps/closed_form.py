@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from kernelweave.mkl.kernel_problem import LOOSEST, MarginStep, Point, Session, inner_tol
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves
-from kernelweave.mkl.problem import LOOSEST, MarginStep, Point, Session, inner_tol
 from kernelweave.mkl.weight_sets import AlternatingSet
 from kernelweave.results import Status, relative_gap
 

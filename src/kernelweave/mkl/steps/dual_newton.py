@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from kernelweave.machines.smo import Values
+from kernelweave.mkl.kernel_problem import FINEST, LOOSEST, KernelProblem, MarginStep, Point, Session
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves
-from kernelweave.mkl.problem import FINEST, LOOSEST, MarginStep, Point, Problem, Session
 from kernelweave.mkl.weight_sets import LpBall
 from kernelweave.results import Certificate, MachineSolution, Status
 
@@ -111,12 +111,12 @@ def _curvature(ball: LpBall, q: Array, V: Array) -> Array:
     return (np.sqrt(values[kept]) * vectors[:, kept]).T @ V[used]
 
 
-def objective(problem: Problem, b: Array, V: Array) -> float:
+def objective(problem: KernelProblem, b: Array, V: Array) -> float:
     """What is minimised, of coefficients and the products of all kernels with them."""
     return 0.5 * problem.weight_set.support(problem.quad_of(b, V)) - problem.machine.dual_term(b)
 
 
-def step_size(problem: Problem, b: Array, end: Array, V: Array, W: Array) -> float:
+def step_size(problem: KernelProblem, b: Array, end: Array, V: Array, W: Array) -> float:
     """Where the objective is lowest on the way from b to `end`; 1 if it is not larger there."""
 
     def value(t: float) -> float:

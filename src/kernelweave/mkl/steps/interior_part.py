@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave.machines.loss import Sides
-from kernelweave.mkl.problem import Index, Point, Problem, Session
+from kernelweave.mkl.kernel_problem import Index, KernelProblem, Point, Session
 from kernelweave.mkl.steps.interior_system import State
 from kernelweave.mkl.weight_sets import ShareSet
 from kernelweave.results import relative_gap
@@ -23,7 +23,7 @@ LOOSE = 1e-2
 OFFSET = 0.1
 
 
-def set_of(problem: Problem) -> ShareSet:
+def set_of(problem: KernelProblem) -> ShareSet:
     """The set of weights of a problem, which is one of shares."""
     assert isinstance(problem.weight_set, ShareSet)
     return problem.weight_set

@@ -28,8 +28,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave.mkl.kernel_problem import KernelProblem, MarginStep, Point, Session
 from kernelweave.mkl.loop import Look, Loop, Moves
-from kernelweave.mkl.problem import MarginStep, Point, Problem, Session
 from kernelweave.mkl.steps.interior_part import LOOSE, Part, first_point, set_of, without_interior
 from kernelweave.mkl.steps.interior_system import MOST_CUTS, State, System
 from kernelweave.mkl.weight_sets import ShareSet
@@ -59,11 +59,11 @@ MOST_STEPS = 100
 PART = 1000
 
 
-def has_interior(problem: Problem) -> bool:
+def has_interior(problem: KernelProblem) -> bool:
     """Whether the set of weights is more than a point, and the dual of the machine a quadratic program."""
     weight_set = problem.weight_set
     fits = isinstance(weight_set, ShareSet) and weight_set.has_interior(problem.n_kernels)
-    return fits and problem.machine.loss.quadratic
+    return fits and problem.machine.loss.quadratic and problem.machine.fit_intercept
 
 
 @dataclass

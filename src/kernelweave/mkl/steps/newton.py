@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave.mkl.kernel_problem import FINEST, LOOSEST, MarginStep, Point, Session, inner_tol
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves
-from kernelweave.mkl.problem import FINEST, LOOSEST, MarginStep, Point, Session, inner_tol
 from kernelweave.mkl.weight_sets import ShareSet
 from kernelweave.results import Status, relative_gap
 

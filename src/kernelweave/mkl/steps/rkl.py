@@ -33,8 +33,8 @@ from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import sum_error
 from kernelweave.mkl.certify import SHARES, term_error
 from kernelweave.mkl.criteria.radius import FLAT, Evaluation, WeightedSum, coinciding
+from kernelweave.mkl.kernel_problem import LOOSEST, inner_tol
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step, most_work
-from kernelweave.mkl.problem import LOOSEST, inner_tol
 from kernelweave.mkl.steps.newton import FIRST, MOST_REJECTED, WORKING_MOST, WORKING_SHARE, newton_step
 from kernelweave.mkl.weight_sets import Simplex
 from kernelweave.results import (

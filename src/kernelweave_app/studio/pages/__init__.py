@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 from nicegui import app as nicegui
 from nicegui import ui
+from starlette.datastructures import QueryParams
 
-from kernelweave_app.studio.pages import (
-    compare,
-    data,
-    frame,
-    kernels,
-    method,
-    projects,
-    runs,
-    understand,
-    use,
-)
-from kernelweave_app.studio.pages.frame import FAVICON
+from kernelweave_app.studio.pages.compare import ComparePage
+from kernelweave_app.studio.pages.data import DataPage
+from kernelweave_app.studio.pages.frame import FAVICON, head, here
+from kernelweave_app.studio.pages.kernels import KernelsPage
+from kernelweave_app.studio.pages.method import MethodPage
+from kernelweave_app.studio.pages.projects import ProjectsPage
+from kernelweave_app.studio.pages.runs import runs_page
+from kernelweave_app.studio.pages.understand import UnderstandPage
+from kernelweave_app.studio.pages.use import UsePage
 from kernelweave_app.studio.security import lost_page
 from kernelweave_app.studio.service import Studio
 
-__all__ = ["add_pages"]
+__all__ = ["add_pages", "declare_pages"]
+
+#: Addresses, titles, and what is shown in a project to one who asks so.
+PAGES: dict[str, tuple[str, Callable[[Studio, QueryParams], Any]]] = {
+    "/": ("Data", lambda studio, _: DataPage(studio)),
+    "/kernels": ("Views and kernels", lambda studio, _: KernelsPage(studio)),
+    "/method": ("Method", lambda studio, _: MethodPage(studio)),
+    "/runs": ("Runs", runs_page),
+    "/understand": ("Understand", lambda studio, asked: UnderstandPage(studio, asked.get("run", ""))),
+    "/compare": (
+        "Compare",
+        lambda studio, asked: ComparePage(studio, asked.getlist("runs") + asked.getlist("run")),
+    ),
+    "/use": ("Use", lambda studio, asked: UsePage(studio, asked.get("run", ""))),
+    "/projects": ("Projects", lambda studio, _: ProjectsPage(studio)),
+}
+
+
+def declare_pages(studio: Studio) -> None:
+    """Tell NiceGUI which pages there are."""
+
+    def declare(path: str, title: str, make: Callable[[Studio, QueryParams], Any]) -> None:
+        @ui.page(path, title=title, response_timeout=30)
+        async def shown(request: Request) -> None:
+            await make(here(studio), request.query_params).build()
+
+    for path, (title, make) in PAGES.items():
+        declare(path, title, make)
 
 
 def add_pages(app: FastAPI, studio: Studio) -> None:
@@ -33,9 +61,8 @@ def add_pages(app: FastAPI, studio: Studio) -> None:
     app : FastAPI
     studio : Studio
     """
-    frame.head()
-    for module in (data, kernels, method, runs, understand, compare, use, projects):
-        module.add(studio)
+    head()
+    declare_pages(studio)
 
     @nicegui.exception_handler(404)
     def lost(request: Request, error: Exception) -> Response:

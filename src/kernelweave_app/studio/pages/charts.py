@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from nicegui import ui
 
-from kernelweave._drawing import COLOURS, GREY, clip_score, score_axis
+from kernelweave._drawing import COLOURS, GREY, SIGNED, clip_score, score_axis
 from kernelweave_app.studio.pages.frame import DASHES, N_COLOURS
 from kernelweave_app.studio.pages.pieces import text
 from kernelweave_app.studio.schema import in_parameter
@@ -142,6 +142,61 @@ def line_style(rank: int) -> Tree:
     return {":color": colour(rank), "type": DASHES[(rank // N_COLOURS) % len(DASHES)], "width": 2}
 
 
+def line(name: str, points: Sequence[Any], rank: int = 0, *, ranked: bool = True, **more: Any) -> Tree:
+    """A line in the colour of its rank, or thin and grey."""
+    return {
+        "name": name,
+        "type": "line",
+        "data": list(points),
+        "lineStyle": line_style(rank) if ranked else {":color": "kw('faint')", "width": 0.8},
+        "itemStyle": {":color": colour(rank) if ranked else "kw('faint')"},
+        **more,
+    }
+
+
+def still(points: Sequence[Any], style: Tree, **more: Any) -> Tree:
+    """A line that only shows where something is."""
+    return {
+        "type": "line",
+        "data": list(points),
+        "symbol": "none",
+        "silent": True,
+        "lineStyle": style,
+        **more,
+    }
+
+
+def band(points: Sequence[tuple[Any, float, float]], rank: int, name: str) -> list[Tree]:
+    """An area between two ends: drawn on top of an invisible line; stacking needs both parts of one sign."""
+    hidden: Tree = {"stack": name, "stackStrategy": "all", "tooltip": {"show": False}, "z": 1}
+    none = {"opacity": 0}
+    area = {":color": colour(rank), "opacity": 0.18}
+    low, size = [[x, low] for x, low, _ in points], [[x, high - low] for x, low, high in points]
+    return [
+        still(low, none, name=f"low {name}", **hidden),
+        still(size, none, name=f"band {name}", areaStyle=area, **hidden),
+    ]
+
+
+def names_axis(names: Sequence[str], width: int) -> Tree:
+    """A vertical axis of names, the first on top."""
+    found = axis("", category=list(names)[::-1])
+    found["axisLabel"] |= {"width": width, "overflow": "truncate", "interval": 0}
+    return found
+
+
+def drawn(
+    series: Sequence[Tree], across: Tree, up: Any, names: Sequence[str] = (), top: int = 0, **more: Any
+) -> Tree:
+    """A chart of series on two axes, with a legend of several names."""
+    options = base(xAxis=across, yAxis=up, series=list(series), **more)
+    if names:
+        options["legend"] = legend(names)
+    if top:
+        options["grid"]["top"] = top
+    return options
+
+
 def marker(value: float, label: str) -> Tree:
     """A vertical line."""
     return {
@@ -151,6 +206,25 @@ def marker(value: float, label: str) -> Tree:
         "lineStyle": {":color": "kw('soft')", "type": [4, 3], "width": 1.5},
         "label": {"formatter": label, ":color": "kw('soft')", "fontSize": 11, "position": "end", "rotate": 0},
     }
+
+
+def parameter_axis(parameter: str, **more: Any) -> Tree:
+    """An axis of regularisation parameters on which the strongest regularisation is on the left."""
+    return axis(f"{parameter}: strong to weak", log=True, inverse=parameter != "C", **more)
+
+
+def _between(found: Tree, ends: Sequence[float]) -> Tree:
+    """An axis from the least to the largest of some values."""
+    return {**found, "min": min(ends), "max": max(ends)} if ends else found
+
+
+def _scores(values: Sequence[float], score: str) -> Tree:
+    """Ends of an axis of scores."""
+    low, high, step = score_axis(list(values), score)
+    return {"min": low, "max": high, "interval": step}
+
+
+# ---- paths ----------------------------------------------------------------------------------------
 
 
 def path_chart(
@@ -164,44 +238,25 @@ def path_chart(
 ) -> Tree:
     """Weights along a path, with a cursor."""
     values = np.asarray(weights, dtype=float)
-    shown = [j for j in range(len(names)) if values[:, j].max() > 0]
-    order = sorted(shown, key=lambda j: -values[:, j].max())
-    series: list[dict[str, Any]] = []
+    largest = values.max(axis=0)
+    order = sorted((j for j in range(len(names)) if largest[j] > 0), key=lambda j: -largest[j])
+    series: list[Tree] = []
     for rank, j in enumerate(order):
         ranked = rank < MOST_LINES
         points = [[a, round(float(v), 6)] for a, v in zip(x, values[:, j], strict=True) if a is not None]
-        series.append({
-            "name": names[j], "type": "line", "data": points, "showSymbol": False, "symbol": "circle", "symbolSize": 6,
-            "lineStyle": line_style(rank) if ranked else {":color": "kw('faint')", "width": 0.8},
-            "itemStyle": {":color": colour(rank)} if ranked else {":color": "kw('faint')"},
-            "z": 3 if ranked else 2, "emphasis": {"focus": "series"},
-        })  # fmt: skip
-    at = x[cursor]
+        how: Tree = {"showSymbol": False, "symbol": "circle", "symbolSize": 6, "z": 3 if ranked else 2}
+        series.append(line(names[j], points, rank, ranked=ranked, emphasis={"focus": "series"}, **how))
+    at, where = x[cursor], x[chosen]
     if series and at is not None:
         series[0]["markLine"] = marker(at, "")
-        where = x[chosen]
         if where is not None:
             series[0]["markPoint"] = {
                 "silent": True, "symbol": "triangle", "symbolSize": 9, "symbolOffset": [0, 6],
                 "data": [{"coord": [where, 0]}], "itemStyle": {":color": "kw('ink')"},
             }  # fmt: skip
-    horizontal = axis("degrees of freedom") if by == "df" else parameter_axis(by)
-    known = [a for a in x if a is not None]
-    if known:
-        horizontal["min"], horizontal["max"] = min(known), max(known)
-    options = base(
-        legend=legend([names[j] for j in order[:MOST_LINES]]),
-        xAxis=horizontal,
-        yAxis=axis("", min=0),
-        series=series,
-    )
-    options["tooltip"]["trigger"] = "item"
-    return options
-
-
-def parameter_axis(parameter: str, **more: Any) -> Tree:
-    """An axis of regularisation parameters on which the strongest regularisation is on the left."""
-    return axis(f"{parameter}: strong to weak", log=True, inverse=parameter != "C", **more)
+    across = axis("degrees of freedom") if by == "df" else parameter_axis(by)
+    across = _between(across, [a for a in x if a is not None])
+    return drawn(series, across, axis("", min=0), [names[j] for j in order[:MOST_LINES]])
 
 
 def live_chart(
@@ -216,30 +271,19 @@ def live_chart(
     x = in_parameter((p.alpha for p in points), parameter)
     series = []
     for rank, m in enumerate(order):
-        ranked = rank < MOST_LINES
-        series.append({
-            "name": kernels[m] if m < len(kernels) else f"kernel {m}", "type": "line", "symbolSize": 4,
-            "showSymbol": len(points) < 3,
-            "data": [[a, p.weights.get(m, 0.0)] for a, p in zip(x, points, strict=True)],
-            "lineStyle": line_style(rank) if ranked else {":color": "kw('faint')", "width": 0.8},
-            "itemStyle": {":color": colour(rank)} if ranked else {":color": "kw('faint')"},
-        })  # fmt: skip
-    names = [str(s["name"]) for s in series[:MOST_LINES]]
-    across = parameter_axis(parameter)
+        name = kernels[m] if m < len(kernels) else f"kernel {m}"
+        values = [[a, p.weights.get(m, 0.0)] for a, p in zip(x, points, strict=True)]
+        how: Tree = {"symbolSize": 4, "showSymbol": len(points) < 3}
+        series.append(line(name, values, rank, ranked=rank < MOST_LINES, **how))
     ends = in_parameter(alphas, parameter)
-    if ends and min(ends) < max(ends):
-        across["min"], across["max"] = min(ends), max(ends)
-    return base(
-        legend=legend(names),
-        xAxis=across,
-        yAxis=axis("kernel weight", min=0, nameGap=38),
-        series=series,
-    )
+    across = _between(parameter_axis(parameter), ends if ends and min(ends) < max(ends) else [])
+    names = [str(one["name"]) for one in series[:MOST_LINES]]
+    return drawn(series, across, axis("kernel weight", min=0, nameGap=38), legend=legend(names))
 
 
 def curve_chart(curves: Sequence[tuple[str, Curve]], *, score: str) -> Tree:
     """Mean scores over folds with a band of one standard error."""
-    series: list[dict[str, Any]] = []
+    series: list[Tree] = []
     reached: list[float] = []
     # learners with an alpha and with a C have one axis in common
     parameters = {curve.parameter for _, curve in curves}
@@ -250,47 +294,34 @@ def curve_chart(curves: Sequence[tuple[str, Curve]], *, score: str) -> Tree:
             (a, m, e or 0.0) for a, m, e in zip(x, curve.mean, curve.error, strict=True) if m is not None
         ]
         # a standard error may reach further than a score can
-        ends = [(clip_score(m - e, score), clip_score(m + e, score)) for _, m, e in points]
-        reached += [end for pair in ends for end in pair]
-        low = [[a, bottom] for (a, *_), (bottom, _) in zip(points, ends, strict=True)]
-        band = [[a, top - bottom] for (a, *_), (bottom, top) in zip(points, ends, strict=True)]
-        stack = f"band {rank}"
-        hidden = {
-            "type": "line",
-            "stack": stack,
-            "symbol": "none",
-            "silent": True,
-            "lineStyle": {"opacity": 0},
-            "z": 1,
-        }
-        # the band is drawn on top of an invisible line; stacking needs both parts of one sign
-        series.append(
-            {**hidden, "name": f"low {rank}", "data": low, "stackStrategy": "all", "tooltip": {"show": False}}
-        )
-        series.append({
-            **hidden, "name": f"band {rank}", "data": band, "stackStrategy": "all", "tooltip": {"show": False},
-            "areaStyle": {":color": colour(rank), "opacity": 0.18},
-        })  # fmt: skip
-        series.append({
-            "name": name, "type": "line", "data": [[a, m] for a, m, _ in points], "symbolSize": 5, "symbol": "circle",
-            "lineStyle": line_style(rank), "itemStyle": {":color": colour(rank)}, "z": 4,
-            "markLine": marker(x[curve.chosen], "chosen" if len(curves) == 1 else ""),
-        })  # fmt: skip
-    shown = [s["name"] for s in series if not str(s["name"]).startswith(("low ", "band "))]
-    options = base(
-        xAxis=parameter_axis(parameter if len(parameters) < 2 else "alpha, or 1 / C", scale=True),
-        yAxis=axis(score, nameGap=44, **_ends(reached, score)),
-        series=series,
-    )
-    if len(curves) > 1:
-        options["legend"] = legend(shown)
-    return options
+        ends = [(a, clip_score(m - e, score), clip_score(m + e, score)) for a, m, e in points]
+        reached += [end for _, *pair in ends for end in pair]
+        mark = marker(x[curve.chosen], "chosen" if len(curves) == 1 else "")
+        mean = [[a, m] for a, m, _ in points]
+        series += band(ends, rank, str(rank))
+        series.append(line(name, mean, rank, symbolSize=5, symbol="circle", z=4, markLine=mark))
+    across = parameter_axis(parameter if len(parameters) < 2 else "alpha, or 1 / C", scale=True)
+    up = axis(score, nameGap=44, **_scores(reached, score))
+    return drawn(series, across, up, [name for name, _ in curves] if len(curves) > 1 else ())
 
 
-def _ends(values: Sequence[float], score: str) -> Tree:
-    """Ends of an axis of scores."""
-    low, high, step = score_axis(list(values), score)
-    return {"min": low, "max": high, "interval": step}
+def convergence_chart(
+    histories: Sequence[tuple[str, Mapping[str, Sequence[float | None]]]], key: str
+) -> Tree:
+    """A quantity at every iteration."""
+    series = []
+    for rank, (name, history) in enumerate(histories):
+        values = history.get(key, [])
+        points = [[k + 1, v] for k, v in enumerate(values) if v is not None and (v > 0 or key != "rel_gap")]
+        series.append(line(name or key, points, rank, symbolSize=4))
+    positive = all(v > 0 for one in series for _, v in one["data"])
+    log = positive and key in ("rel_gap", "stationarity", "residual")
+    up = axis(key.replace("_", " "), log=log, scale=True, nameGap=50)
+    names = [str(one["name"]) for one in series] if len(series) > 1 else ()
+    return drawn(series, axis("iteration", minInterval=1, min=1), up, names)
+
+
+# ---- weights and contributions --------------------------------------------------------------------
 
 
 def bars_chart(
@@ -304,64 +335,75 @@ def bars_chart(
         }
         for k, output in enumerate(outputs)
     ]  # fmt: skip
-    labels = axis("", category=list(names)[::-1])
-    labels["axisLabel"] |= {"width": 230, "overflow": "truncate", "interval": 0}
-    options = base(xAxis=axis(unit, min=0), yAxis=labels, series=series)
-    options["grid"] |= {"top": 30 if len(outputs) > 1 else 8}
-    if len(outputs) > 1:
-        options["legend"] = legend(list(outputs))
-    return options
+    several = outputs if len(outputs) > 1 else ()
+    return drawn(series, axis(unit, min=0), names_axis(names, 230), several, top=30 if several else 8)
 
 
 def contributions_chart(kernels: Sequence[str], values: Sequence[float], intercept: float) -> Tree:
     """The contribution of each kernel to one decision value, and their sum."""
-    names = ["intercept", *kernels, "sum"]
     numbers = [intercept, *values, intercept + sum(values)]
-    labels = axis("", category=names[::-1])
-    labels["axisLabel"] |= {"width": 220, "overflow": "truncate", "interval": 0}
     signed = ["kw('raises')" if v >= 0 else "kw('lowers')" for v in values]
-    colours = [colour(TOTAL), *signed, colour(TOTAL)]
     data = [
         {"value": round(v, 6), "itemStyle": {":color": c, "borderRadius": 2}}
-        for v, c in zip(numbers, colours, strict=True)
+        for v, c in zip(numbers, [colour(TOTAL), *signed, colour(TOTAL)], strict=True)
     ][::-1]
-    options = base(
-        xAxis=axis("decision value"), yAxis=labels, series=[{"type": "bar", "data": data, "barMaxWidth": 15}]
-    )
-    options["grid"]["top"] = 8
-    return options
+    bars = {"type": "bar", "data": data, "barMaxWidth": 15}
+    return drawn([bars], axis("decision value"), names_axis(["intercept", *kernels, "sum"], 220), top=8)
+
+
+def rows_chart(kernels: Sequence[str], rows: Sequence[str], values: Sequence[Sequence[float]]) -> Tree:
+    """Contributions of kernels to all rows as a heat map, sorted by their sums."""
+    order = sorted(range(len(values)), key=lambda i: sum(values[i]))
+    most = max((abs(v) for row in values for v in row), default=1.0) or 1.0
+    data = [[i, len(kernels) - 1 - j, v] for i, r in enumerate(order) for j, v in enumerate(values[r])]
+    across = axis("rows by decision value", category=[rows[r] for r in order], nameGap=12)
+    across["axisLabel"] |= {"show": False}
+    scale = {"min": -most, "max": most, "show": False, "inRange": {"color": list(SIGNED)}}
+    heat = {"type": "heatmap", "data": data, "progressive": 0}
+    return drawn([heat], across, names_axis(kernels, 150), top=8, visualMap=scale)
+
+
+def heat_chart(rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]) -> Tree:
+    """A heat map, such as weights by layer and kernel."""
+    data = [[j, i, round(v, 5)] for i, row in enumerate(values) for j, v in enumerate(row)]
+    most = max((v for row in values for v in row), default=1.0)
+    across = axis("", category=columns)
+    across["axisLabel"] |= {"rotate": 40, "width": 120, "overflow": "truncate"}
+    scale = {
+        "min": 0, "max": most or 1.0, "orient": "horizontal", "left": 0, "top": 0, "itemHeight": 110,
+        "calculable": False, "text": [f"{most:.2g}", "0"],
+        "inRange": {"color": ["#00224e", "#35456c", "#666970", "#948e77", "#c8b866", "#fee838"]},
+        "textStyle": {":color": "kw('soft')"},
+    }  # fmt: skip
+    edges = {":borderColor": "kw('surface')", "borderWidth": 1}
+    heat = {"type": "heatmap", "data": data, "itemStyle": edges}
+    return drawn([heat], across, axis("", category=rows), top=44, visualMap=scale)
+
+
+# ---- held-out rows and scores ---------------------------------------------------------------------
 
 
 def receiver_chart(receivers: Sequence[Receiver], *, precision: bool, classes: Sequence[str] = ()) -> Tree:
     """Receiver operating characteristic, or precision and recall; classes have the colours of their positions."""
     series = []
-    for place, receiver in enumerate(receivers[:MOST_LINES]):
-        several = len(receivers) > 1 and receiver.output in classes
-        rank = list(classes).index(receiver.output) if several else place
-        points = (
-            zip(receiver.recall, receiver.precision, strict=True)
-            if precision
-            else zip(receiver.fpr, receiver.tpr, strict=True)
-        )
-        area = receiver.average_precision if precision else receiver.auc
-        series.append({
-            "name": f"{receiver.output} ({area:.3f})", "type": "line", "step": False if precision else "end",
-            "symbol": "none",
-            "data": [[round(a, 5), round(b, 5)] for a, b in points], "lineStyle": line_style(rank),
-            "itemStyle": {":color": colour(rank)},
-        })  # fmt: skip
+    for place, one in enumerate(receivers[:MOST_LINES]):
+        several = len(receivers) > 1 and one.output in classes
+        rank = list(classes).index(one.output) if several else place
+        x, y = (one.recall, one.precision) if precision else (one.fpr, one.tpr)
+        area = one.average_precision if precision else one.auc
+        points = [[round(a, 5), round(b, 5)] for a, b in zip(x, y, strict=True)]
+        step = False if precision else "end"
+        series.append(line(f"{one.output} ({area:.3f})", points, rank, step=step, symbol="none"))
+    names = [str(one["name"]) for one in series]
     if not precision:
-        series.append({
-            "name": "chance", "type": "line", "data": [[0, 0], [1, 1]], "symbol": "none", "silent": True,
-            "lineStyle": {":color": "kw('faint')", "type": [3, 3], "width": 1},
-        })  # fmt: skip
+        series.append(_diagonal("chance"))
     across, up = ("recall", "precision") if precision else ("false positive rate", "true positive rate")
-    return base(
-        legend=legend([str(s["name"]) for s in series if s["name"] != "chance"]),
-        xAxis=axis(across, min=0, max=1),
-        yAxis=axis(up, min=0, max=1, nameGap=36),
-        series=series,
-    )
+    ends: Tree = {"min": 0, "max": 1}
+    return drawn(series, axis(across, **ends), axis(up, nameGap=36, **ends), legend=legend(names))
+
+
+def _diagonal(name: str) -> Tree:
+    return still([[0, 0], [1, 1]], {":color": "kw('faint')", "type": [3, 3], "width": 1}, name=name)
 
 
 def residual_chart(truth: Sequence[float], predicted: Sequence[float], *, residuals: bool) -> Tree:
@@ -371,115 +413,50 @@ def residual_chart(truth: Sequence[float], predicted: Sequence[float], *, residu
         ends = [[min(predicted), 0.0], [max(predicted), 0.0]]
     else:
         points = [[p, t] for t, p in zip(truth, predicted, strict=True)]
-        low, high = min(*truth, *predicted), max(*truth, *predicted)
-        ends = [[low, low], [high, high]]
+        ends = [[end, end] for end in (min(*truth, *predicted), max(*truth, *predicted))]
+    dots = {"type": "scatter", "data": points, "symbolSize": 7}
     series = [
-        {"type": "scatter", "data": points, "symbolSize": 7, "itemStyle": {":color": colour(0), "opacity": 0.7}},
-        {
-            "type": "line", "data": ends, "symbol": "none", "silent": True,
-            "lineStyle": {":color": "kw('soft')", "width": 1, "type": [4, 3]},
-        },
-    ]  # fmt: skip
-    options = base(
-        xAxis=axis("predicted", scale=True),
-        yAxis=axis("true − predicted" if residuals else "true", scale=True, nameGap=42),
-        series=series,
-    )
-    options["grid"]["top"] = 12
-    return options
-
-
-def convergence_chart(
-    histories: Sequence[tuple[str, Mapping[str, Sequence[float | None]]]], key: str
-) -> Tree:
-    """A quantity at every iteration."""
-    series = []
-    positive = True
-    for rank, (name, history) in enumerate(histories):
-        values = history.get(key, [])
-        points = [[k + 1, v] for k, v in enumerate(values) if v is not None and (v > 0 or key != "rel_gap")]
-        positive &= all(v > 0 for _, v in points)
-        series.append({
-            "name": name or key, "type": "line", "data": points, "symbolSize": 4, "lineStyle": line_style(rank),
-            "itemStyle": {":color": colour(rank)},
-        })  # fmt: skip
-    log = positive and key in ("rel_gap", "stationarity", "residual")
-    options = base(
-        xAxis=axis("iteration", minInterval=1, min=1),
-        yAxis=axis(key.replace("_", " "), log=log, scale=True, nameGap=50),
-        series=series,
-    )
-    if len(series) > 1:
-        options["legend"] = legend([str(s["name"]) for s in series])
-    return options
-
-
-def heat_chart(rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]) -> Tree:
-    """A heat map, such as weights by layer and kernel."""
-    data = [[j, i, round(v, 5)] for i, row in enumerate(values) for j, v in enumerate(row)]
-    most = max((v for row in values for v in row), default=1.0)
-    across = axis("", category=columns)
-    across["axisLabel"] |= {"rotate": 40, "width": 120, "overflow": "truncate"}
-    options = base(
-        xAxis=across,
-        yAxis=axis("", category=rows),
-        visualMap={
-            "min": 0, "max": most or 1.0, "orient": "horizontal", "left": 0, "top": 0, "itemHeight": 110,
-            "calculable": False, "text": [f"{most:.2g}", "0"],
-            "inRange": {"color": ["#00224e", "#35456c", "#666970", "#948e77", "#c8b866", "#fee838"]},
-            "textStyle": {":color": "kw('soft')"},
-        },
-        series=[{"type": "heatmap", "data": data, "itemStyle": {":borderColor": "kw('surface')", "borderWidth": 1}}],
-    )  # fmt: skip
-    options["grid"]["top"] = 44
-    return options
+        {**dots, "itemStyle": {":color": colour(0), "opacity": 0.7}},
+        still(ends, {":color": "kw('soft')", "width": 1, "type": [4, 3]}),
+    ]
+    up = axis("true − predicted" if residuals else "true", scale=True, nameGap=42)
+    return drawn(series, axis("predicted", scale=True), up, top=12)
 
 
 def dots_chart(names: Sequence[str], values: Sequence[tuple[float | None, float | None]], unit: str) -> Tree:
     """Scores as dots with error bars of one spread to each side."""
-    labels = axis("", category=list(names)[::-1])
-    labels["axisLabel"] |= {"width": 200, "overflow": "truncate", "interval": 0}
-    points, lines = [], []
-    ends = [clip_score(v + sign * (s or 0.0), unit) for v, s in values if v is not None for sign in (-1, 1)]
+    points, lines, ends = [], [], []
     for k, (value, spread) in enumerate(list(values)[::-1]):
         if value is None:
             continue
         here = {":color": colour(len(values) - 1 - k)}
         points.append({"value": [value, k], "itemStyle": here})
+        low, high = (clip_score(value + sign * (spread or 0.0), unit) for sign in (-1, 1))
+        ends += [low, high]
         if spread:
-            low, high = (clip_score(value + sign * spread, unit) for sign in (-1, 1))
             lines.append([{"coord": [low, k], "lineStyle": here}, {"coord": [high, k]}])
-    series = [{
-        "type": "scatter", "data": points, "symbolSize": 11,
-        "markLine": {
-            "silent": True, "symbol": "none", "lineStyle": {"width": 2.5, "type": "solid"}, "label": {"show": False},
-            "data": lines,
-        },
-    }]  # fmt: skip
-    options = base(
-        xAxis=axis(unit, **_ends(ends, unit)),
-        yAxis=labels,
-        series=series,
-    )
-    options["grid"]["top"] = 8
-    return options
+    bars = {
+        "silent": True, "symbol": "none", "lineStyle": {"width": 2.5, "type": "solid"}, "label": {"show": False},
+        "data": lines,
+    }  # fmt: skip
+    dots = {"type": "scatter", "data": points, "symbolSize": 11, "markLine": bars}
+    return drawn([dots], axis(unit, **_scores(ends, unit)), names_axis(names, 200), top=8)
 
+
+# ---- evidence: options, and a height --------------------------------------------------------------
 
 MOST_KERNELS = 20
 #: What stands below weights with intervals.
 STABILITY = (
-    "Bars: weights of the model. Lines: 95 % of the weights over random halves of the rows. Names: share of the halves "
-    "in which a kernel has a weight."
+    "Bars: weights of the model. Lines: 95 % of the weights over random halves of the rows. Names: fraction of the "
+    "halves in which a kernel has a weight."
 )
 
 
-def _segment(low: list[float], high: list[float], rank: int, name: str, *, strong: bool = False) -> Tree:
+def _segment(low: list[float], high: list[float], rank: int, name: str, **style: Any) -> Tree:
     """A line from one point to another."""
-    ink = "kw('ink')" if strong else colour(rank)
-    return {
-        "name": name, "type": "line", "data": [low, high], "symbol": "none", "silent": True, "z": 5,
-        "lineStyle": {":color": ink, "width": 2, "type": "solid"}, "tooltip": {"show": False},
-    }  # fmt: skip
+    ink = {":color": colour(rank), "width": 2, "type": "solid", **style}
+    return still([low, high], ink, name=name, z=5, tooltip={"show": False})
 
 
 def stability(found: Tree) -> tuple[Tree, str]:
@@ -489,118 +466,82 @@ def stability(found: Tree) -> tuple[Tree, str]:
     n_outputs = weights.shape[1]
     often = np.array(found["frequency"])[order].mean(axis=1)
     names = [f"{found['names'][m]}  {share:.0%}" for m, share in zip(order, often, strict=True)]
-    series: list[dict[str, Any]] = []
+    series: list[Tree] = []
     height = 0.8 / n_outputs
+    strong: Any = {":color": "kw('ink')"}
     for k, output in enumerate(found["outputs"]):
         # points of a value axis beside the categories: bars at the same places, with room for lines
         for place, m in enumerate(order):
             y = len(order) - 1 - place - (k - 0.5 * (n_outputs - 1)) * height
             own = float(weights[m, k])
             low, high = float(found["low"][m][k]), float(found["high"][m][k])
-            bar = _segment([0.0, y], [own, y], k, output)
-            bar["lineStyle"] |= {"width": max(5.0, 15.0 * height), "opacity": 0.75}
-            bar["z"] = 3
-            series += [bar, _segment([min(low, own), y], [max(high, own), y], k, output, strong=True)]
-    labels = axis("", category=names[::-1])
-    labels["axisLabel"] |= {"width": 260, "overflow": "truncate", "interval": 0}
+            bar = _segment([0.0, y], [own, y], k, output, width=max(5.0, 15.0 * height), opacity=0.75)
+            ends = [min(low, own), y], [max(high, own), y]
+            series += [{**bar, "z": 3}, _segment(*ends, k, output, **strong)]
     hidden = axis("", min=-0.5, max=len(order) - 0.5, show=False)
-    for one in series:
-        one["yAxisIndex"] = 1
-    options = base(xAxis=axis("kernel weight", min=0), yAxis=[labels, hidden], series=series)
+    series = [{**one, "yAxisIndex": 1} for one in series]
     # a series on the axis of names, which would not be drawn without one
     series.append({"type": "bar", "data": [0] * len(order), "silent": True, "tooltip": {"show": False}})
-    options["grid"]["top"] = 30 if n_outputs > 1 else 8
-    if n_outputs > 1:
-        series += [
-            {"name": f"{output} ", "type": "bar", "data": [], "itemStyle": {":color": colour(k)}}
-            for k, output in enumerate(found["outputs"])
-        ]
-        options["legend"] = legend([f"{output} " for output in found["outputs"]], selectedMode=False)
+    names_of = [f"{output} " for output in found["outputs"]] if n_outputs > 1 else []
+    series += [
+        {"name": name, "type": "bar", "data": [], "itemStyle": {":color": colour(k)}}
+        for k, name in enumerate(names_of)
+    ]
+    more: Any = {"legend": legend(names_of, selectedMode=False)} if names_of else {}
+    up = [names_axis(names, 260), hidden]
+    options = drawn(series, axis("kernel weight", min=0), up, top=30 if names_of else 8, **more)
     return options, f"{5 + 1.45 * len(order) * (1 + 0.35 * (n_outputs - 1)):.1f}rem"
 
 
 def learning(found: Tree) -> tuple[Tree, str]:
     """Scores by the number of training rows, with a band."""
-    rows = [
-        (n, mean, low, high)
-        for n, mean, low, high in zip(found["sizes"], found["mean"], found["low"], found["high"], strict=True)
-        if mean is not None
+    columns = (found[name] for name in ("sizes", "mean", "low", "high"))
+    rows = [row for row in zip(*columns, strict=True) if row[1] is not None]
+    ends = _scores([float(v) for row in rows for v in row[1:] if v is not None], found["score"])
+    cut = [
+        (n, max(ends["min"], low), min(ends["max"], high))
+        for n, _, low, high in rows
+        if low is not None and high is not None
     ]
-    known = [float(v) for row in rows for v in row[1:] if v is not None]
-    bottom, top, step = score_axis(known, found["score"])
-    hold: Tree = {"type": "line", "stack": "band", "symbol": "none", "silent": True, "stackStrategy": "all"}
-    band = [(n, low, high) for n, _, low, high in rows if low is not None and high is not None]
-    cut = [(n, max(bottom, low), min(top, high)) for n, low, high in band]
-    series = [
-        {**hold, "data": [[n, low] for n, low, _ in cut], "lineStyle": {"opacity": 0}, "tooltip": {"show": False}},
-        {
-            **hold, "data": [[n, high - low] for n, low, high in cut], "lineStyle": {"opacity": 0},
-            "areaStyle": {":color": colour(0), "opacity": 0.18}, "tooltip": {"show": False},
-        },
-        {
-            "name": "mean", "type": "line", "data": [[n, mean] for n, mean, *_ in rows], "symbolSize": 6,
-            "symbol": "circle", "lineStyle": line_style(0), "itemStyle": {":color": colour(0)},
-        },
-    ]  # fmt: skip
-    upward = axis(f"{found['score']} of test folds", nameGap=44, min=bottom, max=top, interval=step)
-    return base(xAxis=axis("training rows", scale=True), yAxis=upward, series=series), ""
+    mean = line("mean", [[n, mean] for n, mean, *_ in rows], symbolSize=6, symbol="circle")
+    up = axis(f"{found['score']} of test folds", nameGap=44, **ends)
+    return drawn([*band(cut, 0, "interval"), mean], axis("training rows", scale=True), up), ""
 
 
 def calibration(found: Tree) -> tuple[Tree, str]:
     """Share of rows against probability; points grow with the rows of their bins."""
-    series: list[dict[str, Any]] = [
-        {
-            "name": "true", "type": "line", "data": [[0, 0], [1, 1]], "symbol": "none", "silent": True,
-            "lineStyle": {":color": "kw('faint')", "type": [3, 3], "width": 1},
-        }
-    ]  # fmt: skip
-    shown = list(found.items())[:MOST_LINES]
-    for k, (name, one) in enumerate(shown):
+    series = [_diagonal("true")]
+    names = []
+    for k, (name, one) in enumerate(list(found.items())[:MOST_LINES]):
         most = max(one["counts"], default=1)
         data = [
             {"value": [p, share], "symbolSize": 5 + 9 * (count / most) ** 0.5, "name": f"{count} rows"}
             for p, share, count in zip(one["predicted"], one["observed"], one["counts"], strict=True)
         ]
-        series.append({
-            "name": f"{name} (Brier {one['brier']:.3f})", "type": "line", "data": data, "symbol": "circle",
-            "lineStyle": line_style(k), "itemStyle": {":color": colour(k)},
-        })  # fmt: skip
+        names.append(f"{name} (Brier {one['brier']:.3f})")
+        series.append(line(names[-1], data, k, symbol="circle"))
         for p, low, high in zip(one["predicted"], one["low"], one["high"], strict=True):
-            series.append(_segment([p, low], [p, high], k, f"{name} interval"))
-            series[-1]["lineStyle"]["width"] = 1
-    options = base(
-        legend=legend([f"{name} (Brier {one['brier']:.3f})" for name, one in shown]),
-        xAxis=axis("probability", min=0, max=1),
-        yAxis=axis("share of rows", min=0, max=1, nameGap=36),
-        series=series,
-    )
-    return options, ""
+            series.append(_segment([p, low], [p, high], k, f"{name} interval", width=1))
+    ends: Tree = {"min": 0, "max": 1}
+    up = axis("share of rows", nameGap=36, **ends)
+    return drawn(series, axis("probability", **ends), up, names), ""
 
 
 def permutation(found: Tree) -> tuple[Tree, str]:
     """How often permuted targets gave which score."""
-    permuted = np.array(found["permuted"])
-    n_bins = min(30, max(5, len(permuted) // 4))
-    counts, edges = np.histogram(permuted, bins=n_bins)
-    width = edges[1] - edges[0]
+    permuted, score = np.array(found["permuted"]), found["score"]
+    counts, edges = np.histogram(permuted, bins=min(30, max(5, len(permuted) // 4)))
     # columns as an area with steps, on an axis of numbers which holds the true score too
-    corners = [[edges[0], 0]]
+    corners = [[float(edges[0]), 0]]
     for k, count in enumerate(counts):
-        corners += [[edges[k], int(count)], [edges[k + 1], int(count)]]
-    corners.append([edges[-1], 0])
-    score = found["score"]
+        corners += [[float(edges[k]), int(count)], [float(edges[k + 1]), int(count)]]
+    corners.append([float(edges[-1]), 0])
+    area = {":color": colour(7), "opacity": 0.5}
     series = [
-        {
-            "type": "line", "data": [[float(a), b] for a, b in corners], "symbol": "none", "silent": True,
-            "lineStyle": {":color": colour(7), "width": 1}, "areaStyle": {":color": colour(7), "opacity": 0.5},
-        },
-        {
-            "type": "line", "data": [[score, 0], [score, int(counts.max())]], "symbol": "none", "silent": True,
-            "lineStyle": {":color": colour(1), "width": 3},
-        },
-    ]  # fmt: skip
-    low, high = min(edges[0], score), max(edges[-1], score)
-    across = axis("score", min=round(float(low - width), 3), max=round(float(high + width), 3))
-    options = base(xAxis=across, yAxis=axis("permutations", min=0, minInterval=1, nameGap=36), series=series)
-    options["grid"]["top"] = 12
-    return options, "16rem"
+        still(corners, {":color": colour(7), "width": 1}, areaStyle=area),
+        still([[score, 0], [score, int(counts.max())]], {":color": colour(1), "width": 3}),
+    ]
+    width = edges[1] - edges[0]
+    low, high = min(edges[0], score) - width, max(edges[-1], score) + width
+    across = axis("score", min=round(float(low), 3), max=round(float(high), 3))
+    return drawn(series, across, axis("permutations", min=0, minInterval=1, nameGap=36), top=12), "16rem"

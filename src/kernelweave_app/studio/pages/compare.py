@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import Request
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
-from kernelweave_app.studio.methods import called
+from kernelweave_app.runs.spec import label_of
 from kernelweave_app.studio.pages import charts
-from kernelweave_app.studio.pages.frame import here, page
-from kernelweave_app.studio.pages.pieces import card, empty, note, number, score, simple_table, stack, text
+from kernelweave_app.studio.pages.frame import page
+from kernelweave_app.studio.pages.pieces import card, note, nothing, number, score, simple_table, stack, text
 from kernelweave_app.studio.pages.runs import dated, finished, titles
 from kernelweave_app.studio.schema import Comparison, Run
 from kernelweave_app.studio.service import Studio
@@ -18,20 +17,6 @@ from kernelweave_app.studio.service import Studio
 MOST_RUNS = 8
 #: Runs whose columns fit the screen; more can be scrolled.
 FITTING = 6
-
-
-def add(studio: Studio) -> None:
-    """Add the page.
-
-    Parameters
-    ----------
-    studio : Studio
-    """
-
-    @ui.page("/compare", title="Compare", response_timeout=30)
-    async def compare_page(request: Request, runs: str = "") -> None:
-        # other pages take one run as ?run=
-        await _ComparePage(here(studio), ",".join([runs, *request.query_params.getlist("run")])).build()
 
 
 def alike(runs: list[Run]) -> list[str]:
@@ -46,12 +31,17 @@ def alike(runs: list[Run]) -> list[str]:
     return [run.id for run in runs[:1]]
 
 
-class _ComparePage:
-    def __init__(self, studio: Studio, runs: str) -> None:
+class ComparePage:
+    """The page that compares runs side by side."""
+
+    def __init__(self, studio: Studio, runs: list[str]) -> None:
         self.studio = studio
-        self.chosen = list(dict.fromkeys(name for name in runs.split(",") if name))[:MOST_RUNS]
+        self.chosen = list(dict.fromkeys(name for part in runs for name in part.split(",") if name))[
+            :MOST_RUNS
+        ]
 
     async def build(self) -> None:
+        """Draw the page."""
         runs = await offload(finished, self.studio)
         known = dated(runs)
         self.named = titles(runs)
@@ -59,8 +49,7 @@ class _ComparePage:
         lead = "Scores with their spread, weights, and the settings that differ."
         with page(self.studio, "/compare", "Compare", lead):
             if not runs:
-                with card():
-                    empty("balance", "No run has finished yet.")
+                nothing("balance", "No run has finished yet.")
                 return
             with card("Runs"):
                 pick = ui.select(
@@ -191,7 +180,9 @@ class _ComparePage:
         names = [self.named[run.id] for run in found.runs]
         with card("Settings that differ"):
             if found.differences:
-                rows = [[called(d.setting), *(value or "–" for value in d.values)] for d in found.differences]
+                rows = [
+                    [label_of(d.setting), *(value or "–" for value in d.values)] for d in found.differences
+                ]
                 self.table(["setting", *names], rows, (), "Settings that differ")
             else:
                 text("None: these runs have the same settings.").classes("kw-hint")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
@@ -15,11 +14,12 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import read_types
-from kernelweave_app.runs.spec import FitSpec, label_of
+from kernelweave_app.runs.spec import Spec, label_of
 from kernelweave_app.studio.looking import FAR, MOST_OUTLIERS, ROLES, role_of, with_role
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.desk import ELSEWHERE, Desk
-from kernelweave_app.studio.pages.frame import here, page, start
+from kernelweave_app.studio.pages.form import Form
+from kernelweave_app.studio.pages.frame import page, start
 from kernelweave_app.studio.pages.kernels import ask_for_file
 from kernelweave_app.studio.pages.pieces import (
     Turn,
@@ -29,6 +29,8 @@ from kernelweave_app.studio.pages.pieces import (
     counted,
     drop_zone,
     empty,
+    file_row,
+    later,
     note,
     number,
     pick_column,
@@ -65,30 +67,6 @@ from kernelweave_app.studio.service import Studio
 
 if TYPE_CHECKING:
     from nicegui.events import ValueChangeEventArguments
-
-
-KEY, ORDER, REPLACE, LATER = "key", "order", "replace", "later"
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """What the user wants.
-
-    Attributes
-    ----------
-    way : {"key", "order", "replace", "later"}
-    key : str
-        Column that names the rows.
-    old : str
-        Id of the table that is replaced.
-    delete : bool
-        Whether its file is deleted.
-    """
-
-    way: str
-    key: str = ""
-    old: str = ""
-    delete: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,47 +111,22 @@ def choice_of(
 Choosing = Callable[[Desk, list[str]], Choice]
 
 
-@dataclass(frozen=True)
-class Offer:
-    """What is possible.
-
-    Attributes
-    ----------
-    keys : list of str
-        Columns that all tables have.
-    in_order : bool
-        Whether all tables have equally many rows.
-    """
-
-    keys: list[str]
-    in_order: bool
-
-
-def look(studio: Studio, tables: list[str], new: str) -> Offer:
-    """What is possible with the chosen tables and a new one.
-
-    Parameters
-    ----------
-    studio : Studio
-    tables : list of str
-    new : str
-
-    Returns
-    -------
-    Offer
-    """
+def look(studio: Studio, tables: list[str], new: str) -> tuple[list[str], bool]:
+    """Columns by which the chosen tables and a new one can be joined, and whether they have equally many rows."""
     ids = list(dict.fromkeys([*tables, new]))
     try:
         frames = [studio.catalogue.read(table_id) for table_id in ids]
     except InputError:
-        return Offer([], False)
+        return [], False
     keys = studio.join(Data(tables=ids)).keys
     # a key names each row once
     usable = [key for key in keys if all(not f[key].isna().any() and f[key].is_unique for f in frames)]
-    return Offer(usable, len({len(frame) for frame in frames}) == 1)
+    return usable, len({len(frame) for frame in frames}) == 1
 
 
-async def ask(refs: dict[str, TableRef], tables: list[str], new: str, offer: Offer, key: str) -> Arrival:
+async def ask(
+    refs: dict[str, TableRef], tables: list[str], new: str, keys: list[str], in_order: bool, key: str
+) -> tuple[Choosing | None, str]:
     """Ask how a table that was uploaded is to be used.
 
     Parameters
@@ -182,137 +135,58 @@ async def ask(refs: dict[str, TableRef], tables: list[str], new: str, offer: Off
     tables : list of str
         Those that are chosen.
     new : str
-    offer : Offer
+    keys : list of str
+        Columns by which all of them can be joined.
+    in_order : bool
+        Whether they can be joined by the order of their rows.
     key : str
         The key of now.
 
     Returns
     -------
-    Arrival
+    choosing : callable or None
+        None if it is only stored.
+    old : str
+        The id of a file that is to be deleted, empty for none.
     """
-    ways = {}
-    if offer.keys:
-        ways[KEY] = "Join: rows are matched by a column that names them"
-    if offer.in_order:
-        ways[ORDER] = "Join: rows are matched by their order"
-    ways[REPLACE] = "Replace a table that is chosen"
-    ways[LATER] = "Only store it in the project"
+    ways = {"key": "Join: rows are matched by a column that names them"} if keys else {}
+    if in_order:
+        ways["order"] = "Join: rows are matched by their order"
+    ways |= {"replace": "Replace a table that is chosen", "later": "Only store it in the project"}
     with titled(f"How should {refs[new].name} be used?") as dialog:
         # Escape only stores it; a press beside the dialog could be a mistake
         dialog.props("no-backdrop-dismiss")
         way = ui.radio(ways, value=next(iter(ways))).props("dense").classes("kw-ways")
         way.props["aria-label"] = "Use of the table"
-        keys = ui.select(
-            offer.keys, value=key if key in offer.keys else next(iter(offer.keys), None), label="Key"
-        )
-        keys.props("outlined dense options-dense").style("width: 100%")
-        keys.bind_visibility_from(way, "value", value=KEY)
+        usual = key if key in keys else next(iter(keys), None)
+        by = ui.select(keys, value=usual, label="Key")
         old = ui.select({t: refs[t].name for t in tables}, value=tables[0], label="Table to replace")
-        old.props("outlined dense options-dense").style("width: 100%")
-        old.bind_visibility_from(way, "value", value=REPLACE)
+        for pick, of in ((by, "key"), (old, "replace")):
+            pick.props("outlined dense options-dense").style("width: 100%")
+            pick.bind_visibility_from(way, "value", value=of)
         delete = ui.checkbox("Delete its file; the new one takes its name if they were called the same")
-        delete.bind_visibility_from(way, "value", value=REPLACE)
-        if not offer.keys and not offer.in_order:
+        delete.bind_visibility_from(way, "value", value="replace")
+        if not keys and not in_order:
             text(
                 "It cannot be joined: no column names each row in all tables, and their rows are not equally many."
             ).classes("kw-hint")
         with ui.element("div").classes("kw-end").style("width: 100%"):
             ui.button("Do that", on_click=lambda: dialog.submit(way.value)).props("unelevated")
     chosen = await dialog
-    if chosen == KEY:
-        return Arrival(KEY, key=keys.value or "")
-    if chosen == REPLACE:
-        own = refs[old.value].source == "data folder"
-        return Arrival(REPLACE, old=old.value, delete=bool(delete.value) and own)
-    return Arrival(chosen or LATER)
+
+    def instead(desk: Desk, found: list[str]) -> Choice:
+        # the old one may have been left out in another window
+        found = [new if table == old.value else table for table in found]
+        return replace(choice_of(desk, [*found, new]), uses=None, instead={old.value: new})
+
+    if chosen == "replace":
+        return instead, old.value if delete.value and refs[old.value].source == "data folder" else ""
+    if chosen in ("key", "order"):
+        how = {"key": by.value or ""} if chosen == "key" else {"by_order": True}
+        return lambda _, found: Choice([*found, new], **how), ""
+    return None, ""
 
 
-class Arriving(ABC):
-    """The part of the data page that asks how uploaded files are to be used.
-
-    Parameters
-    ----------
-    studio : Studio
-    """
-
-    chosen: Any
-
-    def __init__(self, studio: Studio) -> None:
-        self.studio, self.desk = studio, Desk(studio)
-        self.asking = asyncio.Lock()
-        # what handlers say after they have waited is said here: the part with their button may be gone by then
-        self.client = ui.context.client
-
-    @abstractmethod
-    async def add(self, table_id: str) -> None:
-        """Choose one more file."""
-
-    @abstractmethod
-    async def choose(self, choosing: Choosing) -> bool:
-        """Choose files; tells whether that was possible."""
-
-    @abstractmethod
-    def renew(self) -> None:
-        """Show changes."""
-
-    async def uploaded(self, table_id: str) -> None:
-        """Add a file that was uploaded, or ask how it is to be used."""
-        async with self.asking:  # of several files, one after the other
-            desk = Desk(self.studio)
-            tables, _ = await offload(desk.found)
-            refs = {ref.id: ref for ref in await offload(self.studio.tables)}
-            # kernels and sparse views come beside tables, whatever is chosen
-            tables = [table for table in tables if desk.use_of(table) == "table"]
-            if not tables or refs[table_id].uses[0] != "table":
-                await self.add(table_id)
-                return
-            offer = await offload(look, self.studio, tables, table_id)
-            if self.client.is_deleted:  # nobody is left to be asked
-                return
-            wish = await ask(refs, tables, table_id, offer, desk.data.key if desk.data else "")
-            if wish.way == REPLACE:
-                await self._replace(wish.old, table_id, wish.delete)
-            elif wish.way == LATER:
-                self.chosen.refresh()
-            else:
-                await self.choose(
-                    lambda _, tables: Choice([*tables, table_id], wish.key, by_order=wish.way == ORDER)
-                )
-
-    async def _replace(self, old: str, new: str, delete: bool) -> None:
-        def instead(desk: Desk, tables: list[str]) -> Choice:
-            key, by_order = (desk.data.key, desk.data.by_order) if desk.data else ("", False)
-            # the old one may have been left out in another window
-            tables = [new if table == old else table for table in tables]
-            return Choice([*tables, new], key, by_order, instead={old: new})
-
-        if await self.choose(instead) and delete:
-            try:
-                kept = await offload(replace_file, self.studio, old, new)
-            except InputError as error:
-                said(error)
-                return
-            Desk(self.studio).rename_table(new, kept)
-            self.renew()
-
-
-#: What may be done about missing cells, views and rows, by setting.
-MISSING = {
-    "missing": {
-        "error": "refuse to run",
-        "drop": "leave out those rows",
-        "impute": "fill with means",
-        "impute-median": "fill with medians, and mark",
-        "impute-nearest": "fill from the nearest rows",
-        "skip": "compare rows in shared columns",
-    },
-    "missing_views": {
-        "complete": "predict kernels from other views",
-        "renormalize": "give the weight to other views",
-        "error": "as missing cells",
-    },
-    "rows": {"shared": "those that every table has", "all": "all, also without some views"},
-}
 #: What each value of `missing` does, in a sentence.
 DOES = {
     "error": "As chosen, a run is refused while cells are missing: leave rows out, fill the cells, or skip them.",
@@ -346,7 +220,7 @@ def show_sides(joined: Joining) -> None:
             )
 
 
-def show_missing(found: Missing, spec: FitSpec) -> None:
+def show_missing(found: Missing, spec: Spec) -> None:
     """Missing cells by column, and what would fill them."""
     if not found.n_cells:
         return
@@ -460,9 +334,8 @@ def show_further(found: Sequence[Further]) -> None:
                 else f"{plural(one.n_columns, 'sparse column')}"
             )
             by = f"rows matched by {one.by}" if one.by else "rows in the order of the table"
-            with ui.element("div").classes("kw-file"), ui.element("div"):
-                text(one.name, "b").style("font-weight: 500; overflow-wrap: anywhere")
-                text(f"{what}; {by}. From {one.file}.", "small")
+            with file_row(one.name, f"{what}; {by}. From {one.file}."):
+                pass
         if any(not one.by for one in found):
             note(
                 "Rows that belong together by position must be the same rows in the same order as in the table."
@@ -479,40 +352,25 @@ class ColumnList:
 
     Parameters
     ----------
-    studio : Studio
-    desk : Desk
-    table_id, table : str
-        Id and name of the table.
+    page : DataPage
+        Drawn anew when a type or a role has changed.
+    table : Table
     names : mapping of str to str
         The name after joining of each column.
     first : Columns
         The first columns.
-    changed : callable
-        Called when a type or a role has changed.
-    choosing : asyncio.Lock
-        Held while tables are chosen.
     """
 
-    def __init__(
-        self,
-        studio: Studio,
-        desk: Desk,
-        table_id: str,
-        table: str,
-        names: Mapping[str, str],
-        first: Columns,
-        changed: Callable[[], object],
-        choosing: asyncio.Lock,
-    ) -> None:
-        self.studio, self.desk, self.table_id, self.table = studio, desk, table_id, table
-        self.names, self.found, self.changed, self.choosing = names, first, changed, choosing
+    def __init__(self, page: DataPage, table: Table, names: Mapping[str, str], first: Columns) -> None:
+        self.page, self.studio, self.desk = page, page.studio, page.desk
+        self.table, self.names, self.found = table, names, first
         self.search, self.start = "", 0
         self.turn = Turn()
 
     def build(self) -> None:
         """Search field, and the columns."""
         if self.found.total > SHOWN:
-            find = ui.input(f"Find columns of {self.table}", on_change=self._look)
+            find = ui.input(f"Find columns of {self.table.name}", on_change=self._look)
             find.props("outlined dense clearable debounce=250").style("max-width: 24rem; width: 100%")
         self.shown()
 
@@ -529,7 +387,7 @@ class ColumnList:
     async def _read(self) -> None:
         newest = self.turn.take()
         types = types_of(self.desk, self.names)
-        found = await offload(self.studio.columns, self.table_id, self.start, SHOWN, self.search, types)
+        found = await offload(self.studio.columns, self.table.id, self.start, SHOWN, self.search, types)
         if newest():
             self.found = found
             self.shown.refresh()
@@ -542,7 +400,7 @@ class ColumnList:
             text(f"No column has {self.search!r} in its name.").classes("kw-hint")
             return
         with ui.element("ul").classes("kw-columns").props("role=list") as group:
-            group.props["aria-label"] = f"Columns of {self.table}"
+            group.props["aria-label"] = f"Columns of {self.table.name}"
             for column in found.columns[:SHOWN]:
                 self.column(column)
         if found.total > SHOWN:
@@ -585,7 +443,7 @@ class ColumnList:
 
     async def _recast(self, name: str, event: ValueChangeEventArguments) -> None:
         client = ui.context.client  # the list may be gone by the end
-        async with self.choosing:
+        async with self.page.choosing:
             desk = Desk(self.studio)
             try:
                 if desk.data is None or desk.data != self.desk.data:
@@ -599,14 +457,14 @@ class ColumnList:
             except InputError as error:
                 with client:
                     said(error)
-        self.changed()
+        self.page.renew()
 
     def _set(self, **values: Any) -> None:
         try:
             self.desk.set(**values)
         except InputError as error:
             said(error)
-        self.changed()
+        self.page.renew()
 
 
 def types_of(desk: Desk, names: Mapping[str, str]) -> dict[str, str]:
@@ -660,8 +518,11 @@ def drawing(column: Column) -> str:
     return f'<svg class="{kind}" viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none">{bars}</svg>'
 
 
-#: Size and columns of a table, its first rows, and numbers far from the others.
-Look = tuple[Table, Columns, Rows, Outliers]
+#: Size and columns of a table, its first rows, numbers far from the others, and names of columns after joining.
+Look = tuple[Table, Columns, Rows, Outliers, dict[str, str]]
+#: The target, missing cells, held-out rows, and each table; texts say what is wrong.
+Looks = tuple[Target | str | None, Missing | str | None, Marked | str | None, list[Look | str]]
+Answer = TypeVar("Answer")
 #: Rows that are shown at once.
 SHOWN_ROWS = 50
 WIDEST = 30
@@ -671,22 +532,23 @@ USES: dict[Use, str] = {"table": "table", "kernels": "kernels", "sparse": "spars
 EXAMPLES = {"set-wine": "Wine", "set-breast-cancer": "Breast cancer", "set-diabetes": "Diabetes"}
 
 
-def add(studio: Studio) -> None:
-    """Add the page.
-
-    Parameters
-    ----------
-    studio : Studio
-    """
-
-    @ui.page("/", title="Data", response_timeout=30)
-    async def data_page() -> None:
-        await _DataPage(here(studio)).build()
+def _or_problem(look: Callable[[], Answer]) -> Answer | str:
+    """What is seen, or why nothing can be."""
+    try:
+        return look()
+    except InputError as error:
+        return str(error)
 
 
-class _DataPage(Arriving):
+class DataPage:
+    """The page of tables."""
+
     def __init__(self, studio: Studio) -> None:
-        super().__init__(studio)
+        self.studio, self.desk = studio, Desk(studio)
+        self.asking = asyncio.Lock()
+        # what handlers say after they have waited is said here: the part with their button may be gone by then
+        self.client = ui.context.client
+        self.form = Form(lambda: self.desk, self.about.refresh, self.about.refresh)
         self.turn = Turn()
         #: the tables side by side, once they have been read
         self.joined: Joining | None = None
@@ -694,6 +556,7 @@ class _DataPage(Arriving):
         self.choosing = asyncio.Lock()
 
     async def build(self) -> None:
+        """Draw the page."""
         lead = "Choose the tables to learn from, and the column to predict. Files stay on this computer."
         with page(self.studio, "/", "Data", lead):
             with stack("kw-wide"):
@@ -702,21 +565,11 @@ class _DataPage(Arriving):
                 with stack():
                     self.uploads()
             self.sign = stack()
-            self.below = stack()
             if self.desk.data is None:
-                with self.below:
-                    await self.about()
-                return
-            # large tables take a while to read, so the page is shown first
-            with self.below:
-                waiting(READING)
-            ui.timer(0.05, self.first_look, once=True)
-
-    async def first_look(self) -> None:
-        """Read the tables once the page is shown."""
-        self.below.clear()
-        with self.below:
-            await self.about()
+                await self.about()
+            else:
+                # large tables take a while to read, so the page is shown first
+                later(READING, self.about)
 
     def renew(self) -> None:
         """Show changes."""
@@ -728,6 +581,7 @@ class _DataPage(Arriving):
 
     @ui.refreshable_method
     def chosen(self) -> None:
+        """The files that are chosen, and a list to choose more from."""
         refs = {ref.id: ref for ref in self.studio.tables()}
         ids, gone = self.desk.found()
         with card("Tables"):
@@ -752,10 +606,7 @@ class _DataPage(Arriving):
 
     def _file(self, table_id: str, name: str, about: str, uses: Sequence[Use] = ()) -> None:
         """A chosen file, which can be left out, or used otherwise."""
-        with ui.element("div").classes("kw-file"):
-            with ui.element("div"):
-                text(name, "b").style("font-weight: 500; overflow-wrap: anywhere")
-                text(about, "small")
+        with file_row(name, about):
             use = self.desk.use_of(table_id)
             if len(uses) > 1:
                 pick = ui.select(
@@ -774,6 +625,7 @@ class _DataPage(Arriving):
             await self.add(event.value)
 
     async def add(self, table_id: str) -> None:
+        """Choose one more file."""
         uses = {ref.id: ref.uses[0] for ref in await offload(self.studio.tables)}
         await self.choose(partial(choice_of, more=[table_id], uses={table_id: uses.get(table_id, "table")}))
 
@@ -784,6 +636,7 @@ class _DataPage(Arriving):
         await self.choose(partial(choice_of, less=[table_id]))
 
     async def choose(self, choosing: Choosing) -> bool:
+        """Choose files, one choice after the other; tells whether that was possible."""
         async with self.choosing:
             with self.client:
                 return await self._choose(choosing)
@@ -848,6 +701,7 @@ class _DataPage(Arriving):
     # ---- uploading --------------------------------------------------------------------------------
 
     def uploads(self) -> None:
+        """A place to drop files on."""
         about = self.studio.about()
         with card(
             "Upload",
@@ -857,10 +711,37 @@ class _DataPage(Arriving):
             drop_zone("Drop a table here, or press +", self.uploaded, multiple=True)
             text(f"Data folder: {about.data_folder}").classes("kw-hint").style("overflow-wrap: anywhere")
 
+    async def uploaded(self, table_id: str) -> None:
+        """Add a file that was uploaded, or ask how it is to be used."""
+        async with self.asking:  # of several files, one after the other
+            desk = Desk(self.studio)
+            tables, _ = await offload(desk.found)
+            refs = {ref.id: ref for ref in await offload(self.studio.tables)}
+            # kernels and sparse views come beside tables, whatever is chosen
+            tables = [table for table in tables if desk.use_of(table) == "table"]
+            if not tables or refs[table_id].uses[0] != "table":
+                await self.add(table_id)
+                return
+            offer = await offload(look, self.studio, tables, table_id)
+            if self.client.is_deleted:  # nobody is left to be asked
+                return
+            choosing, old = await ask(refs, tables, table_id, *offer, desk.data.key if desk.data else "")
+            if choosing is None:
+                self.chosen.refresh()
+            elif await self.choose(choosing) and old:
+                try:
+                    kept = await offload(replace_file, self.studio, old, table_id)
+                except InputError as error:
+                    said(error)
+                    return
+                Desk(self.studio).rename_table(table_id, kept)
+                self.renew()
+
     # ---- contents --------------------------------------------------------------------------------
 
     @ui.refreshable_method
     async def about(self) -> None:
+        """What the chosen tables hold."""
         newest = self.turn.take()
         data = self.desk.data
         if data is None:
@@ -878,14 +759,10 @@ class _DataPage(Arriving):
         # reading large tables takes seconds, in which the page must not be blank
         sign = waiting(READING)
         joined = await offload(self.desk.joined)
-        target = looks = missing = marked = None
-        names: dict[str, dict[str, str]] = {}
+        looks: Looks = (None, None, None, [])
         if joined is not None and not joined.problem and newest():
-            target = await offload(self._look_at_target, data, joined)
-            names = await offload(self.desk.names_after_joining)
-            looks = [await offload(self._look, table_id, names.get(table_id, {})) for table_id in data.tables]
-            missing = await offload(self._look_at_missing, data)
-            marked = await offload(self._look_at_marks, data, joined)
+            looks = await offload(self._look, data, joined)
+        target, missing, marked, tables = looks
         if joined is None or not newest():
             return
         sign.delete()
@@ -903,14 +780,15 @@ class _DataPage(Arriving):
             note(missing, "bad")
         elif missing is not None:
             show_missing(missing, self.desk.spec)
-        for look in looks or ():
-            self._preview(look, names)
+        for table in tables:
+            self._preview(table)
         if self.desk.spec.target and len(joined.further) + len(self._views(joined)) > 1:
             with card("Views beside each other"):
-                self.alike = stack()
-                with self.alike:
-                    waiting("Comparing the views")
-                ui.timer(0.05, self._compare, once=True)
+                later(
+                    "Comparing the views",
+                    show_alignments,
+                    partial(self.studio.alignments, data, self.desk.spec),
+                )
         with ui.element("div").classes("kw-end"):
             ui.button(
                 "Views from a file", icon="upload_file", on_click=lambda: self._open_views(joined)
@@ -932,54 +810,25 @@ class _DataPage(Arriving):
         """Views of columns: those that were made here, or the tables."""
         return self.desk.views() or joined.views or ({"table": joined.columns} if joined.further else {})
 
-    async def _compare(self) -> None:
-        """Compare the views once the rest of the page is shown."""
-        place, data = self.alike, self.desk.data
-        assert data is not None
-        try:
-            found = await offload(self.studio.alignments, data, self.desk.spec)
-        except InputError as error:
-            place.clear()
-            with place:
-                note(str(error), "warn")
-            return
-        place.clear()
-        with place:
-            show_alignments(found)
+    def _look(self, data: Data, joined: Joining) -> Looks:
+        """What the tables hold: the target, missing cells, held-out rows, and each table by itself."""
+        spec, studio = self.desk.spec, self.studio
+        names = self.desk.names_after_joining()
 
-    def _look_at_missing(self, data: Data) -> Missing | str:
-        try:
-            return self.studio.missing(data, self.desk.spec)
-        except InputError as error:
-            return str(error)
+        def look(table_id: str) -> Look:
+            types = types_of(self.desk, names.get(table_id, {}))
+            first = studio.columns(table_id, 0, SHOWN, "", types)
+            rows = studio.rows(table_id, 0, SHOWN_ROWS, 0, WIDEST)
+            return studio.table(table_id), first, rows, studio.outliers(table_id), names.get(table_id, {})
 
-    def _look_at_marks(self, data: Data, joined: Joining) -> Marked | str | None:
-        if self.desk.spec.holdout not in joined.columns:
-            return None
-        try:
-            return self.studio.marked(data, self.desk.spec)
-        except InputError as error:
-            return str(error)
-
-    def _look_at_target(self, data: Data, joined: Joining) -> Target | str | None:
-        spec = self.desk.spec
-        if spec.target not in joined.columns or spec.target == data.key:
-            return None
-        try:
-            return self.studio.target(data, spec.target, spec.task)
-        except InputError as error:
-            return str(error)
-
-    def _look(self, table_id: str, names: dict[str, str]) -> Look | str:
-        try:
-            return (
-                self.studio.table(table_id),
-                self.studio.columns(table_id, 0, SHOWN, "", types_of(self.desk, names)),
-                self.studio.rows(table_id, 0, SHOWN_ROWS, 0, WIDEST),
-                self.studio.outliers(table_id),
-            )
-        except InputError as error:
-            return str(error)
+        has_target = spec.target in joined.columns and spec.target != data.key
+        has_marks = spec.holdout in joined.columns
+        return (
+            _or_problem(lambda: studio.target(data, spec.target, spec.task)) if has_target else None,
+            _or_problem(lambda: studio.missing(data, spec)),
+            _or_problem(lambda: studio.marked(data, spec)) if has_marks else None,
+            [_or_problem(partial(look, table_id)) for table_id in data.tables],
+        )
 
     def _target(self, data: Data, joined: Joining, found: Target | str | None) -> None:
         spec = self.desk.spec
@@ -989,7 +838,7 @@ class _DataPage(Arriving):
                 options,
                 spec.target,
                 "Column to predict",
-                lambda event: self._set(target=event.value or "", task="auto"),
+                lambda event: self.form.set(target=event.value or "", task="auto"),
             )
             if found is None:
                 text("Without a target there is nothing to learn.").classes("kw-hint")
@@ -998,7 +847,9 @@ class _DataPage(Arriving):
                 note(found, "bad")
                 return
             tasks = {"auto": "Automatic", "classification": "Classes", "regression": "Numbers"}
-            toggle = ui.toggle(tasks, value=spec.task, on_change=lambda event: self._set(task=event.value))
+            toggle = ui.toggle(
+                tasks, value=spec.task, on_change=lambda event: self.form.set(task=event.value)
+            )
             toggle.props("no-caps unelevated toggle-color=primary").props["aria-label"] = "What the target is"
             text(f"{found.task.capitalize()}: {found.reason}.").classes("kw-hint")
             if found.problem:
@@ -1014,15 +865,8 @@ class _DataPage(Arriving):
             elif found.low is not None:
                 text(f"From {number(found.low)} to {number(found.high)}.")
 
-    def _set(self, **values: Any) -> None:
-        try:
-            self.desk.set(**values)
-        except InputError as error:
-            said(error)
-        self.about.refresh()
-
     def _set_role(self, name: str, event: ValueChangeEventArguments) -> None:
-        self._set(**{name: event.value or ""})
+        self.form.set(**{name: event.value or ""})
 
     def _roles(self, joined: Joining, marked: Marked | str | None) -> None:
         spec = self.desk.spec
@@ -1049,17 +893,11 @@ class _DataPage(Arriving):
                 options,
                 names_in(spec.drop),
                 "Leave out",
-                lambda event: self._set(drop=list(event.value)),
+                lambda event: self.form.set(drop=list(event.value)),
                 multiple=True,
                 clearable=True,
             )
-            for name, choices in MISSING.items():
-                ui.select(
-                    choices,
-                    value=getattr(spec, name),
-                    label=label_of(name),
-                    on_change=lambda event, name=name: self._set(**{name: event.value}),
-                ).props("outlined dense options-dense")
+            self.form.fields("missing", "missing_views", "rows")
             if isinstance(marked, str):
                 note(marked, "bad")
             elif marked is not None:
@@ -1075,23 +913,23 @@ class _DataPage(Arriving):
                 ui.button(
                     "Swap held-out and training rows",
                     icon="swap_horiz",
-                    on_click=lambda: self._set(holdout_values=marked.swapped or ""),
+                    on_click=lambda: self.form.set(holdout_values=marked.swapped or ""),
                 ).props("flat dense")
             if marked.problem or self.desk.spec.holdout_values:
                 pick_column(
                     [value for value in marked.values if value],
                     marked.held,
                     label_of("holdout_values"),
-                    lambda event: self._set(holdout_values=list(event.value)),
+                    lambda event: self.form.set(holdout_values=list(event.value)),
                     multiple=True,
                     clearable=True,
                 )
 
-    def _preview(self, look: Look | str, names: dict[str, dict[str, str]]) -> None:
+    def _preview(self, look: Look | str) -> None:
         if isinstance(look, str):
             note(look, "bad")
             return
-        table, columns, rows, far = look
+        table, columns, rows, far, names = look
         with card(table.name) as aside:
             with aside:
                 if table.n_missing:
@@ -1112,16 +950,7 @@ class _DataPage(Arriving):
                 third = ui.tab("Outliers")
             with ui.tab_panels(tabs, value=first).props("animated=false").style("background: transparent"):
                 with ui.tab_panel(first).style("padding: 0"):
-                    ColumnList(
-                        self.studio,
-                        self.desk,
-                        table.id,
-                        table.name,
-                        names.get(table.id, {}),
-                        columns,
-                        self.renew,
-                        self.choosing,
-                    ).build()
+                    ColumnList(self, table, names, columns).build()
                 with ui.tab_panel(third).style("padding: 0"):
                     show_outliers(far, table.name, table.n_rows)
                 with ui.tab_panel(second).style("padding: 0"):

@@ -11,7 +11,7 @@ from kernelweave_app.runs.columns import read_types
 from kernelweave_app.runs.joining import rename_shared
 from kernelweave_app.runs.kernels_of import BANKS
 from kernelweave_app.runs.settings import settled
-from kernelweave_app.runs.spec import DEFAULT, FitSpec, check_spec
+from kernelweave_app.runs.spec import DEFAULT, Spec, check_spec
 from kernelweave_app.studio.schema import Data, Draft, Joining, Use
 from kernelweave_app.studio.service import Studio
 
@@ -49,7 +49,7 @@ class Desk:
         self._kept = self.draft.model_copy(deep=True)
 
     @property
-    def spec(self) -> FitSpec:
+    def spec(self) -> Spec:
         """Settings."""
         return self.draft.spec
 
@@ -186,7 +186,7 @@ class Desk:
         ):
             lost = self._carry_over(old, new, instead or {})
         else:
-            fresh = FitSpec()
+            fresh = Spec()
             self._update(**{name: getattr(fresh, name) for name in OF_A_TABLE})
             self.draft.name = ""
             self._guess_target()

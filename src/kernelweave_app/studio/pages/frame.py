@@ -12,7 +12,7 @@ from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 
 from kernelweave._drawing import COLOURS, LOWERS, RAISES
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.pages.pieces import guarded, said, text
 from kernelweave_app.studio.schema import Data, Draft
 from kernelweave_app.studio.security import address_of, project_of
@@ -155,7 +155,7 @@ def start(studio: Studio) -> None:
     """Choose the table and the settings of the tour, and keep what was chosen before."""
     if studio.store.draft(_KEY) is None:
         studio.store.set_draft(_KEY, {"before": studio.draft().model_dump(mode="json")})
-    spec = FitSpec.model_validate(SETTINGS)
+    spec = Spec.model_validate(SETTINGS)
     studio.change_draft(lambda _: Draft(data=Data(tables=[TABLE]), spec=spec, name="Tour"))
     ui.navigate.to("/")
 

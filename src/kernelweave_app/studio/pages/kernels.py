@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
+from kernelweave import banks
+from kernelweave._declarations import declared
+from kernelweave._docstrings import read_docstring
 from kernelweave._errors import InputError
 from kernelweave.banks import FEW_COLUMNS, MANY_COLUMNS
+from kernelweave.kernels.parsing import text_names
 from kernelweave.views.groups import decode
-from kernelweave_app.studio.methods import settings
+from kernelweave_app.runs.kernels_of import BANKS as KNOWN_BANKS
 from kernelweave_app.studio.pages.desk import Desk
-from kernelweave_app.studio.pages.frame import here, page
+from kernelweave_app.studio.pages.form import Form
+from kernelweave_app.studio.pages.frame import page
 from kernelweave_app.studio.pages.pieces import (
     Turn,
+    ask_text,
     card,
     counted,
-    empty,
-    explained,
     guarded,
+    later,
     note,
+    nothing,
     pick_button,
     plural,
     said,
@@ -80,7 +86,27 @@ def banks_for(n_columns: int) -> dict[str, str]:
         singles = ", and linear on each"
     else:
         singles = f" together; with more than {MANY_COLUMNS} columns none on each"
-    return {**BANKS, "per_column": BANKS["per_column"] + singles}
+    # a bank without words here is told in its own
+    told = {
+        name: BANKS.get(name) or read_docstring(getattr(banks, name).__doc__).summary for name in KNOWN_BANKS
+    }
+    return {**{name: told[name] for name in BANKS}, **told, "per_column": BANKS["per_column"] + singles}
+
+
+def kernel_choices() -> dict[str, str]:
+    """Kernels of a view to choose from: usual ones, and then every kernel that is declared, with its defaults."""
+    found = dict(SHAPES)
+    names = {kind: name for name, kind in reversed(text_names().items())}  # the first of several
+    for kind, name in reversed(names.items()):
+        if name in ("constant", "precomputed"):  # no kernel of columns
+            continue
+        given = {key: one.default for key, one in declared(kind).items() if one.default is not None}
+        arguments = ", ".join(f"{key}={value!r}" for key, value in given.items())
+        about = (
+            re.split(r", k\(|: ", read_docstring(kind.__doc__).summary)[0].removeprefix("The ").rstrip(".")
+        )
+        found.setdefault(f"{name}({arguments})" if arguments else name, about[:1].upper() + about[1:])
+    return found
 
 
 def group_by_name(names: list[str]) -> dict[str, list[str]]:
@@ -180,39 +206,6 @@ class Pictures:
             text(f"The {THUMBNAILS} best aligned of {found.n_kernels} kernels.").classes("kw-hint")
 
 
-def ask_for_name(n_columns: int, known: Callable[[], Collection[str]], then: Callable[[str], None]) -> None:
-    """Ask for the name of a new view.
-
-    Parameters
-    ----------
-    n_columns : int
-        Columns that it will have.
-    known : callable
-        Gives the names of the views there are.
-    then : callable
-        Is given the name.
-    """
-    with titled("New view") as dialog:
-        text(plural(n_columns, "column")).classes("kw-hint")
-        name = ui.input("Name").props("outlined dense autofocus").style("width: 100%")
-
-        def make() -> None:
-            if not dialog.value:  # the second press of a double click
-                return
-            given = (name.value or "").strip()
-            if not given or given in known() or ":" in given:
-                name.props("error").props["error-message"] = "A new name without a colon is needed."
-                return
-            dialog.close()
-            then(given)
-
-        name.on("keydown.enter", make)
-        with ui.element("div").classes("kw-end").style("width: 100%"):
-            ui.button("Cancel", on_click=dialog.close).props("flat")
-            ui.button("Make", on_click=make).props("unelevated")
-    dialog.open()
-
-
 def ask_for_file(
     studio: Studio, desk: Desk, names: Callable[[], list[str]], then: Callable[[dict[str, list[str]]], None]
 ) -> None:
@@ -284,19 +277,6 @@ SELECT_FIRST = (
 )
 
 
-def add(studio: Studio) -> None:
-    """Add the page.
-
-    Parameters
-    ----------
-    studio : Studio
-    """
-
-    @ui.page("/kernels", title="Views and kernels", response_timeout=30)
-    async def kernels_page() -> None:
-        await _KernelsPage(here(studio)).build()
-
-
 def _all_of(names: list[str]) -> str:
     """What kernels see without views."""
     if len(names) == 1:
@@ -304,7 +284,9 @@ def _all_of(names: list[str]) -> str:
     return f"all {plural(len(names), 'column')} together or one at a time"
 
 
-class _KernelsPage:
+class KernelsPage:
+    """The page of views and kernels."""
+
     def __init__(self, studio: Studio) -> None:
         self.studio, self.desk = studio, Desk(studio)
         self.chosen: set[str] = set()
@@ -314,65 +296,47 @@ class _KernelsPage:
         self.opened: set[str] = set()
         self.joined: Joining | None = None
         self.pictures = Pictures(studio, self.desk)
+        # fields stay, since what is pressed next may be among them
+        self.form = Form(lambda: self.desk, self.pictures.show.refresh, self.refused)
 
     async def build(self) -> None:
+        """Draw the page."""
         lead = "Views are groups of columns that belong together. Each has its own kernels, and learning weights them."
         with page(self.studio, "/kernels", "Views and kernels", lead):
             if self.desk.data is None or not self.desk.spec.target:
                 self.nothing_yet()
                 return
             # large tables take a while to read, so the page is shown first
-            self.place = stack()
-            with self.place:
-                waiting("Reading the tables")
-            ui.timer(0.05, self.first_read, once=True)
+            later("Reading the tables", self.cards, self.desk.joined)
 
     @staticmethod
     def nothing_yet() -> None:
         """Without a table or a target."""
-        with card(), empty("grid_view", "Choose a table and a target first."):
-            ui.button("Data", icon="arrow_back", on_click=lambda: ui.navigate.to("/")).props("outline")
+        nothing("grid_view", "Choose a table and a target first.", "Data", "/")
 
-    async def first_read(self) -> None:
-        """Read the tables once the page is shown."""
-        self.joined = await offload(self.desk.joined)
-        self.place.clear()
-        with self.place:
-            if self.joined is None or self.joined.problem:
-                self.nothing_yet()
-                return
-            self.views()
-            self.settings()
-            with card("Kernels before learning") as aside:
-                with aside:
-                    ui.button("Look again", icon="refresh", on_click=self.pictures.show.refresh).props(
-                        "flat dense"
-                    )
-                # the choices are shown first
-                self.frame = stack()
-                with self.frame:
-                    waiting("Computing the kernels")
-                ui.timer(0.05, self.first_look, once=True)
-            with ui.element("div").classes("kw-end"):
-                ui.button("Method", icon="arrow_forward", on_click=lambda: ui.navigate.to("/method")).props(
-                    "unelevated"
+    def cards(self, joined: Joining | None) -> None:
+        """What can be chosen, once the tables are read."""
+        self.joined = joined
+        if joined is None or joined.problem:
+            self.nothing_yet()
+            return
+        self.views()
+        self.settings()
+        with card("Kernels before learning") as aside:
+            with aside:
+                ui.button("Look again", icon="refresh", on_click=self.pictures.show.refresh).props(
+                    "flat dense"
                 )
+            # the choices are shown first
+            later("Computing the kernels", self.pictures.show)
+        with ui.element("div").classes("kw-end"):
+            go = ui.button("Method", icon="arrow_forward", on_click=lambda: ui.navigate.to("/method"))
+            go.props("unelevated")
 
-    async def first_look(self) -> None:
-        """Compute the preview once the page is shown."""
-        self.frame.clear()
-        with self.frame:
-            await self.pictures.show()
-
-    def change(self, **values: Any) -> None:
-        """Keep settings; their fields stay, since what is pressed next may be among them."""
-        try:
-            self.desk.set(**values)
-        except InputError as error:
-            said(error)
-            self.views.refresh()
-            self.settings.refresh()
-        self.pictures.show.refresh()
+    def refused(self) -> None:
+        """Show what is stored in place of what could not be."""
+        self.views.refresh()
+        self.settings.refresh()
 
     def change_views(self, views: dict[str, list[str]]) -> None:
         """Keep views, and the kernels of those that are still there."""
@@ -402,6 +366,7 @@ class _KernelsPage:
 
     @ui.refreshable_method
     def views(self) -> None:
+        """A card for every view, and the columns in none."""
         assert self.joined is not None
         names = self.names()
         own, views = bool(self.desk.views()), self.groups()
@@ -568,18 +533,20 @@ class _KernelsPage:
 
     def kernel_choice(self, value: str, view: str) -> None:
         """Which kernels a view gets, or all columns do."""
-        known = SHAPES if view else banks_for(len(self.names()))
+        from kernelweave_app.runs.kernels_of import kernel_names
+
+        known = kernel_choices() if view else banks_for(len(self.names()))
         options = {**known, OWN: "Other kernels …"}
         shown = value if value in known else OWN
         label = "Kernels" if not view else f"Kernels of {view}"
 
         def keep(new: str) -> None:
             if not view:
-                self.change(kernels=new)
+                self.form.set(kernels=new)
                 return
             kernels = self.desk.spec.kernels
             asked = dict(kernels) if isinstance(kernels, dict) else {}
-            self.change(kernels={**asked, view: new})
+            self.form.set(kernels={**asked, view: new})
             if kernels != "default" and not asked:  # those of the other views are others now
                 self.views.refresh()
 
@@ -591,8 +558,8 @@ class _KernelsPage:
         ui.select(options, value=shown, label=label, on_change=pick).props("outlined dense options-dense")
         own = ui.input("Kernels, separated by ;", value=value if shown == OWN else "linear; rbf(gamma=0.1)")
         own.props("outlined dense").props["hint"] = (
-            "linear, poly(degree=2), rbf(gamma=0.1), rbf(gamma='median'), laplacian(gamma=1), categorical; "
-            "linear.prepared('normalize-rows')"
+            "Such as linear; poly(degree=2); rbf(gamma='median'); linear.prepared('normalize-rows'). "
+            f"Kernels: {', '.join(kernel_names())}."
         )
         own.set_visibility(shown == OWN)
 
@@ -643,11 +610,14 @@ class _KernelsPage:
             return
 
         def make(name: str) -> None:
+            if not name or name in self.groups() or ":" in name:
+                raise InputError("A new name without a colon is needed.")
             moved = [c for c in self.names() if c in self.chosen]
             rest = {v: [c for c in columns if c not in self.chosen] for v, columns in self.groups().items()}
             self.change_views({**rest, name: moved})
 
-        ask_for_name(len(self.chosen), self.groups, make)
+        of = plural(len(self.chosen), "column")
+        ask_text("New view", "Name", "Make", make, below=lambda: text(of).classes("kw-hint"))
 
     async def group(self) -> None:
         """Make views of columns whose names have a word in common."""
@@ -667,28 +637,10 @@ class _KernelsPage:
     @ui.refreshable_method
     def settings(self) -> None:
         """Kernels on all columns, and how kernels are prepared."""
-        about = {setting.name: setting for setting in settings()}
         spec = self.desk.spec
         with card("Settings"):
             if not self.desk.views() and not (self.joined and self.joined.views):
                 self.kernel_choice(spec.kernels if isinstance(spec.kernels, str) else "default", "")
             with ui.element("div").classes("kw-fields"):
-                with explained("Bring kernels to one scale by", about["normalize"].about):
-                    ui.select(
-                        {name: name for name in about["normalize"].choices},
-                        value=spec.normalize,
-                        label="Bring kernels to one scale by",
-                        on_change=lambda event: self.change(normalize=event.value),
-                    ).props("outlined dense options-dense")
-                with explained("Let held-out rows enter the scale", about["transductive"].about):
-                    ui.switch(
-                        "Let held-out rows enter the scale",
-                        value=spec.transductive,
-                        on_change=lambda event: self.change(transductive=event.value),
-                    )
-                with explained("Standardise numeric columns", about["standardize"].about):
-                    ui.switch(
-                        "Standardise numeric columns",
-                        value=spec.standardize,
-                        on_change=lambda event: self.change(standardize=event.value),
-                    )
+                fields, switches = self.form.group("Kernels", task="", without=("kernels", "views"))
+                self.form.fields(*fields, *switches)

@@ -13,21 +13,23 @@ from kernelweave._errors import InputError
 from kernelweave._parameters import said as written
 from kernelweave.learners import LEARNERS
 from kernelweave_app.runs.estimating import span
-from kernelweave_app.runs.fitting import MOST_ALPHAS, OF_PATHS, chosen, parse_values, path_setting
+from kernelweave_app.runs.fitting import MOST_ALPHAS, OF_PATHS, chosen, path_setting
 from kernelweave_app.runs.questions import PRESETS, QUESTIONS, grouped, preset_settings
 from kernelweave_app.runs.recommending import Recommendation
 from kernelweave_app.runs.settings import kept, learner_settings
-from kernelweave_app.runs.spec import DEFAULT, FitSpec
-from kernelweave_app.studio.methods import called, explanation, has_probabilities, methods, scorers, settings
+from kernelweave_app.runs.spec import DEFAULT, Spec, label_of
+from kernelweave_app.studio.methods import explanation, has_probabilities, methods, scorers
 from kernelweave_app.studio.pages.desk import Desk
-from kernelweave_app.studio.pages.frame import here, page
+from kernelweave_app.studio.pages.form import Form, a_list, a_number
+from kernelweave_app.studio.pages.frame import page
 from kernelweave_app.studio.pages.pieces import (
     Turn,
     card,
     counted,
-    empty,
     explained,
+    later,
     note,
+    nothing,
     once,
     plural,
     said,
@@ -62,22 +64,6 @@ ABOUT_CHOICE = (
 ABOUT_LIST = "All values to try, such as 0.1, 1, 10. A single value is fitted without a choice."
 
 
-def a_number(value: float | None, *, whole: bool = False) -> float | int:
-    """The number in a field, or an error."""
-    if value is None or (whole and value != int(value)):
-        got = "this is empty" if value is None else f"got {value:g}"
-        raise InputError(f"A {'' if value is None else 'whole '}number is needed, {got}.")
-    return int(value) if whole else value
-
-
-def a_list(value: str | None) -> str:
-    """A list of regularisation parameters; a whole number alone would mean so many automatic ones."""
-    given = (value or "").strip()
-    if not given:
-        raise InputError("At least one value is needed, this is empty.")
-    return f"{given}.0" if given.isdigit() else given
-
-
 #: Settings that a recommendation may change, beside those of learner and path.
 CHANGED = (
     "method",
@@ -107,7 +93,7 @@ class Guide:
         self.studio, self.desk, self.changed = studio, desk, changed
         self.question = "predict"
         self.found: Recommendation | None = None
-        self.measured: tuple[FitSpec, Expected] | None = None
+        self.measured: tuple[Spec, Expected] | None = None
         self.problem = ""
         self.turn = Turn()
 
@@ -148,7 +134,7 @@ class Guide:
                 names = list(dict.fromkeys(name for one in PRESETS for name in one.settings))
                 names = [name for name in names if name not in ("repeats", "splits")]
                 given = [preset_settings(one.name, self.desk.spec.method) for one in PRESETS]
-                rows = [[called(name), *(str(each[name]) for each in given)] for name in names]
+                rows = [[label_of(name), *(str(each[name]) for each in given)] for name in names]
                 simple_table(["setting", *(one.title for one in PRESETS)], rows, label="Presets")
 
     def take_preset(self, name: str) -> Callable[[], None]:
@@ -210,7 +196,7 @@ class Guide:
             if self.found is not None:
                 text(f"{'; '.join(self.found.facts)}.").classes("kw-hint")
                 rows: list[list[Any]] = [
-                    [called(one.setting), _word(one.value), one.why] for one in self.found.advice
+                    [label_of(one.setting), _word(one.value), one.why] for one in self.found.advice
                 ]
                 simple_table(["setting", "recommended", "because"], rows, label="Recommended settings")
                 for line in self.found.warnings:
@@ -292,7 +278,7 @@ class StartCard:
 
     def first_correct(self) -> str:
         """What to do about fields with values that no run could use."""
-        fields = ", ".join(called(name) for name in self.wrong)
+        fields = ", ".join(label_of(name) for name in self.wrong)
         return f"First correct the fields marked above: {fields}."
 
     @ui.refreshable_method
@@ -331,59 +317,34 @@ class StartCard:
                 note(f"{plural(found.n_dropped, 'row')} with missing values {are} left out.", "warn")
 
 
-def add(studio: Studio) -> None:
-    """Add the page.
+class MethodPage:
+    """The page of method and validation."""
 
-    Parameters
-    ----------
-    studio : Studio
-    """
-
-    @ui.page("/method", title="Method", response_timeout=30)
-    async def method_page() -> None:
-        await _MethodPage(here(studio)).build()
-
-
-class _MethodPage:
     def __init__(self, studio: Studio) -> None:
         self.studio, self.desk = studio, Desk(studio)
-        self.known = {setting.name: setting for setting in settings()}
+        self.form = Form(lambda: self.desk, lambda: self.start.ready.refresh())
         self.guide = Guide(studio, self.desk, self.renew)
         #: the task, and the number of classes
         self.target = ("classification", 2)
-        #: Fields with values that no run could use, by setting.
-        self.wrong: dict[str, str] = {}
-        self.start = StartCard(studio, self.desk, self.guide, self.wrong)
+        self.start = StartCard(studio, self.desk, self.guide, self.form.wrong)
 
     async def build(self) -> None:
+        """Draw the page."""
         lead = (
             "How kernel weights are found, over which regularisation parameters, and how they are validated."
         )
         with page(self.studio, "/method", "Method and validation", lead):
             if self.desk.data is None or not self.desk.spec.target:
-                with card(), empty("tune", "Choose a table and a target first."):
-                    ui.button("Data", icon="arrow_back", on_click=lambda: ui.navigate.to("/")).props(
-                        "outline"
-                    )
+                nothing("tune", "Choose a table and a target first.", "Data", "/")
                 return
-            place = stack()
-
-            async def read() -> None:
-                self.target = await offload(self.read_target)
-                place.clear()
-                with place:
-                    await self.cards()
-
             if await offload(self.studio.catalogue.holds, self.desk.data):
-                await read()
-                return
-            # large tables take a while to read, so the page is shown first
-            with place:
-                waiting("Reading the tables")
-            ui.timer(0.05, read, once=True)
+                await self.cards(await offload(self.read_target))
+            else:
+                later("Reading the tables", self.cards, self.read_target)
 
-    async def cards(self) -> None:
+    async def cards(self, target: tuple[str, int]) -> None:
         """Everything below the heading."""
+        self.target = target
         self.guide.build()
         self.learners()
         with stack("kw-narrow"):
@@ -399,42 +360,15 @@ class _MethodPage:
         self.validation.refresh()
         self.start.ready.refresh()
 
-    def set(self, **values: Any) -> bool:
-        """Store settings; wrong ones are reported."""
-        try:
-            self.desk.set(**values)
-        except InputError as error:
-            said(error)
-            return False
-        self.start.ready.refresh()
-        return True
-
-    def take(
-        self, name: str, read: Callable[[], Any], keep: Callable[[Any], object] | None = None
-    ) -> str | None:
-        """Store the value of a field; if no run could use it, report it there and disable the start."""
-        keep = keep or (lambda value: self.desk.set(**{name: value}))
-        try:
-            value = read()
-            if name in ("alphas", "Cs"):
-                parse_values(name, value)
-            keep(value)
-        except InputError as error:
-            self.wrong[name] = str(error).removeprefix(f"Setting `{name}`: ")
-            self.start.ready.refresh()
-            return self.wrong[name]
-        self.wrong.pop(name, None)
-        self.start.ready.refresh()
-        return None
-
     # ---- learner ----------------------------------------------------------------------------------
 
     @ui.refreshable_method
     def learners(self) -> None:
+        """The list of learners, and the one that is chosen."""
         spec = self.desk.spec
         known = {method.name: method for method in methods()}
         for name in learner_settings():
-            self.wrong.pop(name, None)  # another learner may not have it
+            self.form.wrong.pop(name, None)  # another learner may not have it
         with card("Learner"), stack("kw-narrow").style("gap: 1.6rem"):
             with ui.element("div").classes("kw-pick").props('role=radiogroup aria-label="Learner"'):
                 for question, names in grouped():
@@ -458,6 +392,7 @@ class _MethodPage:
                     text(ABOUT_CHOICE).classes("kw-hint")
 
     def learner_option(self, method: Method, picked: bool) -> None:
+        """A learner in the list."""
         head, _, rest = method.summary.partition(": ")
         about = rest if head == method.title else head
 
@@ -483,7 +418,7 @@ class _MethodPage:
     def choose(self, name: str, params: dict[str, object]) -> None:
         """Store a learner and its parameters."""
         before = has_probabilities(self.desk.spec)
-        if self.set(method=name, learner_params=params):
+        if self.form.set(method=name, learner_params=params):
             self.learners.refresh()
             self.path.refresh()
             if has_probabilities(self.desk.spec) != before:
@@ -511,7 +446,7 @@ class _MethodPage:
             if method.reference:
                 text(method.reference).classes("kw-hint")
 
-    def learner_field(self, setting: Setting) -> Any:
+    def learner_field(self, setting: Setting) -> None:
         """A field for a parameter of the learner; defaults are not stored."""
         given = self.desk.spec.learner_params.get(setting.name, setting.default)
         if setting.kind == "choice" and written(given) not in setting.choices:
@@ -523,68 +458,20 @@ class _MethodPage:
             if has_probabilities(self.desk.spec) != before:
                 self.validation.refresh()
 
-        return self.draw(setting, given, keep)
-
-    def field(self, setting: Setting) -> Any:
-        """A field for any other setting."""
-        value = getattr(self.desk.spec, setting.name)
-        return self.draw(setting, value, lambda value: self.desk.set(**{setting.name: value}))
-
-    def draw(self, setting: Setting, value: Any, keep: Callable[[Any], object]) -> Any:
-        """A field for the admissible values of a setting."""
-        name = setting.name
-        self.wrong.pop(name, None)  # the field shows what is stored
-        label = f"{setting.label}, {setting.unit}" if setting.unit else setting.label
-
-        def choose(event: ValueChangeEventArguments) -> None:
-            self.take(name, lambda: event.value, keep)
-
-        with explained(label, setting.about):
-            if setting.kind == "yes/no":
-                return ui.switch(label, value=bool(value), on_change=choose)
-            if setting.kind == "choice":
-                chosen = written(value) if written(value) in setting.choices else None
-                found = ui.select(
-                    setting.choices,
-                    value=chosen,
-                    label=label,
-                    on_change=choose,
-                    clearable=setting.default is None,
-                )
-                return found.props("outlined dense options-dense")
-            if setting.kind in ("number", "whole number"):
-                whole = setting.kind == "whole number"
-                empty = setting.default is None
-                return ui.number(
-                    label,
-                    value=value,
-                    min=setting.least,
-                    max=setting.most,
-                    placeholder="the usual" if empty else None,
-                    validation=lambda given: self.take(
-                        name,
-                        lambda: None if empty and given is None else a_number(given, whole=whole),
-                        keep,
-                    ),
-                ).props(f"outlined dense hide-bottom-space debounce=400 step={1 if whole else 'any'}")
-            return ui.input(
-                label,
-                value="" if value is None else str(value),
-                placeholder="the usual" if setting.default is None else None,
-                validation=lambda given: self.take(name, lambda: given or "", keep),
-            ).props("outlined dense hide-bottom-space debounce=500")
+        self.form.field(setting, value=given, keep=keep)
 
     # ---- path -------------------------------------------------------------------------------------
 
     @ui.refreshable_method
     def path(self) -> None:
+        """The regularisation parameters."""
         spec = self.desk.spec
         method = chosen(spec, self.target[0]).method
         name = path_setting(method) if method in LEARNERS else "alphas"
         given = getattr(spec, name)
         automatic = given.strip().isdigit()
         for setting in ("alphas", "Cs"):
-            self.wrong.pop(setting, None)
+            self.form.wrong.pop(setting, None)
         parts = given.split(":") if given.count(":") == 2 else []
         kind = "automatic" if automatic else ("range" if parts else "list")
         with card("Path", "Regularisation parameters, from strong to weak regularisation."):
@@ -594,7 +481,7 @@ class _MethodPage:
             values = "Values of C" if name == "Cs" else "Values of alpha"
 
             def turn(event: ValueChangeEventArguments) -> None:
-                if self.set(**{name: defaults[event.value]}):
+                if self.form.set(**{name: defaults[event.value]}):
                     self.path.refresh()
 
             toggle = ui.toggle(kinds, value=kind, on_change=turn).props(
@@ -608,7 +495,9 @@ class _MethodPage:
                         value=int(given),
                         min=1,
                         max=MOST_ALPHAS,
-                        validation=lambda given: self.take(name, lambda: f"{a_number(given, whole=True)}"),
+                        validation=lambda given: self.form.take(
+                            name, lambda: f"{a_number(given, whole=True)}"
+                        ),
                     ).props("outlined dense hide-bottom-space debounce=400 step=1")
             elif kind == "range":
                 fields: list[Any] = []
@@ -619,7 +508,7 @@ class _MethodPage:
 
                 def check(_: Any) -> str | None:
                     # the three are one setting: an error is shown where it was changed last
-                    found = self.take(name, join)
+                    found = self.form.take(name, join)
                     for field in fields:
                         field.error = None
                     return found
@@ -633,18 +522,15 @@ class _MethodPage:
                     ui.input(
                         f"{values}, separated by commas",
                         value=given,
-                        validation=lambda given: self.take(name, lambda: a_list(given)),
+                        validation=lambda given: self.form.take(name, lambda: a_list(given)),
                     ).props("outlined dense hide-bottom-space debounce=600")
-            rules = {"min": "the best mean score", "1se": "the simplest within one standard error"}
-            with explained("Choose", self.known["rule"].about):
-                ui.select(
-                    rules, value=spec.rule, label="Choose", on_change=lambda event: self.set(rule=event.value)
-                ).props("outlined dense options-dense")
+            self.form.fields("rule")
 
     # ---- validation -------------------------------------------------------------------------------
 
     @ui.refreshable_method
     def validation(self) -> None:
+        """Folds, held-out rows and scores."""
         spec = self.desk.spec
         task, n_classes = self.target
         probable = has_probabilities(spec)
@@ -653,46 +539,20 @@ class _MethodPage:
             "Folds choose the regularisation parameter; held-out rows, or outer folds, assess the choice.",
         ):
             with ui.element("div").classes("kw-fields"):
-                kinds = {"k-fold": "Folds", "random": "Random splits"}
-                with explained("Divide rows by", self.known["splits"].about):
-                    ui.select(
-                        kinds,
-                        value=spec.splits,
-                        label="Divide rows by",
-                        on_change=lambda event: self.set(splits=event.value),
-                    ).props("outlined dense options-dense")
-                self.field(self.known["cv"])
-                self.field(self.known["repeats"])
-                self.field(self.known["nested"])
+                offered = {"": f"the usual ({'R²' if task == 'regression' else 'accuracy'})"}
+                known = scorers(task, n_classes, probabilities=probable)
+                offered |= {name: name.replace("_", " ") for name in known}
+                offered |= {} if spec.scoring in offered else {spec.scoring: spec.scoring}
+                hidden = ("method", *(["probabilities"] if probable else []))
+                fields, switches = self.form.group("Validation", "Model", task=task, without=hidden)
+                for name in fields:
+                    self.form.field(self.form.known[name], choices=offered if name == "scoring" else None)
                 if spec.holdout:
                     text(f"Column {spec.holdout!r} marks the held-out rows.").classes("kw-hint")
-                else:
-                    self.field(self.known["test_size"])
-                offered = {"": f"the usual ({'R²' if task == 'regression' else 'accuracy'})"}
-                offered |= {
-                    name: name.replace("_", " ") for name in scorers(task, n_classes, probabilities=probable)
-                }
-                if spec.scoring and spec.scoring not in offered:
-                    offered[spec.scoring] = spec.scoring
-                with explained("Score", self.known["scoring"].about):
-                    ui.select(
-                        offered,
-                        value=spec.scoring,
-                        label="Score",
-                        on_change=lambda event: self.set(scoring=event.value),
-                    ).props("outlined dense options-dense")
-                self.field(self.known["seed"])
-                if task == "classification":
-                    if probable:
-                        text("Probabilities are those of the loss.").classes("kw-hint")
-                    else:
-                        self.field(self.known["probabilities"])
-                    self.field(self.known["class_weights"])
+                if probable and task == "classification":
+                    text("Probabilities are those of the loss.").classes("kw-hint")
             with ui.element("div").classes("kw-row").style("gap: 0 1.6rem"):
-                if task == "classification":
-                    self.field(self.known["stratify"])
-                    self.field(self.known["balanced"])
-                self.field(self.known["intercept"])
+                self.form.fields(*switches)
             if spec.group:
                 text(f"Rows of one {spec.group} stay together.").classes("kw-hint")
 
@@ -707,11 +567,11 @@ class _MethodPage:
 
     def computing(self) -> None:
         """Settings that are rarely needed, including those without a field elsewhere."""
-        rest = [s for s in self.known.values() if s.group in ("Computing", "More")]
+        rest = [s for s in self.form.known.values() if s.group in ("Computing", "More")]
         with (
             card(),
             ui.expansion("More settings").props("dense"),
             ui.element("div").classes("kw-fields").style("width: 100%"),
         ):
             for setting in rest:
-                self.field(setting)
+                self.form.field(setting)

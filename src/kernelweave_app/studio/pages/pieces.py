@@ -10,14 +10,19 @@ from urllib.parse import quote
 
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
+from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave._forms import plus_minus
 from kernelweave_app.reports.printing import DOUBLE, SINGLE
+from kernelweave_app.runs.formats import upload_suffixes
+from kernelweave_app.runs.spec import in_words_of
 from kernelweave_app.studio.typesetting import parts, to_mathml
 
 if TYPE_CHECKING:
     from nicegui.events import GenericEventArguments
+
+    from kernelweave._types import Tree
 
 
 #: How tables sort a column of numbers.
@@ -85,7 +90,7 @@ def note(content: str, kind: str = "", icon: str = "") -> ui.element:
     role = "alert" if kind == "bad" else "note"
     with ui.element("div").classes(f"kw-note {kind}").props(f"role={role}") as found:
         ui.icon(icon or icons[kind]).props("aria-hidden=true")
-        text(content)
+        text(in_words_of("form", content) if kind in ("warn", "bad") else content)
     return found
 
 
@@ -110,7 +115,7 @@ def bar(label: str, share: float, value: str, colour: str = "") -> None:
 def simple_table(
     headers: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[int] = (), label: str = ""
 ) -> None:
-    """A small table of text."""
+    """A small table of text; a cell that is a function draws itself."""
     with ui.element("div").classes("kw-scroll").props("tabindex=0"):
         grid = ui.element("table").classes("kw-table")
         if label:
@@ -123,6 +128,10 @@ def simple_table(
                 for row in rows:
                     with ui.element("tr"):
                         for j, value in enumerate(row):
+                            if callable(value):
+                                with ui.element("td"):
+                                    value()
+                                continue
                             shown = "missing" if value is None else value
                             kind = "miss" if value is None else ""
                             text(shown, "td").classes(f"{kind} {'num' if j in numbers else ''}")
@@ -223,6 +232,62 @@ def waiting(content: str) -> ui.element:
     return found
 
 
+def later(content: str, draw: Callable[..., object], read: Callable[[], object] | None = None) -> ui.element:
+    """A part of a page that is read and drawn once the page is shown, and a sign until then.
+
+    Parameters
+    ----------
+    content : str
+        What is being done.
+    draw : callable
+        Draws it; may be a coroutine function. It is given what was read.
+    read : callable, optional
+        Called beside the server's loop. Its input errors are shown in the place.
+
+    Returns
+    -------
+    ui.element
+        The place.
+    """
+
+    async def do() -> None:
+        problem, found = "", []
+        try:
+            found = [await offload(read)] if read is not None else []
+        except InputError as error:
+            problem = str(error)
+        if place.is_deleted:
+            return
+        place.clear()
+        with place:
+            if problem:
+                note(problem, "bad")
+                return
+            answer = draw(*found)
+            if inspect.isawaitable(answer):
+                await answer
+
+    place = stack()
+    with place:
+        waiting(content)
+    ui.timer(0.05, do, once=True)
+    return place
+
+
+def nothing(icon: str, content: str, label: str = "", path: str = "", arrow: str = "arrow_back") -> None:
+    """A card where there is nothing yet, and the way to where it is made."""
+    with card(), empty(icon, content):
+        if label:
+            ui.button(label, icon=arrow, on_click=lambda: ui.navigate.to(path)).props("outline")
+
+
+def redraw(chart: ui.echart, options: Tree) -> None:
+    """Give a chart other options."""
+    chart.options.clear()
+    chart.options.update(options)
+    chart.update()
+
+
 @contextmanager
 def explained(label: str, about: str) -> Iterator[None]:
     """A field with a button that explains it, which can be read without a pointer."""
@@ -238,7 +303,7 @@ def said(error: Exception) -> None:
     """Show an error as a notification, unless the window has been closed."""
     if ui.context.client.is_deleted:
         return
-    what = str(error)
+    what = in_words_of("form", str(error))
     if not isinstance(error, InputError):
         what = (
             f"This did not work, by a mistake of the studio: {type(error).__name__}: {what:.300}. The terminal in "
@@ -363,8 +428,88 @@ def titled(title: str) -> Iterator[ui.dialog]:
         yield dialog
 
 
-#: Suffixes of tables.
-TABLES = ".csv,.tsv,.tab,.gz,.parquet,.pq,.npz,.npy,.mtx,.svmlight,.h5ad"
+def ask_text(
+    title: str,
+    label: str,
+    word: str,
+    done: Callable[[str], object],
+    *,
+    value: str = "",
+    most: int = 200,
+    below: Callable[[], object] | None = None,
+) -> None:
+    """Ask for a text, such as a name.
+
+    Parameters
+    ----------
+    title, label, word : str
+        Of the dialog, the field and the button.
+    done : callable
+        Is given the text; may be a coroutine function. Its input errors are shown at the field, and the dialog stays.
+    value : str, default=""
+        What stands there at the beginning.
+    most : int, default=200
+        Characters.
+    below : callable, optional
+        Draws more fields.
+    """
+    with titled(title) as dialog:
+        field = ui.input(label, value=value).props(f"outlined dense maxlength={most} autofocus")
+        field.style("width: 100%")
+        if below is not None:
+            below()
+
+        async def do() -> None:
+            if not dialog.value:  # the second press of a double click
+                return
+            try:
+                found = done((field.value or "").strip())
+                if inspect.isawaitable(found):
+                    await found
+            except InputError as error:
+                field.props("error").props["error-message"] = str(error)
+            else:
+                dialog.close()
+
+        with ui.element("div").classes("kw-end").style("width: 100%"):
+            ui.button("Cancel", on_click=dialog.close).props("flat")
+            button = once(word, "check", do)
+        field.on("keydown.enter", js_handler=f"() => getElement({button.id}).$el.click()")
+    dialog.open()
+
+
+@contextmanager
+def file_row(name: str, about: str) -> Iterator[ui.element]:
+    """A file with what is said about it; what is made in the context stands beside it."""
+    with ui.element("div").classes("kw-file") as found:
+        with ui.element("div"):
+            text(name, "b").style("font-weight: 500; overflow-wrap: anywhere")
+            text(about, "small")
+        yield found
+
+
+def confirm(
+    title: str, about: str, word: str, action: Callable[[], Awaitable[object]], keep: str = "Keep them"
+) -> None:
+    """Ask before something that cannot be undone."""
+    with titled(title) as dialog:
+        text(about).style("overflow-wrap: anywhere")
+
+        async def do() -> None:
+            # the second press of a double click finds it closed
+            if dialog.value:
+                dialog.close()
+                await action()
+
+        with ui.element("div").classes("kw-end").style("width: 100%"):
+            ui.button(keep, on_click=dialog.close).props("flat")
+            ui.button(word, on_click=guarded(do)).props("unelevated color=negative")
+    dialog.open()
+
+
+def endings() -> str:
+    """Endings of table files; a browser looks at the last of several."""
+    return ",".join(dict.fromkeys(f".{end.rsplit('.', 1)[1]}" for end in upload_suffixes()))
 
 
 def pick_button(label: str) -> str:
@@ -385,7 +530,7 @@ def drop_zone(
     *,
     multiple: bool = False,
     path: str = "/api/tables",
-    accept: str = TABLES,
+    accept: str = "",
 ) -> None:
     """Upload files to the API, which checks size and content while the bytes arrive.
 
@@ -401,7 +546,7 @@ def drop_zone(
         Suffixes.
     """
     upload = ui.upload(multiple=multiple, auto_upload=True).classes("kw-upload")
-    upload.props(f"flat bordered accept='{accept}'")
+    upload.props(f"flat bordered accept='{accept or endings()}'")
     upload.add_slot("header", pick_button(label))
     upload.props[":factory"] = (
         "(files) => ({sendRaw: true, "

@@ -5,45 +5,32 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
-from kernelweave._errors import InputError
-from kernelweave_app.studio.pages.frame import address, here, page
+from kernelweave_app.studio.pages.frame import address, page
 from kernelweave_app.studio.pages.pieces import (
     Turn,
+    ask_text,
     card,
+    confirm,
     counted,
     drop_zone,
     empty,
     guarded,
-    note,
-    once,
+    later,
     plural,
+    simple_table,
     size,
     stack,
     stat,
     text,
-    titled,
-    waiting,
 )
 from kernelweave_app.studio.projects import LONGEST, Projects, describe_files
 from kernelweave_app.studio.schema import Project, TableFile
 from kernelweave_app.studio.service import Studio
-
-
-def add(studio: Studio) -> None:
-    """Add the page.
-
-    Parameters
-    ----------
-    studio : Studio
-    """
-
-    @ui.page("/projects", title="Projects", response_timeout=30)
-    async def projects_page() -> None:
-        await _ProjectsPage(here(studio)).build()
 
 
 def day(seconds: float) -> str:
@@ -51,13 +38,16 @@ def day(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
-class _ProjectsPage:
+class ProjectsPage:
+    """The page of projects."""
+
     def __init__(self, studio: Studio) -> None:
         self.studio, self.projects = studio, Projects(studio)
         self.project = studio.store.project or ""
         self.turn = Turn()
 
     async def build(self) -> None:
+        """Draw the page."""
         # sizes of the files of all projects
         every = await offload(self.projects.all)
         lead = (
@@ -68,13 +58,12 @@ class _ProjectsPage:
         with page(self.studio, "/projects", "Projects", lead):
             self.this(next(project for project in every if project.id == self.project))
             with card("Tables of this project"):
-                self.tables_place = stack()
-                with self.tables_place:
-                    waiting("Reading the tables")
+                self.tables_place = later(
+                    "Reading the tables", self.show_tables, partial(describe_files, self.studio)
+                )
             with stack("kw-wide"):
                 self.others(every)
                 self.fresh()
-        ui.timer(0.05, self.tables, once=True)
 
     def go(self, project: str, path: str = "") -> None:
         """Open a page of a project."""
@@ -107,139 +96,110 @@ class _ProjectsPage:
                     "flat color=negative"
                 )
 
-    def ask_name(
-        self, title: str, value: str, label: str, done: Callable[..., object], extra: bool = False
-    ) -> None:
-        """Ask for a name; with `extra`, whether runs come along."""
-        with titled(title) as dialog:
-            field = ui.input("Name of the project", value=value).props(
-                f"outlined dense maxlength={LONGEST} autofocus"
-            )
-            field.style("width: 100%")
-            runs = ui.checkbox("With its runs that have ended", value=True) if extra else None
+    def ask_name(self, title: str, value: str, word: str, make: Callable[[str], Project]) -> None:
+        """Ask for a name, and go to the project that is then called so."""
 
-            async def do() -> None:
-                given = (field.value or "",) if runs is None else (field.value or "", runs.value)
-                found = await offload(done, *given)
-                dialog.close()
-                if isinstance(found, Project):
-                    self.go(found.id, "projects" if found.id == self.project else "")
+        async def done(name: str) -> None:
+            found = await offload(make, name)
+            self.go(found.id, "projects" if found.id == self.project else "")
 
-            with ui.element("div").classes("kw-end").style("width: 100%"):
-                ui.button("Cancel", on_click=dialog.close).props("flat")
-                button = once(label, "check", do)
-            field.on("keydown.enter", js_handler=f"() => getElement({button.id}).$el.click()")
-        dialog.open()
+        ask_text(title, "Name of the project", word, done, value=value, most=LONGEST)
 
     def rename(self, project: Project) -> None:
         """Ask for another name."""
-        self.ask_name("Rename", project.name, "Rename", lambda name: self.projects.rename(project.id, name))
+        self.ask_name("Rename", project.name, "Rename", partial(self.projects.rename, project.id))
 
     def duplicate(self, project: Project) -> None:
-        """Ask for the name of the copy."""
-        self.ask_name(
+        """Ask for the name of the copy, and whether runs come along."""
+        boxes: list[ui.checkbox] = []
+
+        async def done(name: str) -> None:
+            made = partial(self.projects.duplicate, project.id, name, runs=bool(boxes[0].value))
+            self.go((await offload(made)).id)
+
+        ask_text(
             "Duplicate",
-            f"{project.name[: LONGEST - 5]} copy",
+            "Name of the project",
             "Duplicate",
-            lambda name, runs: self.projects.duplicate(project.id, name, runs=runs),
-            extra=True,
+            done,
+            value=f"{project.name[: LONGEST - 5]} copy",
+            most=LONGEST,
+            below=lambda: boxes.append(ui.checkbox("With its runs that have ended", value=True)),
         )
 
     def delete(self, project: Project) -> None:
         """Ask, then delete."""
-        with titled("Delete this project?") as dialog:
-            tables = plural(project.n_tables, "table")
-            stay = project.folder == str(self.projects.studio.places.root)
-            runs = plural(project.n_runs, "run with its model", "runs with their models")
-            stays = "stays" if project.n_tables == 1 else "stay"
-            text(
-                f"{project.name}: its settings and {runs} are deleted"
-                + (f"; {tables} of the data folder {stays} there." if stay else f", and {tables}.")
-            )
+        tables = plural(project.n_tables, "table")
+        runs = plural(project.n_runs, "run with its model", "runs with their models")
+        stays = "stays" if project.n_tables == 1 else "stay"
+        stay = project.folder == str(self.projects.studio.places.root)
+        rest = f"; {tables} of the data folder {stays} there." if stay else f", and {tables}."
 
-            async def do() -> None:
-                await offload(self.projects.delete, project.id)
-                dialog.close()
-                self.go(self.projects.store.last_project(), "projects")
+        async def do() -> None:
+            await offload(self.projects.delete, project.id)
+            self.go(self.projects.store.last_project(), "projects")
 
-            with ui.element("div").classes("kw-end").style("width: 100%"):
-                ui.button("Keep it", on_click=dialog.close).props("flat")
-                once("Delete", "delete", do, "unelevated color=negative")
-        dialog.open()
+        about = f"{project.name}: its settings and {runs} are deleted{rest}"
+        confirm("Delete this project?", about, "Delete", do, keep="Keep it")
 
     # ---- its tables -------------------------------------------------------------------------------
 
     async def tables(self) -> None:
         """Show the table files once they have been read."""
         newest = self.turn.take()
-        try:
-            files = await offload(describe_files, self.studio)
-        except InputError as error:
+        files = await offload(describe_files, self.studio)
+        if newest():
             self.tables_place.clear()
             with self.tables_place:
-                note(str(error), "bad")
-            return
-        if not newest():
-            return
-        self.tables_place.clear()
-        with self.tables_place:
-            if not files:
-                empty("table_view", "This project has no files yet. Upload one on the page Data.")
-                return
-            with ui.element("div").classes("kw-scroll").props("tabindex=0"):
-                grid = ui.element("table").classes("kw-table")
-                grid.props["aria-label"] = "Tables of this project"
-                with grid:
-                    with ui.element("thead"), ui.element("tr"):
-                        for name in ("name", "rows", "columns", "size", "version", "since", "runs", ""):
-                            text(name, "th").props("scope=col").classes(
-                                "num" if name in ("rows", "columns", "size", "runs") else ""
-                            )
-                    with ui.element("tbody"):
-                        for file in files:
-                            self.row(file)
-            text("The version is the beginning of the file's SHA-256: equal for equal contents.").classes(
-                "kw-hint"
-            )
+                self.show_tables(files)
 
-    def row(self, file: TableFile) -> None:
-        """One table file."""
-        with ui.element("tr"):
-            with ui.element("td").style("overflow-wrap: anywhere; min-width: 9rem"):
-                text(file.name, "span")
-                if file.problem:
-                    text(file.problem, "div").classes("kw-hint")
-            for value in (file.n_rows, file.n_columns):
-                text("–" if value is None else f"{value:,}".replace(",", "\u202f"), "td").classes("num")
-            text(size(file.size), "td").classes("num")
-            with ui.element("td"):
-                text(file.checksum[:10], "code").style("white-space: nowrap").props["title"] = file.checksum
-            text(day(file.since), "td").style("white-space: nowrap")
-            text(file.n_runs, "td").classes("num")
-            with ui.element("td"):
-                button = ui.button(icon="delete", on_click=lambda: self.remove(file)).props(
-                    "flat round dense"
-                )
-                button.props["aria-label"] = f"Delete {file.name}"
+    def show_tables(self, files: list[TableFile]) -> None:
+        """The table files of this project."""
+        if not files:
+            empty("table_view", "This project has no files yet. Upload one on the page Data.")
+            return
+        heads = ["name", "rows", "columns", "size", "version", "since", "runs", ""]
+        rows = [self.row(file) for file in files]
+        simple_table(heads, rows, numbers=(1, 2, 3, 6), label="Tables of this project")
+        text("The version is the beginning of the file's SHA-256: equal for equal contents.").classes(
+            "kw-hint"
+        )
+
+    def row(self, file: TableFile) -> list[object]:
+        """The cells of one table file."""
+
+        def name() -> None:
+            text(file.name, "span").style("overflow-wrap: anywhere; min-width: 9rem")
+            if file.problem:
+                text(file.problem, "div").classes("kw-hint")
+
+        def version() -> None:
+            text(file.checksum[:10], "code").style("white-space: nowrap").props["title"] = file.checksum
+
+        def delete() -> None:
+            button = ui.button(icon="delete", on_click=lambda: self.remove(file)).props("flat round dense")
+            button.props["aria-label"] = f"Delete {file.name}"
+
+        def since() -> None:
+            text(day(file.since), "span").style("white-space: nowrap")
+
+        sizes = (
+            "–" if value is None else f"{value:,}".replace(",", "\u202f")
+            for value in (file.n_rows, file.n_columns)
+        )
+        return [name, *sizes, size(file.size), version, since, file.n_runs, delete]
 
     def remove(self, file: TableFile) -> None:
         """Ask, then delete a file."""
-        with titled("Delete this file?") as dialog:
-            keep = "keeps its results" if file.n_runs == 1 else "keep their results"
-            runs = f" {plural(file.n_runs, 'run')} made from it {keep}." if file.n_runs else ""
-            text(f"{file.name} is deleted from the folder of the project.{runs}").style(
-                "overflow-wrap: anywhere"
-            )
+        keep = "keeps its results" if file.n_runs == 1 else "keep their results"
+        runs = f" {plural(file.n_runs, 'run')} made from it {keep}." if file.n_runs else ""
 
-            async def do() -> None:
-                await offload(self.studio.remove_table, file.id)
-                dialog.close()
-                await self.tables()
+        async def do() -> None:
+            await offload(self.studio.remove_table, file.id)
+            await self.tables()
 
-            with ui.element("div").classes("kw-end").style("width: 100%"):
-                ui.button("Keep it", on_click=dialog.close).props("flat")
-                once("Delete", "delete", do, "unelevated color=negative")
-        dialog.open()
+        about = f"{file.name} is deleted from the folder of the project.{runs}"
+        confirm("Delete this file?", about, "Delete", do, keep="Keep it")
 
     # ---- all projects -----------------------------------------------------------------------------
 
@@ -263,9 +223,7 @@ class _ProjectsPage:
             ui.button(
                 "Empty project",
                 icon="add",
-                on_click=guarded(
-                    lambda: self.ask_name("New project", "", "Make it", lambda name: self.projects.make(name))
-                ),
+                on_click=guarded(lambda: self.ask_name("New project", "", "Make it", self.projects.make)),
             ).props("unelevated")
             text("Or from a file that was exported, also elsewhere. It overwrites nothing.").classes(
                 "kw-hint"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
@@ -18,16 +20,20 @@ from kernelweave._forms import plus_minus
 from kernelweave_app.runs.estimating import span
 from kernelweave_app.runs.lineage import Lineage
 from kernelweave_app.studio.pages.charts import figure, live_chart
-from kernelweave_app.studio.pages.frame import here, page
+from kernelweave_app.studio.pages.frame import page
 from kernelweave_app.studio.pages.pieces import (
     card,
+    confirm,
     duration,
     empty,
     guarded,
     has,
+    later,
     note,
+    nothing,
     once,
     plural,
+    redraw,
     said,
     score,
     simple_table,
@@ -36,7 +42,6 @@ from kernelweave_app.studio.pages.pieces import (
     stat,
     tag,
     text,
-    titled,
 )
 from kernelweave_app.studio.schema import (
     LONGEST_NOTE,
@@ -53,7 +58,7 @@ from kernelweave_app.studio.service import Studio
 from kernelweave_app.studio.store import FINAL
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
     from nicegui.events import ValueChangeEventArguments
 
@@ -208,15 +213,48 @@ def dated(runs: list[Run]) -> dict[str, str]:
     return {run.id: f"{named[run.id]} · {when(run)}" for run in runs}
 
 
-def choose_run(runs: list[Run], chosen: str, path: str) -> None:
-    """A select that goes to another run."""
-    found = ui.select(
-        dated(runs),
-        value=chosen,
-        label="Run",
-        on_change=lambda event: ui.navigate.to(f"{path}?run={event.value}"),
-    )
-    found.props("outlined dense options-dense").style("width: min(26rem, 80vw)")
+class RunPage(ABC):
+    """A page about one finished run, which is chosen beside the heading.
+
+    Parameters
+    ----------
+    studio : Studio
+    run_id : str
+        By default the newest.
+    """
+
+    path: ClassVar[str]
+    title: ClassVar[str]
+    lead: ClassVar[str]
+    icon: ClassVar[str]
+
+    def __init__(self, studio: Studio, run_id: str) -> None:
+        self.studio, self.run_id = studio, run_id
+
+    async def build(self) -> None:
+        """Draw the page."""
+        runs = {run.id: run for run in await offload(finished, self.studio)}
+        with page(self.studio, self.path, self.title, self.lead) as aside:
+            if not runs:
+                nothing(self.icon, "No run has finished yet.", "Runs", "/runs", "play_circle")
+                return
+            self.run_id = self.run_id if self.run_id in runs else next(iter(runs))
+            with aside:
+                pick = ui.select(
+                    dated(list(runs.values())),
+                    value=self.run_id,
+                    label="Run",
+                    on_change=lambda event: ui.navigate.to(f"{self.path}?run={event.value}"),
+                )
+                pick.props("outlined dense options-dense").style("width: min(26rem, 80vw)")
+            try:
+                await self.show(runs[self.run_id])
+            except InputError as error:
+                note(str(error), "bad")
+
+    @abstractmethod
+    async def show(self, run: Run) -> None:
+        """Draw what is below the heading."""
 
 
 def short(name: str) -> str:
@@ -283,69 +321,20 @@ class MarksCard:
             words.on("blur", guarded(keep))
 
 
-class LineageCard:
-    """Tables, versions and the command of a run.
-
-    Parameters
-    ----------
-    studio : Studio
-    run_id : str
-    """
-
-    def __init__(self, studio: Studio, run_id: str) -> None:
-        self.studio, self.run_id = studio, run_id
-
-    def build(self) -> None:
-        """Draw the card once the page is shown: checksums of large tables take a while."""
-        place = stack()
-
-        async def draw() -> None:
-            try:
-                found = await offload(self.studio.lineage, self.run_id)
-            except InputError as error:
-                with place:
-                    note(str(error), "warn")
-                return
-            if found is not None:
-                with place:
-                    self.draw(found)
-
-        ui.timer(0.05, draw, once=True)
-
-    @staticmethod
-    def draw(found: Lineage) -> None:
-        """What the run recorded."""
-        with card("Where these numbers come from"), stack():
-            for line in found.changed:
-                note(line, "warn")
-            rows = [[one.name, size(one.size), one.sha256 or "unknown"] for one in found.tables]
-            simple_table(["table", "size", "SHA-256 of the file"], rows, label="Tables of the run")
-            versions = ", ".join(f"{name} {value}" for name, value in found.versions.items())
-            text(f"Made with {versions}; seed {found.seed}; on {found.when}.").classes("kw-hint")
-            if found.command:
-                text("The same again:").classes("kw-hint")
-                text(found.command, "pre").classes("kw-log").props(
-                    'tabindex=0 aria-label="Command of the run"'
-                )
-
-
-def ask(
-    title: str, about: str, word: str, action: Callable[[], Awaitable[object]], keep: str = "Keep them"
-) -> None:
-    """Ask before something that cannot be undone."""
-    with titled(title) as dialog:
-        text(about).style("overflow-wrap: anywhere")
-
-        async def do() -> None:
-            # the second press of a double click finds it closed
-            if dialog.value:
-                dialog.close()
-                await action()
-
-        with ui.element("div").classes("kw-end").style("width: 100%"):
-            ui.button(keep, on_click=dialog.close).props("flat")
-            ui.button(word, on_click=guarded(do)).props("unelevated color=negative")
-    dialog.open()
+def show_lineage(found: Lineage | None) -> None:
+    """Tables, versions and the command of a run: what it recorded."""
+    if found is None:
+        return
+    with card("Where these numbers come from"), stack():
+        for line in found.changed:
+            note(line, "warn")
+        rows = [[one.name, size(one.size), one.sha256 or "unknown"] for one in found.tables]
+        simple_table(["table", "size", "SHA-256 of the file"], rows, label="Tables of the run")
+        versions = ", ".join(f"{name} {value}" for name, value in found.versions.items())
+        text(f"Made with {versions}; seed {found.seed}; on {found.when}.").classes("kw-hint")
+        if found.command:
+            text("The same again:").classes("kw-hint")
+            text(found.command, "pre").classes("kw-log").props('tabindex=0 aria-label="Command of the run"')
 
 
 #: Number of points from which a stage is drawn.
@@ -460,9 +449,7 @@ class LivePath:
             of = f", {here[0].output}" if here[0].output else ""
             self.title.set_text(f"Kernel weights, {here[0].stage}{of}")
         alphas = [point.alpha for point in self.points]
-        self.chart.options.clear()
-        self.chart.options.update(live_chart(self.kernels, here, alphas, self.parameter))
-        self.chart.update()
+        redraw(self.chart, live_chart(self.kernels, here, alphas, self.parameter))
         self.empty.set_visibility(False)
         self.chart.set_visibility(True)
 
@@ -535,7 +522,12 @@ class OneRun:
                 ui.button("New run", icon="add", on_click=lambda: ui.navigate.to("/method")).props("flat")
             self.show()
             MarksCard(self.studio, run).build()
-            LineageCard(self.studio, run.id).build()
+            # checksums of large tables take a while
+            later(
+                "Comparing the tables with those of the run",
+                show_lineage,
+                partial(self.studio.lineage, run.id),
+            )
         self.seen = self.print_of(run)
         self.timer = ui.timer(EVERY_RUN, self.look)
 
@@ -684,7 +676,7 @@ class OneRun:
             await self.look()
 
         about = f"{run.name}, with its model and its files."
-        ask("Delete this run?", about, "Delete", do, keep="Keep it")
+        confirm("Delete this run?", about, "Delete", do, keep="Keep it")
 
     def log(self, run: Run, found: Log) -> None:
         """Events and output of the run."""
@@ -716,26 +708,12 @@ COLUMNS = {
 }
 
 
-def add(studio: Studio) -> None:
-    """Add the page.
-
-    Parameters
-    ----------
-    studio : Studio
-    """
-
-    @ui.page("/runs", title="Runs", response_timeout=30)
-    async def runs_page(run: str = "") -> None:
-        inside, known = here(studio), False
-        if run:
-            try:
-                known = bool(inside.run(run))
-            except InputError:
-                known = False
-        if known:
-            await OneRun(inside, run).build()
-        else:
-            await Board(inside).build()
+def runs_page(studio: Studio, asked: Mapping[str, str]) -> OneRun | Board:
+    """The run that is asked for, or all of them."""
+    try:
+        return OneRun(studio, studio.run(asked.get("run", "")).id)
+    except InputError:
+        return Board(studio)
 
 
 class Board:
@@ -1100,7 +1078,7 @@ class Board:
             self.chosen = {}
             await self.look()
 
-        ask(
+        confirm(
             f"Delete {plural(len(ended), 'run')}?",
             f"{names}{more}, with their models and files.{rest}",
             "Delete",

@@ -12,28 +12,26 @@ from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 from starlette.concurrency import run_in_threadpool as offload
 
-from kernelweave._drawing import LOWERS_WORD, RAISES_WORD, SIGNED, explain_signs
+from kernelweave._drawing import LOWERS_WORD, RAISES_WORD, explain_signs
 from kernelweave._errors import InputError
 from kernelweave._forms import plus_minus
-from kernelweave_app.reports.statements import TOPICS
-from kernelweave_app.runs.evidence import KINDS, USUAL
+from kernelweave.inspection.findings import QUESTIONS, Finding, repeated
 from kernelweave_app.studio.jobs import FIGURES, GOING
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import STABILITY, stability
-from kernelweave_app.studio.pages.frame import here, page
 from kernelweave_app.studio.pages.pieces import (
     bar,
     big_table,
     card,
     counted,
     duration,
-    empty,
     guarded,
     note,
     number,
     own_width,
     plural,
     prints,
+    redraw,
     score,
     simple_table,
     stack,
@@ -42,7 +40,7 @@ from kernelweave_app.studio.pages.pieces import (
     tag,
     text,
 )
-from kernelweave_app.studio.pages.runs import choose_run, finished, round_off, short
+from kernelweave_app.studio.pages.runs import RunPage, round_off, short
 from kernelweave_app.studio.schema import (
     Evidence,
     EvidenceProgress,
@@ -83,7 +81,7 @@ class AnswersCard:
     def sentences(self) -> None:
         """The sentences, and a table of their numbers."""
         with ui.element("div").classes("kw-answers"):
-            for topic, head in TOPICS.items():
+            for topic, head in QUESTIONS.items():
                 said = [one for one in self.found.statements if one.topic == topic]
                 if not said:
                     continue
@@ -167,10 +165,8 @@ class ContributionsCard:
         """Show another row or class."""
         for name, value in values.items():
             setattr(self, name, value or 0)
-        for chart, options in ((self.one, self.options()), (self.all, self.heat())):
-            chart.options.clear()
-            chart.options.update(options)
-            chart.update()
+        redraw(self.one, self.options())
+        redraw(self.all, self.heat())
         self.said.set_text(self.describe())
 
     @staticmethod
@@ -198,41 +194,11 @@ class ContributionsCard:
 
     def heat(self) -> Tree:
         """All rows as a heat map."""
-        found = self.found
-        values = found.values[self.output]
-        order = sorted(range(len(values)), key=lambda i: sum(values[i]))
-        most = max((abs(v) for row in values for v in row), default=1.0) or 1.0
-        data = [
-            [i, len(found.kernels) - 1 - j, v] for i, r in enumerate(order) for j, v in enumerate(values[r])
-        ]
-        labels = charts.axis("", category=found.kernels[::-1])
-        labels["axisLabel"] |= {"width": 150, "overflow": "truncate", "interval": 0}
-        across = charts.axis("rows by decision value", category=[found.rows[r] for r in order])
-        across["axisLabel"] |= {"show": False}
-        across["nameGap"] = 12
-        options = charts.base(
-            xAxis=across,
-            yAxis=labels,
-            visualMap={
-                "min": -most, "max": most, "show": False,
-                "inRange": {"color": list(SIGNED)},
-            },
-            series=[{"type": "heatmap", "data": data, "progressive": 0}],
-        )  # fmt: skip
-        options["grid"]["top"] = 8
-        return options
+        return charts.rows_chart(self.found.kernels, self.found.rows, self.found.values[self.output])
 
 
 #: Seconds between two looks at what is being computed.
 EVERY = 1.0
-ABOUT = {
-    "permutation": "Could the score be chance? The targets are permuted, and everything is fitted again each time.",
-    "sources": "Does the model use each source for new rows? Sources are exchanged between held-out rows.",
-    "omission": "Does the model need each source? It is fitted without it, on random divisions of the rows.",
-    "stability": "Would other rows give the same weights? The model is fitted on random halves of the rows.",
-    "learning curve": "Would more rows help? The model is fitted on growing parts of the rows.",
-    "baselines": "Do several kernels pay? The average, the best single kernel and a linear model, on the same rows.",
-}
 
 
 class EvidenceCard:
@@ -252,7 +218,7 @@ class EvidenceCard:
     ) -> None:
         self.renewed = renewed
         self.studio, self.run_id, self.found = studio, run_id, found
-        self.counts = dict(USUAL)
+        self.counts = {kind: one.usual for kind, one in repeated().items()}
         self.refit = True
         self.lines: dict[str, Callable[[], object]] = {}
         #: the bar and the words of what is being computed
@@ -332,12 +298,13 @@ class EvidenceCard:
 
     def line(self, kind: str) -> None:
         """What it is, how many, a button or the progress."""
-        title, counted = KINDS[kind]
+        declared = repeated()[kind]
+        title, counted = declared.title, declared.counted if declared.usual else ""
         now = self.found.progress.get(kind)
         with ui.element("div").classes("kw-proof").props(f'role=group aria-label="{title}"'):
             with ui.element("div"):
                 text(title, "h3")
-                text(ABOUT[kind], "p").classes("kw-hint")
+                text(declared.about, "p").classes("kw-hint")
             with ui.element("div").classes("kw-row"):
                 if now is not None and now.state in GOING:
                     self.progress(kind, title)
@@ -385,7 +352,7 @@ class EvidenceCard:
         bar, said = self.bars[kind]
         total = max(1, now.total or len(self.found.kinds))
         bar.set_value(min(1.0, now.done / total))
-        bar.props["aria-label"] = f"{KINDS[kind][0]}: {now.done} of {now.total}"
+        bar.props["aria-label"] = f"{repeated()[kind].title}: {now.done} of {now.total}"
         words = {"waiting": "waits for another computation", "starting": "is starting"}
         left = f", {duration(now.seconds_left)} left" if now.seconds_left is not None else ""
         counted = f"{now.done} of {now.total}{left}" if now.total else f"{now.done} done{left}"
@@ -411,12 +378,12 @@ class EvidenceCard:
             with card(title) as aside:
                 with aside:
                     prints(self.run_id, name, title)
-                options, tall = make(tree[key])
+                options, tall = make(tree[key]["details"])
                 charts.figure(options, title, caption, height=tall)
                 if key == "calibration":
-                    for group, one in tree[key].items():
+                    for group, one in tree[key]["details"].items():
                         text(
-                            f"{group}: Brier score {one['brier']:.3f}, of the share of the class alone "
+                            f"{group}: Brier score {one['brier']:.3f}, of the fraction of the class alone "
                             f"{one['brier_of_share']:.3f}."
                         ).classes("kw-hint")
         self.classes()
@@ -426,22 +393,12 @@ class EvidenceCard:
 
     def classes(self) -> None:
         """Scores of every class with intervals."""
-        found = self.found.numbers.get("classes")
-        if not found:
+        tree = self.found.numbers.get("classes")
+        if not tree or not tree["tables"]:
             return
-        rows = [
-            [name, one["recall"]["n"], *(_ends(one[what]) for what in ("recall", "precision"))]
-            for name, one in found.items()
-        ]
-        with card("Scores by class", "Of held-out rows, with 95 % intervals."):
-            simple_table(
-                ["class", "rows", "recall", "precision"], rows, numbers=(1, 2, 3), label="Scores by class"
-            )
-
-
-def _ends(one: dict[str, float | None]) -> str:
-    value, low, high = one["value"], one["low"], one["high"]
-    return "–" if value is None or low is None or high is None else f"{value:.3f} ({low:.3f} to {high:.3f})"
+        (table,) = Finding.from_json(tree).tables
+        with card(table.title, table.note):
+            simple_table(table.heads, table.shown(), numbers=range(1, len(table.heads)), label=table.title)
 
 
 LEARNING = "Mean over folds with its 95 % interval, corrected for rows that folds have in common."
@@ -581,9 +538,7 @@ class PathCard:
     def draw(self) -> None:
         """Redraw the chart and the list."""
         if self.chart is not None:
-            self.chart.options.clear()
-            self.chart.options.update(self.options())
-            self.chart.update()
+            redraw(self.chart, self.options())
         self.at_cursor.refresh()
 
     @ui.refreshable_method
@@ -636,19 +591,6 @@ FEW_CLASSES = 4
 MANY_CLASSES = 14
 
 
-def add(studio: Studio) -> None:
-    """Add the page.
-
-    Parameters
-    ----------
-    studio : Studio
-    """
-
-    @ui.page("/understand", title="Understand", response_timeout=30)
-    async def understand_page(run: str = "") -> None:
-        await _UnderstandPage(here(studio), run).build()
-
-
 def reach(metric: Metric, results: Results) -> str:
     """How sure a score is: its standard error over folds, or its interval over held-out rows."""
     name, _, rows = metric.name.rpartition(", ")
@@ -663,9 +605,14 @@ def _size(n_classes: int) -> str:
     return "" if n_classes <= FEW_CLASSES else "many" if n_classes <= MANY_CLASSES else "many dense"
 
 
-class _UnderstandPage:
+class UnderstandPage(RunPage):
+    """The page that explains a finished run."""
+
+    path, title, icon = "/understand", "Understand", "insights"
+    lead = "What was learnt, how certain it is, and where it is wrong."
+
     def __init__(self, studio: Studio, run_id: str) -> None:
-        self.studio, self.run_id = studio, run_id
+        super().__init__(studio, run_id)
         #: what is known beyond the results
         self.known: Tree = {}
         self.answers: AnswersCard | None = None
@@ -677,61 +624,44 @@ class _UnderstandPage:
             self.answers.renew(found)
         self.weight_bars.refresh()
 
-    async def build(self) -> None:
-        runs = await offload(finished, self.studio)
-        if runs and self.run_id not in {run.id for run in runs}:
-            self.run_id = runs[0].id
-        lead = "What was learnt, how certain it is, and where it is wrong."
-        with page(self.studio, "/understand", "Understand", lead) as aside:
-            if not runs:
-                with card(), empty("insights", "No run has finished yet."):
-                    ui.button("Runs", icon="play_circle", on_click=lambda: ui.navigate.to("/runs")).props(
-                        "outline"
-                    )
-                return
-            with aside:
-                choose_run(runs, self.run_id, "/understand")
-            run = next(run for run in runs if run.id == self.run_id)
-            try:
-                results = await offload(self.studio.results, run.id)
-            except InputError as error:
-                note(str(error), "bad")
-                return
-            self.summary(run, results)
-            found = await self.evidence(run.id)
-            if found is not None:
-                self.answers = AnswersCard(found)
-                self.answers.build()
-            for remark in [*([] if found else results.doubts), *results.remarks]:
-                note(remark, "warn")
-            if found is not None:
-                self.known = found.numbers
-                EvidenceCard(self.studio, run.id, found, self.renew).build()
-            if results.defaults:
-                # a line for each kernel: below it the path would be far away
-                with (
-                    card(),
-                    ui.expansion("What was left to defaults").props("dense"),
-                    stack("kw-stack tight"),
-                ):
-                    for line in results.defaults:
-                        text(line.strip(), "p")
-            if results.paths:
-                PathCard(run.id, results).build()
-            if results.curve is not None:
-                self.curve(results)
-            self.weights(results)
-            if results.weights.layers:
-                self.layers(results)
-            if results.contributions is not None:
-                ContributionsCard(run.id, results).build()
-            if results.held is not None:
-                self.held(results)
-            else:
-                self.none_held(results)
-            if results.nested:
-                self.nested(results)
-            self.certificate(results)
+    async def show(self, run: Run) -> None:
+        """Answers, evidence, and everything that was computed."""
+        results = await offload(self.studio.results, run.id)
+        self.summary(run, results)
+        found = await self.evidence(run.id)
+        if found is not None:
+            self.answers = AnswersCard(found)
+            self.answers.build()
+        for remark in [*([] if found else results.doubts), *results.remarks]:
+            note(remark, "warn")
+        if found is not None:
+            self.known = found.numbers
+            EvidenceCard(self.studio, run.id, found, self.renew).build()
+        if results.defaults:
+            # a line for each kernel: below it the path would be far away
+            with (
+                card(),
+                ui.expansion("What was left to defaults").props("dense"),
+                stack("kw-stack tight"),
+            ):
+                for line in results.defaults:
+                    text(line.strip(), "p")
+        if results.paths:
+            PathCard(run.id, results).build()
+        if results.curve is not None:
+            self.curve(results)
+        self.weights(results)
+        if results.weights.layers:
+            self.layers(results)
+        if results.contributions is not None:
+            ContributionsCard(run.id, results).build()
+        if results.held is not None:
+            self.held(results)
+        else:
+            self.none_held(results)
+        if results.nested:
+            self.nested(results)
+        self.certificate(results)
 
     async def evidence(self, run_id: str) -> Evidence | None:
         """What is known beyond the results; None for a run of an older version."""
@@ -820,8 +750,10 @@ class _UnderstandPage:
                     most = max((share for _, share in views), default=1.0) or 1.0
                     for name, share in views:
                         if share > 0:
-                            bar(name, share / most, f"{share:.3f}")
-                text("Sums over the kernels of a view or a column, averaged over classes.").classes("kw-hint")
+                            bar(name, share / most, f"{share:.1%}")
+                text(
+                    "Weights of the kernels of a view or a column, as fractions; the mean over classes."
+                ).classes("kw-hint")
 
     @ui.refreshable_method
     def weight_bars(self, found: Weights) -> None:
@@ -833,7 +765,7 @@ class _UnderstandPage:
                 prints(self.run_id, "stability", "Weights of kernels with intervals")
             prints(self.run_id, "weights", "Weights of kernels")
         if stable:
-            options, height = stability(stable)
+            options, height = stability(stable["details"])
             charts.figure(options, label + "; lines are intervals", STABILITY, height=height)
             return
         names, values = found.names[:MOST_BARS], found.values[:MOST_BARS]

@@ -9,12 +9,12 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave_app.runs.scripts import AGAIN, STOPPED
-from kernelweave_app.studio.pages.frame import here, page, within
+from kernelweave_app.studio.pages.frame import within
 from kernelweave_app.studio.pages.pieces import (
     big_table,
     card,
     drop_zone,
-    empty,
+    file_row,
     has,
     note,
     once,
@@ -25,7 +25,7 @@ from kernelweave_app.studio.pages.pieces import (
     stat,
     text,
 )
-from kernelweave_app.studio.pages.runs import choose_run, finished, round_off
+from kernelweave_app.studio.pages.runs import RunPage, round_off
 from kernelweave_app.studio.schema import Artifact, Data, Predicted, Run, TableRef
 from kernelweave_app.studio.service import Studio
 
@@ -46,52 +46,33 @@ FILES = {
 }
 
 
-def add(studio: Studio) -> None:
-    """Add the page.
-
-    Parameters
-    ----------
-    studio : Studio
-    """
-
-    @ui.page("/use", title="Use", response_timeout=30)
-    async def use_page(run: str = "") -> None:
-        await _UsePage(here(studio), run).build()
-
-
 def address(run_id: str, name: str, *, show: bool = False) -> str:
     """The address of a file of a run."""
     return f"/api/runs/{run_id}/files/{quote(name)}{'?show=true' if show else ''}"
 
 
-class _UsePage:
+class UsePage(RunPage):
+    """The page for predictions of new rows, and for downloads."""
+
+    path, title, icon = "/use", "Use", "output"
+    lead = "Predict new rows, and download model, report, figures, settings and script."
+
     def __init__(self, studio: Studio, run_id: str) -> None:
-        self.studio, self.run_id = studio, run_id
+        super().__init__(studio, run_id)
         self.predicted: Predicted | None = None
 
-    async def build(self) -> None:
-        runs = await offload(finished, self.studio)
-        if runs and self.run_id not in {run.id for run in runs}:
-            self.run_id = runs[0].id
-        lead = "Predict new rows, and download model, report, figures, settings and script."
-        with page(self.studio, "/use", "Use", lead) as aside:
-            if not runs:
-                with card():
-                    empty("output", "No run has finished yet.")
-                return
-            with aside:
-                choose_run(runs, self.run_id, "/use")
-            run = next(run for run in runs if run.id == self.run_id)
-            tables = await offload(self.studio.tables)
-            made = await offload(self.studio.artifacts, run.id)
-            with stack("kw-two"):
-                self.predict(run, tables)
-                self.files_place = stack()
-                with self.files_place:
-                    self.files(run, made)
-            self.result()
-            self.figures(run, made)
-            self.script(*await offload(self.again, run))
+    async def show(self, run: Run) -> None:
+        """Fields for new rows, files, figures and the script."""
+        tables = await offload(self.studio.tables)
+        made = await offload(self.studio.artifacts, run.id)
+        with stack("kw-two"):
+            self.predict(run, tables)
+            self.files_place = stack()
+            with self.files_place:
+                self.files(run, made)
+        self.result()
+        self.figures(run, made)
+        self.script(*await offload(self.again, run))
 
     # ---- predicting -------------------------------------------------------------------------------
 
@@ -161,6 +142,7 @@ class _UsePage:
 
     @ui.refreshable_method
     def result(self) -> None:
+        """The predictions that were made."""
         found = self.predicted
         if found is None:
             return
@@ -204,15 +186,11 @@ class _UsePage:
 
     def file(self, run: Run, name: str, title: str, about: str) -> None:
         """A file to view or to download."""
-        with ui.element("div").classes("kw-file"):
-            with ui.element("div"):
-                text(title, "b").style("font-weight: 500")
-                text(about, "small")
-            with ui.element("div").classes("kw-row").style("flex-wrap: nowrap"):
-                if name == "report.html":
-                    ui.link("Open", address(run.id, name, show=True), new_tab=True).classes("kw-link")
-                link = ui.link("Download", address(run.id, name)).classes("kw-link").props("download")
-                link.props["aria-label"] = f"Download {name}"
+        with file_row(title, about), ui.element("div").classes("kw-row").style("flex-wrap: nowrap"):
+            if name == "report.html":
+                ui.link("Open", address(run.id, name, show=True), new_tab=True).classes("kw-link")
+            link = ui.link("Download", address(run.id, name)).classes("kw-link").props("download")
+            link.props["aria-label"] = f"Download {name}"
 
     def figures(self, run: Run, artifacts: list[Artifact]) -> None:
         """Figures for papers."""

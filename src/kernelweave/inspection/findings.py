@@ -1,0 +1,622 @@
+"""Findings: numbers about a model with their intervals and sentences, declared once and shown everywhere.
+
+A statistic becomes a finding by one declaration::
+
+    @finding("gini", title="Concentration of the weights", needs=("model",))
+    def _gini(basis):
+        value = ...
+        return Finding({"Gini index": Interval(value)}).says("which", "The Gini index is {v:.2f}.", v=at("Gini index"))
+
+The terminal, reports, pages and files of evidence show all findings, without a word about any single one.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from kernelweave._checks import InputError
+from kernelweave._parameters import InstanceOf, Texts, checked
+from kernelweave._types import Features
+from kernelweave.inspection.arguments import Model, Seed
+from kernelweave.inspection.resampling import Jobs, OptionalTargets
+
+if TYPE_CHECKING:
+    from kernelweave._types import DataFrame, Labels, Tree
+
+#: Questions that findings answer, in the order in which they are shown.
+QUESTIONS = {
+    "score": "How good are the predictions?",
+    "baseline": "Better than simple rules?",
+    "which": "Which sources matter?",
+    "sure": "How sure is that?",
+    "distrust": "What to distrust",
+    "missing": "What was missing?",
+}
+#: p-values below which a difference is called one.
+SMALL = 0.05
+#: The fraction of samples inside an interval, and how many samples are drawn.
+LEVEL = 0.95
+SAMPLES = 2000
+#: Sources that are named one by one.
+MOST_NAMED = 3
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number with its interval.
+
+    Attributes
+    ----------
+    value : float
+    low, high : float
+        Ends of the interval; NaN where there is none.
+    method : str
+        "Wilson" for fractions of rows, "Jeffreys" for means of recalls, "bootstrap" for other scores of held-out rows,
+        "corrected t" for scores over folds.
+    n : int
+        Rows, or folds.
+    """
+
+    value: float
+    low: float = float("nan")
+    high: float = float("nan")
+    method: str = ""
+    n: int = 0
+
+    @property
+    def cells(self) -> list[Any]:
+        """Value and ends in a table."""
+        return [number(self.value), number(self.low), number(self.high)]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a finding.
+
+    Attributes
+    ----------
+    name, title : str
+        A name for files, and a heading.
+    heads : list of str
+    rows : list of lists of texts and numbers
+    note : str
+        What a reader has to know.
+    formats : dict of str to str
+        Formats of the numbers of a column by its head; default four digits.
+    brief : bool
+        Whether it is for a terminal too.
+    """
+
+    name: str
+    title: str
+    heads: list[str]
+    rows: list[list[Any]]
+    note: str = ""
+    formats: Mapping[str, str] = field(default_factory=dict)
+    brief: bool = False
+
+    def shown(self, most: int | None = None) -> list[list[str]]:
+        """Cells as texts."""
+        formats = [self.formats.get(head, ".4g") for head in self.heads]
+        return [
+            [_cell(cell, form) for cell, form in zip(row, formats, strict=True)] for row in self.rows[:most]
+        ]
+
+    def frame(self) -> DataFrame:
+        """The table with all digits."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows, columns=self.heads)
+
+    def latex(self) -> str:
+        r"""The table in LaTeX, with the rules of the package booktabs."""
+        import pandas as pd
+
+        # a line break would end a row
+        texts = [[" ".join(cell.split()) for cell in row] for row in self.shown()]
+        numeric = [all(not isinstance(row[k], str) for row in self.rows) for k in range(len(self.heads))]
+        shown = pd.DataFrame(texts, columns=self.heads).style.hide(axis="index")
+        shown = shown.format(escape="latex").format_index(escape="latex", axis="columns")
+        columns = "".join("r" if k and right else "l" for k, right in enumerate(numeric))
+        text = shown.to_latex(hrules=True, column_format=columns)
+        text = text.replace("<", r"\textless{}").replace(">", r"\textgreater{}")
+        return f"% {self.title}. Needs \\usepackage{{booktabs}}.\n{text}"
+
+
+def _cell(cell: Any, form: str) -> str:
+    if cell is None:
+        return "–"
+    return format(cell, form) if isinstance(cell, float) else str(cell)
+
+
+@dataclass(frozen=True)
+class Cited:
+    """A number in a sentence.
+
+    Attributes
+    ----------
+    source : tuple of str or int
+        Keys in the JSON form of the finding, outermost first.
+    value : float
+    shown : str
+        As in the sentence.
+    """
+
+    source: Path
+    value: float
+    shown: str
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence with its numbers, under one of `QUESTIONS`."""
+
+    topic: str
+    text: str
+    numbers: tuple[Cited, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Numbers that answer one question about a model.
+
+    Attributes
+    ----------
+    values : dict of str to Interval
+        By their labels.
+    meaning : str
+        What the numbers are, for a reader who does not know them.
+    n : int or None
+        Size of the sample behind them.
+    sampled : str
+        What was sampled, such as "held-out rows".
+    coverage : float or None
+        Of the intervals.
+    form : str
+        Format of the values, such as ".1%".
+    details : dict
+        Further numbers, as lists and dicts that JSON has.
+    tables : tuple of Table
+    sentences : tuple of Sentence
+    name, title : str
+        Of the declaration.
+    """
+
+    values: Mapping[str, Interval] = field(default_factory=dict)
+    meaning: str = ""
+    n: int | None = None
+    sampled: str = ""
+    coverage: float | None = None
+    form: str = ".4g"
+    details: Tree = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
+    sentences: tuple[Sentence, ...] = ()
+    name: str = ""
+    title: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """All sentences as one text."""
+        return " ".join(one.text for one in self.sentences)
+
+    def says(
+        self,
+        topic: str,
+        text: str,
+        words: Mapping[str, str] | None = None,
+        interval: str = "",
+        /,
+        **sources: Path,
+    ) -> Self:
+        """The finding with another sentence, unless a number of the sentence is missing.
+
+        Parameters
+        ----------
+        topic : str
+            One of `QUESTIONS`.
+        text : str
+            Numbers and words in braces, as in `str.format`.
+        words : dict of str to str
+        interval : str
+            Takes the place of ``{interval}`` where `low` and `high` are known.
+        **sources : tuple of str or int
+            Where the numbers are in the JSON form of this finding (`at`, `ends`).
+        """
+        tree = {
+            "values": {k: asdict(v) for k, v in self.values.items()},
+            "details": self.details,
+            "n": self.n,
+        }
+        values = {name: look_up(tree, source) for name, source in sources.items()}
+        if any(number(values[end]) is None for end in ("low", "high") if end in values):
+            interval = ""
+        text = text.replace("{interval}", interval)
+        formats = {name: form for _, name, form, _ in string.Formatter().parse(text) if name}
+        used = {name: value for name, value in values.items() if name in formats}
+        if any(number(value) is None for value in used.values()):
+            return self
+        cited = tuple(
+            Cited(sources[name], float(value), format(value, formats[name] or ""))
+            for name, value in used.items()
+        )
+        said = Sentence(topic, text.format(**used, **(words or {})), cited)
+        return replace(self, sentences=(*self.sentences, said))
+
+    def warns(self, text: str, numbers: Mapping[str, float]) -> Self:
+        """The finding with a reason for doubt and the numbers behind it."""
+        details = {**self.details, "doubt": {**self.details.get("doubt", {}), **numbers}}
+        cited = tuple(
+            Cited(("details", "doubt", name), float(value), f"{value:.3g}") for name, value in numbers.items()
+        )
+        said = Sentence("distrust", text, cited)
+        return replace(self, details=details, sentences=(*self.sentences, said))
+
+    def to_json(self) -> Tree:
+        """The finding as dicts, lists, texts and numbers; NaN as None."""
+        return plain(asdict(self))
+
+    @classmethod
+    def from_json(cls, tree: Tree) -> Self:
+        """The finding that `to_json` gave."""
+        values = {
+            label: Interval(**cast(Any, {k: float("nan") if v is None else v for k, v in one.items()}))
+            for label, one in tree["values"].items()
+        }
+        sentences = tuple(
+            Sentence(
+                one["topic"],
+                one["text"],
+                tuple(Cited(**{**n, "source": tuple(n["source"])}) for n in one["numbers"]),
+            )
+            for one in tree["sentences"]
+        )
+        tables = tuple(Table(**one) for one in tree["tables"])
+        return cls(**{**tree, "values": values, "sentences": sentences, "tables": tables})
+
+
+def at(label: str, part: str = "value") -> Path:
+    """Where a value of a finding is in its JSON form."""
+    return "values", label, part
+
+
+def ends(label: str) -> dict[str, Path]:
+    """Where a value, the ends of its interval and its number of rows are: `v`, `low`, `high` and `n`."""
+    return {"v": at(label), "low": at(label, "low"), "high": at(label, "high"), "n": at(label, "n")}
+
+
+def intervals_of(names: Sequence[str], value: Any, low: Any, high: Any, n: int = 0) -> dict[str, Interval]:
+    """Numbers with their intervals by their labels."""
+    columns = zip(names, value, low, high, strict=True)
+    return {str(name): Interval(float(v), float(a), float(b), n=n) for name, v, a, b in columns}
+
+
+def look_up(tree: Any, source: Sequence[str | int]) -> Any:
+    """An entry of nested dicts and lists; None where there is none."""
+    for key in source:
+        if isinstance(tree, dict):
+            tree = tree.get(key)
+        elif isinstance(tree, list | tuple) and isinstance(key, int) and key < len(tree):
+            tree = tree[key]
+        else:
+            return None
+    return tree
+
+
+def number(value: Any) -> float | int | None:
+    """A number that JSON has; None for NaN and infinity."""
+    if value is None or not np.isfinite(value):
+        return None
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def plain(tree: Any) -> Any:
+    """Nested dicts and sequences as JSON has them."""
+    if isinstance(tree, Mapping):
+        return {str(key): plain(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple | np.ndarray):
+        return [plain(value) for value in (tree.tolist() if isinstance(tree, np.ndarray) else tree)]
+    return number(tree) if isinstance(tree, float | np.number) else tree
+
+
+def named(source: str) -> str:
+    """A source in a sentence; kernels without columns of their own have all of them."""
+    return "the whole table" if source == "all" else source if len(source) <= 60 else f"{source[:59]}…"
+
+
+# ---- what findings are computed from ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that were not fitted, with their predictions.
+
+    Attributes
+    ----------
+    truth, prediction : array of shape (n_rows,)
+        Classes as texts, or numbers; of several targets (n_rows, n_targets).
+    classes : list of str
+        None for numbers.
+    decision : array of shape (n_rows,), optional
+        Of two classes.
+    probability : array of shape (n_rows, n_classes), optional
+    """
+
+    truth: Labels
+    prediction: Labels
+    classes: list[str] | None = None
+    decision: Labels | None = None
+    probability: Labels | None = None
+
+    @property
+    def several(self) -> bool:
+        """Whether rows have several targets or labels."""
+        return np.ndim(self.truth) != 1
+
+    @classmethod
+    def of(cls, model: Any, X: Any, y: Any) -> Self:
+        """The predictions of a model for rows."""
+        truth, guess = np.asarray(y), np.asarray(model.predict(X))
+        if not hasattr(model, "classes_") or truth.ndim != 1:
+            return cls(truth, guess)
+        values = np.asarray(model.decision_function(X))
+        return cls(
+            truth.astype(str),
+            guess.astype(str),
+            [str(name) for name in model.classes_],
+            values if values.ndim == 1 else None,
+            np.asarray(model.predict_proba(X)) if hasattr(model, "predict_proba") else None,
+        )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows with their targets, arguments of `fit` for each row, and groups."""
+
+    X: Any
+    y: Any
+    params: Mapping[str, Any] = field(default_factory=dict)
+    groups: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Basis:
+    """What findings are computed from, as far as it is there.
+
+    Attributes
+    ----------
+    model : fitted estimator
+    held : HeldOut
+    nested : sequence of dict
+        Scores of outer folds.
+    table : object
+        What the rows were read from, for findings of an application about its tables.
+    training, held_rows, rows : Rows
+        The rows that were fitted, those that were not, and all rows.
+    estimator : estimator
+        Not fitted, as it is to be fitted again.
+    folds, inner : callable
+        Make folds of `rows` for scores, and folds of `training`: a number, a splitter or pairs of rows.
+    divisions : callable
+        Makes a number of random divisions of `rows`.
+    others : dict of str to callable
+        Fits of other models; each returns its predictions of the held-out rows.
+    count : int
+        Repetitions; 0 for the usual number of a finding.
+    refit : bool
+        Whether permutations repeat the whole fit.
+    seed, n_jobs, report
+        Of functions of this package.
+    """
+
+    model: Any = None
+    held: Any = None
+    nested: Any = None
+    table: Any = None
+    training: Any = None
+    held_rows: Any = None
+    rows: Any = None
+    estimator: Any = None
+    folds: Callable[[], Any] = lambda: 5
+    inner: Callable[[], Any] = lambda: 5
+    divisions: Callable[[int], Any] | None = None
+    others: Any = None
+    count: int = 0
+    refit: bool = True
+    seed: int = 0
+    n_jobs: int | None = None
+    report: Callable[[str], bool] | None = None
+
+
+Found = dict[str, Finding]
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A finding that can be computed.
+
+    Attributes
+    ----------
+    name, title : str
+    function : callable
+        Takes a `Basis` and returns a `Finding`, or None where there is nothing to say.
+    needs : tuple of str
+        Attributes of `Basis` that have to be there.
+    about : str
+        The question and the way to its answer, for a finding that takes time; others are computed with every fit.
+    counted : str
+        What is repeated.
+    usual, least : int
+        How often as a rule, and at least.
+    possible : callable
+        Whether a model can have a finding that takes time, by the other findings.
+    """
+
+    name: str
+    title: str
+    function: Callable[[Basis], Finding | None]
+    needs: tuple[str, ...]
+    about: str = ""
+    counted: str = ""
+    usual: int = 0
+    least: int = 1
+    possible: Callable[[Found], bool] = lambda found: True
+
+    def compute(self, basis: Basis) -> Finding | None:
+        """The finding; None where something that it needs is not there, or nothing is to be said."""
+        if any(getattr(basis, name) is None for name in self.needs):
+            return None
+        found = self.function(replace(basis, count=basis.count or self.usual))
+        return None if found is None else replace(found, name=self.name, title=found.title or self.title)
+
+
+#: All findings by their names, in the order in which they are shown.
+REGISTRY: dict[str, Declaration] = {}
+#: Repetitions at most.
+MOST_REPEATED = 10_000
+
+
+def finding(
+    name: str, *, title: str, needs: tuple[str, ...], **more: Any
+) -> Callable[[Callable[[Basis], Finding | None]], Callable[[Basis], Finding | None]]:
+    """Declare a finding: the one place that makes its numbers, its sentences and its table.
+
+    Parameters
+    ----------
+    name : str
+        In files and settings.
+    title : str
+        A heading.
+    needs : tuple of str
+        Attributes of `Basis` without which it cannot be computed.
+    **more
+        `about`, `counted`, `usual`, `least` and `possible` of a finding that takes time, see `Declaration`.
+
+    Examples
+    --------
+    >>> from kernelweave.inspection.findings import REGISTRY
+    >>> REGISTRY["stability"].title
+    'Stability of weights'
+    """
+
+    def declare(function: Callable[[Basis], Finding | None]) -> Callable[[Basis], Finding | None]:
+        REGISTRY[name] = Declaration(name, title, function, needs, **more)
+        return function
+
+    return declare
+
+
+def collect(basis: Basis) -> Found:
+    """All findings that take no further fits."""
+    made = {name: one.compute(basis) for name, one in REGISTRY.items() if not one.about}
+    return {name: one for name, one in made.items() if one is not None}
+
+
+def repeated() -> dict[str, Declaration]:
+    """Findings that take further fits or many permutations, and are computed one by one."""
+    return {name: one for name, one in REGISTRY.items() if one.about}
+
+
+def possible(found: Found) -> list[str]:
+    """Names of the findings that take time and that a model can have, by its other findings."""
+    return [name for name, one in repeated().items() if one.possible(found)]
+
+
+def compute(name: str, basis: Basis) -> Finding:
+    """One finding that takes time.
+
+    Raises
+    ------
+    InputError
+        No such finding, a number of repetitions out of range, or something that it needs is not there.
+    """
+    known = repeated()
+    if name not in known:
+        raise InputError(f"Evidence must be one of {', '.join(known)}, got {name!r:.40}.")
+    one = known[name]
+    if not 0 <= basis.count <= MOST_REPEATED:
+        raise InputError(f"The number of {one.counted} must be from 1 to {MOST_REPEATED}, got {basis.count}.")
+    if basis.count and basis.count < one.least:
+        raise InputError(f"At least {one.least} {one.counted} are needed, got {basis.count}.")
+    found = one.compute(basis)
+    if found is None:
+        raise InputError(
+            f"{one.title}: this needs held-out rows of one target. Hold out a fraction of the rows."
+        )
+    return found
+
+
+def sentences_of(found: Found) -> list[tuple[str, Sentence]]:
+    """Sentences of findings with the names of these, in the order of `QUESTIONS`."""
+    order = list(QUESTIONS)
+    said = [(one.name, sentence) for one in found.values() for sentence in one.sentences]
+    return sorted(said, key=lambda pair: order.index(pair[1].topic))
+
+
+def tables_of(found: Found) -> list[Table]:
+    """Tables of findings."""
+    return [table for one in found.values() for table in one.tables]
+
+
+@checked
+def findings(
+    estimator: Model,
+    X: Features = None,
+    y: OptionalTargets = None,
+    *,
+    training: Annotated[Any, InstanceOf((tuple,), "a pair (X, y)") | None] = None,
+    names: Annotated[Sequence[str], Texts()] = (),
+    seed: Seed = 0,
+    n_jobs: Jobs = None,
+) -> Found:
+    """What can be said about a fitted model: numbers with their meaning, intervals, sample sizes and sentences.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+    X : array-like, frame, sparse matrix or views, optional
+        Rows that were not fitted, as `predict` takes them.
+    y : array-like, optional
+        Their targets.
+    training : tuple of (X, y), optional
+        The rows of the fit, for findings that take further fits.
+    names : sequence of str, optional
+        Findings that take further fits: "permutation", "sources", "omission", "stability" and "learning curve".
+    seed : int, default=0
+    n_jobs : int, optional
+        Fits at the same time.
+
+    Returns
+    -------
+    dict of str to Finding
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(2), alpha=0.1).fit(X, X[:, 0])
+    >>> kw.inspection.findings(model)["kernels"].sentence
+    '1 of 2 kernels has a weight.'
+    """
+    check_is_fitted(estimator)
+    if (X is None) != (y is None):
+        raise InputError("Pass `X` and `y` of the held-out rows together, or neither.")
+    basis = Basis(
+        model=estimator,
+        held=None if X is None else HeldOut.of(estimator, X, y),
+        held_rows=None if X is None else Rows(X, y),
+        training=None if training is None else Rows(*training),
+        rows=None if training is None else Rows(*training),
+        estimator=clone(estimator),
+        seed=seed,
+        n_jobs=n_jobs,
+    )
+    return {**collect(basis), **{name: compute(name, basis) for name in names}}

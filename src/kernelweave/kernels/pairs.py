@@ -1,0 +1,415 @@
+"""Statistics of all pairs of rows: squared distances, inner products, sums of absolute differences.
+
+Rows may have missing cells; their statistics are those of the columns that both rows of a pair have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError, as_floats, check_known
+from kernelweave._loops import core
+from kernelweave._parameters import LARGEST_NUMBER
+from kernelweave._sparse import entries as stored
+from kernelweave._sparse import is_sparse, l1_distances, sq_norms
+from kernelweave._threads import threads_for
+from kernelweave._types import RowIndex
+
+__all__ = [
+    "pairwise_statistic",
+    "statistic_panels",
+]
+
+FloatArray = NDArray[np.float64]
+
+
+def has_missing(A: Any) -> bool:
+    """Whether an array, or what a sparse one stores, has missing cells."""
+    return bool(np.isnan(A.data if is_sparse(A) else A).any())
+
+
+@dataclass(frozen=True)
+class ColumnSpread:
+    """Mean contributions of columns to statistics of pairs of training rows.
+
+    Attributes
+    ----------
+    mean, variance : arrays of shape (n_columns,)
+        Of the known cells, weighted.
+    difference : array of shape (n_columns,)
+        Mean absolute difference of two cells, each drawn from the known ones.
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+    difference: FloatArray
+
+    def unit(self, kind: str) -> FloatArray:
+        """The part of every column in the statistic `kind`, up to a factor that all columns share."""
+        if kind == "dot":
+            return self.variance + np.square(self.mean)
+        return self.variance if kind == "sqdist" else self.difference
+
+    def alone(self, kind: str) -> float:
+        """The mean of the statistic over pairs of training rows, for rows that have no column in common."""
+        if kind == "dot":
+            return float(np.square(self.mean).sum())
+        return float(2.0 * self.variance.sum() if kind == "sqdist" else self.difference.sum())
+
+
+def column_spread(A: Any, weights: FloatArray | None) -> ColumnSpread:
+    """Mean, variance and mean difference of every column over the known cells; 0 without any."""
+    n, p = A.shape
+    w = np.ones(n) if weights is None else weights
+    mean, variance, difference = np.zeros((3, p))
+    columns = A.tocsc() if is_sparse(A) else A
+    for j in range(p):
+        x = columns[:, [j]].toarray()[:, 0] if is_sparse(A) else columns[:, j]
+        known = ~np.isnan(x)
+        if not known.any():
+            continue
+        order = np.argsort(x[known], kind="stable")
+        x, own = x[known][order], w[known][order]
+        own = own / own.sum()
+        mean[j] = own @ x
+        variance[j] = own @ np.square(x - mean[j])
+        # pairs by the gaps between neighbours: a gap counts once for every pair on both sides of it
+        below = np.cumsum(own)[:-1]
+        difference[j] = 2.0 * float(np.diff(x) @ (below * (1.0 - below)))
+    return ColumnSpread(mean, variance, difference)
+
+
+class IncompleteRows:
+    """Rows with missing cells; statistics of pairs are those of the columns that both have, scaled to all columns.
+
+    Parameters
+    ----------
+    values : array or SciPy sparse array of shape (n_rows, n_columns)
+        NaN where a cell is missing.
+    spread : ColumnSpread
+    """
+
+    def __init__(self, values: Any, spread: ColumnSpread) -> None:
+        self.values, self.spread = values, spread
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.values.shape
+
+    def __len__(self) -> int:
+        return self.values.shape[0]
+
+    def __getitem__(self, rows: RowIndex) -> IncompleteRows:
+        return IncompleteRows(self.values[rows], self.spread)
+
+    def entries(self) -> FloatArray:
+        """The known cells."""
+        found = self.values.data if is_sparse(self.values) else self.values
+        return found[~np.isnan(found)]
+
+    def parts(self) -> tuple[Any, Any]:
+        """The rows with 0 in place of missing cells, and ones where they are missing."""
+        if not is_sparse(self.values):
+            missing = np.isnan(self.values)
+            return np.where(missing, 0.0, self.values), missing.astype(np.float64)
+        zeros, missing = self.values.copy(), self.values.copy()
+        absent = np.isnan(self.values.data)
+        zeros.data = np.where(absent, 0.0, zeros.data)
+        missing.data = absent.astype(np.float64)
+        missing.eliminate_zeros()
+        return zeros, missing
+
+    def sq_norms(self) -> FloatArray:
+        """Squared norms of the known cells, scaled to all columns."""
+        zeros, missing = self.parts()
+        unit = self.spread.unit("dot")
+        squares = zeros.multiply(zeros) if is_sparse(zeros) else np.square(zeros)
+        total = np.asarray(squares.sum(axis=1)).reshape(-1)
+        there = unit.sum() - missing @ unit
+        alone = unit.sum() if len(unit) else 0.0
+        return _scaled(total, there, unit, alone)
+
+
+def incomplete_statistic(kind: str, A: Any, B: Any, *, symmetric: bool = False) -> FloatArray:
+    """A statistic of pairs over shared columns, scaled to all columns.
+
+    With u_j the part of column j (its variance for squared distances, its mean square for inner products, its mean
+    difference for absolute differences), the sum over shared columns is multiplied by ``sum_j u_j`` over the sum of
+    u_j of the shared columns. Pairs that share no column get the mean over pairs of training rows.
+
+    Parameters
+    ----------
+    kind : {"sqdist", "dot", "l1"}
+    A, B : IncompleteRows, or arrays of complete rows
+        Of shapes (n, n_columns) and (m, n_columns).
+    symmetric : bool, default=False
+        Whether A and B are the same rows: distances of rows with themselves are then exactly 0.
+    """
+    spread = (A if isinstance(A, IncompleteRows) else B).spread
+    left = A if isinstance(A, IncompleteRows) else IncompleteRows(A, spread)
+    right = B if isinstance(B, IncompleteRows) else IncompleteRows(B, spread)
+    unit = spread.unit(kind)
+    (a, no_a), (b, no_b) = left.parts(), right.parts()
+    there = unit.sum() - (no_a @ unit)[:, None] - no_b @ unit + _dense(_times(no_a, unit) @ no_b.T)
+    if kind == "dot":
+        S = _dense(a @ b.T)
+    elif kind == "sqdist":
+        S = _sqdist(a, no_a, b, no_b, spread.mean)
+    else:
+        S = _l1(left.values, right.values, a, no_a, b, no_b)
+    S = _scaled(S, there, unit, spread.alone(kind))
+    if symmetric:
+        np.fill_diagonal(S, left.sq_norms() if kind == "dot" else 0.0)
+    return S
+
+
+def _scaled(S: FloatArray, there: FloatArray, unit: FloatArray, alone: float) -> FloatArray:
+    """Sums over shared columns scaled to all columns; `there` is the sum of units of the shared ones."""
+    total = float(unit.sum())
+    if total <= 0.0:
+        # constant columns have no scale
+        return S
+    known = there > 1e-12 * total
+    return np.where(known, S * (total / np.where(known, there, 1.0)), S + alone)
+
+
+def _sqdist(a: Any, no_a: Any, b: Any, no_b: Any, mean: FloatArray) -> FloatArray:
+    """Squared distances over shared columns."""
+    if is_sparse(a) or is_sparse(b):
+        squares_a, squares_b = _times(a, a), _times(b, b)
+    else:
+        # centred, to reduce cancellation
+        a, b = (a - mean) * (1.0 - no_a), (b - mean) * (1.0 - no_b)
+        squares_a, squares_b = np.square(a), np.square(b)
+    S = _sums(squares_a)[:, None] + _sums(squares_b)
+    S -= _dense(squares_a @ no_b.T)
+    S -= _dense(no_a @ squares_b.T)
+    S -= 2.0 * _dense(a @ b.T)
+    return np.maximum(S, 0.0)
+
+
+def _l1(A: Any, B: Any, a: Any, no_a: Any, b: Any, no_b: Any) -> FloatArray:
+    """Sums of absolute differences over shared columns."""
+    if is_sparse(A) or is_sparse(B):
+        S = l1_distances(a, b)
+        S -= _dense(no_a @ abs(b).T)
+        S -= _dense(abs(a) @ no_b.T)
+        return np.maximum(S, 0.0)
+    S = np.zeros((A.shape[0], B.shape[0]))
+    for x, z in zip(A.T, B.T, strict=True):
+        S += np.nan_to_num(np.abs(x[:, None] - z))
+    return S
+
+
+def _times(A: Any, by: Any) -> Any:
+    return A.multiply(by).tocsr() if is_sparse(A) else A * by
+
+
+def _sums(A: Any) -> FloatArray:
+    return np.asarray(A.sum(axis=1)).reshape(-1)
+
+
+def _dense(A: Any) -> FloatArray:
+    return np.array(A.toarray() if is_sparse(A) else A)
+
+
+FEW_COLUMNS = 4
+"""Up to this many columns squared distances are summed column by column, without cancellation."""
+
+
+def pairwise_statistic(kind: str, A: Any, B: Any = None) -> FloatArray:
+    """Compute a statistic of all pairs of rows.
+
+    Parameters
+    ----------
+    kind : {"sqdist", "dot", "l1"}
+        Squared Euclidean distance, inner product, or sum of absolute differences.
+    A : array or SciPy sparse array of shape (n, n_columns)
+    B : the same of shape (m, n_columns) or None
+        None: pairs within `A`; the result is then exactly symmetric, and distances are exactly 0 on the
+        diagonal.
+
+    Returns
+    -------
+    array of shape (n, m), float64
+        Squared distances are never negative.
+
+    Notes
+    -----
+    Squared distances over more than four columns come from inner products of rows centred at their mean, with
+    an absolute error of about 1e-16 times the squared norms; over fewer columns they are summed directly.
+    Time O(n m n_columns); memory O(n m).
+
+    Examples
+    --------
+    >>> pairwise_statistic("sqdist", [[0.0, 0.0], [3.0, 4.0]])
+    array([[ 0., 25.],
+           [25.,  0.]])
+    """
+    check_known(kind, ("sqdist", "dot", "l1"), "pairwise statistic")
+    left: Any = A if _is_rows(A) else as_floats(A, "A")
+    right: Any = left if B is None else B if _is_rows(B) else as_floats(B, "B")
+    if len(left.shape) != 2 or len(right.shape) != 2 or left.shape[1] != right.shape[1]:
+        raise InputError(
+            f"Rows must be 2D arrays with equally many columns, got {left.shape} and {right.shape}. Select "
+            "the same columns on both sides."
+        )
+    check_sizes(left)
+    check_sizes(right)
+    symmetric = B is None
+    if isinstance(left, IncompleteRows) or isinstance(right, IncompleteRows):
+        S = incomplete_statistic(kind, left, right, symmetric=symmetric)
+        return mirror(S) if symmetric else S
+    if is_sparse(left) or is_sparse(right):
+        S = _of_sparse(kind, left, right, right.T)
+        if symmetric:
+            np.fill_diagonal(S, sq_norms(left) if kind == "dot" else 0.0)
+        return mirror(S) if symmetric else S
+    if kind == "l1" or (kind == "sqdist" and left.shape[1] <= FEW_COLUMNS):
+        S = _by_columns(left, right, kind)
+        return mirror(S) if symmetric else S
+    if kind == "dot":
+        S = left @ right.T
+        return mirror(S) if symmetric else S
+    centre = right.mean(axis=0) if len(right) else 0.0
+    left = left - centre
+    right = left if symmetric else right - centre
+    S = _distances(left @ right.T, sq_norms(left), sq_norms(right))
+    if symmetric:
+        np.fill_diagonal(S, 0.0)
+    return mirror(S) if symmetric else S
+
+
+def _is_rows(A: Any) -> bool:
+    """Whether rows are in a format that needs no conversion."""
+    return is_sparse(A) or isinstance(A, IncompleteRows)
+
+
+def check_sizes(A: FloatArray) -> None:
+    """Raise for numbers whose squares overflow."""
+    largest = float(np.abs(stored(A)).max(initial=0.0))
+    if largest > LARGEST_NUMBER:
+        raise InputError(
+            f"Rows must not hold numbers above {LARGEST_NUMBER:g}, got {largest:.3g}, whose square overflows. Divide "
+            "the column by a constant first."
+        )
+
+
+def statistic_panels(kind: str, A: FloatArray, entries: int) -> Iterator[tuple[slice, FloatArray]]:
+    """The upper triangle of `pairwise_statistic(kind, A)` without the whole matrix.
+
+    Parameters
+    ----------
+    kind, A : see `pairwise_statistic`
+    entries : int
+        Numbers computed at a time; at least one row.
+
+    Yields
+    ------
+    rows : slice
+        Some rows, in order.
+    S : array of shape (n_rows, n - rows.start)
+        Their values with all rows from their own first one on. Inner products of rows with themselves are those that
+        `sq_norms` gives, and their distances exactly 0.
+    """
+    n, start = A.shape[0], 0
+    if is_sparse(A):
+        yield from _sparse_panels(kind, A, entries)
+        return
+    incomplete = isinstance(A, IncompleteRows)
+    by_columns = not incomplete and (kind == "l1" or (kind == "sqdist" and A.shape[1] <= FEW_COLUMNS))
+    if kind == "sqdist" and not incomplete and not by_columns:
+        A = A - A.mean(axis=0)
+    squares = A.sq_norms() if isinstance(A, IncompleteRows) else sq_norms(A)
+    while start < n:
+        rows = slice(start, min(n, start + max(1, entries // (n - start))))
+        if incomplete:
+            S = incomplete_statistic(kind, A[rows], A[start:])
+        elif by_columns:
+            S = _by_columns(A[rows], A[start:], kind)
+        elif kind == "dot":
+            S = A[rows] @ A[start:].T
+        else:
+            S = _distances(A[rows] @ A[start:].T, squares[rows], squares[start:])
+        np.fill_diagonal(S, squares[rows] if kind == "dot" else 0.0)
+        yield rows, S
+        start = rows.stop
+
+
+def _distances(S: FloatArray, left: FloatArray, right: FloatArray) -> FloatArray:
+    """Squared distances from inner products, in place, and the squared norms on both sides."""
+    S *= -2.0
+    S += left[:, None]
+    S += right
+    return np.maximum(S, 0.0, out=S)
+
+
+def _sparse_panels(kind: str, A: Any, entries: int) -> Iterator[tuple[slice, FloatArray]]:
+    n, start, first, right = A.shape[0], 0, 0, A.T.tocsr()
+    squares = sq_norms(A)
+    while start < n:
+        if 2 * (n - start) <= n - first:
+            # half of the columns are done: products with them are not needed
+            first, right = start, A[start:].T.tocsr()
+        rows = slice(start, min(n, start + max(1, entries // (n - first))))
+        S = _of_sparse(kind, A[rows], A[first:], right)[:, start - first :]
+        np.fill_diagonal(S, squares[rows] if kind == "dot" else 0.0)
+        yield rows, S
+        start = rows.stop
+
+
+def _of_sparse(kind: str, A: Any, B: Any, transposed: Any) -> FloatArray:
+    """A statistic from sparse products of A with B, of which one at least is sparse; `transposed` is that of B."""
+    if kind == "l1":
+        return l1_distances(A, B)
+    S = A @ transposed
+    S = S.toarray() if is_sparse(S) else np.array(S)
+    return _distances(S, sq_norms(A), sq_norms(B)) if kind == "sqdist" else S
+
+
+def _by_columns(A: FloatArray, B: FloatArray, kind: str) -> FloatArray:
+    """Sums of differences over the columns, absolute or squared, of every row of A and B."""
+    columns = np.ascontiguousarray(B.T)
+    if kind == "l1":
+        S = np.empty((len(A), len(B)))
+        core.differences(np.ascontiguousarray(A), columns, S, threads_for(min(S.shape)))
+        return S
+    # in tiles of rows that stay in the cache
+    n, m = len(A), len(B)
+    S, rows = np.zeros((n, m)), max(1, 32768 // max(m, 1))
+    work = np.empty((rows, m))
+    for top in range(0, n, rows):
+        tile = S[top : top + rows]
+        difference = work[: len(tile)]
+        for a, b in zip(A.T, columns, strict=True):
+            np.subtract(a[top : top + rows, None], b, out=difference)
+            tile += np.square(difference, out=difference)
+    return S
+
+
+def mirror(K: FloatArray, block: int = 512) -> FloatArray:
+    """Copy the upper triangle of a square matrix onto the lower one, in place."""
+    for top in range(0, len(K), block):
+        end = top + block
+        K[top:end, :top] = K[:top, top:end].T
+        corner = K[top:end, top:end]
+        lower = np.tril_indices(len(corner), -1)
+        corner[lower] = corner.T[lower]
+    return K
+
+
+def weighted_median(values: FloatArray, weights: FloatArray) -> float:
+    """The weighted median; of an even number the mean of the two in the middle."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    half = 0.5 * reached[-1]
+    # within rounding of the sums the half is reached
+    low, high = np.searchsorted(reached, [half * (1.0 - 1e-12), half * (1.0 + 1e-12)], side="left")
+    last = len(values) - 1
+    return 0.5 * float(values[order[min(low, last)]] + values[order[min(high, last)]])

@@ -1,0 +1,706 @@
+"""Preparations of columns, with numbers from training rows: scaled, normalised, missing cells filled or skipped."""
+
+from __future__ import annotations
+
+import reprlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError, as_floats, check_known
+from kernelweave._parameters import Flag, OneOf, ReadableSignature, Whole, check_value, listed, shown
+from kernelweave._sparse import is_sparse, scale_rows, sq_norms, to_dense
+from kernelweave._types import FittedPart, RowIndex
+from kernelweave.kernels.pairs import (
+    ColumnSpread,
+    IncompleteRows,
+    column_spread,
+    has_missing,
+    weighted_median,
+)
+from kernelweave.views import BlockTable, GramTable, SparseTable, Table
+from kernelweave.views.selection import ColumnsLike
+from kernelweave.views.tables import TEXT
+
+__all__ = ["Impute", "Log1p", "NormalizeRows", "Skip", "Standardize", "Step"]
+
+FloatArray = NDArray[np.float64]
+Kind = TypeVar("Kind", bound="type[Step]")
+
+#: Steps by their names, as used in arguments and descriptions.
+STEPS: dict[str, type[Step]] = {}
+
+
+#: Short names of steps with settings: the name of the step, and these.
+SHORT: dict[str, tuple[str, dict[str, Any]]] = {
+    "impute-median": ("impute", {"rule": "median", "indicator": True}),
+    "impute-nearest": ("impute", {"rule": "nearest"}),
+}
+
+
+def step(cls: Kind) -> Kind:
+    """Register a step by its name."""
+    STEPS[cls.name] = cls
+    return cls
+
+
+class Step(ABC):
+    """One step of a preparation: a frozen value, like kernels."""
+
+    __signature__ = ReadableSignature()
+
+    name: ClassVar[str]
+    #: Its word in labels of kernels.
+    word: ClassVar[str]
+    #: Whether rows may have missing cells, which the step fills or kernels skip.
+    takes_missing: ClassVar[bool] = False
+    #: Whether kernels skip missing cells after it; then it is the last step.
+    skips: ClassVar[bool] = False
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether all numbers of the step are known."""
+        return True
+
+    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
+        """The step with numbers from training rows; unchanged if it has them or needs none."""
+        return self
+
+    @abstractmethod
+    def apply(self, table: Table) -> Table:
+        """The prepared table."""
+
+    def to_value(self) -> Any:
+        """The step as a plain value: its name, or a dict with its numbers."""
+        return self.name
+
+
+class ByContents:
+    """Frozen values with arrays, which are equal if all that they are made of is, arrays by their bytes."""
+
+    @abstractmethod
+    def _contents(self) -> Iterable[Any]:
+        """What is compared: plain values, and arrays."""
+
+    @cached_property
+    def _key(self) -> tuple[object, ...]:
+        return tuple(one.tobytes() if isinstance(one, np.ndarray) else one for one in self._contents())
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._key == other._key
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((type(self), self._key))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+class AffineStep(Step):
+    """A step that shifts and scales columns, so that linear kernels of prepared columns are linear ones of columns."""
+
+    @abstractmethod
+    def affine(self) -> tuple[FloatArray, FloatArray]:
+        """Shift and scale of every column: ``(x - shift) / scale``."""
+
+
+@step
+@dataclass(frozen=True, eq=False, repr=False)
+class Standardize(ByContents, AffineStep):
+    """Numeric columns shifted to mean 0 and scaled to variance 1 over the training rows.
+
+    Categorical and constant columns are not changed. A sample weight is equivalent to repetitions of the row.
+
+    Parameters
+    ----------
+    mean, scale : array-like of shape (n_columns,), optional
+        Mean and standard deviation (ddof 0). None: computed when the kernel is fitted.
+
+    Examples
+    --------
+    >>> from kernelweave.kernels import Linear
+    >>> Linear().prepared("standardize").fitted([[1.0], [3.0]])
+    Linear().prepared(Standardize(mean=[2.0], scale=[1.0]))
+    """
+
+    mean: FittedPart = None
+    scale: FittedPart = None
+
+    name: ClassVar[str] = "standardize"
+    word: ClassVar[str] = "standardised"
+
+    def __post_init__(self) -> None:
+        if self.mean is None and self.scale is None:
+            return
+        for key in ("mean", "scale"):
+            given = getattr(self, key)
+            values = None if listed(given) is None else np.array(as_floats(given, key))
+            fits = values is not None and values.ndim == 1 and bool(np.isfinite(values).all())
+            if values is None or not fits or (key == "scale" and not (values > 0).all()):
+                raise InputError(
+                    f"`{key}` of Standardize must hold one number for each column, scales above 0, got {shown(given)}. "
+                    "Leave both out to compute them from training rows."
+                )
+            values.flags.writeable = False
+            object.__setattr__(self, key, values)
+        if len(self.mean) != len(self.scale):
+            raise InputError(
+                f"`mean` and `scale` of Standardize must be equally long, got {len(self.mean)} and {len(self.scale)}. "
+                "Give one number of each for every column."
+            )
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether mean and scale are known."""
+        return self.mean is not None
+
+    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
+        return self if self.is_fitted else Standardize(*column_statistics(table, sample_weight))
+
+    def apply(self, table: Table) -> Table:
+        if len(self.mean) != table.n_columns:
+            raise InputError(
+                f"Standardize was fitted on {len(self.mean)} columns, got {table.n_columns}. Pass the columns of the "
+                "training rows."
+            )
+        _refuse_sparse(table)
+        return table.with_values((table.values - self.mean) / self.scale)
+
+    def affine(self) -> tuple[FloatArray, FloatArray]:
+        return self.mean, self.scale
+
+    def to_value(self) -> Any:
+        if not self.is_fitted:
+            return self.name
+        return {"step": self.name, "mean": self.mean.tolist(), "scale": self.scale.tolist()}
+
+    def _contents(self) -> Iterable[Any]:
+        return self.mean, self.scale
+
+    def __repr__(self) -> str:
+        if not self.is_fitted:
+            return "Standardize()"
+        return f"Standardize(mean={_few.repr(self.mean.tolist())}, scale={_few.repr(self.scale.tolist())})"
+
+
+#: Numbers of up to this many columns are written in full, and can be read back.
+_few = reprlib.Repr()
+_few.maxlist, _few.maxother = 20, 40
+
+
+@step
+@dataclass(frozen=True)
+class NormalizeRows(Step):
+    """Rows divided by their length, categories as indicator columns; rows of zeros are not changed.
+
+    With missing cells, the squared length is that of the known ones times the number of columns over theirs.
+
+    A linear kernel of such rows is the cosine of the angle between them.
+
+    Examples
+    --------
+    >>> from kernelweave.kernels import Linear
+    >>> Linear().prepared("normalize-rows")([[3.0, 4.0], [8.0, 6.0]])
+    array([[1.  , 0.96],
+           [0.96, 1.  ]])
+    """
+
+    name: ClassVar[str] = "normalize-rows"
+    word: ClassVar[str] = "row-normalised"
+
+    def apply(self, table: Table) -> Table:
+        values = table.take()
+        # categories, and cells that were filled beside a column that says so, are more columns than there are names
+        names = table.names if values.shape[1] == table.n_columns else None
+        known, there = _known(values)
+        # the largest entry first, so that no square overflows; the inverse of a subnormal number would
+        largest = np.asarray(to_dense(abs(known).max(axis=1))).reshape(-1)
+        largest = 1.0 / np.where(largest > 0, np.maximum(largest, np.finfo(np.float64).tiny), 1.0)
+        length = np.sqrt(sq_norms(scale_rows(known, largest)) / there)
+        values = scale_rows(scale_rows(values, largest), 1.0 / np.where(length > 0, length, 1.0))
+        return SparseTable(values, names) if is_sparse(values) else Table(values, names)
+
+
+@step
+@dataclass(frozen=True)
+class Log1p(Step):
+    """Numeric columns x as sign(x) log(1 + abs(x)), which is log(1 + x) for counts.
+
+    Examples
+    --------
+    >>> from kernelweave.kernels import Linear
+    >>> Linear().prepared("log1p")([[0.0], [1.0]]).round(3)
+    array([[0.  , 0.  ],
+           [0.  , 0.48]])
+    """
+
+    name: ClassVar[str] = "log1p"
+    word: ClassVar[str] = "log1p"
+
+    def apply(self, table: Table) -> Table:
+        if isinstance(table, SparseTable):
+            values = table.values.copy()
+            values.data = np.sign(values.data) * np.log1p(np.abs(values.data))
+            return SparseTable(values, table.names)
+        values = np.sign(table.values) * np.log1p(np.abs(table.values))
+        if any(table.levels):
+            values = np.where(np.asarray(table.levels) > 0, table.values, values)
+        return table.with_values(values)
+
+
+def as_steps(given: Iterable[object]) -> tuple[Step, ...]:
+    """Steps from names, descriptions and steps; None means no step. Steps that skip missing cells come last.
+
+    Raises
+    ------
+    InputError
+        For unknown steps (the known ones are listed), and for one that comes twice.
+    """
+    steps = tuple(sorted((_as_step(one) for one in given if one is not None), key=lambda one: one.skips))
+    names = [one.name for one in steps]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"A preparation takes every step once, got {twice[0]!r} twice. Leave one out.")
+    return steps
+
+
+def _as_step(given: object) -> Step:
+    if isinstance(given, Step):
+        return given
+    values = dict(given) if isinstance(given, Mapping) else {"step": given}
+    name = values.pop("step", None)
+    if not isinstance(name, str):
+        raise InputError(
+            f"A preparation must be {', '.join(map(repr, [*STEPS, *SHORT]))} or None, got {shown(given)}. Pass several "
+            "in their order, such as prepared('log1p', 'standardize')."
+        )
+    check_known(name, [*STEPS, *SHORT], "preparation")
+    if name in SHORT:
+        name, preset = SHORT[name]
+        values = preset | values
+    cls = STEPS[name]
+    try:
+        return cls(**values)
+    except TypeError:
+        raise InputError(
+            f"The preparation {name!r} has no such numbers: {sorted(map(str, values))}. Leave them out."
+        ) from None
+
+
+def apply_steps(steps: Iterable[Step], table: Table) -> Table:
+    """The table after all steps, in their order."""
+    for one in steps:
+        table = one.apply(table.joined())
+    return table
+
+
+def _refuse_sparse(table: Table) -> None:
+    if isinstance(table, SparseTable):
+        raise InputError(
+            "Sparse columns cannot be standardised: without their zeros they would be dense, and rare columns would be "
+            "the largest. Use prepared('normalize-rows') or prepared('log1p', 'normalize-rows'), or pass X.toarray()."
+        )
+
+
+def column_statistics(table: Table, sample_weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Weighted mean and standard deviation (ddof 0) of numeric columns; (0, 1) for categorical and constant ones.
+
+    Missing cells are left out. Of several views also (0, 1) for the columns of sparse ones.
+    """
+    if isinstance(table, BlockTable):
+        found = [
+            (np.zeros(block.n_columns), np.ones(block.n_columns))
+            if isinstance(block, (SparseTable, GramTable))
+            else column_statistics(block, sample_weight)
+            for block in table.blocks.values()
+        ]
+        means, deviations = zip(*found, strict=True)
+        return np.concatenate(means), np.concatenate(deviations)
+    _refuse_sparse(table)
+    values = table.values
+    weights = np.ones(table.n_rows) if sample_weight is None else sample_weight
+    missing = np.isnan(values)
+    if missing.any():
+        mean, std = _of_known(values, missing, weights)
+    else:
+        total = weights.sum()
+        mean = weights @ values / total
+        std = np.sqrt(weights @ np.square(values - mean) / total)
+    keep = (np.asarray(table.levels) == 0) & (std > 1e-12 * np.maximum(np.abs(mean), np.finfo(float).tiny))
+    return np.where(keep, mean, 0.0), np.where(keep, std, 1.0)
+
+
+def _of_known(
+    values: FloatArray, missing: NDArray[np.bool_], weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of the known cells of every column; (0, 0) without any."""
+    own = np.where(missing, 0.0, weights[:, None])
+    total = own.sum(axis=0)
+    share = own / np.where(total > 0, total, 1.0)
+    mean = (share * np.where(missing, 0.0, values)).sum(axis=0)
+    return mean, np.sqrt((share * np.square(np.where(missing, mean, values) - mean)).sum(axis=0))
+
+
+def _known(values: Any) -> tuple[Any, FloatArray]:
+    """Rows with 0 in place of missing cells, and for each row the share of known cells."""
+    stored = values.data if is_sparse(values) else values
+    missing = np.isnan(stored)
+    n, p = values.shape
+    if not missing.any():
+        return values, np.ones(n)
+    if is_sparse(values):
+        known = values.copy()
+        known.data = np.where(missing, 0.0, stored)
+        rows = np.repeat(np.arange(n), np.diff(values.indptr))
+        lost = np.bincount(rows[missing], minlength=n)
+    else:
+        known, lost = np.where(missing, 0.0, values), missing.sum(axis=1)
+    return known, np.maximum(p - lost, 1) / p
+
+
+RULES = ("mean", "median", "nearest")
+
+
+class _WithArrays(ByContents, Step):
+    """Steps for missing cells, with arrays."""
+
+    takes_missing: ClassVar[bool] = True
+    parts: ClassVar[tuple[str, ...]]
+
+    def _contents(self) -> Iterable[Any]:
+        return [getattr(self, part) for part in self.parts]
+
+    def _freeze(self, name: str, dtype: Any, ndim: int) -> None:
+        given = getattr(self, name)
+        if given is None:
+            return
+        try:
+            values = np.array(given, dtype=dtype)
+        except (TypeError, ValueError):
+            values = np.empty(())
+        if values.ndim != ndim:
+            what = "one entry for each column" if ndim == 1 else "the training rows"
+            raise InputError(
+                f"`{name}` of {type(self).__name__} must hold {what}, got {given!r:.60}. Leave it out to take it from "
+                "training rows."
+            )
+        values.flags.writeable = False
+        object.__setattr__(self, name, values)
+
+    def _check_columns(self, fitted: int, table: Table) -> None:
+        if fitted != table.n_columns:
+            raise InputError(
+                f"{type(self).__name__} was fitted on {fitted} columns, got {table.n_columns}. Pass the columns of the "
+                "training rows."
+            )
+
+
+@step
+@dataclass(frozen=True, eq=False, repr=False)
+class Impute(_WithArrays):
+    """Missing cells filled with numbers from training rows.
+
+    Parameters
+    ----------
+    rule : {"mean", "median", "nearest"}, default="mean"
+        Of numeric columns: the weighted mean or median of the cells that are there; or the mean over the training rows
+        that are nearest in the columns that both have, scaled to variance 1 (scikit-learn's KNNImputer, where weights
+        of rows do not count). Categories are filled with the most frequent one.
+    indicator : bool, default=False
+        Add a column of 0 and 1 for every column that had missing cells in training, which marks them. Kernels
+        of some columns use the indicators of these columns.
+    n_neighbors : int, default=5
+        Of "nearest".
+    fill : array-like of shape (n_columns,), optional
+        Values for missing cells, categories by code. None: computed when the step is fitted.
+    marked : array-like of bool, shape (n_columns,), optional
+        Columns with an indicator.
+    donors : array-like of shape (n_rows, n_columns), optional
+        Training rows, for "nearest".
+
+    Notes
+    -----
+    As a preparation, ``kernel.prepared("impute")`` is the mean, "impute-median" the median with indicators and
+    "impute-nearest" the nearest rows; the parameter `missing` of the estimators has the same names. A column without
+    any known cell among the training rows of a fold is filled with 0. For sparse rows there is only "mean" without
+    indicators.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.kernels import Linear
+    >>> k = Linear().prepared("impute").fitted([[1.0], [3.0], [np.nan]])
+    >>> k, k([[np.nan]], [[5.0]])
+    (Linear().prepared(Impute(fill=[2.0])), array([[10.]]))
+    """
+
+    rule: str = "mean"
+    indicator: bool = False
+    n_neighbors: int = 5
+    fill: FittedPart = None
+    marked: FittedPart = None
+    donors: FittedPart = None
+
+    name: ClassVar[str] = "impute"
+    word: ClassVar[str] = "imputed"
+    parts: ClassVar[tuple[str, ...]] = ("rule", "indicator", "n_neighbors", "fill", "marked", "donors")
+
+    def __post_init__(self) -> None:
+        checks = (("rule", OneOf(*RULES)), ("indicator", Flag()), ("n_neighbors", Whole(1)))
+        for name, rule in checks:
+            object.__setattr__(self, name, check_value(rule, name, getattr(self, name), of="Impute"))
+        for name, dtype, ndim in (("fill", np.float64, 1), ("marked", bool, 1), ("donors", np.float64, 2)):
+            self._freeze(name, dtype, ndim)
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the values for missing cells are known."""
+        return self.fill is not None
+
+    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Impute:
+        """See :meth:`Step.fitted`."""
+        if self.is_fitted:
+            return self
+        if isinstance(table, SparseTable):
+            if self.rule != "mean" or self.indicator:
+                raise InputError(
+                    "Missing cells of sparse rows are filled with the mean of their column, without indicators, got "
+                    f"{self!r}. Use 'impute', or pass X.toarray()."
+                )
+            return Impute(fill=_sparse_means(table, sample_weight))
+        values, weights = table.values, np.ones(table.n_rows) if sample_weight is None else sample_weight
+        middle = _mean if self.rule == "mean" else _median
+        fill = np.array(
+            [
+                (_most_frequent if level else middle)(column[known], weights[known])
+                if (known := ~np.isnan(column)).any() and level != TEXT
+                else 0.0
+                for column, level in zip(values.T, table.levels, strict=True)
+            ]
+        )
+        return Impute(
+            self.rule,
+            self.indicator,
+            self.n_neighbors,
+            fill,
+            np.isnan(values).any(axis=0) if self.indicator else None,
+            values if self.rule == "nearest" else None,
+        )
+
+    def apply(self, table: Table) -> Table:
+        """See :meth:`Step.apply`."""
+        self._check_columns(len(self.fill), table)
+        if isinstance(table, SparseTable):
+            values = table.values.copy()
+            missing = np.isnan(values.data)
+            values.data[missing] = self.fill[values.indices[missing]]
+            return SparseTable(values, table.names)
+        missing = np.isnan(table.values)
+        values = table.values
+        if missing.any():
+            fill = self._nearest(table) if self.rule == "nearest" else self.fill
+            values = np.where(missing, fill, values)
+        if self.marked is None or not self.marked.any():
+            return table.with_values(values)
+        return table.with_marks(values, missing, self.marked)
+
+    def _nearest(self, table: Table) -> FloatArray:
+        """Means of the nearest training rows, for all cells."""
+        from sklearn.impute import KNNImputer
+
+        assert self.donors is not None
+        with np.errstate(invalid="ignore"):
+            known = ~np.isnan(self.donors)
+            usable = known.any(axis=0) & (np.asarray(table.levels) == 0)
+        out = np.broadcast_to(self.fill, table.values.shape).copy()
+        if not usable.any():
+            return out
+        donors = self.donors[:, usable]
+        scale = np.nanstd(donors, axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        imputer = KNNImputer(n_neighbors=self.n_neighbors, keep_empty_features=True).fit(donors / scale)
+        out[:, usable] = imputer.transform(table.values[:, usable] / scale) * scale
+        return out
+
+    def to_value(self) -> Any:
+        """See :meth:`Step.to_value`."""
+        settings = {"rule": self.rule, "indicator": self.indicator, "n_neighbors": self.n_neighbors}
+        usual = {"rule": "mean", "indicator": False, "n_neighbors": 5}
+        given = {k: v for k, v in settings.items() if v != usual[k]}
+        if not self.is_fitted:
+            for name, (own, preset) in SHORT.items():
+                if own == self.name and preset == given:
+                    return name
+            return {"step": self.name, **given} if given else self.name
+        numbers = {k: v.tolist() for k in ("fill", "marked", "donors") if (v := getattr(self, k)) is not None}
+        return {"step": self.name, **given, **numbers}
+
+    def __repr__(self) -> str:
+        shown = [] if self.rule == "mean" else [f"rule={self.rule!r}"]
+        shown += ["indicator=True"] if self.indicator else []
+        shown += [f"n_neighbors={self.n_neighbors}"] if self.n_neighbors != 5 else []
+        for part in ("fill", "marked", "donors"):
+            value = getattr(self, part)
+            if value is not None:
+                shown.append(f"{part}={_few.repr(value.tolist())}")
+        return f"Impute({', '.join(shown)})"
+
+
+def _mean(values: FloatArray, weights: FloatArray) -> float:
+    return float(weights @ values / weights.sum())
+
+
+def _median(values: FloatArray, weights: FloatArray) -> float:
+    return weighted_median(values, weights)
+
+
+def _most_frequent(codes: FloatArray, weights: FloatArray) -> float:
+    """The most frequent category, the first among equals."""
+    return float(np.argmax(np.bincount(codes.astype(np.intp), weights=weights)))
+
+
+def _sparse_means(table: SparseTable, sample_weight: FloatArray | None) -> FloatArray:
+    """Means of the known cells of sparse columns, zeros among them."""
+    weights = np.ones(table.n_rows) if sample_weight is None else sample_weight
+    rows = np.repeat(weights, np.diff(table.indptr))
+    missing = np.isnan(table.data)
+    p = table.n_columns
+    lost = np.bincount(table.indices[missing], weights=rows[missing], minlength=p)
+    total = np.bincount(table.indices[~missing], weights=(rows * table.data)[~missing], minlength=p)
+    there = weights.sum() - lost
+    return np.where(there > 1e-12 * weights.sum(), total / np.where(there > 0, there, 1.0), 0.0)
+
+
+@step
+@dataclass(frozen=True, eq=False, repr=False)
+class Skip(_WithArrays):
+    """Missing cells skipped: pairs of rows are compared in the columns that both have, scaled to all columns.
+
+    With V the columns that two rows share, a squared distance is
+
+        d^2(x, z) = (sum_j u_j / sum_(j in V) u_j) sum_(j in V) (x_j - z_j)^2 ,
+
+    u_j the variance of column j over training rows; in inner products u_j is the mean square of the column, and in sums
+    of absolute differences the mean difference of two of its cells. Of standardised columns the factor of distances and
+    inner products is the number of columns over the number of shared ones. Pairs that share no column get the mean over
+    pairs of training rows. Always the last step.
+
+    Parameters
+    ----------
+    mean, variance, difference : array-like of shape (n_columns,), optional
+        Statistics of the columns, categories as indicator columns. None: computed when the step is fitted.
+
+    Notes
+    -----
+    These kernels need not be positive semidefinite if cells are missing. Estimators set negative eigenvalues of the
+    training matrix to zero and report the size of the change; kernel values of new rows are projected likewise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelweave.kernels import RBF
+    >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, np.nan]])
+    >>> k = RBF(gamma=0.5).prepared("skip").fitted(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> k(X)[0].round(3)  # the distance of the last row from the first is 1 in one of two columns, so 2
+    array([1.   , 0.368, 0.368])
+    """
+
+    mean: FittedPart = None
+    variance: FittedPart = None
+    difference: FittedPart = None
+
+    name: ClassVar[str] = "skip"
+    word: ClassVar[str] = "missing cells skipped,"
+    skips: ClassVar[bool] = True
+    parts: ClassVar[tuple[str, ...]] = ("mean", "variance", "difference")
+
+    def __post_init__(self) -> None:
+        for part in self.parts:
+            self._freeze(part, np.float64, 1)
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the statistics of the columns are known."""
+        return self.variance is not None
+
+    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
+        """See :meth:`Step.fitted`."""
+        if self.is_fitted:
+            return self
+        spread = column_spread(table.take(), sample_weight)
+        return Skip(spread.mean, spread.variance, spread.difference)
+
+    def apply(self, table: Table) -> Table:
+        """See :meth:`Step.apply`."""
+        if len(self.variance) != table.n_expanded_columns:
+            self._check_columns(len(self.variance), table)
+        return IncompleteTable(table, ColumnSpread(self.mean, self.variance, self.difference))
+
+    def to_value(self) -> Any:
+        """See :meth:`Step.to_value`."""
+        if not self.is_fitted:
+            return self.name
+        return {"step": self.name, **{part: getattr(self, part).tolist() for part in self.parts}}
+
+    def __repr__(self) -> str:
+        if not self.is_fitted:
+            return "Skip()"
+        return f"Skip({', '.join(f'{k}={_few.repr(getattr(self, k).tolist())}' for k in self.parts)})"
+
+
+class IncompleteTable(Table):
+    """A table whose missing cells kernels skip.
+
+    Parameters
+    ----------
+    table : Table
+    spread : ColumnSpread
+        Of its columns, categories as indicator columns.
+    """
+
+    def __init__(self, table: Table, spread: ColumnSpread) -> None:
+        known = {"table": table, "spread": spread, "values": table.values}
+        more = {"names": table.names, "levels": table.levels, "cells": table.cells}
+        for key, value in (known | more).items():
+            object.__setattr__(self, key, value)
+
+    table: Table
+    spread: ColumnSpread
+
+    @property
+    def n_expanded_columns(self) -> int:
+        """See `Table.n_expanded_columns`."""
+        return self.table.n_expanded_columns
+
+    def take(self, columns: ColumnsLike = None, expand: bool = True) -> Any:
+        """All columns: a plain array, or a sparse one, if no cell is missing."""
+        A = self.table.take(columns, expand)
+        return IncompleteRows(A, self.spread) if columns is None and expand and has_missing(A) else A
+
+    def select(self, columns: ColumnsLike) -> Table:
+        """See `Table.select`."""
+        return self if columns is None else self.table.select(columns)
+
+    def rows(self, index: RowIndex) -> Table:
+        """See `Table.rows`."""
+        return IncompleteTable(self.table.rows(index), self.spread)
+
+    def agreement(self, other: Table) -> FloatArray:
+        """The share of shared columns in which rows agree, shape (n_rows, n_other); 0 without a shared column."""
+        A, B = self.values, other.values
+        if is_sparse(A):
+            raise InputError(
+                "Categorical compares cells, for which sparse columns must be dense. Pass X.toarray(), or use Linear."
+            )
+        equal, shared = np.zeros((2, len(A), len(B)))
+        for a, b, level in zip(A.T, B.T, self.levels, strict=True):
+            unknown = bool(level) & (a < 0)  # an unknown category is equal to no other
+            equal += (a[:, None] == b) & ~unknown[:, None]
+            shared += ~np.isnan(a)[:, None] & ~np.isnan(b)
+        return np.divide(equal, shared, out=np.zeros_like(equal), where=shared > 0)

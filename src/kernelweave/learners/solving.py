@@ -1,0 +1,345 @@
+"""From a learner with a C to its solution: outputs one by one, and paths with warm starts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Annotated, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._allowance import allowed
+from kernelweave._checks import InputError
+from kernelweave._parameters import Cost, Epsilon, InstanceOf, OneOf, Shown
+from kernelweave._threads import blas_threads_for
+from kernelweave.gram import FeatureGram, Gram
+from kernelweave.learners.base import Array, Learner, TrainingSet
+from kernelweave.learners.folds import deal
+from kernelweave.learners.on_features import TOGETHER, Start, machine_on, pays, solve_on
+from kernelweave.machines.loss import Loss
+from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Hinge, as_loss
+from kernelweave.machines.machine import Machine
+from kernelweave.mkl.deep import DeepSolution
+from kernelweave.mkl.features.newton import knows
+from kernelweave.mkl.kernel_problem import KernelProblem, Session
+from kernelweave.mkl.layers import TrainedLayers
+from kernelweave.mkl.solve import methods_for, solve_problem
+from kernelweave.mkl.weight_sets import Simplex, WeightSet
+from kernelweave.results import Certificate, Path, Solution, Status
+
+#: C of an automatic path: from the smallest to the largest.
+C_RANGE = (1e-2, 1e3)
+#: Bytes of features that all outputs of a path may keep for the next C.
+KEPT_BYTES = 2**30
+
+#: A loss by its name, or a loss.
+LossName = Annotated[
+    str | Loss,
+    OneOf("auto", *LOSSES) | InstanceOf((Loss,), "a Loss"),
+    Shown("Loss of the machine"),
+]
+
+
+@dataclass(frozen=True)
+class MarginSolution(Solution):
+    """Solutions of all outputs at one C; certificates add up, and `trace` is that of the first output.
+
+    Attributes
+    ----------
+    outputs : tuple of Solution
+    """
+
+    intercept: Array
+    outputs: tuple[Solution, ...] = field(default=(), repr=False)
+
+    @property
+    def histories(self) -> tuple[Mapping[str, Array], ...]:
+        """The traces of all outputs."""
+        return tuple(one.trace for one in self.outputs)
+
+    @property
+    def radius2(self) -> Array | None:
+        """Squared radii of the learnt kernels, if all have one."""
+        found = [getattr(one, "radius2", None) for one in self.outputs]
+        return None if any(value is None for value in found) else np.array(found, dtype=np.float64)
+
+    @cached_property
+    def stationarity(self) -> Array | None:
+        """Distance of the weights of each output from a stationary point, if the criterion is not convex."""
+        deep = any(isinstance(one, DeepSolution) for one in self.outputs)
+        found = [one.stationarity for one in self.outputs]
+        if not deep and any(value is None for value in found):
+            return None
+        # an output with a single class has no machine
+        values = np.array([0.0 if value is None else value for value in found], dtype=np.float64)
+        return None if deep and np.isnan(values).any() else values
+
+    @property
+    def upper_layers(self) -> tuple[TrainedLayers | None, ...]:
+        """Layers above the sum of kernels, for every output; empty if there are none."""
+        deep = [one for one in self.outputs if isinstance(one, DeepSolution)]
+        if not deep or deep[0].upper is None:
+            return ()
+        return tuple(one.upper if isinstance(one, DeepSolution) else None for one in self.outputs)
+
+    @cached_property
+    def layer_weights(self) -> Array | None:
+        """Weights of all layers, ([n_outputs,] n_layers, n_kernels), NaN for missing kernels; None without layers."""
+        deep = next((one.layer_weights for one in self.outputs if isinstance(one, DeepSolution)), ())
+        if not deep:
+            return None
+        width = max(len(w) for w in deep)
+        out = np.full((len(self.outputs), len(deep), width), np.nan)
+        for block, one in zip(out, self.outputs, strict=True):
+            # an output without a machine has no layers: equal weights are shown
+            own = one.layer_weights if isinstance(one, DeepSolution) else ()
+            for row, w in zip(block, own or [np.full(len(w), 1.0 / len(w)) for w in deep], strict=True):
+                row[: len(w)] = w
+        return out[0] if len(out) == 1 else out
+
+    @classmethod
+    def joined(cls, found: list[Solution], alpha: float) -> MarginSolution:
+        """The solutions of all outputs as one."""
+        weights = np.array([one.weights for one in found])
+        n_features = max(len(one.feature_coef) for one in found)
+        coefs = [one.feature_coef if one.feature_coef.size else np.zeros(n_features) for one in found]
+        return cls(
+            weights=weights[0] if len(found) == 1 else weights,
+            dual_coef=np.column_stack([one.dual_coef for one in found]),
+            intercept=np.array([one.intercept for one in found]),
+            certificate=Certificate.total([one.certificate for one in found]),
+            n_iter=max(one.n_iter for one in found),
+            trace=found[0].trace,
+            alpha=alpha,
+            n_machines=sum(one.n_machines for one in found),
+            outputs=tuple(found),
+            feature_coef=np.column_stack(coefs) if n_features else np.empty(0),
+        )
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of a training set at one C: its problem, and what rules for weights need beside it.
+
+    Attributes
+    ----------
+    problem : KernelProblem
+    tol : float
+    training : TrainingSet
+    start : Start
+        The solution of a similar problem, if there is one.
+    """
+
+    problem: KernelProblem
+    tol: float
+    training: TrainingSet
+    start: Start
+
+    @property
+    def gram(self) -> Gram:
+        """The kernels."""
+        return self.problem.gram
+
+    @property
+    def machine(self) -> Machine:
+        """The machine."""
+        return self.problem.machine
+
+    def folds(self, n_folds: int) -> list[NDArray[np.intp]]:
+        """Test rows of folds by the content of the rows; without it all rows count as distinct, in their order."""
+        y, content = self.machine.y, self.training.content
+        content = np.arange(len(y)) if content is None else content
+        return deal(content, y, n_folds, stratify=self.training.classification)
+
+    @property
+    def features(self) -> FeatureGram | None:
+        """The features, if there are some and machines on them are cheaper; None otherwise."""
+        gram, machine = self.gram, self.machine
+        if not isinstance(gram, FeatureGram) or machine.one_class:
+            return None
+        return gram if pays(gram.n_samples, int(gram.ranks.sum()), machine.loss) else None
+
+    def at(self, weights: Array) -> Solution:
+        """The machine at given weights; the gap is that of the machine."""
+        gram = self.features
+        if gram is not None:
+            width = int(gram.ranks[weights > 0].sum())
+            if 0 < width <= TOGETHER:
+                return machine_on(gram, self.machine, self.problem.scale, weights, self.start, tol=self.tol)
+        session = Session(self.problem, self.tol, self.start)
+        with blas_threads_for(self.gram.n_samples):
+            found = session.solve(weights, self.tol, self.start.dual_coef).machine
+        return Solution(weights, found.dual_coef, found.intercept, found.certificate, 1, n_machines=1)
+
+
+class CostLearner(Learner):
+    """Base of the learners with a C: a machine for every output.
+
+    A learner whose weights minimise the optimal value of the machine over a set says which in `problem`; one with
+    another rule for weights says it in `learn`.
+
+    Parameters
+    ----------
+    C
+        Weight of the loss > 0, a sum over rows.
+    """
+
+    regularization_parameter = "C"
+    leading = ("C",)
+    own_intercept = True
+    #: Values of `solver` that stand for the best way, on features too; none for learners that need kernels.
+    any_way: ClassVar[tuple[str, ...]] = ()
+    #: Whether kernels may have no weight.
+    sparse: ClassVar[bool] = True
+    # where they are no parameters: the loss, the half width of its tube, the step of the solver, the most iterations
+    loss = cast("str | Loss", "auto")
+    epsilon = 0.1
+    solver = "auto"
+    max_iter = cast("int | None", None)
+
+    C: Cost = 1.0
+
+    def problem(self, kernels: Gram, y: Array) -> KernelProblem:
+        """The problem of one output: the machine, and the set of weights over which its optimal value is minimised.
+
+        Parameters
+        ----------
+        kernels : Gram
+        y : array of shape (n_samples,)
+            Targets; for classification -1 and 1.
+        """
+        return self.joint(kernels, y, Simplex())
+
+    def learn(self, output: Output) -> Solution:
+        """Learn the weights of one output, and the machine at them."""
+        problem, start = output.problem, output.start
+        weight_set = problem.weight_set
+        features = output.features if self.on_features and knows(weight_set) else None
+        if features is not None and (weight_set.sparse or features.ranks.sum() <= TOGETHER):
+            own = problem.machine, problem.scale, weight_set, start
+            return solve_on(features, *own, tol=output.tol, max_iter=self.max_iter)
+        step = self.solver if self.solver in methods_for(type(weight_set)) else "auto"
+        warm = start if start.weights is not None else None
+        return solve_problem(problem, step, tol=output.tol, max_iter=self.max_iter, warm=warm)
+
+    def joint(self, kernels: Gram, y: Array, weight_set: WeightSet) -> KernelProblem:
+        """The machine of this learner on kernels, over a set of weights."""
+        classification = bool((np.abs(y) == 1.0).all())
+        machine = Machine(y, float(self.C), self.loss_for(classification))
+        return KernelProblem(kernels, machine, np.ones(kernels.n_kernels), weight_set)
+
+    def loss_for(self, classification: bool) -> Loss:
+        """The loss of the machine; raises `InputError` for one that does not fit the task."""
+        if self.loss == "auto":
+            return Hinge() if classification else EpsilonInsensitive(float(self.epsilon))
+        loss = self.loss if isinstance(self.loss, Loss) else as_loss(self.loss, float(self.epsilon))
+        if loss.classifies and not classification:
+            raise InputError(
+                f"loss={self.loss!r} of {type(self).__name__} is for classification. For regression use loss='auto', "
+                "the epsilon-insensitive loss."
+            )
+        return loss
+
+    def requested(self) -> float | None:
+        return 1.0 / float(self.C)
+
+    def default_alphas(self, n_alphas: int) -> Array:
+        return 1.0 / np.geomspace(*C_RANGE, n_alphas)
+
+    @property
+    def on_features(self) -> bool:
+        """Whether it solves on explicit features."""
+        return self.solver in self.any_way
+
+    @property
+    def most_features(self) -> int | None:
+        return None if self.sparse else TOGETHER
+
+    def features_pay(self, n_rows: int, n_features: int) -> bool:
+        return self.on_features and pays(n_rows, n_features, self.loss_for(True), sparse=self.sparse)
+
+    def check_task(self, classification: bool) -> None:
+        super().check_task(classification)
+        self.loss_for(classification)
+
+    def log_probability(self, values: Array) -> Array | None:
+        return self.loss_for(True).log_probability(values)
+
+    def path(
+        self,
+        training: TrainingSet,
+        alphas: Array,
+        *,
+        tol: float | None = None,
+        callback: Callable[[int, Solution], object] | None = None,
+    ) -> Path[MarginSolution]:
+        gram, n_outputs = training.gram, training.y.shape[1]
+        # weights alone are a start for one output
+        first = training.start if n_outputs == 1 else None
+        keeps = isinstance(gram, FeatureGram) and len(alphas) > 1 and gram.nbytes * n_outputs <= KEPT_BYTES
+        starts = [Start(first, keeps=keeps) for _ in range(n_outputs)]
+        done: list[MarginSolution] = []
+        interrupted = False
+        try:
+            for index, alpha in enumerate(alphas):
+                done.append(self._solve_at(training, alpha, max(tol or 0.0, self.tol), starts))
+                told = callback is not None and callback(index, done[-1])
+                # after an interrupted solution no further regularisation parameter is solved
+                if (told or done[-1].status is Status.INTERRUPTED) and index + 1 < len(alphas):
+                    interrupted = True
+                    break
+        except KeyboardInterrupt:
+            if not done:
+                raise
+            interrupted = True
+        return Path.of(done, interrupted=interrupted)
+
+    def _solve_at(
+        self, training: TrainingSet, alpha: float, tol: float, starts: list[Start]
+    ) -> MarginSolution:
+        """All outputs at one C; `starts` receive the solutions."""
+        if not np.isfinite(alpha) or alpha <= 0:
+            raise InputError(
+                f"Margin learners need a positive finite regularisation parameter, got alpha = 1 / C = {alpha!r}."
+            )
+        one = copy.copy(self)
+        one.C, one.loss = 1.0 / float(alpha), self.loss_for(training.classification)
+        found: list[Solution] = []
+        for column, start in zip(training.y.T, starts, strict=True):
+            if training.classification and (column == column[0]).all():
+                # a fold with a single class: all rows are classified correctly without kernels
+                found.append(_constant(column, training.gram.n_kernels))
+                continue
+            problem = one.problem(training.gram, np.ascontiguousarray(column))
+            machine = replace(problem.machine, sample_weight=training.sample_weight)
+            problem = replace(problem, machine=machine, scale=training.scale)
+            with allowed(seconds=self.max_time):
+                found.append(one.learn(Output(problem, tol, training, start)))
+            start.remember(found[-1])
+        return MarginSolution.joined(found, float(alpha))
+
+
+class MarginLearner(CostLearner):
+    """Base of the learners with a C and a choice of the loss.
+
+    Parameters
+    ----------
+    loss
+        Loss of the machine: a name, or a loss object, also one of your own. "auto": the hinge for classes,
+        epsilon-insensitive for regression; "hinge", "squared-hinge" and "logistic" are for classes. With "logistic"
+        `MKLClassifier.predict_proba` needs no calibration.
+    epsilon
+        Half width of the tube of the epsilon-insensitive loss, in units of the target.
+    """
+
+    loss: LossName = "auto"
+    epsilon: Epsilon = 0.1
+
+
+def _constant(y: Array, n_kernels: int) -> Solution:
+    # for any weights
+    exact = Certificate("joint", 0.0, 0.0, 0.0)
+    return Solution(np.full(n_kernels, 1.0 / n_kernels), np.zeros_like(y), float(y[0]), exact, 1)

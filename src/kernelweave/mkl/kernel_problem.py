@@ -1,0 +1,283 @@
+"""A machine on a stack of kernels, the problem of all solvers of kernel weights, and its session during a solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas
+
+from kernelweave._loops import core
+from kernelweave._threads import blas_threads_for, threads_for
+from kernelweave.gram import Gram
+from kernelweave.machines.machine import Machine
+from kernelweave.machines.rounding import sum_error
+from kernelweave.mkl.certify import OUTSIDE, feasible, outside, quadratic_form_errors, term_error
+from kernelweave.mkl.loop import Loop, SessionOf, Step, most_work
+from kernelweave.mkl.weight_sets import WeightSet
+from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status, WarmStart
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+#: Machines are solved to this share of the square of the relative gap of the weights, within these limits.
+INNER_SHARE = 0.1
+LOOSEST = 1e-2
+FINEST = 1e-16
+
+
+@dataclass(frozen=True)
+class KernelProblem:
+    """A machine on a stack of kernels, and the set of their weights.
+
+    Attributes
+    ----------
+    gram : Gram
+    machine : Machine
+    scale : array of shape (n_kernels,)
+    weight_set : WeightSet
+    """
+
+    gram: Gram
+    machine: Machine
+    scale: Array
+    weight_set: WeightSet
+    #: Certificates of its solutions are its own.
+    vouches: ClassVar[bool] = True
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels."""
+        return self.gram.n_kernels
+
+    def combine(self, weights: Array, out: Array | None = None) -> Array:
+        """``K(d)``, symmetric."""
+        K = self.gram.combine_upper(weights * self.scale, out)
+        core.mirror(K, threads_for(len(K)))
+        return K
+
+    def machine_at(self, weights: Array) -> Machine:
+        """The machine to solve on ``K(d)``."""
+        return self.machine
+
+    def quad(self, b: Array, kernels: Index | None = None) -> Array:
+        """Upper bounds of ``s_m b'K_m b``, exact if the representation is."""
+        pick = slice(None) if kernels is None else kernels
+        values = self.gram.quadratic_forms(b[None], kernels)
+        residual = self.gram.residual_trace[pick]
+        if residual.any():
+            values = values + residual * float(b @ b)
+        return self.scale[pick] * values
+
+    def products(self, b: Array, kernels: Index) -> Array:
+        """``s_m K_m b``, shape (len(kernels), n_samples)."""
+        return self.gram.matvecs(b[None], kernels)[:, 0] * self.scale[kernels, None]
+
+    def product(self, weights: Array, b: Array) -> tuple[Array, Array]:
+        """``K(d) b``, and a bound of its rounding errors."""
+        active = np.flatnonzero(weights)
+        share = (weights * self.scale)[active]
+        out = share @ self.gram.matvecs(b[None], active)[:, 0] if len(active) else np.zeros_like(b)
+        # abs(K_ij) <= sqrt(K_ii K_jj), also for the terms of a sum of kernels
+        root = np.sqrt(np.maximum(share @ self.gram.diagonal_of(active), 0.0))
+        terms = int(np.maximum(self.gram.ranks[active], 1).sum())
+        error = sum_error(int(np.count_nonzero(b))) + 2.0 * sum_error(terms)
+        return out, error * float(root @ np.abs(b)) * root
+
+    def quad_of(self, b: Array, V: Array) -> Array:
+        """`quad` of all kernels from their `products` V with b."""
+        return V @ b + self.scale * self.gram.residual_trace * float(b @ b)
+
+    def left_out(self, weights: Array, b: Array) -> float:
+        """Difference between ``<weights, quad>`` and the quadratic form of K(d) as stored, due to truncated factors."""
+        residual = self.gram.residual_trace
+        if not residual.any():
+            return 0.0
+        return float((weights * self.scale) @ residual) * float(b @ b)
+
+    def allowed_gap(self, at: Point, tol: float) -> float:
+        """Required value of the gap without rounding, at upper bounds of all quadratic forms.
+
+        The tolerance, less rounding and truncation errors if these are at most half of it.
+        """
+        allowed = tol * abs(at.machine.primal)
+        left = allowed - 2.0 * at.machine.rounding - 0.5 * self.left_out(at.weights, at.machine.dual_coef)
+        return left if left >= 0.5 * allowed else allowed
+
+    def quad_error(self, b: Array, q: Array) -> Array:
+        """Bounds of the errors of quadratic forms; see `quadratic_form_errors`."""
+        return quadratic_form_errors(self.gram, self.scale, b, q, fit_intercept=self.machine.fit_intercept)
+
+    def outer_gap(self, weights: Array, b: Array) -> tuple[float, float]:
+        """Gain of other weights over these at coefficients b of the machine, and the error of that number.
+
+        ``(sigma(q) - <weights, q>) / 2`` for the given kernels, including the error of truncated factors.
+        """
+        q = self.quad(b)
+        error = self.quad_error(b, q)
+        highest = self.weight_set.support(q)
+        level = float(weights @ q) - self.left_out(weights, b)
+        away = self.weight_set.support(q + error) - highest + float(weights @ error)
+        return 0.5 * max(0.0, highest - level), 0.5 * away
+
+    def bound(self, b: Array) -> tuple[float, float]:
+        """The lower bound of the optimum by coefficients in the box with sum zero, and its error."""
+        q = self.quad(b)
+        highest = self.weight_set.support(q)
+        away = self.weight_set.support(q + self.quad_error(b, q)) - highest
+        return self.machine.dual_term(b) - 0.5 * highest, term_error(self.machine, b) + 0.5 * away
+
+    def certify(self, solution: Solution) -> Certificate:
+        """The certificate of weights, coefficients and intercept, independent of the reported one."""
+        return _certify(self, solution)
+
+    def statement(self, solution: Solution) -> Statement:
+        """The problem in numbers."""
+        return self.weight_set.in_statement(self.machine.statement(self.scale))
+
+
+def _certify(problem: KernelProblem, solution: Solution) -> Certificate:
+    """A machine and weights over a convex set: the gap of the machine, and the possible gain of other weights."""
+    gram, weight_set = problem.gram, problem.weight_set
+    weights, b = solution.weights, solution.dual_coef
+    away = float(np.abs(weight_set.project(weights) - weights).max())
+    if not away <= OUTSIDE * float(np.abs(weights).max()):
+        return outside("joint")
+    with blas_threads_for(gram.n_samples):
+        found = problem.machine_at(weights).certify_product(
+            *problem.product(weights, b), b, float(solution.intercept)
+        )
+        if len(solution.proof):
+            if not feasible(problem.machine, solution.proof):
+                return outside("joint")
+            dual, error = problem.bound(solution.proof[0])
+            return Certificate.of(
+                "joint", found.primal, found.primal - dual, found.rounding + error, Status.CONVERGED
+            )
+        gain, error = problem.outer_gap(weights, b)
+    return Certificate.of(
+        "joint", found.primal, found.own_gap + gain, found.rounding + error, Status.CONVERGED
+    )
+
+
+@dataclass
+class Session(SessionOf["Point"]):
+    """A problem during its solution: counts, and the start.
+
+    Attributes
+    ----------
+    problem : KernelProblem
+    tol : float
+        Required relative gap.
+    warm : WarmStart
+        Start of the next step.
+    machine : Machine
+        The machine that was solved last.
+    """
+
+    problem: KernelProblem
+    tol: float
+    warm: WarmStart
+    n_machines: int = 0
+    machine: Machine = field(init=False)
+    _matrix: Array | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.machine = self.problem.machine
+
+    @property
+    def work(self) -> float:
+        """Most rounds and systems of all machines."""
+        return most_work(self.problem.gram.n_samples, self.problem.n_kernels)
+
+    def combine(self, weights: Array) -> Array:
+        """``K(d)``; the next call overwrites it."""
+        return self.problem.combine(weights, self._room())
+
+    def _room(self) -> Array:
+        if self._matrix is None:
+            self._matrix = np.empty((self.problem.gram.n_samples, self.problem.gram.n_samples))
+        return self._matrix
+
+    def combine_with(self, weights: Array, U: Array) -> Array:
+        """``K(d) + U'U`` for rows U; the next call overwrites it."""
+        K, problem = self._room(), self.problem
+        problem.gram.combine_upper(weights * problem.scale, K)
+        if len(U):
+            # the upper triangle of rows is the lower one of columns
+            blas.dsyrk(1.0, U.T, beta=1.0, c=K.T, lower=1, overwrite_c=1)
+        core.mirror(K, threads_for(len(K)))
+        return K
+
+    def solve(self, weights: Array, tol: float, b: Array | None) -> Point:
+        """The machine at weights, from coefficients b; `kernel` is its kernel until the next call."""
+        self.n_machines += 1
+        self.kernel = self.combine(weights)
+        self.machine = self.problem.machine_at(weights)
+        # once for the sum, and once for weights whose own sum is not quite 1
+        error = 2.0 * sum_error(int(np.maximum(self.problem.gram.ranks[weights > 0], 1).sum()))
+        return Point(weights, self.machine.solve(self.kernel, tol=tol, warm_start=b, entry_error=error))
+
+    def start(self) -> Array:
+        """Starting weights: equal ones, or those of the warm start, made feasible."""
+        weight_set = self.problem.weight_set
+        if self.warm.weights is None:
+            return weight_set.start(self.problem.n_kernels)
+        return weight_set.project(np.asarray(self.warm.weights, dtype=np.float64))
+
+    def begin_at(self, found: Solution) -> None:
+        """Set the start of the next step."""
+        self.warm = WarmStart(found.weights, found.dual_coef)
+
+    def result(self, at: Point, status: Status, loop: Loop[Point]) -> Solution:
+        """The solution, with the certificate that the problem gives its numbers."""
+        return self.certified(at, status, loop)
+
+    def certified(
+        self, at: Point, status: Status, loop: Loop[Point], kind: str = "joint", proof: Array | None = None
+    ) -> Solution:
+        """A solution with the certificate that the problem gives its numbers, by a proof if there is one."""
+        found = Solution(
+            weights=at.weights,
+            dual_coef=at.machine.dual_coef,
+            intercept=at.machine.intercept,
+            certificate=at.machine.certificate,
+            n_iter=loop.n_iter,
+            n_machines=self.n_machines,
+            trace=loop.arrays(),
+            proof=np.empty((0, 0)) if proof is None else proof,
+        )
+        own = self.problem.certify(found)
+        certificate = Certificate.of(kind, own.primal, own.own_gap, own.rounding, status, tol=self.tol)
+        return replace(found, certificate=certificate)
+
+
+@dataclass(frozen=True)
+class Point:
+    """Weights, shape (n_kernels,), and the machine solved at them."""
+
+    weights: Array
+    machine: MachineSolution
+
+    @property
+    def n_active(self) -> int:
+        """Kernels with a weight."""
+        return int(np.count_nonzero(self.weights))
+
+    def above(self, other: Point) -> bool:
+        """Whether J is certainly larger here than at another point."""
+        level = other.machine.primal
+        return self.machine.primal - self.machine.own_gap > level + 1e-14 * abs(level)
+
+
+class MarginStep(Step[Session, Point]):
+    """A step over the weights of a machine."""
+
+    #: The class of its admissible sets of weights.
+    fits: ClassVar[type]
+
+
+def inner_tol(outer: float, tol: float) -> float:
+    """Tolerance of the next machine: quadratic forms err by the root of its gap, hence the square of the gap left."""
+    return float(np.clip(min(INNER_SHARE * outer**2, INNER_SHARE * tol), FINEST, LOOSEST))

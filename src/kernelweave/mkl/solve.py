@@ -1,0 +1,419 @@
+"""`solve`: the one place that chooses how a problem is solved.
+
+Least squares on the simplex goes by Newton on the weights, or on features by descents on blocks of coefficients. Other
+problems go by sequences of steps on the weights (`kernelweave.mkl.steps`), each continuing if the previous one is slow,
+or on features by proximal Newton steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kernelweave._checks import InputError, as_floats, check_finite
+from kernelweave._parameters import Function, MaxIter, MaxTime, Tol, checked
+from kernelweave._threads import blas_threads_for, one_blas_thread
+from kernelweave.gram import kind_of
+from kernelweave.machines.box import check_start
+from kernelweave.mkl import brought
+from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
+from kernelweave.mkl.features.newton import MarginDescent, knows
+from kernelweave.mkl.features.on_chunks import check_for_chunks, solve_on_chunks
+from kernelweave.mkl.features.problem import FeatureProblem
+from kernelweave.mkl.features.row_newton import Start
+from kernelweave.mkl.features.solve import relaxed_on_features, solve_on_features
+from kernelweave.mkl.features.statistics import on_all_rows
+from kernelweave.mkl.kernel_problem import KernelProblem, MarginStep, Session
+from kernelweave.mkl.loop import Callback, minimise
+from kernelweave.mkl.outputs import join_outputs, squeeze
+from kernelweave.mkl.problem import MarginForm, Problem, RidgeForm
+from kernelweave.mkl.relaxed import relax_result
+from kernelweave.mkl.ridge_problem import RidgeProblem
+from kernelweave.mkl.steps.closed_form import ClosedForm
+from kernelweave.mkl.steps.dual_newton import DualNewton
+from kernelweave.mkl.steps.interior_point import InteriorPoint, has_interior
+from kernelweave.mkl.steps.newton import PATIENCE, Newton
+from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
+from kernelweave.mkl.weight_sets import Simplex, WeightSet
+from kernelweave.results import Certificate, RelaxedSolution, Solution, Status, Verifier, WarmStart
+
+Array = NDArray[np.float64]
+
+#: Steps by name; of those admissible for a set of weights the first is the default.
+STEPS: dict[str, type[MarginStep]] = {
+    "newton": Newton,
+    "interior-point": InteriorPoint,
+    "closed-form": ClosedForm,
+    "dual-newton": DualNewton,
+}
+METHODS = ("auto", *STEPS, *brought.MARGIN)
+#: Outer iterations.
+MOST = 500
+
+
+#: Of least squares on the simplex.
+SOLVERS = ("newton", *brought.RIDGE)
+
+
+@checked
+def solve(
+    problem: Problem,
+    *,
+    step: str = "auto",
+    start: Solution | WarmStart | None = None,
+    tol: Tol = 1e-6,
+    max_iter: MaxIter = None,
+    max_time: MaxTime = None,
+    callback: Annotated[Callback | None, Function() | None] = None,
+) -> Solution:
+    """Solve a problem, and certify the solution.
+
+    Parameters
+    ----------
+    problem : Problem
+    step : str, default="auto"
+        How weights move. For least squares on the simplex one of "newton" and "alternating", see `solve_rls2`; for
+        others a method of `solve_svm_mkl`.
+    start : Solution or WarmStart, optional
+        The solution of a similar problem.
+    tol : float, default=1e-6
+        Stop when ``gap <= tol * primal``.
+    max_iter : int, optional
+        Outer iterations.
+    max_time : float, optional
+        Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
+    callback : callable, optional
+        ``callback(iteration, objective, rel_gap)``; a true value stops the solver.
+
+    Returns
+    -------
+    Solution
+        ``f = K(weights) @ dual_coef + intercept``. Its status is ``CONVERGED`` only if ``problem.certify`` confirms it.
+        Non-convergence is reported in ``status``, never raised.
+
+    Raises
+    ------
+    InputError
+        A step that does not fit the problem.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> Z = np.random.default_rng(0).normal(size=(60, 12))
+    >>> stack = kw.FeatureStack(Z, [0, 4, 8, 12])
+    >>> solution = kw.solve(kw.Problem(stack, Z[:, 0] - Z[:, 9], loss=kw.losses.EpsilonInsensitive(0.1), C=10.0))
+    >>> solution.status, solution.feature_coef.shape
+    (Status.CONVERGED, (12,))
+    """
+    form = problem.form
+    if not isinstance(form, RidgeForm):
+        found = solve_margin(form, step, tol=tol, max_iter=max_iter, start=start, callback=callback)
+        return vouched(problem, found, tol).of_kind(kind_of(problem.kernels))
+    if step not in ("auto", *SOLVERS):
+        raise InputError(
+            f"`step`={step!r} does not fit {problem.loss!r} on the simplex. Possible: auto, {', '.join(SOLVERS)}."
+        )
+    cost, weights = problem.C, None if start is None else start.weights
+    told = None if callback is None else _in_costs(callback, cost)
+    found = solve_ridge(
+        form,
+        1.0 / cost,
+        solver="newton" if step == "auto" else step,
+        tol=tol,
+        weights0=None if weights is None else check_simplex(weights, form.n_kernels),
+        max_iter=max_iter,
+        callback=told,
+    )
+    trace = {name: cost * values if name == "objective" else values for name, values in found.trace.items()}
+    found = replace(
+        as_asked(form, found, problem.single), certificate=found.certificate.times(cost), trace=trace
+    )
+    return vouched(problem, found, tol).of_kind(kind_of(problem.kernels))
+
+
+def _in_costs(callback: Callback, cost: float) -> Callback:
+    """A callback of a problem for a solver whose objective is divided by C."""
+    return lambda n, value, left: callback(n, cost * value, left)
+
+
+def vouched(problem: Verifier, found: Solution, tol: float) -> Solution:
+    """A solution that its problem confirms, or with the certificate that the problem gives it.
+
+    Where a problem gives all certificates itself, as of machines on kernels, or on rows and kernels that are not in
+    memory in a pass, they are not computed again.
+    """
+    if found.status is not Status.CONVERGED or getattr(problem, "vouches", False):
+        return found
+    own = problem.certify(found)
+    agreed = found.certificate.checked_by(own).status is Status.CONVERGED
+    if agreed and own.gap <= tol * abs(own.primal):
+        return found
+    kind = found.certificate.kind
+    return replace(
+        found,
+        certificate=Certificate.of(kind, own.primal, own.own_gap, own.rounding, Status.STALLED, tol=tol),
+    )
+
+
+# ---- least squares on the simplex -----------------------------------------------------------------
+
+
+def solve_ridge(
+    problem: RidgeForm,
+    alpha: float,
+    *,
+    solver: str,
+    tol: float,
+    weights0: Array | None = None,
+    max_iter: int | None = None,
+    shared_weights: bool = True,
+    relax: float | None = None,
+    callback: Callback | None = None,
+    **literal: Any,
+) -> Solution:
+    """RLS2 on kernels, features, streams or statistics; dual_coef is (n_rows, n_outputs)."""
+
+    def solve_one(part: RidgeForm) -> Solution:
+        if isinstance(part, FeatureProblem):
+            if solver == "newton":
+                return solve_on_features(
+                    part, alpha, tol=tol, weights0=weights0, max_iter=max_iter, callback=callback
+                )
+            return part.with_features(solve_one(part.on_kernels()))
+        if solver == "newton":
+            return newton_result(
+                part,
+                alpha,
+                tol=tol,
+                max_iter=200 if max_iter is None else max_iter,
+                warm=RidgeStart(weights=weights0),
+                callback=callback,
+            )
+        most = 50_000 if max_iter is None else max_iter
+        other = brought.brought(solver)
+        result: Solution = other(part, alpha, weights0=weights0, max_iter=most, callback=callback, **literal)
+        return result
+
+    # on features, products are small and many: threads of BLAS would wait for each other
+    few = isinstance(problem, FeatureProblem)
+    with one_blas_thread() if few else blas_threads_for(problem.targets.shape[1]):
+        if shared_weights or len(problem.targets) == 1:
+            result = solve_one(problem)
+        else:
+            result = join_outputs([solve_one(part) for part in problem.parts()])
+        if relax is not None:
+            result = relaxed(problem.parts() if result.weights.ndim == 2 else [problem], result, relax)
+    return result
+
+
+def as_asked(problem: RidgeForm, found: Solution, single: bool) -> Solution:
+    """A solution for all given rows, with one output as a vector."""
+    found = problem.for_all_rows(found)
+    return on_all_rows(problem, squeeze(found) if single else found)
+
+
+def relaxed(problems: Sequence[RidgeForm], result: Solution, relax: float) -> RelaxedSolution:
+    """Ridge regression at another alpha, on kernels or on features."""
+    if isinstance(problems[0], FeatureProblem):
+        return relaxed_on_features(cast(list[FeatureProblem], problems), result, relax)
+    return relax_result(cast(list[RidgeProblem], problems), result, relax)
+
+
+def check_simplex(weights: ArrayLike, n_kernels: int) -> Array:
+    """Check that starting weights are on the simplex, and return them."""
+    array = as_floats(weights, "weights0")
+    if array.shape != (n_kernels,):
+        raise InputError(
+            f"`weights0` must have one entry per kernel (n_kernels={n_kernels}), got shape {array.shape}."
+        )
+    if not (array >= 0).all() or not abs(array.sum() - 1.0) < 1e-6:
+        raise InputError("`weights0` must be nonnegative and sum to 1. Divide it by its sum.")
+    return array / array.sum()
+
+
+# ---- machines on sets of weights ------------------------------------------------------------------
+
+
+def solve_margin(
+    problem: MarginForm,
+    method: str = "auto",
+    *,
+    tol: float,
+    max_iter: int | None = None,
+    start: Solution | WarmStart | None = None,
+    callback: Callback | None = None,
+) -> Solution:
+    """`solve_svm_mkl` on a checked problem; `start` is not checked yet."""
+    # a line search may try values at which a loss is infinite
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not isinstance(problem, MarginFeatureProblem):
+            warm = check_warm(start, problem.n_kernels, problem.gram.n_samples)
+            return solve_problem(problem, method, tol=tol, max_iter=max_iter, warm=warm, callback=callback)
+        if problem.in_memory:
+            warm = check_warm(start, problem.n_kernels, problem.n_given)
+            return solve_margin_on_features(
+                problem, method, tol=tol, max_iter=max_iter, start=start, warm=warm, callback=callback
+            )
+        # before the pass that a start without coefficients of features takes
+        check_for_chunks(method, problem.weight_set)
+        warm = check_warm(start, problem.n_kernels, problem.n_given)
+        first = _start_on_chunks(problem, start, warm)
+        (only,) = solve_on_chunks(
+            problem,
+            np.array([problem.machine.C]),
+            method,
+            tol=tol,
+            max_iter=max_iter,
+            callback=callback,
+            start=first,
+        )
+        return only
+
+
+def solve_problem(
+    problem: KernelProblem,
+    method: str = "auto",
+    *,
+    tol: float,
+    max_iter: int | None = None,
+    warm: WarmStart | None = None,
+    callback: Callback | None = None,
+) -> Solution:
+    """`solve_svm_mkl` on a checked problem."""
+    steps = steps_of(method, problem)
+    with blas_threads_for(problem.gram.n_samples):
+        session = Session(problem, tol, WarmStart() if warm is None else replace(warm))
+        return minimise(
+            session, steps, max_iter=max_iter or MOST, callback=callback, limited=max_iter is None
+        )
+
+
+def methods_for(kind: type[WeightSet]) -> tuple[str, ...]:
+    """Names of the methods for a kind of sets."""
+    own = (name for name, step in STEPS.items() if issubclass(kind, step.fits))
+    return ("auto", *own, *(brought.MARGIN if issubclass(kind, Simplex) else ()))
+
+
+def steps_of(method: str, problem: KernelProblem) -> list[MarginStep]:
+    """The steps of a method, in order; each continues if the previous one is slow."""
+    weight_set = problem.weight_set
+    possible = methods_for(type(weight_set))[1:]
+    if not possible or method not in ("auto", *possible):
+        raise InputError(f"`method`={method!r} does not fit {weight_set!r}. Possible: {', '.join(possible)}.")
+    machine = problem.machine
+    if method in ("interior-point", "dual-newton") and not (machine.loss.quadratic and machine.fit_intercept):
+        raise InputError(
+            f"`method`={method!r} needs a loss whose dual is a quadratic program, and an intercept, got "
+            f"loss={machine.loss.name!r}, fit_intercept={machine.fit_intercept}. Use 'auto'."
+        )
+    if method == "dual-newton":
+        return [DualNewton(), ClosedForm()]
+    # the last use of Newton only refines
+    turns: list[MarginStep] = [Newton(gives_way=True), InteriorPoint(), Newton(most=PATIENCE)]
+    if not has_interior(problem):
+        turns = [Newton()]
+    if method == "auto" and possible[0] == "newton":
+        return turns
+    method = possible[0] if method == "auto" else method
+    more = turns if method == "closed-form" and "newton" in possible else []
+    step = STEPS[method] if method in STEPS else brought.brought(method)
+    return [step(), *more]
+
+
+def solve_margin_on_features(
+    problem: MarginFeatureProblem,
+    method: str = "auto",
+    *,
+    tol: float,
+    max_iter: int | None = None,
+    start: Solution | WarmStart | None = None,
+    warm: WarmStart | None = None,
+    callback: Callback | None = None,
+) -> Solution:
+    """`solve_svm_mkl` on checked features; `start` may have coefficients of these, and `warm` has the rest, checked."""
+    if method == "auto" and knows(problem.weight_set):
+        descent = descent_on_features(problem, tol=tol, max_iter=max_iter, callback=callback)
+        # products with vectors are many: threads of BLAS would wait for each other
+        with one_blas_thread():
+            w = _features_of(problem, start, warm)
+            if w is None:
+                descent.on_the_way()
+            else:
+                descent.begin_at(w)
+            return descent.solve()
+    kernels = problem.on_kernels()
+    begin = WarmStart() if warm is None else replace(warm)
+    if begin.dual_coef is not None and problem.rows is not None:
+        begin.dual_coef = begin.dual_coef[problem.rows]
+    found = solve_problem(kernels, method, tol=tol, max_iter=max_iter, warm=begin, callback=callback)
+    return problem.with_features(found, tol)
+
+
+def descent_on_features(
+    problem: MarginFeatureProblem,
+    *,
+    tol: float,
+    max_iter: int | None = None,
+    callback: Callback | None = None,
+) -> MarginDescent:
+    """The solver on features, with the one on kernels for working columns that outnumber rows."""
+
+    def on_kernels(part: KernelProblem, aim: float, start: WarmStart) -> Solution:
+        return solve_problem(part, tol=aim, max_iter=max_iter, warm=start)
+
+    return MarginDescent(problem, tol=tol, max_iter=max_iter, callback=callback, on_kernels=on_kernels)
+
+
+def _features_of(
+    problem: MarginFeatureProblem, start: Solution | WarmStart | None, warm: WarmStart | None
+) -> Array | None:
+    """Coefficients of all features to start from, in the solver's units."""
+    given = getattr(start, "feature_coef", None)
+    if given is not None and np.shape(given) == (problem.stack.n_features,):
+        return as_floats(given, "warm_start.feature_coef") / problem.factors
+    if warm is None or warm.weights is None or warm.dual_coef is None:
+        return None
+    shares = np.repeat(np.maximum(warm.weights, 0.0), problem.stack.widths)
+    return shares * problem.gradient(_coefficients_of(problem, warm.dual_coef))
+
+
+def _coefficients_of(problem: MarginFeatureProblem, dual_coef: Array) -> Array:
+    """Coefficients of the rows of positive weight, in the solver's units."""
+    b = dual_coef if problem.rows is None else dual_coef[problem.rows]
+    return b * problem.unit**2
+
+
+def _start_on_chunks(
+    problem: MarginFeatureProblem, start: Solution | WarmStart | None, warm: WarmStart
+) -> Start | None:
+    """Where to begin on rows in chunks; None without coefficients."""
+    w = _features_of(problem, start, warm)
+    if w is None or not np.isfinite(w).all():
+        return None
+    b = None if warm.dual_coef is None else _coefficients_of(problem, warm.dual_coef)
+    return Start(w, float(getattr(start, "intercept", 0.0)), b)
+
+
+def check_warm(warm_start: Solution | WarmStart | None, n_kernels: int, n_samples: int) -> WarmStart:
+    """Copy a warm start, so that the caller's is not changed. It need not be feasible."""
+    if warm_start is None:
+        return WarmStart()
+    if not isinstance(warm_start, (Solution, WarmStart)):
+        raise InputError(
+            "`warm_start` must be an earlier result or a kernelweave.results.WarmStart, got "
+            f"{type(warm_start).__name__}. For weights alone pass WarmStart(weights)."
+        )
+    weights, b = warm_start.weights, warm_start.dual_coef
+    if weights is not None:
+        weights = as_floats(weights, "warm_start.weights")
+        if weights.shape != (n_kernels,):
+            raise InputError(
+                f"`warm_start` must be a solution for {n_kernels} kernels, got weights of shape "
+                f"{weights.shape}. Leave it out for another stack."
+            )
+        check_finite(weights, "warm_start.weights")
+    return WarmStart(weights, None if b is None else check_start(b, n_samples))

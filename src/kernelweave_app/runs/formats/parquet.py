@@ -1,0 +1,112 @@
+"""Parquet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kernelweave._errors import InputError
+from kernelweave._types import DataFrame, Series
+from kernelweave_app.runs.formats import Format, Limits, too_many
+from kernelweave_app.runs.joining import Joined
+
+
+class Parquet(Format):
+    """Columns of numbers and text."""
+
+    name = "parquet"
+    suffixes = (".parquet", ".pq")
+    start = b"PAR1"
+
+    def table(self, path: Path) -> DataFrame:
+        """The table, after a check of the checksums and statistics of the file, if it has any."""
+        import pandas as pd
+
+        try:
+            import pyarrow.parquet as pq
+        except ImportError:
+            raise InputError("Parquet files need pyarrow: pip install 'kernelweave[parquet]'.") from None
+        table = pd.read_parquet(path, engine="pyarrow", page_checksum_verification=True)
+        with pq.ParquetFile(path) as file:
+            _check_ranges(path, table, file.metadata)
+        return table
+
+    def check(self, path: Path, name: str, limits: Limits) -> None:
+        """Raise for cells that are neither numbers nor text, and for too many of them."""
+        _check_content(path, name, limits)
+
+    def lines(self, variable: str, path: str, data: Joined) -> list[str]:
+        """The call of pandas."""
+        return [f"{variable} = pd.read_parquet({path!r})"]
+
+
+PARQUET = Parquet()
+
+
+def _check_ranges(path: Path, table: DataFrame, about: Any) -> None:
+    """Raise if numbers are outside the range that the file states."""
+    ranges: dict[str, list[Any]] = {}
+    for g in range(about.num_row_groups):
+        for j in range(about.num_columns):
+            chunk = about.row_group(g).column(j)
+            noted = chunk.statistics if chunk.is_stats_set else None
+            known: tuple[Any, Any] | None = None
+            if noted is not None and noted.has_min_max and noted.logical_type.type in ("NONE", "INT"):
+                known = (noted.min, noted.max)
+            if chunk.physical_type not in ("INT32", "INT64", "FLOAT", "DOUBLE"):
+                known = None
+            ranges.setdefault(chunk.path_in_schema, []).append(known)
+    for name, ends in ranges.items():
+        if None in ends or name not in table.columns or table[name].dtype.kind not in "iuf":
+            continue
+        least, most = min(end[0] for end in ends), max(end[1] for end in ends)
+        low, high = table[name].min(), table[name].max()
+        # comparisons with NaN, where there are no numbers, are false
+        if low < least or high > most:
+            raise InputError(
+                f"{path} is damaged: column {name!r} has numbers from {low:g} to {high:g}, but was written with "
+                f"{least:g} to {most:g}. Copy it from its source again."
+            )
+
+
+def _check_content(path: Path, name: str, limits: Limits) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise InputError("Parquet files need pyarrow: pip install 'kernelweave[parquet]'.") from None
+    try:
+        texts = []
+        with pq.ParquetFile(path) as file:
+            about, schema = file.metadata, file.schema_arrow
+            declared = sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups))
+            if declared > limits.unpacked:
+                raise InputError(f"{name} holds more than {limits.unpacked} bytes after decompression.")
+            if len(schema) > limits.columns or about.num_rows * len(schema) > limits.cells:
+                raise too_many(name, limits)
+            for field in schema:
+                kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+                if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+                    texts.append(field.name)
+                elif pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+                    raise InputError(f"{name}: column {field.name!r} holds {kind}, neither numbers nor text.")
+        # one long text may stand for millions of cells: as a dictionary it is counted without being copied
+        counted = 0
+        with pq.ParquetFile(path, read_dictionary=texts) as file:
+            for batch in file.iter_batches(batch_size=65536, columns=texts) if texts else ():
+                for column in batch.columns:
+                    counted += _expanded(column)
+                if counted > limits.unpacked:
+                    raise InputError(f"{name} holds more than {limits.unpacked} bytes after decompression.")
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{name} cannot be read as Parquet: {str(error).splitlines()[0]:.200}.") from None
+
+
+def _expanded(column: Series) -> int:
+    """Bytes of a column of text if each cell were written out."""
+    import pyarrow.compute as pc
+
+    if not hasattr(column, "dictionary"):
+        return int(column.nbytes)
+    lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
+    return int(pc.sum(lengths).as_py() or 0)

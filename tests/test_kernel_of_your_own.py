@@ -1,0 +1,214 @@
+"""A kernel is one class in one file: what is defined here works in every learner, file, graph, text and list."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import kernelweave as kw
+from kernelweave import kernels
+from kernelweave.kernels import base
+
+X = np.random.default_rng(3).normal(size=(60, 4))
+Y = np.sin(X[:, 0]) + 0.3 * X[:, 1]
+LABELS = np.array(["low", "mid", "top"])[np.digitize(Y, [-0.4, 0.4])]
+FRAME = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+NEW = FRAME.iloc[:7] + 0.1
+
+
+@dataclass(frozen=True)
+class Rough(kernels.Kernel):
+    """A Matern kernel with nu = 3/2, k(x, z) = (1 + r) exp(-r), r = sqrt(3) ||x - z|| / length."""
+
+    length: float = 1.0
+
+    statistic: ClassVar[str] = "sqdist"
+    aliases: ClassVar[tuple[str, ...]] = ("uneven",)
+
+    def formula(self, xp, S, left, right):
+        r = math.sqrt(3.0) / self.length * xp.sqrt(S)
+        return (1.0 + r) * xp.exp(-r)
+
+    def gradient(self, xp, S, value):
+        return -1.5 / self.length**2 * xp.exp(-math.sqrt(3.0) / self.length * xp.sqrt(S))
+
+
+@dataclass(frozen=True)
+class Steps(kernels.Kernel):
+    """A kernel of explicit features of one column, without a statistic."""
+
+    width: float = 1.0
+
+    def _features(self, table):
+        x = table.take()
+        return np.concatenate([np.floor(x / self.width), np.ones_like(x)], axis=1)
+
+
+@dataclass(frozen=True)
+class Tanhed(kernels.Kernel):
+    """A formula of what graphs do not have, and without a derivative."""
+
+    statistic: ClassVar[str] = "dot"
+
+    def formula(self, xp, S, left, right):
+        return xp.cosh(S)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def others_do_not_see_these():
+    yield
+    for cls in (Rough, Steps, Tanhed):
+        base.KERNELS.pop(cls.__name__.lower(), None)
+
+
+def values(A, B, length=1.0):
+    r = math.sqrt(3.0) / length * np.sqrt(np.square(A[:, None] - B[None]).sum(axis=2))
+    return (1.0 + r) * np.exp(-r)
+
+
+BANK = [
+    Rough(2.0),
+    Rough(0.7).on(["a", "b"]),
+    2.0 * Rough() + kernels.Linear(),
+    Rough() * kernels.Linear().on(["c"]),
+]
+
+
+def test_values_diagonal_and_label():
+    np.testing.assert_allclose(Rough(0.7)(X, X[:5]), values(X, X[:5], 0.7), rtol=1e-12)
+    np.testing.assert_array_equal(Rough().diag(X), 1.0)
+    assert Rough(0.5).on(["a"]).label == "Rough(length=0.5) on a"
+    assert (2.0 * Rough() + 1.0).label == "(2 * Rough(length=1) + Constant(1)) on all"
+    assert Steps(0.5)([[0.6], [1.2]]).tolist() == [[2.0, 3.0], [3.0, 5.0]]
+    assert Steps(0.5).diag([[0.6], [1.2]]).tolist() == [2.0, 5.0]
+
+
+@pytest.mark.parametrize("normalize", ["mean-diagonal", "cosine", "center", "trace"])
+@pytest.mark.parametrize("learner", ["rls2", "simple", "rkl", "alignf"])
+def test_estimators_with_every_normaliser(learner, normalize):
+    """The same as of the matrices that the kernel stands for."""
+    kind = kw.MKLRegressor if learner == "rls2" else kw.MKLClassifier
+    y = Y if learner == "rls2" else Y > 0
+    settings = {"normalize": normalize, **({"alpha": 0.3} if learner == "rls2" else {"C": 1.0})}
+    model = kind([Rough(2.0), Rough(0.7)], learner, **settings).fit(X, y)
+    cells = np.concatenate([X, NEW.to_numpy()])
+    stack = np.stack([values(cells, cells, 2.0), values(cells, cells, 0.7)], axis=-1)
+    other = kind(kw.KernelBank(stack, ["a", "b"]), learner, **settings).fit(np.arange(60)[:, None], y)
+    np.testing.assert_allclose(model.weights_, other.weights_, atol=1e-6)
+    ask = "predict" if learner == "rls2" else "decision_function"
+    expected = getattr(other, ask)(np.arange(60, 67)[:, None])
+    np.testing.assert_allclose(getattr(model, ask)(NEW.to_numpy()), expected, atol=1e-5)
+    assert model.rel_gap_ < 1e-3
+
+
+def test_cross_validation():
+    model = kw.MKLClassifierCV(BANK, "simple", Cs=[0.1, 1.0], cv=3).fit(FRAME, LABELS)
+    assert model.score(FRAME, LABELS) > 0.8
+    assert kw.MKLRegressorCV(BANK, n_alphas=4, cv=3).fit(FRAME, Y).score(FRAME, Y) > 0.8
+
+
+def test_layers_of_deep_kernels_take_its_derivative(rng):
+    from kernelweave.mkl.layers import Layers
+
+    Z = rng.normal(size=(12, 3))
+    K, layers, w = Z @ Z.T, Layers(((Rough(1.3), kernels.Linear()),), cosine=True), [np.array([0.4, 0.6])]
+    H, h = rng.normal(size=(12, 12)), 1e-6
+    H, E = H + H.T, rng.normal(size=(12, 12))
+    E = E + E.T
+
+    def value(A):
+        return float((layers.forward(A, A.diagonal().copy(), w).kernels[-1] * H).sum())
+
+    _, back = layers.backward(layers.forward(K, K.diagonal().copy(), w), H.copy())
+    numeric = (value(K + h * E) - value(K - h * E)) / (2.0 * h)
+    assert (back * E).sum() == pytest.approx(numeric, rel=1e-5)
+    deep = kw.MKLClassifier([kernels.RBF(0.5)], kw.learners.MLMKL(C=1.0, kernels=[Rough()], tol=0.1))
+    assert deep.fit(X, Y > 0).score(X, Y > 0) > 0.8
+    with pytest.raises(kw.InputError, match="cannot be a layer"):
+        kw.learners.MLMKL(kernels=[Tanhed()]).check()
+
+
+def test_gamma_is_refused():
+    with pytest.raises(kw.InputError, match="`gamma` is for Gaussian and Laplacian kernels"):
+        kw.MKLRegressor([Rough()], gamma=0.5, alpha=1.0).fit(X, Y)
+
+
+@pytest.mark.parametrize("missing", ["skip", "impute", "impute-median"])
+def test_missing_cells(missing):
+    holes = np.where(np.arange(X.size).reshape(X.shape) % 17 == 3, np.nan, X)
+    model = kw.MKLRegressor([Rough(2.0)], alpha=0.1, missing=missing).fit(holes, Y)
+    assert model.score(holes, Y) > 0.6
+    with pytest.raises(kw.InputError, match="missing"):
+        kw.MKLRegressor([Rough(2.0)], alpha=0.1, missing="error").fit(holes, Y)
+
+
+def test_nystroem_takes_it_and_random_features_do_not():
+    near = kernels.approximate(Rough(2.0), kernels.Nystroem(60)).fitted(X)
+    assert abs(near(X) - Rough(2.0)(X)).max() < 1e-5
+    with pytest.raises(kw.InputError, match="Random features are those of"):
+        kernels.approximate(Rough(), kernels.RandomFeatures(10))
+
+
+def test_files(tmp_path, monkeypatch):
+    model = kw.MKLClassifier(BANK, "lp", C=1.0).fit(FRAME, LABELS)
+    path = kw.save(model, tmp_path / "m")
+    again = kw.load(path)
+    np.testing.assert_array_equal(again.decision_function(NEW), model.decision_function(NEW))
+    assert again.kernels == BANK
+    lean = kw.MKLRegressor([Steps(0.5).on(["a"]), Steps(0.2).on(["b"])], alpha=0.1).fit(FRAME, Y)
+    fitted = kw.load(kw.save(lean, tmp_path / "n", training_rows=False))
+    np.testing.assert_allclose(fitted.predict(NEW), lean.predict(NEW), rtol=1e-12)
+    monkeypatch.delitem(base.KERNELS, "rough")
+    with pytest.raises(kw.InputError, match=r"kernel of another module, 'Rough'\. Import that module first"):
+        kw.load(path)
+
+
+def test_graphs(tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    model = kw.MKLRegressor(BANK, alpha=0.1, normalize="cosine").fit(FRAME, Y)
+    session = runtime.InferenceSession(str(kw.to_onnx(model, tmp_path / "m.onnx")))
+    (found,) = session.run(["prediction"], {"X": NEW.to_numpy()})
+    np.testing.assert_allclose(found, model.predict(NEW), rtol=1e-11)
+    with pytest.raises(
+        kw.InputError, match=r"'Tanhed on all' has no ONNX form.*kernelweave\.save instead.*cosh"
+    ):
+        kw.to_onnx(kw.MKLRegressor([Tanhed()], alpha=1.0).fit(X, Y), tmp_path / "n.onnx")
+    with pytest.raises(kw.InputError, match="has no ONNX form"):
+        kw.to_onnx(kw.MKLRegressor([Steps()], alpha=1.0).fit(X[:, :1], Y), tmp_path / "n.onnx")
+
+
+def test_text_and_plain_values():
+    for kernel in BANK:
+        assert kernels.parse(repr(kernel)) == kernel
+        assert kernels.from_dict(kernel.to_dict()) == kernel
+    assert kernels.parse("uneven(length=0.5).on(['a'])") == Rough(0.5).on(["a"])
+    assert kernels.parse("rough") == Rough()
+    with pytest.raises(kw.InputError, match="width"):
+        kernels.parse("rough(width=1)")
+    with pytest.raises(kw.InputError, match="There is a kernel 'rbf' already"):
+        type("RBF", (Rough,), {})
+
+
+def test_command_line_and_the_lists_of_the_application(tmp_path, capsys):
+    pytest.importorskip("cyclopts")
+    pytest.importorskip("jinja2")
+    from kernelweave_app.cli import main
+    from kernelweave_app.runs.kernels_of import kernel_names
+
+    assert {"rough", "steps", "linear", "rbf", "poly"} <= set(kernel_names())
+    table = tmp_path / "t.csv"
+    FRAME.assign(y=Y).to_csv(table, index=False)
+    asked = ["--kernels", "rough(length=2) ; rough.on(['a'])", "--alphas", "3", "--cv", "2"]
+    assert main(["fit", str(table), "--target", "y", "--out", str(tmp_path / "run"), *asked]) == 0
+    model = kw.load(tmp_path / "run" / "model.skops")
+    assert list(model.kernel_names_) == ["Rough(length=2) on all", "Rough(length=1) on a"]
+    assert (
+        main(["fit", str(table), "--target", "y", "--out", str(tmp_path / "other"), "--kernels", "roug"]) != 0
+    )
+    assert "rough" in capsys.readouterr().err

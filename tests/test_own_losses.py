@@ -1,0 +1,206 @@
+"""Losses that are written outside: three formulas, and they work on every operator, solver and set of weights."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import kernelweave as kw
+from kernelweave._checks import InputError
+from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge, as_loss
+from kernelweave.machines.machine import Machine
+from known_sets import KNOWN
+from oracles import central_difference, conic_value, factor_of
+
+SETS = {known.name: known for known in KNOWN}
+FOUR = ("simplex", "p 2", "cap 0.37", "mix 0.5")
+C, GROUPS = 2.0, [0, 3, 6, 9]
+
+
+class Huber(kw.losses.Loss):
+    """Squared up to a distance of delta, and linear beyond."""
+
+    def __init__(self, delta):
+        self.delta = delta
+
+    def value(self, y, f):
+        rest = np.abs(y - f)
+        return np.where(rest <= self.delta, 0.5 * rest**2, self.delta * (rest - 0.5 * self.delta))
+
+    def slope(self, y, f):
+        return np.clip(f - y, -self.delta, self.delta)
+
+    def conjugate(self, y, b):
+        return np.where(np.abs(b) <= self.delta, 0.5 * b**2 - y * b, np.inf)
+
+
+class Quantile(kw.losses.Loss):
+    """Targets above count tau, those below 1 - tau."""
+
+    def __init__(self, tau):
+        self.tau = tau
+
+    def value(self, y, f):
+        return np.maximum(self.tau * (y - f), (self.tau - 1) * (y - f))
+
+    def slope(self, y, f):
+        return np.where(f >= y, 1 - self.tau, -self.tau)
+
+    def conjugate(self, y, b):
+        return np.where((b <= self.tau) & (b >= self.tau - 1), -y * b, np.inf)
+
+
+class Counts(kw.losses.Loss):
+    """Of a Poisson distribution: its slope has a limit on one side only, and its values have both signs."""
+
+    def value(self, y, f):
+        return np.exp(f) - y * f
+
+    def slope(self, y, f):
+        return np.exp(f) - y
+
+    def conjugate(self, y, b):
+        mean = np.maximum(y - b, 1e-300)
+        return np.where(y >= b, mean * np.log(mean) - mean, np.inf)
+
+
+def again(kind):
+    """A loss of the library by its three formulas only."""
+    names = ("value", "slope", "conjugate")
+    body = {name: (lambda self, y, x, name=name: getattr(self.loss, name)(y, x)) for name in names}
+    body |= {"classifies": kind.classifies, "__init__": lambda self: setattr(self, "loss", kind())}
+    return type(f"Own{kind.__name__}", (kw.losses.Loss,), body)()
+
+
+def data(rng, loss, n=40):
+    """Features in three blocks, kernels of them, targets, and weights of rows with a zero."""
+    Z = rng.normal(size=(n, 9))
+    t = Z[:, 0] - Z[:, 4] + 0.3 * rng.standard_t(2, size=n)
+    y = np.sign(t) if loss.classifies else np.floor(np.exp(0.5 * t)) if isinstance(loss, Counts) else t
+    weight = rng.uniform(0.3, 2.0, n)
+    weight[4] = 0.0
+    gram = np.stack([Z[:, a:b] @ Z[:, a:b].T for a, b in itertools.pairwise(GROUPS)], axis=-1)
+    return Z, gram, y, weight
+
+
+def optimum(gram, y, costs, known, loss, intercept=True):
+    """From the joint primal, by CVXPY."""
+    import cvxpy as cp
+
+    d, t = cp.Variable(gram.shape[2]), cp.Variable() if intercept else 0.0
+    f, norms = t, 0.0
+    for m in range(gram.shape[2]):
+        F = factor_of(gram[:, :, m])
+        w = cp.Variable(len(F))
+        f, norms = f + F.T @ w, norms + cp.quad_over_lin(w, d[m])
+    if isinstance(loss, Huber):
+        terms = 0.5 * cp.huber(y - f, loss.delta)
+    elif isinstance(loss, Quantile):
+        terms = cp.maximum(loss.tau * (y - f), (loss.tau - 1) * (y - f))
+    else:
+        terms = cp.exp(f) - cp.multiply(y, f)
+    return conic_value(cp.Problem(cp.Minimize(0.5 * norms + costs @ terms), known.limits(d)))
+
+
+@pytest.mark.parametrize("name", FOUR)
+@pytest.mark.parametrize("loss", [Huber(0.3), Quantile(0.7), Counts()], ids=lambda loss: loss.name)
+def test_own_losses_reach_the_optimum_on_kernels_and_features(loss, name, rng):
+    Z, gram, y, weight = data(rng, loss)
+    known = SETS[name]
+    best = optimum(gram, y, C * weight, known, loss)
+    for kernels in (gram, kw.FeatureStack(Z, GROUPS)):
+        found = kw.solve_svm_mkl(kernels, y, C, known.weight_set, loss=loss, sample_weight=weight, tol=1e-7)
+        assert found.status is kw.Status.CONVERGED
+        # the cone solver's digits: measured 1e-8
+        slack = 2e-7 * abs(best)
+        assert found.dual - slack <= best <= found.primal + slack
+        assert found.gap <= 1e-7 * abs(found.primal)
+        problem = kw.Problem(kernels, y, loss, known.weight_set, C, weight)
+        assert found.verify(problem).status is kw.Status.CONVERGED
+
+
+@pytest.mark.parametrize("kind", [Hinge, SquaredHinge, Logistic, EpsilonInsensitive, kw.losses.Squared])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_three_formulas_say_all_that_a_loss_is(kind, fit_intercept, rng):
+    own, given = again(kind), kind()
+    _, gram, y, weight = data(rng, given)
+    K, b = gram.sum(axis=2), None
+    for cost in (0.05, 5.0):
+        machine = Machine(y, cost, given, weight, fit_intercept=fit_intercept)
+        other = Machine(y, cost, own, weight, fit_intercept=fit_intercept)
+        one, two = machine.solve(K, tol=1e-8), other.solve(K, tol=1e-8, warm_start=b)
+        b = two.dual_coef
+        assert two.status is kw.Status.CONVERGED
+        assert two.primal == pytest.approx(one.primal, rel=3e-8)
+        again_ = other.certify(K, two.dual_coef, two.intercept)
+        assert two.certificate.checked_by(again_).status is kw.Status.CONVERGED
+        for low, high in zip(own.bounds(y, machine.costs), given.bounds(y, machine.costs), strict=True):
+            inside = np.abs(high) < 1e200
+            np.testing.assert_allclose(low[inside], high[inside], atol=1e-12)
+            assert (np.abs(low[~inside]) > 1e200).all()
+        assert own.dual_term(y, machine.costs, b) == pytest.approx(
+            given.dual_term(y, machine.costs, b), rel=1e-9
+        )
+        f = K @ b + two.intercept
+        assert own.gap(y, machine.costs, b, f) == pytest.approx(
+            given.gap(y, machine.costs, b, f),
+            abs=1e-12 * one.primal + 1e-9 * given.gap(y, machine.costs, b, f),
+        )
+
+
+@pytest.mark.parametrize(
+    "loss", [Huber(0.3), Quantile(0.7), Counts(), again(Logistic)], ids=lambda loss: loss.name
+)
+def test_proximal_coefficients_are_the_best_ones(loss, rng):
+    y = np.sign(rng.normal(size=12)) if loss.classifies else np.floor(3 * rng.random(12))
+    costs, f = rng.uniform(0.3, 2.0, 12), rng.normal(size=12)
+    low, high = (np.clip(end, -5.0, 5.0) for end in loss.bounds(y, costs))
+    centre, pull = low + rng.random(12) * (high - low), 0.7 * costs
+
+    def value(f):
+        b = loss.proximal(y, costs, centre, pull, f)
+        return loss.dual_term(y, costs, b) - b @ f - np.sum((b - centre) ** 2 / (2 * pull)), b
+
+    best, b = value(f)
+    assert ((b >= loss.bounds(y, costs)[0] - 1e-15) & (b <= loss.bounds(y, costs)[1] + 1e-15)).all()
+    for step in (1e-3, -1e-3):
+        moved = np.clip(b + step, *loss.bounds(y, costs))
+        at = loss.dual_term(y, costs, moved) - moved @ f - np.sum((moved - centre) ** 2 / (2 * pull))
+        assert at <= best + 1e-12
+    np.testing.assert_allclose(central_difference(lambda f: value(f)[0], f, 1e-6), -b, atol=1e-7)
+
+
+@pytest.mark.parametrize("loss", [Huber(0.3), Quantile(0.7)], ids=lambda loss: loss.name)
+def test_early_stops_are_honest(loss, rng):
+    Z, gram, y, weight = data(rng, loss)
+    best = kw.solve_svm_mkl(gram, y, C, loss=loss, sample_weight=weight, tol=1e-9)
+    for kernels in (gram, kw.FeatureStack(Z, GROUPS)):
+        problem = kw.Problem(kernels, y, loss, "simplex", C, weight)
+        for most in (1, 2, 4):
+            found = kw.solve(problem, tol=1e-12, max_iter=most)
+            assert found.status is not kw.Status.CONVERGED
+            assert found.primal >= best.primal - best.gap
+            assert found.dual <= best.primal
+            # what it says is what anybody finds
+            assert found.verify(problem).status is found.status
+
+
+def test_losses_of_two_numbers_are_two_losses():
+    assert Huber(0.3) == Huber(0.3) != Huber(0.4)
+    assert repr(Quantile(0.7)) == "Quantile(tau=0.7)"
+    assert Huber(1.0).name == "Huber"
+
+
+def test_what_a_loss_cannot_do_it_says(rng, tmp_path):
+    loss = Huber(0.3)
+    _, gram, y, _ = data(rng, loss)
+    problem = kw.Problem(gram, y, loss)
+    found = kw.solve(problem)
+    with pytest.raises(InputError, match="cannot be exported"):
+        found.export_certificate(tmp_path / "x.kwcert", problem, kernels=gram, y=y)
+    with pytest.raises(InputError, match="quadratic program"):
+        kw.solve(problem, step="interior-point")
+    with pytest.raises(InputError, match="a Loss"):
+        as_loss("huber")
+    with pytest.raises(InputError, match="a Loss"):
+        kw.solve_svm_mkl(gram, y, 1.0, loss=Huber)
