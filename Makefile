@@ -50,8 +50,8 @@ KERNELWEAVE_DATA ?= $(abspath ../shared/data)
 export KERNELWEAVE_DATA
 endif
 
-.PHONY: help setup demo studio test test-rest test-all shake test-noext test-oldest quick arrays lint format types layers options docs wheel bench claims \
-  stress clean
+.PHONY: help setup demo studio test test-rest test-all shake test-noext test-oldest quick arrays lint format types layers docs wheel \
+  bench claims stress clean
 .DELETE_ON_ERROR:
 
 help:
@@ -162,9 +162,6 @@ layers: $(STAMPS)/group-lint
 	PYTHONPATH=src $(BIN)/lint-imports --cache-dir build/import_linter
 
 # The fields of settings for the command line, after parameters of learners or estimators have changed.
-options: $(STAMPS)/group-test
-	$(BIN)/python -m kernelweave_app.runs.spec
-
 docs: $(STAMPS)/group-docs
 	$(BIN)/python -m sphinx -W -E --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html
 	$(BIN)/python docs/_ext/check_offline.py docs/_build/html

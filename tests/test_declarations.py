@@ -79,6 +79,7 @@ def test_the_command_line_offers_the_parameter_of_a_new_learner(capsys, monkeypa
     assert "deep-uniform, tilted." in text
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("tilted")
 def test_a_run_of_a_new_learner_leaves_its_parameter_in_every_file(table, tmp_path, capsys, monkeypatch):
     from kernelweave import persistence
@@ -269,6 +270,16 @@ def ruled():
         def problem(self, kernels, y):
             return self.joint(kernels, y, CappedSimplex(max(self.share, 1.0 / kernels.n_kernels)))
 
+    class Stated(MarginLearner):
+        """A problem of the library's public face."""
+
+        name = "stated"
+
+        def problem(self, kernels, y):
+            return kw.Problem(
+                kernels, y, loss=self.loss_for(True), weights=kw.weight_sets.LpBall(2.0), C=self.C
+            )
+
     class First(MarginLearner):
         """The first kernel."""
 
@@ -278,7 +289,8 @@ def ruled():
             return output.at(np.eye(output.gram.n_kernels)[0])
 
     yield Capped, First
-    del LEARNERS["capped"], LEARNERS["first"]
+    for name in ("capped", "first", "stated"):
+        del LEARNERS[name]
 
 
 def test_a_learner_of_one_class_fits_by_object_and_by_name(ruled, rng):
@@ -295,6 +307,9 @@ def test_a_learner_of_one_class_fits_by_object_and_by_name(ruled, rng):
         np.testing.assert_allclose(by_name.weights_, known.weights_, atol=1e-6)
         np.testing.assert_array_equal(estimator(bank, "first").fit(X, target).weights_, [1.0, 0.0, 0.0, 0.0])
         assert by_name.set_params(learner__share=0.25).learner.share == 0.25
+    stated = kw.MKLClassifier(bank, "stated", C=3.0).fit(X, y > 0)
+    known = kw.MKLClassifier(bank, "lp", C=3.0).fit(X, y > 0)
+    np.testing.assert_allclose(stated.weights_, known.weights_, atol=1e-7)
     path = kw.MKLClassifierCV(bank, "capped", Cs=[0.1, 1.0], cv=2).fit(X, y > 0)
     assert path.C_ in (0.1, 1.0)
     assert kw.learners.resolve("capped").tol == 1e-7

@@ -268,7 +268,7 @@ def test_folds_chunks_and_predictions_of_a_device():
 
 @pytest.mark.parametrize("folds", [None, 3])
 def test_errors_of_a_device_leave_statistics_as_they_were(monkeypatch, folds):
-    from kernelweave.gram.deviations import DeviceSums
+    from kernelweave.gram.statistics import DeviceSums
 
     monkeypatch.setattr("kernelweave.gram.statistics.PIECE_THERE", 1)
     Z, groups, y = make_features(1800)

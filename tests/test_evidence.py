@@ -9,7 +9,7 @@ from sklearn import metrics
 
 import kernelweave as kw
 from kernelweave._errors import KernelWarning
-from kernelweave.inspection.findings import Basis, HeldOut, collect
+from kernelweave.inspection.registry import Basis, HeldOut, collect
 from kernelweave.inspection.scores import _at_an_end, _classes, class_scores, held_intervals, number_scores
 from kernelweave_app.reports import Held
 from kernelweave_app.runs.scoring import scores

@@ -10,7 +10,7 @@ from scipy import sparse
 
 import kernelweave as kw
 from kernelweave._checks import InputError
-from kernelweave.mkl.features import path as path_module
+from kernelweave.mkl.features import block_descent as path_module
 from kernelweave.mkl.features.problem import make_feature_problem
 from kernelweave.mkl.path import make_alphas
 from kernelweave.mkl.ridge_problem import make_problem
@@ -587,8 +587,10 @@ def test_products_in_single_precision(monkeypatch, form, piece):
 def test_products_are_taken_again_where_single_precision_is_not_enough(monkeypatch, apart):
     monkeypatch.setattr(path_module, "MANY_ROWS", 1)
     sharpened = []
-    sharpen = path_module.Working.sharpen
-    monkeypatch.setattr(path_module.Working, "sharpen", lambda self: sharpened.append(1) or sharpen(self))
+    sharpen = path_module.WorkingBlocks.sharpen
+    monkeypatch.setattr(
+        path_module.WorkingBlocks, "sharpen", lambda self: sharpened.append(1) or sharpen(self)
+    )
     Z, groups, _ = make(80)
     # the targets are what nearly equal columns differ in
     Z[:, 3:9] = Z[:, 3:4] + apart * Z[:, 3:9]

@@ -20,8 +20,8 @@ from sklearn.svm import SVC
 
 import kernelweave as kw
 from kernelweave import InputError, inspection
-from kernelweave.inspection.findings import collect
 from kernelweave.inspection.permutation import permutation_p_value
+from kernelweave.inspection.registry import collect
 
 
 @pytest.fixture(scope="module")
@@ -554,7 +554,7 @@ def numbers_in(shown):
 def test_every_number_in_a_sentence_is_that_of_the_file(tmp_path, kind):
     pytest.importorskip("pydantic")
     pytest.importorskip("jinja2")
-    from kernelweave.inspection.findings import QUESTIONS, compute, look_up, repeated, sentences_of, tables_of
+    from kernelweave.inspection.registry import QUESTIONS, compute, look_up, repeated, sentences_of, tables_of
     from kernelweave_app.runs.evidence import basis_of, gather, read_evidence, write_evidence
     from kernelweave_app.runs.fitting import fit_model, make_model
     from kernelweave_app.runs.joining import Joined
@@ -616,7 +616,7 @@ def test_every_number_in_a_sentence_is_that_of_the_file(tmp_path, kind):
 
 def test_without_an_interval_no_verdict_on_more_rows(monkeypatch):
     from kernelweave.inspection import curves
-    from kernelweave.inspection.findings import Rows, compute
+    from kernelweave.inspection.registry import Rows, compute
 
     def said(mean, low, high):
         nan = [np.nan, np.nan]
@@ -634,7 +634,7 @@ def test_without_an_interval_no_verdict_on_more_rows(monkeypatch):
 
 
 def test_sentences_without_an_interval_have_no_brackets():
-    from kernelweave.inspection.findings import Finding, Interval, ends
+    from kernelweave.inspection.registry import Finding, Interval, ends
 
     text = ("score", "The mean {name} is {v:.3f}{interval}.", {"name": "{R}"}, " ({low:.2f} to {high:.2f})")
     one = Finding({"a {b}": Interval(0.9, 0.8, 0.95, n=5)}).says(*text, **ends("a {b}"))
@@ -677,6 +677,8 @@ def _inputs():
     }
     if find_spec("pyarrow"):
         tables["table of Arrow"] = pytest.importorskip("pyarrow").table(dict(frame))
+    if find_spec("polars"):
+        tables["frame of polars"] = pytest.importorskip("polars").DataFrame(dict(frame))
     views = {
         "Views": kw.Views({"A": A, "B": B}),
         "dict": {"A": A, "B": B},
@@ -713,6 +715,11 @@ def _inputs():
     }
 
 
+def _all_numbers(found):
+    """The numbers of all findings; memory and names differ between kinds of rows."""
+    return [one.value for each in found.values() for one in each.values.values()]
+
+
 FUNCTIONS = {
     "learning_curve": lambda m, X, y: inspection.learning_curve(m, X, y, cv=2, sizes=[10, 24]).scores,
     "permutation_test": lambda m, X, y: inspection.permutation_test(m, X, y, n_permutations=2, cv=2).permuted,
@@ -727,6 +734,9 @@ FUNCTIONS = {
     ),
     "contribution_sizes": lambda m, X, y: inspection.contribution_sizes(m, X).weights,
     "two_layers": lambda m, X, y: inspection.two_layers(m, X).first,
+    "findings": lambda m, X, y: _all_numbers(
+        inspection.findings(m, X, y, training=(X, y), names=["stability"])
+    ),
 }
 #: What cannot be done, and what is said.
 REFUSED = {

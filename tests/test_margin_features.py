@@ -12,9 +12,9 @@ import kernelweave as kw
 from kernelweave._checks import InputError
 from kernelweave.machines.losses import LOSSES, as_loss
 from kernelweave.machines.smooth import Augmented, smooth_loss
-from kernelweave.mkl.features import chosen as chosen_module
+from kernelweave.mkl.features import columns as columns_module
 from kernelweave.mkl.features import newton as newton_module
-from kernelweave.mkl.features.chosen import Model
+from kernelweave.mkl.features.norms import Model
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
 from oracles import central_difference, conic_value
 
@@ -101,6 +101,7 @@ def conic(Z, groups, y, C, loss, weight_set=SETS["simplex"], *, scale=1.0, sampl
 # ---- the optimum ----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("on_features")
 @pytest.mark.parametrize("weight_set", SETS.values(), ids=SETS)
 @pytest.mark.parametrize("loss", MARGINS)
@@ -237,8 +238,8 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_same(monkeypatch, form, held):
     if not held:
-        monkeypatch.setattr(chosen_module, "HELD", 100)
-        monkeypatch.setattr(chosen_module, "PIECE", 64)
+        monkeypatch.setattr(columns_module, "HELD", 100)
+        monkeypatch.setattr(columns_module, "PIECE", 64)
     for loss in ("hinge", "logistic"):
         Z, groups, y = make(loss)
         Z = np.where(np.abs(Z) > 0.8, Z, 0.0)

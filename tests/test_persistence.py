@@ -577,9 +577,24 @@ def test_models_of_features_are_saved_without_rows(name, tmp_path):
     assert again.rel_gap_ == model.rel_gap_
     if hasattr(model, "coef_"):
         np.testing.assert_array_equal(again.coef_, model.coef_)
+    # the simplest rule to compare it with: the mean, or the most frequent class
+    typical, targets = again.model_.task.targets, model.model_.task.targets
+    if isinstance(model, kw.MKLClassifier):
+        classes, counts = np.unique(y, return_counts=True)
+        assert again.classes_[again.model_.task.codes].tolist() == [classes[counts.argmax()]]
+    else:
+        np.testing.assert_allclose(typical[0], targets[0].mean(axis=0, keepdims=True), rtol=1e-12)
     # again, and with new rows
     np.testing.assert_array_equal(kw.load(kw.save(again, path)).predict(rows), again.predict(rows))
     assert again.fit(rows, y).score(rows, y) == pytest.approx(model.score(rows, y), rel=1e-9)
+
+
+def test_fits_on_other_rows_take_the_rules_of_kernels(tmp_path):
+    """Not their numbers of the training rows that are gone."""
+    model, rows, y = LEAN["prepared"]
+    again = kw.load(kw.save(model.fit(rows, y), tmp_path / "m.skops"))
+    one, other = (kw.inspection.source_refit_test(m, rows, y, cv=2) for m in (model, again))
+    np.testing.assert_allclose(other.score, one.score, rtol=1e-9)
 
 
 def test_what_needs_training_rows_says_how_to_keep_them(tmp_path):

@@ -271,20 +271,6 @@ def test_unlabelled_lines_are_thin_and_grey(regression):
     assert len(display.ax_.get_legend().get_texts()) == 2  # that line, and the chosen point
 
 
-def test_the_former_name_of_the_parameter_of_displays():
-    line = np.array([4.0, 2.0, 1.0])
-    told = "`strength` is now `parameter`"
-    with pytest.warns(FutureWarning, match=told) as caught:
-        display = plots.CVCurveDisplay(line, line, line, 1, strength="C")
-    assert caught[0].filename == __file__
-    assert display.parameter == "C"
-    with pytest.warns(FutureWarning, match=told):
-        assert display.strength == "C"
-    with pytest.warns(FutureWarning, match=told):
-        path = plots.RegularizationPathDisplay(line, line, np.ones((3, 1)), ["a"], 1, "w", strength="C")
-    assert path.parameter == "C"
-
-
 def test_other_alphas_can_be_asked_for(regression):
     display = plots.RegularizationPathDisplay.from_estimator(regression, alphas=[0.1, 10.0, 1.0])
     np.testing.assert_array_equal(display.alphas, [10.0, 1.0, 0.1])

@@ -83,3 +83,46 @@ def test_defaults_are_told():
 def test_column_names_are_text(report):
     assert "<script>" not in report[1]
     assert "&lt;script&gt;" in report[1]
+
+
+def test_a_finding_that_is_declared_anywhere_is_shown_everywhere(report, monkeypatch, tmp_path, capsys):
+    """One declaration, and no other edit: terminal, report, page, tables for papers, and the file of evidence."""
+    from kernelweave.inspection.registry import (
+        REGISTRY,
+        Basis,
+        Finding,
+        Interval,
+        Table,
+        at,
+        collect,
+        finding,
+        tables_of,
+    )  # fmt: skip
+    from kernelweave_app.cli.console import print_findings
+    from kernelweave_app.runs.evidence import read_evidence, write_evidence
+
+    monkeypatch.setattr("kernelweave.inspection.registry.REGISTRY", dict(REGISTRY))
+
+    @finding("gini", title="Concentration of the weights", needs=("model",))
+    def gini(basis):
+        values = np.sort(list(kw.inspection.view_weights(basis.model).values()))
+        places = np.arange(1, len(values) + 1)
+        index = float((2 * places - len(values) - 1) @ values / (len(values) * values.sum()))
+        table = Table.of("gini", "Concentration of the weights", {"number": ["Gini"], "value": [index]})
+        made = Finding({"Gini index": Interval(index)}, "0 for equal weights.", tables=(table,))
+        return made.says("which", "The Gini index of the weights is {v:.3f}.", v=at("Gini index"))
+
+    model, _ = report
+    found = collect(Basis(model=model))
+    sentence = found["gini"].sentence
+    assert re.fullmatch(r"The Gini index of the weights is 0\.\d{3}\.", sentence)
+    print_findings(found)
+    assert sentence in capsys.readouterr().out
+    text = make_report(model, title="t", data=[], settings={}, pictures=[])
+    assert f"<li>{sentence}</li>" in text
+    assert "<h2>Concentration of the weights</h2>" in text
+    write_evidence(tmp_path, found)
+    again = read_evidence(tmp_path)
+    assert again["gini"].to_json() == found["gini"].to_json()
+    (table,) = [table for table in tables_of(again) if table.name == "gini"]
+    assert f"{found['gini'].values['Gini index'].value:.4g}" in table.latex()

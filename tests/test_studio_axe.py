@@ -22,7 +22,7 @@ pytest.importorskip(
 
 from playwright.sync_api import expect
 
-from kernelweave.inspection.findings import repeated
+from kernelweave.inspection.registry import repeated
 from kernelweave_app.studio.schema import Data, Marks, RunRequest
 from kernelweave_app.studio.service import Studio
 from studio_journey import Keyboard

@@ -13,7 +13,7 @@ pytest.importorskip("playwright", reason="needs playwright, of the dependency gr
 
 from playwright.sync_api import expect
 
-from kernelweave.inspection.findings import look_up
+from kernelweave.inspection.registry import look_up
 from studio_server import needs_core, until
 from studio_visit import chromium, needs_chromium, session, studio, visit
 

@@ -49,6 +49,7 @@ __all__ = [
     "said",
     "shown",
     "shown_of",
+    "unchecked",
 ]
 
 P = ParamSpec("P")
@@ -620,3 +621,9 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     call.__signature__ = readable(function)  # type: ignore[attr-defined]
     return call
+
+
+def unchecked(function: Callable[P, R]) -> Callable[P, R]:
+    """A `checked` function as it is inside of the library, where values are what the rules made of them."""
+    inner: Callable[P, R] = function.__wrapped__  # type: ignore[attr-defined]
+    return inner

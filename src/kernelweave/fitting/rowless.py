@@ -18,6 +18,7 @@ from kernelweave.fitting.model import Model
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.prediction import FeatureForm
 from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.task import Task
 from kernelweave.gram import Gram
 from kernelweave.normalizers import FittedNormalizer
 from kernelweave.views import Table
@@ -46,7 +47,7 @@ class RowlessSource(TableSource):
         Number of training rows that there were.
     views : dict of str to tuple of int, or None
         The views that rows may not lack; see `PartialSource`.
-    statistics, imputer, fillers, standardize
+    rules, statistics, imputer, fillers, standardize
         See `TableSource`.
     """
 
@@ -64,6 +65,7 @@ class RowlessSource(TableSource):
             source.raw.rows(slice(0, 0)),
             n_samples=source.n_samples,
             views=source.views if isinstance(source, PartialSource) else None,
+            rules=source.rules,
             statistics=source.statistics,
             standardize=source.standardize,
             imputer=source.imputer,
@@ -126,14 +128,17 @@ def needs_rows(model: Model) -> str | None:
 
 
 def without_rows(model: Model) -> Model:
-    """A model that predicts the same without its training rows; `needs_rows` says whether there is one."""
+    """A model that predicts the same without its training rows; `needs_rows` says whether there is one.
+
+    Of the targets one typical row stays, see `_typical`.
+    """
     source = model.source
     assert isinstance(source, TableSource)  # others need their rows
     none = slice(0, 0)
     task = replace(
         model.task,
         source=source if isinstance(source, RowlessSource) else RowlessSource.of(source),
-        targets=tuple(target[none] for target in model.task.targets),
+        targets=_typical(model.task),
         sample_weight=None,
         extra=None,
     )
@@ -145,6 +150,17 @@ def without_rows(model: Model) -> Model:
         features=_of_features(model, source) if model.features is None else model.features,
         linear_form=model.linear,
     )
+
+
+def _typical(task: Task) -> tuple[Array, ...]:
+    """Targets of one row, with which models are compared: the mean, or the most frequent class (of each label)."""
+    if not task.classification:
+        return tuple(target.mean(axis=0, keepdims=True) for target in task.targets)
+    if task.multilabel:
+        return tuple(np.where(target.mean(axis=0, keepdims=True) > 0, 1.0, -1.0) for target in task.targets)
+    codes = task.codes
+    first = np.flatnonzero(codes == np.bincount(codes).argmax())[:1]
+    return tuple(target[first] for target in task.targets)
 
 
 def _without_rows(fitted: FittedNormalizer) -> FittedNormalizer:

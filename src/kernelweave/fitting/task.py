@@ -19,7 +19,7 @@ from kernelweave._threads import blas_threads_for
 from kernelweave.fitting.prediction import kernel_actions
 from kernelweave.fitting.source import Q, Source
 from kernelweave.gram import FeatureGram, Gram, identities_and_constants, spread_and_alignment
-from kernelweave.gram.looks import BEYOND_CHANCE, SPREAD
+from kernelweave.gram.uninformative import BEYOND_CHANCE, SPREAD
 from kernelweave.learners.base import Learner, TrainingSet
 from kernelweave.mkl.path import Path, make_alphas
 from kernelweave.mkl.ridge_problem import make_problem
@@ -95,7 +95,7 @@ class Task:
         For classification: every problem is a label, and rows may have several.
     screen : bool
         Set kernels to zero in which rows hardly resemble each other, or of a view in which none aligns with the
-        targets beyond chance; see `kernelweave.gram.looks.spread_and_alignment`. At least one stays.
+        targets beyond chance; see `kernelweave.gram.uninformative.spread_and_alignment`. At least one stays.
     """
 
     source: Source[Any]

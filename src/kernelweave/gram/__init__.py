@@ -23,15 +23,14 @@ from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.gram.composite import CompositeGram, concatenate
 from kernelweave.gram.device_gram import DeviceGram
 from kernelweave.gram.factors import FactorGram
-from kernelweave.gram.feature_gram import FeatureGram
-from kernelweave.gram.features import FeatureStack
-from kernelweave.gram.looks import identities_and_constants, spread_and_alignment
+from kernelweave.gram.features import FeatureGram, FeatureStack
 from kernelweave.gram.packed import PackedGram
 from kernelweave.gram.repair import repair_gram
 from kernelweave.gram.stack import as_gram, check_semidefinite, compress, gram_from_stack, kind_of
 from kernelweave.gram.statistics import BlockStatistics
 from kernelweave.gram.streams import KernelStream
 from kernelweave.gram.tiles import TileGram
+from kernelweave.gram.uninformative import identities_and_constants, spread_and_alignment
 
 __all__ = [
     "BlockStatistics",

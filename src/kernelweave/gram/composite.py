@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave.gram.base import Array, Gram, Index, as_index
@@ -55,11 +57,18 @@ class CompositeGram(Gram):
             if len(here):
                 yield part, self._position[idx[here]], here
 
-    def diagonal(self) -> Array:
-        out = np.empty((self.n_kernels, self.n_samples))
+    def _of_parts(self, function: Callable[[Gram], NDArray[Any]]) -> Array:
+        """Numbers of all kernels from those of every part."""
+        out: Array | None = None
         for part, members in zip(self.parts, self.kernels, strict=True):
-            out[members] = part.diagonal()
+            own = function(part)
+            out = np.empty((self.n_kernels, *own.shape[1:])) if out is None else out
+            out[members] = own
+        assert out is not None
         return out
+
+    def diagonal(self) -> Array:
+        return self._of_parts(lambda part: part.diagonal())
 
     def _diagonal_of(self, kernels: Index) -> Array:
         out = np.empty((len(kernels), self.n_samples))
@@ -68,17 +77,11 @@ class CompositeGram(Gram):
         return out
 
     def _trace(self, sample_weight: Array | None) -> Array:
-        out = np.empty(self.n_kernels)
-        for part, members in zip(self.parts, self.kernels, strict=True):
-            out[members] = part._trace(sample_weight)
-        return out
+        return self._of_parts(lambda part: part._trace(sample_weight))
 
     def _quadratic_forms(self, C: Array, kernels: Index | None) -> Array:
         if kernels is None:
-            out = np.empty(self.n_kernels)
-            for part, members in zip(self.parts, self.kernels, strict=True):
-                out[members] = part._quadratic_forms(C, None)
-            return out
+            return self._of_parts(lambda part: part._quadratic_forms(C, None))
         out = np.empty(len(kernels))
         for part, inside, here in self._split(kernels):
             out[here] = part._quadratic_forms(C, inside)
@@ -86,20 +89,14 @@ class CompositeGram(Gram):
 
     def _matvecs(self, C: Array, kernels: Index | None) -> Array:
         if kernels is None:
-            out = np.empty((self.n_kernels, *C.shape))
-            for part, members in zip(self.parts, self.kernels, strict=True):
-                out[members] = part._matvecs(C, None)
-            return out
+            return self._of_parts(lambda part: part._matvecs(C, None))
         out = np.empty((len(kernels), *C.shape))
         for part, inside, here in self._split(kernels):
             out[here] = part._matvecs(C, inside)
         return out
 
     def _inner(self, H: Array) -> Array:
-        out = np.empty(self.n_kernels)
-        for part, members in zip(self.parts, self.kernels, strict=True):
-            out[members] = part._inner(H)
-        return out
+        return self._of_parts(lambda part: part._inner(H))
 
     def _add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         # triangles first: they fill an empty matrix without a temporary, and factors are added in place
@@ -123,10 +120,7 @@ class CompositeGram(Gram):
 
     @property
     def ranks(self) -> Index:
-        out = np.empty(self.n_kernels, dtype=np.int64)
-        for part, members in zip(self.parts, self.kernels, strict=True):
-            out[members] = part.ranks
-        return out
+        return np.asarray(self._of_parts(lambda part: part.ranks), dtype=np.int64)
 
     def _factor(self, weights: Array) -> Array | None:
         rows = []
@@ -158,24 +152,15 @@ class CompositeGram(Gram):
 
     @cached_property
     def residual_trace(self) -> Array:
-        out = np.empty(self.n_kernels)
-        for part, members in zip(self.parts, self.kernels, strict=True):
-            out[members] = part.residual_trace
-        return out
+        return self._of_parts(lambda part: part.residual_trace)
 
     @cached_property
     def rounding_trace(self) -> Array:
-        out = np.empty(self.n_kernels)
-        for part, members in zip(self.parts, self.kernels, strict=True):
-            out[members] = part.rounding_trace
-        return out
+        return self._of_parts(lambda part: part.rounding_trace)
 
     @cached_property
     def norm_bound(self) -> Array:
-        out = np.empty(self.n_kernels)
-        for part, members in zip(self.parts, self.kernels, strict=True):
-            out[members] = part.norm_bound
-        return out
+        return self._of_parts(lambda part: part.norm_bound)
 
     @property
     def nbytes(self) -> int:

@@ -7,17 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from kernelweave._checks import InputError, check_psd
-from kernelweave._devices import Kind, as_floating
+from kernelweave._devices import Kind
 from kernelweave.gram.base import Array, Gram, Index
-from kernelweave.gram.entries import check_entries
 
 #: Numbers of a stack that are read at a time.
 PIECE = 2**26
 #: Share of the kernels above which a pass reads all, and weighs those that were not asked for with zero.
 MOST = 0.5
-#: Accepted relative asymmetry, and size of negative eigenvalues, for matrices of float64 and of float32.
-TOLERANCES = (1e-8, 32.0 * float(np.finfo(np.float32).eps))
 
 
 class DeviceGram(Gram):
@@ -129,65 +125,3 @@ class DeviceGram(Gram):
 
     def _here(self, values: Any) -> Array:
         return self.kind.take(values)
-
-
-def gram_on_device(stack: Any) -> DeviceGram:
-    """A stack of symmetric PSD matrices that stays on its device, checked there.
-
-    Parameters
-    ----------
-    stack : array of shape (n_samples, n_samples, n_kernels) or (n_samples, n_samples)
-        Of a library with the array API, on a device with float64. Not copied if it is symmetric to the last digit.
-
-    Raises
-    ------
-    InputError
-        Wrong shape, no real numbers, NaN or infinity, asymmetric matrices.
-    NotPSDError
-        A matrix that is not positive semidefinite.
-    """
-    stack = as_floating(stack, "gram")
-    if stack.ndim == 2:
-        stack = stack[:, :, None]
-    if stack.ndim != 3 or stack.shape[0] != stack.shape[1] or 0 in tuple(stack.shape):
-        raise InputError(
-            f"`gram` must have shape (n_samples, n_samples, n_kernels), kernels last, got {tuple(stack.shape)}."
-        )
-    gram = DeviceGram(stack)
-    kind, xp = gram.kind, gram.xp
-    tol = np.full(gram.n_kernels, TOLERANCES[stack.dtype == xp.float32])
-    bad, size, asym = np.zeros((3, gram.n_kernels))
-    step = max(1, PIECE // (gram.n_samples * gram.n_kernels))
-    for first in range(0, gram.n_samples, step):
-        rows = slice(first, min(first + step, gram.n_samples))
-        piece, mirrored = stack[rows, :, :], xp.permute_dims(stack[:, rows, :], (1, 0, 2))
-        finite = xp.all(xp.isfinite(piece), axis=(0, 1))
-        bad += np.asarray(kind.take(xp.astype(finite, xp.float64)) == 0.0)
-        if not bad.any():
-            size = np.maximum(size, kind.take(xp.max(xp.abs(piece), axis=(0, 1))))
-            asym = np.maximum(asym, kind.take(xp.max(xp.abs(piece - mirrored), axis=(0, 1))))
-    check_entries(gram.diagonal(), 0, asym, size, bad, tol)
-    if asym.any():
-        gram = DeviceGram(0.5 * (stack + xp.permute_dims(stack, (1, 0, 2))))
-    _check_definite(gram, tol)
-    return gram
-
-
-def _check_definite(gram: DeviceGram, tol: Array) -> None:
-    """A Cholesky factorisation of every shifted matrix on the device; those that fail are checked by eigenvalues."""
-    xp, unit = gram.xp, np.zeros(gram.n_kernels)
-    identity = xp.eye(gram.n_samples, dtype=xp.float64, device=gram.kind.device)
-    for m, bound in enumerate(gram.norm_bound):
-        if bound == 0:
-            continue
-        matrix = xp.astype(gram.stack[:, :, m], xp.float64) / float(bound)
-        try:
-            factor = xp.linalg.cholesky(matrix + float(tol[m]) * identity)
-            fits = bool(xp.all(xp.isfinite(factor)))
-        except (RuntimeError, ValueError):
-            # not positive definite, in the words of the library
-            fits = False
-        if not fits:
-            unit[m] = 1.0
-            check_psd(gram.combine(unit), f"Kernel {m}", tol=float(tol[m]))
-            unit[m] = 0.0

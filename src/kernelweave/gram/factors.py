@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy.linalg import blas
@@ -62,7 +63,7 @@ class FactorGram(Gram):
             self.rounding_trace = np.asarray(rounding_trace, dtype=np.float64)
 
     @classmethod
-    def from_columns(cls, X: Array) -> FactorGram:
+    def from_columns(cls, X: Array) -> Self:
         """One rank-one kernel ``x_j x_j'`` for each column of X (n_samples, n_features)."""
         return cls(np.ascontiguousarray(X.T), np.arange(X.shape[1] + 1))
 
@@ -181,15 +182,15 @@ class FactorGram(Gram):
             np.matmul(own[:, : out.shape[1]].T, own, out=out[k])
         return out
 
-    def _take(self, kernels: Index) -> FactorGram:
+    def _take(self, kernels: Index) -> Self:
         offsets = np.r_[0, np.cumsum(self.ranks[kernels])]
         rows = self.rows[self._owned(kernels)]
-        return FactorGram(rows, offsets, self.residual_trace[kernels], self.rounding_trace[kernels])
+        return type(self)(rows, offsets, self.residual_trace[kernels], self.rounding_trace[kernels])
 
-    def _restrict(self, rows: Index) -> FactorGram:
-        return FactorGram(self.rows[:, rows], self.offsets, self.residual_trace, self.rounding_trace)
+    def _restrict(self, rows: Index) -> Self:
+        return type(self)(self.rows[:, rows], self.offsets, self.residual_trace, self.rounding_trace)
 
-    def _rescale(self, row_scale: Array, overwrite: bool) -> FactorGram:
+    def _rescale(self, row_scale: Array, overwrite: bool) -> Self:
         owner = np.repeat(np.arange(self.n_kernels), self.ranks)
         largest = np.square(row_scale).max(axis=1)
         rows = self.rows if overwrite else self.rows.copy()
@@ -197,14 +198,14 @@ class FactorGram(Gram):
         step = max(1, PIECE // self.n_samples)
         for first in range(0, len(rows), step):
             rows[first : first + step] *= row_scale[owner[first : first + step]]
-        return FactorGram(rows, self.offsets, self.residual_trace * largest, self.rounding_trace * largest)
+        return type(self)(rows, self.offsets, self.residual_trace * largest, self.rounding_trace * largest)
 
-    def _center(self, probability: Array, overwrite: bool) -> FactorGram:
+    def _center(self, probability: Array, overwrite: bool) -> Self:
         centred = self.rows if overwrite else self.rows.copy()
         centred -= (centred @ probability)[:, None]
         # trace((I - 1p') E (I - p1')) <= ||I - 1p'||^2 trace(E) <= (1 + n |p|^2) trace(E) for PSD E
         factor = 1.0 + self.n_samples * float(probability @ probability)
-        return FactorGram(centred, self.offsets, self.residual_trace * factor, self.rounding_trace * factor)
+        return type(self)(centred, self.offsets, self.residual_trace * factor, self.rounding_trace * factor)
 
     @cached_property
     def norm_bound(self) -> Array:

@@ -275,6 +275,22 @@ class FeatureStack:
             yield slice(first, min(first + step, self.n_samples))
 
 
+class FeatureGram(FactorGram):
+    """Kernels ``K_m = Z_m Z_m'`` of the features of rows, held as the factors ``Z_m'``.
+
+    To solvers of kernels they are factors. `stack` hands the same memory to solvers of features.
+    """
+
+    def stack(self) -> FeatureStack:
+        """The features as blocks of columns, without a copy."""
+        first, last = int(self.offsets[0]), int(self.offsets[-1])
+        return FeatureStack(self.rows[first:last].T, self.offsets - first)
+
+    def describe(self) -> str:
+        size = f"{self.nbytes / 2**20:.1f} MiB"
+        return f"{self.n_kernels} kernels as {int(self.ranks.sum())} features, {size}"
+
+
 def _as_features(Z: Any) -> Any:
     """Features as a float array or compressed columns."""
     if is_sparse(Z):

@@ -109,10 +109,15 @@ class ColumnGaussians:
         angles = np.multiply.outer(k, (x - self.middles[column]) * (2.0 * math.pi / period))
         return np.concatenate([root * np.cos(angles), root[1:] * np.sin(angles[1:])])
 
-    def product(self, kernel: int, C: Array) -> Array:
-        """``C K``, shape of C."""
-        F = self.factor(kernel)
-        return (C @ F.T) @ F
+    def factors(self, kernels: Index) -> Iterator[Array]:
+        """The same of some kernels, one after another."""
+        for kernel in kernels:
+            yield self.factor(int(kernel))
+
+    def products(self, C: Array, kernels: Index) -> Iterator[Array]:
+        """``C K`` for some kernels, shape of C."""
+        for F in self.factors(kernels):
+            yield (C @ F.T) @ F
 
     def restrict(self, rows: Index) -> ColumnGaussians:
         """The same kernels on some of the rows (a copy)."""

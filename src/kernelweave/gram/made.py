@@ -20,15 +20,12 @@ class MadeKernels:
     """Features or matrices that a function returns for the number of a kernel."""
 
     def __init__(
-        self, make: Callable[[int], Any], n_kernels: int, matrices: bool, rows: Index | None = None
+        self, make: Callable[..., Any], n_kernels: int, matrices: bool, rows: Index | None = None
     ) -> None:
         self.make, self.n_kernels, self.matrices, self.rows = make, n_kernels, matrices, rows
-        self.n_samples = self._first_shape()[0]
+        self.n_samples = 0
+        self.n_samples = int(next(self.items(np.zeros(1, dtype=np.int64))).shape[0])
         self._widths = np.full(n_kernels, self.n_samples if matrices else 1, dtype=np.int64)
-
-    def _first_shape(self) -> tuple[int, ...]:
-        first = self.item(0, None)
-        return (int(first.shape[0]), *map(int, first.shape[1:]))
 
     @property
     def widths(self) -> Index:
@@ -40,11 +37,12 @@ class MadeKernels:
 
     # ---- items ------------------------------------------------------------------------------------
 
-    def item(self, kernel: int, n_samples: int | None) -> Any:
-        """One kernel, checked, on the chosen rows."""
-        return self.checked(self.make(kernel), kernel, n_samples)
+    def items(self, kernels: Index) -> Iterator[Any]:
+        """Some kernels, checked, on the chosen rows."""
+        for kernel in kernels:
+            yield self.checked(self.make(int(kernel)), int(kernel))
 
-    def checked(self, given: Any, kernel: int, n_samples: int | None) -> Any:
+    def checked(self, given: Any, kernel: int) -> Any:
         """An array of the right shape, or sparse features."""
         array = given if is_sparse(given) and not self.matrices else np.asarray(given)
         if array.ndim == 1 and not self.matrices:
@@ -62,9 +60,9 @@ class MadeKernels:
             )
         if self.rows is not None:
             array = array[self.rows][:, self.rows] if self.matrices else array[self.rows]
-        if n_samples is not None and array.shape[0] != n_samples:
+        if self.n_samples and array.shape[0] != self.n_samples:
             raise InputError(
-                f"All kernels must have the same number of samples, {n_samples}, got {array.shape[0]} for kernel "
+                f"All kernels must have the same number of samples, {self.n_samples}, got {array.shape[0]} for kernel "
                 f"{kernel}."
             )
         return array
@@ -106,11 +104,6 @@ class MadeKernels:
 
     # ---- the interface of sources -----------------------------------------------------------------
 
-    def items(self, kernels: Index) -> Iterator[Any]:
-        """Some kernels, in rising order."""
-        for kernel in kernels:
-            yield self.item(int(kernel), self.n_samples)
-
     def looks(self, C: Array, kernels: Index, weights: Array | None) -> Iterator[tuple[slice, Array, Array]]:
         sizes = np.square(C).sum(axis=1)
         # pieces for progress, of about a second at most for features
@@ -137,11 +130,13 @@ class MadeKernels:
             )
         np.maximum(quadratic_forms, 0.0, out=quadratic_forms)
 
-    def factor(self, kernel: int) -> Array:
-        return self.rows_of(self.item(kernel, self.n_samples), kernel)
+    def factors(self, kernels: Index) -> Iterator[Array]:
+        for kernel, item in zip(kernels, self.items(kernels), strict=True):
+            yield self.rows_of(item, int(kernel))
 
-    def product(self, kernel: int, C: Array) -> Array:
-        return self.times(self.item(kernel, self.n_samples), C)
+    def products(self, C: Array, kernels: Index) -> Iterator[Array]:
+        for item in self.items(kernels):
+            yield self.times(item, C)
 
     def restrict(self, rows: Index) -> MadeKernels:
         own = rows if self.rows is None else self.rows[rows]
@@ -159,13 +154,7 @@ class IteratedKernels(MadeKernels):
         rows: Index | None = None,
     ) -> None:
         self.start = make
-        super().__init__(self._one, n_kernels, matrices, rows)
-
-    def _one(self, kernel: int) -> Any:
-        for k, given in enumerate(self.start()):
-            if k == kernel:
-                return given
-        raise self._too_few(kernel)
+        super().__init__(make, n_kernels, matrices, rows)
 
     def _too_few(self, kernel: int) -> InputError:
         return InputError(
@@ -174,9 +163,6 @@ class IteratedKernels(MadeKernels):
         )
 
     def items(self, kernels: Index) -> Iterator[Any]:
-        return self.chosen(kernels)
-
-    def chosen(self, kernels: Index) -> Iterator[Any]:
         """Some kernels, in any order, by one round of the iterator."""
         order = np.argsort(kernels, kind="stable")
         held: dict[int, Any] = {}
@@ -186,7 +172,7 @@ class IteratedKernels(MadeKernels):
             item = next((item for k, item in given if k == m), None)
             if item is None:
                 raise self._too_few(int(m))
-            own = self.checked(item, int(m), self.n_samples)
+            own = self.checked(item, int(m))
             if rising:
                 yield own
             else:
@@ -194,11 +180,6 @@ class IteratedKernels(MadeKernels):
         if not rising:
             for m in kernels:
                 yield held[int(m)]
-
-    def several(self, kernels: Index) -> Iterator[Array]:
-        """Factors of some kernels, in any order."""
-        for kernel, item in zip(kernels, self.chosen(kernels), strict=True):
-            yield self.rows_of(item, int(kernel))
 
     def restrict(self, rows: Index) -> IteratedKernels:
         own = rows if self.rows is None else self.rows[rows]

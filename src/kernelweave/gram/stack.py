@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
 
-from kernelweave._checks import InputError, check_gram_stack, check_psd, rounding_tol
-from kernelweave._devices import Kind, hosted, is_foreign, on_host
+from kernelweave._checks import InputError, NotPSDError, check_gram_stack, check_psd, rounding_tol
+from kernelweave._devices import Kind, as_floating, hosted, is_foreign, on_host
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for, threads_for
+from kernelweave.gram import device_gram
 from kernelweave.gram.base import Array, Gram
 from kernelweave.gram.building import COMPRESSION, Builder
 from kernelweave.gram.chunked import ChunkedFeatures
-from kernelweave.gram.device_gram import gram_on_device
-from kernelweave.gram.entries import check_entries
+from kernelweave.gram.device_gram import DeviceGram
 from kernelweave.gram.features import FeatureStack
 from kernelweave.gram.packed import PackedGram
 from kernelweave.gram.statistics import BlockStatistics
 from kernelweave.gram.streams import KernelStream
 
+#: Accepted relative asymmetry, and size of negative eigenvalues, for matrices of float64 and of float32.
+TOLERANCES = (1e-8, 32.0 * float(np.finfo(np.float32).eps))
 #: Kernels of a stack that are packed at a time.
 TOGETHER = 32
 
@@ -79,6 +82,41 @@ def gram_from_stack(
     return builder.finish()
 
 
+def check_entries(
+    diagonal: Array, first: int, asym: Array, size: Array, bad: Array, symmetry_tol: Array
+) -> None:
+    """Raise for kernels from number `first` on that are not finite, not symmetric, or no kernels by their diagonal.
+
+    Parameters
+    ----------
+    diagonal : array of shape (n_kernels, n_samples)
+    asym, size, bad : arrays of shape (n_kernels,)
+        Largest ``|K - K'|``, largest entry, and number of entries that are not finite.
+    symmetry_tol : array of shape (n_kernels,)
+        Largest accepted asymmetry relative to the largest entry.
+    """
+    if bad.any():
+        raise InputError(
+            f"`gram` must be finite, kernel {first + int(np.argmax(bad > 0))} holds NaN or infinity. "
+            "Check the features it was computed from."
+        )
+    crooked = asym > symmetry_tol * np.maximum(size, np.finfo(float).tiny)
+    if crooked.any():
+        m = int(np.argmax(crooked))
+        raise InputError(
+            f"Kernel {first + m} must be symmetric, got max |K - K'| = {asym[m]:.3g} with entries up to "
+            f"{size[m]:.3g}. A cross-Gram belongs in predict; for training pass K(X_train, X_train)."
+        )
+    largest = diagonal.max(axis=1)
+    impossible = size > largest * (1 + np.maximum(1e-6, symmetry_tol)) + np.finfo(float).tiny
+    if impossible.any():
+        m = int(np.argmax(impossible))
+        raise NotPSDError(
+            f"Kernel {first + m} has an entry of size {size[m]:.6g} but no diagonal entry above {largest[m]:.6g}, so "
+            "it is not positive semidefinite. Check that it holds similarities k(x, z), not distances."
+        )
+
+
 def check_semidefinite(
     gram: PackedGram,
     names: Sequence[str],
@@ -108,6 +146,68 @@ def check_semidefinite(
             tol = 1e-8 if given is None else rounding_tol(given[:, :, m])
             check_psd(gram.combine(weights), f"Kernel {names[m]}", tol=tol)
         weights[m] = 0.0
+
+
+def gram_on_device(stack: Any) -> DeviceGram:
+    """A stack of symmetric PSD matrices that stays on its device, checked there.
+
+    Parameters
+    ----------
+    stack : array of shape (n_samples, n_samples, n_kernels) or (n_samples, n_samples)
+        Of a library with the array API, on a device with float64. Not copied if it is symmetric to the last digit.
+
+    Raises
+    ------
+    InputError
+        Wrong shape, no real numbers, NaN or infinity, asymmetric matrices.
+    NotPSDError
+        A matrix that is not positive semidefinite.
+    """
+    stack = as_floating(stack, "gram")
+    if stack.ndim == 2:
+        stack = stack[:, :, None]
+    if stack.ndim != 3 or stack.shape[0] != stack.shape[1] or 0 in tuple(stack.shape):
+        raise InputError(
+            f"`gram` must have shape (n_samples, n_samples, n_kernels), kernels last, got {tuple(stack.shape)}."
+        )
+    gram = DeviceGram(stack)
+    kind, xp = gram.kind, gram.xp
+    tol = np.full(gram.n_kernels, TOLERANCES[stack.dtype == xp.float32])
+    bad, size, asym = np.zeros((3, gram.n_kernels))
+    step = max(1, device_gram.PIECE // (gram.n_samples * gram.n_kernels))
+    for first in range(0, gram.n_samples, step):
+        rows = slice(first, min(first + step, gram.n_samples))
+        piece, mirrored = stack[rows, :, :], xp.permute_dims(stack[:, rows, :], (1, 0, 2))
+        finite = xp.all(xp.isfinite(piece), axis=(0, 1))
+        bad += np.asarray(kind.take(xp.astype(finite, xp.float64)) == 0.0)
+        if not bad.any():
+            size = np.maximum(size, kind.take(xp.max(xp.abs(piece), axis=(0, 1))))
+            asym = np.maximum(asym, kind.take(xp.max(xp.abs(piece - mirrored), axis=(0, 1))))
+    check_entries(gram.diagonal(), 0, asym, size, bad, tol)
+    if asym.any():
+        gram = DeviceGram(0.5 * (stack + xp.permute_dims(stack, (1, 0, 2))))
+    _check_definite(gram, tol)
+    return gram
+
+
+def _check_definite(gram: DeviceGram, tol: Array) -> None:
+    """A Cholesky factorisation of every shifted matrix on the device; those that fail are checked by eigenvalues."""
+    xp, unit = gram.xp, np.zeros(gram.n_kernels)
+    identity = xp.eye(gram.n_samples, dtype=xp.float64, device=gram.kind.device)
+    for m, bound in enumerate(gram.norm_bound):
+        if bound == 0:
+            continue
+        matrix = xp.astype(gram.stack[:, :, m], xp.float64) / float(bound)
+        try:
+            factor = xp.linalg.cholesky(matrix + float(tol[m]) * identity)
+            fits = bool(xp.all(xp.isfinite(factor)))
+        except (RuntimeError, ValueError):
+            # not positive definite, in the words of the library
+            fits = False
+        if not fits:
+            unit[m] = 1.0
+            check_psd(gram.combine(unit), f"Kernel {m}", tol=float(tol[m]))
+            unit[m] = 0.0
 
 
 def compress(gram: PackedGram, *, tol: float = COMPRESSION, max_rank: int | None = None) -> Gram:

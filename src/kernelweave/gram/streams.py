@@ -37,11 +37,11 @@ class Source(Protocol):
     def looks(self, C: Array, kernels: Index, weights: Array | None) -> Iterator[tuple[slice, Array, Array]]:
         """Quadratic forms of the rows of C for kernels in rising order, piece by piece, and weighted traces."""
 
-    def factor(self, kernel: int) -> Array:
-        """Rows F with ``K = F'F``, to `errors` and rounding."""
+    def factors(self, kernels: Index) -> Iterator[Array]:
+        """Rows F with ``K = F'F`` for some kernels, to `errors` and rounding, float64 and the caller's to change."""
 
-    def product(self, kernel: int, C: Array) -> Array:
-        """``C K``."""
+    def products(self, C: Array, kernels: Index) -> Iterator[Array]:
+        """``C K`` for some kernels."""
 
     def restrict(self, rows: Index) -> Source:
         """The same kernels on some of the rows."""
@@ -296,20 +296,11 @@ class KernelStream:
 
     def factors(self, kernels: Index) -> Iterator[Array]:
         """Rows F with ``K = F'F`` for some kernels, float64 and the caller's to change."""
-        if isinstance(self._source, IteratedKernels):
-            yield from self._source.several(kernels)
-            return
-        for kernel in kernels:
-            yield self._source.factor(int(kernel))
+        return self._source.factors(kernels)
 
     def products(self, C: Array, kernels: Index) -> Iterator[Array]:
         """``C K`` for some kernels."""
-        if isinstance(self._source, IteratedKernels):
-            for item in self._source.chosen(kernels):
-                yield self._source.times(item, C)
-            return
-        for kernel in kernels:
-            yield self._source.product(int(kernel), C)
+        return self._source.products(C, kernels)
 
     def restrict(self, rows: Index) -> KernelStream:
         """The stream on some of its samples, in the order of `rows`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kernelweave.inspection.curves import Calibration, LearningCurve, calibration, learning_curve
-from kernelweave.inspection.findings import Basis, Finding, Interval, finding, findings
 from kernelweave.inspection.layers import (
     LayerDescent,
     LayerGrams,
@@ -25,6 +24,7 @@ from kernelweave.inspection.paired import (
 from kernelweave.inspection.paths import Path, regularization_path
 from kernelweave.inspection.permutation import PermutationTest, SourceTest, permutation_test, source_test
 from kernelweave.inspection.refits import SourceRefitTest, source_refit_test
+from kernelweave.inspection.registry import Basis, Finding, Interval, finding, findings
 from kernelweave.inspection.scores import fold_interval, score_intervals, share_interval
 from kernelweave.inspection.stability import WeightStability, weight_stability
 from kernelweave.inspection.two_layers import TwoLayers, two_layers

@@ -14,8 +14,21 @@ from kernelweave._checks import Floats, InputError
 from kernelweave._drawing import clip_score
 from kernelweave._parameters import OneOf, Whole, checked
 from kernelweave._types import Features, Splits
-from kernelweave.inspection.arguments import Seed
-from kernelweave.inspection.findings import (
+from kernelweave.inspection.arguments import (
+    Entries,
+    Estimator,
+    Jobs,
+    Level,
+    OptionalEntries,
+    Params,
+    Report,
+    Rows,
+    Scoring,
+    Seed,
+    Targets,
+    as_rows,
+)
+from kernelweave.inspection.registry import (
     LEVEL,
     Basis,
     Finding,
@@ -26,24 +39,7 @@ from kernelweave.inspection.findings import (
     intervals_of,
     plain,
 )
-from kernelweave.inspection.resampling import (
-    Entries,
-    Estimator,
-    Jobs,
-    Level,
-    OptionalEntries,
-    Params,
-    Report,
-    Rows,
-    Scoring,
-    Targets,
-    as_rows,
-    each_done,
-    fit_on,
-    folds_of,
-    score_on,
-    splitter_of,
-)
+from kernelweave.inspection.resampling import each_done, fit_on, folds_of, score_on, splitter_of
 from kernelweave.inspection.scores import fold_interval, share_interval
 
 Array = NDArray[np.float64]
@@ -350,8 +346,10 @@ def _learning_curve(basis: Basis) -> Finding:
     n_folds = found.scores.shape[1]
     columns = {"sizes": found.sizes, "mean": found.mean, "low": np.array(low), "high": np.array(high)}
     note = f"Means over {n_folds} folds; intervals corrected for rows in common."
-    rows = plain([list(row) for row in zip(*columns.values(), strict=True)])
-    table = Table("learning-curve", "Learning curve", ["training rows", score, "low", "high"], rows, note)
+    heads = ["training rows", score, "low", "high"]
+    table = Table.of(
+        "learning-curve", "Learning curve", dict(zip(heads, columns.values(), strict=True)), note
+    )
     labels = [f"{size} rows" for size in found.sizes]
     values = intervals_of(labels, found.mean, low, high, n_folds)
     made = Finding(
@@ -394,12 +392,12 @@ def _calibration(basis: Basis) -> Finding | None:
     for k, name in enumerate(held.classes[first:MOST_CLASSES]):
         found = calibration(held.truth == name, np.clip(held.probability[:, first + k], 0.0, 1.0), n_bins=few)
         parts = plain(vars(found))
-        columns = [parts[key] for key in ("predicted", "observed", "low", "high", "counts")]
-        table = Table(
+        heads = ["probability", "fraction", "low", "high", "rows"]
+        keys = ("predicted", "observed", "low", "high", "counts")
+        table = Table.of(
             "calibration" if not k else f"calibration-{k + 1}",
             f"Probability of {name} and fraction of rows",
-            ["probability", "fraction", "low", "high", "rows"],
-            [list(row) for row in zip(*columns, strict=True)],
+            {head: parts[key] for head, key in zip(heads, keys, strict=True)},
             f"Brier score {found.brier:.4g}; of the fraction of the class {found.brier_of_share:.4g}.",
         )
         made = replace(

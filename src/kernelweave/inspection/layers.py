@@ -22,7 +22,7 @@ from kernelweave.inspection.arguments import (
     targets_of,
     which_output,
 )
-from kernelweave.inspection.findings import Basis, Finding, Interval, Table, at, finding
+from kernelweave.inspection.registry import Basis, Finding, Interval, Table, at, finding
 from kernelweave.mkl.layers import Layers
 
 Array = NDArray[np.float64]

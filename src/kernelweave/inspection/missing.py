@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._parameters import Whole, checked
 from kernelweave.inspection.arguments import Model
-from kernelweave.inspection.findings import Basis, Finding, Interval, Sentence, finding
+from kernelweave.inspection.registry import Basis, Finding, Interval, Sentence, finding
 
 __all__ = ["missing"]
 

@@ -13,8 +13,8 @@ from scipy import stats
 from kernelweave._checks import Floats, InputError, Targets
 from kernelweave._parameters import Number, checked
 from kernelweave._types import Labels
-from kernelweave.inspection.arguments import Seed, targets_of
-from kernelweave.inspection.findings import (
+from kernelweave.inspection.arguments import Entries, Level, Seed, targets_of
+from kernelweave.inspection.registry import (
     LEVEL,
     SAMPLES,
     SMALL,
@@ -26,7 +26,6 @@ from kernelweave.inspection.findings import (
     finding,
     plain,
 )
-from kernelweave.inspection.resampling import Entries, Level
 from kernelweave.inspection.scores import OF_95, all_equal, corrected_error, held_intervals, score_intervals
 
 Array = NDArray[np.float64]

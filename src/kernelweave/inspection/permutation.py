@@ -16,8 +16,23 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import BaseCrossValidator, Features, Labels, Splits
 from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes
-from kernelweave.inspection.arguments import Model, Seed
-from kernelweave.inspection.findings import (
+from kernelweave.inspection.arguments import (
+    Estimator,
+    Fold,
+    Jobs,
+    Model,
+    OptionalEntries,
+    Params,
+    Report,
+    Rows,
+    Scoring,
+    Seed,
+    Targets,
+    as_rows,
+    take,
+)
+from kernelweave.inspection.paired import adjust_p_values
+from kernelweave.inspection.registry import (
     MOST_NAMED,
     SMALL,
     Basis,
@@ -29,25 +44,7 @@ from kernelweave.inspection.findings import (
     intervals_of,
     named,
 )
-from kernelweave.inspection.paired import adjust_p_values
-from kernelweave.inspection.resampling import (
-    Estimator,
-    Fold,
-    Jobs,
-    OptionalEntries,
-    Params,
-    Report,
-    Rows,
-    Scoring,
-    Targets,
-    as_rows,
-    each_done,
-    fit_on,
-    folds_of,
-    score_on,
-    splitter_of,
-    take,
-)
+from kernelweave.inspection.resampling import each_done, fit_on, folds_of, score_on, splitter_of
 from kernelweave.inspection.weights import views_of
 
 if TYPE_CHECKING:
@@ -539,37 +536,37 @@ def _sources(basis: Basis) -> Finding:
         basis.model, held.X, held.y, n_permutations=basis.count, seed=basis.seed, report=basis.report
     )
     score = "accuracy" if is_classifier(basis.model) else "R^2"
-    columns = (found.loss, found.low, found.high, found.p_values, found.adjusted)
-    rows = [[name, *map(float, row)] for name, *row in zip(found.names, *columns, strict=True)]
-    heads = ["source", "loss", "low", "high", "p", "p, corrected"]
     meaning = (
         f"Loss of {score} where the source is exchanged between held-out rows, its 2.5 and 97.5 % points over "
         f"{found.n_permutations} permutations; p-values corrected for the number of sources (Holm)."
     )
+    columns = {
+        **{"source": found.names, "loss": found.loss, "low": found.low, "high": found.high},
+        **{"p": found.p_values, "p, corrected": found.adjusted},
+    }
+    adjusted = dict(zip(found.names, found.adjusted.tolist(), strict=True))
     made = Finding(
         intervals_of(found.names, found.loss, found.low, found.high),
         meaning,
         found.n_permutations,
         "permutations of the rows",
         0.95,
-        details={
-            "score": found.score,
-            "interrupted": found.interrupted,
-            "p": {row[0]: {"p": row[4], "adjusted": row[5]} for row in rows},
-        },
-        tables=(Table("sources", "Sources exchanged between held-out rows", heads, rows, meaning),),
+        details={"score": found.score, "interrupted": found.interrupted, "adjusted": adjusted},
+        tables=(Table.of("sources", "Sources exchanged between held-out rows", columns, meaning),),
     )
-    for name, adjusted in list(zip(found.names, found.adjusted, strict=True))[:MOST_NAMED]:
+    for name in found.names[:MOST_NAMED]:
+        falls = found.loss[found.names.index(name)] > 0
         made = made.says(
             "which",
-            "Where {name} is exchanged between held-out rows, {score} falls by {v:.3f} on average"
+            f"Where {{name}} is exchanged between held-out rows, {{score}} {'falls' if falls else 'does not fall'}: "
+            "the mean loss is {v:.3f}"
             + (
                 " (p = {p:.2g}, corrected for the number of sources)."
-                if adjusted < SMALL
-                else "; that may be chance (p = {p:.2g})."
+                if adjusted[name] < SMALL
+                else ", which may be chance (p = {p:.2g})."
             ),
             {"name": named(name), "score": score},
             v=at(name),
-            p=("details", "p", name, "adjusted"),
+            p=("details", "adjusted", name),
         )
     return made

@@ -17,8 +17,20 @@ from kernelweave._parameters import Each, Flag, Text, checked
 from kernelweave._types import Features, Splits
 from kernelweave.estimators.defaults import stated
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
-from kernelweave.inspection.arguments import Model
-from kernelweave.inspection.findings import (
+from kernelweave.inspection.arguments import (
+    Jobs,
+    Level,
+    Model,
+    OptionalEntries,
+    Params,
+    Report,
+    Rows,
+    Scoring,
+    Targets,
+    as_rows,
+)
+from kernelweave.inspection.paired import adjust_p_values, compare_folds
+from kernelweave.inspection.registry import (
     MOST_NAMED,
     SMALL,
     Basis,
@@ -28,25 +40,8 @@ from kernelweave.inspection.findings import (
     finding,
     intervals_of,
     named,
-    plain,
 )
-from kernelweave.inspection.paired import adjust_p_values, compare_folds
-from kernelweave.inspection.resampling import (
-    Jobs,
-    Level,
-    OptionalEntries,
-    Params,
-    Report,
-    Rows,
-    Scoring,
-    Targets,
-    as_rows,
-    each_done,
-    fit_on,
-    folds_of,
-    score_on,
-    splitter_of,
-)
+from kernelweave.inspection.resampling import each_done, fit_on, folds_of, score_on, splitter_of
 from kernelweave.inspection.scores import OF_95, OVER_FOLDS
 from kernelweave.inspection.stability import plainly
 from kernelweave.inspection.weights import view_weights, views_of
@@ -294,14 +289,22 @@ def _omission(basis: Basis) -> Finding:
         report=basis.report,
     )
     score, n = "accuracy" if is_classifier(basis.model) else "R^2", len(found.scores)
-    columns = (found.without, found.loss, found.low, found.high, found.p_values, found.adjusted)
-    rows = plain([list(row) for row in zip(found.names, *columns, strict=True)])
     meaning = (
         f"Mean {score} over {n} divisions of the rows when the model is fitted without the source; with all sources it "
         f"is {found.score:.4g}. {OF_95} of the loss, of the t-test corrected for rows in common; p-values corrected "
         "for the number of sources (Holm)."
     )
-    heads = ["left out", "score", "loss", "low", "high", "p", "p, corrected"]
+    columns = {
+        **{
+            "left out": found.names,
+            "score": found.without,
+            "loss": found.loss,
+            "low": found.low,
+            "high": found.high,
+        },
+        **{"p": found.p_values, "p, corrected": found.adjusted},
+    }
+    adjusted = dict(zip(found.names, found.adjusted.tolist(), strict=True))
     made = Finding(
         intervals_of(found.names, found.loss, found.low, found.high),
         meaning,
@@ -312,23 +315,23 @@ def _omission(basis: Basis) -> Finding:
             "score": found.score,
             "interrupted": found.interrupted,
             "sources": len(weighted),
-            "fits": {row[0]: {"without": row[1], "p": row[5], "adjusted": row[6]} for row in rows},
+            "without": dict(zip(found.names, found.without.tolist(), strict=True)),
+            "adjusted": adjusted,
         },
-        tables=(Table("omission", "Fits without each source", heads, rows, meaning),),
+        tables=(Table.of("omission", "Fits without each source", columns, meaning),),
     )
-    for name, adjusted in list(zip(found.names, found.adjusted, strict=True))[:MOST_NAMED]:
-        own = ("details", "fits", name)
+    for name in found.names[:MOST_NAMED]:
         made = made.says(
             "which",
             "Fitted without {name}, the model has a mean {score} of {w:.3f} in place of {s:.3f} over {k:d} divisions "
             "of the rows: a loss of {v:.3f}{interval}, p = {p:.2g}"
-            + ("." if adjusted < SMALL else ": the other sources may be enough."),
+            + ("." if adjusted[name] < SMALL else ": the other sources may be enough."),
             {"name": named(name), "score": score},
             OVER_FOLDS,
             **ends(name),
-            w=(*own, "without"),
+            w=("details", "without", name),
             s=("details", "score"),
             k=("n",),
-            p=(*own, "adjusted"),
+            p=("details", "adjusted", name),
         )
     return made

@@ -14,8 +14,8 @@ from kernelweave._checks import Floats, InputError
 from kernelweave._drawing import clip_score
 from kernelweave._parameters import Number, Whole, checked
 from kernelweave._types import Labels
-from kernelweave.inspection.arguments import Seed
-from kernelweave.inspection.findings import (
+from kernelweave.inspection.arguments import Entries, Level, OfRows, OptionalEntries, Seed
+from kernelweave.inspection.registry import (
     LEVEL,
     SAMPLES,
     Basis,
@@ -27,7 +27,6 @@ from kernelweave.inspection.findings import (
     ends,
     finding,
 )
-from kernelweave.inspection.resampling import Entries, Level, OfRows, OptionalEntries
 
 Array = NDArray[np.float64]
 Score = Callable[[Array], Array]
@@ -441,16 +440,15 @@ def _held_scores(basis: Basis) -> Finding | None:
     }
     if not found:
         return None
-    rows = [[name, *one.cells, one.n, one.method] for name, one in found.items()]
-    heads = ["score", "value", "low", "high", "rows", "interval by"]
-    n = len(basis.held.truth)
+    note = f"{OF_95}. {NEW_ROWS}"
+    table = Table.of_intervals("scores", "Scores of held-out rows", ("score", "value", "rows"), found, note)
     made = Finding(
         found,
         f"Scores of rows that the model had not seen, with intervals. {NEW_ROWS}",
-        n,
+        len(basis.held.truth),
         "held-out rows",
         LEVEL,
-        tables=(Table("scores", "Scores of held-out rows", heads, rows, f"{OF_95}. {NEW_ROWS}"),),
+        tables=(table,),
     )
     if basis.held.classes is not None:
         return made.says(
@@ -575,8 +573,6 @@ def _folds(basis: Basis) -> Finding | None:
         return None
     name = str(results["score_name"])
     one = within(fold_interval(known, fold_ratio(basis.model, len(folds)), level=LEVEL), name)
-    rows = [[f"mean {name}", *one.cells, one.n, one.method]]
-    heads = ["score", "value", "low", "high", "folds", "interval by"]
     listed = ", ".join(f"{value:.4f}" for value in values)
     note = f"{OF_95}, corrected for rows in common. At the chosen regularisation parameter, fold by fold: {listed}."
     return Finding(
@@ -586,7 +582,9 @@ def _folds(basis: Basis) -> Finding | None:
         "folds of the training rows",
         LEVEL,
         details={"score": name},
-        tables=(Table("folds", "Scores over folds", heads, rows, note),),
+        tables=(
+            Table.of_intervals("folds", "Scores over folds", ("score", "mean", "folds"), {name: one}, note),
+        ),
     ).says(
         "score",
         "The mean {name} over {n:d} folds is {v:.3f}{interval}; it chose the regularisation parameter, so it is "
@@ -629,19 +627,15 @@ def _nested(basis: Basis) -> Finding | None:
         name: within(fold_interval([one[name] for one in outer if name in one], share, level=LEVEL), name)
         for name in outer[0]
     }
-    rows = [[name, *one.cells, one.n, one.method] for name, one in found.items()]
-    heads = ["score", "mean", "low", "high", "folds", "interval by"]
+    note = f"{OF_95}, corrected for rows in common."
+    table = Table.of_intervals("nested", "Nested cross-validation", ("score", "mean", "folds"), found, note)
     made = Finding(
         found,
         "Mean scores of outer folds, which played no part in any choice.",
         len(outer),
         "outer folds",
         LEVEL,
-        tables=(
-            Table(
-                "nested", "Nested cross-validation", heads, rows, f"{OF_95}, corrected for rows in common."
-            ),
-        ),
+        tables=(table,),
     )
     for name in found:
         if name in ("accuracy", "R^2"):

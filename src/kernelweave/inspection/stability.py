@@ -16,8 +16,20 @@ from kernelweave._parameters import Flag, OneOf, Whole, checked
 from kernelweave._types import Features
 from kernelweave.estimators import MKLClassifier, MKLRegressor
 from kernelweave.estimators.defaults import stated
-from kernelweave.inspection.arguments import Model, Seed, outputs_of
-from kernelweave.inspection.findings import (
+from kernelweave.inspection.arguments import (
+    Jobs,
+    Level,
+    Model,
+    OptionalEntries,
+    Params,
+    Report,
+    Rows,
+    Seed,
+    Targets,
+    as_rows,
+    outputs_of,
+)
+from kernelweave.inspection.registry import (
     MOST_NAMED,
     Basis,
     Finding,
@@ -27,18 +39,7 @@ from kernelweave.inspection.findings import (
     intervals_of,
     named,
 )
-from kernelweave.inspection.resampling import (
-    Jobs,
-    Level,
-    OptionalEntries,
-    Params,
-    Report,
-    Rows,
-    Targets,
-    as_rows,
-    each_done,
-    fit_on,
-)
+from kernelweave.inspection.resampling import each_done, fit_on
 from kernelweave.inspection.weights import views_of
 from kernelweave.normalizers import Trace, resolve
 
@@ -332,11 +333,11 @@ def _stability(basis: Basis) -> Finding:
         [names[m], *(outputs[k : k + 1] if of else []), *(float(part[m, k]) for part in kernels.values())]
         for m, k in sorted(places, key=lambda place: -kernels["weights"][place])
     ]
+    heads = ["weight", "low", "high", "selected in"]
     columns = (found.view_weights, found.view_low, found.view_high, found.view_frequency)
-    of_sources = [[name, *map(float, row)] for name, *row in zip(found.views, *columns, strict=True)]
+    of_sources = {"source": found.views, **dict(zip(heads, columns, strict=True))}
     meaning = f"Over {n} random halves of the training rows, 2.5 and 97.5 % points."
     shown = {"weight": ".1%", "low": ".1%", "high": ".1%", "selected in": ".0%"}
-    heads = ["weight", "low", "high", "selected in"]
     unstable = len(found.unstable())
     made = Finding(
         intervals_of(found.views, *columns[:3], n=n),
@@ -351,12 +352,10 @@ def _stability(basis: Basis) -> Finding:
             "outputs": outputs,
             "names": names,
             **{key: part.tolist() for key, part in kernels.items()},
-            "sources": {row[0]: row[4] for row in of_sources},
+            "sources": dict(zip(found.views, found.view_frequency.tolist(), strict=True)),
         },
         tables=(
-            Table(
-                "stability-sources", "Stability of sources", ["source", *heads], of_sources, meaning, shown
-            ),
+            Table.of("stability-sources", "Stability of sources", of_sources, meaning, shown),
             Table(
                 "stability",
                 "Stability of kernel weights",

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import Features
 from kernelweave.inspection.arguments import Model, decision_names, outputs_of
-from kernelweave.inspection.findings import MOST_NAMED, Basis, Finding, Interval, Table, at, finding, named
+from kernelweave.inspection.registry import MOST_NAMED, Basis, Finding, Interval, Table, at, finding, named
 
 Array = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from kernelweave._threads import one_blas_thread
 from kernelweave.gram import FeatureGram
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.newton import MarginDescent
+from kernelweave.mkl.features.problem import on_positive_rows
 from kernelweave.mkl.solve import descent_on_features
 from kernelweave.mkl.weight_sets import LpBall, WeightSet
 from kernelweave.results import Solution, WarmStart
@@ -60,18 +60,6 @@ class Start(WarmStart):
         return None if self.found is None or not self.found.feature_coef.size else self.found.feature_coef
 
 
-def problem_on(
-    gram: FeatureGram, machine: Machine, scale: Array, weight_set: WeightSet
-) -> MarginFeatureProblem:
-    """A machine on features, of the rows of positive weight."""
-    stack, weight = gram.stack(), machine.sample_weight
-    if weight is None or weight.all():
-        return MarginFeatureProblem(stack, machine, scale, weight_set)
-    rows = weight > 0
-    machine = replace(machine, y=machine.y[rows], sample_weight=weight[rows])
-    return MarginFeatureProblem(stack.restrict(np.flatnonzero(rows)), machine, scale, weight_set, rows)
-
-
 def solve_on(
     gram: FeatureGram,
     machine: Machine,
@@ -87,7 +75,7 @@ def solve_on(
     with one_blas_thread():
         descent = start.descent
         if descent is None:
-            problem = problem_on(gram, machine, scale, weight_set)
+            problem = on_positive_rows(gram.stack(), machine, scale, weight_set)
             descent = descent_on_features(problem, tol=tol, max_iter=max_iter)
             if start.feature_coef is None:
                 descent.on_the_way()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
-from kernelweave._parameters import Flag, MaxIter, Number, OneOf, Shown, Whole
+from kernelweave._allowance import allowed
+from kernelweave._parameters import Flag, MaxIter, Number, OneOf, Shown, Whole, unchecked
 from kernelweave.gram import FeatureGram, FeatureStack, Gram
 from kernelweave.learners.base import Array, Learner, TrainingSet
 from kernelweave.mkl.path import rls2_path
@@ -115,21 +116,24 @@ class RLS2(Learner):
             return gram
         return gram.stack()
 
+    def _settings(self, training: TrainingSet) -> dict[str, Any]:
+        """What a single solution and a path have in common."""
+        return {
+            "solver": self.solver,
+            "sample_weight": training.sample_weight,
+            "scale": training.scale,
+            "shared_weights": self.shared_weights,
+            "max_iter": self.max_iter,
+            "delta": self.delta,
+        }
+
     def solve(self, training: TrainingSet, alpha: float) -> Solution:
-        return solve_rls2(
-            self._given(training),
-            training.y,
-            alpha,
-            tol=self.tol,
-            solver=self.solver,
-            sample_weight=training.sample_weight,
-            scale=training.scale,
-            shared_weights=self.shared_weights,
-            max_iter=self.max_iter,
-            max_time=self.max_time,
-            delta=self.delta,
-            relax=None if self.relax is None else float(self.relax),
-        )
+        relax = None if self.relax is None else float(self.relax)
+        settings = self._settings(training)
+        with allowed(seconds=self.max_time):
+            return unchecked(solve_rls2)(
+                self._given(training), training.y, alpha, tol=self.tol, relax=relax, **settings
+            )
 
     def path(
         self,
@@ -139,19 +143,15 @@ class RLS2(Learner):
         tol: float | None = None,
         callback: Callable[[int, Solution], object] | None = None,
     ) -> Path[Solution]:
-        return rls2_path(
-            self._given(training),
-            training.y,
-            alphas,
-            tol=self.tol if tol is None else tol,
-            solver=self.solver,
-            sample_weight=training.sample_weight,
-            scale=training.scale,
-            shared_weights=self.shared_weights,
-            max_iter=self.max_iter,
-            max_time=self.max_time,
-            delta=self.delta,
-            relax=self.relax_grid(alphas) if self.relax == "auto" else self.relax,
-            weights0=training.start,
-            callback=callback,
-        )
+        settings = self._settings(training)
+        with allowed(seconds=self.max_time):
+            return unchecked(rls2_path)(
+                self._given(training),
+                training.y,
+                alphas,
+                tol=self.tol if tol is None else tol,
+                relax=self.relax_grid(alphas) if self.relax == "auto" else self.relax,
+                weights0=training.start,
+                callback=callback,
+                **settings,
+            )

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.features.newton import knows
 from kernelweave.mkl.kernel_problem import KernelProblem, Session
 from kernelweave.mkl.layers import TrainedLayers
+from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.solve import methods_for, solve_problem
 from kernelweave.mkl.weight_sets import Simplex, WeightSet
 from kernelweave.results import Certificate, Path, Solution, Status
@@ -202,7 +203,7 @@ class CostLearner(Learner):
 
     C: Cost = 1.0
 
-    def problem(self, kernels: Gram, y: Array) -> KernelProblem:
+    def problem(self, kernels: Gram, y: Array) -> KernelProblem | Problem:
         """The problem of one output: the machine, and the set of weights over which its optimal value is minimised.
 
         Parameters
@@ -210,6 +211,11 @@ class CostLearner(Learner):
         kernels : Gram
         y : array of shape (n_samples,)
             Targets; for classification -1 and 1.
+
+        Returns
+        -------
+        KernelProblem or Problem
+            See `joint`; or ``kernelweave.Problem(kernels, y, loss=..., weights=..., C=self.C)`` with an intercept.
         """
         return self.joint(kernels, y, Simplex())
 
@@ -313,7 +319,8 @@ class CostLearner(Learner):
                 # a fold with a single class: all rows are classified correctly without kernels
                 found.append(_constant(column, training.gram.n_kernels))
                 continue
-            problem = one.problem(training.gram, np.ascontiguousarray(column))
+            given = one.problem(training.gram, np.ascontiguousarray(column))
+            problem: Any = given.form if isinstance(given, Problem) else given
             machine = replace(problem.machine, sample_weight=training.sample_weight)
             problem = replace(problem, machine=machine, scale=training.scale)
             with allowed(seconds=self.max_time):

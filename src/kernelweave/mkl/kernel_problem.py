@@ -45,6 +45,7 @@ class KernelProblem:
     weight_set: WeightSet
     #: Certificates of its solutions are its own.
     vouches: ClassVar[bool] = True
+    least_squares: ClassVar[bool] = False
 
     @property
     def n_kernels(self) -> int:

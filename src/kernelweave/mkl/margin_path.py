@@ -14,9 +14,9 @@ from kernelweave._parameters import Function, MaxIter, MaxTime, Nonnegative, One
 from kernelweave._threads import one_blas_thread
 from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram, kind_of
 from kernelweave.machines.losses import GivenLoss
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.newton import knows
 from kernelweave.mkl.features.on_chunks import solve_on_chunks
+from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.problem import make_margin_form
 from kernelweave.mkl.solve import METHODS, descent_on_features, solve_margin_on_features, solve_problem
@@ -101,10 +101,10 @@ def svm_mkl_path(
         gram, y, first, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
     if isinstance(gram, ChunkedFeatures):
-        assert isinstance(problem, MarginFeatureProblem)
+        assert isinstance(problem, FeatureProblem)
         on_rows = solve_on_chunks(problem, values, method, tol=tol, max_iter=max_iter)
         return _told(zip(values, on_rows, strict=False), len(values), callback)
-    if isinstance(problem, MarginFeatureProblem):
+    if isinstance(problem, FeatureProblem):
         solutions = _on_features(problem, values, method, tol, max_iter)
     else:
         solutions = _on_kernels(problem, values, method, tol, max_iter)
@@ -147,7 +147,7 @@ def _on_kernels(
 
 
 def _on_features(
-    problem: MarginFeatureProblem, values: Array, method: str, tol: float, max_iter: int | None
+    problem: FeatureProblem, values: Array, method: str, tol: float, max_iter: int | None
 ) -> Iterator[Solution]:
     if method == "auto" and knows(problem.weight_set):
         descent = descent_on_features(problem, tol=tol, max_iter=max_iter)

@@ -19,11 +19,13 @@ from kernelweave.gram import BlockStatistics, ChunkedFeatures, FeatureStack, Gra
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import as_loss
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
 from kernelweave.mkl.features.on_chunks import make_chunked_problem
-from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
-from kernelweave.mkl.features.statistics import make_statistics_problem
-from kernelweave.mkl.features.streams import make_stream_problem
+from kernelweave.mkl.features.problem import (
+    FeatureProblem,
+    make_feature_problem,
+    make_margin_feature_problem,
+)
+from kernelweave.mkl.features.summaries import make_statistics_problem
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.ridge_problem import make_problem as make_ridge_problem
@@ -34,7 +36,7 @@ Array = NDArray[np.float64]
 #: Kernels in any form: each knows products and quadratic forms of all kernels, and how to add them up.
 Operator: TypeAlias = Gram | FeatureStack | ChunkedFeatures | BlockStatistics | KernelStream | ArrayLike
 RidgeForm: TypeAlias = RidgeProblem | FeatureProblem
-MarginForm: TypeAlias = KernelProblem | MarginFeatureProblem
+MarginForm: TypeAlias = KernelProblem | FeatureProblem
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,13 +167,13 @@ RowFeatures
         Certificate
         """
         host = solution.on_host()
-        if not isinstance(self.form, RidgeForm):
+        if not self.form.least_squares:
             return self.form.certify(host)
         return self.form.certify(replace(host, alpha=1.0 / self.C)).times(self.C)
 
     def statement(self, solution: Solution) -> Statement:
         """The problem in numbers, for an exported certificate."""
-        if not isinstance(self.form, RidgeForm):
+        if not self.form.least_squares:
             return self.form.statement(solution)
         stated = self.form.statement(replace(solution, alpha=1.0 / self.C))
         return replace(stated, C=self.C, regularization=1.0)
@@ -195,10 +197,8 @@ def make_ridge_form(
         )
     if y is None:
         raise InputError("`y` must be an array of targets, got None. Only statistics include them.")
-    if isinstance(kernels, FeatureStack):
+    if isinstance(kernels, FeatureStack | KernelStream):
         return make_feature_problem(kernels, y, sample_weight, scale)
-    if isinstance(kernels, KernelStream):
-        return make_stream_problem(kernels, y, sample_weight, scale)
     return make_ridge_problem(cast(ArrayLike, kernels), y, sample_weight, scale)
 
 

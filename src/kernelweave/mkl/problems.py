@@ -29,7 +29,6 @@ from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.cardinality import CardinalityProblem
 from kernelweave.mkl.certify import RadiusProblem
 from kernelweave.mkl.criteria.alignment_problems import AlignmentProblem, EasyProblem
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.problem import make_kernel_problem, make_margin_form, make_ridge_form
@@ -104,7 +103,7 @@ def margin_problem(
     epsilon: Nonnegative = 0.1,
     sample_weight: RowWeights = None,
     scale: Scale = None,
-) -> KernelProblem | MarginFeatureProblem:
+) -> KernelProblem | FeatureProblem:
     """A machine on a sum of kernels with weights in a convex set: the problem of `solve_svm_mkl`.
 
     Parameters
@@ -125,7 +124,7 @@ def margin_problem(
 
     Returns
     -------
-    KernelProblem or MarginFeatureProblem
+    KernelProblem or FeatureProblem
 
     Raises
     ------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,6 +52,8 @@ class RidgeProblem:
     scale: Array
     rows: NDArray[np.bool_] | None = None
     weight_sum: float | None = None
+    #: Objectives are multiplied by alpha, the inverse of the weight of the loss.
+    least_squares: ClassVar[bool] = True
 
     @property
     def n_eff(self) -> float:

@@ -20,13 +20,12 @@ from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave.gram import kind_of
 from kernelweave.machines.box import check_start
 from kernelweave.mkl import brought
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.newton import MarginDescent, knows
 from kernelweave.mkl.features.on_chunks import check_for_chunks, solve_on_chunks
 from kernelweave.mkl.features.problem import FeatureProblem
+from kernelweave.mkl.features.ridge_paths import relaxed_on_features, solve_on_features
 from kernelweave.mkl.features.row_newton import Start
-from kernelweave.mkl.features.solve import relaxed_on_features, solve_on_features
-from kernelweave.mkl.features.statistics import on_all_rows
+from kernelweave.mkl.features.summaries import on_all_rows
 from kernelweave.mkl.kernel_problem import KernelProblem, MarginStep, Session
 from kernelweave.mkl.loop import Callback, minimise
 from kernelweave.mkl.outputs import join_outputs, squeeze
@@ -110,13 +109,16 @@ def solve(
     (Status.CONVERGED, (12,))
     """
     form = problem.form
-    if not isinstance(form, RidgeForm):
-        found = solve_margin(form, step, tol=tol, max_iter=max_iter, start=start, callback=callback)
+    if not form.least_squares:
+        found = solve_margin(
+            cast(MarginForm, form), step, tol=tol, max_iter=max_iter, start=start, callback=callback
+        )
         return vouched(problem, found, tol).of_kind(kind_of(problem.kernels))
     if step not in ("auto", *SOLVERS):
         raise InputError(
             f"`step`={step!r} does not fit {problem.loss!r} on the simplex. Possible: auto, {', '.join(SOLVERS)}."
         )
+    form = cast(RidgeForm, form)
     cost, weights = problem.C, None if start is None else start.weights
     told = None if callback is None else _in_costs(callback, cost)
     found = solve_ridge(
@@ -250,7 +252,7 @@ def solve_margin(
     """`solve_svm_mkl` on a checked problem; `start` is not checked yet."""
     # a line search may try values at which a loss is infinite
     with np.errstate(over="ignore", invalid="ignore"):
-        if not isinstance(problem, MarginFeatureProblem):
+        if not isinstance(problem, FeatureProblem):
             warm = check_warm(start, problem.n_kernels, problem.gram.n_samples)
             return solve_problem(problem, method, tol=tol, max_iter=max_iter, warm=warm, callback=callback)
         if problem.in_memory:
@@ -325,7 +327,7 @@ def steps_of(method: str, problem: KernelProblem) -> list[MarginStep]:
 
 
 def solve_margin_on_features(
-    problem: MarginFeatureProblem,
+    problem: FeatureProblem,
     method: str = "auto",
     *,
     tol: float,
@@ -354,7 +356,7 @@ def solve_margin_on_features(
 
 
 def descent_on_features(
-    problem: MarginFeatureProblem,
+    problem: FeatureProblem,
     *,
     tol: float,
     max_iter: int | None = None,
@@ -369,7 +371,7 @@ def descent_on_features(
 
 
 def _features_of(
-    problem: MarginFeatureProblem, start: Solution | WarmStart | None, warm: WarmStart | None
+    problem: FeatureProblem, start: Solution | WarmStart | None, warm: WarmStart | None
 ) -> Array | None:
     """Coefficients of all features to start from, in the solver's units."""
     given = getattr(start, "feature_coef", None)
@@ -381,14 +383,14 @@ def _features_of(
     return shares * problem.gradient(_coefficients_of(problem, warm.dual_coef))
 
 
-def _coefficients_of(problem: MarginFeatureProblem, dual_coef: Array) -> Array:
+def _coefficients_of(problem: FeatureProblem, dual_coef: Array) -> Array:
     """Coefficients of the rows of positive weight, in the solver's units."""
     b = dual_coef if problem.rows is None else dual_coef[problem.rows]
     return b * problem.unit**2
 
 
 def _start_on_chunks(
-    problem: MarginFeatureProblem, start: Solution | WarmStart | None, warm: WarmStart
+    problem: FeatureProblem, start: Solution | WarmStart | None, warm: WarmStart
 ) -> Start | None:
     """Where to begin on rows in chunks; None without coefficients."""
     w = _features_of(problem, start, warm)

@@ -148,8 +148,8 @@ def _source(cls: type) -> Callable[..., Any]:
     return lambda raw, **parts: cls(table=raw, **parts)
 
 
-_LEARNT = ("kernels", "raw", "standardize", "statistics", "imputer", "fillers")
-_TRAINED = (*_LEARNT, "max_memory", "rank_tol", "sample_weight", "rules", "explicit")
+_LEARNT = ("kernels", "raw", "standardize", "statistics", "rules", "imputer", "fillers")
+_TRAINED = (*_LEARNT, "max_memory", "rank_tol", "sample_weight", "explicit")
 _ENCODED = ("owner", "reorder", "missing", "n_columns_", "names_", "categories_", "sparse_", "texts_")
 _KINDS: dict[str, Kind] = {cls.__name__: Kind.of(cls) for cls in _VALUES} | {
     kind.cls.__name__: kind
@@ -357,9 +357,10 @@ def check_model(model: Model) -> None:
     n_rows = source.n_samples if table is None else table.n_rows
     scales = [n.scale for n in model.normalizers if n.scale is not None]
     forms = [form.coef for form in (model.features, model.linear_form) if form is not None]
+    rowless = isinstance(source, RowlessSource)
     fits = [
-        isinstance(source, RowlessSource) or source.n_samples == n_rows,
-        not isinstance(source, RowlessSource) or model.features is not None,
+        rowless or source.n_samples == n_rows,
+        not rowless or model.features is not None,
         model.dual_coef.shape == (n_rows, n_outputs),
         model.intercept.shape == model.owner.shape == (n_outputs,),
         model.weights.shape in ((n_kernels,), (n_outputs, n_kernels)),
@@ -367,7 +368,7 @@ def check_model(model: Model) -> None:
         len(model.layers) in (0, n_outputs),
         all(scale.shape == (n_kernels,) for scale in scales),
         len(model.normalizers) > int(model.owner.max()) >= 0 <= int(model.owner.min()),
-        all(len(target) == n_rows for target in model.task.targets),
+        all(len(target) == (1 if rowless else n_rows) for target in model.task.targets),
         model.task.sample_weight is None or model.task.sample_weight.shape == (n_rows,),
         not isinstance(model.encoder, TableEncoder)
         or not isinstance(table, Table)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
@@ -44,33 +43,9 @@ from kernelweave.plots.drawing import (
 
 #: The name of a learner's regularisation parameter.
 Parameter = Annotated[str, OneOf("alpha", "C")]
-FormerParameter = Annotated[str | None, OneOf("alpha", "C", None)]
 
 
-class _AgainstParameter:
-    """A display drawn against alpha or C, which was called `strength`."""
-
-    parameter: str
-
-    def _set_parameter(self, parameter: str, strength: str | None) -> None:
-        if strength is not None:
-            # callers: the constructor, and the check of its arguments
-            _warn_of_former_name(stacklevel=5)
-        self.parameter = strength or parameter
-
-    @property
-    def strength(self) -> str:
-        """Former name of `parameter`."""
-        _warn_of_former_name(stacklevel=3)
-        return self.parameter
-
-
-def _warn_of_former_name(stacklevel: int) -> None:
-    text = "`strength` is now `parameter`; the old name goes with the next version."
-    warnings.warn(text, FutureWarning, stacklevel=stacklevel)
-
-
-class RegularizationPathDisplay(_AgainstParameter):
+class RegularizationPathDisplay:
     """Weights (or coefficients) along the regularisation path, with the chosen point.
 
     Parameters
@@ -83,8 +58,6 @@ class RegularizationPathDisplay(_AgainstParameter):
     ylabel : str
     parameter : {"alpha", "C"}, default="alpha"
         Regularisation parameter to draw against; C is 1 / alpha.
-    strength : {"alpha", "C"}, optional
-        Former name of `parameter`, which warns.
 
     Attributes
     ----------
@@ -105,7 +78,6 @@ class RegularizationPathDisplay(_AgainstParameter):
         chosen: Place,
         ylabel: Annotated[str, Text()],
         parameter: Parameter = "alpha",
-        strength: FormerParameter = None,
     ) -> None:
         self.alphas = np.asarray(alphas)
         self.df = np.asarray(df)
@@ -113,7 +85,7 @@ class RegularizationPathDisplay(_AgainstParameter):
         self.names = np.array(names, dtype=object)
         self.chosen = chosen
         self.ylabel = ylabel
-        self._set_parameter(parameter, strength)
+        self.parameter = parameter
         same_length({"alphas": self.alphas, "df": self.df, "values": self.values})
         same_length({"columns of `values`": self.values.T, "names": self.names})
         check_place(chosen, "chosen", len(self.alphas))
@@ -222,7 +194,7 @@ class RegularizationPathDisplay(_AgainstParameter):
         ).plot(ax, **plot_kwargs)
 
 
-class CVCurveDisplay(_AgainstParameter, Display):
+class CVCurveDisplay(Display):
     """Mean score over folds along the path with a band of one standard error, and the chosen point.
 
     Parameters
@@ -233,8 +205,6 @@ class CVCurveDisplay(_AgainstParameter, Display):
     ylabel : str, default="score"
     parameter : {"alpha", "C"}, default="alpha"
         Regularisation parameter to draw against; C is 1 / alpha.
-    strength : {"alpha", "C"}, optional
-        Former name of `parameter`, which warns.
 
     Attributes
     ----------
@@ -251,14 +221,13 @@ class CVCurveDisplay(_AgainstParameter, Display):
         chosen: Annotated[int, Whole(0)],
         ylabel: Annotated[str, Text()] = "score",
         parameter: Parameter = "alpha",
-        strength: FormerParameter = None,
     ) -> None:
         self.alphas = np.asarray(alphas)
         self.mean = np.asarray(mean)
         self.error = np.asarray(error)
         self.chosen = chosen
         self.ylabel = ylabel
-        self._set_parameter(parameter, strength)
+        self.parameter = parameter
         same_length({"alphas": self.alphas, "mean": self.mean, "error": self.error})
         check_place(chosen, "chosen", len(self.alphas))
 

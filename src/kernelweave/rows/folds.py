@@ -18,7 +18,7 @@ from kernelweave._parameters import OneOf, ReadableSignature, Whole, checked, sh
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Device, Values
 from kernelweave.gram import BlockStatistics
-from kernelweave.gram.chunks import check_chunk
+from kernelweave.gram.row_checks import check_chunk
 from kernelweave.gram.statistics_files import files_in, read_arrays, write_arrays
 
 Index = NDArray[np.int64]

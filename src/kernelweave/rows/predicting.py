@@ -15,7 +15,7 @@ from kernelweave._errors import InputError
 from kernelweave._parameters import Function, checked, shown
 from kernelweave._threads import one_blas_thread_each
 from kernelweave._types import Labels, RowsLike
-from kernelweave.gram.chunks import check_features
+from kernelweave.gram.row_checks import check_features
 from kernelweave.results import Path, Solution
 from kernelweave.rows.chunk import Chunk, Source, in_chunk
 from kernelweave.rows.dask_rows import is_dask

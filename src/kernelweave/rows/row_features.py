@@ -20,8 +20,8 @@ from kernelweave._threads import one_blas_thread_each
 from kernelweave._types import RowsLike
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram.chunked import ChunkedFeatures, ChunkWork, Vectors
-from kernelweave.gram.chunks import check_chunk
 from kernelweave.gram.features import as_groups
+from kernelweave.gram.row_checks import check_chunk
 from kernelweave.rows.chunk import Chunk, Source, in_chunk
 from kernelweave.rows.dask_rows import Part, chunk_of_part, computed, dask_parts, is_dask
 from kernelweave.rows.folds import UNITS, folds_of_rows

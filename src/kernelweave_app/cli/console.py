@@ -22,7 +22,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from kernelweave._callbacks import CallbackContext
     from kernelweave.estimators import BaseMKL
-    from kernelweave.inspection.findings import Found
+    from kernelweave.inspection.registry import Found
 
 
 def make_console() -> Console:
@@ -49,7 +49,7 @@ MOST_ROWS = 12
 
 def print_findings(found: Found) -> None:
     """Sentences by question, and the tables that are for terminals too."""
-    from kernelweave.inspection.findings import QUESTIONS, sentences_of, tables_of
+    from kernelweave.inspection.registry import QUESTIONS, sentences_of, tables_of
 
     console = make_console()
     for table in tables_of(found):

@@ -62,7 +62,7 @@ def _write_demo(folder: Path, *, seed: int, cv: int, n_alphas: int) -> None:
     from sklearn.model_selection import StratifiedKFold, train_test_split
 
     from kernelweave.estimators.cv import MKLClassifierCV
-    from kernelweave.inspection.findings import Basis, collect
+    from kernelweave.inspection.registry import Basis, collect
     from kernelweave.persistence import save
     from kernelweave_app.reports import Held, make_report
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelweave._errors import InputError
-from kernelweave.inspection.findings import compute, possible, repeated
+from kernelweave.inspection.registry import compute, possible, repeated
 from kernelweave_app.cli.console import Steps, make_console, print_findings
 from kernelweave_app.cli.runs import load_model, read_data
 from kernelweave_app.reports import draw_pictures

@@ -34,7 +34,7 @@ from kernelweave_app.runs.targets import target_of_model
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
-    from kernelweave.inspection.findings import Found
+    from kernelweave.inspection.registry import Found
 
 
 def say_found(console: Console, data: Joined, prepared: Prepared, name: str, spec: Spec) -> None:

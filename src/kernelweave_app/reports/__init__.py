@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from kernelweave._types import DataFrame, Figure, Labels, SubFigure
     from kernelweave.estimators import BaseMKL
-    from kernelweave.inspection.findings import Found, HeldOut, Table
+    from kernelweave.inspection.registry import Found, HeldOut, Table
 
 __all__ = ["Held", "Picture", "close", "draw_pictures", "make_report", "svg"]
 
@@ -36,7 +36,7 @@ class Held:
 
     def rows(self, model: BaseMKL) -> HeldOut:
         """The same rows for findings."""
-        from kernelweave.inspection.findings import HeldOut
+        from kernelweave.inspection.registry import HeldOut
 
         table, classes = self.predictions, getattr(model, "classes_", None)
         if np.ndim(self.truth) != 1:
@@ -254,7 +254,7 @@ def make_report(
     from kernelweave._docstrings import read_docstring
     from kernelweave._parameters import said
     from kernelweave.inspection.arguments import target_names
-    from kernelweave.inspection.findings import QUESTIONS, Basis, collect, sentences_of, tables_of
+    from kernelweave.inspection.registry import QUESTIONS, Basis, collect, sentences_of, tables_of
     from kernelweave_app.reports.figures import draw_findings
 
     learner = model.model_.learner

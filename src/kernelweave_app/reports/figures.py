@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kernelweave._types import DataFrame, Labels
     from kernelweave.estimators import BaseMKL
-    from kernelweave.inspection.findings import Finding, Found
+    from kernelweave.inspection.registry import Finding, Found
     from kernelweave_app.reports import Held, Picture
 
 #: With more classes, a confusion matrix has colours and no numbers.

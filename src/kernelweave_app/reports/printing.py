@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kernelweave._errors import InputError
 
 if TYPE_CHECKING:
-    from kernelweave.inspection.findings import Found
+    from kernelweave.inspection.registry import Found
     from kernelweave_app.reports import Picture
 
 #: Widths in millimetres of one column and of two, as most journals have them.
@@ -138,7 +138,7 @@ def write_figures(
 
 def write_tables(found: Found, folder: Path, csv: Callable[..., str]) -> list[str]:
     """Write the tables of findings as CSV and LaTeX; `csv` makes a text of a data frame."""
-    from kernelweave.inspection.findings import tables_of
+    from kernelweave.inspection.registry import tables_of
 
     made = []
     for table in tables_of(found):

@@ -13,7 +13,7 @@ import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave._types import Labels
-from kernelweave.inspection.findings import Basis, Finding, Found, Rows, collect
+from kernelweave.inspection.registry import Basis, Finding, Found, Rows, collect
 from kernelweave.views import PrecomputedView
 from kernelweave_app.runs.fitting import chosen, fit_model, make_cv, make_model
 from kernelweave_app.runs.folders import write_text, writing
@@ -97,7 +97,7 @@ def basis_of(
     jobs: int = 1,
     report: Report = lambda _: False,
 ) -> Basis:
-    """What findings of a run are computed from, as `kernelweave.inspection.findings.compute` takes it.
+    """What findings of a run are computed from, as `kernelweave.inspection.registry.compute` takes it.
 
     Parameters
     ----------

@@ -9,17 +9,19 @@ How to draw a form or options from it::
 `kind` is "text", "number", "whole number", "yes/no", "choice" or "table" (a text, or a mapping or list of texts).
 `group` is the card that it belongs to. A value is stored as ``Spec.<name>``, or where `learners` is not empty as
 ``Spec.learner_params[name]``. `check_spec` refuses a value in the words of files of settings; `in_words_of` says the
-same with options or labels. Importing learners takes seconds, so `known_fields` reads fields from a file which
-``make options`` writes.
+same with options or labels. Importing learners takes seconds, so `known_fields` keeps fields in a file of the
+user's cache, and makes it again when a file of the package has changed.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -28,6 +30,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
+import kernelweave
 from kernelweave._docstrings import read_docstring
 from kernelweave._errors import InputError, check_known
 from kernelweave._parameters import Flag, Form, Number, OneOf, Rule, Shown, Whole, check_value
@@ -399,9 +402,6 @@ def _refused(error: InputError) -> PydanticCustomError:
 
 # ---- fields ---------------------------------------------------------------------------------------
 
-#: The fields as they were when `make options` was called.
-FILE = Path(__file__).with_name("fields.json")
-
 _CLASSES: Callable[[Spec, str], bool] = lambda spec, task: task != "regression"  # noqa: E731  one of many below
 #: When a setting would do something; all others always.
 APPLIES: dict[str, Callable[[Spec, str], bool]] = {
@@ -461,12 +461,40 @@ def spec_fields() -> dict[str, SpecField]:
 
 
 def known_fields() -> dict[str, SpecField]:
-    """All fields; those of the file, unless the learners have been imported already."""
+    """All fields; those that are kept for this state of the package, unless learners have been imported already."""
     if "kernelweave.learners" in sys.modules:
         return spec_fields()
-    told = json.loads(FILE.read_text("utf8"))
-    tuples = ("choices", "learners")
-    return {one["name"]: SpecField(**{**one, **{key: tuple(one[key]) for key in tuples}}) for one in told}
+    file, state = kept_fields(), _state_of_package()
+    try:
+        told = json.loads(file.read_text("utf8"))
+        if told["state"] != state:
+            raise ValueError
+        tuples = ("choices", "learners")
+        fields = [SpecField(**{**one, **{key: tuple(one[key]) for key in tuples}}) for one in told["fields"]]
+        return {one.name: one for one in fields}
+    except (OSError, ValueError, KeyError, TypeError):
+        found = spec_fields()
+        told = {"state": state, "fields": [asdict(field) for field in found.values()]}
+        # a cache that cannot be written only costs time
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            part = file.with_suffix(f".{os.getpid()}")
+            part.write_text(json.dumps(told, ensure_ascii=False), "utf8")
+            part.replace(file)
+        return found
+
+
+def kept_fields() -> Path:
+    """The file in which fields are kept."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "kernelweave" / "fields.json"
+
+
+def _state_of_package() -> list[object]:
+    """What changes when a file of the library, or this one, does."""
+    files = [*Path(kernelweave.__file__).parent.rglob("*.py"), Path(__file__)]
+    told = [(file.name, (about := file.stat()).st_size, about.st_mtime_ns) for file in files]
+    return [len(told), sum(size for _, size, _ in told), max(time for *_, time in told), kernelweave.__file__]
 
 
 def label_of(name: str) -> str:
@@ -497,12 +525,6 @@ def in_words_of(place: str, message: str) -> str:
         return field.flag if place == "options" else repr(field.label)
 
     return message if place == "file" else re.sub(r"(?:Setting )?`(\w+)`", said_there, message)
-
-
-def write_fields() -> None:
-    """Write the file of `known_fields`."""
-    told = [asdict(field) for field in spec_fields().values()]
-    FILE.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", "utf8")
 
 
 # ---- reading and checking ----------------------------------------------------------------------------
@@ -595,7 +617,3 @@ def describe_error(error: ValidationError) -> str:
 
 #: The former name, as long as the pages of the studio use it.
 FitSpec = Spec
-
-
-if __name__ == "__main__":
-    write_fields()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kernelweave.inspection.findings import Basis, Finding, Found, collect, finding
+from kernelweave.inspection.registry import Basis, Finding, Found, collect, finding
 from kernelweave_app.runs.giveaways import find_giveaways
 from kernelweave_app.runs.row_names import row_names_in
 

@@ -23,7 +23,7 @@ from kernelweave_app.runs.used import used_settings
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
-    from kernelweave.inspection.findings import Found
+    from kernelweave.inspection.registry import Found
     from kernelweave_app.reports import Held, Picture
     from kernelweave_app.runs.preparing import Rows
 
@@ -82,7 +82,8 @@ def write_run(
 
     origin = origin or trace(paths, spec)
     with writing():
-        save(model, folder / "model.skops")
+        # evidence solves paths again on the rows of the run
+        save(model, folder / "model.skops", training_rows=True)
         origin.write(folder)
         if spec.key or data.by_order:
             write_text(folder / LAYOUT, layout_text(data, spec.key, _first(paths)))

@@ -25,7 +25,7 @@ import psutil
 
 from kernelweave._errors import InputError
 from kernelweave._types import Tree
-from kernelweave.inspection.findings import MOST_REPEATED, possible, repeated, sentences_of, tables_of
+from kernelweave.inspection.registry import MOST_REPEATED, possible, repeated, sentences_of, tables_of
 from kernelweave_app.reports.printing import LEAST
 from kernelweave_app.reports.printing import MOST as WIDEST
 from kernelweave_app.runs.evidence import read_evidence

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights, view_weights
-from kernelweave.inspection.findings import Found, sentences_of
+from kernelweave.inspection.registry import Found, sentences_of
 from kernelweave_app.reports import Held
 from kernelweave_app.runs.evidence import gather
 from kernelweave_app.runs.fitting import chosen

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from kernelweave.inspection.findings import repeated
+from kernelweave.inspection.registry import repeated
 from kernelweave_app.runs.spec import Spec
 
 TableId = Annotated[str, Field(pattern=r"^(set|file)-[a-z0-9_-]{1,60}$", examples=["set-wine"])]

@@ -26,7 +26,7 @@ from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave._types import DataFrame, Tree
 from kernelweave.fitting.task import PathStep
-from kernelweave.inspection.findings import compute
+from kernelweave.inspection.registry import compute
 from kernelweave_app.runs.evidence import EVIDENCE, basis_of, read_evidence, total_of, write_evidence
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.jobs import (
@@ -402,7 +402,7 @@ class Job:
 
         with self.stopping.hold():
             with writing():
-                save(model, self.folder / MODEL)
+                save(model, self.folder / MODEL, training_rows=True)
             self._list_file(MODEL, "model")
             self._tell("The model is written.")
 

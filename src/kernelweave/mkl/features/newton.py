@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from kernelweave._allowance import used_up
 from kernelweave.machines.smooth import Augmented, balanced, smooth_loss
-from kernelweave.mkl.features.chosen import Chosen
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
+from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.norms import KNOWN, norm_of
+from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Solution, Status, WarmStart, limit_reached, relative_gap
@@ -73,7 +73,7 @@ class MarginDescent:
 
     Parameters
     ----------
-    problem : MarginFeatureProblem
+    problem : FeatureProblem
     tol : float
     max_iter : int, optional
         Newton steps for one C.
@@ -85,7 +85,7 @@ class MarginDescent:
 
     def __init__(
         self,
-        problem: MarginFeatureProblem,
+        problem: FeatureProblem,
         *,
         tol: float,
         max_iter: int | None = None,
@@ -95,7 +95,7 @@ class MarginDescent:
         self.tol, self.callback, self.on_kernels = tol, callback, on_kernels
         self.max_iter = MOST if max_iter is None else max_iter
         self.norm = norm_of(problem.weight_set)
-        self.chosen = Chosen(problem)
+        self.chosen = WorkingColumns(problem)
         self.w = np.empty(0)
         self.product = np.zeros(problem.stack.n_samples)
         self._t = 0.0
@@ -104,7 +104,7 @@ class MarginDescent:
         self.n_before = 0  # steps on the way to the first C
         self._set(problem)
 
-    def _set(self, problem: MarginFeatureProblem) -> None:
+    def _set(self, problem: FeatureProblem) -> None:
         before = getattr(self, "smooth", None)
         self.problem, self.y, self.costs = problem, problem.machine.y, problem.costs
         self.smooth = smooth_loss(
@@ -180,11 +180,11 @@ class MarginDescent:
             G = problem.gradient(b)
             reach = problem.norms(G)
             weights = self._weights(problem.norms(w), reach)
-            f = problem.fitted(w) + intercept
-            values = problem.values(weights, w, intercept, f, b, G)
-            multiple = problem.multiple(b, problem.weight_set.support(np.square(reach)), values.gap)
+            product, q = problem.fitted(w), np.square(reach)
+            values = problem.values_of(weights, w, intercept, product, b, q)
+            multiple = problem.multiple(b, problem.weight_set.support(q), values.gap)
             if multiple != 1.0:
-                other = problem.values(weights, w, intercept, f, multiple * b, multiple * G)
+                other = problem.values_of(weights, w, intercept, product, multiple * b, multiple**2 * q)
                 values, multiple = (other, multiple) if other.gap < values.gap else (values, 1.0)
             left = relative_gap(values.primal, values.gap)
             self._tell(values.primal, left, last=True)
@@ -295,7 +295,7 @@ class MarginDescent:
             return
         kernels, columns = self.chosen.kernels[used], np.repeat(used, widths)
         index, w = self.chosen.index[columns], self.w[columns]
-        self.chosen = Chosen(self.problem, self.chosen.centre)
+        self.chosen = WorkingColumns(self.problem, self.chosen.centre)
         self.chosen.add(kernels)
         # blocks are held in the order of their numbers
         self.w = w[np.argsort(index)]

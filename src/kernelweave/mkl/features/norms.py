@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
-from kernelweave.mkl.features.chosen import Model
+from kernelweave._loops import core
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, ShareSet, Simplex, WeightSet
 
 Array = NDArray[np.float64]
@@ -27,6 +28,146 @@ STEPS, PATIENCE, SHORTEST = 60, 5, 1e-4
 SUFFICIENT, EPS = 1e-4, 1e-13
 #: The largest change of the logarithm of a weight in a step.
 LONGEST = 20.0
+#: Sweeps at a time, and Newton steps after them.
+SWEEPS, NEWTON_STEPS = 12, 12
+#: Rounds of both.
+ROUNDS = 12
+#: Most columns of a system.
+LARGEST = 6000
+
+
+class Model:
+    """``1/2 w'C w - q'w + mix/2 (sum_m ||w_m||)^2`` over some blocks."""
+
+    def __init__(self, C: Array, q: Array, mix: float, offsets: Index) -> None:
+        self.mix, self.offsets = mix, offsets
+        self.turns: list[tuple[slice, Array]] = []
+        runs = np.flatnonzero(np.diff(np.diff(offsets))) + 1
+        for first, last in pairwise([0, *runs.tolist(), len(offsets) - 1]):
+            width, own = int(offsets[first + 1] - offsets[first]), slice(offsets[first], offsets[last])
+            if width > 1:
+                count = last - first
+                blocks = np.empty((count, width, width))
+                for k in range(count):
+                    at = slice(own.start + k * width, own.start + (k + 1) * width)
+                    blocks[k] = C[at, at]
+                self.turns.append((own, np.linalg.eigh(blocks)[1]))
+        self.q = self.turned(q)
+        self.C = C if not self.turns else self.turned(self.turned(C).T)
+        self.h = np.maximum(np.diag(self.C), 0.0)
+
+    def turned(self, A: Array) -> Array:
+        """Coordinates of arrays (n_columns, ...) in which C is diagonal within blocks."""
+        out = np.array(A, order="C")
+        for own, turn in self.turns:
+            part = out[own].reshape(len(turn), turn.shape[1], -1)
+            out[own] = np.matmul(turn.transpose(0, 2, 1), part).reshape(out[own].shape)
+        return out
+
+    def turned_back(self, w: Array) -> Array:
+        """The inverse of `turned`."""
+        out = w.copy()
+        for own, turn in self.turns:
+            part = out[own].reshape(len(turn), turn.shape[1], 1)
+            out[own] = np.matmul(turn, part).reshape(-1)
+        return out
+
+    def norms(self, w: Array) -> Array:
+        """Norms of the blocks."""
+        return np.sqrt(np.add.reduceat(np.square(w), self.offsets[:-1]))
+
+    def value(self, w: Array) -> float:
+        """The model's value."""
+        level = float(self.norms(w).sum())
+        return 0.5 * float(w @ (self.C @ w)) - float(self.q @ w) + 0.5 * self.mix * level * level
+
+    def gap(self, w: Array) -> float:
+        """The distance of the value from a bound."""
+        norms, G = self.norms(w), self.q - self.C @ w
+        level = float(norms.sum())
+        highest = float(self.norms(G).max())
+        return max(0.0, 0.5 * self.mix * level * level + 0.5 * highest * highest / self.mix - float(w @ G))
+
+    def minimise(self, start: Array, aim: float, extent: float) -> Array:
+        """Sweeps over the blocks, and Newton steps on those with coefficients, until the gap is at most `aim`.
+
+        `extent` is a size of the objective, for the compiled loop's own measure.
+        """
+        w = self.turned(start)
+        chosen = np.arange(len(self.offsets) - 1)
+        best, least = w, np.inf
+        for round_ in range(ROUNDS):
+            W = w[None].copy()
+            norms = self.norms(w)
+            fit = float(w @ (self.C @ w))
+            # the squared length of targets that have these products, as far as it matters
+            total = 2.0 * abs(float(self.q @ w)) + fit + extent
+            primal = 0.5 * total - float(self.q @ w) + 0.5 * fit + 0.5 * self.mix * float(norms.sum()) ** 2
+            core.blocks_on_products(
+                self.C, self.offsets, chosen, self.h, self.q[None].copy(), total, W, norms,
+                (self.q - self.C @ w)[None].copy(), self.mix, 0.5 * aim / primal, SWEEPS * (1 + round_),
+            )  # fmt: skip
+            w = W[0]
+            gap = self.gap(w)
+            if gap < least:
+                best, least = w, gap
+            if gap <= aim:
+                break
+            w = self._newton(w)
+            gap = self.gap(w)
+            if gap < least:
+                best, least = w, gap
+            if gap <= aim:
+                break
+        return self.turned_back(best)
+
+    def _newton(self, w: Array) -> Array:
+        """Newton steps on the blocks with coefficients."""
+        norms = self.norms(w)
+        widths = np.diff(self.offsets)
+        active = np.flatnonzero(norms)
+        own = np.flatnonzero(np.repeat(norms > 0, widths))
+        if not 0 < len(own) <= LARGEST:
+            return w
+        C, q, width = self.C[np.ix_(own, own)], self.q[own], widths[active]
+        offsets = np.r_[0, np.cumsum(width)]
+        x = w[own]
+        part = Model.__new__(Model)
+        part.mix, part.offsets, part.turns, part.q, part.C, part.h = self.mix, offsets, [], q, C, self.h[own]
+        value = part.value(x)
+        for _ in range(NEWTON_STEPS):
+            norms = part.norms(x)
+            if not (norms > 0).all():
+                break
+            level = float(norms.sum())
+            unit = x / np.repeat(norms, width)
+            gradient = C @ x - q + self.mix * level * unit
+            H = C + self.mix * np.outer(unit, unit)
+            bend = self.mix * level / norms
+            for m in np.flatnonzero(width > 1):
+                at = slice(offsets[m], offsets[m + 1])
+                H[at, at] += bend[m] * (np.eye(width[m]) - np.outer(unit[at], unit[at]))
+            try:
+                step = cho_solve(cho_factor(H, lower=True, overwrite_a=True, check_finite=False), -gradient)
+            except LinAlgError:
+                break
+            slope = float(gradient @ step)
+            if not slope < 0.0:
+                break
+            t, after = 1.0, value
+            while t > 1e-3:
+                after = part.value(x + t * step)
+                if after <= value + 1e-4 * t * slope:
+                    break
+                t *= 0.5
+            if not after < value:
+                break
+            x, gain, value = x + t * step, value - after, after
+            if gain <= 1e-14 * abs(value) or -slope <= 1e-15 * abs(value):
+                break
+        out = np.zeros_like(w)
+        out[own] = x
+        return out
 
 
 class Norm(ABC):

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError
 from kernelweave.gram import ChunkedFeatures
 from kernelweave.machines.loss import Loss
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, make_margin_feature_problem
 from kernelweave.mkl.features.norms import SUMS
+from kernelweave.mkl.features.problem import FeatureProblem, make_margin_feature_problem
 from kernelweave.mkl.features.row_newton import RowDescent, Start
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Solution
@@ -29,7 +29,7 @@ def make_chunked_problem(
     sample_weight: ArrayLike | None,
     scale: ArrayLike | None,
     fit_intercept: bool = True,
-) -> MarginFeatureProblem:
+) -> FeatureProblem:
     """Check arguments beside rows that have their own targets and weights."""
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
@@ -49,7 +49,7 @@ def make_chunked_problem(
 
 
 def solve_on_chunks(
-    problem: MarginFeatureProblem,
+    problem: FeatureProblem,
     Cs: Array,
     method: str,
     *,

@@ -1,59 +1,86 @@
-"""Least squares on blocks of features for the solver, and its certificate.
+"""A loss on blocks of features for the solvers, and its certificate.
 
-With ``K_m = Z_m Z_m'`` Problem 5 of RLS2 is, for coefficients w and sample weights with diagonal matrix ``N^-1``,
+With ``K_m = Z_m Z_m'`` the problem of kernel weights on the simplex is, for coefficients w and decision values f,
 
-    min_w  1/2 (y - Z w)' N^-1 (y - Z w) + alpha/2 (sum_m ||w_m|| / sqrt(s_m))^2 ,
+    min  sum_i C_i loss(y_i, f_i) + 1/2 (sum_m ||w_m|| / sqrt(s_m))^2 ,      f = Z w + intercept .
 
-the group lasso with the multiplier ``alpha sum_m ||w_m|| / sqrt(s_m)``. The kernel weights are the shares of the terms
-of that sum, and any c is feasible in the dual,
+The kernel weights are the shares of the terms of the sum. For other sets of weights the square becomes
+``min_d sum_m ||w_m||^2 / (d_m s_m)``, and for the dual any coefficients b of the rows in their box are feasible, with
+sum zero where there is an intercept:
 
-    D(c) = alpha y'c - alpha^2/2 c'N c - alpha/2 max_m s_m ||Z_m' c||^2 .
+    D(b) = dual term(b) - 1/2 max_d sum_m d_m q_m ,      q_m = s_m ||Z_m'b||^2 .
 
-The best multiple of ``c = N^-1 (y - Z w) / alpha`` has ``D = 1/2 (y'c)^2 / (c'N c + max_m s_m ||Z_m'c||^2 / alpha)``.
+The gap is a sum of two terms that are not negative: that of the losses at f and b, and that of the norms,
+``1/2 (square + max_d <d, q>) - b'Z w``. Neither asks how the kernels are held: a certificate needs the decision values,
+the square and the quadratic forms, which features in memory or in chunks, and streams of kernels, each compute in their
+way.
+
+RLS2 is the squared loss on the simplex, without an intercept and for one or several outputs, which share the weights.
+Its objective is multiplied by ``alpha = 1 / C``, so that it is ``1/2 ||y - f||^2 + alpha/2 (...)^2``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol, Self, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
 
-from kernelweave._checks import InputError, check_row_weights, check_scale, check_targets
+from kernelweave._checks import (
+    InputError,
+    as_floats,
+    check_positive,
+    check_row_weights,
+    check_scale,
+    check_targets,
+)
+from kernelweave.gram.chunked import ChunkedFeatures
+from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.features import FeatureStack
+from kernelweave.gram.streams import KernelStream
+from kernelweave.machines.loss import Loss
+from kernelweave.machines.losses import Squared, as_loss
+from kernelweave.machines.machine import OUTSIDE as OUTSIDE_OF_BOX
+from kernelweave.machines.machine import Machine
+from kernelweave.machines.rounding import EPS, imbalance, sum_error
 from kernelweave.mkl.certify import OUTSIDE, outside
+from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.ridge_problem import RidgeProblem, ridge_statement
 from kernelweave.mkl.ridge_rounding import SAFETY
+from kernelweave.mkl.weight_sets import Simplex, WeightSet, as_weight_set
 from kernelweave.results import Certificate, RelaxedSolution, Solution, Statement, Status
+
+#: Multiples of coefficients are taken where they gain more than this share of the gap.
+WORTH = 0.02
+#: Numbers of a problem that do not change with C, and those that a problem on other rows takes over.
+KEPT = (
+    "traces", "unit", "length", "root", "Y", "kernel_factors", "factors", "kernel_sizes", "sizes", "product_error",
+    "gradient_of_targets", "_first", "_largest",
+)  # fmt: skip
+UNITS = ("traces", "unit", "kernel_factors", "factors", "kernel_sizes", "sizes")
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-EPS = float(np.finfo(np.float64).eps)
-
 
 @dataclass(frozen=True)
-class Bounds:
-    """Both bounds of the optimal value at one point, in the solver's units.
+class Values:
+    """The value of coefficients and its distance from a bound, in the solver's units.
 
     Attributes
     ----------
-    primal : float
-    gap : float
-        To the bound of the best multiple of the residual.
-    multiple : float
-        That multiple.
+    primal, gap : float
     rounding : float
         Bound of the rounding errors in both.
     """
 
     primal: float
     gap: float
-    multiple: float
     rounding: float
 
 
@@ -63,90 +90,160 @@ class Candidate:
 
     Attributes
     ----------
-    alpha : float
+    C : float
     weights : array of shape (n_kernels,)
     W : array of shape (n_outputs, n_features)
         Coefficients of the features; without columns for a stream, which has none.
-    C : array of shape (n_outputs, n_samples)
+    b : array of shape (n_outputs, n_samples)
         Dual coefficients.
+    intercept : float
     quadratic_forms : array of shape (n_kernels,), optional
-        ``looks`` of all blocks at C, if a pass has just computed them; a certificate makes that pass otherwise.
+        Those at b in the solver's units, if a pass has just computed them; a certificate makes that pass otherwise.
     """
 
-    alpha: float
+    C: float
     weights: Array
     W: Array
-    C: Array
+    b: Array
+    intercept: float = 0.0
     quadratic_forms: Array | None = None
 
 
 @dataclass(frozen=True)
-class FeatureProblem:
-    """The data of RLS2 on features.
-
-    Internally, targets have length one, the largest block is of order one and rows are multiplied by the roots of their
-    weights, so that squares neither overflow nor underflow: see `Y`, `unit` and `in_units`.
+class Summary:
+    """The rows that the rows of a problem stand for, if these are fewer rows with the same products.
 
     Attributes
     ----------
-    stack : FeatureStack
+    feature_means, target_means : arrays of shape (n_features,) and (n_outputs,)
+        For the intercept; zeros without.
+    weight_sum : float
+        Sum of the weights of all rows.
+    error : float
+        Relative rounding errors of the products of two columns, and of their factor.
+    stretch : float
+        Lengths of columns for these errors, as a multiple of their present ones: above 1 after subtractions.
+    constants : array of shape (n_outputs,)
+        Added to the objective of each output; all <= 0.
+    """
+
+    feature_means: Array
+    target_means: Array
+    weight_sum: float
+    error: float
+    stretch: float
+    constants: Array
+
+
+@dataclass(frozen=True)
+class FeatureProblem:
+    """A loss on rows with explicit features in blocks, or on kernels that are made when needed.
+
+    Internally the largest kernel has a trace of order one: features are divided by `unit`, and costs are multiplied by
+    its square. With the squared loss targets have length one, too, and rows are multiplied by the roots of their
+    weights, so that squares neither overflow nor underflow.
+
+    Attributes
+    ----------
+    stack : FeatureStack, ChunkedFeatures or KernelStream
+        On the rows of positive weight.
     targets : array of shape (n_outputs, n_samples)
-        Outputs as rows; all outputs share the weights.
+        Outputs as rows; all outputs share the weights. One output with losses other than the squared one.
+    loss : Loss
+    weight_set : WeightSet
+    C : float
+        Weight of the loss; NaN for RLS2 without a regularisation parameter, which its solutions have.
     sample_weight : array of shape (n_samples,) or None
-        All > 0.
+        All > 0; None for ones.
     scale : array of shape (n_kernels,)
         s_m, all > 0.
     rows : array of bool, shape (n_given,), or None
         The given rows that are included; None for all. Rows of weight 0 are excluded.
+    least_squares : bool
+        Whether this is RLS2, whose objective is multiplied by ``1 / C``, and which has no intercept.
+    fit_intercept : bool
+    summary : Summary or None
+        The rows that these rows stand for.
     """
 
-    stack: FeatureStack
+    stack: Any
     targets: Array
+    loss: Loss
+    weight_set: WeightSet
+    C: float
     sample_weight: Array | None
     scale: Array
     rows: NDArray[np.bool_] | None = None
+    least_squares: bool = False
+    fit_intercept: bool = True
+    summary: Summary | None = field(default=None, repr=False)
 
     @property
     def n_kernels(self) -> int:
         """Number of kernels."""
-        return self.stack.n_kernels
+        return int(self.stack.n_kernels)
 
     @property
     def n_outputs(self) -> int:
         """Number of outputs."""
         return len(self.targets)
 
+    @cached_property
+    def machine(self) -> Machine:
+        """The loss with its data."""
+        return Machine(
+            self.targets[0], self.C, self.loss, self.sample_weight, fit_intercept=self.fit_intercept
+        )
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the rows are held: a pass over them costs little."""
+        return isinstance(self.stack, FeatureStack)
+
+    @property
+    def vouches(self) -> bool:
+        """Whether certificates of its solutions are its own: another would take a pass over files or kernels."""
+        return not self.in_memory
+
+    @property
+    def n_given(self) -> int:
+        """Number of given rows."""
+        return int(self.stack.n_samples) if self.rows is None else len(self.rows)
+
     # ---- units ------------------------------------------------------------------------------------
 
     @cached_property
     def root(self) -> Array | None:
-        """Roots of the sample weights, or None for ones."""
-        return None if self.sample_weight is None else np.sqrt(self.sample_weight)
+        """Roots of the sample weights, by which rows are multiplied; None for ones and for other losses."""
+        return None if self.sample_weight is None or not self.least_squares else np.sqrt(self.sample_weight)
 
     @cached_property
-    def _square_sums(self) -> Array:
-        """``s_m sum_i w_i ||Z_m[i]||^2``, the traces of the kernels with their factors."""
-        stack = self.stack
-        given = stack.square_sums
-        if self.sample_weight is not None:
-            given = stack.weighted_square_sums(self.sample_weight)
-        return self.scale * np.add.reduceat(given, stack.groups[:-1])
+    def _first(self) -> tuple[Array, Array]:
+        """Forms of the targets and traces of a stream, by its first pass."""
+        weights = np.ones(self.Y.shape[1]) if self.sample_weight is None else self.sample_weight
+        quadratic_forms, traces = self.stream.looks(self._given_rows(self.Y), weights=weights)
+        return quadratic_forms.sum(axis=0), traces
 
-    @property
+    @cached_property
     def traces(self) -> Array:
-        """Traces of the weighted kernels with their factors, shape (n_kernels,)."""
-        return self._square_sums
+        """Traces of the kernels with their factors, of weighted rows for the squared loss, shape (n_kernels,)."""
+        if isinstance(self.stack, KernelStream):
+            return self.scale * self._first[1]
+        given = self.stack.square_sums
+        if self.root is not None:
+            given = self.stack.weighted_square_sums(self.sample_weight)
+        return self.scale * np.add.reduceat(given, self.stack.groups[:-1])
 
     @cached_property
     def unit(self) -> float:
         """Size of the features, a power of two."""
-        largest = float(self._square_sums.max())
+        largest = float(self.traces.max())
         return _power_of_two(math.sqrt(largest)) if largest > 0 else 1.0
 
     @cached_property
     def length(self) -> float:
-        """Size of the targets, a power of two."""
-        largest = float(np.abs(self._whitened).max())
+        """Size of the targets, a power of two; 1 for losses that are not homogeneous."""
+        largest = float(np.abs(self._whitened).max()) if self.least_squares else 0.0
         if largest == 0:
             return 1.0
         return _power_of_two(largest * float(np.linalg.norm(self._whitened / largest)))
@@ -161,14 +258,47 @@ class FeatureProblem:
         return np.ascontiguousarray(self._whitened / self.length)
 
     @cached_property
-    def sizes(self) -> Array:
+    def kernel_sizes(self) -> Array:
         """Frobenius norms of the blocks in the solver's units, shape (n_kernels,)."""
-        return np.sqrt(self._square_sums) / self.unit
+        return np.sqrt(self.traces) / self.unit
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Norms of the columns in the solver's units, shape (n_features,)."""
+        return np.sqrt(self.stack.square_sums) * self.factors
+
+    @cached_property
+    def kernel_factors(self) -> Array:
+        """Factors of the columns of every block, shape (n_kernels,)."""
+        return np.sqrt(self.scale) / self.unit
 
     @cached_property
     def factors(self) -> Array:
-        """Factors of the columns of every block, shape (n_kernels,)."""
-        return np.sqrt(self.scale) / self.unit
+        """Factors of the columns, shape (n_features,)."""
+        return np.repeat(self.kernel_factors, self.stack.widths)
+
+    @cached_property
+    def costs(self) -> Array:
+        """C_i in the solver's units."""
+        if self.least_squares:
+            return np.full(self.targets.shape[1], self.C * self.unit * self.unit)
+        return self.machine.costs * self.unit * self.unit
+
+    @cached_property
+    def _losses(self) -> tuple[Array, Array]:
+        """Targets and costs of all outputs, one after another."""
+        return self.Y.ravel(), np.tile(self.costs, self.n_outputs) if self.n_outputs > 1 else self.costs
+
+    @cached_property
+    def _largest(self) -> float:
+        return float(np.abs(self.Y).max(initial=0.0))
+
+    @property
+    def objective_unit(self) -> float:
+        """What values in the solver's units are multiplied by."""
+        if self.least_squares:
+            return self.length * self.length / float(self.costs[0])
+        return 1.0 / self.unit / self.unit
 
     def in_units(self, alpha: float) -> float:
         """The regularisation parameter in the solver's units."""
@@ -178,41 +308,59 @@ class FeatureProblem:
     def product_error(self) -> float:
         """Bound of the rounding error of a product of a block with a vector, as a fraction of their sizes."""
         terms = self.Y.shape[1] + float(self.stack.widths.max()) + 8.0
-        return 0.5 * self.stack.precision * SAFETY * math.sqrt(terms)
+        return 0.5 * float(self.stack.precision) * SAFETY * math.sqrt(terms)
 
     # ---- passes over the features -----------------------------------------------------------------
 
-    def gradient(self, R: Array) -> Array:
-        """``Z'R`` for rows of R in the solver's units, without the factors of the blocks."""
-        return self.stack.products(R if self.root is None else R * self.root)
+    def _given_rows(self, R: Array) -> Array:
+        """Rows of vectors in the solver's units as they are multiplied with given features."""
+        return R if self.root is None else R * self.root
 
-    def gradient_of_targets(self) -> Array:
-        """``Z'Y`` in the solver's units, but for the factors of the blocks, shape (n_outputs, n_features)."""
-        return self._gradient_of_targets
+    def gradient(self, R: Array) -> Array:
+        """``Z'R`` in the solver's units, for a vector, or for vectors as rows."""
+        rows = np.ascontiguousarray(self._given_rows(R)).reshape(-1, R.shape[-1])
+        found = self.stack.products(rows) * self.factors
+        return np.asarray(found[0] if R.ndim == 1 else found)
 
     @cached_property
-    def _gradient_of_targets(self) -> Array:
+    def gradient_of_targets(self) -> Array:
+        """``Z'Y`` in the solver's units, shape (n_outputs, n_features)."""
         return self.gradient(self.Y)
 
     def quadratic_forms(self, G: Array) -> Array:
         """Squared norms of the blocks of gradients (n_points, n_outputs, n_features), shape (n_points, n_kernels)."""
-        squares = np.square(G).sum(axis=1)
-        return np.add.reduceat(squares, self.stack.groups[:-1], axis=1) * np.square(self.factors)
+        return np.asarray(np.add.reduceat(np.square(G).sum(axis=1), self.stack.groups[:-1], axis=1))
 
-    def looks(self, residuals: list[Array]) -> Array:
-        """Squared norms of all blocks of the gradients at some residuals, shape (n_points, n_kernels)."""
-        G = self.gradient(np.concatenate(residuals))
-        return self.quadratic_forms(G.reshape(len(residuals), self.n_outputs, -1))
+    def forms(self, residuals: list[Array]) -> Array:
+        """Squared norms of all blocks of the gradients at some residuals, shape (n_points, n_kernels): a pass.
 
-    def looks_of_targets(self) -> Array:
+        For a stream upper bounds, exact up to the errors of the kernels.
+        """
+        rows = np.concatenate(residuals)
+        if not isinstance(self.stack, KernelStream):
+            return self.quadratic_forms(self.gradient(rows).reshape(len(residuals), self.n_outputs, -1))
+        found, _ = self.stream.looks(self._given_rows(rows))
+        return self._raised(found.reshape(len(residuals), self.n_outputs, -1).sum(axis=1), residuals)
+
+    def forms_of_targets(self) -> Array:
         """The same of the targets, shape (n_kernels,)."""
-        return self.quadratic_forms(self.gradient_of_targets()[None])[0]
+        if isinstance(self.stack, KernelStream):
+            return self._raised(self._first[0][None], [self.Y])[0]
+        return self.quadratic_forms(self.gradient_of_targets[None])[0]
+
+    def fitted(self, w: Array) -> Array:
+        """``Z w`` for coefficients in the solver's units."""
+        index = np.flatnonzero(w)
+        return self.combine(index, w[None, index])[0]
+
+    def combine(self, index: Index, coef: Array) -> Array:
+        """``Z w`` for coefficients (n_vectors, len(index)) of some columns, shape (n_vectors, n_samples)."""
+        found = self.stack.combine(index, coef * self.factors[index])
+        return np.asarray(found if self.root is None else found * self.root)
 
     def residuals(self, index: Index, coef: Array) -> Array:
         """``Y - Z w`` for coefficients (n_points, n_outputs, len(index)) of some columns, of the same shape in rows."""
-        fitted = self.stack.combine(index, coef.reshape(len(coef) * self.n_outputs, len(index)))
-        if self.root is not None:
-            fitted *= self.root
+        fitted = self.combine(index, coef.reshape(len(coef) * self.n_outputs, len(index)))
         return self.Y - fitted.reshape(len(coef), self.n_outputs, -1)
 
     def columns(self, kernels: Index) -> Array:
@@ -220,84 +368,207 @@ class FeatureProblem:
         out = self.stack.columns(self.stack.owned(kernels))
         if self.root is not None:
             out *= self.root
-        out *= np.repeat(self.factors[kernels], self.stack.widths[kernels])[:, None]
-        return out
+        out *= np.repeat(self.kernel_factors[kernels], self.stack.widths[kernels])[:, None]
+        return np.asarray(out)
+
+    def norms(self, w: Array) -> Array:
+        """Norms of the blocks of an array (n_features,) or (n_outputs, n_features)."""
+        top = float(np.abs(w).max(initial=0.0))
+        if top == 0.0:
+            return np.zeros(self.n_kernels)
+        squares = np.square(w / top)
+        squares = squares if w.ndim == 1 else squares.sum(axis=0)
+        return top * np.sqrt(np.add.reduceat(squares, self.stack.groups[:-1]))
+
+    # ---- kernels of a stream ----------------------------------------------------------------------
+
+    @property
+    def stream(self) -> KernelStream:
+        """The stack, which is a stream."""
+        assert isinstance(self.stack, KernelStream)
+        return self.stack
+
+    def _raised(self, quadratic_forms: Array, vectors: list[Array]) -> Array:
+        """Forms (n_points, n_kernels) of given kernels as upper bounds in the solver's units."""
+        spread = np.array([self._spread(R) for R in vectors])
+        squares = np.array([float(np.vdot(R, R)) for R in vectors])
+        found = (quadratic_forms + np.multiply.outer(spread, self.stream.errors)) * np.square(
+            self.kernel_factors
+        )
+        return found + np.multiply.outer(squares, self._lost)
+
+    @property
+    def _lost(self) -> Array:
+        """Rounding errors of quadratic forms of a vector of length 1, if kernels are matrices; shape (n_kernels,)."""
+        return self.product_error * np.square(self.kernel_sizes) * float(self.stream.matrices)
+
+    def _spread(self, R: Array) -> float:
+        """Sum of squares of the sums of sizes of the coefficients: an error of every entry counts as often."""
+        return float(np.square(np.abs(self._given_rows(R)).sum(axis=1)).sum())
+
+    def blocks(self, kernels: Index) -> Iterator[Array]:
+        """Factors of some kernels in the solver's units, as rows, one after another."""
+        for kernel, rows in zip(kernels, self.stream.factors(kernels), strict=True):
+            if self.root is not None:
+                rows *= self.root
+            rows *= self.kernel_factors[kernel]
+            yield rows
+
+    def apply(self, weights: list[Array], vectors: list[Array]) -> list[Array]:
+        """``K(d) v`` for some weights and vectors (n_outputs, n_samples), by a pass over kernels with weights."""
+        rows = self._given_rows(np.concatenate(vectors))
+        shares = np.array(weights) * np.square(self.kernel_factors)
+        used = np.flatnonzero(shares.any(axis=0))
+        out = np.zeros((len(vectors), *vectors[0].shape))
+        for kernel, product in zip(used, self.stream.products(rows, used), strict=True):
+            parts = product.reshape(out.shape)
+            for v in np.flatnonzero(shares[:, kernel]):
+                out[v] += shares[v, kernel] * parts[v]
+        return list(self._given_rows(out))
 
     # ---- certificates -----------------------------------------------------------------------------
 
-    def bounds(
-        self,
-        a: float,
-        R: Array,
-        level: float,
-        theta: Array,
-        quadratic_forms: Array,
-        length: float,
-        *,
-        best: bool = True,
-    ) -> Bounds:
-        """Both bounds, in the solver's units.
+    def values(
+        self, square: float, product: Array, intercept: float, b: Array, q: Array, size: float, terms: int,
+        moved: float = 0.0,
+    ) -> Values:  # fmt: skip
+        """The value of coefficients, and its distance from the bound by b, in the solver's units.
 
         Parameters
         ----------
-        a : float
-        R : array of shape (n_outputs, n_samples)
-            The residual.
-        level : float
-            ``sum_m ||w_m||``.
-        theta : array of shape (n_outputs, n_samples)
-            A dual point, for example the residual.
-        quadratic_forms : array of shape (n_kernels,)
-            Squared norms of the blocks of ``Z' theta``.
-        length : float
-            ``sum_m ||w_m|| ||Z_m||``, for the rounding errors of the residual.
-        best : bool
-            Whether to use the best multiple of `theta`, or `theta`.
+        square : float
+            ``sum_m ||w_m||^2 / d_m``.
+        product, b : arrays of shape (n_outputs, n_samples) or (n_samples,)
+            ``Z w``, and coefficients of the rows.
+        intercept : float
+        q : array of shape (n_kernels,)
+            Squared norms of the blocks of ``Z'b``.
+        size : float
+            A sum of the sizes of the terms of `product`, such as ``sum_m ||w_m|| ||Z_m||``.
+        terms : int
+            The number of these.
+        moved : float
+            Bound of the length of other errors of the product.
         """
-        square, inner = float(np.vdot(theta, theta)), float(np.vdot(self.Y, theta))
-        errors, size = float(np.vdot(R, R)), math.sqrt(square)
-        highest = float(quadratic_forms.max()) / a
-        primal = 0.5 * errors + 0.5 * a * level * level
-        below = square + highest
-        multiple = 1.0
-        if best:
-            multiple = inner / below if below > 0 and inner > 0 else 0.0
-        dual = multiple * (inner - 0.5 * multiple * below)
-        unit = self.product_error
-        # errors of R, whose parts are the products with the coefficients and the targets
-        wrong = unit * (length + float(np.linalg.norm(self.Y)))
-        reach = float(np.square(np.sqrt(quadratic_forms) + unit * self.sizes * size).max()) / a
-        lost = multiple * unit * float(np.linalg.norm(self.Y)) * size
-        lost += 0.5 * multiple * multiple * (unit * square + reach - highest)
-        rounding = math.sqrt(errors) * wrong + 0.5 * wrong * wrong + 4.0 * unit * primal + lost
-        return Bounds(primal, max(0.0, primal - dual), multiple, rounding)
+        loss, (y, costs) = self.loss, self._losses
+        product, b = product.ravel(), b.ravel()
+        f, n = product + intercept, len(b)
+        if not math.isfinite(square):
+            return Values(math.inf, math.inf, 0.0)
+        support = self.weight_set.support(q)
+        losses = float(costs @ loss.value(y, f))
+        primal = losses + 0.5 * square
+        gap = loss.gap(y, costs, b, f) + max(0.0, 0.5 * (square + support) - float(product @ b))
+
+        # f is off by at most `wrong` in Euclidean norm
+        wrong = moved + sum_error(terms) * (size + math.sqrt(n) * abs(intercept))
+        wrong += EPS * math.sqrt(n) * self._largest
+        length, slope, share = float(np.linalg.norm(b)), loss.dual_slope(y, costs, b), 0.0
+        if self.least_squares:
+            steepest = float(costs[0]) * (float(np.linalg.norm(loss.slope(y, f))) + wrong)
+            sizes = sum(float(np.linalg.norm(part)) for part in (product, slope, y)) * length
+        else:
+            slopes = (np.abs(costs * loss.slope(y, f + side)) for side in (-wrong, wrong))
+            steepest = float(np.linalg.norm(np.maximum(*slopes)))
+            sizes = float(np.abs(b) @ (np.abs(product) + np.abs(slope) + np.abs(y)))
+        rounding = (steepest + length) * wrong + sum_error(n) * (losses + sizes) + 8.0 * EPS * square
+        rounding += loss.gap_error(y, costs, b, f)
+        if self.fit_intercept:
+            # coefficients whose sum is not quite zero
+            share, side = imbalance(b)
+            rounding += share * float(side @ np.abs(slope - f))
+        away = (sum_error(n) + share) * self.kernel_sizes * length
+        rounding += 0.5 * (self.weight_set.support(np.square(np.sqrt(q) + away)) - support)
+        # on a device without float64 every sum errs by more
+        rounding *= self.stack.precision / EPS
+        if self.summary is not None:
+            reach = self.summary.stretch * (size + float(np.linalg.norm(y)))
+            rounding += self.summary.error * reach * reach * float(costs[0])
+            primal += float(self.summary.constants.sum()) / self.objective_unit
+        return Values(primal, gap, rounding)
+
+    def values_of(
+        self, weights: Array, w: Array, intercept: float, product: Array, b: Array, q: Array
+    ) -> Values:
+        """The values of coefficients w of all features in the solver's units, with their products with the features."""
+        norms = self.norms(w)
+        used = norms > 0
+        square = math.inf
+        if (weights[used] > 0).all():
+            square = float((np.square(norms[used]) / weights[used]).sum())
+        size = (
+            float(np.linalg.norm(np.abs(w) @ self.sizes))
+            if self.root is None
+            else float(norms @ self.kernel_sizes)
+        )
+        return self.values(square, product, intercept, b, q, size, int(np.count_nonzero(w)) + 1)
+
+    def multiple(self, b: Array, support: float, gap: float, *, worth: float = WORTH) -> float:
+        """The multiple of coefficients with the best bound; 1 if others gain only a small share of the gap."""
+        loss, (y, costs), b = self.loss, self._losses, b.ravel()
+        most = math.inf
+        if not self.least_squares:
+            low, high = loss.bounds(y, costs)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                most = float(np.where(b > 0, high / b, np.where(b < 0, low / b, np.inf)).min())
+
+        def slope(t: float) -> float:
+            return float(b @ loss.dual_slope(y, costs, t * b)) - t * support
+
+        if not b.any() or not most > 0.0:
+            return 1.0
+        one = slope(min(1.0, most))
+        if most >= 1.0 and one * one <= 2.0 * support * worth * gap:
+            return 1.0
+        if loss.quadratic or loss.squares:
+            half = slope(0.5)
+            found = 0.5 + 0.5 * half / (half - one) if half > one else most
+            if not np.isfinite(found):
+                return min(1.0, most)
+            return float(np.clip(found, 0.0, most))
+        if one > 0.0:
+            lower, upper = min(1.0, most), min(most, 2.0)
+            if slope(upper) > 0.0:
+                lower, upper = upper, most
+            if slope(upper) > 0.0:
+                return upper
+        else:
+            lower, upper = (0.5, 1.0) if slope(0.5) > 0.0 else (0.0, 0.5)
+        if not slope(lower) > 0.0:
+            return lower
+        return float(brentq(slope, lower, upper, xtol=1e-4, rtol=1e-4))
 
     def certify(self, solution: Solution) -> Certificate:
-        """The certificate computed only from features' coefficients, weights and dual coefficients."""
+        """The certificate computed only from features' coefficients, intercept, weights and dual coefficients."""
         if isinstance(solution, RelaxedSolution):
             raise InputError(
                 "The certificate of a relaxed solution belongs to the replaced coefficients: verify the solution "
                 "without `relax`."
             )
-        W = self._coefficients_of(solution)
-        C = np.asarray(solution.dual_coef).reshape(len(solution.dual_coef), -1)
-        C = np.ascontiguousarray((C if self.rows is None else C[self.rows]).T)
+        W, b = self._coefficients_of(solution), self._rows_of(solution)
+        C = 1.0 / solution.alpha if self.least_squares else self.C
         if solution.weights.ndim == 1:
-            return self.certificates([Candidate(solution.alpha, solution.weights, W, C)])[0]
+            # a summary has its intercept in the means
+            t = 0.0 if self.summary is not None else float(solution.intercept)
+            return self.certificates([Candidate(C, solution.weights, W, b, t)])[0]
         return Certificate.total(
             [
-                part.certificates([Candidate(solution.alpha, d, w[None], c[None])])[0]
-                for part, d, w, c in zip(self.parts(), solution.weights, W, C, strict=True)
+                part.certificates([Candidate(C, d, w[None], c[None])])[0]
+                for part, d, w, c in zip(self.parts(), solution.weights, W, b, strict=True)
             ]
         )
 
     def statement(self, solution: Solution) -> Statement:
         """The problem in numbers, at the regularisation parameter of a solution."""
+        if not self.least_squares:
+            return self.weight_set.in_statement(self.machine.statement(self.scale, self.rows))
         weights = np.ones(self.targets.shape[1]) if self.sample_weight is None else self.sample_weight
         return ridge_statement(weights, self.rows, self.scale, solution.alpha)
 
     def _coefficients_of(self, solution: Solution) -> Array:
-        """Coefficients of the features, shape (n_outputs, n_features)."""
+        """Coefficients of the features, shape (n_outputs, n_features); no columns for a stream."""
+        if isinstance(self.stack, KernelStream):
+            return np.empty((self.n_outputs, 0))
         features = np.asarray(solution.feature_coef)
         if features.shape[:1] != (self.stack.n_features,):
             raise InputError(
@@ -306,71 +577,143 @@ class FeatureProblem:
             )
         return np.ascontiguousarray(features.reshape(len(features), -1).T)
 
+    def _rows_of(self, solution: Solution) -> Array:
+        """Dual coefficients of the included rows, shape (n_outputs, n_samples); those of a summary are the proof."""
+        if self.summary is not None:
+            proof = np.asarray(solution.proof)
+            if proof.ndim != 2 or proof.shape[1] != self.stack.n_samples:
+                raise InputError(
+                    f"The solution must have a proof for {self.stack.n_samples} rows, got shape {proof.shape}. Verify "
+                    "a solution of statistics with the problem of the same statistics."
+                )
+            return np.ascontiguousarray(proof)
+        b = np.asarray(solution.dual_coef, dtype=np.float64)
+        b = b.reshape(len(b), -1)
+        return np.ascontiguousarray((b if self.rows is None else b[self.rows]).T)
+
     def certificates(self, candidates: list[Candidate]) -> list[Certificate]:
         """Certificates of several solutions, from one pass over all blocks and one over those with coefficients."""
         found = [self._without_pass(one) for one in candidates]
         open_ = [one for one, known in zip(candidates, found, strict=True) if known is None]
-        bounds = iter(self._bounds_of(open_) if open_ else [])
-        return [self._certificate(next(bounds)) if known is None else known for known in found]
+        rest = iter(self._certificates_of(open_) if open_ else [])
+        return [next(rest) if known is None else known for known in found]
 
     def _without_pass(self, candidate: Candidate) -> Certificate | None:
-        """The certificate of weights outside of the simplex, and that of f = 0 for infinite alpha."""
+        """The certificate of weights outside of their set, and that of f = 0 for infinite alpha."""
         weights = candidate.weights
-        if not (weights >= 0).all() or abs(math.fsum(weights) - 1.0) > OUTSIDE:
+        away = float(np.abs(self.weight_set.project(weights) - weights).max())
+        if not away <= OUTSIDE * float(np.abs(weights).max()):
             return outside("joint")
-        if not math.isinf(candidate.alpha):
+        if candidate.C > 0.0:
             return None
         value = self.null_value()
-        left = math.inf if candidate.C.any() or candidate.W.any() else 0.0
+        left = math.inf if candidate.b.any() or candidate.W.any() else 0.0
         return Certificate.of("joint", value, left, 16.0 * EPS * value, Status.CONVERGED)
 
-    def _certificate(self, bounds: Bounds) -> Certificate:
-        value = self.length * self.length
-        return Certificate.of(
-            "joint", bounds.primal * value, bounds.gap * value, bounds.rounding * value, Status.CONVERGED
-        )
-
-    def _duals_of(self, candidates: list[Candidate]) -> list[Array]:
-        """Dual points of coefficients, which need not be residuals, in the solver's units."""
+    def _certificates_of(self, candidates: list[Candidate]) -> list[Certificate]:
         root = 1.0 if self.root is None else self.root
-        return [one.C / root * (one.alpha / self.length) for one in candidates]
-
-    def _quadratic_forms_of(self, candidates: list[Candidate], duals: list[Array]) -> list[Array]:
-        """Squared norms of all blocks of the gradients, by one pass for those that are not known."""
+        duals = [one.b / root * (self.unit * self.unit / self.length) for one in candidates]
         unknown = [k for k, one in enumerate(candidates) if one.quadratic_forms is None]
-        fresh: Iterator[Array] = iter(self.looks([duals[k] for k in unknown]) if unknown else [])
-        return [next(fresh) if one.quadratic_forms is None else one.quadratic_forms for one in candidates]
+        fresh: Iterator[Array] = iter(self.forms([duals[k] for k in unknown]) if unknown else [])
+        forms = [next(fresh) if one.quadratic_forms is None else one.quadratic_forms for one in candidates]
+        problems = [self.at(one.C) for one in candidates]
+        if isinstance(self.stack, KernelStream):
+            products = self.apply([one.weights for one in candidates], duals)
+            values = [
+                problem.values_of_weights(one.weights, product, b, q)
+                for problem, one, product, b, q in zip(
+                    problems, candidates, products, duals, forms, strict=True
+                )
+            ]
+        else:
+            W = [one.W / self.factors / self.length for one in candidates]
+            on = np.flatnonzero(np.any([w.any(axis=0) for w in W], axis=0))
+            whole = self.combine(on, np.concatenate([w[:, on] for w in W]))
+            products = list(whole.reshape(len(W), self.n_outputs, -1))
+            values = [
+                problem.values_of(one.weights, w, one.intercept, product, b, q)
+                for problem, one, w, product, b, q in zip(
+                    problems, candidates, W, products, duals, forms, strict=True
+                )
+            ]
+        return [
+            problem.certificate(
+                known, feasible=problem._feasible(b) and (self.fit_intercept or one.intercept == 0.0)
+            )
+            for one, problem, known, b in zip(candidates, problems, values, duals, strict=True)
+        ]
 
-    def _bounds_of(self, candidates: list[Candidate]) -> list[Bounds]:
-        stack = self.stack
-        on = np.any([one.W.any(axis=0) for one in candidates], axis=0)
-        kernels = np.flatnonzero(np.logical_or.reduceat(on, stack.groups[:-1]))
-        index, widths = stack.owned(kernels), stack.widths[kernels]
-        coef = np.array([one.W[:, index] for one in candidates]) / self.length
-        residuals = self.residuals(index, coef)
-        duals = self._duals_of(candidates)
-        quadratic_forms = self._quadratic_forms_of(candidates, duals)
-        out = []
-        for one, own, R, theta, q in zip(candidates, coef, residuals, duals, quadratic_forms, strict=True):
-            squares = np.square(own / np.repeat(self.factors[kernels], widths)).sum(axis=0)
-            norms = np.zeros(len(kernels))
-            if len(kernels):
-                norms = np.sqrt(np.add.reduceat(squares, np.cumsum(widths) - widths))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                terms = np.where(norms > 0, np.square(norms) / one.weights[kernels], 0.0)
-            level, length = math.sqrt(float(terms.sum())), float(norms @ self.sizes[kernels])
-            out.append(self.bounds(self.in_units(one.alpha), R, level, theta, q, length, best=False))
-        return out
+    def values_of_weights(self, weights: Array, product: Array, b: Array, q: Array) -> Values:
+        """The values of weights and coefficients of rows on a stream, whose ``K(d) b`` is the product."""
+        used = np.flatnonzero(weights)
+        d = weights[used]
+        # kernels whose entries are known to an error only, and products with matrices
+        entries = float(d @ (self.stream.errors * np.square(self.kernel_factors))[used])
+        lost = float(d @ self._lost[used])
+        root = math.sqrt(self.Y.shape[1]) if self.root is None else float(np.linalg.norm(self.root))
+        moved = entries * root * math.sqrt(self._spread(b)) + lost * float(np.linalg.norm(b))
+        size = float((d * np.sqrt(q[used])) @ self.kernel_sizes[used])
+        terms = self.Y.shape[1] + int(self.stream.widths.max())
+        return self.values(max(0.0, float(np.vdot(product, b))), product, 0.0, b, q, size, terms, moved)
 
-    # ---- conversions ------------------------------------------------------------------------------
+    def _feasible(self, b: Array) -> bool:
+        y, costs = self._losses
+        low, high = self.loss.bounds(y, costs)
+        flat = b.ravel()
+        beyond = float(np.maximum(np.maximum(low - flat, flat - high), 0.0).max(initial=0.0))
+        sums = abs(math.fsum(flat)) if self.fit_intercept else 0.0
+        return max(beyond, sums) <= OUTSIDE_OF_BOX * float(np.abs(flat).sum())
 
-    def parts(self) -> list[FeatureProblem]:
-        """One problem for each output."""
-        return [replace(self, targets=row[None]) for row in self.targets]
+    def certificate(
+        self,
+        values: Values,
+        status: Status = Status.CONVERGED,
+        *,
+        tol: float | None = None,
+        feasible: bool = True,
+    ) -> Certificate:
+        """Values in the solver's units as a certificate."""
+        unit = self.objective_unit
+        gap = values.gap * unit if feasible else math.inf
+        return Certificate.of("joint", values.primal * unit, gap, values.rounding * unit, status, tol=tol)
 
     def null_value(self) -> float:
-        """The objective of f = 0."""
-        return 0.5 * float(np.vdot(self._whitened, self._whitened))
+        """The objective of f = 0, for the squared loss."""
+        value = 0.5 * float(np.vdot(self._whitened, self._whitened))
+        return value if self.summary is None else value + float(self.summary.constants.sum())
+
+    # ---- solutions --------------------------------------------------------------------------------
+
+    def solution(
+        self,
+        weights: Array,
+        w: Array,
+        intercept: float,
+        b: Array,
+        *,
+        status: Status,
+        tol: float,
+        n_iter: int,
+        trace: dict[str, Array],
+        values: Values | None = None,
+    ) -> Solution:
+        """Coefficients of one output in the solver's units as a solution, with its certificate."""
+        if values is None:
+            q = np.square(self.norms(self.gradient(b)))
+            values = self.values_of(weights, w, intercept, self.fitted(w), b, q)
+        found = b / (self.unit * self.unit)
+        if self.rows is not None:
+            found, own = np.zeros(len(self.rows)), found
+            found[self.rows] = own
+        return Solution(
+            weights=weights,
+            dual_coef=found,
+            intercept=intercept,
+            certificate=self.certificate(values, status, tol=tol),
+            n_iter=n_iter,
+            trace=trace,
+            feature_coef=w * self.factors,
+        )
 
     def for_all_rows(self, result: Solution) -> Solution:
         """A result with coefficients for all given rows: zeros for those of weight 0."""
@@ -379,12 +722,6 @@ class FeatureProblem:
         coef = np.zeros((len(self.rows), result.dual_coef.shape[1]))
         coef[self.rows] = result.dual_coef
         return replace(result, dual_coef=coef)
-
-    def on_kernels(self, kernels: Index | None = None) -> RidgeProblem:
-        """The same problem on factors of some kernels."""
-        chosen = np.arange(self.n_kernels) if kernels is None else kernels
-        inverse = np.ones(self.targets.shape[1]) if self.sample_weight is None else 1.0 / self.sample_weight
-        return RidgeProblem(self.stack.gram(kernels), self.targets, inverse, self.scale[chosen], self.rows)
 
     def features_of(self, weights: Array, C: Array) -> Array:
         """``w_m = d_m s_m Z_m'c``, shape (n_outputs, n_features), for dual coefficients (n_outputs, n_samples)."""
@@ -395,62 +732,154 @@ class FeatureProblem:
         out[:, index] = (C @ self.stack.columns(index).T) * share
         return out
 
-    def with_features(self, result: Solution) -> Solution:
-        """A solution on kernels, dual_coef (n_samples, n_outputs), with the coefficients of the features."""
-        rows = np.ascontiguousarray(result.dual_coef.T)
-        return replace(result, feature_coef=self.features_of(result.weights, rows).T)
+    def with_features(self, found: Solution, tol: float | None = None) -> Solution:
+        """A solution on kernels with the coefficients of the features, and certified by these if there is a `tol`."""
+        if isinstance(self.stack, KernelStream):
+            return found
+        if self.least_squares:
+            rows = np.ascontiguousarray(found.dual_coef.T)
+            return replace(found, feature_coef=self.features_of(found.weights, rows).T)
+        assert tol is not None
+        b = found.dual_coef * self.unit * self.unit
+        solution = self.solution(
+            found.weights,
+            np.repeat(found.weights, self.stack.widths) * self.gradient(b),
+            float(found.intercept),
+            b,
+            status=found.status,
+            tol=tol,
+            n_iter=found.n_iter,
+            trace=dict(found.trace),
+        )
+        return replace(solution, n_machines=found.n_machines)
+
+    # ---- other problems ---------------------------------------------------------------------------
+
+    def at(self, C: float) -> FeatureProblem:
+        """The same problem with another C."""
+        if C == self.C:
+            return self
+        other = replace(self, C=C)
+        other.__dict__.update({name: self.__dict__[name] for name in KEPT if name in self.__dict__})
+        return other
+
+    def with_parts(self, **parts: Any) -> FeatureProblem:
+        """The problem with other attributes, in the units of this one."""
+        other = replace(self, **parts)
+        other.__dict__.update({name: getattr(self, name) for name in UNITS})
+        return other
+
+    def parts(self) -> list[FeatureProblem]:
+        """One problem for each output."""
+        out = []
+        for k, row in enumerate(self.targets):
+            summary = self.summary
+            own = None if summary is None else replace(summary, constants=summary.constants[k : k + 1])
+            out.append(replace(self, targets=row[None], summary=own))
+        return out
+
+    def on_kernels(self, kernels: Index | None = None) -> Any:
+        """The same problem on factors of some kernels: a `RidgeProblem` for the squared loss, or a `KernelProblem`."""
+        chosen = np.arange(self.n_kernels) if kernels is None else kernels
+        if isinstance(self.stack, KernelStream):
+            if kernels is None:
+                raise InputError(
+                    'A `KernelStream` needs solver="newton": other solvers hold all kernels. Take a smaller stack for '
+                    "them."
+                )
+            factors = list(self.stack.factors(kernels))
+            gram = FactorGram(
+                np.concatenate(factors) if factors else np.empty((0, self.targets.shape[1])),
+                np.r_[0, np.cumsum([len(rows) for rows in factors])],
+            )
+        else:
+            gram = self.stack.gram(kernels)
+        if not self.least_squares:
+            return KernelProblem(gram, self.machine, self.scale[chosen], self.weight_set)
+        inverse = np.ones(self.targets.shape[1]) if self.sample_weight is None else 1.0 / self.sample_weight
+        found = RidgeProblem(gram, self.targets, inverse, self.scale[chosen], self.rows)
+        return found if self.summary is None else replace(found, weight_sum=self.summary.weight_sum)
+
+
+# ---- checked arguments ----------------------------------------------------------------------------
 
 
 def make_feature_problem(
-    stack: FeatureStack, y: ArrayLike, sample_weight: ArrayLike | None = None, scale: ArrayLike | None = None
+    stack: FeatureStack | KernelStream,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    scale: ArrayLike | None = None,
 ) -> tuple[FeatureProblem, bool]:
-    """Check arrays and build a problem on the rows of positive weight; also return whether y had one dimension."""
-    kept, targets, weights, factors, rows, single = checked_parts(stack, y, sample_weight, scale)
-    return FeatureProblem(kept, targets, weights, factors, rows), single
-
-
-class Restrictable(Protocol):
-    """Kernels on rows of which some can be left out."""
-
-    n_samples: int
-    n_kernels: int
-
-    def restrict(self, rows: NDArray[np.intp]) -> Self:
-        """The same on some rows."""
-
-
-Kernels = TypeVar("Kernels", bound=Restrictable)
-
-
-def checked_parts(
-    stack: Kernels, y: ArrayLike, sample_weight: ArrayLike | None, scale: ArrayLike | None
-) -> tuple[Kernels, Array, Array | None, Array, NDArray[np.bool_] | None, bool]:
-    """What a problem consists of, on the rows of positive weight, checked.
-
-    Returns
-    -------
-    stack
-        On these rows.
-    targets : array of shape (n_outputs, n_rows)
-    weights : array of shape (n_rows,) or None
-        None for ones.
-    factors : array of shape (n_kernels,)
-    rows : array of bool, shape (n_samples,), or None
-        The rows that are included; None for all.
-    single : bool
-        Whether y had one dimension.
-    """
+    """RLS2 on the rows of positive weight from checked arrays; also return whether y had one dimension."""
     targets, single = check_targets(y, stack.n_samples)
     factors = check_scale(scale, stack.n_kernels)
-    weights, rows = None, None
-    if sample_weight is not None:
-        weights = check_row_weights(sample_weight, stack.n_samples)
-        if not weights.all():
-            rows = weights > 0
-            stack, targets, weights = stack.restrict(np.flatnonzero(rows)), targets[rows], weights[rows]
-        if (weights == 1.0).all():
-            weights = None
-    return stack, np.ascontiguousarray(targets.T), weights, factors, rows, single
+    weights = check_row_weights(sample_weight, stack.n_samples)
+    kept, targets, weights, rows = _positive(stack, targets, weights)
+    own = None if (weights == 1.0).all() else weights
+    Y = np.ascontiguousarray(targets.T)
+    problem = FeatureProblem(
+        kept, Y, Squared(), Simplex(), math.nan, own, factors, rows, least_squares=True, fit_intercept=False
+    )
+    return problem, single
+
+
+def make_margin_feature_problem(
+    stack: FeatureStack | ChunkedFeatures,
+    y: ArrayLike,
+    C: float,
+    weight_set: str | WeightSet,
+    *,
+    loss: str | Loss = "hinge",
+    epsilon: float = 0.1,
+    sample_weight: ArrayLike | None = None,
+    scale: ArrayLike | None = None,
+    fit_intercept: bool = True,
+) -> FeatureProblem:
+    """Check arrays and put a loss on the rows of positive weight."""
+    targets = as_floats(y, "y")
+    if targets.shape != (stack.n_samples,):
+        raise InputError(
+            f"`y` must have one entry per row of `Z`, shape ({stack.n_samples},), got {targets.shape}."
+        )
+    factors = check_scale(scale, stack.n_kernels)
+    kind, cost = as_loss(loss, epsilon), check_positive(C, "C")
+    weights = check_row_weights(sample_weight, stack.n_samples)
+    targets = kind.check(targets, cost * weights)
+    kept, targets, weights, rows = _positive(stack, targets, weights)
+    sets = as_weight_set(weight_set, stack.n_kernels)
+    return FeatureProblem(
+        kept, targets[None], kind, sets, cost, weights, factors, rows, fit_intercept=fit_intercept
+    )
+
+
+def on_positive_rows(
+    stack: FeatureStack, machine: Machine, scale: Array, weight_set: WeightSet
+) -> FeatureProblem:
+    """A machine on features, of the rows of positive weight."""
+    weights = check_row_weights(machine.sample_weight, stack.n_samples)
+    kept, y, weights, rows = _positive(stack, machine.y, weights)
+    own = None if machine.sample_weight is None else weights
+    return FeatureProblem(
+        kept,
+        y[None],
+        machine.loss,
+        weight_set,
+        machine.C,
+        own,
+        scale,
+        rows,
+        fit_intercept=machine.fit_intercept,
+    )
+
+
+def _positive(
+    stack: Any, targets: Array, weights: Array
+) -> tuple[Any, Array, Array, NDArray[np.bool_] | None]:
+    """Kernels, targets and weights on the rows of positive weight, and which these are; None for all."""
+    if weights.all():
+        return stack, targets, weights, None
+    rows = weights > 0
+    return stack.restrict(np.flatnonzero(rows)), targets[rows], weights[rows], rows
 
 
 def _power_of_two(size: float) -> float:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave.machines.smooth import Augmented, Exact, Smooth, unit_of
-from kernelweave.mkl.features.chosen import Chosen
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem, Values
+from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.norms import norm_of
+from kernelweave.mkl.features.problem import FeatureProblem, Values
 from kernelweave.results import Solution, Status, limit_reached, relative_gap
 
 Array = NDArray[np.float64]
@@ -80,7 +80,7 @@ class RowMachine:
 
     Attributes
     ----------
-    problem : MarginFeatureProblem
+    problem : FeatureProblem
         With the machine on its training rows.
     rows : array of int or slice
         These rows among all.
@@ -91,9 +91,7 @@ class RowMachine:
     t : float
     """
 
-    def __init__(
-        self, problem: MarginFeatureProblem, rows: Index | slice, fold: int, w: Array, t: float
-    ) -> None:
+    def __init__(self, problem: FeatureProblem, rows: Index | slice, fold: int, w: Array, t: float) -> None:
         self.problem, self.rows, self.fold, self.w, self.t = problem, rows, fold, w, t
         loss = problem.machine.loss
         self.norm = norm_of(problem.weight_set)
@@ -194,10 +192,11 @@ class RowMachine:
         near = gap <= NEARLY * tol * abs(primal)
         if near or self.best is None:
             weights = self.norm.weights(norms, reach)
-            values = problem.values(weights, w, t, f, b, G)
+            product, q = self.at.product, np.square(reach)
+            values = problem.values_of(weights, w, t, product, b, q)
             multiple = problem.multiple(b, support, values.gap) if values.gap > tol * abs(primal) else 1.0
             if multiple != 1.0:
-                other = problem.values(weights, w, t, f, multiple * b, multiple * G)
+                other = problem.values_of(weights, w, t, product, multiple * b, multiple**2 * q)
                 if other.gap < values.gap:
                     values, b = other, multiple * b
             gap = values.gap
@@ -250,12 +249,12 @@ class RowMachine:
         found = np.flatnonzero(reach >= (first * top if level == 0.0 else near * level))
         return found[np.argsort(-reach[found], kind="stable")]
 
-    def step(self, chosen: Chosen, positions: Index, shares: Array, y: Array, weight: Array) -> None:
+    def step(self, chosen: WorkingColumns, positions: Index, shares: Array, y: Array, weight: Array) -> None:
         """A Newton step on the chosen columns, with second derivatives of all rows if the pass gave them.
 
         Parameters
         ----------
-        chosen : Chosen
+        chosen : WorkingColumns
             Columns of the sampled rows.
         positions, shares, y, weight
             Numbers of these rows, for how many each stands, their targets and weights: 0 for rows left out.
@@ -324,10 +323,11 @@ class RowMachine:
             return
         w, t, b, G, product = self._kept
         problem = self.problem
-        weights = self.norm.weights(problem.norms(w), problem.norms(G))
+        reach = problem.norms(G)
+        weights = self.norm.weights(problem.norms(w), reach)
         own = product[self.rows]
         fixed = self.smooth.exact or not problem.machine.fit_intercept
         t = t if fixed else problem.machine.loss.intercept(self.y, self.costs, own)
-        values = problem.values(weights, w, t, own + t, b, G)
+        values = problem.values_of(weights, w, t, own, b, np.square(reach))
         if self.best is None or values.gap < self.best.values.gap:
             self.best = Best(w, t, b, weights, values, product)

@@ -13,7 +13,6 @@ F. Roosta-Khorasani, M. W. Mahoney, Sub-sampled Newton methods, Mathematical Pro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,10 +22,10 @@ from kernelweave._allowance import used_up
 from kernelweave._threads import one_blas_thread
 from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.machines.smooth import Augmented
-from kernelweave.mkl.features.chosen import Chosen
+from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.evaluation import Evaluation, HessianColumns
-from kernelweave.mkl.features.margin_problem import MarginFeatureProblem
 from kernelweave.mkl.features.newton import FIRST, LEAST, NEAR, MarginDescent
+from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.row_machine import RowMachine, Sums
 from kernelweave.results import Solution
 
@@ -65,7 +64,7 @@ class RowDescent:
 
     Parameters
     ----------
-    problem : MarginFeatureProblem
+    problem : FeatureProblem
         On chunked features.
     Cs : array of shape (n_values,)
         Ascending.
@@ -83,7 +82,7 @@ class RowDescent:
 
     def __init__(
         self,
-        problem: MarginFeatureProblem,
+        problem: FeatureProblem,
         Cs: Array,
         *,
         tol: float,
@@ -102,17 +101,17 @@ class RowDescent:
 
     # ---- the sample -------------------------------------------------------------------------------
 
-    def _sampled(self) -> MarginFeatureProblem:
+    def _sampled(self) -> FeatureProblem:
         """The problem on the sampled rows, in the units of all."""
         sample, problem = self.stack.sample, self.problem
-        machine = replace(
-            problem.machine,
-            y=problem.machine.y[sample.positions],
+        return problem.with_parts(
+            stack=self.stack.held(),
+            targets=problem.targets[:, sample.positions],
             sample_weight=self.weight[sample.positions] * sample.shares,
+            rows=None,
         )
-        return problem.with_parts(stack=self.stack.held(), machine=machine, rows=None)
 
-    def _starts(self, sampled: MarginFeatureProblem) -> list[Start]:
+    def _starts(self, sampled: FeatureProblem) -> list[Start]:
         """For each C the solution on the sample; with coefficients of the rows if it has all of them."""
         if self.start is not None:
             return [self.start] * len(self.Cs)
@@ -158,9 +157,7 @@ class RowDescent:
             weight = self.weight[chosen]
             problem.machine.loss.check(y, weight)
             # its coefficients are of its own rows only
-            problem = problem.with_parts(
-                machine=replace(problem.machine, y=y, sample_weight=weight), rows=None
-            )
+            problem = problem.with_parts(targets=y[None], sample_weight=weight, rows=None)
         found = RowMachine(problem, chosen, fold, start.w.copy(), start.t)
         if isinstance(found.smooth, Augmented) and start.b is not None:
             found.smooth.centre = np.clip(start.b[chosen], *problem.machine.loss.bounds(found.y, found.costs))
@@ -168,9 +165,9 @@ class RowDescent:
 
     # ---- passes -----------------------------------------------------------------------------------
 
-    def _solve(self, machines: Sequence[RowMachine], sampled: MarginFeatureProblem) -> None:
+    def _solve(self, machines: Sequence[RowMachine], sampled: FeatureProblem) -> None:
         sample, stack = self.stack.sample, self.stack
-        chosen = Chosen(sampled)
+        chosen = WorkingColumns(sampled)
         used = np.zeros(stack.n_kernels, dtype=bool)
         for machine in machines:
             used |= self.problem.norms(machine.w) > 0
@@ -209,7 +206,7 @@ class RowDescent:
         self.interrupted = bool(self.callback(self.n_passes, primal / self.problem.unit**2, gap))
         return self.interrupted
 
-    def _pass(self, machines: Sequence[RowMachine], chosen: Chosen) -> list[Sums]:
+    def _pass(self, machines: Sequence[RowMachine], chosen: WorkingColumns) -> list[Sums]:
         """One pass over the rows, of which every machine has its part."""
         problem, loss = self.problem, self.problem.machine.loss
         curved = tuple(k for k, m in enumerate(machines) if m.exact and chosen.n_columns)
@@ -246,7 +243,7 @@ class RowDescent:
         out[machine.rows] = machine.smooth.centre
         return out
 
-    def _grow(self, chosen: Chosen, machines: Sequence[RowMachine]) -> None:
+    def _grow(self, chosen: WorkingColumns, machines: Sequence[RowMachine]) -> None:
         """Add blocks that could gain in a machine."""
         widths = self.stack.widths
         for m in machines:

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool as offload
 from kernelweave._drawing import LOWERS_WORD, RAISES_WORD, explain_signs
 from kernelweave._errors import InputError
 from kernelweave._forms import plus_minus
-from kernelweave.inspection.findings import QUESTIONS, Finding, repeated
+from kernelweave.inspection.registry import QUESTIONS, Finding, repeated
 from kernelweave_app.studio.jobs import FIGURES, GOING
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import STABILITY, stability

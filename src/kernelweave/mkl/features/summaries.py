@@ -17,91 +17,24 @@ condition costs, and it is in the certificate.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack, solve_triangular
 
-from kernelweave._checks import InputError, check_scale
+from kernelweave._checks import InputError
 from kernelweave.gram.features import FeatureStack
 from kernelweave.gram.statistics import BlockStatistics
-from kernelweave.mkl.features.problem import EPS, Bounds, FeatureProblem
+from kernelweave.machines.rounding import EPS
+from kernelweave.mkl.features.problem import FeatureProblem, Summary, make_feature_problem
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.ridge_rounding import SAFETY
-from kernelweave.results import Certificate, Path, RelaxedSolution, Solution
+from kernelweave.results import Path, RelaxedSolution, Solution
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class StatisticsProblem(FeatureProblem):
-    """RLS2 on the rows that stand for all rows of some statistics.
-
-    Attributes
-    ----------
-    feature_means, target_means : arrays of shape (n_features,) and (n_outputs,)
-        For the intercept; zeros without.
-    weight_sum : float
-        Sum of the weights of all rows.
-    error : float
-        Relative rounding errors of the products of two columns, and of their factor.
-    stretch : float
-        Lengths of columns for these errors, as a multiple of their present ones: above 1 after subtractions.
-    constants : array of shape (n_outputs,)
-        Added to the objective of each output; all <= 0.
-    """
-
-    feature_means: Array = field(default_factory=lambda: np.empty(0), repr=False)
-    target_means: Array = field(default_factory=lambda: np.empty(0), repr=False)
-    weight_sum: float = 0.0
-    error: float = 0.0
-    stretch: float = 1.0
-    constants: Array = field(default_factory=lambda: np.zeros(1), repr=False)
-
-    def bounds(
-        self,
-        a: float,
-        R: Array,
-        level: float,
-        theta: Array,
-        quadratic_forms: Array,
-        length: float,
-        *,
-        best: bool = True,
-    ) -> Bounds:
-        """Both bounds, with the rounding errors of the statistics, to first order in those of primal and dual."""
-        found = super().bounds(a, R, level, theta, quadratic_forms, length, best=best)
-        wrong = self.error * self.stretch**2 * (length + float(np.linalg.norm(self.Y))) ** 2
-        constant = float(self.constants.sum()) / self.length / self.length
-        return replace(found, primal=found.primal + constant, rounding=found.rounding + wrong)
-
-    def null_value(self) -> float:
-        """The objective of f = 0."""
-        return super().null_value() + float(self.constants.sum())
-
-    def parts(self) -> list[FeatureProblem]:
-        """One problem for each output."""
-        return [
-            replace(self, targets=row[None], constants=self.constants[k : k + 1])
-            for k, row in enumerate(self.targets)
-        ]
-
-    def certify(self, solution: Solution) -> Certificate:
-        """The certificate from weights, features' coefficients, and the dual coefficients of these rows."""
-        rows = np.asarray(solution.proof)
-        if rows.ndim != 2 or rows.shape[1] != self.stack.n_samples:
-            raise InputError(
-                f"The solution must have a proof for {self.stack.n_samples} rows, got shape {rows.shape}. Verify a "
-                "solution of statistics with the problem of the same statistics."
-            )
-        return super().certify(replace(solution, dual_coef=rows.T))
-
-    def on_kernels(self, kernels: Index | None = None) -> RidgeProblem:
-        """The same problem on factors of some kernels, with the number of all rows for criteria."""
-        return replace(super().on_kernels(kernels), weight_sum=self.weight_sum)
 
 
 def make_statistics_problem(
@@ -111,7 +44,7 @@ def make_statistics_problem(
     scale: ArrayLike | None = None,
     *,
     fit_intercept: bool = False,
-) -> tuple[StatisticsProblem, bool]:
+) -> tuple[FeatureProblem, bool]:
     """Check arguments and build the problem; also return whether targets had one dimension."""
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
@@ -137,11 +70,7 @@ def make_statistics_problem(
     stretch = float((lengths[known] / now[known]).max(initial=1.0))
     zeros = np.zeros(p + T)
     means = np.r_[statistics.feature_means, statistics.target_means] if fit_intercept else zeros
-    problem = StatisticsProblem(
-        FeatureStack(Z, statistics.groups),
-        np.ascontiguousarray(targets.T),
-        None,
-        check_scale(scale, statistics.n_kernels),
+    summary = Summary(
         feature_means=means[:p],
         target_means=means[p:],
         weight_sum=statistics.weight_sum,
@@ -149,7 +78,8 @@ def make_statistics_problem(
         stretch=stretch,
         constants=0.5 * np.minimum(left, 0.0) * np.square(lengths[p:]),
     )
-    return problem, statistics.single
+    problem, _ = make_feature_problem(FeatureStack(Z, statistics.groups), targets, scale=scale)
+    return replace(problem, summary=summary), statistics.single
 
 
 def _factor(G: Array, P: Array) -> tuple[Array, Array, float]:
@@ -183,14 +113,15 @@ def on_all_rows(problem: FeatureProblem | RidgeProblem, solution: S) -> S:
 
     Its `proof` has those of the rows that stand for all. Solutions of other problems are returned as they are.
     """
-    if not isinstance(problem, StatisticsProblem):
+    summary = problem.summary if isinstance(problem, FeatureProblem) else None
+    if summary is None:
         return solution
     several = isinstance(solution, RelaxedSolution) and np.ndim(solution.relax) == 1
     coef, dual = np.asarray(solution.feature_coef), np.asarray(solution.dual_coef)
     at = 1 if several else 0
-    fitted = np.tensordot(coef, problem.feature_means, axes=([at], [0]))
+    fitted = np.tensordot(coef, summary.feature_means, axes=([at], [0]))
     # of outputs apart, callbacks see the first
-    means = problem.target_means[: coef.shape[-1]] if coef.ndim == at + 2 else problem.target_means[0]
+    means = summary.target_means[: coef.shape[-1]] if coef.ndim == at + 2 else summary.target_means[0]
     intercept = means - fitted
     none = isinstance(solution, RelaxedSolution)
     return replace(
@@ -203,6 +134,4 @@ def on_all_rows(problem: FeatureProblem | RidgeProblem, solution: S) -> S:
 
 def path_on_all_rows(problem: FeatureProblem | RidgeProblem, path: Path[S]) -> Path[S]:
     """The same for all solutions of a path."""
-    if not isinstance(problem, StatisticsProblem):
-        return path
     return replace(path, solutions=tuple(on_all_rows(problem, one) for one in path.solutions))

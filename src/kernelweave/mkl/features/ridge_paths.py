@@ -10,9 +10,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave.mkl.features.path import FeatureDescent
+from kernelweave.gram import KernelStream
+from kernelweave.mkl.features.block_descent import FeatureDescent
 from kernelweave.mkl.features.problem import FeatureProblem
-from kernelweave.mkl.features.streams import StreamDescent, StreamProblem
+from kernelweave.mkl.features.stream_descent import StreamDescent, single_block_alpha_of_stream
 from kernelweave.mkl.largest_alpha import smallest_single
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.outputs import join_outputs, squeeze
@@ -35,7 +36,7 @@ def descent_of(
     callback: Callback | None = None,
 ) -> FeatureDescent:
     """The descent for a problem on features or on a stream of kernels."""
-    if isinstance(problem, StreamProblem):
+    if isinstance(problem.stack, KernelStream):
         return StreamDescent(problem, tol=tol, max_iter=max_iter, callback=callback)
     return FeatureDescent(problem, tol=tol, max_iter=max_iter, callback=callback)
 
@@ -104,7 +105,7 @@ def _with_features(
     problems: list[FeatureProblem], before: Solution, found: RelaxedSolution
 ) -> RelaxedSolution:
     """A relaxed solution with all weights, and with the features' coefficients of its own dual ones."""
-    if isinstance(problems[0], StreamProblem):
+    if isinstance(problems[0].stack, KernelStream):
         return replace(found, weights=before.weights)
     return with_own_features(problems, replace(found, weights=before.weights))
 
@@ -142,13 +143,13 @@ def alpha_range_of_features(problem: FeatureProblem, smallest: float) -> tuple[f
     top = float(problem.traces.max())
     if top <= 0 or not problem.targets.any():
         return 1.0, smallest
-    if isinstance(problem, StreamProblem):
-        return problem.single_block_alpha(top), smallest * top
+    if isinstance(problem.stack, KernelStream):
+        return single_block_alpha_of_stream(problem, top), smallest * top
     return _single_block_alpha(problem, top), smallest * top
 
 
 def _single_block_alpha(problem: FeatureProblem, top: float) -> float:
-    G = problem.gradient_of_targets()
+    G = problem.gradient_of_targets
     start = int(np.argmax(problem.quadratic_forms(G[None])[0]))
     columns = problem.columns(np.array([start]))
     # the residual of ridge regression on one block is Y less a combination of left singular vectors of the block

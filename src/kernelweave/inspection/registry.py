@@ -24,8 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, Texts, checked
 from kernelweave._types import Features
-from kernelweave.inspection.arguments import Model, Seed
-from kernelweave.inspection.resampling import Jobs, OptionalTargets
+from kernelweave.inspection.arguments import Jobs, Model, OptionalTargets, Seed
 
 if TYPE_CHECKING:
     from kernelweave._types import DataFrame, Labels, Tree
@@ -103,6 +102,21 @@ class Table:
     note: str = ""
     formats: Mapping[str, str] = field(default_factory=dict)
     brief: bool = False
+
+    @classmethod
+    def of(cls, name: str, title: str, columns: Mapping[str, Any], *rest: Any, **more: Any) -> Self:
+        """A table of columns by their heads."""
+        rows = [list(row) for row in zip(*map(plain, columns.values()), strict=True)]
+        return cls(name, title, list(columns), rows, *rest, **more)
+
+    @classmethod
+    def of_intervals(
+        cls, name: str, title: str, heads: tuple[str, str, str], found: Mapping[str, Interval], note: str
+    ) -> Self:
+        """A table of values with their intervals; heads of the labels, of the values and of the counts."""
+        rows = [[label, *one.cells, one.n, one.method] for label, one in found.items()]
+        label, value, counted = heads
+        return cls(name, title, [label, value, "low", "high", counted, "interval by"], rows, note)
 
     def shown(self, most: int | None = None) -> list[list[str]]:
         """Cells as texts."""
@@ -502,7 +516,7 @@ def finding(
 
     Examples
     --------
-    >>> from kernelweave.inspection.findings import REGISTRY
+    >>> from kernelweave.inspection.registry import REGISTRY
     >>> REGISTRY["stability"].title
     'Stability of weights'
     """
