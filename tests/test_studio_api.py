@@ -16,7 +16,7 @@ pytest.importorskip("psutil")
 pytest.importorskip("uvicorn")
 
 import kernelweave as kw
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.previews import _coloured
 from studio_server import Served, run_script, two_tables
 
@@ -197,7 +197,7 @@ def test_kernels_are_previewed_as_they_will_be(served):
     from kernelweave_app.runs.joining import Joined
     from kernelweave_app.runs.preparing import prepare, split
 
-    checked = FitSpec(**spec)
+    checked = Spec(**spec)
     prepared = prepare(Joined(frame, {}, {}, {}), checked)
     train, _ = split(prepared, checked)
     X = prepared.X.to_numpy()[train]
@@ -299,7 +299,7 @@ def test_methods_and_settings_follow_learners_and_the_spec(served):
     settings = {s["name"]: s for s in get(served, "/api/settings")}
     deep = ("layer_kernels", "criterion_folds")
     assert {settings[name]["group"] for name in deep} == {"Learner"}
-    general = [name for name in FitSpec.model_fields if name != "learner_params"]
+    general = [name for name in Spec.model_fields if name != "learner_params"]
     assert list(settings) == general + sorted(set().union(*of.values()), key=list(settings).index)
     undocumented = [name for name, s in settings.items() if not s["about"]]
     assert undocumented == []
@@ -342,7 +342,7 @@ def test_runs_that_cannot_work_are_refused_before_they_start(served, spec, said)
 
 
 def test_a_draft_is_kept(served):
-    draft = {"data": WINE, "spec": {**FitSpec(**SPEC).model_dump()}, "name": "mine"}
+    draft = {"data": WINE, "spec": {**Spec(**SPEC).model_dump()}, "name": "mine"}
     assert served.client.put("/api/draft", json=draft).json() == {
         **draft,
         "data": {**WINE, "key": "", "by_order": False, "kernels": [], "sparse": []},

@@ -26,7 +26,7 @@ import httpx
 
 from kernelweave._errors import InputError
 from kernelweave_app.runs.settings import learner_settings
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.checking import Limits
 from kernelweave_app.studio.security import HEADERS, TOKEN_VARIABLE, base_of, check_host
 from kernelweave_app.studio.store import safe_name
@@ -656,7 +656,7 @@ UNBOUNDED = {"relax", "epsilon", "p", "ridge", "max_time", "eta", "penalty", "sm
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("name", [*FitSpec.model_fields, *learner_settings()])
+@pytest.mark.parametrize("name", [*Spec.model_fields, *learner_settings()])
 def test_gigantic_numbers_are_refused_for_every_setting(served, name):
     for value in GIGANTIC:
         body = {"data": WINE, "spec": {"target": "target", name: value}}
