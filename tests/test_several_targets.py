@@ -16,7 +16,7 @@ pytest.importorskip("jinja2")
 import kernelweave as kw
 from kernelweave_app.cli import main
 from kernelweave_app.reports import Held, make_report
-from kernelweave_app.reports.several import by_target
+from kernelweave_app.runs.evidence import read_evidence
 from kernelweave_app.runs.fitting import check_scoring, fit_model, make_model
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import prepare, split
@@ -166,9 +166,9 @@ def test_scores_and_report(run, table, tmp_path, capsys):
     assert "(a)" in report
     assert "against the rest" not in report
     held = pd.read_csv(run / "predictions.csv")
-    own = by_target(held[[f"truth {n}" for n in LABELS]].to_numpy(), held, LABELS, classification=True)
+    (own,) = read_evidence(run)["targets"].tables
     for k, name in enumerate(LABELS):
-        row = dict(zip(own.heads, own.rows[k][1], strict=True))
+        row = dict(zip(own.heads, own.shown()[k], strict=True))
         truth, guess = held[f"truth {name}"], held[f"prediction {name}"]
         counts = metrics.confusion_matrix(truth, guess, labels=[0, 1]).ravel().tolist()
         assert [int(row[what]) for what in ("right no", "wrong yes", "missed", "right yes")] == counts
