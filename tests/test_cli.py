@@ -228,6 +228,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES)
 def test_the_script_makes_the_same_model(case, wine, diabetes, two_tables, tmp_path):
     out = tmp_path / "run"
@@ -377,6 +378,7 @@ def test_names_say_which_table_stands_for_which():
     assert joined.table.iloc[0].to_dict() == {"who": "x", "rna.a": 1, "rna.b": 2, "meth.a": 3, "meth.b": 2}
 
 
+@pytest.mark.full
 @pytest.mark.drawn
 def test_cells_that_look_like_formulas_are_text_to_a_spreadsheet(wine, tmp_path):
     frame = pd.read_csv(wine)
@@ -485,6 +487,7 @@ def test_the_script_of_a_fit_that_was_stopped_makes_its_model(method, step, diab
     np.testing.assert_allclose(again.predict(space["X"]), model.predict(space["X"]), rtol=1e-5)
 
 
+@pytest.mark.full
 @pytest.mark.drawn
 def test_demo(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path / "d"), "--cv", "3", "--alphas", "8"]) == 0
@@ -1066,6 +1069,7 @@ def test_names_may_hold_other_separators():
     assert find_separator(["a,b\tc", "1\t2"], usual="\t") == "\t"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_gets_one_clear_line(case, wine, tmp_path, capsys):
     make, words = BAD[case]
@@ -1331,6 +1335,7 @@ def test_a_new_run_replaces_all_of_an_earlier_one_and_nothing_else(tiny_run, tmp
     assert {p.name for p in Path.cwd().iterdir()} == left
 
 
+@pytest.mark.full
 def test_a_killed_run_leaves_no_folder(tiny_run, tmp_path):
     table, _ = tiny_run
     text = (
@@ -1353,6 +1358,7 @@ def test_help_names_every_experiment(capsys):
     assert [name for name in EXPERIMENTS if name not in words] == []
 
 
+@pytest.mark.full
 def test_help_is_quick_and_has_examples():
     environment = {**os.environ, "COLUMNS": "200"}
     out = subprocess.run(
@@ -1458,6 +1464,7 @@ def test_features_in_place_of_kernels_reach_the_model_and_the_script(tiny_run, t
     assert "--n-features is for" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_rows_may_lack_cells_and_tables(tmp_path, capsys, monkeypatch):
     rng = np.random.default_rng(0)
     z = rng.normal(size=(80, 3))
@@ -1539,6 +1546,7 @@ for command in commands:
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("module", "extra"),
     [

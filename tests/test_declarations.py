@@ -79,6 +79,7 @@ def test_the_command_line_offers_the_parameter_of_a_new_learner(capsys, monkeypa
     assert "deep-uniform, tilted." in text
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("tilted")
 def test_a_run_of_a_new_learner_leaves_its_parameter_in_every_file(table, tmp_path, capsys, monkeypatch):
     from kernelweave import persistence

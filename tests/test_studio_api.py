@@ -433,6 +433,7 @@ def test_results_of_another_version_are_no_server_error(served, done):
     assert known == json.loads(kept)
 
 
+@pytest.mark.full
 def test_files_are_complete_and_the_script_makes_the_same_model(served, done, tmp_path):
     files = {f["name"]: f for f in get(served, f"/api/runs/{done['id']}/files")}
     named = {"model.skops", "report.html", "predictions.csv", "spec.toml", "script.py"}
@@ -544,6 +545,7 @@ def test_runs_are_compared(served, done, tmp_path):
     )
 
 
+@pytest.mark.full
 def test_the_command_that_is_shown_works_as_it_is(served, done, tmp_path, monkeypatch):
     pytest.importorskip("cyclopts")
     import shlex
@@ -641,6 +643,7 @@ def test_the_api_explains_itself_without_other_machines(served):
             assert route.get("description"), f"{verb} {path}"
 
 
+@pytest.mark.full
 def test_a_large_table_is_previewed_quickly(served, rng):
     import time
 

@@ -402,6 +402,7 @@ def test_paths_that_lead_elsewhere_are_refused(served, path):
     assert status in (404, 422)
 
 
+@pytest.mark.full
 def test_files_of_a_run_are_those_it_made(served):
     spec = {"target": "target", "alphas": "2", "cv": 2, "kernels": "linear"}
     run = served.run(data=WINE, spec=spec)
@@ -554,6 +555,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("case", HOSTILE)
 def test_files_that_are_not_what_they_seem_are_refused(served, case):
     name, make = HOSTILE[case]
@@ -653,6 +655,7 @@ GIGANTIC = [10**30, -(10**30), 10**400, 1e308, -1e308]
 UNBOUNDED = {"relax", "epsilon", "p", "ridge", "max_time", "eta", "penalty", "smoothing"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [*Spec.model_fields, *learner_settings()])
 def test_gigantic_numbers_are_refused_for_every_setting(served, name):
     for value in GIGANTIC:
@@ -716,6 +719,7 @@ def test_gigantic_numbers_are_refused_in_every_query(served):
 # ---- what comes out -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_formulas_and_tags_in_names_come_out_as_text(served):
     labels = ["=HYPERLINK(1)", "@SUM(1)", "+cmd", "-x"]
     rows = 80
