@@ -3,7 +3,7 @@
 #
 #   make demo     a model, its path and a report on a real table, under a minute after installation
 #   make studio   the studio in the browser
-#   make test     the test suite
+#   make test     the test suite, in five minutes; make test-all: all of it
 #   make quick    what to run before every commit: lint, layers, types, and the tests of arrays
 #   make setup    everything for development
 #
@@ -30,10 +30,10 @@ SOURCES := pyproject.toml CMakeLists.txt $(CONSTRAINTS) $(wildcard src/kernelwea
 PYTEST := -m pytest -n $(JOBS) --dist worksteal
 
 # One BLAS thread: the tests run in parallel processes. SCIPY_ARRAY_API lets scikit-learn test array API dispatch.
-test shake test-noext test-oldest quick arrays bench: export OPENBLAS_NUM_THREADS := 1
-test shake test-noext test-oldest quick arrays bench: export OMP_NUM_THREADS := 1
-test shake test-noext quick arrays: export SCIPY_ARRAY_API := 1
-test shake test-noext test-oldest docs: export MPLBACKEND := Agg
+test test-rest shake test-noext test-oldest quick arrays bench: export OPENBLAS_NUM_THREADS := 1
+test test-rest shake test-noext test-oldest quick arrays bench: export OMP_NUM_THREADS := 1
+test test-rest shake test-noext quick arrays: export SCIPY_ARRAY_API := 1
+test test-rest shake test-noext test-oldest docs: export MPLBACKEND := Agg
 
 # Tests of loops, gram and solvers: what knows arrays only, and what the compiled core is in.
 ARRAYS := $(addprefix tests/test_,$(addsuffix .py,allowance loops loop functions gram layers weight_sets smo svm logistic meb rls2 \
@@ -50,8 +50,8 @@ KERNELWEAVE_DATA ?= $(abspath ../shared/data)
 export KERNELWEAVE_DATA
 endif
 
-.PHONY: help setup demo studio test shake test-noext test-oldest quick arrays lint format types layers docs wheel bench claims \
-  stress clean
+.PHONY: help setup demo studio test test-rest test-all shake test-noext test-oldest quick arrays lint format types layers docs wheel \
+  bench claims stress clean
 .DELETE_ON_ERROR:
 
 help:
@@ -97,8 +97,20 @@ demo: $(STAMPS)/package
 studio: $(STAMPS)/group-studio
 	$(BIN)/kernelweave studio $(ARGS)
 
+# In five minutes on two processors: without browsers and the longest tests, and with some of many combinations.
 test: $(STAMPS)/group-test
-	$(BIN)/python $(PYTEST) $(ARGS)
+	$(BIN)/python $(PYTEST) --part=core $(ARGS)
+
+# What `make test` leaves out.
+test-rest: $(STAMPS)/group-test
+	$(BIN)/python $(PYTEST) --part=rest $(ARGS)
+
+# Every combination, browsers, oldest versions, and the NumPy twins of the compiled core.
+test-all:
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory test-rest
+	@$(MAKE) --no-print-directory test-oldest
+	@$(MAKE) --no-print-directory test-noext
 
 # On the NumPy twins of the compiled functions. Everything else sees these functions through the solvers alone.
 test-noext: $(STAMPS)/group-test
@@ -130,7 +142,7 @@ quick: $(STAMPS)/group-lint $(STAMPS)/group-test
 	@$(MAKE) --no-print-directory -j2 lint layers types arrays
 
 arrays: $(STAMPS)/group-test
-	$(BIN)/python $(PYTEST) -q -m 'not slow' $(ARRAYS) tests/test_kernels.py $(ARGS)
+	$(BIN)/python $(PYTEST) -q --part=core -m 'not slow' $(ARRAYS) tests/test_kernels.py $(ARGS)
 
 # ---- quality ---------------------------------------------------------------------------------------------------
 

@@ -64,7 +64,38 @@ LONG = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--part",
+        choices=("core", "rest", "all"),
+        default="all",
+        help="core: without tests marked full or browser, and some combinations of those marked sampled, as "
+        "`make test` runs them; rest: the others; all (default): both",
+    )
+
+
+def left_for_all(items: list[pytest.Item]) -> set[pytest.Item]:
+    """The tests that only `make test-all` runs: see the marks `full`, `browser` and `sampled`."""
+    left, counts = set(), {}
+    for item in items:
+        sampled = item.get_closest_marker("sampled")
+        if item.get_closest_marker("full") or item.get_closest_marker("browser"):
+            left.add(item)
+        elif sampled is not None:
+            name = item.nodeid.partition("[")[0]
+            place = counts[name] = counts.get(name, -1) + 1
+            if place % sampled.args[0]:
+                left.add(item)
+    return left
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    part = config.getoption("--part")
+    if part != "all":
+        left = left_for_all(items)
+        kept = [item for item in items if (item in left) == (part == "rest")]
+        config.hook.pytest_deselected(items=[item for item in items if (item in left) == (part == "core")])
+        items[:] = kept
     places = {name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path.stem, len(LONG)))
 

@@ -69,6 +69,7 @@ def fit(model, data, recorder):
 PROBLEMS = {"regression": 1, "binary": 1, "classes": 3}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", PROBLEMS)
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_every_alpha_of_every_fold_and_problem_is_one_step(rng, kind, n_jobs):
@@ -108,6 +109,7 @@ STOPS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("kind", PROBLEMS)
 # inside the second fold, at its first and last alpha

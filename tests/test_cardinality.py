@@ -54,6 +54,7 @@ def value_of(gram, y, C, found, ridge=0.0, loss="hinge"):
 # ---- the optimum --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("ridge", [0.0, 3.0])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_no_subset_is_better(loss, ridge, rng):
@@ -72,6 +73,7 @@ def test_no_subset_is_better(loss, ridge, rng):
         assert found.primal == pytest.approx(value_of(gram, y, C, found, ridge, loss), rel=1e-9)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("seed", range(10))
 def test_searches_that_branch_end_with_the_best_subset(seed):
     """Columns that matter about equally, so that the tree has several levels."""
@@ -210,6 +212,7 @@ def hard(seed=0, n_kernels=20):
     return X[:, None, :] * X[None, :, :], np.sign(X[:, :8].sum(axis=1) + 0.3 * rng.normal(size=40))
 
 
+@pytest.mark.full
 def test_a_search_that_is_cut_short_states_its_gap():
     gram, y = hard()
     best = kw.solve_cardinality_mkl(gram, y, 10.0, 3)
@@ -241,6 +244,7 @@ def interrupt(monkeypatch, after, solve=cardinality.solve_convex):
     monkeypatch.setattr(cardinality, "solve_convex", interrupted)
 
 
+@pytest.mark.full
 def test_ctrl_c_and_callbacks_keep_the_best_so_far(monkeypatch):
     gram, y = hard()
     best = kw.solve_cardinality_mkl(gram, y, 10.0, 3)
@@ -278,6 +282,7 @@ def test_a_path_ends_where_it_is_interrupted(rng, monkeypatch):
     assert part.status[-1] is Status.INTERRUPTED
 
 
+@pytest.mark.full
 def test_a_wrong_start_costs_time_alone(rng):
     gram, y = hard()
     cold = kw.solve_cardinality_mkl(gram, y, 1.0, 3)

@@ -29,7 +29,7 @@ from kernelweave_app.runs.fitting import chosen, fits_plainly, plain_learner
 from kernelweave_app.runs.formats import read_table
 from kernelweave_app.runs.formats.text import find_separator
 from kernelweave_app.runs.joining import Layout, join_new, match_tables
-from kernelweave_app.runs.spec import FitSpec, check_spec, read_spec
+from kernelweave_app.runs.spec import Spec, check_spec, read_spec
 from kernelweave_papers import EXPERIMENTS
 
 #: Of the many runs here few are looked at: those with the mark `drawn`.
@@ -228,6 +228,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES)
 def test_the_script_makes_the_same_model(case, wine, diabetes, two_tables, tmp_path):
     out = tmp_path / "run"
@@ -377,6 +378,7 @@ def test_names_say_which_table_stands_for_which():
     assert joined.table.iloc[0].to_dict() == {"who": "x", "rna.a": 1, "rna.b": 2, "meth.a": 3, "meth.b": 2}
 
 
+@pytest.mark.full
 @pytest.mark.drawn
 def test_cells_that_look_like_formulas_are_text_to_a_spreadsheet(wine, tmp_path):
     frame = pd.read_csv(wine)
@@ -485,6 +487,7 @@ def test_the_script_of_a_fit_that_was_stopped_makes_its_model(method, step, diab
     np.testing.assert_allclose(again.predict(space["X"]), model.predict(space["X"]), rtol=1e-5)
 
 
+@pytest.mark.full
 @pytest.mark.drawn
 def test_demo(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path / "d"), "--cv", "3", "--alphas", "8"]) == 0
@@ -811,32 +814,32 @@ def test_a_plain_fit_is_that_of_python(kind, wine, diabetes, tmp_path, capsys):
     np.testing.assert_array_equal(getattr(space["model"], decide)(X), values)
     saved = read_spec(out / "spec.toml")
     assert saved["method"] == "default"
-    assert fits_plainly(FitSpec(**saved))
+    assert fits_plainly(Spec(**saved))
 
 
 def test_what_is_stated_changes_the_default_learner():
     def named(task, **given):
-        return chosen(FitSpec(**given), task).method
+        return chosen(Spec(**given), task).method
 
     assert named("classification") == "lp"
     assert named("regression") == "rls2"
-    assert chosen(FitSpec(), "classification").learner_params["p"] == 2.0
-    assert chosen(FitSpec(), "regression").learner_params == {"relax": "auto"}
+    assert chosen(Spec(), "classification").learner_params["p"] == 2.0
+    assert chosen(Spec(), "regression").learner_params == {"relax": "auto"}
     for given in ({"kernels": "linear"}, {"kernels": "rls2"}, {"alphas": "0.1,1"}):
-        assert chosen(FitSpec(**given), "classification").learner_params == {}
+        assert chosen(Spec(**given), "classification").learner_params == {}
         assert named("classification", **given) == named("regression", **given) == "rls2"
-        assert not fits_plainly(FitSpec(**given))
+        assert not fits_plainly(Spec(**given))
     assert named("regression", Cs="1,10") == named("classification", Cs="1,10") == "lp"
     assert named("classification", method="rls2") == "rls2"
-    assert fits_plainly(FitSpec(target="y", test_size=0.0, balanced=True, method="default"))
+    assert fits_plainly(Spec(target="y", test_size=0.0, balanced=True, method="default"))
     for given in ({"cv": 7}, {"rule": "1se"}, {"scoring": "f1_macro"}, {"group": "g"}, {"method": "rls2"}):
-        assert not fits_plainly(FitSpec(**given))
+        assert not fits_plainly(Spec(**given))
     # parameters of one's own change the learner, not the choice of C
-    learner, cost = plain_learner(FitSpec(learner_params={"p": 3.0}), "classification")
+    learner, cost = plain_learner(Spec(learner_params={"p": 3.0}), "classification")
     assert (learner.p, learner.tol, cost) == (3.0, recipe.CLASSIFICATION[1]["tol"], {"C": "auto"})
-    learner, cost = plain_learner(FitSpec(jobs=2), "regression")
+    learner, cost = plain_learner(Spec(jobs=2), "regression")
     assert (learner.alpha, learner.relax, learner.n_jobs, cost) == ("auto", "auto", 2, {})
-    assert plain_learner(FitSpec(jobs=2), "classification") == (None, {})
+    assert plain_learner(Spec(jobs=2), "classification") == (None, {})
 
 
 def test_folds_of_ones_own_make_a_path_of_the_default_learner(wine, tmp_path):
@@ -862,10 +865,10 @@ def test_a_path_of_a_learner_with_a_C(wine, tmp_path, capsys):
 def test_values_for_the_other_regularisation_parameter_are_not_used():
     from kernelweave_app.runs.fitting import unused_settings
 
-    both = FitSpec(method="simple", alphas="1,2", Cs="5")
+    both = Spec(method="simple", alphas="1,2", Cs="5")
     assert (both.alphas, both.Cs) == ("1,2", "5")
     assert unused_settings(both) == ["alphas"]
-    assert unused_settings(FitSpec(method="rls2", Cs="1,2")) == ["Cs"]
+    assert unused_settings(Spec(method="rls2", Cs="1,2")) == ["Cs"]
 
 
 def test_settings_of_other_learners_are_named(wine, tmp_path, capsys):
@@ -939,13 +942,13 @@ def test_parameters_of_learners_can_be_set():
         assert set(learner().get_params()) - fields - elsewhere <= (
             {"n_folds", "n_jobs"} if name == "rls2" else set()
         )
-        assert make_learner(FitSpec(method=name)).get_params() == learner().get_params()
+        assert make_learner(Spec(method=name)).get_params() == learner().get_params()
 
 
 def test_a_setting_that_no_learner_has_is_refused():
     from kernelweave_app.runs.fitting import make_learner, unused_settings
 
-    spec = FitSpec(target="y", method="rkl", learner_params={"norm": "none", "max_iter": 7, "theta": 0.3})
+    spec = Spec(target="y", method="rkl", learner_params={"norm": "none", "max_iter": 7, "theta": 0.3})
     assert repr(make_learner(spec)) == "RKL(max_iter=7, norm=None)"
     assert unused_settings(spec) == ["theta"]
     with pytest.raises(kw.InputError, match="'nothing'"):
@@ -990,10 +993,10 @@ def test_fields_apply_where_they_do_something():
     def shown(spec, task):
         return {name for name, field in fields.items() if applies(field, spec, task)}
 
-    numbers, classes = shown(FitSpec(), "regression"), shown(FitSpec(), "classification")
+    numbers, classes = shown(Spec(), "regression"), shown(Spec(), "classification")
     assert classes - numbers >= {"stratify", "balanced", "class_weights", "probabilities", "p"}
     assert numbers - classes >= {"relax"}
-    by_column = shown(FitSpec(holdout="train"), "regression")
+    by_column = shown(Spec(holdout="train"), "regression")
     assert "holdout_values" in by_column - numbers
     assert "test_size" in numbers - by_column
 
@@ -1066,6 +1069,7 @@ def test_names_may_hold_other_separators():
     assert find_separator(["a,b\tc", "1\t2"], usual="\t") == "\t"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_gets_one_clear_line(case, wine, tmp_path, capsys):
     make, words = BAD[case]
@@ -1174,7 +1178,7 @@ def test_outer_folds_let_their_own_rows_enter_the_scale(wine, monkeypatch):
     from kernelweave_app.runs.preparing import prepare
     from kernelweave_app.runs.reading import read_tables
 
-    spec = FitSpec(
+    spec = Spec(
         target="target", kernels="linear", alphas="1", cv=2, nested=3, normalize="trace", transductive=True
     )
     prepared = prepare(read_tables({"wine": str(wine)}, ""), spec)
@@ -1331,6 +1335,7 @@ def test_a_new_run_replaces_all_of_an_earlier_one_and_nothing_else(tiny_run, tmp
     assert {p.name for p in Path.cwd().iterdir()} == left
 
 
+@pytest.mark.full
 def test_a_killed_run_leaves_no_folder(tiny_run, tmp_path):
     table, _ = tiny_run
     text = (
@@ -1353,6 +1358,7 @@ def test_help_names_every_experiment(capsys):
     assert [name for name in EXPERIMENTS if name not in words] == []
 
 
+@pytest.mark.full
 def test_help_is_quick_and_has_examples():
     environment = {**os.environ, "COLUMNS": "200"}
     out = subprocess.run(
@@ -1414,7 +1420,7 @@ def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch)
 
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "y"])
-    spec = FitSpec(target="y", nested=3, kernels="linear", alphas="2", cv=2)
+    spec = Spec(target="y", nested=3, kernels="linear", alphas="2", cv=2)
     prepared = prepare(Joined(frame, {}, {}, {}), spec)
     rows, fitted, scored = np.arange(24), [], []
     monkeypatch.setattr(
@@ -1458,6 +1464,7 @@ def test_features_in_place_of_kernels_reach_the_model_and_the_script(tiny_run, t
     assert "--n-features is for" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_rows_may_lack_cells_and_tables(tmp_path, capsys, monkeypatch):
     rng = np.random.default_rng(0)
     z = rng.normal(size=(80, 3))
@@ -1539,6 +1546,7 @@ for command in commands:
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("module", "extra"),
     [

@@ -41,6 +41,7 @@ def done(tmp_path_factory):
     return table, run, before
 
 
+@pytest.mark.full
 def test_all_kinds_are_in_the_file_beside_what_was_there(done):
     _, run, before = done
     tree = json.loads((run / "evidence.json").read_text("utf8"))

@@ -24,6 +24,7 @@ def tables(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.full
 def test_a_path_of_c_with_folds(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tables / "out"
     options = ["--target", "y", "--groups", "0,2,4,6", "--loss", "logistic", "--folds", "3", "--points", "4"]

@@ -79,6 +79,7 @@ def test_the_command_line_offers_the_parameter_of_a_new_learner(capsys, monkeypa
     assert "deep-uniform, tilted." in text
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("tilted")
 def test_a_run_of_a_new_learner_leaves_its_parameter_in_every_file(table, tmp_path, capsys, monkeypatch):
     from kernelweave import persistence
@@ -127,9 +128,9 @@ def test_the_studio_has_a_field_for_a_new_learner():
 
 @pytest.mark.usefixtures("tilted")
 def test_the_schema_of_the_api_knows_a_new_learner():
-    from kernelweave_app.runs.spec import FitSpec
+    from kernelweave_app.runs.spec import Spec
 
-    known = FitSpec.model_json_schema()["properties"]["learner_params"]["properties"]
+    known = Spec.model_json_schema()["properties"]["learner_params"]["properties"]
     assert known["tilt"]["title"] == "Lean of the plane"
     assert (known["tilt"]["type"], known["tilt"]["minimum"], known["tilt"]["maximum"]) == ("number", 0, 3)
     assert known["mood"]["enum"] == ["calm", "bold"]

@@ -69,6 +69,7 @@ def slopes(kernel, criterion, weights, step=1e-5):
 # ---- criteria ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic", "squared", "epsilon-insensitive"])
 @pytest.mark.parametrize("name", ["out-of-fold", "logistic", "training", "dual", "span"])
 @pytest.mark.parametrize("C", [0.3, 10.0])

@@ -552,6 +552,7 @@ def test_older_pictures_of_deep_models(two, three):
 # ---- reports ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_report_says_what_is_certified(two, three):
     pytest.importorskip("jinja2")
     from kernelweave_app.reports import make_report

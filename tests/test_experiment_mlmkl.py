@@ -177,6 +177,7 @@ def test_decision_values_are_those_of_the_estimator(method, rng, monkeypatch):
 # ---- how things are chosen ------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("method", ["average", "mlmkl-2", "mlmkl-literal-2", "dmkl-1", "2lmkl", "rbf"])
 def test_choices_never_see_test_rows(method, rng):
     X, y, train, test = small_problem(rng)
@@ -252,6 +253,7 @@ def small(tmp_path_factory):
     return experiment, options, rows
 
 
+@pytest.mark.full
 def test_small_tables(small):
     experiment, options, rows = small
     tables = experiment.tables(rows, options)
@@ -308,6 +310,7 @@ def test_optimistic_columns_and_only_they_are_chosen_by_test_scores(small):
     assert a == b
 
 
+@pytest.mark.full
 def test_killed_runs_resume_to_identical_tables(small, tmp_path):
     experiment, options, rows = small
     few = options.with_values(

@@ -169,6 +169,7 @@ def test_every_setting_that_names_things_knows_them(name):
             options.with_values(folds=1)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
 def test_killed_runs_resume_to_the_same_table(tmp_path):
@@ -249,6 +250,7 @@ def uci(tmp_path_factory):
         return experiment, options, store.rows(experiment.cells(options))
 
 
+@pytest.mark.full
 def test_uci_is_certified_and_complete(uci):
     experiment, options, rows = uci
     tables = experiment.tables(rows, options)
@@ -484,6 +486,7 @@ def test_table_1_to_three_decimals(tmp_path):
 # ---- microarray -----------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_microarray_in_small(tmp_path):
     need("srbct", "nci60")
     experiment = experiments.get("rls2-microarray")
@@ -560,6 +563,7 @@ def run_command(*arguments, **kw):
     )
 
 
+@pytest.mark.full
 def test_reproduce_writes_tables_figures_and_says_where(tmp_path):
     need("prostate")
     done = run_command("reproduce", "rls2-prostate", "--n-alphas", 10, "--jobs", 1, "--out", tmp_path / "p")
@@ -606,6 +610,7 @@ def test_datasets_command():
 # ---- RKL ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_table_1_of_rkl_in_small(tmp_path):
     need("heart", "colon")
     from kernelweave_papers.rkl import PRINTED

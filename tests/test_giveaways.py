@@ -15,13 +15,13 @@ from kernelweave_app.runs.giveaways import find_giveaways
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import prepare
 from kernelweave_app.runs.recommending import recommend
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 
 N = 60
 
 
 def found(frame, **settings):
-    return find_giveaways(prepare(Joined(frame, {}, {}, {}), FitSpec(target="y", **settings)))
+    return find_giveaways(prepare(Joined(frame, {}, {}, {}), Spec(target="y", **settings)))
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_other_units_of_a_number_are_found(rng):
 
 
 def test_they_are_told_and_not_left_out(classes, tmp_path, capsys):
-    advised = recommend(Joined(classes, {}, {}, {}), FitSpec(target="y"))
+    advised = recommend(Joined(classes, {}, {}, {}), Spec(target="y"))
     assert "drop" not in [one.setting for one in advised.advice]
     said = "2 columns tell the target of every row ('code': each of its values has rows of one class only"
     assert advised.warnings[0].startswith(said)

@@ -559,7 +559,7 @@ def test_every_number_in_a_sentence_is_that_of_the_file(tmp_path, kind):
     from kernelweave_app.runs.fitting import fit_model, make_model
     from kernelweave_app.runs.joining import Joined
     from kernelweave_app.runs.preparing import prepare, split
-    from kernelweave_app.runs.spec import FitSpec
+    from kernelweave_app.runs.spec import Spec
     from kernelweave_app.runs.writing import score_held
 
     frame = load_breast_cancer(as_frame=True).frame.iloc[:140, [0, 1, 10, 20, 30]]
@@ -570,7 +570,7 @@ def test_every_number_in_a_sentence_is_that_of_the_file(tmp_path, kind):
     else:
         frame["target"] = frame[frame.columns[0]] + frame[frame.columns[2]] + np.sin(np.arange(140))
         more = {"method": "rls2", "alphas": "1,0.1", "task": "regression"}
-    spec = FitSpec(target="target", kernels="linear_features", cv=2, test_size=0.4, **more)
+    spec = Spec(target="target", kernels="linear_features", cv=2, test_size=0.4, **more)
     prepared = prepare(Joined(frame, {}, {}, {}), spec)
     rows = split(prepared, spec)
     model = fit_model(make_model(spec, prepared, rows[1]), prepared, rows[0], None)

@@ -103,12 +103,14 @@ contract = pytest.mark.filterwarnings(
 )
 
 
+@pytest.mark.sampled(4)
 @contract
 @parametrize_with_checks(WHOLLY, expected_failures)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
+@pytest.mark.sampled(6)
 @contract
 @pytest.mark.parametrize(("estimator", "check"), list(parts(PARTLY)))
 def test_parts_of_the_contract_that_a_learner_can_break(estimator, check):
@@ -127,6 +129,7 @@ def wine():
     return train_test_split(X[:, :6], y, random_state=0, stratify=y)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", MARGIN)
 def test_two_classes(name, cancer):
@@ -143,6 +146,7 @@ def test_two_classes(name, cancer):
         assert model.rel_gap_ <= max(10 * LEARNERS[name]().tol, 1e-6)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", MARGIN)
 def test_three_classes(name, wine):
@@ -153,6 +157,7 @@ def test_three_classes(name, wine):
     assert model.score(test, truth) > 0.85
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", REGRESSION)
 def test_regression(name, rng):
     X = rng.normal(size=(60, 3))

@@ -101,6 +101,7 @@ def conic(Z, groups, y, C, loss, weight_set=SETS["simplex"], *, scale=1.0, sampl
 # ---- the optimum ----------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("on_features")
 @pytest.mark.parametrize("weight_set", SETS.values(), ids=SETS)
 @pytest.mark.parametrize("loss", MARGINS)

@@ -218,3 +218,14 @@ def test_command(tmp_path, capsys):
     assert error(found, model.predict(NEW)) < 1e-12
     assert main(["export", str(tmp_path / "none"), "--out", str(out)]) == 2
     assert "no model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("normalize", ["mean-diagonal", "cosine", "center"])
+def test_models_that_were_saved_without_rows_have_the_same_graph(normalize, rng, tmp_path):
+    X = rng.normal(size=(30, 3))
+    bank = [Linear(), Polynomial(2).on([1]), Linear().on([0]).prepared("standardize")]
+    model = kw.MKLRegressor(bank, alpha=0.1, normalize=normalize).fit(X, X[:, 0] + X[:, 1] ** 2)
+    lean = kw.load(kw.save(model, tmp_path / "m", training_rows=False))
+    found, wanted = (ran(one, tmp_path, {"X": X[:5]})["prediction"] for one in (lean, model))
+    assert error(found, wanted) < 1e-12
+    assert error(found, model.predict(X[:5])) < 1e-12

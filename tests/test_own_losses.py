@@ -204,3 +204,17 @@ def test_what_a_loss_cannot_do_it_says(rng, tmp_path):
         as_loss("huber")
     with pytest.raises(InputError, match="a Loss"):
         kw.solve_svm_mkl(gram, y, 1.0, loss=Huber)
+
+
+def test_folds_of_rows_in_chunks_leave_rows_out(rng):
+    """Rows of a fold have no cost for the machine without it."""
+    Z = rng.normal(size=(90, 9))
+    y = Z[:, 0] - Z[:, 4] + 0.3 * rng.normal(size=90)
+    rows = kw.RowFeatures(Z, y, groups=GROUPS)
+    found = kw.svm_mkl_path_cv(rows, [0.1, 1.0], loss=Huber(0.3), scoring="loss", folds=3, tol=1e-7)
+    numbers = rows.folds(3)
+    for k in range(3):
+        train, test = numbers != k, numbers == k
+        own = kw.solve_svm_mkl(kw.FeatureStack(Z[train], GROUPS), y[train], 1.0, loss=Huber(0.3), tol=1e-9)
+        f = Z[test] @ own.feature_coef + own.intercept
+        assert found.loss[k, -1] == pytest.approx(Huber(0.3).value(y[test], f).mean(), rel=1e-3)

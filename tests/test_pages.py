@@ -60,6 +60,7 @@ COMPARED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("page", COMPARED)
 def test_results_on_pages_are_those_of_the_code(page, tmp_path, monkeypatch):
     for package in COMPARED[page]:
@@ -71,6 +72,7 @@ def test_results_on_pages_are_those_of_the_code(page, tmp_path, monkeypatch):
     assert not failed
 
 
+@pytest.mark.full
 def test_commands_of_the_tour_run(tmp_path, monkeypatch):
     """The tables that the page writes, and then its commands as they stand."""
     pytest.importorskip("cyclopts")

@@ -14,7 +14,7 @@ from kernelweave_app.runs.lineage import learnt_from, read_lineage, trace
 from kernelweave_app.runs.preparing import prepare
 from kernelweave_app.runs.questions import PRESETS, QUESTIONS, grouped, preset_settings
 from kernelweave_app.runs.recommending import recommend
-from kernelweave_app.runs.spec import DEFAULT, FitSpec, check_spec
+from kernelweave_app.runs.spec import DEFAULT, Spec, check_spec
 from kernelweave_app.runs.used import used_settings
 
 
@@ -107,7 +107,7 @@ def estimated(monkeypatch, power, n, budget=6.0, constant=1e-4):
         return 7
 
     monkeypatch.setattr(estimating, "_fit", fit)
-    spec = FitSpec(target="y", test_size=0)
+    spec = Spec(target="y", test_size=0)
     return estimate_fit(spec, prepare(Joined(table(n)), spec), budget=budget, clock=clock), fitted
 
 
@@ -115,7 +115,7 @@ def estimated(monkeypatch, power, n, budget=6.0, constant=1e-4):
 def test_times_that_are_a_power_of_the_rows_are_found(monkeypatch, power):
     n, constant = 20000, 1e-5
     found, fitted = estimated(monkeypatch, power, n, constant=constant)
-    true = constant * n**power * fits_of(FitSpec(target="y"), "classification", power)
+    true = constant * n**power * fits_of(Spec(target="y"), "classification", power)
     assert max(fitted) < n or power == 1.0
     assert found.seconds == pytest.approx(true, rel=1e-6)
     assert found.low < true < found.high
@@ -133,23 +133,23 @@ def test_small_tables_are_measured_whole(monkeypatch):
 
 
 def test_an_estimate_of_a_real_fit():
-    spec = FitSpec(target="y")
+    spec = Spec(target="y")
     prepared = prepare(Joined(table(90)), spec)
     found = estimate_fit(spec, prepared, budget=1.0)
     assert isinstance(found, Estimate)
     assert 0 <= found.low <= found.seconds <= found.high
     assert found.n_rows == 72
     with pytest.raises(InputError, match="scor"):
-        estimate_fit(FitSpec(target="y", scoring="r3"), prepared)
+        estimate_fit(Spec(target="y", scoring="r3"), prepared)
 
 
 def test_reports_list_what_was_used():
     frame = table()
-    spec = FitSpec(target="y")
+    spec = Spec(target="y")
     used = used_settings(spec, prepare(Joined(frame), spec))
     assert used["Target"] == "y"
     assert not {"Values of alpha", "Folds", "Key", "Rows with missing values", "Sparse views"} & set(used)
-    spec = FitSpec(target="y", method="simple", repeats=2, missing="drop", Cs="7")
+    spec = Spec(target="y", method="simple", repeats=2, missing="drop", Cs="7")
     used = used_settings(spec, prepare(Joined(frame), spec), n_missing=3)
     assert used["Values of C"] == "7"
     assert "Values of alpha" not in used
@@ -161,7 +161,7 @@ def test_reports_list_what_was_used():
 def test_a_changed_table_is_noticed(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,2\n")
-    told = trace({"t": str(path)}, FitSpec(seed=3))
+    told = trace({"t": str(path)}, Spec(seed=3))
     told.write(tmp_path)
     found = read_lineage(tmp_path)
     assert found.tables[0].sha256 == hashlib.sha256(b"a,b\n1,2\n").hexdigest()
@@ -182,13 +182,13 @@ def test_a_table_is_known_by_its_content(tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     assert not learnt_from(run, tmp_path / "t.csv")
-    trace({"t": str(tmp_path / "t.csv")}, FitSpec()).write(run)
+    trace({"t": str(tmp_path / "t.csv")}, Spec()).write(run)
     for model in (run, run / "model.kw"):
         assert learnt_from(model, tmp_path / "copy.csv")
         assert not learnt_from(model, tmp_path / "other.csv")
         assert not learnt_from(model, tmp_path / "missing.csv")
     # a table that could not be read has no checksum, as has none that is missing
-    trace({"gone": str(tmp_path / "gone.csv")}, FitSpec()).write(run)
+    trace({"gone": str(tmp_path / "gone.csv")}, Spec()).write(run)
     assert not learnt_from(run, tmp_path / "missing.csv")
     # what `read_lineage` refuses tells nothing, and is no reason to refuse scores
     known = hashlib.sha256(b"a,b\n1,2\n").hexdigest()

@@ -13,7 +13,7 @@ from kernelweave_app.cli.app import run
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.recommending import recommend
 from kernelweave_app.runs.row_names import find_row_names, why_names
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 
 N = 40
 WORDS = ["pain", "fever", "cough", "rest", "calm", "sleep", "night", "walk"]
@@ -71,15 +71,15 @@ def test_the_cheap_look_loses_none(rng):
 
 
 def test_recommendations_leave_them_out(table):
-    found = recommend(Joined(table, {}, {}, {}), FitSpec(target="y", drop=["b"]))
+    found = recommend(Joined(table, {}, {}, {}), Spec(target="y", drop=["b"]))
     assert found.spec.drop == ["b", "patient", "visit", "SampleID"]
     [advice] = [one for one in found.advice if one.setting == "drop"]
     assert "patient: a text of its own in 40 of 40 rows" in advice.why
     # nothing is left out of views, whose columns the user named, nor if nothing would be left
     views = {"one": ["patient", "a"], "two": ["b"]}
     for spec, data in (
-        (FitSpec(target="y", views=views), table),
-        (FitSpec(target="y"), table[["patient", "visit", "y"]]),
+        (Spec(target="y", views=views), table),
+        (Spec(target="y"), table[["patient", "visit", "y"]]),
     ):
         assert "drop" not in [one.setting for one in recommend(Joined(data, {}, {}, {}), spec).advice]
 

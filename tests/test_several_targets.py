@@ -16,12 +16,12 @@ pytest.importorskip("jinja2")
 import kernelweave as kw
 from kernelweave_app.cli import main
 from kernelweave_app.reports import Held, make_report
-from kernelweave_app.reports.several import by_target
+from kernelweave_app.runs.evidence import read_evidence
 from kernelweave_app.runs.fitting import check_scoring, fit_model, make_model
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import prepare, split
 from kernelweave_app.runs.reading import read_tables
-from kernelweave_app.runs.spec import FitSpec, read_spec
+from kernelweave_app.runs.spec import Spec, read_spec
 from kernelweave_app.runs.targets import names_of_target, read_labels, target_of_model
 from kernelweave_app.runs.writing import score_held, write_run
 
@@ -166,9 +166,9 @@ def test_scores_and_report(run, table, tmp_path, capsys):
     assert "(a)" in report
     assert "against the rest" not in report
     held = pd.read_csv(run / "predictions.csv")
-    own = by_target(held[[f"truth {n}" for n in LABELS]].to_numpy(), held, LABELS, classification=True)
+    (own,) = read_evidence(run)["targets"].tables
     for k, name in enumerate(LABELS):
-        row = dict(zip(own.heads, own.rows[k][1], strict=True))
+        row = dict(zip(own.heads, own.shown()[k], strict=True))
         truth, guess = held[f"truth {name}"], held[f"prediction {name}"]
         counts = metrics.confusion_matrix(truth, guess, labels=[0, 1]).ravel().tolist()
         assert [int(row[what]) for what in ("right no", "wrong yes", "missed", "right yes")] == counts
@@ -220,7 +220,7 @@ def test_a_plain_fit_of_labels_and_missing_cells(tmp_path):
     frame = make_table()[[*FEATURES, "a", "d"]].astype({"d": object})
     frame.loc[3, "d"] = None
     frame.loc[8, "x1"] = np.nan
-    out = small_run(frame, FitSpec(target="a,d", missing="drop"), tmp_path)
+    out = small_run(frame, Spec(target="a,d", missing="drop"), tmp_path)
     left = frame.drop([3, 8])
     train, test = train_test_split(np.arange(88), test_size=0.2, random_state=0)
     y = left[["a", "d"]].astype(int).to_numpy()
@@ -239,7 +239,7 @@ def test_a_plain_fit_of_labels_and_missing_cells(tmp_path):
 def test_several_numbers(method, tmp_path, capsys):
     frame = make_table()[[*FEATURES, "u", "v"]]
     path = {"alphas": "0.01,0.1,1"} if method == "rls2" else {"Cs": "1,10"}
-    spec = FitSpec(target="u,v", method=method, kernels="linear; rbf(gamma=0.1)", cv=3, **path)
+    spec = Spec(target="u,v", method=method, kernels="linear; rbf(gamma=0.1)", cv=3, **path)
     out = small_run(frame, spec, tmp_path)
     model = kw.load(out / "model.skops")
     assert model.output_names_.tolist() == ["u", "v"]
@@ -358,7 +358,7 @@ def test_wrong_targets(case):
     given, words = ERRORS[case]
     frame = make_table().assign(e=np.arange(90) + 1, same=1, gap=[np.nan, *[0, 1] * 44, 0])
     frame = frame.assign(t=["yes", "no", "maybe"] * 30, rare=np.arange(90) < 1)
-    spec = FitSpec(**given, views={"x": ["x?"]})
+    spec = Spec(**given, views={"x": ["x?"]})
     with pytest.raises(kw.InputError, match=words):
         try_fit(frame, spec)
 

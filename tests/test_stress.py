@@ -15,6 +15,7 @@ MANY = 50
 pytestmark = needs_long_double
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("hostile", "first"),
     [(False, first) for first in range(0, 1600, MANY)] + [(True, first) for first in range(0, 400, MANY)],

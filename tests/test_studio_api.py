@@ -16,7 +16,7 @@ pytest.importorskip("psutil")
 pytest.importorskip("uvicorn")
 
 import kernelweave as kw
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.previews import _coloured
 from studio_server import Served, run_script, two_tables
 
@@ -197,7 +197,7 @@ def test_kernels_are_previewed_as_they_will_be(served):
     from kernelweave_app.runs.joining import Joined
     from kernelweave_app.runs.preparing import prepare, split
 
-    checked = FitSpec(**spec)
+    checked = Spec(**spec)
     prepared = prepare(Joined(frame, {}, {}, {}), checked)
     train, _ = split(prepared, checked)
     X = prepared.X.to_numpy()[train]
@@ -299,7 +299,7 @@ def test_methods_and_settings_follow_learners_and_the_spec(served):
     settings = {s["name"]: s for s in get(served, "/api/settings")}
     deep = ("layer_kernels", "criterion_folds")
     assert {settings[name]["group"] for name in deep} == {"Learner"}
-    general = [name for name in FitSpec.model_fields if name != "learner_params"]
+    general = [name for name in Spec.model_fields if name != "learner_params"]
     assert list(settings) == general + sorted(set().union(*of.values()), key=list(settings).index)
     undocumented = [name for name, s in settings.items() if not s["about"]]
     assert undocumented == []
@@ -322,7 +322,7 @@ def test_methods_and_settings_follow_learners_and_the_spec(served):
         ({"scoring": "roc_auc"}, "does not work for classification with 3 classes"),
         ({"target": "hue", "scoring": "accuracy"}, "does not work for regression"),
         ({"weights": "hue", "jobs": 0}, "`jobs`"),
-        ({"method": "mlmkl", "device": "quantum"}, "`device`"),
+        ({"method": "mlmkl", "learner_params": {"device": "quantum"}}, "`device`"),
         ({"normalize": "no-such"}, "normal"),
         ({"kernels": "rbf(gama=1)"}, "gamma"),
         ({"alphas": "0:1:3:4"}, "alphas"),
@@ -342,7 +342,7 @@ def test_runs_that_cannot_work_are_refused_before_they_start(served, spec, said)
 
 
 def test_a_draft_is_kept(served):
-    draft = {"data": WINE, "spec": {**FitSpec(**SPEC).model_dump()}, "name": "mine"}
+    draft = {"data": WINE, "spec": {**Spec(**SPEC).model_dump()}, "name": "mine"}
     assert served.client.put("/api/draft", json=draft).json() == {
         **draft,
         "data": {**WINE, "key": "", "by_order": False, "kernels": [], "sparse": []},
@@ -433,6 +433,7 @@ def test_results_of_another_version_are_no_server_error(served, done):
     assert known == json.loads(kept)
 
 
+@pytest.mark.full
 def test_files_are_complete_and_the_script_makes_the_same_model(served, done, tmp_path):
     files = {f["name"]: f for f in get(served, f"/api/runs/{done['id']}/files")}
     named = {"model.skops", "report.html", "predictions.csv", "spec.toml", "script.py"}
@@ -544,6 +545,7 @@ def test_runs_are_compared(served, done, tmp_path):
     )
 
 
+@pytest.mark.full
 def test_the_command_that_is_shown_works_as_it_is(served, done, tmp_path, monkeypatch):
     pytest.importorskip("cyclopts")
     import shlex
@@ -641,6 +643,7 @@ def test_the_api_explains_itself_without_other_machines(served):
             assert route.get("description"), f"{verb} {path}"
 
 
+@pytest.mark.full
 def test_a_large_table_is_previewed_quickly(served, rng):
     import time
 

@@ -328,7 +328,7 @@ def test_fields_show_what_the_run_uses_or_say_why_not(visit, studio):
     for name, bad, why, good in (
         ("Folds", "2.7", "A whole number is needed, got 2.7", "4"),
         ("Folds", "", "A number is needed, this is empty", "3"),
-        ("Share of rows held out", "1", "less than 1", "0.25"),
+        ("Share of rows held out", "1", "must be a number >= 0 and < 1, got 1", "0.25"),
         ("How many", "", "A number is needed", "4"),
         ("Largest weight (theta)", "7", "must be a number > 0 and <= 1, got 7", "0.25"),
         ("Most iterations", "0.5", "A whole number is needed", ""),
@@ -343,7 +343,10 @@ def test_fields_show_what_the_run_uses_or_say_why_not(visit, studio):
         expect(start).to_be_enabled()
     page.get_by_role("button", name="Range", exact=True).click()
     expect(page.get_by_role("spinbutton", name="Smallest C", exact=True)).to_be_visible()
-    for name, bad, why, good in (("How many", "2.5", "got 2.5", "5"), ("Smallest C", "-1", "Cs", "0.1")):
+    for name, bad, why, good in (
+        ("How many", "2.5", "got 2.5", "5"),
+        ("Smallest C", "-1", "Values of C", "0.1"),
+    ):
         field = page.get_by_role("spinbutton", name=name, exact=True)
         field.fill(bad)
         expect(page.locator(".q-field__messages").get_by_text(why)).to_be_visible()

@@ -82,11 +82,11 @@ def several(shelf):
     from kernelweave_app.runs.fitting import fit_model, make_model
     from kernelweave_app.runs.joining import Joined
     from kernelweave_app.runs.preparing import prepare, split
-    from kernelweave_app.runs.spec import FitSpec
+    from kernelweave_app.runs.spec import Spec
     from kernelweave_app.runs.writing import score_held
     from kernelweave_app.studio.results import describe_model
 
-    spec = FitSpec(target="target", alphas="12", cv=2, kernels="linear; rbf(gamma=0.1)", test_size=0.3)
+    spec = Spec(target="target", alphas="12", cv=2, kernels="linear; rbf(gamma=0.1)", test_size=0.3)
     prepared = prepare(Joined(many_classes(7, 140), {}, {}, {}), spec)
     rows = split(prepared, spec)
     model = fit_model(make_model(spec, prepared, rows[1]), prepared, rows[0], None)

@@ -152,11 +152,11 @@ def several():
     from kernelweave_app.runs.fitting import fit_model, make_model
     from kernelweave_app.runs.joining import Joined
     from kernelweave_app.runs.preparing import prepare, split
-    from kernelweave_app.runs.spec import FitSpec
+    from kernelweave_app.runs.spec import Spec
     from kernelweave_app.runs.writing import score_held
 
     settings = {"target": "target", "alphas": "3", "cv": 2, "kernels": "linear; rbf(gamma=0.1)"}
-    spec = FitSpec(**settings, test_size=0.3, method="simple", Cs="3")
+    spec = Spec(**settings, test_size=0.3, method="simple", Cs="3")
     prepared = prepare(Joined(many_classes(7, 140), {}, {}, {}), spec)
     train, test = split(prepared, spec)
     model = fit_model(make_model(spec, prepared, test), prepared, train, None)

@@ -14,7 +14,7 @@ pytest.importorskip("uvicorn")
 
 from kernelweave._errors import InputError
 from kernelweave_app.runs.columns import read_types, with_types
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.looking import describe_column, find_outliers, histogram, role_of, with_role
 from kernelweave_app.studio.schema import Data
 from studio_server import Served, needs_core
@@ -211,7 +211,7 @@ def test_outliers_are_those_of_the_median_absolute_deviation():
 
 
 def test_roles_exclude_each_other():
-    spec, data = FitSpec(target="y", drop=["z"], group="g"), Data(tables=["set-wine"])
+    spec, data = Spec(target="y", drop=["z"], group="g"), Data(tables=["set-wine"])
     assert [role_of(name, spec, data) for name in ("y", "z", "g", "x")] == [
         "target",
         "ignored",
@@ -263,6 +263,7 @@ def test_missing_cells_and_what_fills_them(served):
     assert served.client.post("/api/missing", json=left_out).json()["n_columns"] == 1
 
 
+@pytest.mark.full
 def test_the_rows_that_a_column_holds_out_are_counted_and_can_be_swapped(served):
     """As they are chosen: the answer, the check of a run, and the run agree."""
     rng = np.random.default_rng(0)

@@ -244,6 +244,7 @@ def test_a_wrong_field_that_is_drawn_anew_is_no_longer_wrong(studio):
     visiting(studio, visit)
 
 
+@pytest.mark.full
 def test_a_setting_that_is_changed_while_a_recommendation_is_made_stays(studio, held):
     Desk(studio).set(target="y", kernels="linear")
     asked = held(Studio, "recommend")
@@ -622,6 +623,7 @@ def test_the_time_of_the_settings_that_were_measured_last_is_told(studio, monkey
 # ---- windows that are closed ----------------------------------------------------------------------
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("path", "seen", "hold", "act"),
     [

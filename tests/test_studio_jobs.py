@@ -73,6 +73,7 @@ def test_a_run_is_a_detached_process_with_limited_threads(served, monkeypatch):
     assert served.wait(run)["state"] == "cancelled"
 
 
+@pytest.mark.full
 def test_runs_wait_for_their_turn(served):
     first, second, third = served.run(**slow_request()), served.run(**QUICK), served.run(**QUICK)
     going(served.client, first)
@@ -85,6 +86,7 @@ def test_runs_wait_for_their_turn(served):
     assert served.wait(third)["state"] == "done"
 
 
+@pytest.mark.full
 def test_cancelling_keeps_what_is_done(served):
     """After one of the folds is complete there is a model; the path as far as it came is there in any case."""
     request = slow_request()
@@ -122,6 +124,7 @@ def test_cancelling_before_anything_is_done(served):
     assert served.client.get(f"/api/runs/{run}/results").status_code == 422
 
 
+@pytest.mark.full
 def test_a_run_that_does_not_listen_is_made_to_stop(served):
     run = served.run(**slow_request())
     going(served.client, run)
@@ -134,6 +137,7 @@ def test_a_run_that_does_not_listen_is_made_to_stop(served):
     assert not is_alive(process.pid, served.studio.store.run(run)["pid_started"])
 
 
+@pytest.mark.full
 def test_a_crash_says_why(served):
     run = served.run(**slow_request())
     going(served.client, run)
@@ -144,6 +148,7 @@ def test_a_crash_says_why(served):
     assert "Segmentation fault" in served.client.get(f"/api/runs/{run}/log").json()["text"]
 
 
+@pytest.mark.full
 def test_an_error_says_why_with_its_log(served, monkeypatch, tmp_path):
     frame = "a,b,c\n" + "\n".join(f"{k % 7},{k % 5},{'x' if k % 2 else 'y'}" for k in range(30))
     table = served.upload("t.csv", frame.encode()).json()
@@ -195,6 +200,7 @@ def test_two_cannot_take_one_run(tmp_path):
     other.close()
 
 
+@pytest.mark.full
 def test_runs_outlive_the_server(tmp_path):
     """Kill -9 in mid-run: the run goes on, the next server finds it, and its result is that of an undisturbed run."""
     first = Command(tmp_path / "studio")
@@ -228,6 +234,7 @@ def test_runs_outlive_the_server(tmp_path):
     other.store.close()
 
 
+@pytest.mark.full
 def test_a_second_command_opens_the_first_studio(tmp_path, capsys):
     import subprocess
     import sys

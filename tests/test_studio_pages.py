@@ -73,6 +73,7 @@ SLOW = (
 )
 
 
+@pytest.mark.full
 def test_pages_read_nothing_in_the_loop_of_the_server(studio, monkeypatch):
     """While one window waits for a large table the others go on: what takes time is done in threads."""
     monkeypatch.setattr(Job, "_pictures", lambda *_: [])
@@ -223,6 +224,7 @@ def test_the_order_of_runs_can_be_turned_without_headings(studio):
     visiting(studio, visit)
 
 
+@pytest.mark.full
 def test_names_of_rows_are_marked_and_left_out(studio):
     Desk(studio).set(target="y")
 
@@ -238,6 +240,7 @@ def test_names_of_rows_are_marked_and_left_out(studio):
     visiting(studio, visit)
 
 
+@pytest.mark.full
 def test_held_out_rows_are_counted_where_they_are_chosen_and_can_be_swapped(studio):
     frame = pd.DataFrame(
         {"a": range(40), "y": range(40), "train": ["T", "T", "F", "T"] * 10, "part": ["u", "v"] * 20}

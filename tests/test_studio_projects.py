@@ -189,6 +189,7 @@ def worked(served):
     client.close()
 
 
+@pytest.mark.full
 def test_a_project_sees_its_own_tables_draft_and_runs_only(served, worked):
     client, run = worked["client"], worked["run"]
     assert {"numbers.csv", "other.csv"} <= {t["name"] for t in client.get("/api/tables").json()}
@@ -476,6 +477,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", HOSTILE)
 def test_files_of_projects_that_are_not_what_they_seem_are_refused(served, case, monkeypatch):
     from kernelweave_app.studio.checking import Limits
@@ -535,6 +537,7 @@ def test_a_full_disk_and_locked_files_leave_nothing_behind(served, worked, monke
     assert worked["client"].get(f"/api/tables/{worked['table']['id']}").status_code == 200
 
 
+@pytest.mark.full
 def test_tables_are_joined_by_their_order(served):
     project = make(served, "in order")
     with contextlib.closing(served.enter(project["id"])) as client:

@@ -11,7 +11,7 @@ from kernelweave.inspection import regularization_path
 from kernelweave_app.runs.fitting import fit_model, make_model
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import prepare, split
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.runs.writing import score_held
 from kernelweave_app.studio.methods import scorers
 from kernelweave_app.studio.results import describe_curve, describe_model, describe_path
@@ -27,7 +27,7 @@ def wine(n_rows=90, seed=0):
 
 def described(table, **settings):
     """Fit as a run does; return model and results."""
-    spec = FitSpec(**{"target": "target", "alphas": "1", "cv": 2, **settings})
+    spec = Spec(**{"target": "target", "alphas": "1", "cv": 2, **settings})
     prepared = prepare(Joined(table, {}, {}, {}), spec)
     rows = split(prepared, spec)
     model = fit_model(make_model(spec, prepared, rows[1]), prepared, rows[0], None)
@@ -161,7 +161,7 @@ def test_what_is_drawn_on_pages_can_be_taken_along(settings, names):
     pytest.importorskip("matplotlib").use("Agg")
     from kernelweave_app.reports import close, draw_pictures
 
-    spec = FitSpec(
+    spec = Spec(
         **{"target": "target", "alphas": "2", "cv": 2, "kernels": "linear; rbf(gamma=0.1)", **settings}
     )
     prepared = prepare(Joined(wine(), {}, {}, {}), spec)

@@ -26,7 +26,7 @@ import httpx
 
 from kernelweave._errors import InputError
 from kernelweave_app.runs.settings import learner_settings
-from kernelweave_app.runs.spec import FitSpec
+from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.checking import Limits
 from kernelweave_app.studio.security import HEADERS, TOKEN_VARIABLE, base_of, check_host
 from kernelweave_app.studio.store import safe_name
@@ -402,6 +402,7 @@ def test_paths_that_lead_elsewhere_are_refused(served, path):
     assert status in (404, 422)
 
 
+@pytest.mark.full
 def test_files_of_a_run_are_those_it_made(served):
     spec = {"target": "target", "alphas": "2", "cv": 2, "kernels": "linear"}
     run = served.run(data=WINE, spec=spec)
@@ -554,6 +555,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("case", HOSTILE)
 def test_files_that_are_not_what_they_seem_are_refused(served, case):
     name, make = HOSTILE[case]
@@ -653,7 +655,8 @@ GIGANTIC = [10**30, -(10**30), 10**400, 1e308, -1e308]
 UNBOUNDED = {"relax", "epsilon", "p", "ridge", "max_time", "eta", "penalty", "smoothing"}
 
 
-@pytest.mark.parametrize("name", [*FitSpec.model_fields, *learner_settings()])
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("name", [*Spec.model_fields, *learner_settings()])
 def test_gigantic_numbers_are_refused_for_every_setting(served, name):
     for value in GIGANTIC:
         body = {"data": WINE, "spec": {"target": "target", name: value}}
@@ -716,6 +719,7 @@ def test_gigantic_numbers_are_refused_in_every_query(served):
 # ---- what comes out -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_formulas_and_tags_in_names_come_out_as_text(served):
     labels = ["=HYPERLINK(1)", "@SUM(1)", "+cmd", "-x"]
     rows = 80

@@ -145,6 +145,7 @@ def test_the_supervisor_waits_for_a_run_that_writes(tmp_path, monkeypatch):
     store.close()
 
 
+@pytest.mark.full
 def test_points_of_a_path_name_their_class(bench):
     """Also those of the last paths, which are solved one class after another, and all of the first problem."""
     here = bench()

@@ -130,6 +130,7 @@ def agree(result, lower, tol, slack=2e-7):
 # ---- independent optima ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", ["dense", "low rank", "duplicated", "mixed"])
@@ -149,6 +150,7 @@ def test_values_of_the_cone_solver_on_the_simplex(kind, loss, rng):
             agree(result, lower, 1e-6)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("p", [4 / 3, 2.0, 4.0], ids=["4/3", "2", "4"])
@@ -165,6 +167,7 @@ def test_values_of_the_cone_solver_on_balls(p, loss, rng):
             assert np.linalg.norm(result.weights, p) == pytest.approx(1, rel=1e-9)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("share", [1.5, 2.0, 4.0, 7.5])
@@ -183,6 +186,7 @@ def test_values_of_the_cone_solver_on_capped_simplices(share, loss, rng):
         agree(slow, lower, 1e-4)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("mix", [0.01, 0.1, 0.5, 0.9])
@@ -239,6 +243,7 @@ ALL = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.slow
 @pytest.mark.parametrize(("weight_set", "method"), ALL)
 @pytest.mark.parametrize("loss", LOSSES)
@@ -543,6 +548,7 @@ SHARE = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("weight_set", "method"), [case for case in ALL if "interior" not in case.id])
 def test_a_path_of_warm_starts_takes_fewer_machines(weight_set, method, rng):
     total = cold_total = 0
@@ -561,6 +567,7 @@ def test_a_path_of_warm_starts_takes_fewer_machines(weight_set, method, rng):
     assert again.n_machines <= (3 if method != "cutting-plane" else 1.2 * warm.n_machines)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("weight_set", "method"), ALL)
 def test_any_weights_may_be_a_warm_start(weight_set, method, rng):
     gram, y, _ = make_data("mixed", rng)

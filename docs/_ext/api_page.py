@@ -59,6 +59,17 @@ SECTIONS = [
         ["solve_svc", "solve_svr", "solve_l2svc", "solve_klr", "solve_meb"],
     ),
     (
+        "One problem",
+        "Kernels in any form, a loss and a set of weights; `solve` chooses how, and `certify` how good an answer is. "
+        "The functions below are calls of it.",
+        ["Problem", "solve"],
+    ),
+    (
+        "Losses",
+        "The losses of problems and learners; one of your own is a subclass of `Loss` with three formulas.",
+        ["losses"],
+    ),
+    (
         "Margin multiple kernel learning",
         "Kernel weights with a support vector machine, over convex sets of weights or by margin and radius.",
         [

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, as_floats, as_names, check_finite, check_known
 from kernelweave._parameters import ReadableSignature
-from kernelweave.fitting.source import Source
+from kernelweave.fitting.source import Q, Source
 from kernelweave.gram import Gram, gram_from_stack, repair_gram
 from kernelweave.gram.repair import CORRECTIONS
 from kernelweave.views.tables import kernel_row_content
@@ -69,7 +71,26 @@ class KernelBank:
         return f"KernelBank(n_total={self.stack.shape[0]}, n_kernels={self.stack.shape[2]})"
 
 
-class BankSource(Source[NDArray[np.int64]]):
+class _GivenSource(Source[Q]):
+    """Rows of given matrices; queries are arrays with an entry for each row."""
+
+    #: Whether the matrices are known to be positive semidefinite, as parts of such ones.
+    semidefinite: bool
+
+    @abstractmethod
+    def _matrices(self) -> Array:
+        """Those of the training rows, shape (n_samples, n_samples, n_kernels)."""
+
+    def gram(self) -> Gram:
+        gram = gram_from_stack(self._matrices(), psd=not self.semidefinite)
+        self.semidefinite = True
+        return gram
+
+    def query_length(self, queries: Any) -> int:
+        return len(queries)
+
+
+class BankSource(_GivenSource[NDArray[np.int64]]):
     """Rows of a `KernelBank` given by sample indices.
 
     Parameters
@@ -79,9 +100,6 @@ class BankSource(Source[NDArray[np.int64]]):
     semidefinite : bool
         Whether the matrices are known to be positive semidefinite, as parts of such ones.
     """
-
-    #: Also for models that were pickled without it.
-    semidefinite: bool = False
 
     def __init__(self, bank: KernelBank, index: NDArray[np.int64], *, semidefinite: bool = False) -> None:
         self.bank, self.index = bank, index
@@ -112,19 +130,14 @@ class BankSource(Source[NDArray[np.int64]]):
             )
         return values.astype(np.int64)
 
-    def gram(self) -> Gram:
-        gram = gram_from_stack(self.bank.stack[np.ix_(self.index, self.index)], psd=not self.semidefinite)
-        self.semidefinite = True
-        return gram
+    def _matrices(self) -> Array:
+        return self.bank.stack[np.ix_(self.index, self.index)]
 
     def take(self, rows: Rows) -> BankSource:
         return BankSource(self.bank, self.index[rows], semidefinite=self.semidefinite)
 
     def queries(self, rows: Rows) -> NDArray[np.int64]:
         return self.index[rows]
-
-    def query_length(self, queries: NDArray[np.int64]) -> int:
-        return len(queries)
 
     def cross(self, queries: NDArray[np.int64], kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
         for m in kernels:
@@ -147,7 +160,7 @@ class BankSource(Source[NDArray[np.int64]]):
         return values
 
 
-class StackSource(Source[Array]):
+class StackSource(_GivenSource[Array]):
     """A training stack (n, n, n_kernels) given as X, and cross-Grams (n_rows, n, n_kernels) as queries.
 
     Parameters
@@ -159,9 +172,6 @@ class StackSource(Source[Array]):
     semidefinite : bool
         Whether the stack is known to be positive semidefinite, as part of such a one.
     """
-
-    #: Also for models that were pickled without it.
-    semidefinite: bool = False
 
     def __init__(
         self,
@@ -191,10 +201,8 @@ class StackSource(Source[Array]):
         check_finite(block, "X")
         return block
 
-    def gram(self) -> Gram:
-        gram = gram_from_stack(self.stack, psd=not self.semidefinite)
-        self.semidefinite = True
-        return gram
+    def _matrices(self) -> Array:
+        return self.stack
 
     def take(self, rows: Rows) -> StackSource:
         part = self.stack[np.ix_(rows, rows)]
@@ -202,9 +210,6 @@ class StackSource(Source[Array]):
 
     def queries(self, rows: Rows) -> Array:
         return self.stack[rows]
-
-    def query_length(self, queries: Array) -> int:
-        return len(queries)
 
     def cross(self, queries: Array, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
         for m in kernels:

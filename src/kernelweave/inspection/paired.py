@@ -370,7 +370,10 @@ def _simplest(basis: Basis) -> Finding | None:
     held = basis.held
     if held.several or len(held.truth) < 2:
         return None
-    training = targets_of(basis.model, 0)
+    # a model file may be without training rows
+    training = targets_of(basis.model, 0) if basis.training is None else np.asarray(basis.training.y)
+    if not len(training):
+        return None
     if held.classes is None:
         rule = "predicting the mean of the training rows"
         value: Any = float(np.mean(training.astype(float)))

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
+from sklearn import metrics
 
 from kernelweave._checks import Floats, InputError
 from kernelweave._drawing import clip_score
@@ -548,6 +549,64 @@ def _classes(basis: Basis) -> Finding | None:
             {f"held-out rows of {name}": count for name, count in list(few.items())[:10]},
         )
     return made if found or few else None
+
+
+#: What is counted of the rows of a label: (true, predicted).
+COUNTS = {"right yes": (1, 1), "missed": (1, 0), "wrong yes": (0, 1), "right no": (0, 0)}
+
+
+@finding("targets", title="Held-out rows by target", needs=("held",))
+def _targets(basis: Basis) -> Finding | None:
+    held = basis.held
+    if not held.several or not held.targets:
+        return None
+    labels = held.decision is not None
+    scores = [
+        _of_label(
+            held.truth[:, k],
+            held.prediction[:, k],
+            held.decision[:, k],
+            None if held.probability is None else held.probability[:, k],
+        )
+        if labels
+        else _of_numbers(held.truth[:, k], held.prediction[:, k])
+        for k in range(len(held.targets))
+    ]
+    what, main = ("label", "accuracy") if labels else ("target", "R^2")
+    columns = {what: list(held.targets), **{name: [one[name] for one in scores] for name in scores[0]}}
+    formats = {name: ".4f" for name in scores[0] if name not in COUNTS}
+    table = Table.of("targets", f"Held-out rows by {what}", columns, "", formats)
+    return Finding(
+        {name: Interval(one[main]) for name, one in zip(held.targets, scores, strict=True)},
+        f"{main} of held-out rows for each {what}.",
+        len(held.truth),
+        "held-out rows",
+        form=".4f",
+        tables=(table,),
+    )
+
+
+def _of_label(truth: Labels, guess: Labels, values: Labels, probability: Labels | None) -> dict[str, Any]:
+    both = len(set(truth.tolist())) == 2
+    found: dict[str, Any] = {
+        "fraction of rows": float(np.mean(truth == 1)),
+        "accuracy": float(metrics.accuracy_score(truth, guess)),
+        "precision": float(metrics.precision_score(truth, guess, zero_division=np.nan)),
+        "recall": float(metrics.recall_score(truth, guess, zero_division=np.nan)),
+        "F1": float(metrics.f1_score(truth, guess, zero_division=0)),
+        "ROC AUC": float(metrics.roc_auc_score(truth, values)) if both else float("nan"),
+    }
+    if probability is not None:
+        found["log loss"] = float(metrics.log_loss(truth, probability, labels=[0, 1]))
+    return found | {name: int(((truth == a) & (guess == b)).sum()) for name, (a, b) in COUNTS.items()}
+
+
+def _of_numbers(truth: Labels, guess: Labels) -> dict[str, Any]:
+    return {
+        "R^2": float(metrics.r2_score(truth, guess)) if len(truth) > 1 else float("nan"),
+        "RMSE": float(metrics.root_mean_squared_error(truth, guess)),
+        "MAE": float(metrics.mean_absolute_error(truth, guess)),
+    }
 
 
 def fold_ratio(model: Any, n_folds: int) -> float:

@@ -63,6 +63,7 @@ class Kernel(KernelFunction, ABC):
     A kernel of your own:
 
     >>> from dataclasses import dataclass
+    >>> from kernelweave import kernels
     >>> @dataclass(frozen=True)
     ... class Cauchy(Kernel):
     ...     width: float = 1.0

@@ -716,7 +716,7 @@ def with_gamma(kernels: Iterable[Kernel], gamma: Any, *, spread: bool = False) -
 
     Examples
     --------
-    >>> from kernelweave.kernels import Linear
+    >>> from kernelweave.kernels import RBF, Linear
     >>> with_gamma([Linear(), RBF(0.1).on(["age"]), RBF(2.0).on(["age"])], "median")
     [Linear(), RBF(gamma='median').on(['age'])]
     """

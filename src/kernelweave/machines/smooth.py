@@ -132,11 +132,9 @@ class Augmented(Smooth):
         # value and curvature ask at the same f
         last = self._last
         if last is None or last[0] is not f or last[1] is not self.centre or last[2] != self.radius:
-            pull = self._pull
-            b = self.loss.proximal(self.y, self.costs, self.centre, pull, f, self._near)
-            # rows of another fold have no costs
-            moved = np.divide(b - self.centre, pull, out=np.zeros_like(b), where=pull > 0)
-            self._near = f + moved
+            b = self._on_used(self.loss.proximal, f, self._near)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                self._near = f + (b - self.centre) / self._pull
             self._last = last = f, self.centre, self.radius, b
         return last[3]
 
@@ -152,8 +150,17 @@ class Augmented(Smooth):
 
     def curvature(self, f: Array) -> Array:
         """Second derivatives, or somewhat more."""
-        b = self.coefficients(f)
-        return self.loss.proximal_slope(self.y, self.costs, self.centre, self._pull, f, b)
+        return self._on_used(self.loss.proximal_slope, f, self.coefficients(f))
+
+    def _on_used(self, formula: Callable[..., Array], f: Array, more: Array | None) -> Array:
+        """A formula on the rows with a cost, and zero on those that are left out."""
+        given = self.y, self.costs, self.centre, self._pull, f, more
+        used = self.costs > 0.0
+        if used.all():
+            return formula(*given)
+        out = np.zeros(len(f))
+        out[used] = formula(*(None if one is None else one[used] for one in given))
+        return out
 
     def intercept(self, product: Array, start: float) -> float:
         """Where the sum of the coefficients, which falls with the intercept, is zero: Newton inside of a bracket."""

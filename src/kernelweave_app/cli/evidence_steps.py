@@ -43,7 +43,7 @@ def run_evidence(
     rows = split(prepared, spec)
     held = score_held(model, prepared, rows[1])
     # numbers of the model itself are computed again, what took time is kept
-    found = {**read_evidence(folder), **gather(model, prepared, held)}
+    found = {**read_evidence(folder), **gather(model, prepared, held, train=rows[0])}
     n_training = int(found["rows"].values["training"].value)
     if n_training != _training(prepared, rows[0]):
         raise InputError(

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelweave_app.reports.several import by_target
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -36,11 +34,18 @@ class Held:
 
     def rows(self, model: BaseMKL) -> HeldOut:
         """The same rows for findings."""
+        from kernelweave.inspection.arguments import target_names
         from kernelweave.inspection.registry import HeldOut
 
         table, classes = self.predictions, getattr(model, "classes_", None)
         if np.ndim(self.truth) != 1:
-            return HeldOut(np.asarray(self.truth), table)
+            targets = target_names(model)
+            parts: list[Any] = []
+            for what in ("prediction", "decision", "probability"):
+                own = [f"{what} {name}" for name in targets]
+                parts.append(table[own].to_numpy() if set(own) <= set(table.columns) else None)
+            guess, decision, probability = parts
+            return HeldOut(np.asarray(self.truth), guess, None, decision, probability, targets)
         guess = table["prediction"].to_numpy()
         if classes is None:
             return HeldOut(np.asarray(self.truth, dtype=float), guess.astype(float))
@@ -130,7 +135,7 @@ def draw_pictures(
         Their figures stay open: see `close`.
     """
     from kernelweave import inspection, plots
-    from kernelweave.inspection.arguments import outputs_of, target_names
+    from kernelweave.inspection.arguments import outputs_of, target_names, targets_of
     from kernelweave_app.reports.figures import (
         convergence_figure,
         held_figure,
@@ -159,7 +164,8 @@ def draw_pictures(
         drawn.append(Picture("matrices", "Kernel matrices of every layer" + which, figure))
         figure = plots.LayerSpectraDisplay.from_estimator(model).figure_
         drawn.append(Picture("spectra", "Eigenvalues of every layer" + which, figure))
-    elif with_path:
+    elif with_path and (path is not None or len(targets_of(model, 0))):
+        # a model file may be without training rows
         parameter = "C" if hasattr(model, "C_") else "alpha"
         axes = [(parameter, "path", "Regularisation path")]
         if parameter == "alpha":
@@ -253,7 +259,6 @@ def make_report(
 
     from kernelweave._docstrings import read_docstring
     from kernelweave._parameters import said
-    from kernelweave.inspection.arguments import target_names
     from kernelweave.inspection.registry import QUESTIONS, Basis, collect, sentences_of, tables_of
     from kernelweave_app.reports.figures import draw_findings
 
@@ -265,10 +270,6 @@ def make_report(
     answers = [
         (head, [one.text for _, one in sentences if one.topic == topic]) for topic, head in QUESTIONS.items()
     ]
-    targets = target_names(model)
-    each = None
-    if held is not None and targets:
-        each = by_target(held.truth, held.predictions, targets, classification=hasattr(model, "classes_"))
     drawn = draw_pictures(model, held, X) if pictures is None else pictures
     more = draw_findings(found)
     figures = [(picture.title, _inline(picture.svg)) for picture in (*drawn, *more)]
@@ -290,7 +291,6 @@ def make_report(
         certificate=learner.certificate,
         stationarity=", ".join(f"{v:.1e}" for v in np.atleast_1d(getattr(model, "stationarity_", ()))),
         held=held,
-        each=each,
         comparison=comparison,
         figures=figures,
         environment=_environment() if lineage is None else lineage.versions,

@@ -45,10 +45,16 @@ def gather(
     prepared: Prepared,
     held: Held | None = None,
     nested: list[dict[str, float]] | None = None,
+    train: Positions | None = None,
 ) -> Found:
-    """What can be said about a fitted model and its table without further fits."""
+    """What can be said about a fitted model and its table without further fits.
+
+    A model from a file may be without its training rows: `train` are their positions in the table.
+    """
     rows = None if held is None else held.rows(model)
-    return {**collect(Basis(model=model, held=rows, nested=nested)), **doubts_of_table(prepared)}
+    training = None if train is None else Rows(prepared.X.iloc[train], prepared.target(train))
+    basis = Basis(model=model, held=rows, nested=nested, training=training)
+    return {**collect(basis), **doubts_of_table(prepared)}
 
 
 def read_evidence(folder: Path) -> Found:

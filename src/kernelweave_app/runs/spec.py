@@ -613,7 +613,3 @@ def describe_error(error: ValidationError) -> str:
     if name == "learner_params" and len(first["loc"]) > 1:
         name = str(first["loc"][1])
     return f"Setting `{name}`: {first['msg']}, got {first.get('input')!r:.100}."
-
-
-#: The former name, as long as the pages of the studio use it.
-FitSpec = Spec

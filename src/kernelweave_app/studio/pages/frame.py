@@ -273,9 +273,12 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.elemen
                 aside = ui.element("div").classes("kw-end")
             show_step(studio, path)
             yield aside
-    # on narrow screens the steps are a row that may be longer than the screen
+    # on narrow screens the steps are a row that may be longer than the screen; scrolled by hand, since scrollIntoView
+    # would let the keyboard begin there
     ui.run_javascript(
-        "document.querySelector('.kw-nav [aria-current]')?.scrollIntoView({inline: 'center', block: 'nearest'})"
+        "const step = document.querySelector('.kw-nav [aria-current]'), row = step?.closest('nav'); "
+        "if (row) row.scrollLeft += step.getBoundingClientRect().left - row.getBoundingClientRect().left "
+        "- (row.clientWidth - step.clientWidth) / 2"
     )
 
 
