@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,7 +31,7 @@ RULES = ("min", "1se")
 
 
 @dataclass(frozen=True)
-class CrossValidated:
+class CrossValidated(ABC):
     """A path on all rows, and what the paths without each fold say of the rows of that fold.
 
     Attributes
@@ -58,9 +59,9 @@ class CrossValidated:
         return len(self.fold_weights)
 
     @property
+    @abstractmethod
     def scores(self) -> Array:
         """What chooses, larger is better, shape (n_folds, n_values); NaN for folds that were left out."""
-        raise NotImplementedError
 
     @property
     def _done(self) -> NDArray[np.bool_]:
