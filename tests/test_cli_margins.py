@@ -70,7 +70,7 @@ def test_what_is_refused(tables: Path, capsys: pytest.CaptureFixture[str]) -> No
     for args, said in (
         ([rows, "--out", out], "--target must name"),
         (["--target", "y", "--out", out], "Name a folder"),
-        ([rows, "--target", "y", "--out", out, "--loss", "squared"], "loss"),
+        ([rows, "--target", "y", "--out", out, "--loss", "cubed"], "loss"),
         ([rows, "--target", "y", "--out", out, "--folds", "1"], "--folds 0 or at least 2"),
         ([rows, "--target", "x0", "--out", out], "labels -1 and"),
     ):

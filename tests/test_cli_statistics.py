@@ -117,13 +117,13 @@ def test_refusals_are_one_line(rows, capsys):
         (["statistics", table, "--target", "y", "--out", "b.csv"], "--out must be a file .npz"),
         (["statistics", table, "--target", "y", "--out", out], "exists"),
         (["statistics", "--target", "y", "--out", str(rows / "b.npz")], "Name a folder"),
-        (["statistics", table, "--target", "q", "--out", str(rows / "b.npz")], "Unknown column in `target`"),
+        (["statistics", table, "--target", "q", "--out", str(rows / "b.npz")], "Unknown column in --target"),
         (["statistics", table, "--merge", "--out", str(rows / "b.npz")], "No file in"),
         (["statistics", str(rows / "other.npz"), "--merge", "--out", str(rows / "b.npz")], "no statistics"),
         (["path", out, "--learner", "simple", "--out", str(rows / "p")], "must be rls2"),
         (["path", out, "--normalize", "cosine", "--out", str(rows / "p")], "--normalize must be"),
-        (["path", out, "--kernels", "rls2", "--out", str(rows / "p")], "`kernels` does not apply"),
-        (["path", out, "--solver", "alternating", "--out", str(rows / "p")], "`solver` does not apply"),
+        (["path", out, "--kernels", "rls2", "--out", str(rows / "p")], "--kernels does not apply"),
+        (["path", out, "--solver", "alternating", "--out", str(rows / "p")], "--solver does not apply"),
     ]:
         assert main(args) == 2, args
         text = capsys.readouterr().err

@@ -642,7 +642,7 @@ def test_options_reach_the_learner_and_the_script(method, options, table, tmp_pa
     expected = {
         "mlmkl": {"n_layers": 3, "kernels": LAYERS, "criterion": "logistic", "n_folds": 2, "step": "adam",
                   "eta": 0.02, "weight_set": "simplex", "validation_fraction": 0.25, "n_iter_no_change": 4,
-                  "loss": "squared", "max_iter": 3, "device": None, "literal": False},
+                  "loss": "squared", "max_iter": 3, "device": None, "as_published": False},
         "dmkl": {"smoothing": 2.0, "kernels": [Linear(), Polynomial(degree=2)], "normalize_layers": False},
         "2lmkl": {"penalty": 0.5, "normalize_layers": True},
         "deep-uniform": {"n_layers": 3, "kernels": None},
@@ -688,7 +688,7 @@ def test_predict_evaluate_and_path(table, tmp_path, capsys):
 
 BAD = {
     "unknown criterion": (["--criterion", "error"], "criterion"),
-    "no layers": (["--n-layers", "0"], "n_layers"),
+    "no layers": (["--n-layers", "0"], "--n-layers must be a whole number from 1 to 100"),
     "unknown layer kernel": (["--layer-kernels", "rbff"], "Unknown kernel 'rbff'. Did you mean 'rbf'?"),
     "empty layer kernel": (["--layer-kernels", ";"], "No kernel is named."),
     "not a layer": (["--layer-kernels", "laplacian"], "cannot be a layer"),

@@ -46,7 +46,7 @@ def test_the_table_decides():
     assert advice == {"method": DEFAULT}
     _, advice = advised(table(n=1000, share=0.1, missing=3))
     assert advice == {"method": DEFAULT, "missing": "impute", "balanced": True}
-    found, advice = advised(table(n=1000), "few", method="rls2", relax="auto", group="d")
+    found, advice = advised(table(n=1000), "few", method="rls2", learner_params={"relax": "auto"}, group="d")
     assert found.spec.method == "simple"
     assert found.spec.group == "d"  # columns that have a role keep it
     assert found.spec.learner_params == {}

@@ -338,7 +338,7 @@ def test_runs_that_cannot_work_are_refused_before_they_start(served, spec, said)
     for path in ("/api/check", "/api/runs"):
         answer = served.client.post(path, json={"data": WINE, "spec": {**SPEC, **spec}})
         assert answer.status_code == 422
-        assert said in answer.json()["detail"]
+        assert said in str(answer.json()["detail"])
 
 
 def test_a_draft_is_kept(served):
@@ -402,8 +402,9 @@ def test_results_agree_with_the_model_file(served, done):
 
 
 def test_results_of_deep_models_have_their_layers(served):
-    spec = {"target": "target", "method": "mlmkl", "n_layers": 2, "alphas": "1", "cv": 2}
-    spec |= {"kernels": "linear; rbf(gamma=0.5)", "layer_kernels": "linear; rbf(gamma=1)", "max_iter": 3}
+    layers = {"n_layers": 2, "layer_kernels": "linear; rbf(gamma=1)", "max_iter": 3}
+    spec = {"target": "target", "method": "mlmkl", "Cs": "1", "cv": 2, "learner_params": layers}
+    spec |= {"kernels": "linear; rbf(gamma=0.5)"}
     run = served.made(data=WINE, spec=spec)
     assert run["state"] == "done", run["reason"]
     results = get(served, f"/api/runs/{run['id']}/results")

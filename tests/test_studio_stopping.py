@@ -92,10 +92,10 @@ def test_a_signal_while_the_model_is_written_waits(bench, monkeypatch):
     here = bench()
     save = persistence.save
 
-    def slow(model, path):
+    def slow(model, path, **options):
         assert (here.folder / SAVING).exists()  # the supervisor knows
         here.stopping(signal.SIGTERM)
-        return save(model, path)
+        return save(model, path, **options)
 
     monkeypatch.setattr(persistence, "save", slow)
     with pytest.raises(KeyboardInterrupt):

@@ -190,7 +190,7 @@ def make_learner(method: str, protocol: str, eta: float, options: MLMKLOptions, 
     criterion = "training" if literal else "out-of-fold"
     printed = family == "mlmkl-literal"
     return learners.MLMKL(
-        n_layers, criterion=criterion, step=step, eta=eta, as_published=printed, max_iter=most
+        n_layers=n_layers, criterion=criterion, step=step, eta=eta, as_published=printed, max_iter=most
     )
 
 

@@ -23,7 +23,7 @@ from kernelweave.results import Certificate, MachineSolution, Status, relative_g
 
 Array = NDArray[np.float64]
 
-__all__ = ["EpsilonInsensitive", "Hinge", "Logistic", "Loss", "Squared", "SquaredHinge"]
+__all__ = ["EpsilonInsensitive", "Hinge", "Logistic", "Loss", "Squared", "SquaredHinge", "as_loss"]
 
 #: Curvature of the logistic loss where it is linear, as a share of its slope: with less, steps would have no length.
 FLATTEST = 1e-3

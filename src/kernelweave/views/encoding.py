@@ -7,12 +7,13 @@ import hashlib
 import numbers
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_finite, check_gram_stack
+from kernelweave._parameters import Flag, checked
 from kernelweave._sparse import as_csr, is_sparse
 from kernelweave._types import Features, TableLike
 from kernelweave.views.container import PrecomputedView, Views, holds_views, precomputed
@@ -714,7 +715,8 @@ def _of_view(name: str, make: Callable[..., Table], *args: Any) -> Table:
         raise TypeError(f"View {name!r}: {error}") from None
 
 
-def as_table(X: TableLike, *, missing: bool = False) -> Table:
+@checked
+def as_table(X: TableLike, *, missing: Annotated[bool, Flag()] = False) -> Table:
     """Return `X` as a table: a table as it is, an array as numeric columns, a frame with its own categories.
 
     Several views become one `BlockTable`. With `missing`, missing cells are kept as NaN; otherwise they are an error.
