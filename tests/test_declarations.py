@@ -86,7 +86,7 @@ def test_a_run_of_a_new_learner_leaves_its_parameter_in_every_file(table, tmp_pa
     from kernelweave_app.cli import main
 
     # model files hold classes of this package only
-    monkeypatch.setattr(persistence, "save", lambda model, path: path.write_bytes(b""))
+    monkeypatch.setattr(persistence, "save", lambda model, path, **_: path.write_bytes(b""))
     fit = ["fit", table, "--target", "y", "--kernels", "linear", "--cs", "2", "--cv", "2"]
     asked = ["--learner", "tilted", "--tilt", "0.75"]
     assert main([*fit, "--learner", "tilted", "--tilt", "7", "--out", str(tmp_path / "no")]) == 2

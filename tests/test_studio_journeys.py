@@ -218,7 +218,7 @@ def test_a_regression_with_its_path_and_a_permutation_test(start, data_dir):
     expect(page.get_by_role("region", name="Permutation test")).to_be_visible(timeout=WAIT)
     expect(page.get_by_role("region", name="Answers", exact=True)).to_contain_text("permut")
     known = page.evaluate(f"async () => (await (await fetch('/api/runs/{run}/evidence')).json()).numbers")
-    assert known["permutation"]["p_value"] < 0.05
+    assert known["permutation"]["values"]["p"]["value"] < 0.05
     print(f"{hand.count} clicks")
     assert hand.count <= 9
     look(here, "regression", f"{here.base}/understand?run={run}")
