@@ -8,6 +8,7 @@ import pytest
 
 import kernelweave as kw
 from kernelweave._checks import InputError
+from kernelweave.mkl import published
 from kernelweave.mkl.solve import vouched
 from known_sets import KNOWN
 from oracles import mkl_primal_by_conic
@@ -192,3 +193,21 @@ def test_exported_certificates_are_judged(rows, tmp_path):
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", [*published.MARGIN, *published.RIDGE])
+def test_a_published_algorithm_that_is_not_installed_gets_one_clear_error(name, rng, monkeypatch):
+    X = rng.normal(size=(20, 3))
+    gram, y = X[:, None, :] * X[None, :, :], np.sign(X[:, 0])
+    loss = "squared" if name in published.RIDGE else "hinge"
+    problem = kw.Problem(gram, y, loss=loss, C=1.0)
+    assert kw.solve(problem, step=name, tol=1e-2, max_iter=5).n_iter >= 1
+    published.published.cache_clear()
+    monkeypatch.setattr(published, "entry_points", lambda **_: ())
+    try:
+        with pytest.raises(
+            kw.InputError, match=f"'{name}' is a published algorithm that is not part of this"
+        ):
+            kw.solve(problem, step=name)
+    finally:
+        published.published.cache_clear()

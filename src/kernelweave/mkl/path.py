@@ -36,7 +36,6 @@ from kernelweave._parameters import (
 from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.machines.ridge import Workspace
-from kernelweave.mkl.brought import brought
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.ridge_paths import (
     FeaturePath,
@@ -48,6 +47,7 @@ from kernelweave.mkl.features.summaries import on_all_rows, path_on_all_rows
 from kernelweave.mkl.largest_alpha import EIGEN_ROWS, smallest_single
 from kernelweave.mkl.outputs import join_outputs, squeeze
 from kernelweave.mkl.problem import make_ridge_form
+from kernelweave.mkl.published import published
 from kernelweave.mkl.relaxed import relax_path
 from kernelweave.mkl.ridge_problem import RidgeProblem, first_kernel
 from kernelweave.mkl.selection import Criteria, compute_criteria, mallows_cp
@@ -306,7 +306,7 @@ class _Path:
             limit = 200 if self.max_iter is None else self.max_iter
             return newton_result(problem, alpha, tol=self.tol, max_iter=limit, warm=warm)
         limit = 50_000 if self.max_iter is None else self.max_iter
-        solve = brought(self.solver)
+        solve = published(self.solver)
         result: Solution = solve(problem, alpha, delta=self.delta, weights0=warm.weights, max_iter=limit)
         warm.weights = result.weights
         return result

@@ -19,7 +19,7 @@ from kernelweave._parameters import Function, MaxIter, MaxTime, Tol, checked
 from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave.gram import kind_of
 from kernelweave.machines.box import check_start
-from kernelweave.mkl import brought
+from kernelweave.mkl import published
 from kernelweave.mkl.features.newton import MarginDescent, knows
 from kernelweave.mkl.features.on_chunks import check_for_chunks, solve_on_chunks
 from kernelweave.mkl.features.problem import FeatureProblem
@@ -49,13 +49,13 @@ STEPS: dict[str, type[MarginStep]] = {
     "closed-form": ClosedForm,
     "dual-newton": DualNewton,
 }
-METHODS = ("auto", *STEPS, *brought.MARGIN)
+METHODS = ("auto", *STEPS, *published.MARGIN)
 #: Outer iterations.
 MOST = 500
 
 
 #: Of least squares on the simplex.
-SOLVERS = ("newton", *brought.RIDGE)
+SOLVERS = ("newton", *published.RIDGE)
 
 
 @checked
@@ -196,7 +196,7 @@ def solve_ridge(
                 callback=callback,
             )
         most = 50_000 if max_iter is None else max_iter
-        other = brought.brought(solver)
+        other = published.published(solver)
         result: Solution = other(part, alpha, weights0=weights0, max_iter=most, callback=callback, **literal)
         return result
 
@@ -297,7 +297,7 @@ def solve_problem(
 def methods_for(kind: type[WeightSet]) -> tuple[str, ...]:
     """Names of the methods for a kind of sets."""
     own = (name for name, step in STEPS.items() if issubclass(kind, step.fits))
-    return ("auto", *own, *(brought.MARGIN if issubclass(kind, Simplex) else ()))
+    return ("auto", *own, *(published.MARGIN if issubclass(kind, Simplex) else ()))
 
 
 def steps_of(method: str, problem: KernelProblem) -> list[MarginStep]:
@@ -322,7 +322,7 @@ def steps_of(method: str, problem: KernelProblem) -> list[MarginStep]:
         return turns
     method = possible[0] if method == "auto" else method
     more = turns if method == "closed-form" and "newton" in possible else []
-    step = STEPS[method] if method in STEPS else brought.brought(method)
+    step = STEPS[method] if method in STEPS else published.published(method)
     return [step(), *more]
 
 
