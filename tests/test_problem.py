@@ -9,7 +9,7 @@ import pytest
 import kernelweave as kw
 from kernelweave._checks import InputError
 from kernelweave.mkl import published
-from kernelweave.mkl.solve import vouched
+from kernelweave.mkl.solve import confirmed
 from known_sets import KNOWN
 from oracles import mkl_primal_by_conic
 
@@ -142,10 +142,10 @@ def test_a_solver_that_says_too_much_is_not_believed(rows):
     problem = kw.Problem(kw.FeatureStack(Z, GROUPS), labels, kw.losses.Hinge(), C=10.0)
     found = kw.solve(problem, tol=1e-6)
     wrong = replace(found, weights=np.roll(found.weights, 1))
-    told = vouched(problem, wrong, 1e-6)
+    told = confirmed(problem, wrong, 1e-6)
     assert told.status is not kw.Status.CONVERGED
     assert told.gap > 1e-6 * told.primal
-    assert vouched(problem, found, 1e-6) is found
+    assert confirmed(problem, found, 1e-6) is found
 
 
 @pytest.mark.parametrize(

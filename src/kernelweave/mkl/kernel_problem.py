@@ -44,7 +44,7 @@ class KernelProblem:
     scale: Array
     weight_set: WeightSet
     #: Certificates of its solutions are its own.
-    vouches: ClassVar[bool] = True
+    certifies_itself: ClassVar[bool] = True
     least_squares: ClassVar[bool] = False
 
     @property

@@ -150,9 +150,9 @@ RowFeatures
         return form, True
 
     @property
-    def vouches(self) -> bool:
+    def certifies_itself(self) -> bool:
         """Whether the certificates of its solutions are its own already."""
-        return bool(getattr(self.form, "vouches", False))
+        return bool(getattr(self.form, "certifies_itself", False))
 
     def certify(self, solution: Solution) -> Certificate:
         """Both bounds of the optimal value, from the numbers of a solution alone, over all kernels.

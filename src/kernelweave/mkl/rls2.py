@@ -21,7 +21,7 @@ from kernelweave._parameters import Flag, Function, MaxIter, MaxTime, Number, On
 from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.problem import make_ridge_form
-from kernelweave.mkl.solve import SOLVERS, as_asked, check_simplex, solve_ridge, vouched
+from kernelweave.mkl.solve import SOLVERS, as_asked, check_simplex, confirmed, solve_ridge
 from kernelweave.results import Solution
 
 
@@ -144,4 +144,4 @@ def solve_rls2(
         linear_solver=linear_solver,
     )
     found = as_asked(problem, found, single)
-    return (found if relax is not None else vouched(problem, found, tol)).of_kind(kind_of(gram))
+    return (found if relax is not None else confirmed(problem, found, tol)).of_kind(kind_of(gram))

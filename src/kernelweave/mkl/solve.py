@@ -113,7 +113,7 @@ def solve(
         found = solve_margin(
             cast(MarginForm, form), step, tol=tol, max_iter=max_iter, start=start, callback=callback
         )
-        return vouched(problem, found, tol).of_kind(kind_of(problem.kernels))
+        return confirmed(problem, found, tol).of_kind(kind_of(problem.kernels))
     if step not in ("auto", *SOLVERS):
         raise InputError(
             f"`step`={step!r} does not fit {problem.loss!r} on the simplex. Possible: auto, {', '.join(SOLVERS)}."
@@ -134,7 +134,7 @@ def solve(
     found = replace(
         as_asked(form, found, problem.single), certificate=found.certificate.times(cost), trace=trace
     )
-    return vouched(problem, found, tol).of_kind(kind_of(problem.kernels))
+    return confirmed(problem, found, tol).of_kind(kind_of(problem.kernels))
 
 
 def _in_costs(callback: Callback, cost: float) -> Callback:
@@ -142,13 +142,13 @@ def _in_costs(callback: Callback, cost: float) -> Callback:
     return lambda n, value, left: callback(n, cost * value, left)
 
 
-def vouched(problem: Verifier, found: Solution, tol: float) -> Solution:
+def confirmed(problem: Verifier, found: Solution, tol: float) -> Solution:
     """A solution that its problem confirms, or with the certificate that the problem gives it.
 
     Where a problem gives all certificates itself, as of machines on kernels, or on rows and kernels that are not in
     memory in a pass, they are not computed again.
     """
-    if found.status is not Status.CONVERGED or getattr(problem, "vouches", False):
+    if found.status is not Status.CONVERGED or getattr(problem, "certifies_itself", False):
         return found
     own = problem.certify(found)
     agreed = found.certificate.checked_by(own).status is Status.CONVERGED

@@ -22,7 +22,7 @@ from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram, kind_of
 from kernelweave.machines.losses import GivenLoss
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.problem import make_margin_form
-from kernelweave.mkl.solve import METHODS, solve_margin, vouched
+from kernelweave.mkl.solve import METHODS, confirmed, solve_margin
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Solution, WarmStart
 
@@ -140,4 +140,4 @@ def solve_svm_mkl(
         gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
     found = solve_margin(problem, method, tol=tol, max_iter=max_iter, start=warm_start, callback=callback)
-    return vouched(problem, found, tol).of_kind(kind_of(gram))
+    return confirmed(problem, found, tol).of_kind(kind_of(gram))

@@ -201,7 +201,7 @@ class FeatureProblem:
         return isinstance(self.stack, FeatureStack)
 
     @property
-    def vouches(self) -> bool:
+    def certifies_itself(self) -> bool:
         """Whether certificates of its solutions are its own: another would take a pass over files or kernels."""
         return not self.in_memory
 
