@@ -28,7 +28,8 @@ import joblib
 import numpy as np
 
 import kernelweave as kw
-from oracles import Undecided, elastic_support, rkl_point_by_conic
+import oracles
+from oracles import elastic_support, rkl_point_by_conic
 
 EXACT = np.longdouble
 #: Rounding of the evaluation here, as a share of the sums of absolute values that it adds up.
@@ -400,7 +401,7 @@ def rkl_value(
         try:
             _, b, beta = rkl_point_by_conic(p.gram[:, :, ~_constant(stack)], p.y, p.costs.astype(float))
             dual = max(dual, _rkl_dual(p, stack, beta, b))
-        except Undecided:
+        except oracles.Undecided:  # by its module: a copy of the class in another process would not match
             pass
     # the ball about this centre may be larger than the smallest by its own gap
     inexact = max(0.0, around.primal - around.dual) * float(a @ f) / 2
