@@ -60,6 +60,11 @@ class Machine:
         """C times the sample weights."""
         return self.C * check_row_weights(self.sample_weight, len(self.y))
 
+    @cached_property
+    def _checked(self) -> Array:
+        """The targets, checked when the machine is first solved."""
+        return self.loss.check(self.y, self.costs)
+
     @property
     def ridge(self) -> Array:
         """Ridge that the loss adds to the diagonal of the kernel."""
@@ -76,10 +81,10 @@ class Machine:
         """Solve on one kernel that is known to be symmetric and finite; see `Loss.solve`."""
         return self.loss.solve(
             K,
-            self.y,
+            self._checked,
             self.costs,
             tol=tol,
-            warm_start=warm_start,
+            start=warm_start,
             entry_error=entry_error,
             max_iter=self.max_iter,
             fit_intercept=self.fit_intercept,

@@ -22,7 +22,7 @@ from scipy.linalg import blas
 
 from kernelweave._checks import check_known
 from kernelweave._threads import one_blas_thread
-from kernelweave.machines.least_squares import Bordered
+from kernelweave.machines.bordered import Bordered
 from kernelweave.machines.losses import as_loss
 from kernelweave.machines.machine import Machine
 
