@@ -100,18 +100,18 @@ class Machine:
         Products are summed in extended precision, unless the entries of K are less exact.
         """
         product, error = kernel_product(K, b, entry_error, long=entry_error == 0.0)
-        return self.certify_product(product, error, b, intercept)
+        return Certificate.of("machine", *self.bounds_of(product, error, b, intercept), Status.CONVERGED)
 
-    def certify_product(self, product: Array, error: Array, b: Array, intercept: float) -> Certificate:
-        """The same from ``K b``, and a bound of its rounding errors."""
+    def bounds_of(
+        self, product: Array, error: Array, b: Array, intercept: float
+    ) -> tuple[float, float, float]:
+        """Primal value, gap and rounding errors of these from ``K b``, and a bound of the errors of the product."""
         at = self.loss.values(self.y, self.costs, b, product, intercept)
         rounding = self.loss.rounding(
             self.y, self.costs, b, product, at, error, fit_intercept=self.fit_intercept
         )
         possible = self.feasible(b, OUTSIDE) and (self.fit_intercept or intercept == 0.0)
-        return Certificate.of(
-            "machine", at.primal, at.gap if possible else math.inf, rounding, Status.CONVERGED
-        )
+        return at.primal, at.gap if possible else math.inf, rounding
 
     def feasible(self, b: Array, tolerance: float) -> bool:
         """Whether coefficients are dual feasible up to a share of the sum of their sizes."""

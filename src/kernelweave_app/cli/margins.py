@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernelweave._errors import InputError
-from kernelweave.mkl.margin_path import svm_mkl_path
+from kernelweave.mkl.path import svm_mkl_path
 from kernelweave.results import Status
 from kernelweave.rows.files import find_files
 from kernelweave.rows.margin_validation import CrossValidatedMargins, svm_mkl_path_cv

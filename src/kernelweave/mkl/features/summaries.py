@@ -29,8 +29,7 @@ from kernelweave.gram.features import FeatureStack
 from kernelweave.gram.statistics import BlockStatistics
 from kernelweave.machines.rounding import EPS
 from kernelweave.mkl.features.problem import FeatureProblem, Summary, make_feature_problem
-from kernelweave.mkl.ridge_problem import RidgeProblem
-from kernelweave.mkl.ridge_rounding import SAFETY
+from kernelweave.mkl.ridge_problem import SAFETY, RidgeProblem
 from kernelweave.results import Path, RelaxedSolution, Solution
 
 Array = NDArray[np.float64]
