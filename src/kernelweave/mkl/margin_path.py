@@ -15,8 +15,8 @@ from kernelweave._threads import one_blas_thread
 from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram, kind_of
 from kernelweave.machines.losses import GivenLoss
 from kernelweave.mkl.features.newton import knows
-from kernelweave.mkl.features.on_chunks import solve_on_chunks
 from kernelweave.mkl.features.problem import FeatureProblem
+from kernelweave.mkl.features.row_newton import solve_on_chunks
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.problem import make_margin_form
 from kernelweave.mkl.solve import METHODS, descent_on_features, solve_margin_on_features, solve_problem

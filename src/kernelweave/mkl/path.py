@@ -40,10 +40,11 @@ from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.ridge_paths import (
     FeaturePath,
     alpha_range_of_features,
+    on_all_rows,
+    path_on_all_rows,
     relaxed_path_on_features,
     with_features_of_path,
 )
-from kernelweave.mkl.features.summaries import on_all_rows, path_on_all_rows
 from kernelweave.mkl.largest_alpha import EIGEN_ROWS, smallest_single
 from kernelweave.mkl.outputs import join_outputs, squeeze
 from kernelweave.mkl.problem import make_ridge_form

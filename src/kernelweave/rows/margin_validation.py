@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import Costs, InputError, KernelWarning, Scale
 from kernelweave._parameters import Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, Whole, checked, shown
 from kernelweave.machines.losses import GivenLoss, as_loss
-from kernelweave.mkl.features.on_chunks import check_for_chunks, make_chunked_problem
+from kernelweave.mkl.features.problem import make_feature_problem
 from kernelweave.mkl.features.row_machine import RowMachine
-from kernelweave.mkl.features.row_newton import RowDescent
+from kernelweave.mkl.features.row_newton import RowDescent, check_for_chunks
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Path, Solution, Status
@@ -164,14 +164,13 @@ def svm_mkl_path_cv(
     if not isinstance(rows, RowFeatures):
         raise InputError(f"`rows` must be RowFeatures, got {shown(rows)}. Make them with kw.RowFeatures.")
     values = np.unique(Costs().read(Cs))
-    problem = make_chunked_problem(
+    problem, _ = make_feature_problem(
         rows,
-        None,
-        float(values[0]),
-        weight_set,
-        loss=as_loss(loss, epsilon),
-        sample_weight=None,
         scale=scale,
+        loss=as_loss(loss, epsilon),
+        weights=weight_set,
+        C=float(values[0]),
+        fit_intercept=True,
     )
     check_for_chunks("auto", problem.weight_set)
     labels = problem.machine.loss.classifies
