@@ -81,6 +81,14 @@ class _GivenSource(Source[Q]):
     def _matrices(self) -> Array:
         """Those of the training rows, shape (n_samples, n_samples, n_kernels)."""
 
+    @abstractmethod
+    def _values(self, queries: Q, m: int) -> Array:
+        """Values of a kernel between new rows and training rows, shape (n_rows, n_samples)."""
+
+    def cross(self, queries: Q, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
+        for m in map(int, kernels):
+            yield slice(0, self.query_length(queries)), m, self._values(queries, m)
+
     def gram(self) -> Gram:
         gram = gram_from_stack(self._matrices(), psd=not self.semidefinite)
         self.semidefinite = True
@@ -139,10 +147,8 @@ class BankSource(_GivenSource[NDArray[np.int64]]):
     def queries(self, rows: Rows) -> NDArray[np.int64]:
         return self.index[rows]
 
-    def cross(self, queries: NDArray[np.int64], kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
-        for m in kernels:
-            K = self._finite(self.bank.stack[queries[:, None], self.index, int(m)], int(m))
-            yield slice(0, len(queries)), int(m), K
+    def _values(self, queries: NDArray[np.int64], m: int) -> Array:
+        return self._finite(self.bank.stack[queries[:, None], self.index, m], m)
 
     def distinguish(self) -> Array:
         return self.index[:, None].astype(np.float64)
@@ -211,10 +217,9 @@ class StackSource(_GivenSource[Array]):
     def queries(self, rows: Rows) -> Array:
         return self.stack[rows]
 
-    def cross(self, queries: Array, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
-        for m in kernels:
-            K = queries[:, :, int(m)]
-            yield slice(0, len(queries)), int(m), K if self.columns is None else K[:, self.columns]
+    def _values(self, queries: Array, m: int) -> Array:
+        K = queries[:, :, m]
+        return K if self.columns is None else K[:, self.columns]
 
     def distinguish(self) -> Array:
         return kernel_row_content(self.stack)
