@@ -232,10 +232,19 @@ class TableSource(Source[Table]):
         names = ("max_memory", "rank_tol", "standardize", "imputer", "explicit")
         return {name: getattr(self, name) for name in names}
 
+    @property
+    def given_kernels(self) -> list[Kernel]:
+        """The kernels before they were fitted."""
+        return self.kernels if self.rules is None else self.rules
+
     def take(self, rows: Rows) -> TableSource:
-        weight = None if self.sample_weight is None else self.sample_weight[rows]
-        rules = self.kernels if self.rules is None else self.rules
-        return type(self)(rules, self.raw.rows(rows), sample_weight=weight, like=self, **self._options())
+        weight, options = self.sample_weight, self._options()
+        weight = None if weight is None else weight[rows]
+        return type(self)(self.given_kernels, self.raw.rows(rows), sample_weight=weight, like=self, **options)
+
+    def with_kernels(self, kernels: list[Kernel]) -> TableSource:
+        """Other kernels on the same rows."""
+        return type(self)(kernels, self.raw, sample_weight=self.sample_weight, **self._options())
 
     def queries(self, rows: Rows) -> Table:
         return self.raw.rows(rows)
