@@ -74,7 +74,7 @@ class EasyProblem:
             K = self.gram.combine_upper(share)
             core.mirror(K, threads_for(n))
             product = K @ b
-            form = float(share @ self.gram.quadratic_forms(b))
+            form = float(share @ self.gram.quadratic_forms(b[None]))
         spread = float(np.square(b[used]) @ (1.0 / self.row_weight[used]))
         missing = float(share @ self.gram.residual_trace) * float(np.square(b).sum())
         primal = max(form + self.lam * spread + missing, 0.0)
