@@ -288,7 +288,7 @@ def _centred_target(y: ArrayLike, row_weight: Array) -> tuple[Array, float]:
 
 def _alignments(gram: Gram, target: Array, row_weight: Array, norms: Array) -> Array:
     """``<K_m^c, T> / |K_m^c|``; needs no centred kernel, because the weighted target sums to zero."""
-    products = gram.quadratic_forms(row_weight * target)
+    products = gram.quadratic_forms((row_weight * target)[None])
     out = np.divide(np.maximum(products, 0.0), norms, out=np.zeros(gram.n_kernels), where=norms > 0)
     if not out.max() > 16.0 * EPS:
         raise InputError(

@@ -137,7 +137,7 @@ def solve_easy_mkl(
             b = labels * row_weight
         # the two sums agree up to rounding
         b = b / np.where(labels > 0, b[labels > 0].sum(), -b[labels < 0].sum())
-        quadratic_forms = stack.quadratic_forms(b)
+        quadratic_forms = stack.quadratic_forms(b[None])
         primal, own, missing, rounding = problem.bounds(K, quadratic_forms, b, machine.dual_coef)
     allowed = tol * primal
     if own + rounding <= allowed:
@@ -255,7 +255,7 @@ class EasyProblem:
         if not (b * self.y >= 0.0).all() or b[self.row_weight == 0].any() or apart > UNEVEN:
             return outside("margins")
         with blas_threads_for(self.gram.n_samples):
-            forms, ended = self.gram.quadratic_forms(b), np.asarray(solution.proof)
+            forms, ended = self.gram.quadratic_forms(b[None]), np.asarray(solution.proof)
             primal, own, _, rounding = self.bounds(self.sum_of_kernels(), forms, b, ended)
         return Certificate.of("margins", primal, own, rounding, Status.CONVERGED)
 
