@@ -14,8 +14,7 @@ from kernelweave.estimators.texts import reads_text
 from kernelweave.fitting.missing import fill, fit_fillers, missing_cells, refuse_empty, refuse_missing
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.source import TableSource
-from kernelweave.kernels import Impute, Kernel, Product, Scaled, Sum
-from kernelweave.kernels.other import Precomputed
+from kernelweave.kernels import Impute, Kernel, Precomputed, Product, Scaled, Sum
 from kernelweave.kernels.steps import SHORT, as_steps
 from kernelweave.views import Table
 

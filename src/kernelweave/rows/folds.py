@@ -20,7 +20,7 @@ from kernelweave._types import Device, Values
 from kernelweave.gram import BlockStatistics
 from kernelweave.gram.row_checks import check_chunk
 from kernelweave.gram.statistics_files import files_in, read_arrays, write_arrays
-from kernelweave.rows.chunk import Chunk, in_chunk
+from kernelweave.rows.chunks import Chunk, in_chunk
 
 Index = NDArray[np.int64]
 
