@@ -35,8 +35,8 @@ from kernelweave.mkl import weight_sets as weight_sets
 from kernelweave.mkl.cardinality import solve_cardinality_mkl as solve_cardinality_mkl
 from kernelweave.mkl.criteria.alignment import solve_align as solve_align
 from kernelweave.mkl.criteria.alignment import solve_alignf as solve_alignf
-from kernelweave.mkl.criteria.alignment import solve_easy_mkl as solve_easy_mkl
-from kernelweave.mkl.criteria.gaussians import Gaussians as Gaussians
+from kernelweave.mkl.criteria.easy_mkl import solve_easy_mkl as solve_easy_mkl
+from kernelweave.mkl.families import Gaussians as Gaussians
 from kernelweave.mkl.families import KernelFamily as KernelFamily
 from kernelweave.mkl.margin_path import svm_mkl_path as svm_mkl_path
 from kernelweave.mkl.path import rls2_path as rls2_path

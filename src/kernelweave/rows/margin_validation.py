@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import Costs, InputError, KernelWarning, Scale
+from kernelweave._checks import COSTS, InputError, KernelWarning, Scale
 from kernelweave._parameters import Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, Whole, checked, shown
 from kernelweave.machines.losses import GivenLoss, as_loss
 from kernelweave.mkl.features.problem import make_feature_problem
@@ -88,7 +88,7 @@ class CrossValidatedMargins(CrossValidated):
 @checked
 def svm_mkl_path_cv(
     rows: RowFeatures,
-    Cs: Annotated[ArrayLike, Costs()],
+    Cs: Annotated[ArrayLike, COSTS],
     weight_set: str | WeightSet = "simplex",
     *,
     loss: GivenLoss = "hinge",
@@ -163,7 +163,7 @@ def svm_mkl_path_cv(
     """
     if not isinstance(rows, RowFeatures):
         raise InputError(f"`rows` must be RowFeatures, got {shown(rows)}. Make them with kw.RowFeatures.")
-    values = np.unique(Costs().read(Cs))
+    values = np.unique(COSTS.read(Cs))
     problem, _ = make_feature_problem(
         rows,
         scale=scale,
