@@ -479,6 +479,19 @@ class FeatureProblem:
         )
         return self.values(square, product, intercept, b, q, size, int(np.count_nonzero(w)) + 1)
 
+    def bracket(
+        self, weights: Array, w: Array, intercept: float, product: Array, b: Array, q: Array, *, enough: float
+    ) -> tuple[Values, Array]:
+        """The values of coefficients, and those of the rows: a multiple of b where `enough` is not reached by b."""
+        values = self.values_of(weights, w, intercept, product, b, q)
+        if values.gap <= enough:
+            return values, b
+        multiple = self.multiple(b, self.weight_set.support(q), values.gap)
+        if multiple == 1.0:
+            return values, b
+        other = self.values_of(weights, w, intercept, product, multiple * b, multiple**2 * q)
+        return (other, multiple * b) if other.gap < values.gap else (values, b)
+
     def multiple(self, b: Array, support: float, gap: float, *, worth: float = WORTH) -> float:
         """The multiple of coefficients with the best bound; 1 if others gain only a small share of the gap."""
         loss, (y, costs), b = self.loss, self._losses, b.ravel()
@@ -659,6 +672,13 @@ class FeatureProblem:
         return value if self.summary is None else value + float(self.summary.constants.sum())
 
     # ---- solutions --------------------------------------------------------------------------------
+
+    def trace(self, rows: list[tuple[float, float, int]]) -> dict[str, Array]:
+        """Objectives in the solver's units, relative gaps and numbers of active kernels as columns."""
+        columns = np.array(rows, dtype=np.float64).T
+        names = ("objective", "rel_gap", "n_active")
+        unit = self.length * self.length if self.least_squares else 1.0 / self.unit**2
+        return dict(zip(names, (columns[0] * unit, *columns[1:]), strict=True))
 
     def solution(
         self,

@@ -24,11 +24,10 @@ from kernelweave._threads import one_blas_thread
 from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.machines.smooth import Augmented
 from kernelweave.mkl.features.columns import WorkingColumns
-from kernelweave.mkl.features.evaluation import Evaluation, HessianColumns
 from kernelweave.mkl.features.newton import FIRST, LEAST, NEAR, MarginDescent
 from kernelweave.mkl.features.norms import SUMS
 from kernelweave.mkl.features.problem import FeatureProblem
-from kernelweave.mkl.features.row_machine import RowMachine, Sums
+from kernelweave.mkl.features.row_machine import Evaluation, RowMachine, Sums
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Solution
 
@@ -176,8 +175,6 @@ class RowDescent:
             used |= self.problem.norms(machine.w) > 0
         if used.any():
             chosen.add(np.flatnonzero(used))
-        y = self.problem.machine.y[sample.positions]
-        weight = self.weight[sample.positions]
         fold = None if self.folds is None else self.folds[sample.positions]
         active = list(machines)
         begun = False
@@ -194,8 +191,10 @@ class RowDescent:
                 if moving:
                     self._grow(chosen, moving)
                 for m in moving:
-                    own = weight if fold is None or m.fold < 0 else np.where(fold == m.fold, 0.0, weight)
-                    m.step(chosen, sample.positions, sample.shares, y, own)
+                    own = sample.shares
+                    if fold is not None and m.fold >= 0:
+                        own = np.where(fold == m.fold, 0.0, own)
+                    m.step(chosen, sample.positions, own)
         except KeyboardInterrupt:
             if not begun or any(m.best is None for m in machines):
                 raise
@@ -222,9 +221,10 @@ class RowDescent:
             np.array([m.fold for m in machines]),
             np.array([getattr(m.smooth, "radius", 0.0) for m in machines]),
             np.array([m.later for m in machines]),
-            HessianColumns(curved, index, problem.factors[index], chosen.centre[index])
-            if curved
-            else HessianColumns(),
+            curved,
+            index,
+            problem.factors[index],
+            chosen.centre[index],
         )
         folds = np.zeros(self.stack.n_samples) if self.folds is None else self.folds.astype(np.float64)
         beside = [problem.machine.y, self.weight, folds, *(self._centre(m) for m in machines)]
