@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import (
+    COSTS,
     Alphas,
-    Costs,
     Floats,
     GivenTargets,
     InputError,
-    RidgeAlphas,
     RowWeights,
     Scale,
     Start,
@@ -38,14 +37,15 @@ from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave.gram import BlockStatistics, ChunkedFeatures, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.machines.losses import GivenLoss
 from kernelweave.mkl.features.newton import knows
-from kernelweave.mkl.features.on_chunks import solve_on_chunks
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.ridge_paths import (
     FeaturePath,
     alpha_range_of_features,
+    on_all_rows,
+    path_on_all_rows,
     with_features_of_path,
 )
-from kernelweave.mkl.features.summaries import on_all_rows, path_on_all_rows
+from kernelweave.mkl.features.row_newton import solve_on_chunks
 from kernelweave.mkl.problem import MarginForm, RidgeForm, make_margin_form, make_ridge_form
 from kernelweave.mkl.published import published
 from kernelweave.mkl.regularization import SMALLEST, alpha_range, criteria_along, join_outputs, squeeze
@@ -101,7 +101,7 @@ def rls2_path(
     max_iter: MaxIter = None,
     max_time: MaxTime = None,
     delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
-    relax: Annotated[ArrayLike | None, RidgeAlphas() | None] = None,
+    relax: Annotated[ArrayLike | None, Alphas(table=True) | None] = None,
     weights0: Start = None,
     fit_intercept: Annotated[bool, Flag()] = False,
     callback: Annotated[PathCallback | None, Function() | None] = None,
@@ -261,7 +261,7 @@ def _measure(
 def svm_mkl_path(
     gram: Gram | FeatureStack | ChunkedFeatures | ArrayLike,
     y: GivenTargets,
-    Cs: Annotated[ArrayLike, Costs()],
+    Cs: Annotated[ArrayLike, COSTS],
     weight_set: str | WeightSet = "simplex",
     *,
     loss: GivenLoss = "hinge",
@@ -323,7 +323,7 @@ def svm_mkl_path(
     >>> path.feature_coef.shape, bool(path.rel_gap.max() <= 1e-4)
     ((4, 12), True)
     """
-    values = np.unique(Costs().read(Cs))
+    values = np.unique(COSTS.read(Cs))
     problem = make_margin_form(
         gram,
         y,
