@@ -213,8 +213,8 @@ def margins(
         For a sample, and numbers of rows, such as 2GB.
     """
     import numpy as np
-    from kernelweave.mkl.path import svm_mkl_path
 
+    from kernelweave.mkl.path import svm_mkl_path
     from kernelweave.results import Status
     from kernelweave.rows.row_features import RowFeatures
     from kernelweave.rows.validation import svm_mkl_path_cv
