@@ -24,10 +24,11 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, Texts, checked
 from kernelweave._types import Features
-from kernelweave.inspection.arguments import Jobs, Model, OptionalTargets, Seed, target_names
+from kernelweave.inspection.arguments import Jobs, Model, OptionalTargets, Seed
+from kernelweave.inspection.held import HeldOut
 
 if TYPE_CHECKING:
-    from kernelweave._types import DataFrame, Labels, Tree
+    from kernelweave._types import DataFrame, Tree
 
 #: Questions that findings answer, in the order in which they are shown.
 QUESTIONS = {
@@ -347,51 +348,6 @@ def named(source: str) -> str:
 
 
 # ---- what findings are computed from ---------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Rows that were not fitted, with their predictions.
-
-    Attributes
-    ----------
-    truth, prediction : array of shape (n_rows,)
-        Classes as texts, or numbers; of several targets (n_rows, n_targets).
-    classes : list of str
-        None for numbers, and for several targets.
-    decision : array of shape (n_rows,), optional
-        Of two classes; of labels (n_rows, n_targets).
-    probability : array of shape (n_rows, n_classes), optional
-        Of labels (n_rows, n_targets).
-    targets : tuple of str
-        Names of several targets.
-    """
-
-    truth: Labels
-    prediction: Labels
-    classes: list[str] | None = None
-    decision: Labels | None = None
-    probability: Labels | None = None
-    targets: tuple[str, ...] = ()
-
-    @property
-    def several(self) -> bool:
-        """Whether rows have several targets or labels."""
-        return np.ndim(self.truth) != 1
-
-    @classmethod
-    def of(cls, model: Any, X: Any, y: Any) -> Self:
-        """The predictions of a model for rows."""
-        truth, guess = np.asarray(y), np.asarray(model.predict(X))
-        if not hasattr(model, "classes_"):
-            return cls(truth, guess, targets=target_names(model))
-        values = np.asarray(model.decision_function(X))
-        probability = np.asarray(model.predict_proba(X)) if hasattr(model, "predict_proba") else None
-        if truth.ndim != 1:
-            return cls(truth, guess, None, values, probability, target_names(model))
-        classes = [str(name) for name in model.classes_]
-        decision = values if values.ndim == 1 else None
-        return cls(truth.astype(str), guess.astype(str), classes, decision, probability)
 
 
 @dataclass(frozen=True)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
-from sklearn import metrics
 
 from kernelweave._checks import Floats, InputError
 from kernelweave._drawing import clip_score
 from kernelweave._parameters import Number, Whole, checked
 from kernelweave._types import Labels
 from kernelweave.inspection.arguments import Entries, Level, OfRows, OptionalEntries, Seed
+from kernelweave.inspection.held import COUNTS, HeldOut, Score, class_scores, number_scores, values_of
 from kernelweave.inspection.registry import (
     LEVEL,
     SAMPLES,
     Basis,
     Finding,
-    HeldOut,
     Interval,
     Table,
     at,
@@ -30,7 +29,6 @@ from kernelweave.inspection.registry import (
 )
 
 Array = NDArray[np.float64]
-Score = Callable[[Array], Array]
 
 #: Rows times samples that are drawn at most, unless there would be too few samples; and those that are drawn at once.
 MOST_DRAWN = 5_000_000
@@ -259,8 +257,7 @@ def bootstrap_intervals(
     scores: Mapping[str, Score], n_rows: int, *, level: float = 0.95, n_samples: int = 2000, seed: int = 0
 ) -> dict[str, Interval]:
     """Percentile intervals of scores that are functions of how often each row is in a sample, (n_samples, n_rows)."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        values = {name: float(of(np.ones((1, n_rows)))[0]) for name, of in scores.items()}
+    values = values_of(scores, n_rows)
     nothing = {
         name: Interval(value, float("nan"), float("nan"), BOOTSTRAP, n_rows) for name, value in values.items()
     }
@@ -287,84 +284,6 @@ def bootstrap_intervals(
     return found
 
 
-def number_scores(truth: Array, guess: Array) -> dict[str, Score]:
-    """Scores of numbers as functions of weights of rows, (n_samples, n_rows)."""
-    n = len(truth)
-    error = truth - guess
-    # squares of numbers far from 0 would lose the variance
-    centred = truth - truth.mean()
-
-    def r2(w: Array) -> Array:
-        total = w @ centred**2 - (w @ centred) ** 2 / n
-        return 1.0 - (w @ error**2) / np.where(total > 0, total, np.nan)
-
-    return {
-        "R^2": r2,
-        "RMSE": lambda w: np.sqrt(w @ error**2 / n),
-        "MAE": lambda w: w @ np.abs(error) / n,
-    }
-
-
-def class_scores(
-    truth: Labels,
-    guess: Labels,
-    classes: Sequence[str],
-    decision: Array | None = None,
-    probability: Array | None = None,
-) -> dict[str, Score]:
-    """Scores of classes as functions of weights of rows, (n_samples, n_rows)."""
-    n = len(truth)
-    is_true = np.array([truth == name for name in classes], dtype=float).T
-    is_guess = np.array([guess == name for name in classes], dtype=float).T
-    right = (truth == guess).astype(float)
-
-    def recalls(w: Array) -> Array:
-        known = w @ is_true
-        return (w @ (is_true * is_guess)) / np.where(known > 0, known, np.nan)
-
-    def f1(w: Array) -> Array:
-        # as scikit-learn, over classes that are true or predicted
-        both, either = w @ (is_true * is_guess), w @ is_true + w @ is_guess
-        return _known_mean(2.0 * both / np.where(either > 0, either, np.nan))
-
-    found: dict[str, Score] = {
-        "accuracy": lambda w: w @ right / n,
-        "balanced accuracy": lambda w: _known_mean(recalls(w)),
-        "F1 (macro)": f1,
-    }
-    if decision is not None and decision.ndim == 1 and len(classes) == 2:
-        values = decision
-        found["ROC AUC"] = lambda w: _areas(w, truth == classes[1], values)
-    if probability is not None:
-        own = np.clip((probability * is_true).sum(axis=1), np.finfo(float).eps, 1.0)
-        loss = -np.log(own)
-        brier = np.square(probability - is_true).sum(axis=1) / (2 if len(classes) == 2 else 1)
-        found["log loss"] = lambda w: w @ loss / n
-        found["Brier score"] = lambda w: w @ brier / n
-    return found
-
-
-def _areas(w: Array, positive: NDArray[np.bool_], values: Array) -> Array:
-    """Areas under the receiver operating characteristic with weights of rows, (n_samples,)."""
-    order = np.argsort(values, kind="stable")
-    w, positive, values = w[:, order], positive[order], values[order]
-    # of equal values each counts as half below the others
-    starts = np.flatnonzero(np.r_[True, np.diff(values) > 0])
-    above = np.add.reduceat(w * positive, starts, axis=1)
-    below = np.add.reduceat(w * ~positive, starts, axis=1)
-    pairs = above.sum(axis=1) * below.sum(axis=1)
-    won = (above * (np.cumsum(below, axis=1) - 0.5 * below)).sum(axis=1)
-    return won / np.where(pairs > 0, pairs, np.nan)
-
-
-def _known_mean(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean of each row without NaN; NaN for a row that has nothing else."""
-    known = ~np.isnan(shares)
-    number = known.sum(axis=1)
-    total = np.where(known, shares, 0.0).sum(axis=1)
-    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
-
-
 # ---- findings --------------------------------------------------------------------------------------
 
 #: Held-out rows of a class below which scores of that class say little.
@@ -384,9 +303,8 @@ def held_intervals(held: HeldOut, *, seed: int = 0) -> dict[str, Interval]:
     """Scores of held-out rows with 95 % intervals, those of every class among them; none of several targets."""
     if len(held.truth) < 2 or held.several:
         return {}
-    more = {} if held.classes is None else {
-        "decision": held.decision, "probability": held.probability, "classes": held.classes,
-    }  # fmt: skip
+    decision = None if held.decision is None or held.decision.ndim > 1 else held.decision
+    more = {"decision": decision, "probability": held.probability, "classes": held.classes}
     return score_intervals(held.truth, held.prediction, **more, n_samples=SAMPLES, level=LEVEL, seed=seed)
 
 
@@ -551,27 +469,12 @@ def _classes(basis: Basis) -> Finding | None:
     return made if found or few else None
 
 
-#: What is counted of the rows of a label: (true, predicted).
-COUNTS = {"right yes": (1, 1), "missed": (1, 0), "wrong yes": (0, 1), "right no": (0, 0)}
-
-
 @finding("targets", title="Held-out rows by target", needs=("held",))
 def _targets(basis: Basis) -> Finding | None:
     held = basis.held
     if not held.several or not held.targets:
         return None
-    labels = held.decision is not None
-    scores = [
-        _of_label(
-            held.truth[:, k],
-            held.prediction[:, k],
-            held.decision[:, k],
-            None if held.probability is None else held.probability[:, k],
-        )
-        if labels
-        else _of_numbers(held.truth[:, k], held.prediction[:, k])
-        for k in range(len(held.targets))
-    ]
+    labels, scores = held.decision is not None, held.by_target()
     what, main = ("label", "accuracy") if labels else ("target", "R^2")
     columns = {what: list(held.targets), **{name: [one[name] for one in scores] for name in scores[0]}}
     formats = {name: ".4f" for name in scores[0] if name not in COUNTS}
@@ -584,29 +487,6 @@ def _targets(basis: Basis) -> Finding | None:
         form=".4f",
         tables=(table,),
     )
-
-
-def _of_label(truth: Labels, guess: Labels, values: Labels, probability: Labels | None) -> dict[str, Any]:
-    both = len(set(truth.tolist())) == 2
-    found: dict[str, Any] = {
-        "fraction of rows": float(np.mean(truth == 1)),
-        "accuracy": float(metrics.accuracy_score(truth, guess)),
-        "precision": float(metrics.precision_score(truth, guess, zero_division=np.nan)),
-        "recall": float(metrics.recall_score(truth, guess, zero_division=np.nan)),
-        "F1": float(metrics.f1_score(truth, guess, zero_division=0)),
-        "ROC AUC": float(metrics.roc_auc_score(truth, values)) if both else float("nan"),
-    }
-    if probability is not None:
-        found["log loss"] = float(metrics.log_loss(truth, probability, labels=[0, 1]))
-    return found | {name: int(((truth == a) & (guess == b)).sum()) for name, (a, b) in COUNTS.items()}
-
-
-def _of_numbers(truth: Labels, guess: Labels) -> dict[str, Any]:
-    return {
-        "R^2": float(metrics.r2_score(truth, guess)) if len(truth) > 1 else float("nan"),
-        "RMSE": float(metrics.root_mean_squared_error(truth, guess)),
-        "MAE": float(metrics.mean_absolute_error(truth, guess)),
-    }
 
 
 def fold_ratio(model: Any, n_folds: int) -> float:

@@ -13,7 +13,6 @@ from kernelweave._types import DataFrame
 from kernelweave_app.cli.console import FitProgress, make_console
 from kernelweave_app.cli.runs import summarize
 from kernelweave_app.runs.folders import whole_folder, write_text, writing
-from kernelweave_app.runs.scoring import predictions, scores
 
 VIEWS = ("mean", "error", "worst")
 
@@ -62,9 +61,10 @@ def _write_demo(folder: Path, *, seed: int, cv: int, n_alphas: int) -> None:
     from sklearn.model_selection import StratifiedKFold, train_test_split
 
     from kernelweave.estimators.cv import MKLClassifierCV
+    from kernelweave.inspection.held import HeldOut
     from kernelweave.inspection.registry import Basis, collect
     from kernelweave.persistence import save
-    from kernelweave_app.reports import Held, make_report
+    from kernelweave_app.reports import make_report
 
     console = make_console()
     bunch = load_breast_cancer(as_frame=True)
@@ -90,10 +90,8 @@ def _write_demo(folder: Path, *, seed: int, cv: int, n_alphas: int) -> None:
     console.print(
         f"{n_alphas} regularisation parameters x {cv} folds, and all rows: {n_fits} certified fits in {seconds:.1f} s."
     )
-    held = Held(
-        scores(model, X_test, y_test, "classification"), y_test, predictions(model, X_test, "classification")
-    )
-    found = collect(Basis(model=model, held=held.rows(model)))
+    held = HeldOut.of(model, X_test, y_test)
+    found = collect(Basis(model=model, held=held))
     summarize(console, model, found)
     console.print("Tuning the baselines on the same training rows ...")
     rivals = baselines(bank, X_train, y_train, splitter)

@@ -11,6 +11,8 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._types import Console
+from kernelweave.inspection.arguments import target_names
+from kernelweave.inspection.held import HeldOut
 from kernelweave_app.cli.console import FitProgress, Steps, make_console, print_findings
 from kernelweave_app.runs.fitting import (
     assemble,
@@ -26,7 +28,7 @@ from kernelweave_app.runs.folders import csv_text, whole_folder, write_text, wri
 from kernelweave_app.runs.joining import Joined, files_in, name_tables
 from kernelweave_app.runs.preparing import Prepared, prepare, split
 from kernelweave_app.runs.reading import read_all, read_new
-from kernelweave_app.runs.scoring import predictions, scores, target_names, with_truth
+from kernelweave_app.runs.scoring import predictions, with_truth
 from kernelweave_app.runs.spec import DEFAULT, Spec
 from kernelweave_app.runs.table_doubts import doubts_of_table
 from kernelweave_app.runs.tables import check_target, describe, need_column
@@ -290,8 +292,7 @@ def run_predict(model_path: str, path: str, out: str, *, std: bool, **further: A
         raise InputError("--std is for regression; this model is a classifier.")
     kind = "classifier" if classifier else "regression model"
     console.print(f"Found {path}: {describe(rows.table)}; a {kind}.")
-    task = "classification" if classifier else "regression"
-    frame = predictions(model, rows.X, task, std=std, keys=rows.keys)
+    frame = predictions(model, rows.X, std=std, keys=rows.keys)
     with writing():
         write_text(Path(out), csv_text(frame))
     console.print(f"Wrote {len(frame)} predictions to {out}")
@@ -338,10 +339,10 @@ def run_evaluate(model_path: str, path: str, target: str, out: str, **further: A
             "held out are in the report of the run.",
             markup=False,
         )
-    for name, value in scores(model, rows.X, y, task).items():
+    found = predictions(model, rows.X, keys=rows.keys)
+    for name, value in HeldOut.of_columns(model, found, y).scores.items():
         console.print(f"{name}: {value:.4f}")
     if out:
         with writing():
-            found = predictions(model, rows.X, task, keys=rows.keys)
             write_text(Path(out), csv_text(with_truth(found, y, names)))
         console.print(f"Wrote {out}")

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from kernelweave._forms import numbered
 from kernelweave._types import Tree
+from kernelweave.inspection.held import HeldOut
 from kernelweave_app.runs.fitting import stopped_at
 from kernelweave_app.runs.folders import csv_text, write_text, writing
 from kernelweave_app.runs.gram_views import GRAMS, grams_text
 from kernelweave_app.runs.joining import LAYOUT, Joined, layout_text
 from kernelweave_app.runs.lineage import LINEAGE, Lineage, trace
 from kernelweave_app.runs.preparing import Prepared
-from kernelweave_app.runs.scoring import predictions, scores, with_truth
+from kernelweave_app.runs.scoring import predictions, with_truth
 from kernelweave_app.runs.scripts import script
 from kernelweave_app.runs.sparse_views import Tables
 from kernelweave_app.runs.spec import Spec
@@ -24,7 +25,7 @@ from kernelweave_app.runs.used import used_settings
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
     from kernelweave.inspection.registry import Found
-    from kernelweave_app.reports import Held, Picture
+    from kernelweave_app.reports import Picture
     from kernelweave_app.runs.preparing import Rows
 
 #: Folders of the command `evidence`, in a run.
@@ -37,15 +38,13 @@ FILES = (
 )
 
 
-def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> Held | None:
-    """Scores and predictions of the held-out rows; None without held-out rows."""
-    from kernelweave_app.reports import Held
-
+def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> HeldOut | None:
+    """The held-out rows with their predictions; None without held-out rows."""
     if not len(test):
         return None
-    X, y = prepared.X.iloc[test], prepared.y[test]
-    keys = None if prepared.keys is None else prepared.keys.iloc[test]
-    return Held(scores(model, X, y, prepared.task), y, predictions(model, X, prepared.task, keys=keys))
+    y, keys = prepared.y[test], None if prepared.keys is None else prepared.keys.iloc[test]
+    table = predictions(model, prepared.X.iloc[test], keys=keys)
+    return HeldOut.of_columns(model, with_truth(table, y, prepared.names), y)
 
 
 def write_run(
@@ -55,7 +54,7 @@ def write_run(
     data: Joined,
     prepared: Prepared,
     paths: Mapping[str, str],
-    held: Held | None,
+    held: HeldOut | None,
     origin: Lineage | None = None,
 ) -> None:
     """Write the files of a run, the model first, except the report (see `write_report`).
@@ -71,7 +70,7 @@ def write_run(
         The prepared data.
     paths : mapping of str to str
         The table files by name.
-    held : Held or None
+    held : HeldOut or None
         Of `score_held`.
     origin : Lineage, optional
         Of `trace`, made when the tables were read.
@@ -90,9 +89,7 @@ def write_run(
         if data.grams:
             write_text(folder / GRAMS, grams_text(data))
         if held is not None:
-            write_text(
-                folder / "predictions.csv", csv_text(with_truth(held.predictions, held.truth, prepared.names))
-            )
+            write_text(folder / "predictions.csv", csv_text(held.table))
         write_text(folder / "spec.toml", tomli_w.dumps(_settings(spec, paths)))
         alpha = stopped_at(model, spec)
         if alpha is not None and hasattr(model, "relax_"):
@@ -109,7 +106,7 @@ def write_report(
     prepared: Prepared,
     paths: Mapping[str, str],
     rows: tuple[Rows, Rows],
-    held: Held | None,
+    held: HeldOut | None,
     nested: str = "",
     title: str = "",
     pictures: list[Picture] | None = None,
@@ -124,7 +121,7 @@ def write_report(
         As for `write_run`.
     rows : pair of arrays
         Training and held-out rows.
-    held : Held or None
+    held : HeldOut or None
         Of `score_held`.
     nested : str
         One line about outer folds.
