@@ -20,8 +20,8 @@ from kernelweave_app.reports import make_report
 from kernelweave_app.runs.evidence import read_evidence
 from kernelweave_app.runs.fitting import check_scoring, fit_model, make_model
 from kernelweave_app.runs.joining import Joined
-from kernelweave_app.runs.preparing import prepare, split
-from kernelweave_app.runs.reading import read_tables
+from kernelweave_app.runs.preparing import prepare
+from kernelweave_app.runs.reading import read_run
 from kernelweave_app.runs.spec import Spec, read_spec
 from kernelweave_app.runs.targets import names_of_target, read_labels, target_of_model
 from kernelweave_app.runs.writing import score_held, write_run
@@ -75,12 +75,9 @@ def small_run(frame, spec, folder):
     """A run without a report."""
     path = folder / "small.csv"
     frame.to_csv(path, index=False)
-    paths = {"small": str(path)}
-    data = read_tables(paths, "")
-    prepared = prepare(data, spec)
-    train, test = split(prepared, spec)
-    model = fit_model(make_model(spec, prepared, test), prepared, train, None)
-    write_run(folder, model, spec, data, prepared, paths, score_held(model, prepared, test))
+    run = read_run({"small": str(path)}, spec)
+    model = fit_model(make_model(spec, run.prepared, run.test), run.prepared, run.train, None)
+    write_run(folder, run, model, score_held(model, run.prepared, run.test))
     return folder
 
 

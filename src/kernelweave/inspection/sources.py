@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Each, Flag, Text, checked
 from kernelweave._types import Features, Labels, Splits
-from kernelweave.estimators.defaults import stated
+from kernelweave.estimators.parameters import stated
 from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.inspection.arguments import (

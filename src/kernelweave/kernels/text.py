@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
@@ -16,8 +16,8 @@ from kernelweave._parameters import Flag, ReadableSignature, Rule, Text, Unfit, 
 from kernelweave._sparse import scale_rows, sq_norms
 from kernelweave._types import FittedPart, Tree
 from kernelweave.kernels.base import FloatArray, Kernel
-from kernelweave.kernels.rows import TrainingRows
 from kernelweave.kernels.steps import Step
+from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.views import Cells, GramTable, SparseTable, Table
 
 __all__ = ["CharNGrams", "Tokens", "Vocabulary"]
@@ -194,10 +194,6 @@ class TextKernel(Kernel, described=False):
         total = 1.0 + float(weight.sum())
         return Vocabulary(names, np.log(total / (1.0 + rows[used])) + 1.0, float(np.log(total)) + 1.0)
 
-    def with_terms(self, learnt: Vocabulary) -> TextKernel:
-        """The same kernel with its vocabulary."""
-        return type(self)(**{f.name: getattr(self, f.name) for f in fields(self)} | {"learnt": learnt})  # type: ignore[arg-type]
-
     def weighted(self, table: Table) -> tuple[Any, list[str]]:
         """Weighted counts of all terms of these rows, of length 1 with `normalize`, and the terms."""
         counts, terms = self.counts(table)
@@ -269,11 +265,6 @@ class TextKernel(Kernel, described=False):
                 said.append(f"{one.name}={low!r}")
         return f"{type(self).__name__}({', '.join(said)})"
 
-    def to_dict(self) -> Tree:
-        """Return a description of plain values for JSON."""
-        learnt = None if self.learnt is None else self.learnt.to_value()
-        return super().to_dict() | {"learnt": learnt}
-
 
 @dataclass(frozen=True)
 class TextFeatures(Step):
@@ -293,7 +284,7 @@ class TextFeatures(Step):
         """See :meth:`Step.fitted`."""
         if self.is_fitted:
             return self
-        return TextFeatures(self.kernel.with_terms(self.kernel.learn(table, sample_weight)))
+        return TextFeatures(replace(self.kernel, learnt=self.kernel.learn(table, sample_weight)))  # type: ignore[type-var]
 
     def apply(self, table: Table) -> Table:
         """The counts as a table."""

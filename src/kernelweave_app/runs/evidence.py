@@ -16,12 +16,12 @@ from kernelweave._types import Labels
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.registry import Basis, Finding, Found, Rows, collect
 from kernelweave.views import PrecomputedView
+from kernelweave_app.runs.doubts import doubts_of_table
 from kernelweave_app.runs.fitting import chosen, fit_model, make_cv, make_model
 from kernelweave_app.runs.folders import write_text, writing
 from kernelweave_app.runs.preparing import split
 from kernelweave_app.runs.sparse_views import Tables
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.runs.table_doubts import doubts_of_table
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL

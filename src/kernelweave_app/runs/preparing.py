@@ -162,7 +162,7 @@ def _read_target(table: DataFrame, targets: list[str], task: str) -> tuple[Any, 
 
 def _rows_to_learn_from(data: Joined, spec: Spec, columns: list[str], targets: Sequence[str]) -> DataFrame:
     """Rows of tables that some lack: those with a target, and what else is needed, and with one view at least."""
-    needed = [name for name in (*targets, spec.weights, spec.group, spec.holdout) if name]
+    needed = needed_columns(spec, targets)
     table = rows_with(data, spec, needed)
     if columns and not data.further:
         table = table[~table[columns].isna().all(axis=1)]
@@ -171,9 +171,19 @@ def _rows_to_learn_from(data: Joined, spec: Spec, columns: list[str], targets: S
     return table.astype({name: data.kinds[name] for name in needed if name in data.kinds})
 
 
+def needed_columns(spec: Spec, targets: Sequence[str]) -> list[str]:
+    """Columns without which a row of several tables cannot be used."""
+    return [name for name in (*targets, spec.weights, spec.group, spec.holdout) if name]
+
+
+def lacking_keys(data: Joined, needed: Sequence[str]) -> set[Any]:
+    """Keys of rows that a table with one of these columns lacks."""
+    return {k for name in needed for k in data.missing.get(data.table_of(name) or "", ())}
+
+
 def rows_with(data: Joined, spec: Spec, needed: Sequence[str]) -> DataFrame:
     """Rows that no table with one of these columns lacks."""
-    lacking = {k for name in needed for k in data.missing.get(data.table_of(name) or "", ())}
+    lacking = lacking_keys(data, needed)
     return data.table[~data.table[spec.key].isin(lacking)] if lacking else data.table
 
 

@@ -1,4 +1,4 @@
-"""The tables of a run, and of new rows for its model, with all views of their rows."""
+"""What a run reads: its tables with all views of their rows, divided for a fit; and new rows for its model."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from kernelweave_app.runs.columns import read_types_of, with_types_of
 from kernelweave_app.runs.formats import read_file, read_table
 from kernelweave_app.runs.gram_views import new_grams, read_names, with_grams
 from kernelweave_app.runs.joining import Joined, files_in, join_new, join_tables, name_tables, read_layout
+from kernelweave_app.runs.lineage import Lineage, trace
+from kernelweave_app.runs.preparing import Prepared, Rows, prepare, split
 from kernelweave_app.runs.scoring import columns_of, features_of, grams_of, sparse_views_of
 from kernelweave_app.runs.sparse_views import read_views, with_views
 from kernelweave_app.runs.spec import Spec
@@ -20,6 +22,52 @@ from kernelweave_app.runs.tables import need_column
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run before its fit.
+
+    Attributes
+    ----------
+    spec : Spec
+    paths : dict of str to str
+        Its table files by name.
+    data : Joined
+        The tables that were read.
+    prepared : Prepared
+        Features and target.
+    train, test : array of int
+        Training and held-out rows.
+    origin : Lineage
+    """
+
+    spec: Spec
+    paths: dict[str, str]
+    data: Joined
+    prepared: Prepared
+    train: Rows
+    test: Rows
+    origin: Lineage
+
+    @property
+    def file(self) -> str:
+        """The name of the first table file."""
+        return Path(next(iter(self.paths.values()))).name
+
+
+def files_of(table: str, spec: Spec) -> dict[str, str]:
+    """The table of a command and those joined to it, by name."""
+    return name_tables([table, *files_in(spec.join)])
+
+
+def read_run(paths: Mapping[str, str], spec: Spec, *, labelled: bool = False) -> Run:
+    """Read the tables of a run, and divide them; see `read_all`."""
+    data = read_all(paths, spec, labelled=labelled)
+    paths = {name: str(Path(file).resolve()) for name, file in paths.items()}
+    origin = trace(paths, spec)
+    prepared = prepare(data, spec)
+    return Run(spec, paths, data, prepared, *split(prepared, spec), origin)
 
 
 def read_all(paths: Mapping[str, str], spec: Spec, *, labelled: bool = False) -> Joined:
@@ -75,6 +123,21 @@ def read_tables(
     return join_tables({name: read_table(path) for name, path in paths.items()}, key, rows)
 
 
+# ---- models and new rows ------------------------------------------------------------------------------
+
+
+def load_model(name: str) -> BaseMKL:
+    """Read the model of a run folder or a file."""
+    from kernelweave.persistence import load
+
+    source = Path(name)
+    if source.is_dir():
+        source = source / "model.skops"
+    if not source.exists():
+        raise InputError(f"There is no model at {name}. Pass the folder of a run, or a .skops file.")
+    return load(source)
+
+
 @dataclass(frozen=True)
 class NewRows:
     """Rows to predict.
@@ -111,7 +174,7 @@ def read_new(
     ----------
     model : fitted estimator
     folder : Path
-        Of the run.
+        Of the run, or a file in it.
     path : str
         The table.
     join : str
@@ -127,6 +190,7 @@ def read_new(
     -------
     NewRows
     """
+    folder = folder if folder.is_dir() else folder.parent
     layout, wanted = read_layout(folder), sparse_views_of(model)
     tables: dict[str, DataFrame] = {}
     own: dict[str, Any] = {}
