@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import RowWeights, Start, check_row_weights
 from kernelweave._parameters import MaxIter, MaxTime, Nonnegative, Switch, Tol, checked
-from kernelweave.machines.box import BoxProblem, OnIndefinite, Values, as_kernel, check_start, project
+from kernelweave.machines.box import MachineProgram, OnIndefinite, Values, as_kernel, check_start, project
 from kernelweave.machines.rounding import EPS, sum_error
 from kernelweave.machines.smo import solve_box
 from kernelweave.results import Ball
@@ -120,7 +120,7 @@ def solve_meb(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Enclosing(BoxProblem):
+class _Enclosing(MachineProgram):
     """The program of a ball.
 
     Attributes

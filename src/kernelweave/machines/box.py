@@ -10,6 +10,7 @@ some level lies between all D and all U.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Self
@@ -58,7 +59,7 @@ class Values:
 
 @dataclass(frozen=True)
 class BoxProblem:
-    """The data of the quadratic program; subclasses are machines, which also evaluate coefficients.
+    """The data of the quadratic program.
 
     Attributes
     ----------
@@ -93,14 +94,6 @@ class BoxProblem:
         """The problem with C multiplied by a factor."""
         return replace(self, ridge=self.ridge / factor, lower=self.lower * factor, upper=self.upper * factor)
 
-    def values(self, b: Array, product: Array) -> Values:
-        """The values of the machine at b, with ``product = K b``."""
-        raise NotImplementedError
-
-    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
-        """Bound of the rounding errors of these values, given that of the product."""
-        raise NotImplementedError
-
     @cached_property
     def unit(self) -> float:
         """The largest entry of ``Q``."""
@@ -110,6 +103,18 @@ class BoxProblem:
         """Largest violation of a constraint."""
         box = max(float((self.lower - b).max()), float((b - self.upper).max()), 0.0)
         return max(box, abs(math.fsum(b) - self.total))
+
+
+class MachineProgram(BoxProblem, ABC):
+    """The program of a machine, which evaluates coefficients."""
+
+    @abstractmethod
+    def values(self, b: Array, product: Array) -> Values:
+        """The values of the machine at b, with ``product = K b``."""
+
+    @abstractmethod
+    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
+        """Bound of the rounding errors of these values, given that of the product."""
 
 
 def kernel_product(K: Array, b: Array, entries: float = 0.0, *, long: bool = False) -> tuple[Array, Array]:

@@ -26,7 +26,7 @@ from kernelweave._checks import InputError, check_vector
 from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
 from kernelweave.machines.bordered import Bordered, Weighted
-from kernelweave.machines.box import BoxProblem, Values, kernel_product, project
+from kernelweave.machines.box import MachineProgram, Values, kernel_product, project
 from kernelweave.machines.rounding import EPS, of_machine
 from kernelweave.machines.smo import solve_box
 from kernelweave.machines.smooth import crossing, limits_of, solve_augmented
@@ -453,7 +453,7 @@ class Loss(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Program(BoxProblem):
+class _Program(MachineProgram):
     """The program of a loss with its data."""
 
     loss: Loss

@@ -21,7 +21,7 @@ from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for
 from kernelweave.machines.box import (
     INDEFINITE,
-    BoxProblem,
+    MachineProgram,
     Values,
     derivatives,
     kernel_product,
@@ -49,13 +49,13 @@ PATIENCE = 4
 
 
 def solve_box(
-    problem: BoxProblem, *, tol: float, max_iter: int | None, start: Array
+    problem: MachineProgram, *, tol: float, max_iter: int | None, start: Array
 ) -> tuple[MachineSolution, Array]:
     """Solve until ``gap <= tol * |primal|``.
 
     Parameters
     ----------
-    problem : BoxProblem
+    problem : MachineProgram
     tol : float
         Relative gap.
     max_iter : int or None
@@ -96,7 +96,7 @@ def solve_box(
 class _Run:
     """SMO and Newton alternately on one problem, until the gap is small, the steps are used up, or nothing changes."""
 
-    def __init__(self, problem: BoxProblem, tol: float, limit: int, start: Array) -> None:
+    def __init__(self, problem: MachineProgram, tol: float, limit: int, start: Array) -> None:
         self.problem, self.tol, self.limit = problem, tol, limit
         self.steps = self.systems = self.idle = 0
         self.count = int(np.count_nonzero(start) > 1)  # a given start counts as a round
