@@ -15,7 +15,8 @@ from kernelweave._sparse import is_sparse, sq_norms, to_dense
 from kernelweave.gram import FeatureGram
 from kernelweave.gram.building import Builder
 from kernelweave.gram.low_rank import highest_rank, hopeless, rows_to_see
-from kernelweave.kernels import Kernel, Linear, pairwise_statistic
+from kernelweave.kernels import Kernel, Linear
+from kernelweave.kernels.pairs import pair_values
 from kernelweave.views import Table
 
 Array = NDArray[np.float64]
@@ -217,7 +218,7 @@ class _Looks:
         """The block for `hopeless`."""
         seen = rows_to_see(self.A.shape[0], self.cap)
         if self._statistic is None:
-            self._statistic = pairwise_statistic(self.kind, self.A[seen])
+            self._statistic = pair_values(self.kind, self.A[seen])
         squares = self.squares[seen]
         return np.array(kernel.from_statistic(self._statistic, squares[:, None], squares))
 
@@ -234,7 +235,7 @@ class _Looks:
         """A function that gives single columns."""
 
         def values(i: int) -> Array:
-            S = pairwise_statistic(self.kind, self.A[i : i + 1], self.A)
+            S = pair_values(self.kind, self.A[i : i + 1], self.A)
             return np.array(kernel.from_statistic(S, self.squares[i : i + 1, None], self.squares))[0]
 
         return values

@@ -29,9 +29,9 @@ from kernelweave.kernels import (
     Kernel,
     Linear,
     TrainingRows,
-    pairwise_statistic,
     statistic_panels,
 )
+from kernelweave.kernels.pairs import pair_values
 from kernelweave.kernels.steps import Impute, apply_steps, column_statistics
 from kernelweave.views import Table
 
@@ -522,7 +522,7 @@ class TableSource(Source[Table]):
                     B = self._statistic(int(group[0]), self.table)
                     training[k] = B, sq_norms(B)[None, :]
                 B, right = training[k]
-                S, left = pairwise_statistic(base.statistic, A, B), sq_norms(A)[:, None]
+                S, left = pair_values(base.statistic, A, B), sq_norms(A)[:, None]
                 for m in group:
                     K = self.kernels[m].base.from_statistic(S, left, right)
                     yield where, int(m), self._projected(int(m), K)

@@ -157,7 +157,9 @@ class TableEncoder:
         if self.sparse_:
             rows = values if is_sparse(values) else as_csr(values, missing=True)
             return SparseTable.of_checked(rows, names)
-        levels = tuple(TEXT if j in self.texts_ else len(c) for j, c in enumerate(self.categories_))
+        levels = None
+        if self.texts_ or any(self.categories_):
+            levels = tuple(TEXT if j in self.texts_ else len(c) for j, c in enumerate(self.categories_))
         return Table.of_checked(to_dense(values), names, levels, cells)
 
     def empty(self, n_rows: int) -> Table:
