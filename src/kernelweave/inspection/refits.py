@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Each, Flag, Text, checked
 from kernelweave._types import Features, Splits
-from kernelweave.estimators.defaults import stated
+from kernelweave.estimators.parameters import stated
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.inspection.arguments import (
     Jobs,

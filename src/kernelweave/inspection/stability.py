@@ -15,7 +15,7 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, OneOf, Whole, checked
 from kernelweave._types import Features
 from kernelweave.estimators import MKLClassifier, MKLRegressor
-from kernelweave.estimators.defaults import stated
+from kernelweave.estimators.parameters import stated
 from kernelweave.inspection.arguments import (
     Jobs,
     Level,

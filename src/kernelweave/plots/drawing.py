@@ -9,10 +9,9 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, Reals
+from kernelweave._checks import Floats, InputError
 from kernelweave._drawing import COLOURS
 from kernelweave._parameters import (
-    LARGEST_NUMBER,
     Each,
     ReadableSignature,
     Rule,
@@ -30,9 +29,9 @@ Array = NDArray[np.float64]
 # ---- rules -----------------------------------------------------------------------------------------
 
 #: Numbers to draw; values that are not finite are left out.
-LINE = Reals(largest=LARGEST_NUMBER)
-COLUMNS = Reals((1, 2), LARGEST_NUMBER)
-TABLE = Reals((2,), LARGEST_NUMBER)
+LINE = Floats(finite=False)
+COLUMNS = Floats((1, 2), finite=False)
+TABLE = Floats((2,), finite=False)
 #: A title, or None.
 Title = Annotated[str | None, Text() | None]
 #: Number of items shown.

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError, Reals, as_names, check_known
+from kernelweave._checks import Floats, InputError, as_names, check_known
 from kernelweave._parameters import Each, InstanceOf, ReadableSignature, Text, Whole, check_fields
 from kernelweave._sparse import as_csr, is_sparse, join_columns, to_dense
 from kernelweave._types import RowIndex, Values
@@ -213,7 +213,10 @@ class Table:
 
     __signature__ = ReadableSignature()
 
-    values: Annotated[NDArray[np.float64], Reals((2,), remedy="Reshape it to (n_rows, n_columns).")]
+    values: Annotated[
+        NDArray[np.float64],
+        Floats((2,), finite=False, largest=np.inf, remedy="Reshape it to (n_rows, n_columns)."),
+    ]
     names: Annotated[tuple[str, ...] | None, Each(Text() | Whole(), empty=True) | None] = None
     levels: Annotated[tuple[int, ...], Each(Whole(TEXT), empty=True) | None] = None  # type: ignore[assignment]
     cells: Annotated[
