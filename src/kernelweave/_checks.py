@@ -270,9 +270,7 @@ def check_vector(
     """Return finite numbers as a float array with one entry per row of the kernels."""
     vector: NDArray[np.float64] = check_value(rule or Floats(), name, values)
     if len(vector) != n_samples:
-        raise InputError(
-            f"`{name}` must have one entry per row of K, shape ({n_samples},), got {vector.shape}."
-        )
+        raise InputError(f"`{name}` must have one entry per row, shape ({n_samples},), got {vector.shape}.")
     return vector
 
 
@@ -282,7 +280,7 @@ def check_row_weights(sample_weight: ArrayLike | None, n_samples: int) -> NDArra
         return np.ones(n_samples)
     weights = check_vector(sample_weight, "sample_weight", n_samples, _WEIGHTS)
     if not weights.any():
-        raise InputError("`sample_weight` must leave at least one row, got only zeros.")
+        raise InputError("All sample weights are zero. At least one row needs a positive weight.")
     return weights
 
 
