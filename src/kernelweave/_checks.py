@@ -200,7 +200,12 @@ class Alphas(Rule):
 
 #: Weights of a loss, one or a list.
 COSTS = Alphas(infinite=False)
-_WEIGHTS = Floats(least=0.0, smallest=1.0 / LARGEST_NUMBER, what="nonnegative numbers")
+_WEIGHTS = Floats(
+    least=0.0,
+    smallest=1.0 / LARGEST_NUMBER,
+    what="nonnegative numbers",
+    remedy="A row of weight 0 does not count.",
+)
 _FACTORS = Floats(above=0.0, smallest=1.0 / LARGEST_NUMBER, what="positive numbers")
 #: Targets or labels, one for each row.
 Targets = Annotated[ArrayLike, Floats()]
@@ -280,7 +285,9 @@ def check_row_weights(sample_weight: ArrayLike | None, n_samples: int) -> NDArra
         return np.ones(n_samples)
     weights = check_vector(sample_weight, "sample_weight", n_samples, _WEIGHTS)
     if not weights.any():
-        raise InputError("All sample weights are zero. At least one row needs a positive weight.")
+        raise InputError(
+            "`sample_weight` must not be zero for all rows: at least one row needs a positive weight."
+        )
     return weights
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from kernelweave._checks import Floats, InputError, as_floats, check_row_weights, count_dimensions, warn_user
+from kernelweave._checks import Floats, InputError, as_floats, check_row_weights, warn_user
 from kernelweave._parameters import check_value, listed, shown
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Labels
@@ -130,9 +130,8 @@ def _check_length(y: NDArray[Any], n_rows: int) -> None:
 def _row_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array | None:
     if sample_weight is None:
         return None
-    if count_dimensions(sample_weight) == 0:
-        sample_weight = [sample_weight] * n_rows
-    return check_row_weights(sample_weight, n_rows)
+    weights = as_floats(sample_weight, "sample_weight")
+    return check_row_weights(np.full(n_rows, float(weights)) if weights.ndim == 0 else weights, n_rows)
 
 
 SETS = (
