@@ -285,9 +285,7 @@ def check_row_weights(sample_weight: ArrayLike | None, n_samples: int) -> NDArra
         return np.ones(n_samples)
     weights = check_vector(sample_weight, "sample_weight", n_samples, _WEIGHTS)
     if not weights.any():
-        raise InputError(
-            "`sample_weight` must not be zero for all rows: at least one row needs a positive weight."
-        )
+        raise InputError("`sample_weight` must leave at least one row a positive weight, got only zeros.")
     return weights
 
 

@@ -15,7 +15,7 @@ import numbers
 import os
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, fields
 from functools import cache, wraps
 from typing import Annotated, Any, ClassVar, ParamSpec, TypeVar
@@ -353,20 +353,12 @@ class Choice(Rule):
     rules: tuple[Rule, ...]
 
     def read(self, value: object) -> Any:
-        return self._first(lambda rule: rule.read(value))
+        return _first([rule.read for rule in self.rules], value)
 
     def parse(self, text: str) -> Any:
         # any text is valid for `Text`, so names of values are tried first
-        return self._first(lambda rule: rule.parse(text), last=Text)
-
-    def _first(self, attempt: Callable[[Rule], object], last: type[Rule] | tuple[()] = ()) -> Any:
-        remedy = got = ""
-        for rule in sorted(self.rules, key=lambda rule: isinstance(rule, last)):
-            try:
-                return attempt(rule)
-            except Unfit as unfit:
-                remedy, got = remedy or unfit.remedy, got or unfit.got
-        raise Unfit(remedy, got)
+        rules = sorted(self.rules, key=lambda rule: isinstance(rule, Text))
+        return _first([rule.parse for rule in rules], text)
 
     def form(self) -> Form:
         # an empty field means None
@@ -383,6 +375,17 @@ class Choice(Rule):
     def remedy(self) -> str:
         """That of the first rule that has one."""
         return next((said for rule in self.rules if (said := getattr(rule, "remedy", ""))), "")
+
+
+def _first(attempts: Iterable[Callable[[Any], Any]], value: object) -> Any:
+    """What the first of some readings makes of a value; raises `Unfit` if none takes it."""
+    remedy = got = ""
+    for attempt in attempts:
+        try:
+            return attempt(value)
+        except Unfit as unfit:
+            remedy, got = remedy or unfit.remedy, got or unfit.got
+    raise Unfit(remedy, got)
 
 
 def _scalar(value: object) -> Any:

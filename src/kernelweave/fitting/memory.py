@@ -28,6 +28,5 @@ def memory_budget(max_memory: float | str | None) -> float:
         return UNITS[text[-1]] * rule.parse(text[:-1]) if text[-1:] in UNITS else rule.parse(text)
     except Unfit:
         raise InputError(
-            "`max_memory` must be a positive number of bytes, a text such as '2GB', or 'auto', got "
-            f"{shown(max_memory)}."
+            f"`max_memory` must be positive: bytes, a text such as '2GB', or 'auto', got {shown(max_memory)}."
         ) from None
