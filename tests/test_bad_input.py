@@ -129,7 +129,7 @@ FITS = {
     "few weights": (reg(), X, Y, {"sample_weight": np.ones(3)}, kw.InputError, r"\(20,\), got \(3,\)"),
     "column of weights": (reg(), X, Y, {"sample_weight": np.ones((20, 1))}, kw.InputError, r"1D.*\(20, 1\)"),
     "negative weight": (reg(), X, Y, {"sample_weight": -np.ones(20)}, kw.InputError, "negative.*weight 0"),
-    "zero weights": (reg(), X, Y, {"sample_weight": np.zeros(20)}, kw.InputError, "must leave at least one row.*only zeros"),
+    "zero weights": (reg(), X, Y, {"sample_weight": np.zeros(20)}, kw.InputError, "leave at least one row.*zeros"),
     "NaN weights": (reg(), X, Y, {"sample_weight": np.full(20, np.nan)}, kw.InputError, "`sample_weight`.*20 NaN"),
     "text weights": (reg(), X, Y, {"sample_weight": ["a"] * 20}, kw.InputError, "`sample_weight`.*numbers, got text"),
     "class_weight": (cls(class_weight="bal"), X, SIGNS, {}, ValueError, "class_weight.*'balanced'.*'bal'"),
