@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
 from kernelweave.fitting.partial import PartialSource
+from kernelweave.inspection.held import HeldOut
 from kernelweave_app.runs.columns import with_types_of
 from kernelweave_app.runs.folders import csv_text, write_text
 from kernelweave_app.runs.gram_views import read_names
@@ -20,7 +21,6 @@ from kernelweave_app.runs.scoring import (
     features_of,
     grams_of,
     predictions,
-    scores,
     sparse_views_of,
 )
 from kernelweave_app.runs.sparse_views import Tables
@@ -68,7 +68,8 @@ def predict_table(
         raise InputError("Every row has a missing value among the columns that the model needs.")
     known = X.iloc[np.flatnonzero(~missing)]
     keys = table[key] if key in table.columns else None
-    frame = predictions(model, known, task, keys=None if keys is None else keys[~missing])
+    frame = predictions(model, known, keys=None if keys is None else keys[~missing])
+    made = frame
     frame = frame.set_index("row").reindex(table.index).rename_axis("row").reset_index()
     if keys is not None:
         frame.isetitem(1, keys.to_numpy())
@@ -77,7 +78,8 @@ def predict_table(
         try:
             y = check_target(table[spec.target], task)
             if not classifier or set(map(str, y)) <= set(map(str, model.classes_)):
-                found = {k: v for k, v in scores(model, known, y[~missing], task).items() if v == v}
+                scores = HeldOut.of_columns(model, made, y[~missing]).scores
+                found = {name: value for name, value in scores.items() if value == value}
                 frame = frame.assign(truth=y)
         except InputError:
             pass  # a column of that name which is not such a target
