@@ -22,7 +22,7 @@ pytest.importorskip("cyclopts")
 from kernelweave_app.cli.app import run
 from kernelweave_app.runs.formats import read_table
 from kernelweave_app.runs.formats.sparse import SPARSE, read_sparse
-from kernelweave_app.runs.sparse_views import name_views
+from kernelweave_app.runs.further_views import name_views
 
 N = 60
 

@@ -13,7 +13,7 @@ from typing import Any
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.tables import need_column
+from kernelweave_app.runs.columns import need_column
 
 #: File of a run with the layout of its joined tables.
 LAYOUT = "tables.json"

@@ -8,8 +8,8 @@ from kernelweave import banks, kernels, recipe
 from kernelweave._checks import InputError, check_known
 from kernelweave.estimators.texts import long_texts, reads_text
 from kernelweave.views import PrecomputedView, as_table
+from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.preparing import Prepared
-from kernelweave_app.runs.sparse_views import Tables
 from kernelweave_app.runs.spec import Spec
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from typing import Any, Literal, Protocol
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
+from kernelweave_app.runs.columns import columns_of_objects, hold_only
 from kernelweave_app.runs.joining import Joined
-from kernelweave_app.runs.tables import columns_of_objects, hold_only
 
 Use = Literal["table", "kernels", "sparse"]
 
