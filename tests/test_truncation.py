@@ -21,7 +21,7 @@ def test_centring_counts_how_far_it_moves_the_residual():
     exact = H @ (Z.T @ Z + left * np.outer(unit, unit)) @ H.T
     centred = held.center(unit)
     c = 1.0 - unit
-    upper = centred.quadratic_forms(c)[0] + centred.residual_trace[0] * (c @ c)
+    upper = centred.quadratic_forms(c[None])[0] + centred.residual_trace[0] * (c @ c)
     assert upper >= c @ exact @ c
     # and no more than twice what is needed here
     assert centred.residual_trace[0] <= 2 * left * n

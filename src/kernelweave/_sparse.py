@@ -93,7 +93,7 @@ def entries(A: Any) -> FloatArray:
 def join_columns(parts: list[Any]) -> Any:
     """Arrays side by side, sparse if any of them is."""
     if not any(map(is_sparse, parts)):
-        return np.concatenate(parts, axis=1)
+        return np.concat(parts, axis=1)
     from scipy import sparse
 
     return sparse.hstack([sparse.csr_array(part) for part in parts], format="csr")

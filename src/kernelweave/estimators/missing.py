@@ -14,8 +14,7 @@ from kernelweave.estimators.texts import reads_text
 from kernelweave.fitting.missing import fill, fit_fillers, missing_cells, refuse_empty, refuse_missing
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.source import TableSource
-from kernelweave.kernels import Impute, Kernel, Product, Scaled, Sum
-from kernelweave.kernels.other import Precomputed
+from kernelweave.kernels import Impute, Kernel, Precomputed, Product, Scaled, Sum
 from kernelweave.kernels.steps import SHORT, as_steps
 from kernelweave.views import Table
 
@@ -119,11 +118,6 @@ def missing_of(
     if lost:
         found["views_done"] = _VIEWS[missing_views]
     return found
-
-
-def residuals_of(source: TableSource) -> dict[str, float]:
-    """For kernels whose negative eigenvalues were set to zero, the size of the change as a share of the matrix."""
-    return {name: one.residual for name, one in source.corrections().items()}
 
 
 def target_in_order(X: Features, y: ArrayLike, missing_views: str) -> Any:

@@ -31,7 +31,7 @@ def identities_and_constants(gram: Gram) -> tuple[Index, Index]:
     ranks, residual = gram.ranks, gram.residual_trace
     for first in range(0, gram.n_kernels if n > 1 else 0, step):
         chunk = np.arange(first, min(first + step, gram.n_kernels))
-        diagonal = gram.diagonal_of(chunk)
+        diagonal = gram.diagonal(chunk)
         largest, smallest = diagonal.max(axis=1), diagonal.min(axis=1)
         # a positive diagonal matrix has full rank, and is stored as a factor only of rank n
         full = (smallest > 0) & ((ranks[chunk] < 0) | (ranks[chunk] >= n))

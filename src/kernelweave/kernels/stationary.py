@@ -12,7 +12,7 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import OneOf, Rule, Unfit, check_fields, listed
 from kernelweave.functions import KernelFunction
 from kernelweave.kernels.base import FACTOR, Kernel
-from kernelweave.kernels.rows import TrainingRows
+from kernelweave.kernels.training_rows import TrainingRows
 
 __all__ = ["RBF", "Laplacian"]
 

@@ -81,7 +81,7 @@ class KernelProblem:
         share = (weights * self.scale)[active]
         out = share @ self.gram.matvecs(b[None], active)[:, 0] if len(active) else np.zeros_like(b)
         # abs(K_ij) <= sqrt(K_ii K_jj), also for the terms of a sum of kernels
-        root = np.sqrt(np.maximum(share @ self.gram.diagonal_of(active), 0.0))
+        root = np.sqrt(np.maximum(share @ self.gram.diagonal(active), 0.0))
         terms = int(np.maximum(self.gram.ranks[active], 1).sum())
         error = sum_error(int(np.count_nonzero(b))) + 2.0 * sum_error(terms)
         return out, error * float(root @ np.abs(b)) * root

@@ -9,14 +9,14 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import Costs, GivenTargets, RowWeights, Scale
+from kernelweave._checks import COSTS, GivenTargets, RowWeights, Scale
 from kernelweave._parameters import Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import one_blas_thread
 from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram, kind_of
 from kernelweave.machines.losses import GivenLoss
 from kernelweave.mkl.features.newton import knows
-from kernelweave.mkl.features.on_chunks import solve_on_chunks
 from kernelweave.mkl.features.problem import FeatureProblem
+from kernelweave.mkl.features.row_newton import solve_on_chunks
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.problem import make_margin_form
 from kernelweave.mkl.solve import METHODS, descent_on_features, solve_margin_on_features, solve_problem
@@ -33,7 +33,7 @@ PathCallback = Callable[[int, Solution], object]
 def svm_mkl_path(
     gram: Gram | FeatureStack | ChunkedFeatures | ArrayLike,
     y: GivenTargets,
-    Cs: Annotated[ArrayLike, Costs()],
+    Cs: Annotated[ArrayLike, COSTS],
     weight_set: str | WeightSet = "simplex",
     *,
     loss: GivenLoss = "hinge",
@@ -95,7 +95,7 @@ def svm_mkl_path(
     >>> path.feature_coef.shape, bool(path.rel_gap.max() <= 1e-4)
     ((4, 12), True)
     """
-    values = np.unique(Costs().read(Cs))
+    values = np.unique(COSTS.read(Cs))
     first = float(values[0])
     problem = make_margin_form(
         gram, y, first, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale

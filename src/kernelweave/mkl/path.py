@@ -15,7 +15,6 @@ from kernelweave._checks import (
     Alphas,
     Floats,
     InputError,
-    RidgeAlphas,
     RowWeights,
     Scale,
     Start,
@@ -40,10 +39,11 @@ from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.ridge_paths import (
     FeaturePath,
     alpha_range_of_features,
+    on_all_rows,
+    path_on_all_rows,
     relaxed_path_on_features,
     with_features_of_path,
 )
-from kernelweave.mkl.features.summaries import on_all_rows, path_on_all_rows
 from kernelweave.mkl.largest_alpha import EIGEN_ROWS, smallest_single
 from kernelweave.mkl.outputs import join_outputs, squeeze
 from kernelweave.mkl.problem import make_ridge_form
@@ -156,7 +156,7 @@ def rls2_path(
     max_iter: MaxIter = None,
     max_time: MaxTime = None,
     delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
-    relax: Annotated[ArrayLike | None, RidgeAlphas() | None] = None,
+    relax: Annotated[ArrayLike | None, Alphas(table=True) | None] = None,
     weights0: Start = None,
     fit_intercept: Annotated[bool, Flag()] = False,
     callback: Annotated[PathCallback | None, Function() | None] = None,

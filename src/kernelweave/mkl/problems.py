@@ -28,7 +28,8 @@ from kernelweave.machines.losses import GivenLoss, SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.cardinality import CardinalityProblem
 from kernelweave.mkl.certify import RadiusProblem
-from kernelweave.mkl.criteria.alignment_problems import AlignmentProblem, EasyProblem
+from kernelweave.mkl.criteria.alignment import AlignmentProblem
+from kernelweave.mkl.criteria.easy_mkl import EasyProblem
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.problem import make_kernel_problem, make_margin_form, make_ridge_form

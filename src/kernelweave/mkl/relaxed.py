@@ -71,7 +71,7 @@ def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Ar
     enough = REFINE * np.linalg.norm(Y)
     effective = weights * problem.scale
     active = np.flatnonzero(effective)
-    sizes = np.sqrt(np.maximum(effective[active] @ problem.gram.diagonal_of(active), 0.0))
+    sizes = np.sqrt(np.maximum(effective[active] @ problem.gram.diagonal(active), 0.0))
     left_out = float(effective @ problem.gram.residual_trace)
     for k in finite:
         alpha = float(alphas[k])

@@ -72,7 +72,7 @@ class RidgeProblem:
 
     def roots(self, kernels: Index) -> Array:
         """Square roots of the diagonals of ``s_m K_m``, shape (len(kernels), n_samples)."""
-        diagonal = self.gram.diagonal_of(kernels)
+        diagonal = self.gram.diagonal(kernels)
         return np.sqrt(np.maximum(diagonal, 0.0) * self.scale[kernels, None])
 
     def parts(self) -> list[RidgeProblem]:

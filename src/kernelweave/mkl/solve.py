@@ -21,11 +21,9 @@ from kernelweave.gram import kind_of
 from kernelweave.machines.box import check_start
 from kernelweave.mkl import published
 from kernelweave.mkl.features.newton import MarginDescent, knows
-from kernelweave.mkl.features.on_chunks import check_for_chunks, solve_on_chunks
 from kernelweave.mkl.features.problem import FeatureProblem
-from kernelweave.mkl.features.ridge_paths import relaxed_on_features, solve_on_features
-from kernelweave.mkl.features.row_newton import Start
-from kernelweave.mkl.features.summaries import on_all_rows
+from kernelweave.mkl.features.ridge_paths import on_all_rows, relaxed_on_features, solve_on_features
+from kernelweave.mkl.features.row_newton import Start, check_for_chunks, solve_on_chunks
 from kernelweave.mkl.kernel_problem import KernelProblem, MarginStep, Session
 from kernelweave.mkl.loop import Callback, minimise
 from kernelweave.mkl.outputs import join_outputs, squeeze

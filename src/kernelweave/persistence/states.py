@@ -305,9 +305,9 @@ def from_state(state: State, foreign: Callable[[int], Any] | None = None) -> Any
         return out.reshape(parts["shape"])
     if word == "learner":
         params = parts["params"]
-        if params.pop("literal", False):
-            # of files of version 0.2
-            params["as_published"] = True
+        for former in ("literal", "as_published"):
+            # of MLMKL: the published update was a parameter
+            params.pop(former, None)
         return LEARNERS[parts["name"]](**params)
     if word == "estimator":
         return _estimator(**parts)

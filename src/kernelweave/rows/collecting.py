@@ -15,8 +15,8 @@ from kernelweave._threads import one_blas_thread_each
 from kernelweave._types import Device, RowsLike
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram import BlockStatistics
-from kernelweave.rows.chunk import Chunk, Source
-from kernelweave.rows.dask_rows import dask_parts, is_dask, statistics_of_dask
+from kernelweave.rows.chunks import Chunk, Source
+from kernelweave.rows.dask_rows import is_dask, on_workers
 from kernelweave.rows.folds import UNITS, FoldStatistics, Statistics, add_chunk, empty_like
 from kernelweave.rows.parallel import Jobs, each
 from kernelweave.rows.progress import Report, make_report
@@ -110,12 +110,12 @@ def block_statistics(
     FoldStatistics(5 folds by row, 1000 rows)
     """
     request = Request(y, sample_weight, target, weight, columns, groups, features, max_memory)
-    if is_dask(rows):
-        parts, blocks = dask_parts(rows, request)
-        found = _begun(into, blocks, folds, fold_by, seed, device)
-        return found.merge(statistics_of_dask(parts, empty_like(found), features))
     source, blocks = open_rows(rows, request)
     found = _begun(into, blocks, folds, fold_by, seed, device)
+    if is_dask(rows):
+        pieces = source.pieces()
+        empty: tuple[Any, ...] = (empty_like(found), {})
+        return found.merge(on_workers(_of_piece, pieces, [empty] * len(pieces), _merged)[0])
     report, close = make_report(progress)
     try:
         _collect(source, found, n_jobs=n_jobs, max_memory=max_memory, report=report)
@@ -180,11 +180,20 @@ def _collect(
         report(sum(found.taken.values()), source.total)
 
 
-def _of_piece(piece: Source, found: Statistics, taken: Mapping[str, int]) -> Statistics:
-    """Statistics of the rows of a file, in a process or thread of its own."""
+def _of_piece(piece: Source, empty: Statistics, taken: Mapping[str, int]) -> Statistics:
+    """Statistics of the rows of a file or part, in a process or thread of its own."""
+    found = empty.copy()
     with one_blas_thread_each():
         for chunk in piece.chunks(taken):
             add_chunk(found, chunk)
+    return found
+
+
+def _merged(parts: Sequence[Any]) -> Any:
+    # the results of other tasks may be needed again, and are not changed
+    found = parts[0].copy()
+    for part in parts[1:]:
+        found.merge(part)
     return found
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
-from kernelweave.rows.arrays import chunk_of_frame
-from kernelweave.rows.chunk import Chunk, Layout, Source
+from kernelweave.rows.chunks import Chunk, Layout, Source, chunk_of_frame
 
 PARQUET = (".parquet", ".pq")
 TEXT = (".csv", ".tsv", ".txt")

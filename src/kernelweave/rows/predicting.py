@@ -17,11 +17,11 @@ from kernelweave._threads import one_blas_thread_each
 from kernelweave._types import Labels, RowsLike
 from kernelweave.gram.row_checks import check_features
 from kernelweave.results import Path, Solution
-from kernelweave.rows.chunk import Chunk, Source, in_chunk
+from kernelweave.rows.chunks import Chunk, Source, Transform, features_of, in_chunk
 from kernelweave.rows.dask_rows import is_dask
 from kernelweave.rows.parallel import Jobs, each
 from kernelweave.rows.progress import Report, make_report
-from kernelweave.rows.sources import Request, Transform, features_of, open_rows
+from kernelweave.rows.sources import Request, open_rows
 
 Array = NDArray[np.float64]
 
@@ -151,7 +151,7 @@ def decision(Z: Any, coef: Array, intercept: Array) -> Any:
 
 def _of_rows(Z: Any, coef: Array, intercept: Array, features: Transform | None) -> Any:
     with one_blas_thread_each():
-        return decision(features_of(features, Z), coef, intercept)
+        return decision(Z if features is None else features_of(features, Z), coef, intercept)
 
 
 def _on_dask(rows: Any, request: Request, coef: Array, intercept: Array) -> Any:

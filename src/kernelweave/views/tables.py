@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError, Reals, as_names, check_known
+from kernelweave._checks import Floats, InputError, as_names, check_known
 from kernelweave._parameters import Each, InstanceOf, ReadableSignature, Text, Whole, check_fields
 from kernelweave._sparse import as_csr, is_sparse, join_columns, to_dense
 from kernelweave._types import RowIndex, Values
@@ -213,7 +213,10 @@ class Table:
 
     __signature__ = ReadableSignature()
 
-    values: Annotated[NDArray[np.float64], Reals((2,), remedy="Reshape it to (n_rows, n_columns).")]
+    values: Annotated[
+        NDArray[np.float64],
+        Floats((2,), finite=False, largest=np.inf, remedy="Reshape it to (n_rows, n_columns)."),
+    ]
     names: Annotated[tuple[str, ...] | None, Each(Text() | Whole(), empty=True) | None] = None
     levels: Annotated[tuple[int, ...], Each(Whole(TEXT), empty=True) | None] = None  # type: ignore[assignment]
     cells: Annotated[
@@ -251,11 +254,17 @@ class Table:
         vars(made).update({key: vars(self)[key] for key in _PARTS if key in vars(self)} | parts)
         return made
 
-    @staticmethod
-    def of_checked(values: Values, names: tuple[str, ...] | None, levels: tuple[int, ...]) -> Table:
-        """A table of numbers in rows and columns that were checked already."""
-        made = object.__new__(Table)
-        vars(made).update(values=values, names=names, levels=levels, cells=None)
+    @classmethod
+    def of_checked(
+        cls,
+        values: Values,
+        names: tuple[str, ...] | None,
+        levels: tuple[int, ...] | None = None,
+        cells: tuple[Cells | None, ...] | None = None,
+    ) -> Self:
+        """A table of what was checked already, or of nodes of a graph in place of numbers."""
+        made, own = object.__new__(cls), (0,) * values.shape[1] if levels is None else levels
+        vars(made).update(values=values, names=names, levels=own, cells=cells)
         return made
 
     @property
@@ -410,12 +419,11 @@ class Table:
                 "Use kernels.CharNGrams, kernels.Tokens or kernels.Custom there, or put the kernel on other columns."
             )
         blocks = []
-        for column, level in zip(table.values.T, table.levels, strict=True):
-            block: NDArray[np.generic] = column[:, None] == np.arange(level) if level else column[:, None]
-            if level and np.isnan(column).any():
-                block = np.where(np.isnan(column)[:, None], np.nan, block)
-            blocks.append(block)
-        return np.concatenate(blocks, axis=1, dtype=np.float64)
+        for j, level in enumerate(table.levels):
+            column = table.values[:, j : j + 1]
+            # indicators, NaN where the cell is missing
+            blocks.append((column == np.arange(level)) + 0.0 * column if level else column)
+        return np.concat([block for block in blocks if block.shape[1]], axis=1)
 
     @property
     def marked(self) -> NDArray[np.bool_]:
@@ -447,6 +455,12 @@ class Table:
         (array([[1., 2., 1.]]), array([[2.]]), 3)
         """
         return self._with(values=values, _marks=(marks, marked))
+
+    def per_row(self, value: float) -> NDArray[np.float64]:
+        """A number for each row, the same for all."""
+        if isinstance(self.n_rows, int):
+            return np.full(self.n_rows, value)
+        return np.full_like(self.values[:, 0], value)  # of nodes of a graph
 
     def missing(self) -> NDArray[np.intp]:
         """Numbers of missing cells of every column, shape (n_columns,)."""
@@ -498,7 +512,7 @@ class Table:
 
     def like(self, values: NDArray[np.float64]) -> Table:
         """A table of other rows with the same columns."""
-        return Table(values, self.names, self.levels)
+        return Table.of_checked(values, self.names, self.levels)
 
     def arrays(self) -> list[NDArray[np.float64]]:
         """All stored numbers: all cells, or the stored ones of sparse rows."""
@@ -600,9 +614,7 @@ def as_sparse(table: Table) -> SparseTable:
     """A table of numeric columns in sparse form."""
     if isinstance(table, SparseTable):
         return table
-    from scipy import sparse
-
-    return SparseTable(sparse.csr_array(table.values), table.names)
+    return SparseTable.of_checked(as_csr(table.values, missing=True), table.names)
 
 
 Array = NDArray[np.float64]
@@ -861,11 +873,11 @@ class BlockTable(Table):
     def _columns_of_all(self) -> Table:
         if any(isinstance(block, SparseTable) for block in self.blocks.values()):
             return SparseTable(self.values, self.names)
-        if self.marked.any():
-            every = np.concatenate([block.marks for block in self.blocks.values()], axis=1)
-            plain = Table(self.values, self.names, self.levels, self.cells)
-            return plain.with_marks(self.values, every, self.marked)
-        return Table(self.values, self.names, self.levels, self.cells)
+        plain = Table.of_checked(self.values, self.names, self.levels, self.cells)
+        if not self.marked.any():
+            return plain
+        every = np.concatenate([block.marks for block in self.blocks.values()], axis=1)
+        return plain.with_marks(self.values, every, self.marked)
 
     def with_values(self, values: Any) -> Table:
         """See `Table.with_values`; one table of all columns."""
@@ -921,7 +933,7 @@ class BlockTable(Table):
         found = {}
         for view, block in self.blocks.items():
             own = slice(self.starts[view], self.starts[view] + block.n_columns)
-            found[view] = Table(values[:, own], block.names, block.levels)
+            found[view] = block.like(values[:, own])
         return BlockTable(found)
 
     def arrays(self) -> list[FloatArray]:

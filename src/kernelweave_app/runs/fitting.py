@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelweave import normalizers, recipe
-from kernelweave._checks import Costs, InputError, check_known
+from kernelweave._checks import COSTS, InputError, check_known
 from kernelweave._parameters import check_value
 from kernelweave._types import BaseCrossValidator, Labels
 from kernelweave.estimators.choosing import N_FOLDS
@@ -81,7 +81,7 @@ def parse_values(name: str, text: str) -> tuple[Array | None, int]:
         raise InputError(f"`{name}` must hold finite numbers, got {text!r:.60}.")
     if name == "alphas":
         return check_alphas(values), number
-    return np.unique(check_value(Costs(), name, values)), number
+    return np.unique(check_value(COSTS, name, values)), number
 
 
 def parse_gamma(text: str) -> float | str | tuple[str, float] | None:

@@ -380,7 +380,7 @@ def _nearest(
     lost = part[wanted].isna().any(axis=1).to_numpy()
     rows = np.r_[np.flatnonzero(lost)[: most_rows // 2], np.flatnonzero(~lost)[:most_rows]][:most_rows]
     frame = part.iloc[np.sort(rows)].astype(float)
-    encoded = TableEncoder(missing=True).fit(frame).transform(frame)
+    encoded = TableEncoder(missing=True).fit_transform(frame)
     filled = Impute("nearest").fitted(encoded).apply(encoded).values
     found = {}
     for j, name in enumerate(wanted):
@@ -498,7 +498,7 @@ def _linear(part: Any) -> Array:
     if all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in part.dtypes):
         A = part.to_numpy(dtype=np.float64)
     else:
-        table = TableEncoder(missing=True).fit(part).transform(part)
+        table = TableEncoder(missing=True).fit_transform(part)
         A = table.values[:, np.asarray(table.levels) == 0]
         codes = table.values[:, np.asarray(table.levels) > 0]
     known = ~np.isnan(A)

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
 from kernelweave.fitting.partial import PartialSource
+from kernelweave.inspection.held import HeldOut
 from kernelweave_app.runs.columns import check_target
 from kernelweave_app.runs.folders import csv_text, write_text
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.preparing import missing_cells
-from kernelweave_app.runs.scoring import predictions, scores
+from kernelweave_app.runs.scoring import predictions
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.catalogue import Catalogue
 from kernelweave_app.studio.schema import Data, Predicted
@@ -51,7 +52,8 @@ def predict_table(
     if missing.all():
         raise InputError("Every row has a missing value among the columns that the model needs.")
     known = X.iloc[np.flatnonzero(~missing)]
-    frame = predictions(model, known, task, keys=None if keys is None else keys[~missing])
+    frame = predictions(model, known, keys=None if keys is None else keys[~missing])
+    made = frame
     frame = frame.set_index("row").reindex(table.index).rename_axis("row").reset_index()
     if keys is not None:
         frame.isetitem(1, keys.to_numpy())
@@ -60,7 +62,8 @@ def predict_table(
         try:
             y = check_target(table[spec.target], task)
             if not classifier or set(map(str, y)) <= set(map(str, model.classes_)):
-                right = {k: v for k, v in scores(model, known, y[~missing], task).items() if v == v}
+                scores = HeldOut.of_columns(model, made, y[~missing]).scores
+                right = {name: value for name, value in scores.items() if value == value}
                 frame = frame.assign(truth=y)
         except InputError:
             pass  # a column of that name which is not such a target

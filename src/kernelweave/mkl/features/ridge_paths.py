@@ -252,3 +252,35 @@ def with_features_of_path(
     whole = path if relax is None else relaxed_path_on_features(problems, path, relax)
     solutions = tuple(with_own_features(problems, one) for one in whole.solutions)
     return replace(whole, solutions=solutions)
+
+
+# ---- statistics -----------------------------------------------------------------------------------
+
+
+def on_all_rows(problem: FeatureProblem | RidgeProblem, solution: S) -> S:
+    """A solution of statistics with an intercept, and without dual coefficients, of which all rows would have one.
+
+    Its `proof` has those of the rows that stand for all. Solutions of other problems are returned as they are.
+    """
+    summary = problem.summary if isinstance(problem, FeatureProblem) else None
+    if summary is None:
+        return solution
+    several = isinstance(solution, RelaxedSolution) and np.ndim(solution.relax) == 1
+    coef, dual = np.asarray(solution.feature_coef), np.asarray(solution.dual_coef)
+    at = 1 if several else 0
+    fitted = np.tensordot(coef, summary.feature_means, axes=([at], [0]))
+    # of outputs apart, callbacks see the first
+    means = summary.target_means[: coef.shape[-1]] if coef.ndim == at + 2 else summary.target_means[0]
+    intercept = means - fitted
+    none = isinstance(solution, RelaxedSolution)
+    return replace(
+        solution,
+        dual_coef=np.empty(0),
+        proof=np.empty((0, 0)) if none else np.atleast_2d(dual.T),
+        intercept=float(intercept) if np.ndim(intercept) == 0 else intercept,
+    )
+
+
+def path_on_all_rows(problem: FeatureProblem | RidgeProblem, path: Path[S]) -> Path[S]:
+    """The same for all solutions of a path."""
+    return replace(path, solutions=tuple(on_all_rows(problem, one) for one in path.solutions))
