@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kernelweave import datasets
 from kernelweave.mkl.path import rls2_path
-from kernelweave.mkl.relaxed import ridge_path
+from kernelweave.mkl.regularization import ridge_path
 from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.results import Path
 from kernelweave_papers.base import Cell, Experiment, Result, frame_of

@@ -14,7 +14,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routi
 
 from kernelweave import learners
 from kernelweave._callbacks import with_callbacks
-from kernelweave._checks import Alphas, Costs, InputError, check_known
+from kernelweave._checks import COSTS, Alphas, InputError, check_known
 from kernelweave._docstrings import inherits_parameters
 from kernelweave._parameters import Function, OneOf, Text, Whole
 from kernelweave._types import Features, Splits, Target
@@ -61,7 +61,7 @@ class _CrossValidated(BaseMKL):
     C: ClassVar[None] = None  # type: ignore[misc]
     alpha: ClassVar[None] = None  # type: ignore[misc]
     alphas: Annotated[ArrayLike | None, Alphas() | None] = None
-    Cs: Annotated[ArrayLike | None, Costs() | None] = None
+    Cs: Annotated[ArrayLike | None, COSTS | None] = None
     n_alphas: Annotated[int, Whole(1)] = 30
     cv: Splits = 5
     scoring: Annotated[str | Callable[..., float] | None, Text() | Function() | None] = None
@@ -123,11 +123,6 @@ class _CrossValidated(BaseMKL):
         if self.Cs is not None:
             return check_alphas(1.0 / np.atleast_1d(np.asarray(self.Cs, dtype=np.float64)))
         return None if self.alphas is None else check_alphas(self.alphas)
-
-    def _n_steps(self, learner: learners.Learner, n_problems: int, n_folds: int) -> int | None:
-        given = self._given_alphas()
-        n_alphas = self.n_alphas if given is None else len(given)
-        return n_problems * n_alphas * (n_folds + 1)
 
     def _candidates_of(
         self,

@@ -120,11 +120,6 @@ def missing_of(
     return found
 
 
-def residuals_of(source: TableSource) -> dict[str, float]:
-    """For kernels whose negative eigenvalues were set to zero, the size of the change as a share of the matrix."""
-    return {name: one.residual for name, one in source.corrections().items()}
-
-
 def target_in_order(X: Features, y: ArrayLike, missing_views: str) -> Any:
     """The target in the order of the rows of views, if frames that are joined by index have different rows.
 

@@ -12,7 +12,7 @@ from kernelweave._checks import InputError
 from kernelweave.kernels import Kernel, On, Product, Scaled, Sum
 from kernelweave.kernels.steps import Impute
 from kernelweave.views import BlockTable, GramTable, Table, ViewColumns
-from kernelweave.views.encoding import HINT
+from kernelweave.views.columns import HINT
 from kernelweave.views.selection import column_name, listing
 
 Array = NDArray[np.float64]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -97,32 +97,6 @@ class Expansions:
     intercepts: Array
     layers: Sequence[UpperLayers] = ()
     features: FeatureForm | None = None
-
-    @classmethod
-    def side_by_side(cls, parts: Sequence[Expansions]) -> Expansions:
-        """Solutions of several problems as those of one with all of their outputs."""
-        forms = [part.features for part in parts if part.features is not None]
-        features = None
-        if len(forms) == len(parts):
-            coefs = [
-                form.coef.reshape(-1, *part.intercepts.shape) for form, part in zip(forms, parts, strict=True)
-            ]
-            joined = np.concatenate(coefs, axis=2)
-            features = replace(forms[0], coef=joined.reshape(len(joined), -1))
-        layers: list[list[TrainedLayers | None]] = []
-        if any(any(own) for part in parts for own in part.layers):
-            # a problem without a machine has none
-            layers = [
-                [one for p in parts for one in p.layers[k] or [None] * p.intercepts.shape[1]]
-                for k in range(len(parts[0].intercepts))
-            ]
-        return cls(
-            np.concatenate([part.weights for part in parts], axis=1),
-            np.concatenate([part.coefficients for part in parts], axis=2),
-            np.concatenate([part.intercepts for part in parts], axis=1),
-            layers,
-            features,
-        )
 
 
 def decisions(source: Source[Q], queries: Q, fitted: FittedNormalizer, found: Expansions) -> Array:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError, Reals, as_names, check_known
+from kernelweave._checks import Floats, InputError, as_names, check_known
 from kernelweave._parameters import Each, InstanceOf, ReadableSignature, Text, Whole, check_fields
 from kernelweave._sparse import as_csr, is_sparse, join_columns, to_dense
 from kernelweave._types import RowIndex, Values
@@ -213,7 +213,10 @@ class Table:
 
     __signature__ = ReadableSignature()
 
-    values: Annotated[NDArray[np.float64], Reals((2,), remedy="Reshape it to (n_rows, n_columns).")]
+    values: Annotated[
+        NDArray[np.float64],
+        Floats((2,), finite=False, largest=np.inf, remedy="Reshape it to (n_rows, n_columns)."),
+    ]
     names: Annotated[tuple[str, ...] | None, Each(Text() | Whole(), empty=True) | None] = None
     levels: Annotated[tuple[int, ...], Each(Whole(TEXT), empty=True) | None] = None  # type: ignore[assignment]
     cells: Annotated[
@@ -251,15 +254,16 @@ class Table:
         vars(made).update({key: vars(self)[key] for key in _PARTS if key in vars(self)} | parts)
         return made
 
-    @staticmethod
+    @classmethod
     def of_checked(
+        cls,
         values: Values,
         names: tuple[str, ...] | None,
         levels: tuple[int, ...] | None = None,
         cells: tuple[Cells | None, ...] | None = None,
-    ) -> Table:
+    ) -> Self:
         """A table of what was checked already, or of nodes of a graph in place of numbers."""
-        made, own = object.__new__(Table), (0,) * values.shape[1] if levels is None else levels
+        made, own = object.__new__(cls), (0,) * values.shape[1] if levels is None else levels
         vars(made).update(values=values, names=names, levels=own, cells=cells)
         return made
 
@@ -610,9 +614,7 @@ def as_sparse(table: Table) -> SparseTable:
     """A table of numeric columns in sparse form."""
     if isinstance(table, SparseTable):
         return table
-    from scipy import sparse
-
-    return SparseTable(sparse.csr_array(table.values), table.names)
+    return SparseTable.of_checked(as_csr(table.values, missing=True), table.names)
 
 
 Array = NDArray[np.float64]

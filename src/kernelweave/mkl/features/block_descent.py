@@ -750,9 +750,6 @@ class FeatureDescent:
         C = evaluated.theta * (evaluated.multiple * problem.length / alpha)
         if problem.root is not None:
             C *= problem.root
-        names = ("objective", "rel_gap", "n_active")
-        trace = dict(zip(names, np.array(point.trace, dtype=np.float64).T, strict=True))
-        trace["objective"] *= problem.length * problem.length
         return Solution(
             weights=weights,
             dual_coef=C.T,
@@ -760,7 +757,7 @@ class FeatureDescent:
             certificate=self._at(point.a).certificate(evaluated.values, Status.STALLED),
             n_iter=point.n_iter,
             alpha=alpha,
-            trace=trace,
+            trace=problem.trace(point.trace),
             feature_coef=features,
         )
 
