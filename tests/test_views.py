@@ -17,7 +17,7 @@ from kernelweave.views import (
     as_tables,
     freeze_columns,
 )
-from kernelweave.views.encoding import plain_frame
+from kernelweave.views.columns import plain_frame
 from kernelweave.views.groups import read_views
 
 DATA = {
@@ -234,7 +234,7 @@ def test_frames_read_at_once_are_those_read_column_by_column(change, at_once, mo
 
     assert (plain_frame(frame, missing=True) is not None) == at_once
     found = str(read())
-    monkeypatch.setattr("kernelweave.views.encoding.plain_frame", lambda X, missing: None)
+    monkeypatch.setattr("kernelweave.views.columns.plain_frame", lambda X, missing: None)
     assert str(read()) == found
 
 

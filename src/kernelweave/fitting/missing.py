@@ -13,7 +13,7 @@ from kernelweave.kernels import Kernel
 from kernelweave.kernels.composed import parts_of
 from kernelweave.kernels.steps import Impute
 from kernelweave.views import BlockTable, GramTable, Table, ViewColumns
-from kernelweave.views.encoding import HINT
+from kernelweave.views.columns import HINT
 from kernelweave.views.selection import column_name, listing
 
 Array = NDArray[np.float64]

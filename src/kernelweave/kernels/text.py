@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
@@ -11,11 +11,12 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError, as_floats
+from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, ReadableSignature, Rule, Text, Unfit, Whole, check_fields, listed
-from kernelweave._sparse import scale_rows, sq_norms
+from kernelweave._sparse import sq_norms, unit_rows
 from kernelweave._types import FittedPart, Tree
 from kernelweave.kernels.base import FloatArray, Kernel
+from kernelweave.kernels.learnt import Learnt, plain
 from kernelweave.kernels.steps import Step
 from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.views import Cells, GramTable, SparseTable, Table
@@ -43,7 +44,8 @@ class Lengths(Rule):
         return f"a whole number from 1 to {LONGEST} or two of them, such as (2, 4)"
 
 
-class Vocabulary:
+@dataclass(frozen=True, eq=False, repr=False)
+class Vocabulary(Learnt):
     """The vocabulary of a text kernel: n-grams or words of training rows, and their weights.
 
     Attributes
@@ -58,18 +60,22 @@ class Vocabulary:
 
     __signature__ = ReadableSignature()
 
-    def __init__(self, terms: tuple[str, ...], idf: FittedPart = None, unseen: float = 1.0) -> None:
-        self.terms, self.unseen = tuple(terms), float(unseen)
-        self.idf = None if idf is None else as_floats(idf, "idf")
-        if self.idf is not None and self.idf.shape != (len(self.terms),):
+    terms: tuple[str, ...]
+    idf: FittedPart = None
+    unseen: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", tuple(self.terms))
+        self._freeze("idf", "one weight for each term", 1)
+        if self.idf is not None and len(self.idf) != len(self.terms):
             raise InputError(
-                f"A vocabulary has one weight for each of its {len(self.terms)} terms, got {self.idf.shape}."
+                f"A vocabulary has one weight for each of its {len(self.terms)} terms, got {len(self.idf)}."
             )
 
     def __len__(self) -> int:
         return len(self.terms)
 
-    def places(self, terms: list[str]) -> NDArray[np.intp]:
+    def places(self, terms: Sequence[str]) -> NDArray[np.intp]:
         """Positions of terms, -1 for unknown ones."""
         return np.array([self._place.get(term, -1) for term in terms], dtype=np.intp)
 
@@ -79,20 +85,7 @@ class Vocabulary:
 
     def to_value(self) -> Tree:
         """Plain values, from which it can be restored."""
-        idf = None if self.idf is None else self.idf.tolist()
-        return {"terms": list(self.terms), "idf": idf, "unseen": self.unseen}
-
-    @cached_property
-    def _key(self) -> tuple[object, ...]:
-        return hash(self.terms), None if self.idf is None else self.idf.tobytes(), self.unseen
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return isinstance(other, Vocabulary) and self._key == other._key and self.terms == other.terms
-
-    def __hash__(self) -> int:
-        return hash(self._key)
+        return {name: plain(value) for name, value in self.settings().items()}
 
     def __repr__(self) -> str:
         return f"<{len(self)} terms>"
@@ -102,7 +95,7 @@ class TextKernel(Kernel, described=False):
     """Base of kernels of texts: inner products of weighted sparse counts."""
 
     n: tuple[int, int]
-    learnt: Any
+    learnt: Vocabulary | None
     idf: bool
     sublinear: bool
     normalize: bool
@@ -205,10 +198,7 @@ class TextKernel(Kernel, described=False):
             places = learnt.places(terms)
             weights = np.where(places >= 0, np.append(learnt.idf, 0.0)[places], learnt.unseen)
             weighted.data = weighted.data * weights[weighted.indices]
-        if self.normalize:
-            length = np.sqrt(sq_norms(weighted))
-            weighted = scale_rows(weighted, 1.0 / np.where(length > 0, length, 1.0))
-        return weighted, terms
+        return unit_rows(weighted) if self.normalize else weighted, terms
 
     def _numbers(self) -> Vocabulary:
         if self.learnt is None:
@@ -288,12 +278,11 @@ class TextFeatures(Step):
 
     def apply(self, table: Table) -> Table:
         """The counts as a table."""
-        return SparseTable(self.kernel.placed(table, self.kernel._numbers()))
+        return SparseTable.of_checked(self.kernel._features(table), None)
 
 
 NGrams = Annotated[Any, Lengths()]
 Switch = Annotated[bool, Flag()]
-Learnt = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, repr=False)
@@ -347,7 +336,7 @@ class CharNGrams(TextKernel):
     sublinear: Switch = False
     idf: Switch = False
     normalize: Switch = True
-    learnt: FittedPart = Learnt
+    learnt: FittedPart = field(default=None, repr=False)
 
     unit: ClassVar[str] = "n-grams"
     aliases: ClassVar[tuple[str, ...]] = ("spectrum",)
@@ -404,7 +393,7 @@ class Tokens(TextKernel):
     idf: Switch = True
     normalize: Switch = True
     pattern: Annotated[str, Text()] = r"(?u)\b\w\w+\b"
-    learnt: FittedPart = Learnt
+    learnt: FittedPart = field(default=None, repr=False)
 
     unit: ClassVar[str] = "words"
     aliases: ClassVar[tuple[str, ...]] = ("words",)

@@ -254,15 +254,16 @@ class Table:
         vars(made).update({key: vars(self)[key] for key in _PARTS if key in vars(self)} | parts)
         return made
 
-    @staticmethod
+    @classmethod
     def of_checked(
+        cls,
         values: Values,
         names: tuple[str, ...] | None,
         levels: tuple[int, ...] | None = None,
         cells: tuple[Cells | None, ...] | None = None,
-    ) -> Table:
+    ) -> Self:
         """A table of what was checked already, or of nodes of a graph in place of numbers."""
-        made, own = object.__new__(Table), (0,) * values.shape[1] if levels is None else levels
+        made, own = object.__new__(cls), (0,) * values.shape[1] if levels is None else levels
         vars(made).update(values=values, names=names, levels=own, cells=cells)
         return made
 
@@ -613,9 +614,7 @@ def as_sparse(table: Table) -> SparseTable:
     """A table of numeric columns in sparse form."""
     if isinstance(table, SparseTable):
         return table
-    from scipy import sparse
-
-    return SparseTable(sparse.csr_array(table.values), table.names)
+    return SparseTable.of_checked(as_csr(table.values, missing=True), table.names)
 
 
 Array = NDArray[np.float64]

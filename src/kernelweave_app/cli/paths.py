@@ -254,9 +254,9 @@ def read_statistics(path: str | Path) -> BlockStatistics | FoldStatistics:
     """Statistics of all rows or of folds."""
     from kernelweave.gram import BlockStatistics
     from kernelweave.gram.statistics_files import kind_of
-    from kernelweave.rows.folds import KIND, FoldStatistics
+    from kernelweave.rows.folds import FoldStatistics
 
-    return FoldStatistics.load(path) if kind_of(path) == KIND else BlockStatistics.load(path)
+    return FoldStatistics.load(path) if kind_of(path) == FoldStatistics.KIND else BlockStatistics.load(path)
 
 
 def describe_statistics(found: BlockStatistics | FoldStatistics) -> str:

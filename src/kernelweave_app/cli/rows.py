@@ -214,10 +214,10 @@ def margins(
     """
     import numpy as np
 
-    from kernelweave.mkl.margin_path import svm_mkl_path
+    from kernelweave.mkl.path import svm_mkl_path
     from kernelweave.results import Status
-    from kernelweave.rows.margin_validation import svm_mkl_path_cv
     from kernelweave.rows.row_features import RowFeatures
+    from kernelweave.rows.validation import svm_mkl_path_cv
     from kernelweave_app.cli.console import Steps, say
     from kernelweave_app.cli.paths import FILES, write_block_path
     from kernelweave_app.runs.folders import whole_folder

@@ -47,19 +47,20 @@ def predict(
         Also write posterior standard deviations (regression).
     """
     from kernelweave_app.cli.console import say
+    from kernelweave_app.runs.columns import describe
     from kernelweave_app.runs.folders import csv_text, write_text, writing
     from kernelweave_app.runs.reading import load_model, read_new
     from kernelweave_app.runs.scoring import predictions
-    from kernelweave_app.runs.tables import describe
 
     fitted = load_model(model)
-    rows = read_new(fitted, Path(model), table, join=join, key=key, view=view, gram=gram, say=say)
+    rows = read_new(fitted, Path(model), table, join=join, key=key, view=view or [], gram=gram or [])
+    for old, new in rows.stands_for.items():
+        say(f"{new} is used for {old} of the run.")
     classifier = hasattr(fitted, "classes_")
     if std and classifier:
         raise InputError("--std is for regression; this model is a classifier.")
     say(f"Found {table}: {describe(rows.table)}; a {'classifier' if classifier else 'regression model'}.")
-    task = "classification" if classifier else "regression"
-    frame = predictions(fitted, rows.X, task, std=std, keys=rows.keys)
+    frame = predictions(fitted, rows.X, std=std, keys=rows.keys)
     with writing():
         write_text(Path(out), csv_text(frame))
     say(f"Wrote {len(frame)} predictions to {out}")
@@ -102,16 +103,19 @@ def evaluate(
     gram
         Precomputed kernels, as for predict.
     """
+    from kernelweave.inspection.arguments import target_names
+    from kernelweave.inspection.held import HeldOut
     from kernelweave_app.cli.console import say
+    from kernelweave_app.runs.columns import check_target, describe, need_column, target_of_model
     from kernelweave_app.runs.folders import csv_text, write_text, writing
     from kernelweave_app.runs.lineage import learnt_from
     from kernelweave_app.runs.reading import load_model, read_new
-    from kernelweave_app.runs.scoring import predictions, scores, target_names, with_truth
-    from kernelweave_app.runs.tables import check_target, describe, need_column
-    from kernelweave_app.runs.targets import target_of_model
+    from kernelweave_app.runs.scoring import predictions, with_truth
 
     fitted = load_model(model)
-    rows = read_new(fitted, Path(model), table, join=join, key=key, view=view, gram=gram, say=say)
+    rows = read_new(fitted, Path(model), table, join=join, key=key, view=view or [], gram=gram or [])
+    for old, new in rows.stands_for.items():
+        say(f"{new} is used for {old} of the run.")
     task = "classification" if hasattr(fitted, "classes_") else "regression"
     names = target_names(fitted)
     say(f"Found {table}: {describe(rows.table)}.")
@@ -132,11 +136,11 @@ def evaluate(
             "The model was fitted on rows of this file: these are not scores of new rows. Those of rows that were "
             "held out are in the report of the run."
         )
-    for name, value in scores(fitted, rows.X, y, task).items():
+    found = predictions(fitted, rows.X, keys=rows.keys)
+    for name, value in HeldOut.of_columns(fitted, found, y).scores.items():
         say(f"{name}: {value:.4f}")
     if out:
         with writing():
-            found = predictions(fitted, rows.X, task, keys=rows.keys)
             write_text(Path(out), csv_text(with_truth(found, y, names)))
         say(f"Wrote {out}")
 

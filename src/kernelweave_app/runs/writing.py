@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
+from kernelweave.inspection.held import HeldOut
+from kernelweave_app.runs.columns import describe
 from kernelweave_app.runs.fitting import OF_PATHS, chosen, fits_plainly, path_setting, stopped_at
 from kernelweave_app.runs.folders import csv_text, write_text, writing
-from kernelweave_app.runs.gram_views import GRAMS, grams_text
+from kernelweave_app.runs.further_views import GRAMS, Tables, grams_text
 from kernelweave_app.runs.joining import LAYOUT, layout_text
 from kernelweave_app.runs.lineage import LINEAGE
 from kernelweave_app.runs.preparing import Prepared, Rows
 from kernelweave_app.runs.reading import Run
-from kernelweave_app.runs.scoring import predictions, scores, with_truth
+from kernelweave_app.runs.scoring import predictions, with_truth
 from kernelweave_app.runs.scripts import script
-from kernelweave_app.runs.sparse_views import Tables
 from kernelweave_app.runs.spec import Spec, applies, check_spec, own_fields, read_spec
-from kernelweave_app.runs.tables import describe
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
     from kernelweave.inspection.registry import Found
-    from kernelweave_app.reports import Held, Picture
+    from kernelweave_app.reports import Picture
 
 #: Folders of the command `evidence`, in a run.
 FIGURES, TABLES = "evidence-figures", "evidence-tables"
@@ -41,18 +41,16 @@ SILENT = {
 }
 
 
-def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> Held | None:
-    """Scores and predictions of the held-out rows; None without held-out rows."""
-    from kernelweave_app.reports import Held
-
+def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> HeldOut | None:
+    """The held-out rows with their predictions; None without held-out rows."""
     if not len(test):
         return None
-    X, y = prepared.X.iloc[test], prepared.y[test]
-    keys = None if prepared.keys is None else prepared.keys.iloc[test]
-    return Held(scores(model, X, y, prepared.task), y, predictions(model, X, prepared.task, keys=keys))
+    y, keys = prepared.y[test], None if prepared.keys is None else prepared.keys.iloc[test]
+    table = predictions(model, prepared.X.iloc[test], keys=keys)
+    return HeldOut.of_columns(model, with_truth(table, y, prepared.names), y)
 
 
-def write_run(folder: Path, run: Run, model: BaseMKL, held: Held | None) -> None:
+def write_run(folder: Path, run: Run, model: BaseMKL, held: HeldOut | None) -> None:
     """Write the files of a run, the model first, except the report (see `write_report`).
 
     Parameters
@@ -60,7 +58,7 @@ def write_run(folder: Path, run: Run, model: BaseMKL, held: Held | None) -> None
     folder : Path
     run : Run
     model : fitted estimator
-    held : Held or None
+    held : HeldOut or None
         Of `score_held`.
     """
     import tomli_w
@@ -77,8 +75,7 @@ def write_run(folder: Path, run: Run, model: BaseMKL, held: Held | None) -> None
         if data.grams:
             write_text(folder / GRAMS, grams_text(data))
         if held is not None:
-            table = with_truth(held.predictions, held.truth, run.prepared.names)
-            write_text(folder / "predictions.csv", csv_text(table))
+            write_text(folder / "predictions.csv", csv_text(held.table))
         write_text(folder / "spec.toml", tomli_w.dumps({"table": run.file, **spec.model_dump()}))
         alpha = stopped_at(model, spec)
         if alpha is not None and hasattr(model, "relax_"):
@@ -91,7 +88,7 @@ def write_report(
     folder: Path,
     run: Run,
     model: BaseMKL,
-    held: Held | None,
+    held: HeldOut | None,
     found: Found,
     *,
     nested: str = "",
@@ -106,7 +103,7 @@ def write_report(
     folder : Path
     run : Run
     model : fitted estimator
-    held : Held or None
+    held : HeldOut or None
         Of `score_held`.
     found : dict of str to Finding
         Of `kernelweave_app.runs.evidence.gather`, and what was computed later.

@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from kernelweave import inspection
     from kernelweave._callbacks import CallbackContext
     from kernelweave.estimators import BaseMKL
-    from kernelweave_app.reports import Held, Picture
+    from kernelweave.inspection.held import HeldOut
+    from kernelweave_app.reports import Picture
     from kernelweave_app.runs.preparing import Prepared, Rows
     from kernelweave_app.runs.reading import Run
 
@@ -296,10 +297,10 @@ class Job:
 
     def do(self) -> None:
         """Read, fit, score, write."""
+        from kernelweave_app.runs.columns import describe
         from kernelweave_app.runs.evidence import gather
         from kernelweave_app.runs.fitting import calibrate_model, fit_model, make_model
         from kernelweave_app.runs.nested import nested_scores, say_nested
-        from kernelweave_app.runs.tables import describe
         from kernelweave_app.runs.writing import score_held, write_report, write_run
         from kernelweave_app.studio.results import describe_model
 
@@ -452,7 +453,7 @@ class Job:
         progress.stage = progress.output = ""
         return found
 
-    def _keep_scores(self, model: BaseMKL, held: Held | None) -> None:
+    def _keep_scores(self, model: BaseMKL, held: HeldOut | None) -> None:
         results, found = getattr(model, "cv_results_", None), []
         if results is not None:
             mean, error = (results[f"{of}_test_score"][model.best_index_] for of in ("mean", "std_error"))
@@ -471,7 +472,7 @@ class Job:
             self.store.write(self.run_id, score)
 
     def _pictures(
-        self, model: BaseMKL, held: Held | None, X: DataFrame, found: list[inspection.Path]
+        self, model: BaseMKL, held: HeldOut | None, X: DataFrame, found: list[inspection.Path]
     ) -> list[Picture]:
         from kernelweave_app.reports import draw_pictures
 
@@ -650,28 +651,29 @@ def draw_figure(folder: Path, name: str) -> Picture:
     elif name == "choice" and results.curve is not None:
         figure = plots.CVCurveDisplay.from_estimator(load(folder / MODEL)).figure_
     elif results.held is not None:
-        model, held = load(folder / MODEL), _read_held(folder, results.task)
+        held = _read_held(folder, results.task)
         classes = results.task == "classification"
         if name in ("roc", "precision") and classes:
-            figure = ranking_figure(model, held, name)
+            figure = ranking_figure(held, name)
         elif name == ("confusion" if classes else "held-out"):
-            figure = held_figure(model, held)
+            figure = held_figure(held)
         elif name == "residuals" and not classes:
-            figure = residual_figure(model, held)
+            figure = residual_figure(held)
     if figure is None:
         raise InputError(f"This figure could not be drawn: this run has no figure {name}.")
     return Picture(name, name, figure)
 
 
-def _read_held(folder: Path, task: str) -> Held:
+def _read_held(folder: Path, task: str) -> HeldOut:
     """Held-out rows, from the file of predictions."""
     import pandas as pd
 
-    from kernelweave_app.reports import Held
+    from kernelweave.inspection.held import HeldOut
+    from kernelweave.persistence import load
 
     kinds = {"truth": str, "prediction": str} if task == "classification" else None
     table = pd.read_csv(folder / "predictions.csv", dtype=kinds, keep_default_na=not kinds)
-    return Held({}, table["truth"].to_numpy(), table)
+    return HeldOut.of_columns(load(folder / MODEL), table, table["truth"].to_numpy())
 
 
 def print_figure(folder: str, name: str, width: float, kind: str) -> Tree:

@@ -180,12 +180,9 @@ class MarginDescent:
             G = problem.gradient(b)
             reach = problem.norms(G)
             weights = self._weights(problem.norms(w), reach)
-            product, q = problem.fitted(w), np.square(reach)
-            values = problem.values_of(weights, w, intercept, product, b, q)
-            multiple = problem.multiple(b, problem.weight_set.support(q), values.gap)
-            if multiple != 1.0:
-                other = problem.values_of(weights, w, intercept, product, multiple * b, multiple**2 * q)
-                values, multiple = (other, multiple) if other.gap < values.gap else (values, 1.0)
+            values, b = problem.bracket(
+                weights, w, intercept, problem.fitted(w), b, np.square(reach), enough=0.0
+            )
             left = relative_gap(values.primal, values.gap)
             self._tell(values.primal, left, last=True)
             if values.gap + values.rounding <= self.tol * abs(values.primal):
@@ -207,12 +204,9 @@ class MarginDescent:
             most = max(SHARE * left, INSIDE * self.tol)
             aim = min(most, ROUGH) if grown else min(0.3 * aim, most)
         n_before, self.n_before = self.n_before, 0
-        names = ("objective", "rel_gap", "n_active")
-        trace = dict(zip(names, np.array(self.trace, dtype=np.float64).T, strict=True))
-        trace["objective"] /= problem.unit**2
         return problem.solution(
-            weights, w, intercept, multiple * b,
-            status=status, tol=self.tol, n_iter=self.n_iter + n_before, trace=trace, values=values,
+            weights, w, intercept, b,
+            status=status, tol=self.tol, n_iter=self.n_iter + n_before, trace=problem.trace(self.trace), values=values,
         )  # fmt: skip
 
     def _solve_chosen(self, aim: float) -> tuple[Array, float, bool]:
