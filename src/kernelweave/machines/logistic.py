@@ -10,8 +10,6 @@ intercept give feasible coefficients ``b_i = y_i C_i p_i``, hence a bound from b
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
@@ -19,11 +17,8 @@ from scipy.special import expit
 from kernelweave._allowance import spend, used_up
 from kernelweave._loops import core
 from kernelweave.machines.bordered import Weighted
-from kernelweave.machines.box import Values
+from kernelweave.machines.box import Values, WithData
 from kernelweave.machines.rounding import balanced
-
-if TYPE_CHECKING:
-    from kernelweave.machines.machine import Machine
 
 Array = NDArray[np.float64]
 
@@ -42,12 +37,12 @@ def best_intercept(y: Array, costs: Array, product: Array) -> float:
     return float(core.logistic_intercept(y, costs, product))
 
 
-def solve_logistic(machine: Machine, K: Array, b: Array, tol: float) -> tuple[Array, int, bool]:
+def solve_logistic(machine: WithData, K: Array, b: Array, tol: float) -> tuple[Array, int, bool]:
     """Iterate until the gap of the best coefficients is at most tol, or no longer falls.
 
     Parameters
     ----------
-    machine : Machine
+    machine : WithData
         With positive costs only.
     K : array of shape (n, n)
     b : array of shape (n,)

@@ -16,8 +16,8 @@ where a formula of its own is faster or has more digits. Losses are values witho
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,14 +26,11 @@ from kernelweave._checks import InputError, check_vector
 from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
 from kernelweave.machines.bordered import Bordered, Weighted
-from kernelweave.machines.box import MachineProgram, Values, kernel_product, project
+from kernelweave.machines.box import BoxProblem, WithData, kernel_product, project
 from kernelweave.machines.rounding import EPS
 from kernelweave.machines.smo import solve_box
 from kernelweave.machines.smooth import crossing, limits_of, solve_augmented
 from kernelweave.results import Certificate, MachineSolution, Status, limit_reached
-
-if TYPE_CHECKING:
-    from kernelweave.machines.machine import Machine
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -336,7 +333,7 @@ class Loss(ABC):
     # ---- a machine --------------------------------------------------------------------------------
 
     def solve(
-        self, machine: Machine, K: Array, tol: float, start: Array | None, entry_error: float
+        self, machine: WithData, K: Array, tol: float, start: Array | None, entry_error: float
     ) -> MachineSolution:
         """Solve a machine of this loss on one kernel; everything was checked, see `Machine.solve`."""
         costs = machine.costs
@@ -344,8 +341,7 @@ class Loss(ABC):
         part, on_used = K, machine
         if len(used) < len(K):
             part = np.ascontiguousarray(K[np.ix_(used, used)])
-            weights = None if machine.sample_weight is None else machine.sample_weight[used]
-            on_used = replace(machine, y=machine.y[used], sample_weight=weights)
+            on_used = machine.restricted(used)
         begin = np.zeros(len(used)) if start is None else start[used]
         with blas_threads_for(len(used)):
             found, n_iter, all_steps = self._iterate(on_used, part, begin, tol)
@@ -371,25 +367,9 @@ class Loss(ABC):
             infeasibility=max(float(np.maximum(low - b, b - high).max()), unequal, 0.0),
         )
 
-    def _iterate(self, machine: Machine, K: Array, start: Array, tol: float) -> tuple[Array, int, bool]:
+    def _iterate(self, machine: WithData, K: Array, start: Array, tol: float) -> tuple[Array, int, bool]:
         """Coefficients of rows that all have a cost, the number of systems, and whether all were used up."""
-        return solve_augmented(machine, K, start, tol)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Program(MachineProgram):
-    """The program of a loss with its data."""
-
-    machine: Machine
-
-    def scaled(self, factor: float) -> Self:
-        return replace(super().scaled(factor), machine=replace(self.machine, C=factor * self.machine.C))
-
-    def values(self, b: Array, product: Array) -> Values:
-        return self.machine.values(b, product)
-
-    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
-        return self.machine.rounding(b, product, at, error)
+        return solve_augmented(self, machine, K, start, tol)
 
 
 class BoxLoss(Loss):
@@ -430,17 +410,17 @@ class BoxLoss(Loss):
         return np.where((b != 0.0) & (b > low) & (b < high), pull / (1.0 + pull * self.ridge(costs)), 0.0)
 
     def solve(
-        self, machine: Machine, K: Array, tol: float, start: Array | None, entry_error: float
+        self, machine: WithData, K: Array, tol: float, start: Array | None, entry_error: float
     ) -> MachineSolution:
         if not machine.fit_intercept:
             return super().solve(machine, K, tol, start, entry_error)
         y, costs = machine.y, machine.costs
-        box = K, self.ridge(costs), -y, *self.bounds(y, costs), self.tube
-        problem = _Program(*box, entry_error=entry_error, machine=machine)
+        bounds = self.bounds(y, costs)
+        problem = BoxProblem(K, self.ridge(costs), -y, *bounds, self.tube, entry_error=entry_error)
         begin = None if start is None else project(problem, start)
         if begin is None:
             begin = np.zeros(len(K))
-        return solve_box(problem, tol=tol, max_iter=machine.max_iter, start=begin)[0]
+        return solve_box(problem, machine, tol=tol, max_iter=machine.max_iter, start=begin)[0]
 
 
 def check_labels(y: ArrayLike, costs: Array) -> Array:

@@ -6,7 +6,7 @@ A loss of your own is a subclass of `Loss` with its three formulas, passed as an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,11 @@ from scipy.special import entr, expit, log_expit, xlog1py, xlogy
 
 from kernelweave._parameters import InstanceOf, Nonnegative, OneOf, check_fields, check_value
 from kernelweave.machines.bordered import Bordered, Weighted
-from kernelweave.machines.box import UNBOUNDED, kernel_product
+from kernelweave.machines.box import UNBOUNDED, WithData, kernel_product
 from kernelweave.machines.logistic import best_intercept, solve_logistic
 from kernelweave.machines.loss import BoxLoss, Index, Loss, Sides
 from kernelweave.machines.rounding import EPS
-from kernelweave.machines.smooth import solve_augmented
 from kernelweave.results import Certificate, MachineSolution, Status, relative_gap
-
-if TYPE_CHECKING:
-    from kernelweave.machines.machine import Machine
 
 Array = NDArray[np.float64]
 
@@ -244,7 +240,7 @@ class Squared(BoxLoss):
         return np.flatnonzero(costs > 0)
 
     def solve(
-        self, machine: Machine, K: Array, tol: float, start: Array | None, entry_error: float
+        self, machine: WithData, K: Array, tol: float, start: Array | None, entry_error: float
     ) -> MachineSolution:
         y, costs, own = machine.y, machine.costs, machine.fit_intercept
         used = np.flatnonzero(costs > 0)
@@ -331,9 +327,10 @@ class Logistic(Loss):
         block = K if len(rows) == len(K) else K[np.ix_(rows, rows)]
         return Weighted(block, self._stiffness(y, costs, b)[rows], fit_intercept=fit_intercept)
 
-    def _iterate(self, machine: Machine, K: Array, start: Array, tol: float) -> tuple[Array, int, bool]:
-        solve = solve_logistic if machine.fit_intercept else solve_augmented
-        return solve(machine, K, start, tol)
+    def _iterate(self, machine: WithData, K: Array, start: Array, tol: float) -> tuple[Array, int, bool]:
+        if not machine.fit_intercept:
+            return super()._iterate(machine, K, start, tol)
+        return solve_logistic(machine, K, start, tol)
 
     @staticmethod
     def _labelled(y: Array, costs: Array, b: Array) -> Array:

@@ -60,6 +60,15 @@ class Machine:
         """C times the sample weights."""
         return self.C * check_row_weights(self.sample_weight, len(self.y))
 
+    def scaled(self, factor: float) -> Machine:
+        """The machine with C multiplied by a factor."""
+        return replace(self, C=factor * self.C)
+
+    def restricted(self, rows: NDArray[np.int64]) -> Machine:
+        """The machine of some rows."""
+        weights = None if self.sample_weight is None else self.sample_weight[rows]
+        return replace(self, y=self.y[rows], sample_weight=weights)
+
     @cached_property
     def _ready(self) -> Machine:
         """The machine with its targets checked, once."""

@@ -18,21 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._allowance import spend, used_up
 from kernelweave.machines.bordered import Weighted
-from kernelweave.machines.box import Values
+from kernelweave.machines.box import Values, WithData
 from kernelweave.machines.rounding import EPS, balanced
 
-if TYPE_CHECKING:
-    from kernelweave.machines.loss import Loss
-    from kernelweave.machines.machine import Machine
-
 Array = NDArray[np.float64]
+#: `kernelweave.machines.loss` has this class, and uses this module.
+Loss: TypeAlias = Any
+
 #: Steps to the best intercept, and to where a function of a row is zero.
 MOST_STEPS, MOST_SPLITS = 200, 20
 #: Sum of coefficients that counts as zero, as a share of the sum of their sizes.
@@ -263,7 +262,9 @@ def crossing(
     return low, high
 
 
-def solve_augmented(machine: Machine, K: Array, start: Array, tol: float) -> tuple[Array, int, bool]:
+def solve_augmented(
+    loss: Loss, machine: WithData, K: Array, start: Array, tol: float
+) -> tuple[Array, int, bool]:
     """A machine on one kernel by Newton on augmented losses, whose centres move to their coefficients.
 
     With h the second derivatives of the augmented losses at decision values f, and b their coefficients, a step solves
@@ -274,7 +275,8 @@ def solve_augmented(machine: Machine, K: Array, start: Array, tol: float) -> tup
 
     Parameters
     ----------
-    machine : Machine
+    loss : Loss
+    machine : WithData
         With positive costs only.
     K : array of shape (n, n)
     start : array of shape (n,)
@@ -288,7 +290,7 @@ def solve_augmented(machine: Machine, K: Array, start: Array, tol: float) -> tup
     all_used : bool
         Whether it stopped at the limit of the machine.
     """
-    loss, y, costs, fit_intercept = machine.loss, machine.y, machine.costs, machine.fit_intercept
+    y, costs, fit_intercept = machine.y, machine.costs, machine.fit_intercept
     settle = balanced if fit_intercept else np.asarray
     low, high = loss.bounds(y, costs)
     c = settle(np.clip(start, low, high))
