@@ -63,6 +63,10 @@ class Step(Learnt, ABC):
 
     def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
         """The step with numbers from training rows; unchanged if it has them or needs none."""
+        return self if self.is_fitted else self._fit(table, sample_weight)
+
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Step:
+        """The step with its numbers, for steps that take some."""
         return self
 
     @abstractmethod
@@ -129,8 +133,8 @@ class Standardize(AffineStep):
                 "take them from training rows."
             )
 
-    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
-        return self if self.is_fitted else Standardize(*column_statistics(table, sample_weight))
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Standardize:
+        return Standardize(*column_statistics(table, sample_weight))
 
     def apply(self, table: Table) -> Table:
         self._check_columns(len(self.mean), table.n_columns)
@@ -369,10 +373,7 @@ class Impute(Step):
         self._freeze("marked", "one entry for each column", 1, bool)
         self._freeze("donors", DONORS, 2)
 
-    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Impute:
-        """See :meth:`Step.fitted`."""
-        if self.is_fitted:
-            return self
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Impute:
         if isinstance(table, SparseTable):
             if self.rule != "mean" or self.indicator:
                 raise InputError(
@@ -504,10 +505,7 @@ class Skip(Step):
         for part in self.learnt:
             self._freeze(part, "one entry for each column", 1)
 
-    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
-        """See :meth:`Step.fitted`."""
-        if self.is_fitted:
-            return self
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Skip:
         spread = column_spread(table.take(), sample_weight)
         return Skip(spread.mean, spread.variance, spread.difference)
 
@@ -541,10 +539,10 @@ class IncompleteTable(Table):
         """See `Table.n_expanded_columns`."""
         return self.table.n_expanded_columns
 
-    def take(self, columns: ColumnsLike = None, expand: bool = True) -> Any:
+    def take(self) -> Any:
         """All columns: a plain array, or a sparse one, if no cell is missing."""
-        A = self.table.take(columns, expand)
-        return IncompleteRows(A, self.spread) if columns is None and expand and has_missing(A) else A
+        A = self.table.take()
+        return IncompleteRows(A, self.spread) if has_missing(A) else A
 
     def select(self, columns: ColumnsLike) -> Table:
         """See `Table.select`."""
@@ -553,17 +551,3 @@ class IncompleteTable(Table):
     def rows(self, index: RowIndex) -> Table:
         """See `Table.rows`."""
         return IncompleteTable(self.table.rows(index), self.spread)
-
-    def agreement(self, other: Table) -> FloatArray:
-        """The share of shared columns in which rows agree, shape (n_rows, n_other); 0 without a shared column."""
-        A, B = self.values, other.values
-        if is_sparse(A):
-            raise InputError(
-                "Categorical compares cells, for which sparse columns must be dense. Pass X.toarray(), or use Linear."
-            )
-        equal, shared = np.zeros((2, len(A), len(B)))
-        for a, b, level in zip(A.T, B.T, self.levels, strict=True):
-            unknown = bool(level) & (a < 0)  # an unknown category is equal to no other
-            equal += (a[:, None] == b) & ~unknown[:, None]
-            shared += ~np.isnan(a)[:, None] & ~np.isnan(b)
-        return np.divide(equal, shared, out=np.zeros_like(equal), where=shared > 0)

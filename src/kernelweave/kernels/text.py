@@ -270,10 +270,7 @@ class TextFeatures(Step):
         """Whether the terms of training rows are known."""
         return self.kernel.is_fitted
 
-    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
-        """See :meth:`Step.fitted`."""
-        if self.is_fitted:
-            return self
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Step:
         return TextFeatures(replace(self.kernel, learnt=self.kernel.learn(table, sample_weight)))  # type: ignore[type-var]
 
     def apply(self, table: Table) -> Table:

@@ -205,7 +205,7 @@ class Table:
     Examples
     --------
     >>> table = Table([[0.5, 0], [1.5, 1], [2.5, -1]], names=("age", "group"), levels=(0, 2))
-    >>> table.take(["group", "age"], expand=True)
+    >>> table.select(["group", "age"]).take()
     array([[1. , 0. , 0.5],
            [0. , 1. , 1.5],
            [0. , 0. , 2.5]])
@@ -279,7 +279,7 @@ class Table:
 
     @property
     def n_expanded_columns(self) -> int:
-        """Number of columns of ``take(None, expand=True)``."""
+        """Number of columns of `take`."""
         return sum(max(level, 0) if level else 1 for level in self.levels) + int(self.marked.sum())
 
     @property
@@ -291,9 +291,13 @@ class Table:
     def _position(self) -> dict[str, int]:
         return {name: j for j, name in enumerate(self.names or ())}
 
-    @cached_property
+    @property
     def _all_numeric(self) -> bool:
         return not any(self.levels)
+
+    @property
+    def _all_text(self) -> bool:
+        return bool(self.levels) and all(level == TEXT for level in self.levels)
 
     def resolve(self, columns: ColumnsLike) -> NDArray[np.intp]:
         """Return the positions of the selected columns.
@@ -387,40 +391,33 @@ class Table:
             parts["_marks"] = marks[:, found], marked[found]
         return self._with(**parts)
 
-    def take(self, columns: ColumnsLike = None, expand: bool = True) -> NDArray[np.float64]:
-        """Return the selected columns as one array, possibly a view: do not modify it.
-
-        Parameters
-        ----------
-        columns : see `resolve`
-        expand : bool, default=True
-            Replace each categorical column by its 0/1 indicator columns, one per known category, all zero for
-            an unknown one, and leave texts out. False: keep the codes.
+    def take(self) -> Values:
+        """Return all columns as numbers, possibly a view: do not modify it.
 
         Returns
         -------
-        array of shape (n_rows, k), float64
+        array of shape (n_rows, n_expanded_columns), float64; sparse of sparse rows
+            A categorical column has 0/1 indicator columns, one per known category, all zero for an unknown one. Texts
+            are left out.
 
         Raises
         ------
         InputError
             If all columns are texts or other objects.
         """
-        table = self.select(columns)
-        if table._marks is not None and expand and table.marked.any():
-            marks, marked = table._marks
-            own = table._with(_marks=None).take()
-            return np.concatenate([own, marks[:, marked]], axis=1, dtype=np.float64)
-        if not expand or table._all_numeric:
-            return table.values
-        if all(level == TEXT for level in table.levels):
+        if self._marks is not None and self.marked.any():
+            marks, marked = self._marks
+            return np.concat([self._with(_marks=None).take(), marks[:, marked]], axis=1, dtype=np.float64)
+        if self._all_numeric:
+            return self.values
+        if self._all_text:
             raise InputError(
-                f"This kernel reads numbers, got texts or objects in {listing(table.column_names, limit=5)}. "
+                f"This kernel reads numbers, got texts or objects in {listing(self.column_names, limit=5)}. "
                 "Use kernels.CharNGrams, kernels.Tokens or kernels.Custom there, or put the kernel on other columns."
             )
         blocks = []
-        for j, level in enumerate(table.levels):
-            column = table.values[:, j : j + 1]
+        for j, level in enumerate(self.levels):
+            column = self.values[:, j : j + 1]
             # indicators, NaN where the cell is missing
             blocks.append((column == np.arange(level)) + 0.0 * column if level else column)
         return np.concat([block for block in blocks if block.shape[1]], axis=1)
@@ -451,7 +448,7 @@ class Table:
         Examples
         --------
         >>> table = Table([[1.0, 2.0]]).with_marks(np.array([[1.0, 2.0]]), np.eye(1, 2) > 0, np.array([True, False]))
-        >>> table.take(), table.take([1]), table.n_expanded_columns
+        >>> table.take(), table.select([1]).take(), table.n_expanded_columns
         (array([[1., 2., 1.]]), array([[2.]]), 3)
         """
         return self._with(values=values, _marks=(marks, marked))
@@ -549,7 +546,7 @@ class SparseTable(Table):
     --------
     >>> from scipy import sparse
     >>> table = SparseTable(sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]))
-    >>> table.n_columns, table.take([1]).toarray().tolist()
+    >>> table.n_columns, table.select([1]).take().toarray().tolist()
     (2, [[2.0], [0.0]])
     """
 
@@ -585,7 +582,7 @@ class SparseTable(Table):
         """The stored entries."""
         return [self.values.data]
 
-    def content(self) -> Any:
+    def content(self) -> Values:
         """See `Table.content`."""
         if not np.isnan(self.values.data).any():
             return self.values
@@ -604,7 +601,7 @@ class SparseTable(Table):
         rows = np.repeat(np.arange(self.n_rows), stored)
         return (stored > 0) & (np.bincount(rows[lost], minlength=self.n_rows) == stored)
 
-    def _columns(self, found: NDArray[np.intp]) -> Any:
+    def _columns(self, found: NDArray[np.intp]) -> Values:
         if (np.diff(found) == 1).all():
             return self.values[:, int(found[0]) : int(found[-1]) + 1]
         return self.values[:, found]
@@ -676,11 +673,6 @@ def _set(table: Table, **values: Any) -> None:
         object.__setattr__(table, key, value)
 
 
-def _is_text(table: Table) -> bool:
-    """Whether all columns are texts or other objects, which numeric kernels do not use."""
-    return bool(table.levels) and all(level == TEXT for level in table.levels)
-
-
 class GramTable(Table):
     """Rows of a kernel matrix: a view without columns.
 
@@ -719,17 +711,15 @@ class GramTable(Table):
         """None: 0."""
         return 0
 
-    def rows(self, index: Any) -> GramTable:
+    def rows(self, index: RowIndex) -> GramTable:
         """The table of some rows."""
         return GramTable(self.matrix[index], self.index[index], self.diagonal[index])
 
-    def select(self, columns: Any) -> Table:
+    def select(self, columns: ColumnsLike) -> Table:
         """The table itself; raises for a selection of columns."""
-        if columns is not None:
-            self.take()
-        return self
+        return self if columns is None else self.take()  # type: ignore[return-value]
 
-    def take(self, columns: Any = None, expand: bool = True) -> FloatArray:
+    def take(self) -> FloatArray:
         """Raise: there are no columns."""
         return self.values
 
@@ -838,7 +828,7 @@ class BlockTable(Table):
         """The table of a view."""
         return self.blocks[check_known(view, list(self.blocks), "view")]
 
-    def resolve(self, columns: Any) -> NDArray[np.intp]:
+    def resolve(self, columns: ColumnsLike) -> NDArray[np.intp]:
         """Positions of columns in the common numbering; see `Table.resolve`."""
         selection = freeze_columns(columns)
         if not isinstance(selection, ViewColumns):
@@ -850,7 +840,7 @@ class BlockTable(Table):
             raise InputError(f"View {selection.view!r}: {error}") from None
         return self.starts[selection.view] + found
 
-    def select(self, columns: Any) -> Table:
+    def select(self, columns: ColumnsLike) -> Table:
         """The table of some columns: of one view, a table of its kind."""
         if columns is None:
             return self
@@ -879,10 +869,6 @@ class BlockTable(Table):
         every = np.concatenate([block.marks for block in self.blocks.values()], axis=1)
         return plain.with_marks(self.values, every, self.marked)
 
-    def with_values(self, values: Any) -> Table:
-        """See `Table.with_values`; one table of all columns."""
-        return self._columns_of_all().with_values(values)
-
     def declared(self, texts: Collection[int], *, forget: bool = True) -> BlockTable:
         """See `Table.declared`; positions are those of the common numbering."""
         return BlockTable(
@@ -894,15 +880,12 @@ class BlockTable(Table):
         start, end = self.starts[view], self.starts[view] + self.blocks[view].n_columns
         return [j - start for j in columns if start <= j < end]
 
-    def take(self, columns: Any = None, expand: bool = True) -> Any:
-        """All columns, or some, as one array."""
-        table = self.select(columns)
-        if table is not self:
-            return table.take(None, expand)
-        blocks = [block for block in self.blocks.values() if not (expand and _is_text(block))]
-        return join_columns([block.take(None, expand) for block in blocks or self.blocks.values()])
+    def take(self) -> Values:
+        """See `Table.take`; sparse if a view is."""
+        read = [block for block in self.blocks.values() if not block._all_text]
+        return join_columns([block.take() for block in read or self.blocks.values()])
 
-    def rows(self, index: Any) -> BlockTable:
+    def rows(self, index: RowIndex) -> BlockTable:
         """The table of some rows."""
         table = BlockTable({view: block.rows(index) for view, block in self.blocks.items()})
         # the properties of the columns do not change
@@ -940,6 +923,6 @@ class BlockTable(Table):
         """Those of all views."""
         return [array for block in self.blocks.values() for array in block.arrays()]
 
-    def content(self) -> Any:
+    def content(self) -> Values:
         """That of all views."""
         return join_columns([block.content() for block in self.blocks.values()])
