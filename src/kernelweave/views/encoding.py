@@ -67,9 +67,11 @@ class TableEncoder:
     #: Positions of columns of texts and other objects, which are no categories.
     texts_: tuple[int, ...] = ()
     #: Whether `texts_` is final; until then tables keep the cells of every column that kernels of texts may read.
-    declared_: bool = False
+    declared_: bool = True
 
-    #: Here, too, for encoders that were pickled before it was a parameter.
+    #: Here, too, for encoders from before these were parameters.
+    owner: str = "model"
+    reorder: bool = True
     missing: bool = False
 
     def __init__(self, owner: str = "model", reorder: bool = True, missing: bool = False) -> None:
