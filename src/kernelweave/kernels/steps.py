@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Flag, OneOf, ReadableSignature, Whole, check_fields, shown
 from kernelweave._sparse import is_sparse, scale_rows, sq_norms, to_dense
-from kernelweave._types import FittedPart, RowIndex, Tree
+from kernelweave._types import FittedPart, RowIndex, Tree, Values
 from kernelweave.kernels.learnt import DONORS, Learnt
 from kernelweave.kernels.pairs import (
     ColumnSpread,
@@ -61,11 +61,11 @@ class Step(Learnt, ABC):
     #: Whether kernels skip missing cells after it; then it is the last step.
     skips: ClassVar[bool] = False
 
-    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
+    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Self:
         """The step with numbers from training rows; unchanged if it has them or needs none."""
         return self if self.is_fitted else self._fit(table, sample_weight)
 
-    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Step:
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
         """The step with its numbers, for steps that take some."""
         return self
 
@@ -133,8 +133,9 @@ class Standardize(AffineStep):
                 "take them from training rows."
             )
 
-    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Standardize:
-        return Standardize(*column_statistics(table, sample_weight))
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
+        mean, scale = column_statistics(table, sample_weight)
+        return replace(self, mean=mean, scale=scale)
 
     def apply(self, table: Table) -> Table:
         self._check_columns(len(self.mean), table.n_columns)
@@ -373,14 +374,14 @@ class Impute(Step):
         self._freeze("marked", "one entry for each column", 1, bool)
         self._freeze("donors", DONORS, 2)
 
-    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Impute:
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
         if isinstance(table, SparseTable):
             if self.rule != "mean" or self.indicator:
                 raise InputError(
                     "Missing cells of sparse rows are filled with the mean of their column, without indicators, got "
                     f"{self!r}. Use 'impute', or pass X.toarray()."
                 )
-            return Impute(fill=_sparse_means(table, sample_weight))
+            return replace(self, fill=_sparse_means(table, sample_weight))
         values, weights = table.values, np.ones(table.n_rows) if sample_weight is None else sample_weight
         middle = _mean if self.rule == "mean" else weighted_median
         fill = np.array(
@@ -391,14 +392,8 @@ class Impute(Step):
                 for column, level in zip(values.T, table.levels, strict=True)
             ]
         )
-        return Impute(
-            self.rule,
-            self.indicator,
-            self.n_neighbors,
-            fill,
-            np.isnan(values).any(axis=0) if self.indicator else None,
-            values if self.rule == "nearest" else None,
-        )
+        marked = np.isnan(values).any(axis=0) if self.indicator else None
+        return replace(self, fill=fill, marked=marked, donors=values if self.rule == "nearest" else None)
 
     def apply(self, table: Table) -> Table:
         """See :meth:`Step.apply`."""
@@ -505,9 +500,9 @@ class Skip(Step):
         for part in self.learnt:
             self._freeze(part, "one entry for each column", 1)
 
-    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Skip:
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
         spread = column_spread(table.take(), sample_weight)
-        return Skip(spread.mean, spread.variance, spread.difference)
+        return replace(self, mean=spread.mean, variance=spread.variance, difference=spread.difference)
 
     def apply(self, table: Table) -> Table:
         """See :meth:`Step.apply`."""
@@ -539,7 +534,7 @@ class IncompleteTable(Table):
         """See `Table.n_expanded_columns`."""
         return self.table.n_expanded_columns
 
-    def take(self) -> Any:
+    def take(self) -> Values | IncompleteRows:
         """All columns: a plain array, or a sparse one, if no cell is missing."""
         A = self.table.take()
         return IncompleteRows(A, self.spread) if has_missing(A) else A

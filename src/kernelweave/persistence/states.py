@@ -119,7 +119,7 @@ def _restored(cls: type) -> Callable[..., Any]:
     """What makes an object with these attributes; those that older files lack have the values of the class."""
 
     def make(**attributes: Any) -> Any:
-        made = object.__new__(cls)
+        made: Any = object.__new__(cls)
         vars(made).update(attributes)
         return made
 

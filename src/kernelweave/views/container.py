@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 Rows = NDArray[np.intp]
+T = TypeVar("T")
 
 
 class PrecomputedView:
@@ -199,20 +200,20 @@ class Views:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: str | RowIndex | int | tuple[object, ...]) -> TableLike | Views:
         if isinstance(key, str):
             return self.views[check_known(key, self.names, "view")]
         if isinstance(key, tuple):  # scikit-learn indexes arrays by X[rows, ...]
             every = len(key) == 2 and isinstance(key[1], slice) and key[1] == slice(None)
             if not every and not (len(key) == 2 and key[1] is Ellipsis):
                 raise InputError("Views are indexed by rows, or by the name of a view. Select columns there.")
-            key = key[0]
+            return self[cast(RowIndex, key[0])]
         rows = np.arange(len(self))[_row_index(key)]
         picked = object.__new__(Views)
         picked.views = {name: take_rows(table, np.atleast_1d(rows)) for name, table in self.views.items()}
         return picked
 
-    def __array__(self, *args: Any, **kwargs: Any) -> NDArray[np.generic]:
+    def __array__(self, *args: object, **kwargs: object) -> NDArray[np.generic]:
         raise InputError(
             "Views are several tables, and this needs one array. Pass one of them, such as data['rna'], or pass "
             "the views to an estimator of kernelweave."
@@ -399,17 +400,21 @@ def _row_index(key: Any) -> Any:
     return array.astype(np.intp) if array.size == 0 else array
 
 
-def by_rows(X: Any, rows: str = "same") -> Any:
+def by_rows(X: Features, rows: str = "same") -> Features | Views:
     """What estimators take as X, as something of which `take_rows` takes rows; `rows` as in `Views`."""
     if holds_views(X):
         return X if isinstance(X, Views) else Views(X, rows)
     if is_sparse(X):
-        return X.tocsr()
+        return cast(Features, X.tocsr())
     return list(X) if isinstance(X, tuple) else X
 
 
-def take_rows(table: Any, rows: Rows) -> Any:
+def take_rows(table: T, rows: Rows) -> T:
     """Some rows of a table, of views, or of a list."""
+    return cast(T, _taken(table, rows))
+
+
+def _taken(table: Any, rows: Rows) -> Any:
     if isinstance(table, list):
         return [table[i] for i in rows]
     if hasattr(table, "iloc"):

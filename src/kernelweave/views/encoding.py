@@ -398,7 +398,7 @@ class ViewsEncoder:
         return BlockTable(blocks)
 
 
-def _of_view(name: str, make: Callable[[TableLike], Table], view: TableLike) -> Table:
+def _of_view(name: str, make: Callable[..., Table], view: TableLike) -> Table:
     """Make a table of a view, with its name in errors."""
     try:
         return make(view)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Self
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import Floats, InputError, as_names, check_known
 from kernelweave._parameters import Each, InstanceOf, ReadableSignature, Text, Whole, check_fields
 from kernelweave._sparse import as_csr, is_sparse, join_columns, to_dense
-from kernelweave._types import RowIndex, Values
+from kernelweave._types import RowIndex, Series, Values
 from kernelweave.views.selection import (
     ColumnMask,
     ColumnSlice,
@@ -66,7 +66,7 @@ class Words(str):
     __slots__ = ()
 
 
-def as_texts(column: Any) -> Any:
+def as_texts(column: Series | Sequence[object]) -> Series | NDArray[np.object_]:
     """A column whose cells are texts to read: a plain fit has kernels of texts for it, however short they are.
 
     Parameters
@@ -88,7 +88,8 @@ def as_texts(column: Any) -> Any:
     for i, value in enumerate(column):
         found[i] = value if is_missing(value) else Words(_written(value))
     if hasattr(column, "iloc"):
-        return type(column)(found, index=column.index, name=column.name, dtype=object)
+        series: Any = column
+        return type(series)(found, index=series.index, name=series.name, dtype=object)
     return found
 
 
@@ -110,7 +111,7 @@ class Cells:
         One for each row.
     """
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: Sequence[object] | NDArray[Any]) -> None:
         self._column = np.empty(len(values), dtype=object)
         for i, value in enumerate(values):
             self._column[i] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
@@ -432,7 +433,7 @@ class Table:
         """Where cells were imputed, shape (n_rows, n_columns)."""
         return np.zeros((self.n_rows, self.n_columns), dtype=bool) if self._marks is None else self._marks[0]
 
-    def with_marks(self, values: Any, marks: NDArray[np.bool_], marked: NDArray[np.bool_]) -> Table:
+    def with_marks(self, values: Values, marks: NDArray[np.bool_], marked: NDArray[np.bool_]) -> Table:
         """The table of imputed cells, with indicators of 0 and 1 for those of some columns.
 
         Kernels use the indicators of their columns, after these; columns are numbered as without them.
@@ -819,7 +820,7 @@ class BlockTable(Table):
         }
 
     @cached_property
-    def values(self) -> Any:
+    def values(self) -> Values:
         """All columns side by side, sparse if a view is."""
         parts = [block.values for block in self.blocks.values() if block.n_columns]
         return join_columns(parts) if parts else np.empty((self.n_rows, 0))
