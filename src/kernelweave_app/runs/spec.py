@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -84,28 +85,15 @@ def _of_estimators(name: str) -> Rule:
     return rules_of(MKLClassifierCV)[name]
 
 
-def _missing() -> Rule:
-    from kernelweave.estimators.missing import MISSING
-
-    return OneOf("error", "drop", *MISSING[1:])
-
-
-def _normalizers() -> Rule:
-    from kernelweave.normalizers import NORMALIZERS
-
-    return OneOf("auto", *sorted(NORMALIZERS, key=lambda name: name == "none"))
+def _listed(module: str, names: str, *first: str) -> Later:
+    """One of some names, or of those in a list of the library."""
+    return Later(lambda: OneOf(*dict.fromkeys([*first, *getattr(import_module(module), names)])))
 
 
-def _approximations() -> Rule:
-    from kernelweave.kernels import MAPS
-
-    return OneOf("auto", "none", *MAPS)
-
-
-def _probabilities() -> Rule:
-    from kernelweave.fitting.calibration import METHODS
-
-    return OneOf("none", *METHODS)
+_MISSING = _listed("kernelweave.estimators.missing", "MISSING", "error", "drop")
+_NORMALIZERS = _listed("kernelweave.normalizers", "NORMALIZERS", "auto")
+_APPROXIMATIONS = _listed("kernelweave.kernels", "MAPS", "auto", "none")
+_PROBABILITIES = _listed("kernelweave.fitting.calibration", "METHODS", "none")
 
 
 class Learners(Rule):
@@ -297,7 +285,11 @@ class Spec(BaseModel):
     rows: Annotated[str, OneOf("shared", "all", "order"), In("Rows of several tables", group="Data")] = (
         "shared"
     )
-    missing: Annotated[str, Later(_missing), In("Rows with missing values", group="Data")] = "error"
+    missing: Annotated[
+        str,
+        _listed("kernelweave.estimators.missing", "MISSING", "error", "drop"),
+        In("Rows with missing values", group="Data"),
+    ] = "error"
     missing_views: Annotated[
         str, Later(lambda: _of_estimators("missing_views")), In("Rows without a view", group="Data")
     ] = "complete"
@@ -312,9 +304,11 @@ class Spec(BaseModel):
     nested: Annotated[int, Whole(0, 100), In("Nested: outer folds", group="Validation")] = 0
     rule: Annotated[str, Later(lambda: _of_estimators("rule")), In("Choose", group="Path")] = "min"
     scoring: Annotated[Text, In("Score", group="Validation")] = ""
-    normalize: Annotated[str, Later(_normalizers), In("Bring kernels to one scale by", group="Kernels")] = (
-        "auto"
-    )
+    normalize: Annotated[
+        str,
+        _listed("kernelweave.normalizers", "NORMALIZERS", "auto"),
+        In("Bring kernels to one scale by", group="Kernels"),
+    ] = "auto"
     transductive: Annotated[
         bool, Flag(), In("Include held-out rows in the scale of kernels", group="Kernels")
     ] = False
@@ -324,7 +318,7 @@ class Spec(BaseModel):
         bool, Flag(), In("Weight classes by the inverse of their frequency", group="Model")
     ] = False
     class_weights: Annotated[Text, In("Weights of classes", group="Model")] = ""
-    probabilities: Annotated[str, Later(_probabilities), In("Probabilities", group="Model")] = "none"
+    probabilities: Annotated[str, _PROBABILITIES, In("Probabilities", group="Model")] = "none"
     test_size: Annotated[Real, Number(least=0, below=1), In("Share of rows held out", group="Validation")] = (
         0.2
     )
@@ -343,7 +337,9 @@ class Spec(BaseModel):
         In("Share left out of low-rank kernels", group="Computing"),
     ] = 0.0
     approximation: Annotated[
-        str, Later(_approximations), In("Features in place of kernels", group="Computing")
+        str,
+        _listed("kernelweave.kernels", "MAPS", "auto", "none"),
+        In("Features in place of kernels", group="Computing"),
     ] = "auto"
     n_features: Annotated[int, Whole(0, 100_000), In("Features of a kernel", group="Computing")] = 0
     seed: Annotated[int, Whole(0, 2**32 - 1), In("Seed", group="Validation")] = 0

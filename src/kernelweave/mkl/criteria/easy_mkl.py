@@ -14,6 +14,7 @@ from kernelweave._loops import core
 from kernelweave._parameters import MaxIter, MaxTime, Number, Tol, checked
 from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave.gram import Gram, as_gram
+from kernelweave.machines.box import check_start
 from kernelweave.machines.losses import SquaredHinge
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import EPS, sum_error
@@ -129,7 +130,7 @@ def solve_easy_mkl(
             row_weight / ridge,
             tol=0.1 * tol,
             max_iter=max_iter,
-            warm_start=warm_start,
+            start=None if warm_start is None else check_start(warm_start, stack.n_samples),
             entry_error=problem.entry_error,
         )
         b = machine.dual_coef

@@ -52,8 +52,7 @@ from kernelweave.machines.rounding import EPS, imbalance, sum_error
 from kernelweave.mkl.certify import OUTSIDE, outside
 from kernelweave.mkl.features.summaries import Summary, summarised
 from kernelweave.mkl.kernel_problem import KernelProblem
-from kernelweave.mkl.ridge_problem import RidgeProblem, ridge_statement
-from kernelweave.mkl.ridge_rounding import SAFETY
+from kernelweave.mkl.ridge_problem import SAFETY, RidgeProblem, ridge_statement
 from kernelweave.mkl.weight_sets import WeightSet, as_weight_set
 from kernelweave.results import Certificate, RelaxedSolution, Solution, Statement, Status
 

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave.machines.ball import solve_meb
-from kernelweave.machines.least_squares import Bordered
+from kernelweave.machines.bordered import Bordered
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import sum_error
 from kernelweave.mkl.certify import SHARES, term_error
