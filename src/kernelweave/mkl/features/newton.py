@@ -35,8 +35,6 @@ ON_THE_WAY = 0.1
 MODEL_SHARE = 0.1
 #: Weights of rows that have changed by less stay as they are in the second derivative; none for losses of squares.
 COARSE = 0.1
-#: Share of the largest gradient from which blocks are taken at the beginning, and of the level with others.
-FIRST, NEAR = 0.9, 0.97
 #: Columns that may join at once: so many, or this multiple of those with coefficients.
 LEAST, MORE = 100, 1.0
 #: The shortest step, and the required share of the expected decrease.
@@ -251,29 +249,10 @@ class MarginDescent:
 
     def _outside(self, reach: Array) -> Index:
         """Blocks that could gain, those that gain most first."""
-        level = self.norm.level(self._norms(self.w))
-        if self.norm.everywhere:
-            found = np.flatnonzero(reach > 0.0)
-            return found[~self.chosen.inside[found]] if len(found) else np.array([0])
-        if level == 0.0 and self.w.any():
-            reach = np.where(self.chosen.inside, 0.0, reach)
-        top = float(reach.max())
-        if level == 0.0:
-            found = np.flatnonzero(reach >= FIRST * top) if top > 0 else np.array([0])
-            if len(found) < self.norm.fewest:
-                found = np.argsort(-reach, kind="stable")[: self.norm.fewest]
-        elif top <= level:
-            return np.empty(0, dtype=np.int64)
-        else:
-            found = np.flatnonzero(reach > NEAR * level)
-        found = found[~self.chosen.inside[found]]
-        found = found[np.argsort(-reach[found], kind="stable")]
-        widths = self.problem.stack.widths
-        active = self.chosen.kernels[self._norms(self.w) > 0] if len(self.w) else self.chosen.kernels
+        norms, widths = self._norms(self.w), self.problem.stack.widths
+        active = self.chosen.kernels[norms > 0] if len(norms) else self.chosen.kernels
         most = max(LEAST, MORE * int(widths[active].sum()))
-        return found[
-            : max(self.norm.fewest, int(np.searchsorted(np.cumsum(widths[found]), most, side="right")))
-        ]
+        return self.norm.entering(norms, reach, self.chosen.inside, widths, most)
 
     def _prune(self) -> None:
         """Forget blocks without coefficients, if they have most of the columns."""
