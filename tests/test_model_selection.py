@@ -464,7 +464,7 @@ def made_up(monkeypatch, curves):
 
     asked = []
 
-    def scores(task, learner, folds, alphas, score, *, n_jobs, tol, report, starts):
+    def scores(task, learner, folds, alphas, score, *, tol, starts):
         places = np.round(-np.log2(alphas)).astype(int)
         asked.append((len(folds), places.tolist(), tol))
         rows = np.array([curves[fold][places] for fold in folds])
