@@ -98,10 +98,7 @@ def machine_on(
 ) -> Solution:
     """The machine at given weights; the gap is that of the machine."""
     used = np.flatnonzero(weights)
-    part = gram
-    if len(used) < len(weights):
-        own = np.concatenate([np.arange(gram.offsets[m], gram.offsets[m + 1]) for m in used])
-        part = FeatureGram(gram.rows[own], np.r_[0, np.cumsum(gram.ranks[used])])
+    part = gram if len(used) == len(weights) else gram.take(used)
     begin = Start(feature_coef=start.feature_coef) if part is gram else Start()
     found = solve_on(part, machine, scale[used] * weights[used], LpBall(np.inf), begin, tol=tol)
     coef = np.zeros(int(gram.ranks.sum()))

@@ -330,15 +330,11 @@ class RowMachine:
 
     # ---- a step -----------------------------------------------------------------------------------
 
-    def wanted(self, near: float, first: float) -> Index:
+    def wanted(self, chosen: WorkingColumns, most: float) -> Index:
         """Blocks that could gain at the point of the last pass, those that gain most first."""
         assert self.at is not None
-        problem = self.problem
-        norms = problem.norms(self.at.w)
-        reach = problem.norms(self._G * problem.factors)
-        level, top = self.norm.level(norms), float(reach.max())
-        found = np.flatnonzero(reach >= (first * top if level == 0.0 else near * level))
-        return found[np.argsort(-reach[found], kind="stable")]
+        norms, reach = self.problem.norms(self.at.w), self.problem.norms(self._G * self.problem.factors)
+        return self.norm.entering(norms, reach, chosen.inside, self.problem.stack.widths, most)
 
     def step(self, chosen: WorkingColumns, positions: Index, shares: Array) -> None:
         """A Newton step on the chosen columns, with second derivatives of all rows if the pass gave them.
