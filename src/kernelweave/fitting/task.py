@@ -298,25 +298,6 @@ def shared_alphas(
     return np.geomspace(max(g[0] for g in grids), min(g[-1] for g in grids), n_alphas)
 
 
-def solve_task(
-    task: Task,
-    problems: Sequence[NormalizedProblem],
-    learner: Learner,
-    alpha: float,
-    report: Report | None = None,
-) -> list[SolvedProblem]:
-    """Solve every problem at one regularisation parameter; learners that take many steps report each."""
-    return [
-        SolvedProblem(one, learner.solve(_for_learner(task, one, learner, report=report), alpha))
-        for one in problems
-    ]
-
-
-def _for_learner(task: Task, one: NormalizedProblem, learner: Learner, **options: Any) -> NormalizedProblem:
-    """A problem with what this learner needs in addition."""
-    return replace(one, content=task.content if learner.validates else None, **options)
-
-
 def path_task(
     task: Task,
     problems: Sequence[NormalizedProblem],
@@ -330,9 +311,11 @@ def path_task(
 ) -> list[Path]:
     """Solve every problem along a path; after an interruption the remaining problems are solved only as far.
 
-    `starts` are weights with which each may begin.
+    `starts` are weights with which each may begin. Learners that take many steps at one regularisation parameter report
+    each of them, if it is the only one.
     """
     paths: list[Path] = []
+    content = task.content if learner.validates else None
     for k, problem in enumerate(problems):
         reached = min((len(path) for path in paths), default=len(alphas))
 
@@ -340,7 +323,12 @@ def path_task(
             # after a stop there are no callbacks while the other problems are solved as far
             return bool(report(PathStep.of(label, k, len(problems), result))) and reached == len(alphas)
 
-        own = _for_learner(task, problem, learner, start=None if starts is None else starts[k])
+        own = replace(
+            problem,
+            content=content,
+            report=report if len(alphas) == 1 else None,
+            start=None if starts is None else starts[k],
+        )
         paths.append(learner.path(own, alphas[:reached], tol=tol, callback=tell))
     return paths
 
