@@ -289,14 +289,13 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         if model.learner.bayesian:
             self._store_bayes(model, solved)
         for name in ("stationarity", "radius2"):
-            found = [value for r in results if (value := getattr(r, name, None)) is not None]
-            if found:
-                values = np.concatenate(found)
+            parts = [value for r in results if (value := getattr(r, name, None)) is not None]
+            if parts:
+                values = np.concatenate(parts)
                 setattr(self, f"{name}_", float(values[0]) if len(values) == 1 else values)
-        problem, names = solved[0].problem, model.source.names
+        found, names = solved[0].problem.uninformative, model.source.names
         self.uninformative_kernels_ = [
-            *((str(names[m]), "identity") for m in problem.identities),
-            *((str(names[m]), "constant") for m in problem.constants),
+            (str(names[m]), kind) for kind in ("identity", "constant") for m in found[kind]
         ]
         if unsolved:
             worst = max(unsolved, key=lambda r: r.rel_gap)
@@ -305,7 +304,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 f"{type(self).__name__} stopped{gap} after {worst.n_iter} iterations. {worst.status.value}",
                 ConvergenceWarning,
             )
-        self._remark_identities(solved, problem.identities)
+        self._remark_identities(solved, found["identity"])
 
     def _remark_identities(self, solved: list[SolvedProblem], identities: NDArray[np.intp]) -> None:
         """Warn if most of the weight is on kernels in which no training row is similar to another."""
