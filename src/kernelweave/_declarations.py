@@ -149,9 +149,10 @@ class Declaration:
 
 
 def _fields(cls: type[Declaration]) -> dict[str, inspect.Parameter]:
+    hints: dict[str, object] = inspect.get_annotations(cls)
     own = {
         name: hint
-        for name, hint in inspect.get_annotations(cls).items()
+        for name, hint in hints.items()
         if not ("ClassVar" in hint if isinstance(hint, str) else typing.get_origin(hint) is ClassVar)
     }
     known = {

@@ -174,10 +174,10 @@ class Whole(Rule):
         value = _scalar(value)
         if not isinstance(value, numbers.Integral) or isinstance(value, bool):
             raise Unfit
-        least = -LARGEST if self.least is None else self.least
-        if not least <= value <= (LARGEST if self.most is None else self.most):
+        number, least = int(value), -LARGEST if self.least is None else self.least
+        if not least <= number <= (LARGEST if self.most is None else self.most):
             raise Unfit
-        return int(value)
+        return number
 
     def kinds(self) -> tuple[str, ...]:
         return ("int",)

@@ -89,7 +89,10 @@ class Candidates:
         self, task: Task, problems: list[NormalizedProblem], learner: Learner, report: Report
     ) -> Chosen:
         """Score the candidates, choose, and solve on all rows."""
-        if self.scores is None or (self.n_folds < 2 and not self.path):
+        if self.scores is None:
+            # a single step is no path to draw
+            return Chosen(*walk_down(task, problems, learner, self.alphas, lambda text: report(str(text))))
+        if self.n_folds < 2 and not self.path:
             # one distinct row: no validation, so use the strongest regularisation of the path
             if learner.relax_grid(self.alphas) is not None:
                 learner = clone(learner).set_params(relax=None)
