@@ -22,7 +22,8 @@ from kernelweave.inspection.arguments import (
     targets_of,
     which_output,
 )
-from kernelweave.inspection.registry import Basis, Finding, Interval, Table, at, finding
+from kernelweave.inspection.registry import Basis, Finding, Interval, at, finding
+from kernelweave.inspection.weights import fractions_of, weight_table
 from kernelweave.mkl.layers import Layers
 
 Array = NDArray[np.float64]
@@ -48,6 +49,11 @@ class LayerWeights:
     names: tuple[NDArray[Any], ...]
     weights: tuple[Array, ...]
     outputs: tuple[str, ...]
+
+    @property
+    def fractions(self) -> tuple[Array, ...]:
+        """The weights divided by their sum in each layer, for each output."""
+        return tuple(map(fractions_of, self.weights))
 
 
 @checked
@@ -330,26 +336,25 @@ def _upper_layers(basis: Basis) -> Finding | None:
     found = layer_weights(basis.model)
     if len(found.names) < 2:
         return None
-    heads = [name or "weight" for name in found.outputs]
     made = Finding(
         meaning="Weights of the kernels on the layer below, as fractions of the weights of a layer.",
         form=".1%",
     )
-    for depth, (names, weights) in enumerate(zip(found.names[1:], found.weights[1:], strict=True), start=2):
-        columns = weights.reshape(len(names), -1)
-        columns = columns / np.where(columns.sum(axis=0) > 0, columns.sum(axis=0), 1.0)
+    for depth, (names, fractions) in enumerate(
+        zip(found.names[1:], found.fractions[1:], strict=True), start=2
+    ):
+        means = fractions.reshape(len(names), -1).mean(axis=1)
         labels = [f"layer {depth}: {name}" for name in names]
-        means = columns.mean(axis=1)
-        rows = [[str(name), *row] for name, row in zip(names, columns.tolist(), strict=True)]
-        table = Table(
-            f"weights-layer-{depth}", f"Weight by kernel, layer {depth}", ["kernel of the layer below", *heads], rows,
-            formats=dict.fromkeys(heads, ".1%"), brief=True,
-        )  # fmt: skip
         values = {label: Interval(float(mean)) for label, mean in zip(labels, means, strict=True)}
+        table = weight_table(
+            *(f"weights-layer-{depth}", f"Weight by kernel, layer {depth}", "kernel of the layer below"),
+            *(names, fractions, found.outputs),
+        )
+        largest = int(np.argmax(means))
         made = replace(made, values={**made.values, **values}, tables=(*made.tables, table)).says(
             "which",
             f"In layer {depth} the largest weight is that of {{name}}, {{v:.1%}}.",
-            {"name": str(names[int(np.argmax(means))])},
-            v=at(labels[int(np.argmax(means))]),
+            {"name": str(names[largest])},
+            v=at(labels[largest]),
         )
     return made

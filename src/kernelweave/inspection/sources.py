@@ -47,7 +47,7 @@ from kernelweave.inspection.registry import (
     intervals_of,
     named,
 )
-from kernelweave.inspection.scores import OF_95
+from kernelweave.inspection.scores import OF_95, middle
 from kernelweave.inspection.weights import view_weights, views_of
 
 if TYPE_CHECKING:
@@ -209,10 +209,19 @@ def source_test(
     found, stopped = each_done(_score_exchanged, tasks, None, report, "source", len(sources))
     losses = np.array([score - one for one in found])
     p_values = np.array([permutation_p_value(score, one) for one in found])
-    low, high = np.quantile(losses, [0.025, 0.975], axis=1)
+    low, high = middle(losses.T, LEVEL)
     order = np.argsort(-losses.mean(axis=1), kind="stable")
-    columns = [one[order] for one in (losses.mean(axis=1), low, high, p_values, adjust_p_values(p_values))]
-    return SourceTest(tuple(sources[k] for k in order), score, *columns, stopped, n_permutations)
+    return SourceTest(
+        tuple(sources[k] for k in order),
+        score,
+        losses.mean(axis=1)[order],
+        low[order],
+        high[order],
+        p_values[order],
+        adjust_p_values(p_values)[order],
+        stopped,
+        n_permutations,
+    )
 
 
 def _score_exchanged(
@@ -356,10 +365,10 @@ def source_refit_test(
     scores = np.array(found[: done * len(fresh)]).reshape(done, len(fresh))
     share = float(np.mean([len(test) / len(train) for train, test in folds[:done]]))
     tests = [compare_folds(scores[:, 0], column, share, level=level) for column in scores[:, 1:].T]
-    found = np.array([[test.difference, test.low, test.high, test.p_value] for test in tests])
-    order = np.argsort(-found[:, 0], kind="stable")
-    loss, low, high, p_values = found[order].T
-    adjusted = adjust_p_values(found[:, 3])[order]
+    columns = np.array([[test.difference, test.low, test.high, test.p_value] for test in tests])
+    order = np.argsort(-columns[:, 0], kind="stable")
+    loss, low, high, p_values = columns[order].T
+    adjusted = adjust_p_values(columns[:, 3])[order]
     scores = scores[:, [0, *(order + 1)]]
     means = scores.mean(axis=0)
     return SourceRefitTest(

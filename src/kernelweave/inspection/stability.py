@@ -37,7 +37,8 @@ from kernelweave.inspection.registry import (
     intervals_of,
     named,
 )
-from kernelweave.inspection.weights import views_of
+from kernelweave.inspection.scores import middle
+from kernelweave.inspection.weights import by_source
 from kernelweave.normalizers import Trace, resolve
 
 Array = NDArray[np.float64]
@@ -183,7 +184,6 @@ def weight_stability(
         for places in _samples(rows, n_samples, sampling, is_classifier(estimator), seed)
     )
     found, stopped = each_done(_weights_of, tasks, n_jobs, report, "sample", n_samples)
-    names = tuple(map(str, estimator.kernel_names_))
     own = _columns(estimator.model_.weights)
     if any(weights.shape != own.shape for weights, _ in found):
         raise InputError(
@@ -191,32 +191,21 @@ def weight_stability(
             "kernels, for example kernels=[Linear(), RBF(gamma='median')]."
         )
     samples = np.array([weights for weights, _ in found])
-    ends = [0.5 - level / 2, 0.5 + level / 2]
-    low, high = np.quantile(samples, ends, axis=0)
-    shares = np.array([share for _, share in found])
-    views = views_of(estimator)
-    sources = list(dict.fromkeys(views))
-    by_view = np.array([[view == name for view in views] for name in sources], dtype=float)
-    shares = shares @ by_view.T
-    full = by_view @ estimator.model_.weight_shares
+    sources, shares = by_source(estimator, np.array([share for _, share in found]))
+    full = by_source(estimator, estimator.model_.weight_shares)[1]
     order = np.argsort(-full, kind="stable")
-    view_low, view_high = np.quantile(shares[:, order], ends, axis=0)
     return WeightStability(
-        names,
-        outputs_of(estimator),
-        own,
-        samples,
-        low,
-        high,
-        (samples > 0).mean(axis=0),
-        tuple(sources[k] for k in order),
-        full[order],
-        view_low,
-        view_high,
-        (shares[:, order] > 0).mean(axis=0),
-        level,
-        stopped,
+        *(tuple(map(str, estimator.kernel_names_)), outputs_of(estimator)),
+        *(own, samples, *_spread(samples, level)),
+        *(tuple(sources[k] for k in order), full[order], *_spread(shares[:, order], level)),
+        *(level, stopped),
     )
+
+
+def _spread(samples: Array, level: float) -> tuple[Array, Array, Array]:
+    """Percentiles over samples, and the share of samples with a weight."""
+    low, high = middle(samples, level)
+    return low, high, (samples > 0).mean(axis=0)
 
 
 def _samples(rows: Rows, number: int, sampling: str, classes: bool, seed: int) -> Iterator[Places]:

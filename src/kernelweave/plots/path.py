@@ -382,4 +382,4 @@ class SelectionCriteriaDisplay(Display):
                 "`estimator` must have the learner RLS2: others have no selection criteria in closed form. "
                 "Use CVCurveDisplay for scores over folds."
             )
-        return cls(path.alphas, path.criteria, path.chosen).plot(ax, **plot_kwargs)
+        return cls(path.alphas, dict(path.criteria), path.chosen).plot(ax, **plot_kwargs)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
+from kernelweave_app.reports import versions
 from kernelweave_app.runs.spec import Spec
 
 #: File of a run with its lineage.
 LINEAGE = "lineage.json"
-PACKAGES = ("kernelweave", "numpy", "scipy", "scikit-learn")
 #: Bytes that are read at once.
 CHUNK = 2**20
 
@@ -135,19 +133,6 @@ def repeating(paths: Mapping[str, str], settings: str) -> str:
     return shlex.join(["kernelweave", "fit", first, *joined, "--spec", settings, "--out", "again"])
 
 
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that numbers depend on."""
-    from kernelweave._loops import HAS_EXTENSION
-
-    found = {"Python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # run from its sources
-            found[name] = "unknown"
-    return {**found, "compiled core": "yes" if HAS_EXTENSION else "no", "system": _system()}
-
-
 def learnt_from(model: Path, path: str | Path) -> bool:
     """Whether a file is one of the tables that the run of a model was fitted on, by its content.
 
@@ -164,10 +149,6 @@ def learnt_from(model: Path, path: str | Path) -> bool:
         return False
     own = checksum(path)
     return found is not None and bool(own) and own in {one.sha256 for one in found.tables}
-
-
-def _system() -> str:
-    return f"{platform.system()} {platform.machine()}"
 
 
 def _read(folder: Path) -> Lineage | None:
