@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, checked
+from kernelweave._types import Labels
 from kernelweave.fitting.task import problems_of
 from kernelweave.inspection.arguments import (
     Model,
     MostRows,
+    Names,
     Output,
     Seed,
     WhichWeights,
@@ -46,7 +48,7 @@ class LayerWeights:
         Names of the columns; one empty name when there is one column.
     """
 
-    names: tuple[NDArray[Any], ...]
+    names: tuple[Names, ...]
     weights: tuple[Array, ...]
     outputs: tuple[str, ...]
 
@@ -110,7 +112,7 @@ class LayerDescent:
     """
 
     criterion: Array
-    names: tuple[NDArray[Any], ...]
+    names: tuple[Names, ...]
     weights: tuple[Array, ...]
     validation: Array | None
     validation_error: Array | None
@@ -184,7 +186,7 @@ class LayerGrams:
 
     kernels: tuple[Array, ...]
     rows: NDArray[np.intp]
-    target: NDArray[Any]
+    target: Labels
     output: str
 
 
@@ -346,10 +348,8 @@ def _upper_layers(basis: Basis) -> Finding | None:
         means = fractions.reshape(len(names), -1).mean(axis=1)
         labels = [f"layer {depth}: {name}" for name in names]
         values = {label: Interval(float(mean)) for label, mean in zip(labels, means, strict=True)}
-        table = weight_table(
-            *(f"weights-layer-{depth}", f"Weight by kernel, layer {depth}", "kernel of the layer below"),
-            *(names, fractions, found.outputs),
-        )
+        title, head = f"Weight by kernel, layer {depth}", "kernel of the layer below"
+        table = weight_table(f"weights-layer-{depth}", title, head, names, fractions, found.outputs)
         largest = int(np.argmax(means))
         made = replace(made, values={**made.values, **values}, tables=(*made.tables, table)).says(
             "which",

@@ -402,7 +402,7 @@ def _left_out(estimator: Model, views: Sequence[str], asked: Sequence[str] | Non
 def _with_kernels(estimator: Model, kept: list[int], choose_again: bool) -> Any:
     """An estimator that is not fitted, with some of the kernels of a fitted one, and all else as it was."""
     fresh = clone(estimator) if choose_again else plainly(estimator)
-    source = estimator.model_.source
+    source: Any = estimator.model_.source
     if isinstance(source, BankSource):
         bank = source.bank
         return fresh.set_params(kernels=KernelBank(bank.stack[..., kept], [bank.names[m] for m in kept]))

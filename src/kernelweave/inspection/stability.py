@@ -194,11 +194,23 @@ def weight_stability(
     sources, shares = by_source(estimator, np.array([share for _, share in found]))
     full = by_source(estimator, estimator.model_.weight_shares)[1]
     order = np.argsort(-full, kind="stable")
+    low, high, often = _spread(samples, level)
+    view_low, view_high, view_often = _spread(shares[:, order], level)
     return WeightStability(
-        *(tuple(map(str, estimator.kernel_names_)), outputs_of(estimator)),
-        *(own, samples, *_spread(samples, level)),
-        *(tuple(sources[k] for k in order), full[order], *_spread(shares[:, order], level)),
-        *(level, stopped),
+        names=tuple(map(str, estimator.kernel_names_)),
+        outputs=outputs_of(estimator),
+        weights=own,
+        samples=samples,
+        low=low,
+        high=high,
+        frequency=often,
+        views=tuple(sources[k] for k in order),
+        view_weights=full[order],
+        view_low=view_low,
+        view_high=view_high,
+        view_frequency=view_often,
+        level=level,
+        interrupted=stopped,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import Features
-from kernelweave.inspection.arguments import Model, decision_names, outputs_of
+from kernelweave.inspection.arguments import Model, Names, decision_names, outputs_of
 from kernelweave.inspection.registry import MOST_NAMED, Basis, Finding, Interval, Table, at, finding, named
 
 Array = NDArray[np.float64]
@@ -35,7 +35,7 @@ class KernelWeights:
         Names of the columns; one empty name when there is one column.
     """
 
-    names: NDArray[Any]
+    names: Names
     weights: Array
     outputs: tuple[str, ...]
 
@@ -197,7 +197,7 @@ def weight_table(
     name: str,
     title: str,
     head: str,
-    names: Sequence[object],
+    names: Names,
     fractions: Array,
     outputs: Sequence[str],
     note: str = "",

@@ -12,30 +12,15 @@ from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._parameters import checked
 from kernelweave._types import Axes, Features, Style
-from kernelweave.inspection.arguments import Model, Output
+from kernelweave.inspection import arguments
 from kernelweave.inspection.weights import fractions_of
-from kernelweave.plots.drawing import (
-    COLORS,
-    Array,
-    Columns,
-    LayerColumns,
-    LayerNames,
-    ListDisplay,
-    Names,
-    axes,
-    layer_name,
-    legend_beside,
-    plain,
-    same_length,
-    short,
-    titled,
-)
+from kernelweave.plots import drawing
 
 if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 
-def _check_outputs(outputs: Sequence[str], values: Array) -> None:
+def _check_outputs(outputs: Sequence[str], values: drawing.Array) -> None:
     """Raise unless there is a name for every column."""
     columns = 1 if values.ndim == 1 else values.shape[1]
     if len(outputs) != columns:
@@ -46,15 +31,15 @@ def _check_outputs(outputs: Sequence[str], values: Array) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class _Bars(ListDisplay):
+class _Bars(drawing.ListDisplay):
     """Horizontal bars, one group per kernel."""
 
-    names: Names
-    values: Columns
-    outputs: Names = ("",)
+    names: drawing.Names
+    values: drawing.Columns
+    outputs: drawing.Names = ("",)
 
     def _belong(self) -> None:
-        same_length({"names": self.names, "values": self.values})
+        drawing.same_length({"names": self.names, "values": self.values})
         _check_outputs(self.outputs, self.values)
 
     _label = ""
@@ -64,14 +49,16 @@ class _Bars(ListDisplay):
         values = self.values.reshape(len(self.values), n_outputs)
         values = np.where(np.isinf(values), np.nan, values)
         shown = min(most, len(values))
-        self.figure_, self.ax_ = axes(ax, (7.0, 1.2 + 0.28 * max(shown, 1) * max(1.0, 0.6 * n_outputs)))
+        self.figure_, self.ax_ = drawing.axes(
+            ax, (7.0, 1.2 + 0.28 * max(shown, 1) * max(1.0, 0.6 * n_outputs))
+        )
         height, place = 0.8 / n_outputs, np.arange(shown)
         self.bars_ = []
         for k, output in enumerate(self.outputs):
-            own = {"color": COLORS[k % len(COLORS)], "label": output or None, **style}
+            own = {"color": drawing.COLORS[k % len(drawing.COLORS)], "label": output or None, **style}
             beside = place + (k - 0.5 * (n_outputs - 1)) * height
             self.bars_.append(self.ax_.barh(beside, values[:shown, k], height, **own))
-        self.ax_.set_yticks(place, [short(name) for name in self.names[:shown]])
+        self.ax_.set_yticks(place, [drawing.short(name) for name in self.names[:shown]])
         self.ax_.invert_yaxis()
         self.ax_.set_xlabel(self._label)
         title = name
@@ -79,10 +66,10 @@ class _Bars(ListDisplay):
             total = values.sum()
             share = values[shown:].sum() / total if total > 0 else 0.0
             title = f"{title}  ({len(values) - shown} more kernels have {share:.0%})".strip()
-        titled(self.ax_, title)
+        drawing.titled(self.ax_, title)
         if n_outputs > 1:
-            legend_beside(self.ax_)
-        plain(self.ax_)
+            drawing.legend_beside(self.ax_)
+        drawing.plain(self.ax_)
 
 
 class KernelWeightsDisplay(_Bars):
@@ -106,7 +93,7 @@ class KernelWeightsDisplay(_Bars):
     @classmethod
     @checked
     def from_estimator(
-        cls, estimator: Model, *, ax: Axes | None = None, **plot_kwargs: Any
+        cls, estimator: arguments.Model, *, ax: Axes | None = None, **plot_kwargs: Any
     ) -> KernelWeightsDisplay:
         """Draw the weights of a fitted estimator, as fractions that sum to one.
 
@@ -158,7 +145,7 @@ class KernelContributionsDisplay(_Bars):
     @classmethod
     @checked
     def from_estimator(
-        cls, estimator: Model, X: Features, *, ax: Axes | None = None, **plot_kwargs: Any
+        cls, estimator: arguments.Model, X: Features, *, ax: Axes | None = None, **plot_kwargs: Any
     ) -> KernelContributionsDisplay:
         """Draw the contributions on some rows.
 
@@ -180,7 +167,7 @@ class KernelContributionsDisplay(_Bars):
 
 
 @dataclass(eq=False, repr=False)
-class LayerWeightsDisplay(ListDisplay):
+class LayerWeightsDisplay(drawing.ListDisplay):
     """Weights of the kernels of every layer as a heat map: a row for a kernel, a column for a layer.
 
     Weights are shown as fractions of those of a layer, because the layers of a deep kernel have no common scale. A
@@ -203,17 +190,17 @@ class LayerWeightsDisplay(ListDisplay):
         The numbers in the cells.
     """
 
-    names: LayerNames
-    weights: LayerColumns
-    outputs: Names = ("",)
+    names: drawing.LayerNames
+    weights: drawing.LayerColumns
+    outputs: drawing.Names = ("",)
 
     def _belong(self) -> None:
-        same_length({"names": self.names, "weights": self.weights})
+        drawing.same_length({"names": self.names, "weights": self.weights})
         for own, layer in zip(self.names, self.weights, strict=True):
-            same_length({"names": own, "weights": layer})
+            drawing.same_length({"names": own, "weights": layer})
             _check_outputs(self.outputs, layer)
 
-    def _table(self) -> tuple[list[str], Array]:
+    def _table(self) -> tuple[list[str], drawing.Array]:
         """Names, and fractions (n_names, n_layers, n_outputs), NaN if a layer does not have a kernel."""
         layers = []
         for layer in self.names:
@@ -236,7 +223,7 @@ class LayerWeightsDisplay(ListDisplay):
         n_rows, n_layers, n_outputs = shares.shape
         gap, several = 0.35, n_outputs > 1
         width = n_outputs * n_layers + gap * (n_outputs - 1)
-        self.figure_, self.ax_ = axes(ax, (3.4 + 0.85 * width, 1.5 + 0.36 * n_rows))
+        self.figure_, self.ax_ = drawing.axes(ax, (3.4 + 0.85 * width, 1.5 + 0.36 * n_rows))
         largest = float(np.nanmax(shares, initial=0.0)) or 1.0
         style = {"cmap": "cividis", "vmin": 0.0, "vmax": largest, "aspect": "auto", **style}
         self.images_: list[Any] = []
@@ -255,11 +242,11 @@ class LayerWeightsDisplay(ListDisplay):
                 self.ax_.text(left + 0.5 * (n_layers - 1), -0.62, output, ha="center", va="bottom")
         self.ax_.set(xlim=(-0.5, width - 0.5), ylim=(n_rows - 0.5, -0.5))
         turned: Style = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if several else {}
-        self.ax_.set_xticks(ticks, [layer_name(d) for d in range(n_layers)] * n_outputs, **turned)
-        self.ax_.set_yticks(range(n_rows), [short(labels[m], 34) for m in shown])
+        self.ax_.set_xticks(ticks, [drawing.layer_name(d) for d in range(n_layers)] * n_outputs, **turned)
+        self.ax_.set_yticks(range(n_rows), [drawing.short(labels[m], 34) for m in shown])
         self.ax_.tick_params(length=0)
         self.ax_.spines[:].set_visible(False)
-        titled(self.ax_, title, pad=20 if several else 6)
+        drawing.titled(self.ax_, title, pad=20 if several else 6)
         bar = self.figure_.colorbar(self.images_[0], ax=self.ax_, fraction=0.05, pad=0.03)
         bar.set_label("fraction of the layer's weights")
         bar.outline.set_visible(False)
@@ -271,7 +258,7 @@ class LayerWeightsDisplay(ListDisplay):
             empty: Style = {"facecolor": "none", "edgecolor": "0.8", "hatch": "///", "linewidth": 0}
             self.ax_.add_patch(Rectangle((column - 0.5, row - 0.5), 1.0, 1.0, **empty))
             return
-        red, green, blue, _ = image.cmap(image.norm(value))
+        red, green, blue, _ = image.to_rgba(np.array([value]))[0]
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
         text = "0" if value == 0 else f"{value:.2g}" if value < 0.01 else f"{value:.2f}"
         style: Style = {"ha": "center", "va": "center", "fontsize": "small"}
@@ -280,7 +267,12 @@ class LayerWeightsDisplay(ListDisplay):
     @classmethod
     @checked
     def from_estimator(
-        cls, estimator: Model, *, output: Output = None, ax: Axes | None = None, **plot_kwargs: Any
+        cls,
+        estimator: arguments.Model,
+        *,
+        output: arguments.Output = None,
+        ax: Axes | None = None,
+        **plot_kwargs: Any,
     ) -> LayerWeightsDisplay:
         """Draw the weights of a fitted estimator.
 

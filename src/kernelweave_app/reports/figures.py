@@ -15,7 +15,7 @@ from kernelweave.plots.drawing import legend, legend_beside, line_style, log_axi
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
     from numpy.typing import ArrayLike
 
     from kernelweave._types import Labels, Style
@@ -161,7 +161,7 @@ def convergence_figure(model: BaseMKL, histories: Sequence[Mapping[str, ArrayLik
 # ---- findings --------------------------------------------------------------------------------------
 
 
-def _stability(found: Finding) -> Figure:
+def _stability(found: Finding) -> Figure | SubFigure:
     tree = found.details
     weights = np.array(tree["weights"])
     order = np.argsort(-weights.sum(axis=1), kind="stable")[:MOST_KERNELS]
@@ -236,7 +236,7 @@ def _permutation(found: Finding) -> Figure:
 
 
 #: Figures by the names of findings: names of files, titles, and what draws them.
-OF_FINDINGS: dict[str, tuple[str, str, Callable[[Finding], Figure]]] = {
+OF_FINDINGS: dict[str, tuple[str, str, Callable[[Finding], Figure | SubFigure]]] = {
     "stability": ("stability", "Weights over halves of the rows", _stability),
     "learning curve": ("learning-curve", "Learning curve", _curve),
     "calibration": ("calibration", "Calibration of probabilities", _calibration),
