@@ -7,6 +7,7 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
@@ -232,20 +233,19 @@ def layer_grams(
     check_is_fitted(estimator)
     outputs = outputs_of(estimator)
     which = which_output(outputs, output)
-    task = estimator.model_.task
-    problems = problems_of(task)
-    problem = problems[which if len(problems) > 1 else 0]
-    n = task.source.n_samples
+    model = estimator.model_
+    problems = problems_of(model.task)
+    gram = problems[which if len(problems) > 1 else 0].gram
+    n = model.task.source.n_samples
     rows = np.arange(n)
-    gram = problem.gram
     if n > max_rows:
-        rows = np.sort(np.random.default_rng(seed).choice(n, int(max_rows), replace=False))
+        rows = np.sort(np.random.default_rng(seed).choice(n, max_rows, replace=False))
         gram = gram.restrict(rows)
-    own = estimator.model_.weights_of(which)
+    own = model.weights_of(which)
     if weights == "initial":
         own = [np.full(len(w), 1.0 / len(w)) for w in own]
-    K = gram.combine(estimator.model_.scaled(which, own[0]))
-    trained = estimator.model_.layers[which] if estimator.model_.layers else None
+    K = gram.combine(model.scaled(which, own[0]))
+    trained = model.layers[which] if model.layers else None
     layers = Layers(()) if trained is None else trained.layers
     tape = layers.forward(K, K.diagonal().copy(), own[1:])
     return LayerGrams(
@@ -326,7 +326,7 @@ def layer_spectra(
         values = np.maximum(np.linalg.eigvalsh(0.5 * (K + K.T))[::-1], 0.0)
         total = float(values.sum())
         found.append(values / total if total > 0 else values)
-    rank = [np.exp(-float((e[e > 0] * np.log(e[e > 0])).sum())) if e.any() else 0.0 for e in found]
+    rank = [float(np.exp(stats.entropy(e))) if e.any() else 0.0 for e in found]
     return LayerSpectra(tuple(found), np.array(rank), grams.output)
 
 

@@ -206,7 +206,7 @@ def source_test(
         (estimator, values, own, truth, scoring, n_permutations, int(start))
         for own, start in zip(sums, seeds, strict=True)
     )
-    found, stopped = each_done(_score_exchanged, tasks, None, report, "source", len(sources))
+    found, stopped = each_done(_score_exchanged, tasks, 1, report, "source", len(sources))
     losses = np.array([score - one for one in found])
     p_values = np.array([permutation_p_value(score, one) for one in found])
     low, high = middle(losses.T, LEVEL)

@@ -267,6 +267,10 @@ def _weights_of(rows: Rows, estimator: Any, places: Places, share: float) -> tup
     return _columns(model.weights), model.weight_shares
 
 
+#: Heads of columns with their formats.
+HEADS = {"weight": ".1%", "low": ".1%", "high": ".1%", "selected in": ".0%"}
+
+
 @finding(
     "stability",
     title="Stability of weights",
@@ -283,17 +287,15 @@ def _stability(basis: Basis) -> Finding:
     n, outputs = len(found.samples), [name or "weight" for name in found.outputs]
     kernels = {key: np.round(getattr(found, key)[kept], 8) for key in ("weights", "low", "high", "frequency")}
     names = [found.names[k] for k in kept]
-    places = [(m, k) for m in range(len(names)) for k in range(len(outputs))]
-    of = ["class"] if len(outputs) > 1 else []
-    of_kernels = [
-        [names[m], *(outputs[k : k + 1] if of else []), *(float(part[m, k]) for part in kernels.values())]
-        for m, k in sorted(places, key=lambda place: -kernels["weights"][place])
-    ]
-    heads = ["weight", "low", "high", "selected in"]
+    places = sorted(np.ndindex(kernels["weights"].shape), key=lambda place: -kernels["weights"][place])
+    of_kernels = {
+        "kernel": [names[m] for m, _ in places],
+        **({"class": [outputs[k] for _, k in places]} if len(outputs) > 1 else {}),
+        **dict(zip(HEADS, ([part[place] for place in places] for part in kernels.values()), strict=True)),
+    }
     columns = (found.view_weights, found.view_low, found.view_high, found.view_frequency)
-    of_sources = {"source": found.views, **dict(zip(heads, columns, strict=True))}
+    of_sources = {"source": found.views, **dict(zip(HEADS, columns, strict=True))}
     meaning = f"Over {n} random halves of the training rows, 2.5 and 97.5 % points."
-    shown = {"weight": ".1%", "low": ".1%", "high": ".1%", "selected in": ".0%"}
     unstable = len(found.unstable())
     made = Finding(
         intervals_of(found.views, *columns[:3], n=n),
@@ -311,15 +313,8 @@ def _stability(basis: Basis) -> Finding:
             "sources": dict(zip(found.views, found.view_frequency.tolist(), strict=True)),
         },
         tables=(
-            Table.of("stability-sources", "Stability of sources", of_sources, meaning, shown),
-            Table(
-                "stability",
-                "Stability of kernel weights",
-                ["kernel", *of, *heads],
-                of_kernels,
-                meaning,
-                shown,
-            ),
+            Table.of("stability-sources", "Stability of sources", of_sources, meaning, HEADS),
+            Table.of("stability", "Stability of kernel weights", of_kernels, meaning, HEADS),
         ),
     )
     for name in list(found.views)[: MOST_NAMED if len(found.views) > 1 else 0]:

@@ -37,6 +37,7 @@ TABLE = Floats((2,), finite=False)
 Title = Annotated[str | None, Text() | None]
 #: Number of items shown.
 Most = Annotated[int, Whole(1)]
+OptionalMost = Annotated[int | None, Whole(1) | None]
 #: Names of the items drawn.
 Names = Annotated[Sequence[str], Texts()]
 #: One number for each item.
@@ -134,7 +135,7 @@ class ListDisplay(Checked):
 
     @checked
     def plot(
-        self, ax: Axes | None = None, *, most: Most | None = None, name: Title = None, **style: Any
+        self, ax: Axes | None = None, *, most: OptionalMost = None, name: Title = None, **style: Any
     ) -> Self:
         """Draw.
 
