@@ -14,7 +14,7 @@ from kernelweave._loops import HAS_EXTENSION
 from kernelweave.gram import gram_from_stack
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import DMKL, MLMKL, DeepUniform, LpMKL, TwoLayerMKL
-from kernelweave.machines.least_squares import Bordered
+from kernelweave.machines.bordered import Bordered
 from kernelweave.machines.losses import Logistic, Squared, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import DualValue, OutOfFold, SpanBound, Spans, TrainingError

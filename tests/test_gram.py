@@ -11,12 +11,11 @@ from kernelweave.gram import (
     PackedGram,
     TileGram,
     as_gram,
-    compress,
     concatenate,
     gram_from_stack,
     repair_gram,
 )
-from problems import rbf_stack
+from problems import compress, rbf_stack
 
 N = 31
 

@@ -17,13 +17,13 @@ import kernelweave as kw
 from kernelweave.inspection.held import HeldOut
 from kernelweave_app.cli import main
 from kernelweave_app.reports import make_report
+from kernelweave_app.runs.columns import names_of_target, read_labels, target_of_model
 from kernelweave_app.runs.evidence import read_evidence
 from kernelweave_app.runs.fitting import check_scoring, fit_model, make_model
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import prepare
 from kernelweave_app.runs.reading import read_run
 from kernelweave_app.runs.spec import Spec, read_spec
-from kernelweave_app.runs.targets import names_of_target, read_labels, target_of_model
 from kernelweave_app.runs.writing import score_held, write_run
 
 KERNELS = ["--kernels", "linear; rbf(gamma=0.1)"]

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from kernelweave.gram import FactorGram, compress, gram_from_stack
+from kernelweave.gram import FactorGram, gram_from_stack
 from kernelweave.gram.composite import concatenate
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
-from problems import needs_long_double, rbf_stack, unit_trace
+from problems import compress, needs_long_double, rbf_stack, unit_trace
 
 
 def test_centring_counts_how_far_it_moves_the_residual():

@@ -38,8 +38,8 @@ from kernelweave.mkl.criteria.alignment import solve_alignf as solve_alignf
 from kernelweave.mkl.criteria.easy_mkl import solve_easy_mkl as solve_easy_mkl
 from kernelweave.mkl.families import Gaussians as Gaussians
 from kernelweave.mkl.families import KernelFamily as KernelFamily
-from kernelweave.mkl.margin_path import svm_mkl_path as svm_mkl_path
 from kernelweave.mkl.path import rls2_path as rls2_path
+from kernelweave.mkl.path import svm_mkl_path as svm_mkl_path
 from kernelweave.mkl.problem import Problem as Problem
 from kernelweave.mkl.radius import solve_radius as solve_radius
 from kernelweave.mkl.radius import solve_rkl as solve_rkl

@@ -200,7 +200,12 @@ class Alphas(Rule):
 
 #: Weights of a loss, one or a list.
 COSTS = Alphas(infinite=False)
-_WEIGHTS = Floats(least=0.0, smallest=1.0 / LARGEST_NUMBER, what="nonnegative numbers")
+_WEIGHTS = Floats(
+    least=0.0,
+    smallest=1.0 / LARGEST_NUMBER,
+    what="nonnegative numbers",
+    remedy="A row of weight 0 does not count.",
+)
 _FACTORS = Floats(above=0.0, smallest=1.0 / LARGEST_NUMBER, what="positive numbers")
 #: Targets or labels, one for each row.
 Targets = Annotated[ArrayLike, Floats()]
@@ -270,9 +275,7 @@ def check_vector(
     """Return finite numbers as a float array with one entry per row of the kernels."""
     vector: NDArray[np.float64] = check_value(rule or Floats(), name, values)
     if len(vector) != n_samples:
-        raise InputError(
-            f"`{name}` must have one entry per row of K, shape ({n_samples},), got {vector.shape}."
-        )
+        raise InputError(f"`{name}` must have one entry per row, shape ({n_samples},), got {vector.shape}.")
     return vector
 
 
@@ -282,7 +285,7 @@ def check_row_weights(sample_weight: ArrayLike | None, n_samples: int) -> NDArra
         return np.ones(n_samples)
     weights = check_vector(sample_weight, "sample_weight", n_samples, _WEIGHTS)
     if not weights.any():
-        raise InputError("`sample_weight` must leave at least one row, got only zeros.")
+        raise InputError("`sample_weight` must leave at least one row a positive weight, got only zeros.")
     return weights
 
 

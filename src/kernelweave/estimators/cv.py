@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
@@ -22,7 +21,7 @@ from kernelweave.estimators.choosing import RULES, Candidates, check_path_argume
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.regressor import MKLRegressor
-from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes, scorer_for
+from kernelweave.estimators.scoring import fold_score
 from kernelweave.fitting.folds import Fold, score_folds, split_rows
 from kernelweave.fitting.task import NormalizedProblem, Task, shared_alphas
 from kernelweave.mkl.path import check_alphas
@@ -69,10 +68,6 @@ class _CrossValidated(BaseMKL):
     n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None
 
     _default_score: ClassVar[str] = "score"
-
-    @abstractmethod
-    def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
-        """Score of decision values on some of the task's rows."""
 
     @with_callbacks
     def fit(self, X: Features, y: Target, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
@@ -135,7 +130,11 @@ class _CrossValidated(BaseMKL):
         given = self._given_alphas()
         alphas = shared_alphas(task, problems, self.n_alphas, learner) if given is None else given
         named = "score" if self.scoring else self._default_score
-        score = self._score(task)
+        classes = getattr(self, "classes_", None)
+        y = task.targets[0] if classes is None else task.codes
+        if classes is None and task.flat:
+            y = y[:, 0]
+        score = fold_score(self.scoring, y, classes, learner, task.sample_weight)
         return Candidates(
             alphas,
             len(folds),
@@ -196,16 +195,6 @@ class MKLRegressorCV(_CrossValidated, MKLRegressor):
 
     _default_score: ClassVar[str] = "R^2"
 
-    def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
-        y, flat = task.targets[0], task.flat
-        scorer = scorer_for(KnownTargets(), self.scoring)
-
-        def score(values: Array, rows: NDArray[np.intp]) -> float:
-            truth = y[rows, 0] if flat else y[rows]
-            return score_known(scorer, KnownTargets(values, flat), truth, task.sample_weight, rows)
-
-        return score
-
 
 @inherits_parameters
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -238,17 +227,3 @@ class MKLClassifierCV(_CrossValidated, MKLClassifier):
     """
 
     _default_score: ClassVar[str] = "accuracy"
-
-    def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
-        classes = self.classes_
-        codes = task.codes
-        learner = self._named_learner()
-        scorer = scorer_for(KnownClasses(classes=classes, learner=learner), self.scoring)
-        named = scored_classes(classes, self.scoring)
-
-        def score(values: Array, rows: NDArray[np.intp]) -> float:
-            fold = KnownClasses(values, named, learner)
-            truth = codes[rows] if isinstance(named, list) else named[codes[rows]]
-            return score_known(scorer, fold, truth, task.sample_weight, rows)
-
-        return score

@@ -77,8 +77,8 @@ class ReadingMixin(Parameters):
         else:
             X = matrix_of(X) if is_annotated(X) else X
             self._look_at(X, reset=True)
-            encoder = TableEncoder(type(self).__name__, reorder=False, missing=True).fit(X)
-            table = self._declare_texts(encoder.transform(X), encoder)
+            encoder = TableEncoder(type(self).__name__, reorder=False, missing=True)
+            table = self._declare_texts(encoder.fit_transform(X), encoder)
             check_size(entries(table.values), "X")
         self.n_features_in_ = table.n_columns
         return table, encoder

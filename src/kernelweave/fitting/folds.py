@@ -311,20 +311,11 @@ def _scored(
 
 
 def score_folds(
-    task: Task,
-    learner: Learner,
-    folds: Sequence[Fold],
-    alphas: Array,
-    score: Score,
-    *,
-    n_jobs: int | None = None,
-    tol: float = SCORING_TOL,
-    report: Report = silent,
-    starts: Sequence[Starts] | None = None,
+    task: Task, learner: Learner, folds: Sequence[Fold], alphas: Array, score: Score, **options: Any
 ) -> FoldScores:
-    """Score every regularisation parameter on every fold; the parameters are those of `walk_folds`."""
+    """Score every regularisation parameter on every fold; the options are those of `walk_folds`."""
     grid = learner.relax_grid(alphas)
-    paths = walk_folds(task, learner, folds, alphas, n_jobs=n_jobs, tol=tol, report=report, starts=starts)
+    paths = walk_folds(task, learner, folds, alphas, **options)
     return _scored(folds, paths, score, alphas.shape if grid is None else grid.shape)
 
 
@@ -436,14 +427,7 @@ def can_search(task: Task, learner: Learner, alphas: Array) -> bool:
 
 
 def search_folds(
-    task: Task,
-    learner: Learner,
-    folds: Sequence[Fold],
-    alphas: Array,
-    score: Score,
-    *,
-    n_jobs: int | None = None,
-    report: Report = silent,
+    task: Task, learner: Learner, folds: Sequence[Fold], alphas: Array, score: Score, **options: Any
 ) -> FoldScores:
     """Score the candidates around the best one, or only that one, on every fold.
 
@@ -457,9 +441,8 @@ def search_folds(
         Descending.
     score : callable
         ``score(decision values (n_test, n_outputs), test rows)`` -> float; larger is better.
-    n_jobs : int, optional
-        Folds run in parallel through joblib.
-    report : callable
+    **options
+        `n_jobs` and `report`, see `walk_folds`.
 
     Notes
     -----
@@ -470,17 +453,8 @@ def search_folds(
     def look(
         some: Sequence[Fold], positions: Rows, starts: Sequence[Starts] | None, tol: float, share: float = 1.0
     ) -> FoldScores:
-        found = score_folds(
-            task,
-            learner,
-            some,
-            share * alphas[positions],
-            score,
-            n_jobs=n_jobs,
-            tol=tol,
-            report=report,
-            starts=starts,
-        )
+        own = share * alphas[positions]
+        found = score_folds(task, learner, some, own, score, tol=tol, starts=starts, **options)
         return replace(found, positions=positions)
 
     relaxed = learner.relax_grid(alphas) is not None

@@ -18,7 +18,7 @@ from kernelweave.fitting.missing import Mask, ViewPlaces, missing_cells, refuse_
 from kernelweave.fitting.source import CHUNK_BYTES, TableSource
 from kernelweave.gram import Gram
 from kernelweave.gram.building import COMPRESSION, Builder
-from kernelweave.kernels import Impute, Kernel
+from kernelweave.kernels import Kernel
 from kernelweave.views import BlockTable, Table
 from kernelweave.views.selection import listing
 
@@ -294,7 +294,7 @@ class PartialSource(TableSource):
         if self.is_whole:
             super().__init__(kernels, table, like=like, **options)
         else:
-            self._fit_parts(kernels, table, learnt, like, **options)
+            self._fit_parts(kernels, table, learnt, like, options)
 
     def _fit_parts(
         self,
@@ -302,18 +302,13 @@ class PartialSource(TableSource):
         table: Table,
         learnt: list[Any] | None,
         like: TableSource | None,
-        *,
-        max_memory: float,
-        rank_tol: float = COMPRESSION,
-        standardize: bool = False,
-        imputer: Impute | None = None,
-        sample_weight: Array | None = None,
-        rules: list[Kernel] | None = None,
-        **_: object,
+        given: dict[str, Any],
     ) -> None:
+        options = {"rank_tol": COMPRESSION, "standardize": False, "imputer": None}
+        options |= {name: value for name, value in given.items() if name in (*options, "max_memory")}
+        vars(self).update(options)
         self.raw = self.table = table
-        self.max_memory, self.rank_tol = max_memory, rank_tol
-        self.standardize, self.imputer, self.sample_weight = standardize, imputer, sample_weight
+        self.sample_weight = sample_weight = given.get("sample_weight")
         self.statistics = self.fillers = None
         self.n_samples = table.n_rows
         self._corrections: dict[int, Correction | None] = {}
@@ -331,19 +326,16 @@ class PartialSource(TableSource):
             source = TableSource(
                 [kernels[m] for m in members],
                 self._rows_of(key, table, rows),
-                max_memory=max_memory,
-                rank_tol=rank_tol,
-                standardize=standardize,
-                imputer=imputer,
                 sample_weight=None if sample_weight is None else sample_weight[rows],
                 statistics=known[0],
                 fillers=known[1],
+                **options,
             )
             self.parts.append(Part(key, members, rows, source))
             for m, kernel in zip(members, source.kernels, strict=True):
                 fitted[m] = kernel
         self.kernels = fitted
-        self.rules = rules if rules is not None else list(kernels)
+        self.rules = given.get("rules") or list(kernels)
         self.names = tuple(kernel.label for kernel in fitted) if like is None else like.names
         self._columns = [None] * len(fitted)
 

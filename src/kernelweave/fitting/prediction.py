@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kernelweave._sparse import to_dense, unit_rows
 from kernelweave._threads import blas_threads_for
+from kernelweave._types import Values
 from kernelweave.fitting.source import Q, Source
 from kernelweave.mkl.layers import TrainedLayers
 from kernelweave.normalizers import FittedNormalizer
@@ -50,30 +51,33 @@ class FeatureForm:
         ends = zip(self.offsets[:-1], self.offsets[1:], strict=True)
         used = np.flatnonzero([self.coef[start:stop].any() for start, stop in ends])
         widest = max(1, int(np.diff(self.offsets).max()))
-        for where, m, phi in source.features(queries, used, max(1, FEATURES // widest)):
-            own = slice(self.offsets[m], self.offsets[m + 1])
-            if fitted.constant is not None and fitted.constant[m]:
-                continue
-            if fitted.cosine_scale is not None:
-                phi = unit_rows(phi)
-            shift = 0.0 if self.means is None else self.means[own] @ self.coef[own]
-            yield where, m, np.asarray(phi @ self.coef[own]) - shift
+        for where, m, own, phi in self._blocks(source, queries, fitted, used, widest):
+            if phi is not None:
+                shift = 0.0 if self.means is None else self.means[own] @ self.coef[own]
+                yield where, m, np.asarray(phi @ self.coef[own]) - shift
 
     def rows(self, source: Source[Q], queries: Q, fitted: FittedNormalizer) -> Iterator[tuple[slice, Array]]:
         """Yield (query rows, their normalised features (rows, n_features)), in chunks."""
-        every = np.arange(len(self.offsets) - 1)
-        block: Array | None = None
-        for where, m, phi in source.features(queries, every, max(1, FEATURES // int(self.offsets[-1]))):
+        every, n_features = np.arange(len(self.offsets) - 1), int(self.offsets[-1])
+        block = np.zeros((0, n_features))
+        for where, m, own, phi in self._blocks(source, queries, fitted, every, n_features):
             if m == 0:
-                block = np.zeros((where.stop - where.start, int(self.offsets[-1])))
-            assert block is not None
-            own = slice(self.offsets[m], self.offsets[m + 1])
-            if fitted.constant is None or not fitted.constant[m]:
-                if fitted.cosine_scale is not None:
-                    phi = unit_rows(phi)
+                block = np.zeros((where.stop - where.start, n_features))
+            if phi is not None:
                 block[:, own] = to_dense(phi) - (0.0 if self.means is None else self.means[own])
             if m == len(every) - 1:
                 yield where, block
+
+    def _blocks(
+        self, source: Source[Q], queries: Q, fitted: FittedNormalizer, kernels: Rows, width: int
+    ) -> Iterator[tuple[slice, int, slice, Values | None]]:
+        """Yield (query rows, m, places of its features, these; None for a kernel that is zero), before centring."""
+        for where, m, phi in source.features(queries, kernels, max(1, FEATURES // width)):
+            own = slice(self.offsets[m], self.offsets[m + 1])
+            if fitted.constant is not None and fitted.constant[m]:
+                yield where, m, own, None
+            else:
+                yield where, m, own, phi if fitted.cosine_scale is None else unit_rows(phi)
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,9 @@ from kernelweave.kernels import (
     Kernel,
     Linear,
     TrainingRows,
-    pairwise_statistic,
     statistic_panels,
 )
+from kernelweave.kernels.pairs import pair_values
 from kernelweave.kernels.steps import Impute, apply_steps, column_statistics
 from kernelweave.views import Table
 
@@ -427,7 +427,7 @@ class TableSource(Source[Table]):
         kind = self.kernels[group[0]].base.statistic
         X = None if is_sparse(A) else np.ascontiguousarray(A.T)
         seen, squares = rows_to_see(n, cap), sq_norms(A)
-        corner = pairwise_statistic(kind, A[seen])
+        corner = pair_values(kind, A[seen])
         with_itself = squares if kind == "dot" else np.zeros(n)
         work = np.empty((cap, n))
         rest = []
@@ -447,7 +447,7 @@ class TableSource(Source[Table]):
             else:
 
                 def column(i: int, kernel: Kernel = kernel) -> Array:
-                    S = pairwise_statistic(kind, A[i : i + 1], A)
+                    S = pair_values(kind, A[i : i + 1], A)
                     return np.array(kernel.from_statistic(S, squares[i : i + 1, None], squares))[0]
 
                 rank, residual = pivoted_columns(column, diagonal, max(bound, 0.0), work)
@@ -629,7 +629,7 @@ class TableSource(Source[Table]):
                     B = self._statistic(int(group[0]), self.table)
                     training[k] = B, sq_norms(B)[None, :]
                 B, right = training[k]
-                S, left = pairwise_statistic(base.statistic, A, B), sq_norms(A)[:, None]
+                S, left = pair_values(base.statistic, A, B), sq_norms(A)[:, None]
                 for m in group:
                     K = self.kernels[m].base.from_statistic(S, left, right)
                     yield where, int(m), self._projected(int(m), K)

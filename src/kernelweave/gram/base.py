@@ -15,6 +15,9 @@ from kernelweave._threads import threads_for
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
+#: Numbers of a panel of rows.
+PIECE = 2**16
+
 
 class Gram(ABC):
     """A stack of ``n_kernels`` symmetric PSD matrices of shape (n_samples, n_samples).
@@ -133,12 +136,17 @@ class Gram(ABC):
         diagonal = self.diagonal()
         return diagonal.sum(axis=1) if sample_weight is None else diagonal @ sample_weight
 
-    def square_norm(self, kernel: int, sample_weight: Array | None = None) -> float | None:
-        """Squared Frobenius norm of a kernel, with weights of rows ``sum_ij w_i w_j K_ij^2``.
-
-        None if it is not available in one pass over the stored entries.
-        """
-        return None
+    def square_norm(self, kernel: int, sample_weight: Array | None = None) -> float:
+        """Squared Frobenius norm of a kernel, with weights of rows ``sum_ij w_i w_j K_ij^2``."""
+        n, total = self.n_samples, 0.0
+        weights = np.ones(n) if sample_weight is None else sample_weight
+        step = max(1, PIECE // n)
+        for first in range(0, n, step):
+            panel = np.square(self.panel(slice(first, min(first + step, n)), np.array([kernel]))[0])
+            width = len(panel)
+            rows, beyond = weights[first : first + width], weights[first + width :]
+            total += float(rows @ panel[:, :width] @ rows) + 2.0 * float(rows @ panel[:, width:] @ beyond)
+        return total
 
     @property
     def ranks(self) -> Index:

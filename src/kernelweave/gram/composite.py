@@ -82,7 +82,7 @@ class CompositeGram(Gram):
         if empty:
             out[:] = 0.0
 
-    def square_norm(self, kernel: int, sample_weight: Array | None = None) -> float | None:
+    def square_norm(self, kernel: int, sample_weight: Array | None = None) -> float:
         return self.parts[self._part[kernel]].square_norm(int(self._position[kernel]), sample_weight)
 
     def scaled_factor(self, weights: Array) -> tuple[Array, Array] | None:

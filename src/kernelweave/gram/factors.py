@@ -99,10 +99,10 @@ class FactorGram(Gram):
             out[first : first + step] = np.square(self.rows[first : first + step]) @ sample_weight
         return self._sums(out)
 
-    def square_norm(self, kernel: int, sample_weight: Array | None = None) -> float | None:
+    def square_norm(self, kernel: int, sample_weight: Array | None = None) -> float:
         rows = self.rows[self.offsets[kernel] : self.offsets[kernel + 1]]
         if len(rows) > self.n_samples or self.residual_trace[kernel] > 0:
-            return None
+            return super().square_norm(kernel, sample_weight)
         inner = rows @ rows.T if sample_weight is None else (rows * sample_weight) @ rows.T
         return float(np.vdot(inner, inner))
 

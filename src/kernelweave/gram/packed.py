@@ -94,9 +94,9 @@ class PackedGram(Gram):
         core.shift_rows(packed, means, means @ probability, threads_for(self.n_samples))
         return PackedGram(packed, self.n_samples)
 
-    def square_norm(self, kernel: int, sample_weight: Array | None = None) -> float | None:
+    def square_norm(self, kernel: int, sample_weight: Array | None = None) -> float:
         if sample_weight is not None:
-            return None
+            return super().square_norm(kernel, sample_weight)
         own = self.packed[kernel]
         diagonal = own[packed_rows(self.n_samples)[:-1]]
         return 2.0 * float(own @ own) - float(diagonal @ diagonal)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 from kernelweave._errors import InputError
 from kernelweave._types import Labels, Tree
@@ -124,17 +125,13 @@ def write_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, A
 
 def pack_lower(S: NDArray[np.float64]) -> NDArray[np.float64]:
     """The rows of a lower triangle, one after another."""
-    size = len(S)
-    packed = np.empty(size * (size + 1) // 2)
-    for i in range(size):
-        packed[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2] = S[i, : i + 1]
-    return packed
+    return np.asarray(lapack.dtrttp(S.T, uplo="U")[0]) if len(S) else np.empty(0)
 
 
 def unpack_lower(packed: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """The reverse of `pack_lower`."""
-    for i in range(len(out)):
-        out[i, : i + 1] = packed[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2]
+    if len(out):
+        out += np.tril(lapack.dtpttr(len(out), packed, uplo="U")[0].T)
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:

@@ -17,7 +17,7 @@ from kernelweave._sparse import sq_norms, to_dense
 from kernelweave._types import ColumnsLike, TableLike, Tree
 from kernelweave.functions import KernelFunction
 from kernelweave.kernels.learnt import plain
-from kernelweave.kernels.pairs import mirror, pairwise_statistic
+from kernelweave.kernels.pairs import mirror, pair_values
 from kernelweave.kernels.steps import Step, StepLike, apply_steps, as_steps
 from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.views import Table, as_table, as_tables
@@ -151,7 +151,7 @@ class Kernel(KernelFunction, ABC):
 
     def diag(self, X: TableLike) -> FloatArray:
         """Return k(x, x) for every row of `X`, shape (n,), without computing the matrix."""
-        table = as_table(X, missing=self.takes_missing)
+        table = X if isinstance(X, Table) else as_table(X, missing=self.takes_missing)
         return self._on_rows(table)._diag(table)
 
     def fitted(self, X: TableLike, sample_weight: ArrayLike | None = None) -> Kernel:
@@ -199,7 +199,7 @@ class Kernel(KernelFunction, ABC):
             ``phi(X) @ phi(Z).T == k(X, Z)`` up to rounding. The result (None or r) depends only on the columns of
             the table, not on its rows. Do not modify the array: it may be a view of the data.
         """
-        table = as_table(X, missing=self.takes_missing)
+        table = X if isinstance(X, Table) else as_table(X, missing=self.takes_missing)
         return self._on_rows(table)._features(table)
 
     def transform(self, X: TableLike) -> FloatArray:
@@ -389,7 +389,7 @@ class Kernel(KernelFunction, ABC):
             return mirror(phi @ phi.T) if right is None else phi @ self._own_features(right).T
         A = apply_steps(self.preparation, left).take()
         B = None if right is None else apply_steps(self.preparation, right).take()
-        S = pairwise_statistic(self.statistic, A, B)
+        S = pair_values(self.statistic, A, B)
         out = S if isinstance(S, np.ndarray) else None
         if not self.needs_norms:
             return self.from_statistic(S, out=out)
@@ -501,7 +501,7 @@ def from_dict(description: Mapping[str, object]) -> Kernel:
         raise InputError(
             f"A kernel is described by a dict with the key 'kernel', got {description!r}. See to_dict."
         )
-    cls = KERNELS[check_known(description["kernel"], sorted(KERNELS), "kernel")]
+    cls = KERNELS[check_known(str(description["kernel"]), sorted(KERNELS), "kernel")]
     read = {written: name for name, written in _WRITTEN.items() if name in parameters_of(cls)}
     return build(
         cls, (), {read.get(key, key): _read(value) for key, value in description.items() if key != "kernel"}
@@ -529,9 +529,8 @@ def build(cls: type[Kernel], args: tuple[object, ...], kwargs: Mapping[str, obje
         check_known(key, known, f"parameter of kernel {kind!r}")
     if len(args) > len(known) or set(known[: len(args)]) & set(kwargs):
         raise InputError(f"Kernel {kind!r} takes the parameters {known} once each, got {args} and {kwargs}.")
-    lacking = [
-        one.name for one in fields(cls)[len(args) :] if one.default is MISSING and one.name not in kwargs
-    ]  # type: ignore[arg-type]
+    declared = fields(cls)[len(args) :]  # type: ignore[arg-type]
+    lacking = [one.name for one in declared if one.default is MISSING and one.name not in kwargs]
     if lacking:
         raise InputError(f"Kernel {kind!r} needs {', '.join(lacking)}, got {sorted(kwargs)}. Complete it.")
     return cls(*args, **kwargs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, ClassVar
@@ -533,6 +533,19 @@ def on_views(kernel: Kernel) -> bool:
         return isinstance(kernel.columns, ViewColumns)
     parts = kernel.inner
     return bool(parts) and all(on_views(one) or isinstance(one, Constant) for one in parts)
+
+
+def parts_of(
+    kernel: Kernel, columns: Selection = None, name: str | None = None
+) -> Iterator[tuple[Kernel, Selection, str | None]]:
+    """The kernels inside of sums, products and selections, each with its columns and their name."""
+    if isinstance(kernel, On):
+        yield from parts_of(kernel.kernel, kernel.columns, kernel.name)
+    elif isinstance(kernel, Terms | Scaled):
+        for one in kernel.inner:
+            yield from parts_of(one, columns, name)
+    else:
+        yield kernel, columns, name
 
 
 def _columns_label(columns: Selection) -> str:

@@ -64,7 +64,7 @@ class ColumnSpread:
         return float(2.0 * self.variance.sum() if kind == "sqdist" else self.difference.sum())
 
 
-def column_spread(A: Any, weights: FloatArray | None) -> ColumnSpread:
+def column_spread(A: PairRows, weights: FloatArray | None) -> ColumnSpread:
     """Mean, variance and mean difference of every column over the known cells; 0 without any."""
     n, p = A.shape
     w = np.ones(n) if weights is None else weights
@@ -96,7 +96,7 @@ class IncompleteRows:
     spread : ColumnSpread
     """
 
-    def __init__(self, values: Any, spread: ColumnSpread) -> None:
+    def __init__(self, values: PairRows, spread: ColumnSpread) -> None:
         self.values, self.spread = values, spread
 
     @property
@@ -115,7 +115,7 @@ class IncompleteRows:
         found = self.values.data if is_sparse(self.values) else self.values
         return found[~np.isnan(found)]
 
-    def parts(self) -> tuple[Any, Any]:
+    def parts(self) -> tuple[PairRows, PairRows]:
         """The rows with 0 in place of missing cells, and ones where they are missing."""
         if not is_sparse(self.values):
             missing = np.isnan(self.values)
@@ -248,19 +248,27 @@ def pairwise_statistic(kind: str, A: PairRows, B: PairRows | None = None) -> Flo
            [25.,  0.]])
     """
     check_known(kind, ("sqdist", "dot", "l1"), "pairwise statistic")
-    left, right = (one if one is None or _is_rows(one) else as_floats(one, "A") for one in (A, B))
-    right = left if right is None else right
-    if len(left.shape) != 2 or len(right.shape) != 2 or left.shape[1] != right.shape[1]:
+    left = A if is_sparse(A) else as_floats(A, "A")
+    right = B if B is None or is_sparse(B) else as_floats(B, "B")
+    other = left if right is None else right
+    if len(left.shape) != 2 or len(other.shape) != 2 or left.shape[1] != other.shape[1]:
         raise InputError(
-            f"Rows must be 2D arrays with equally many columns, got {left.shape} and {right.shape}. Select "
+            f"Rows must be 2D arrays with equally many columns, got {left.shape} and {other.shape}. Select "
             "the same columns on both sides."
         )
-    check_sizes(left)
-    check_sizes(right)
-    left, right = _centred(kind, left, right)
-    S = _block(kind, left, right)
+    return pair_values(kind, left, right)
+
+
+def pair_values(kind: str, A: PairRows, B: PairRows | None = None) -> FloatArray:
+    """The same as `pairwise_statistic`, of rows of a table with the same columns."""
+    if is_node(A):
+        return _of_nodes(kind, A, to_dense(B))
+    check_sizes(A)
     if B is not None:
-        return S
+        check_sizes(B)
+        return _block(kind, *_centred(kind, A, B))
+    left, _ = _centred(kind, A, A)
+    S = _block(kind, left, left)
     if kind != "dot" or not isinstance(left, np.ndarray):
         _set_diagonal(kind, S, sq_norms(left))
     return mirror(S)
@@ -300,11 +308,6 @@ def statistic_panels(kind: str, A: PairRows, entries: int) -> Iterator[tuple[sli
         start = rows.stop
 
 
-def _is_rows(A: object) -> bool:
-    """Whether rows are in a format that needs no conversion."""
-    return is_sparse(A) or isinstance(A, IncompleteRows) or is_node(A)
-
-
 def is_node(A: object) -> bool:
     """Whether rows are nodes of a graph, of which NumPy's functions make nodes."""
     return hasattr(A, "__array_function__") and not isinstance(A, np.ndarray)
@@ -312,7 +315,7 @@ def is_node(A: object) -> bool:
 
 def check_sizes(A: PairRows) -> None:
     """Raise for numbers whose squares overflow."""
-    largest = 0.0 if is_node(A) else float(np.abs(stored(A)).max(initial=0.0))
+    largest = float(np.abs(stored(A)).max(initial=0.0))
     if largest > LARGEST_NUMBER:
         raise InputError(
             f"Rows must not hold numbers above {LARGEST_NUMBER:g}, got {largest:.3g}, whose square overflows. Divide "
@@ -322,7 +325,7 @@ def check_sizes(A: PairRows) -> None:
 
 def _centred(kind: str, A: PairRows, B: PairRows) -> tuple[PairRows, PairRows]:
     """Rows moved to the mean of B, where inner products give distances between them."""
-    plain = not any(is_sparse(one) or isinstance(one, IncompleteRows) for one in (A, B))
+    plain = isinstance(A, np.ndarray) and isinstance(B, np.ndarray)
     if kind != "sqdist" or not plain or A.shape[1] <= FEW_COLUMNS or not len(B):
         return A, B
     centre = B.mean(axis=0)
@@ -346,8 +349,6 @@ def _block(
     if isinstance(A, IncompleteRows) or isinstance(B, IncompleteRows):
         return incomplete_statistic(kind, A, B)
     sparse = is_sparse(A) or is_sparse(B)
-    if is_node(A) and (kind == "l1" or (kind == "sqdist" and A.shape[1] <= FEW_COLUMNS)):
-        return _of_nodes(kind, A, to_dense(B))
     if kind == "l1" and sparse:
         return l1_distances(A, B)
     if not sparse and (kind == "l1" or (kind == "sqdist" and A.shape[1] <= FEW_COLUMNS)):
@@ -363,10 +364,18 @@ def _block(
 
 
 def _of_nodes(kind: str, A: Any, B: FloatArray) -> Any:
-    if kind == "sqdist":
-        return sum((A[:, j : j + 1] - B[:, j]) ** 2.0 for j in range(B.shape[1]))
-    blocks = (slice(j, j + BLOCK) for j in range(0, B.shape[1], BLOCK))
-    return sum(np.abs(A[:, None, some] - B[None, :, some]).sum(axis=2) for some in blocks)
+    """The same between nodes of a graph and rows."""
+    n_columns = B.shape[1]
+    if kind == "l1":
+        blocks = (slice(j, j + BLOCK) for j in range(0, n_columns, BLOCK))
+        return sum(np.abs(A[:, None, some] - B[None, :, some]).sum(axis=2) for some in blocks)
+    if kind == "dot":
+        return A @ B.T
+    if n_columns <= FEW_COLUMNS:
+        return sum(np.square(A[:, j : j + 1] - B[:, j]) for j in range(n_columns))
+    centre = B.mean(axis=0)
+    A, B = A - centre, B - centre
+    return np.maximum(sq_norms(A)[:, None] + sq_norms(B) - 2.0 * (A @ B.T), 0.0)
 
 
 def _by_columns(A: FloatArray, B: FloatArray, kind: str) -> FloatArray:

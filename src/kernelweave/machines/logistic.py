@@ -10,19 +10,15 @@ intercept give feasible coefficients ``b_i = y_i C_i p_i``, hence a bound from b
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 from scipy.special import expit
 
 from kernelweave._allowance import spend, used_up
-from kernelweave._checks import NotPSDError
 from kernelweave._loops import core
-from kernelweave._threads import blas_threads_for
-from kernelweave.machines.rounding import EPS
-from kernelweave.machines.smo import Values
+from kernelweave.machines.bordered import Weighted
+from kernelweave.machines.box import Values, WithData
+from kernelweave.machines.rounding import balanced
 
 Array = NDArray[np.float64]
 
@@ -32,56 +28,8 @@ MOST_STEPS = 200
 SUFFICIENT, SHORTEST = 1e-4, 1e-12
 #: Curvature of a loss that is linear to rounding, as a share of its cost: with less, steps would have no length.
 FLATTEST = 1e-30
-#: Number of attempts with jitter on the diagonal, ten times as much each time, before a matrix counts as indefinite.
-JITTERS = 3
 #: Steps without a smaller gap after which rounding is assumed to limit it.
 PATIENCE = 3
-
-
-class Weighted:
-    """``(K + W^-1)^-1`` on coefficients that sum to zero, or without an intercept on all, for weights W > 0."""
-
-    def __init__(self, K: Array, W: Array, *, fit_intercept: bool = True) -> None:
-        self.root = np.sqrt(W)
-        # relative to entries much larger than 1 the identity is below rounding
-        rounding = len(K) * EPS * max(float((K.diagonal() * W).max()), 0.0)
-        for added in (0.0, *(rounding * 10.0**k for k in range(JITTERS))):
-            B = K * self.root[:, None]
-            B *= self.root
-            B.flat[:: len(B) + 1] += 1.0 + added
-            with blas_threads_for(len(B)):
-                self._factor, info = lapack.dpotrf(B.T, lower=1, clean=0, overwrite_a=1)
-            if info == 0:
-                break
-        else:
-            raise NotPSDError(
-                "`K` must be positive semidefinite, got a matrix with negative eigenvalues. Use another kernel, "
-                "repair it with kernelweave.repair_gram, or pass on_indefinite='clip' or 'shift'."
-            )
-        self._ones = self._inverse(self.root)
-        # without an intercept the sum is free: its multiplier is zero
-        self._total = float(self.root @ self._ones) if fit_intercept else np.inf
-
-    def _inverse(self, g: Array) -> Array:
-        return lapack.dpotrs(self._factor, g, lower=1)[0]
-
-    def solve(self, g: Array, s: float = 0.0) -> tuple[Array, float]:
-        """B and t for the right-hand side g, and s for the sum of b."""
-        return self.solve_scaled(self.root * g, s)
-
-    def solve_scaled(self, scaled: Array, s: float = 0.0) -> tuple[Array, float]:
-        """The same for the right-hand side ``scaled / root(W)``."""
-        x = self._inverse(scaled)
-        t = (float(self.root @ x) - s) / self._total
-        return self.root * (x - t * self._ones), t
-
-    def quadratic_forms(self, U: Array) -> Array:
-        """``U P U'`` for U of shape (k, n), P the inverse."""
-        scaled = U * self.root
-        with blas_threads_for(len(self.root)):
-            inner = scaled @ self._inverse(np.ascontiguousarray(scaled.T))
-        cross = scaled @ self._ones
-        return inner - np.outer(cross, cross) / self._total
 
 
 def best_intercept(y: Array, costs: Array, product: Array) -> float:
@@ -89,45 +37,26 @@ def best_intercept(y: Array, costs: Array, product: Array) -> float:
     return float(core.logistic_intercept(y, costs, product))
 
 
-def solve_logistic(
-    K: Array,
-    y: Array,
-    costs: Array,
-    b: Array,
-    values: Callable[[Array, Array], Values],
-    tol: float,
-    most: int | None,
-) -> tuple[Array, Values, int, bool]:
+def solve_logistic(machine: WithData, K: Array, b: Array, tol: float) -> tuple[Array, int, bool]:
     """Iterate until the gap of the best coefficients is at most tol, or no longer falls.
 
     Parameters
     ----------
+    machine : WithData
+        With positive costs only.
     K : array of shape (n, n)
-        Rows with positive costs only, like all other arrays.
-    y, costs, b : arrays of shape (n,)
-    values : callable
-        From coefficients and their product with K to primal value and gap.
+    b : array of shape (n,)
+        Coefficients to start from.
     tol : float
-    most : int or None
-        Systems.
 
     Returns
     -------
     dual_coef : array of shape (n,)
-    at : Values
     n_iter : int
     used_up : bool
-        Whether it stopped at `most`.
+        Whether it stopped at the limit of the machine.
     """
-
-    def balanced(b: Array) -> Array:
-        # the remaining sum is subtracted from the heavier side
-        total = float(b.sum())
-        if total == 0.0:
-            return b
-        side = np.maximum(b, 0.0) if total > 0 else np.maximum(-b, 0.0)
-        return b - side * (total / float(side.sum()))
-
+    y, costs = machine.y, machine.costs
     best, at = np.zeros(len(y)), Values(np.inf, np.inf, 0.0)
     product = K @ b
     f = product + best_intercept(y, costs, product)
@@ -135,7 +64,7 @@ def solve_logistic(
     level = 0.5 * form + float(costs @ np.logaddexp(0.0, -y * f))
     constant = np.full(len(y), best_intercept(y, costs, np.zeros(len(y))))
     least = float(costs @ np.logaddexp(0.0, -y * constant))
-    limit = MOST_STEPS if most is None else most
+    limit = MOST_STEPS if machine.max_iter is None else machine.max_iter
     n = idle = 0
     while True:
         if not level <= least and b.any():
@@ -147,19 +76,19 @@ def solve_logistic(
         # coefficients computed from f, and those of the step where feasible: the first are better once steps are short
         # relative to the kernel, the second before
         for own in (balanced(y * costs * p), balanced(np.where(inside, b, y * costs * p))):
-            here = values(own, K @ own)
+            here = machine.values(own, K @ own)
             if here.gap < at.gap:
                 best, at = own, here
         # an accurate start is still improved once, so that coefficients respond to changes of the kernel
         if (at.gap <= tol * abs(at.primal) and n > 0) or n >= limit or idle >= PATIENCE or used_up():
-            return best, at, n, n >= limit
+            return best, n, n >= limit
         n += 1
         spend(2.0)
         W = costs * np.maximum(p * (1.0 - p), FLATTEST)
         root = np.sqrt(W)
         aim, _ = Weighted(K, W).solve_scaled(root * f + y * costs * p / root)
         if not np.isfinite(aim).all():
-            return best, at, n, False
+            return best, n, False
         moved = K @ aim
         new = moved + best_intercept(y, costs, moved)
         # along the segment from b to aim the penalty is quadratic, and the losses are convex

@@ -21,7 +21,7 @@ from kernelweave._parameters import Flag, Function, MaxIter, MaxTime, Number, On
 from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.problem import make_ridge_form
-from kernelweave.mkl.solve import SOLVERS, as_asked, check_simplex, confirmed, solve_ridge
+from kernelweave.mkl.solve import SOLVERS, check_simplex, confirmed, solve_ridge
 from kernelweave.results import Solution
 
 
@@ -135,6 +135,7 @@ def solve_rls2(
         alpha,
         solver=solver,
         tol=tol,
+        single=single,
         weights0=start,
         max_iter=max_iter,
         shared_weights=shared_weights,
@@ -143,5 +144,4 @@ def solve_rls2(
         delta=delta,
         linear_solver=linear_solver,
     )
-    found = as_asked(problem, found, single)
     return (found if relax is not None else confirmed(problem, found, tol)).of_kind(kind_of(gram))

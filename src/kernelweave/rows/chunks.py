@@ -53,13 +53,16 @@ class Chunk:
     def __len__(self) -> int:
         return int(self.Z.shape[0])
 
+    def part(self, rows: slice) -> Chunk:
+        """Some of these rows."""
+        y = None if self.y is None else self.y[rows]
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
+        first = self.first + (rows.start or 0)
+        return replace(self, Z=take_rows(self.Z, rows), y=y, sample_weight=weight, first=first)
+
     def but_first(self, count: int) -> Chunk:
         """Without the first rows."""
-        y = None if self.y is None else self.y[count:]
-        weight = None if self.sample_weight is None else self.sample_weight[count:]
-        return replace(
-            self, Z=take_rows(self.Z, slice(count, None)), y=y, sample_weight=weight, first=self.first + count
-        )
+        return self.part(slice(count, None))
 
 
 @contextmanager
@@ -80,12 +83,9 @@ class Source(ABC):
     ----------
     total : int or None
         Number of rows, if it is known.
-    columns : tuple of str or None
-        Names of the features.
     """
 
     total: int | None = None
-    columns: tuple[str, ...] | None = None
 
     @abstractmethod
     def chunks(self, taken: Mapping[str, int]) -> Iterator[Chunk]:
@@ -187,58 +187,44 @@ class ArrayRows(Source):
 
     Parameters
     ----------
-    Z : array or sparse matrix of shape (n_samples, n_features)
-    y, sample_weight : array or None
-        One row each for every row of Z.
+    whole : Chunk
+        All rows, which are not read as a whole.
     size : int
         Rows of a chunk.
-    start : int
-        Number of the first row in the array that this is a part of.
     """
 
-    def __init__(self, Z: Any, y: Any, sample_weight: Any, size: int, start: int = 0) -> None:
-        if is_sparse(Z):
-            from scipy import sparse
-
-            Z = sparse.csr_array(Z)
-        if not is_sparse(Z) and np.ndim(Z) != 2:
-            raise InputError(f"`rows` must have shape (n_samples, n_features), got {np.shape(Z)}.")
-        self.Z, self.size, self.start = Z, size, start
-        self.total = int(Z.shape[0])
-        self.y, self.sample_weight = self._beside("y", y), self._beside("sample_weight", sample_weight)
-
-    def _beside(self, name: str, values: Any) -> Any:
-        """Targets or weights, one row for each row of Z."""
-        if values is None:
-            return None
-        array = as_floats(values, name)
-        if array.ndim == 0 or len(array) != self.total:
-            raise InputError(f"`{name}` must have one row per row, {self.total}, got shape {array.shape}.")
-        return array
+    def __init__(self, whole: Chunk, size: int) -> None:
+        self.whole, self.size, self.total = whole, size, len(whole)
 
     def chunks(self, taken: Mapping[str, int]) -> Iterator[Chunk]:
         """All rows but the first that are taken."""
-        assert self.total is not None
-        for first in range(max(0, taken.get("", 0) - self.start), self.total, self.size):
-            rows = slice(first, min(first + self.size, self.total))
-            y = None if self.y is None else self.y[rows]
-            weight = None if self.sample_weight is None else self.sample_weight[rows]
-            yield Chunk(take_rows(self.Z, rows), y, weight, "", self.start + first)
+        for first in range(max(0, taken.get("", 0) - self.whole.first), len(self.whole), self.size):
+            yield self.whole.part(slice(first, first + self.size))
 
     def pieces(self) -> list[Source]:
         """A source for each part of the rows."""
-        assert self.total is not None
-        step = max(self.size, -(-self.total // PIECES))
-        return [
-            ArrayRows(
-                take_rows(self.Z, slice(first, first + step)),
-                None if self.y is None else self.y[first : first + step],
-                None if self.sample_weight is None else self.sample_weight[first : first + step],
-                self.size,
-                first,
-            )
-            for first in range(0, self.total, step)
-        ]
+        step = max(self.size, -(-len(self.whole) // PIECES))
+        parts = (slice(first, first + step) for first in range(0, len(self.whole), step))
+        return [ArrayRows(self.whole.part(rows), self.size) for rows in parts]
+
+
+def chunk_of_array(Z: Any, y: Any, sample_weight: Any) -> Chunk:
+    """An array or sparse matrix with targets and weights, checked for its shape, as one chunk."""
+    if is_sparse(Z):
+        from scipy import sparse
+
+        Z = sparse.csr_array(Z)
+    elif np.ndim(Z) != 2:
+        raise InputError(f"`rows` must have shape (n_samples, n_features), got {np.shape(Z)}.")
+    beside: dict[str, Any] = {"y": y, "sample_weight": sample_weight}
+    for name, values in beside.items():
+        if values is not None:
+            beside[name] = array = as_floats(values, name)
+            if array.ndim == 0 or len(array) != Z.shape[0]:
+                raise InputError(
+                    f"`{name}` must have one row per row, {Z.shape[0]}, got shape {array.shape}."
+                )
+    return Chunk(Z, **beside)
 
 
 class FrameRows(Source):
@@ -254,7 +240,7 @@ class FrameRows(Source):
 
     def __init__(self, frame: Any, layout: Layout, size: int) -> None:
         self.frame, self.layout, self.size = frame, layout, size
-        self.total, self.columns = len(frame), layout.columns
+        self.total = len(frame)
 
     def chunks(self, taken: Mapping[str, int]) -> Iterator[Chunk]:
         """All rows but the first that are taken."""

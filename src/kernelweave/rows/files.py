@@ -35,7 +35,6 @@ class FileRows(Source):
 
     def __init__(self, files: Mapping[str, Path], layout: Layout, size: int) -> None:
         self.files, self.layout, self.size = dict(files), layout, size
-        self.columns = layout.columns
         self.total = _count(self.files.values())
 
     def pieces(self) -> list[Source]:

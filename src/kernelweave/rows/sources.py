@@ -23,6 +23,7 @@ from kernelweave.rows.chunks import (
     Source,
     Transform,
     Transformed,
+    chunk_of_array,
     make_layout,
 )
 from kernelweave.rows.dask_rows import DaskRows, is_dask
@@ -158,7 +159,7 @@ def open_rows(given: Any, request: Request) -> tuple[Source, Blocks]:
         blocks = request.blocks()
         request.need_targets()
         size = request.rows_of_chunk(int(given.shape[-1]) if given.ndim else 1)
-        source = ArrayRows(given, request.y, request.sample_weight, size)
+        source = ArrayRows(chunk_of_array(given, request.y, request.sample_weight), size)
     elif isinstance(given, Iterable) and not isinstance(given, Mapping | bytes | type):
         blocks = request.blocks()
         for name in ("y", "sample_weight"):

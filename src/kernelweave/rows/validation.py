@@ -40,7 +40,7 @@ from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Path, Solution, Status
 from kernelweave.rows.folds import UNITS, FoldStatistics, folds_of_rows
 from kernelweave.rows.parallel import Jobs, each
-from kernelweave.rows.progress import Report, make_report
+from kernelweave.rows.progress import Report, reporting
 from kernelweave.rows.row_features import RowFeatures
 from kernelweave.rows.sources import Request, open_rows
 
@@ -198,15 +198,14 @@ class CrossValidatedPath(CrossValidated):
         """
         request = Request(y, sample_weight, target, weight, columns, groups, features, max_memory)
         source, _ = open_rows(rows, request)
-        report, close = make_report(progress)
         right, total, seen = np.zeros(self.mse.shape[:2]), np.zeros(self.n_folds), 0
         coef = self.fold_coef if self.fold_coef.ndim == 4 else self.fold_coef[..., None]
         intercept = self.fold_intercept.reshape(*coef.shape[:2], -1)
-        try:
+        with reporting(progress) as report:
             for chunk in source.chunks({}):
                 if len(chunk) == 0:
                     continue
-                labels = _labels(np.asarray(chunk.y).reshape(len(chunk), -1))
+                classes, middle = _labels(np.asarray(chunk.y).reshape(len(chunk), -1))
                 ones = np.ones(len(chunk)) if chunk.sample_weight is None else chunk.sample_weight
                 folds = folds_of_rows(
                     chunk.first, len(chunk), self.n_folds, source=chunk.source, by=self.by, seed=self.seed
@@ -216,36 +215,26 @@ class CrossValidatedPath(CrossValidated):
                     own = np.flatnonzero(folds == k)
                     values = np.einsum("apt->pat", coef[k]).reshape(coef.shape[2], -1)
                     f = (Z[own] @ values).reshape(len(own), *coef.shape[1::2]) + intercept[k]
-                    middle = 0.5 if labels.zeros else 0.0
                     found = f[..., 0] > middle if f.shape[2] == 1 else f.argmax(axis=2)
-                    right[k] += ones[own] @ (found == labels.classes[own, None])
+                    right[k] += ones[own] @ (found == classes[own, None])
                     total[k] += ones[own].sum()
                 seen += len(chunk)
                 report(seen, source.total)
-        finally:
-            close()
         if not total.all():
             raise InputError("Every fold must have rows: pass those that the statistics were made of.")
         return right / total[:, None]
 
 
-@dataclass(frozen=True)
-class _Labels:
-    """Classes of rows as numbers, and whether negatives are zeros."""
-
-    classes: NDArray[Any]
-    zeros: bool
-
-
-def _labels(Y: Array) -> _Labels:
+def _labels(Y: Array) -> tuple[NDArray[Any], float]:
+    """Classes of rows as numbers, and the value between two of one column."""
     if Y.shape[1] > 1:
-        return _Labels(Y.argmax(axis=1), False)
+        return Y.argmax(axis=1), 0.0
     zeros = bool((Y == 0).any())
     if not np.isin(Y, (0.0, 1.0) if zeros else (-1.0, 1.0)).all():
         raise InputError(
             f"`y` must hold labels -1 and 1, or 0 and 1, for the accuracy, got {shown(np.unique(Y)[:4])}."
         )
-    return _Labels(Y[:, 0] > 0, zeros)
+    return Y[:, 0] > 0, 0.5 if zeros else 0.0
 
 
 @checked
@@ -320,25 +309,14 @@ def rls2_path_cv(
     """
     given = _as_folds(folds)
     n_folds = given.n_folds
-    path = rls2_path(
-        given.total,
-        None,
-        alphas,
-        n_alphas=n_alphas,
-        tol=tol,
-        scale=scale,
-        shared_weights=shared_weights,
-        max_iter=max_iter,
-        fit_intercept=fit_intercept,
-        callback=callback,
-    )
-    options = {
+    options: dict[str, Any] = {
         "tol": tol,
         "scale": scale,
         "shared_weights": shared_weights,
         "max_iter": max_iter,
         "fit_intercept": fit_intercept,
     }
+    path = rls2_path(given.total, None, alphas, n_alphas=n_alphas, callback=callback, **options)
     tasks = ((given.without(k), given.parts[k], path.alphas, options) for k in range(n_folds))
     found = list(each(_of_fold, tasks, n_jobs))
     coef, intercept, mse, r2, good = (np.array(part) for part in zip(*found, strict=True))

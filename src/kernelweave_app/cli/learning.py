@@ -114,9 +114,9 @@ def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, compare: Com
 def say_found(data: Joined, prepared: Prepared, name: str, spec: Spec) -> None:
     """Print a description of the data."""
     from kernelweave_app.cli.console import say
+    from kernelweave_app.runs.columns import describe
     from kernelweave_app.runs.doubts import doubts_of_table
     from kernelweave_app.runs.fitting import chosen, unused_settings
-    from kernelweave_app.runs.tables import describe
 
     say(f"Found {name}: {describe(data.table)}.")
     for view, lost in data.missing.items():

@@ -214,7 +214,7 @@ def margins(
     """
     import numpy as np
 
-    from kernelweave.mkl.margin_path import svm_mkl_path
+    from kernelweave.mkl.path import svm_mkl_path
     from kernelweave.results import Status
     from kernelweave.rows.row_features import RowFeatures
     from kernelweave.rows.validation import svm_mkl_path_cv

@@ -47,13 +47,15 @@ def predict(
         Also write posterior standard deviations (regression).
     """
     from kernelweave_app.cli.console import say
+    from kernelweave_app.runs.columns import describe
     from kernelweave_app.runs.folders import csv_text, write_text, writing
     from kernelweave_app.runs.reading import load_model, read_new
     from kernelweave_app.runs.scoring import predictions
-    from kernelweave_app.runs.tables import describe
 
     fitted = load_model(model)
-    rows = read_new(fitted, Path(model), table, join=join, key=key, view=view, gram=gram, say=say)
+    rows = read_new(fitted, Path(model), table, join=join, key=key, view=view or [], gram=gram or [])
+    for old, new in rows.stands_for.items():
+        say(f"{new} is used for {old} of the run.")
     classifier = hasattr(fitted, "classes_")
     if std and classifier:
         raise InputError("--std is for regression; this model is a classifier.")
@@ -104,15 +106,16 @@ def evaluate(
     from kernelweave.inspection.arguments import target_names
     from kernelweave.inspection.held import HeldOut
     from kernelweave_app.cli.console import say
+    from kernelweave_app.runs.columns import check_target, describe, need_column, target_of_model
     from kernelweave_app.runs.folders import csv_text, write_text, writing
     from kernelweave_app.runs.lineage import learnt_from
     from kernelweave_app.runs.reading import load_model, read_new
     from kernelweave_app.runs.scoring import predictions, with_truth
-    from kernelweave_app.runs.tables import check_target, describe, need_column
-    from kernelweave_app.runs.targets import target_of_model
 
     fitted = load_model(model)
-    rows = read_new(fitted, Path(model), table, join=join, key=key, view=view, gram=gram, say=say)
+    rows = read_new(fitted, Path(model), table, join=join, key=key, view=view or [], gram=gram or [])
+    for old, new in rows.stands_for.items():
+        say(f"{new} is used for {old} of the run.")
     task = "classification" if hasattr(fitted, "classes_") else "regression"
     names = target_names(fitted)
     say(f"Found {table}: {describe(rows.table)}.")

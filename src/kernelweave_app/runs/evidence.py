@@ -19,8 +19,8 @@ from kernelweave.views import PrecomputedView
 from kernelweave_app.runs.doubts import doubts_of_table
 from kernelweave_app.runs.fitting import chosen, fit_model, make_cv, make_model
 from kernelweave_app.runs.folders import write_text, writing
+from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.preparing import split
-from kernelweave_app.runs.sparse_views import Tables
 from kernelweave_app.runs.spec import Spec
 
 if TYPE_CHECKING:

@@ -17,8 +17,6 @@ from kernelweave_app.runs.spec import Spec
 
 #: File of a run with its lineage.
 LINEAGE = "lineage.json"
-#: Bytes that are read at once.
-CHUNK = 2**20
 
 
 @dataclass(frozen=True)
@@ -81,14 +79,11 @@ class Lineage:
 
 def checksum(path: str | Path) -> str:
     """SHA-256 of a file, empty where it cannot be read."""
-    found = hashlib.sha256()
     try:
         with Path(path).open("rb") as file:
-            while part := file.read(CHUNK):
-                found.update(part)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return ""
-    return found.hexdigest()
 
 
 def trace(paths: Mapping[str, str], spec: Spec) -> Lineage:
@@ -111,13 +106,12 @@ def trace(paths: Mapping[str, str], spec: Spec) -> Lineage:
     for one in names_in(spec.gram):
         path = one if Path(one).is_file() else one.partition("=")[2]
         files[Path(path).name] = path
-    tables = []
-    for name, path in files.items():
-        size = Path(path).stat().st_size if Path(path).is_file() else 0
-        tables.append(Source(name, str(path), checksum(path), size))
-    return Lineage(
-        tables, versions(), spec.seed, repeating(paths, "spec.toml"), time.strftime("%Y-%m-%d %H:%M:%S")
-    )
+    tables = [
+        Source(name, str(path), checksum(path), Path(path).stat().st_size if Path(path).is_file() else 0)
+        for name, path in files.items()
+    ]
+    when = time.strftime("%Y-%m-%d %H:%M:%S")
+    return Lineage(tables, versions(), spec.seed, repeating(paths, "spec.toml"), when)
 
 
 def repeating(paths: Mapping[str, str], settings: str) -> str:

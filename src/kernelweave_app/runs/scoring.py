@@ -11,8 +11,8 @@ from kernelweave._errors import InputError
 from kernelweave._types import DataFrame, Labels, Series
 from kernelweave.inspection.held import predicted_columns
 from kernelweave.views import GramEncoder, TableEncoder, ViewsEncoder
-from kernelweave_app.runs.sparse_views import Tables
-from kernelweave_app.runs.tables import check_cells, need_column
+from kernelweave_app.runs.columns import check_cells, need_column
+from kernelweave_app.runs.further_views import Tables
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL

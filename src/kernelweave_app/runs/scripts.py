@@ -12,17 +12,15 @@ from kernelweave import banks
 from kernelweave.kernels import FeatureMap, Kernel
 from kernelweave.learners import Learner
 from kernelweave.normalizers import Normalizer
-from kernelweave_app.runs.columns import type_lines
+from kernelweave_app.runs.columns import need_target, target_lines, type_lines
 from kernelweave_app.runs.fitting import calibration_cv, make_model
 from kernelweave_app.runs.formats import format_of
-from kernelweave_app.runs.gram_views import gram_reading
+from kernelweave_app.runs.further_views import TABLE, Tables, further_lines
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.kernels_of import BANKS, kernels_by_view, parse_kernels
 from kernelweave_app.runs.preparing import Prepared, lacking_keys, needed_columns, other_columns
 from kernelweave_app.runs.reading import Run
-from kernelweave_app.runs.sparse_views import TABLE, Tables, sparse_reading
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.runs.targets import need_target, target_lines
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
@@ -46,6 +44,7 @@ def script(run: Run, alpha: float | None = None) -> str:
     str
     """
     spec, prepared = run.spec, run.prepared
+    sparse_lines, gram_lines = further_lines(run.data)
     model = make_model(spec, prepared, run.test, alpha)
     learner = "None  # as a plain fit chooses" if model.learner is None else code(model.learner)
     some = ".iloc" if prepared.names else ""
@@ -62,9 +61,9 @@ def script(run: Run, alpha: float | None = None) -> str:
         "import kernelweave as kw",
         "",
         *_reading_lines(run.data, run.paths, spec.key),
-        *sparse_reading(run.data.files),
+        *sparse_lines,
         "table.columns = [str(c) for c in table.columns]",
-        *gram_reading(run.data.grams),
+        *gram_lines,
         *type_lines(spec.types),
         *_row_lines(run),
         *_division_lines(run),

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave.inspection.held import HeldOut
+from kernelweave_app.runs.columns import describe
 from kernelweave_app.runs.fitting import OF_PATHS, chosen, fits_plainly, path_setting, stopped_at
 from kernelweave_app.runs.folders import csv_text, write_text, writing
-from kernelweave_app.runs.gram_views import GRAMS, grams_text
+from kernelweave_app.runs.further_views import GRAMS, Tables, grams_text
 from kernelweave_app.runs.joining import LAYOUT, layout_text
 from kernelweave_app.runs.lineage import LINEAGE
 from kernelweave_app.runs.preparing import Prepared, Rows
 from kernelweave_app.runs.reading import Run
 from kernelweave_app.runs.scoring import predictions, with_truth
 from kernelweave_app.runs.scripts import script
-from kernelweave_app.runs.sparse_views import Tables
 from kernelweave_app.runs.spec import Spec, applies, check_spec, own_fields, read_spec
-from kernelweave_app.runs.tables import describe
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL

@@ -297,10 +297,10 @@ class Job:
 
     def do(self) -> None:
         """Read, fit, score, write."""
+        from kernelweave_app.runs.columns import describe
         from kernelweave_app.runs.evidence import gather
         from kernelweave_app.runs.fitting import calibrate_model, fit_model, make_model
         from kernelweave_app.runs.nested import nested_scores, say_nested
-        from kernelweave_app.runs.tables import describe
         from kernelweave_app.runs.writing import score_held, write_report, write_run
         from kernelweave_app.studio.results import describe_model
 

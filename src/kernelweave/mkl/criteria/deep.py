@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from kernelweave._threads import one_blas_thread
-from kernelweave.machines.least_squares import Bordered
+from kernelweave.machines.bordered import Bordered
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.machine import Machine
 from kernelweave.results import MachineSolution

@@ -27,7 +27,7 @@ from kernelweave._checks import InputError
 from kernelweave.gram.features import FeatureStack
 from kernelweave.gram.statistics import BlockStatistics
 from kernelweave.machines.rounding import EPS
-from kernelweave.mkl.ridge_rounding import SAFETY
+from kernelweave.mkl.ridge_problem import SAFETY
 
 Array = NDArray[np.float64]
 

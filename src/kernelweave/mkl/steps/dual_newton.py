@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from kernelweave.machines.smo import Values
+from kernelweave.machines.box import Values
 from kernelweave.mkl.kernel_problem import FINEST, LOOSEST, KernelProblem, MarginStep, Point, Session
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves
 from kernelweave.mkl.weight_sets import LpBall
@@ -61,7 +61,7 @@ class DualNewton(MarginStep):
         V = problem.products(b, every)
         while True:
             weights = ball.best(problem.quad_of(b, V))
-            values = machine.loss.values(machine.y, machine.costs, b, weights @ V)
+            values = machine.values(b, weights @ V)
             at = Point(weights, _with_gap(b, values))
             enough = values.gap <= problem.allowed_gap(at, sharp)
             slow, last = values.gap > 0.1 * last, values.gap

@@ -28,10 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave.machines.ball import solve_meb
-from kernelweave.machines.least_squares import Bordered
+from kernelweave.machines.bordered import Bordered
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import sum_error
-from kernelweave.mkl.certify import SHARES, term_error
+from kernelweave.mkl.certify import term_error
 from kernelweave.mkl.criteria.radius import Evaluation
 from kernelweave.mkl.families import FLAT, WeightedSum, coinciding
 from kernelweave.mkl.kernel_problem import LOOSEST, inner_tol
@@ -124,6 +124,8 @@ class Cut:
     rho_error: Array
 
 
+#: Shares of the variances; the bound of RKL uses the best.
+SHARES = (1e-13, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
 #: Number of cuts that Newton passes on.
 KEPT = 40
 #: Share of the way from the best point to the solution of the linear program for the next cut.
