@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsFloat
 from urllib.parse import quote
 
@@ -38,7 +39,7 @@ def text(content: object, tag: str = "div") -> TextElement:
 
 
 @contextmanager
-def card(title: str = "", hint: str = "", level: str = "h2") -> Iterator[Any]:
+def card(title: str = "", about: str = "", level: str = "h2") -> Iterator[Any]:
     """A section with a heading; yields the element beside the heading."""
     section = ui.element("section").classes("kw-card")
     if title:
@@ -48,9 +49,9 @@ def card(title: str = "", hint: str = "", level: str = "h2") -> Iterator[Any]:
         if title:
             with ui.element("header"):
                 text(title, level)
-                aside = ui.element("div").classes("kw-row")
-            if hint:
-                text(hint, "p").classes("kw-hint").style("margin-top: -.5rem")
+                aside = stack("kw-row")
+            if about:
+                hint(about, "p").style("margin-top: -.5rem")
         yield aside
 
 
@@ -59,9 +60,37 @@ def stack(kind: str = "kw-stack") -> ui.element:
     return ui.element("div").classes(kind)
 
 
+def hint(content: str, tag: str = "div") -> TextElement:
+    """A remark in small grey letters."""
+    return text(content, tag).classes("kw-hint")
+
+
+def link(content: str, target: str, new_tab: bool = False, download: str = "") -> ui.link:
+    """A link in a line of its own, whose address begins at the project; one to a file has a name that is read aloud."""
+    found = ui.link(content, target, new_tab).classes("kw-link")
+    if download:
+        found.props("download").props["aria-label"] = download
+    return found
+
+
+def dropdown(options: Any, *, props: str = "", name: str = "", **more: Any) -> Any:
+    """A list to choose from; one without a label has a name that is read aloud."""
+    found = ui.select(options, **more).props(f"outlined dense options-dense {props}")
+    if name:
+        found.props["aria-label"] = name
+    return found
+
+
+def icon_button(icon: str, label: str, action: Any, props: str = "") -> ui.button:
+    """A button without words, whose name is read aloud."""
+    button = ui.button(icon=icon, on_click=action).props(f"flat round dense {props}")
+    button.props["aria-label"] = label
+    return button
+
+
 def stat(value: str, label: str, note: str = "") -> None:
     """A number with its name."""
-    with ui.element("div").classes("kw-stat"):
+    with stack("kw-stat"):
         with ui.element("b"):
             text(value, "span").style("color: inherit; font-size: inherit")
             if note:
@@ -96,7 +125,7 @@ def note(content: str, kind: str = "", icon: str = "") -> ui.element:
 
 def empty(icon: str, content: str) -> ui.element:
     """A placeholder where there is nothing yet."""
-    with ui.element("div").classes("kw-empty") as found:
+    with stack("kw-empty") as found:
         ui.icon(icon).props("aria-hidden=true")
         text(content)
     return found
@@ -104,7 +133,7 @@ def empty(icon: str, content: str) -> ui.element:
 
 def bar(label: str, share: float, value: str, colour: str = "") -> None:
     """A horizontal bar with its name and its value."""
-    with ui.element("div").classes("kw-bar"):
+    with stack("kw-bar"):
         text(label, "span").props["title"] = label
         with ui.element("div").props("aria-hidden=true"):
             width = f"width: {100 * min(max(share, 0.0), 1.0):.1f}%"
@@ -116,7 +145,7 @@ def simple_table(
     headers: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[int] = (), label: str = ""
 ) -> None:
     """A small table of text; a cell that is a function draws itself."""
-    with ui.element("div").classes("kw-scroll").props("tabindex=0"):
+    with stack("kw-scroll").props("tabindex=0"):
         grid = ui.element("table").classes("kw-table")
         if label:
             grid.props["aria-label"] = label
@@ -165,7 +194,7 @@ def big_table(
     # names of columns come from users, names of fields do not: NiceGUI interprets some characters
     values = [{"id": k, **{f"c{j}": v for j, v in enumerate(row)}} for k, row in enumerate(rows)]
     # the part of a table that scrolls has no stop of the keyboard; what is around it has one
-    with ui.element("div").classes("kw-scroll").props("tabindex=0"):
+    with stack("kw-scroll").props("tabindex=0"):
         found = ui.table(columns=columns, rows=values, row_key="id", pagination={"rowsPerPage": page_size})
     found.props("flat dense rows-per-page-label='Rows on a page:'").style("width: 100%")
     found.props["aria-label"] = label
@@ -226,7 +255,7 @@ def once(
 
 def waiting(content: str) -> ui.element:
     """A sign that something is being read or computed, in words too."""
-    with ui.element("div").classes("kw-waiting").props("role=status") as found:
+    with stack("kw-waiting").props("role=status") as found:
         ui.spinner(size="1.6rem").props("aria-hidden=true")
         text(content, "span")
     return found
@@ -288,13 +317,23 @@ def redraw(chart: ui.echart, options: Tree) -> None:
     chart.update()
 
 
+def turner(first: int, size: int, total: int, name: str, turn: Callable[[int], object]) -> None:
+    """Which of many are shown, and buttons to those before and after; `turn` is given by how many to go on."""
+    end = min(first + size, total)
+    hint(f"{first + 1} to {end} of {plural(total, name)}")
+    for label, icon, by, there in (
+        (f"Earlier {name}s", "chevron_left", -size, first > 0),
+        (f"Further {name}s", "chevron_right", size, end < total),
+    ):
+        icon_button(icon, label, partial(turn, by)).set_enabled(there)
+
+
 @contextmanager
 def explained(label: str, about: str) -> Iterator[None]:
     """A field with a button that explains it, which can be read without a pointer."""
-    with ui.element("div").classes("kw-explained"):
+    with stack("kw-explained"):
         yield
-        button = ui.button(icon="help_outline").props("flat round dense size=sm color=grey-7")
-        button.props["aria-label"] = f"About {label}"
+        button = icon_button("help_outline", f"About {label}", None, "size=sm color=grey-7")
         with button, ui.menu().props("max-width=24rem role=note"):
             text(about, "p").classes("kw-about")
 
@@ -471,7 +510,7 @@ def ask_text(
             else:
                 dialog.close()
 
-        with ui.element("div").classes("kw-end").style("width: 100%"):
+        with stack("kw-end").style("width: 100%"):
             ui.button("Cancel", on_click=dialog.close).props("flat")
             button = once(word, "check", do)
         field.on("keydown.enter", js_handler=f"() => getElement({button.id}).$el.click()")
@@ -481,7 +520,7 @@ def ask_text(
 @contextmanager
 def file_row(name: str, about: str) -> Iterator[ui.element]:
     """A file with what is said about it; what is made in the context stands beside it."""
-    with ui.element("div").classes("kw-file") as found:
+    with stack("kw-file") as found:
         with ui.element("div"):
             text(name, "b").style("font-weight: 500; overflow-wrap: anywhere")
             text(about, "small")
@@ -501,7 +540,7 @@ def confirm(
                 dialog.close()
                 await action()
 
-        with ui.element("div").classes("kw-end").style("width: 100%"):
+        with stack("kw-end").style("width: 100%"):
             ui.button(keep, on_click=dialog.close).props("flat")
             ui.button(word, on_click=guarded(do)).props("unelevated color=negative")
     dialog.open()
@@ -623,18 +662,14 @@ def pick_column(
             text = ""
         return list(dict.fromkeys([*find_columns(names, text), *kept]))
 
-    pick = ui.select(
+    pick = dropdown(
         offered("", value) if long else list(names),
+        props=f"{'clearable' if clearable else ''} {'use-chips' if multiple else ''}",
         value=value,
         label=label,
         multiple=multiple,
         with_input=len(names) > 12,
         on_change=on_change,
-    )
-    pick.props(
-        "outlined dense options-dense"
-        + (" clearable" if clearable else "")
-        + (" use-chips" if multiple else "")
     )
     if long:
         count = f"{plural(len(names), 'column')}: type a part of the name"
@@ -708,15 +743,14 @@ def prints(run_id: str, name: str, title: str) -> None:
 
 def own_width(run_id: str, names: Sequence[str]) -> None:
     """Any figure in a width of one's own."""
-    with ui.element("div").classes("kw-row"):
-        figure = ui.select(list(names), value=names[0], label="Figure").props("outlined dense options-dense")
+    with stack("kw-row"):
+        figure = dropdown(list(names), value=names[0], label="Figure")
         width = (
             ui.number("Width in mm", value=SINGLE, min=40, max=400)
             .props("outlined dense")
             .style("width: 8rem")
         )
-        kind = ui.select({"pdf": "PDF", "svg": "SVG"}, value="pdf", label="Format")
-        kind.props("outlined dense options-dense").style("width: 7rem")
+        kind = dropdown({"pdf": "PDF", "svg": "SVG"}, value="pdf", label="Format").style("width: 7rem")
 
         def fetch() -> None:
             size = min(400.0, max(40.0, float(width.value or SINGLE)))
@@ -727,13 +761,12 @@ def own_width(run_id: str, names: Sequence[str]) -> None:
 
 def tables(run_id: str, names: Sequence[str]) -> None:
     """Links to tables as CSV and LaTeX."""
-    with ui.element("div").classes("kw-row"):
+    with stack("kw-row"):
         for name in names:
             text(name.replace("-", " "), "span")
             for kind, said in (("csv", "CSV"), ("tex", "LaTeX")):
-                ui.link(said, f"/api/runs/{run_id}/tables/{quote(name)}?kind={kind}").classes(
-                    "kw-link"
-                ).props["aria-label"] = f"{name} as {said}"
+                address = f"/api/runs/{run_id}/tables/{quote(name)}?kind={kind}"
+                link(said, address).props["aria-label"] = f"{name} as {said}"
 
 
 def _address(run_id: str, name: str, kind: str, width: float) -> str:

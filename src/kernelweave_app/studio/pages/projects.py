@@ -20,6 +20,8 @@ from kernelweave_app.studio.pages.pieces import (
     drop_zone,
     empty,
     guarded,
+    hint,
+    icon_button,
     later,
     plural,
     simple_table,
@@ -79,10 +81,8 @@ class ProjectsPage:
                 counted("table", project.n_tables, size(project.size))
                 counted("run", project.n_runs)
                 stat(day(project.created)[:10], "begun")
-            text(f"Folder of its tables: {project.folder}").classes("kw-hint").style(
-                "overflow-wrap: anywhere"
-            )
-            with ui.element("div").classes("kw-row"):
+            hint(f"Folder of its tables: {project.folder}").style("overflow-wrap: anywhere")
+            with stack("kw-row"):
                 ui.button("Rename", icon="edit", on_click=lambda: self.rename(project)).props("outline")
                 ui.button("Duplicate", icon="content_copy", on_click=lambda: self.duplicate(project)).props(
                     "outline"
@@ -161,9 +161,7 @@ class ProjectsPage:
         heads = ["name", "rows", "columns", "size", "version", "since", "runs", ""]
         rows = [self.row(file) for file in files]
         simple_table(heads, rows, numbers=(1, 2, 3, 6), label="Tables of this project")
-        text("The version is the beginning of the file's SHA-256: equal for equal contents.").classes(
-            "kw-hint"
-        )
+        hint("The version is the beginning of the file's SHA-256: equal for equal contents.")
 
     def row(self, file: TableFile) -> list[object]:
         """The cells of one table file."""
@@ -171,14 +169,13 @@ class ProjectsPage:
         def name() -> None:
             text(file.name, "span").style("overflow-wrap: anywhere; min-width: 9rem")
             if file.problem:
-                text(file.problem, "div").classes("kw-hint")
+                hint(file.problem, "div")
 
         def version() -> None:
             text(file.checksum[:10], "code").style("white-space: nowrap").props["title"] = file.checksum
 
         def delete() -> None:
-            button = ui.button(icon="delete", on_click=lambda: self.remove(file)).props("flat round dense")
-            button.props["aria-label"] = f"Delete {file.name}"
+            icon_button("delete", f"Delete {file.name}", lambda: self.remove(file))
 
         def since() -> None:
             text(day(file.since), "span").style("white-space: nowrap")
@@ -225,9 +222,7 @@ class ProjectsPage:
                 icon="add",
                 on_click=guarded(lambda: self.ask_name("New project", "", "Make it", self.projects.make)),
             ).props("unelevated")
-            text("Or from a file that was exported, also elsewhere. It overwrites nothing.").classes(
-                "kw-hint"
-            )
+            hint("Or from a file that was exported, also elsewhere. It overwrites nothing.")
             drop_zone(
                 "Drop a project here, or press +",
                 self.go,
