@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
@@ -22,6 +22,7 @@ from kernelweave_app.studio.pages.form import Form
 from kernelweave_app.studio.pages.frame import page, start
 from kernelweave_app.studio.pages.kernels import ask_for_file
 from kernelweave_app.studio.pages.pieces import (
+    Part,
     Turn,
     bar,
     big_table,
@@ -36,6 +37,7 @@ from kernelweave_app.studio.pages.pieces import (
     later,
     note,
     number,
+    or_problem,
     pick_column,
     plural,
     said,
@@ -515,7 +517,6 @@ def drawing(column: Column) -> str:
 Look = tuple[Table, Columns, Rows, Outliers, dict[str, str]]
 #: The target, missing cells, held-out rows, and each table; texts say what is wrong.
 Looks = tuple[Target | str | None, Missing | str | None, Marked | str | None, list[Look | str]]
-Answer = TypeVar("Answer")
 #: Rows that are shown at once.
 SHOWN_ROWS = 50
 WIDEST = 30
@@ -523,14 +524,6 @@ READING = "Reading the tables"
 #: What files are used as.
 USES: dict[Use, str] = {"table": "table", "kernels": "kernels", "sparse": "sparse view"}
 EXAMPLES = {"set-wine": "Wine", "set-breast-cancer": "Breast cancer", "set-diabetes": "Diabetes"}
-
-
-def _or_problem(look: Callable[[], Answer]) -> Answer | str:
-    """What is seen, or why nothing can be."""
-    try:
-        return look()
-    except InputError as error:
-        return str(error)
 
 
 class DataPage:
@@ -541,8 +534,8 @@ class DataPage:
         self.asking = asyncio.Lock()
         # what handlers say after they have waited is said here: the part with their button may be gone by then
         self.client = ui.context.client
-        self.form = Form(lambda: self.desk, self.about.refresh, self.about.refresh)
-        self.turn = Turn()
+        self.about = Part(READING, self.show, self.read)
+        self.form = Form(lambda: self.desk, self.about.renew, self.about.renew)
         #: the tables side by side, once they have been read
         self.joined: Joining | None = None
         #: of several choices each begins with what the one before it has left
@@ -558,17 +551,19 @@ class DataPage:
                 with stack():
                     self.uploads()
             self.sign = stack()
+            # large tables take a while to read, so the page is shown first
+            self.about.build()
             if self.desk.data is None:
-                await self.about()
-            else:
-                # large tables take a while to read, so the page is shown first
-                later(READING, self.about)
+                self.about.show(self.examples)
 
     def renew(self) -> None:
         """Show changes."""
         self.desk, self.joined = Desk(self.studio), None
         self.chosen.refresh()
-        self.about.refresh()
+        if self.desk.data is None:
+            self.about.show(self.examples)
+        else:
+            self.about.renew()
 
     # ---- choosing ---------------------------------------------------------------------------------
 
@@ -727,38 +722,38 @@ class DataPage:
 
     # ---- contents --------------------------------------------------------------------------------
 
-    @ui.refreshable_method
-    async def about(self) -> None:
+    def examples(self) -> None:
+        """Without a table: some to begin with."""
+        with (
+            card(),
+            empty("table_view", "No table is chosen yet. To try the studio, choose a built-in data set:"),
+            stack("kw-row").style("justify-content: center"),
+        ):
+            for table_id, name in EXAMPLES.items():
+                ui.button(name, on_click=partial(self.choose, lambda *_, t=table_id: Choice([t]))).props(
+                    "outline"
+                )
+            ui.button("Tour in five steps", icon="tour", on_click=lambda: start(self.studio))
+
+    def read(self) -> tuple[Joining | None, Looks]:
+        """The tables side by side, and what they hold."""
+        desk = self.desk
+        joined = desk.joined()
+        if joined is None or joined.problem:
+            return joined, (None, None, None, [])
+        return joined, self._look(desk, joined)
+
+    def show(self, found: tuple[Joining | None, Looks]) -> None:
         """What the chosen tables hold."""
-        newest = self.turn.take()
+        joined, (target, missing, marked, tables) = found
         data = self.desk.data
-        if data is None:
-            with (
-                card(),
-                empty("table_view", "No table is chosen yet. To try the studio, choose a built-in data set:"),
-                stack("kw-row").style("justify-content: center"),
-            ):
-                for table_id, name in EXAMPLES.items():
-                    ui.button(name, on_click=partial(self.choose, lambda *_, t=table_id: Choice([t]))).props(
-                        "outline"
-                    )
-                ui.button("Tour in five steps", icon="tour", on_click=lambda: start(self.studio))
+        if joined is None or data is None:
             return
-        # reading large tables takes seconds, in which the page must not be blank
-        sign = waiting(READING)
-        joined = await offload(self.desk.joined)
-        looks: Looks = (None, None, None, [])
-        if joined is not None and not joined.problem and newest():
-            looks = await offload(self._look, data, joined)
-        target, missing, marked, tables = looks
-        if joined is None or not newest():
-            return
-        sign.delete()
         self.joined = joined
         self._show_key()
-        if len(joined.sides) < 2 and joined.problem:
-            note(joined.problem, "bad")
         if joined.problem:
+            if len(joined.sides) < 2:
+                note(joined.problem, "bad")
             return
         with stack("kw-two"):
             self._target(data, joined, target)
@@ -798,13 +793,14 @@ class DataPage:
         """Views of columns: those that were made here, or the tables."""
         return self.desk.views() or joined.views or ({"table": joined.columns} if joined.further else {})
 
-    def _look(self, data: Data, joined: Joining) -> Looks:
+    def _look(self, desk: Desk, joined: Joining) -> Looks:
         """What the tables hold: the target, missing cells, held-out rows, and each table by itself."""
-        spec, studio = self.desk.spec, self.studio
-        names = self.desk.names_after_joining()
+        data, spec, studio = desk.data, desk.spec, self.studio
+        assert data is not None
+        names = desk.names_after_joining()
 
         def look(table_id: str) -> Look:
-            types = types_of(self.desk, names.get(table_id, {}))
+            types = types_of(desk, names.get(table_id, {}))
             first = studio.columns(table_id, 0, SHOWN, "", types)
             rows = studio.rows(table_id, 0, SHOWN_ROWS, 0, WIDEST)
             return studio.table(table_id), first, rows, studio.outliers(table_id), names.get(table_id, {})
@@ -812,10 +808,10 @@ class DataPage:
         has_target = spec.target in joined.columns and spec.target != data.key
         has_marks = spec.holdout in joined.columns
         return (
-            _or_problem(lambda: studio.target(data, spec.target, spec.task)) if has_target else None,
-            _or_problem(lambda: studio.missing(data, spec)),
-            _or_problem(lambda: studio.marked(data, spec)) if has_marks else None,
-            [_or_problem(partial(look, table_id)) for table_id in data.tables],
+            or_problem(lambda: studio.target(data, spec.target, spec.task)) if has_target else None,
+            or_problem(lambda: studio.missing(data, spec)),
+            or_problem(lambda: studio.marked(data, spec)) if has_marks else None,
+            [or_problem(partial(look, table_id)) for table_id in data.tables],
         )
 
     def _target(self, data: Data, joined: Joining, found: Target | str | None) -> None:

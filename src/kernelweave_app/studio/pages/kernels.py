@@ -22,7 +22,7 @@ from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.pages.form import Form
 from kernelweave_app.studio.pages.frame import page
 from kernelweave_app.studio.pages.pieces import (
-    Turn,
+    Part,
     ask_text,
     card,
     counted,
@@ -42,7 +42,6 @@ from kernelweave_app.studio.pages.pieces import (
     tag,
     text,
     titled,
-    waiting,
 )
 from kernelweave_app.studio.schema import Joining, KernelPreviews
 from kernelweave_app.studio.service import Studio
@@ -146,67 +145,38 @@ def group_by_name(names: list[str]) -> dict[str, list[str]]:
 THUMBNAILS = 24
 
 
-class Pictures:
-    """The Gram matrices of the kernels that are chosen in a draft.
-
-    Parameters
-    ----------
-    studio : Studio
-    desk : Desk
-    """
-
-    def __init__(self, studio: Studio, desk: Desk) -> None:
-        self.studio, self.desk = studio, desk
-        self.turn = Turn()
-
-    @ui.refreshable_method
-    async def show(self) -> None:
-        """Compute the Gram matrices and show those best aligned with the target."""
-        assert self.desk.data is not None
-        newest = self.turn.take()
-        sign = waiting("Computing the kernels")
-        found: KernelPreviews | None = None
-        problem = ""
-        try:
-            found = await offload(self.studio.kernels, self.desk.data, self.desk.spec, THUMBNAILS)
-        except InputError as error:
-            problem = str(error)
-        if not newest():
-            return
-        sign.delete()
-        if found is None:
-            note(problem, "bad")
-            return
-        with stack("kw-stats"):
-            counted("kernel", found.n_kernels)
-            stat(size(found.memory), "memory at most", f"of {size(found.budget)}")
-            counted("training row", found.n_rows)
-        if found.memory > found.budget:
-            note(
-                "More than the memory for kernels: they are recomputed by tiles, which is slower.",
-                "warn",
-            )
-        hint(
-            f"Gram matrices of {plural(found.n_sampled, 'row')} sorted by the target, light where rows are alike. "
-            "Alignment with the target is from −1 to 1; best first."
+def show_kernels(found: KernelPreviews) -> None:
+    """Gram matrices, those best aligned with the target."""
+    with stack("kw-stats"):
+        counted("kernel", found.n_kernels)
+        stat(size(found.memory), "memory at most", f"of {size(found.budget)}")
+        counted("training row", found.n_rows)
+    if found.memory > found.budget:
+        note(
+            "More than the memory for kernels: they are recomputed by tiles, which is slower.",
+            "warn",
         )
-        with stack("kw-thumbs"):
-            for kernel in found.kernels[:THUMBNAILS]:
-                with ui.element("figure").classes("kw-thumb"):
-                    picture = ui.element("img")
-                    picture.props["src"] = kernel.thumbnail
-                    picture.props["alt"] = f"Gram matrix of {kernel.name}"
-                    with ui.element("figcaption"):
-                        text(kernel.name, "b").style("font-weight: 500")
-                        rank = f", rank {kernel.rank}" if kernel.rank is not None else ""
-                        text(f"alignment {kernel.alignment:.3f}{rank}", "span")
-        if found.n_looked < found.n_kernels:
-            hint(
-                f"The {THUMBNAILS} best aligned of {found.n_looked} kernels, which are spread evenly over "
-                f"all {found.n_kernels}."
-            )
-        elif found.n_kernels > THUMBNAILS:
-            hint(f"The {THUMBNAILS} best aligned of {found.n_kernels} kernels.")
+    hint(
+        f"Gram matrices of {plural(found.n_sampled, 'row')} sorted by the target, light where rows are alike. "
+        "Alignment with the target is from −1 to 1; best first."
+    )
+    with stack("kw-thumbs"):
+        for kernel in found.kernels[:THUMBNAILS]:
+            with ui.element("figure").classes("kw-thumb"):
+                picture = ui.element("img")
+                picture.props["src"] = kernel.thumbnail
+                picture.props["alt"] = f"Gram matrix of {kernel.name}"
+                with ui.element("figcaption"):
+                    text(kernel.name, "b").style("font-weight: 500")
+                    rank = f", rank {kernel.rank}" if kernel.rank is not None else ""
+                    text(f"alignment {kernel.alignment:.3f}{rank}", "span")
+    if found.n_looked < found.n_kernels:
+        hint(
+            f"The {THUMBNAILS} best aligned of {found.n_looked} kernels, which are spread evenly over "
+            f"all {found.n_kernels}."
+        )
+    elif found.n_kernels > THUMBNAILS:
+        hint(f"The {THUMBNAILS} best aligned of {found.n_kernels} kernels.")
 
 
 def ask_for_file(
@@ -298,9 +268,9 @@ class KernelsPage:
         #: views whose columns are shown
         self.opened: set[str] = set()
         self.joined: Joining | None = None
-        self.pictures = Pictures(studio, self.desk)
+        self.pictures = Part("Computing the kernels", show_kernels, self.read_kernels)
         # fields stay, since what is pressed next may be among them
-        self.form = Form(lambda: self.desk, self.pictures.show.refresh, self.refused)
+        self.form = Form(lambda: self.desk, self.pictures.renew, self.refused)
 
     async def build(self) -> None:
         """Draw the page."""
@@ -311,6 +281,11 @@ class KernelsPage:
                 return
             # large tables take a while to read, so the page is shown first
             later("Reading the tables", self.cards, self.desk.joined)
+
+    def read_kernels(self) -> KernelPreviews:
+        """The kernels that are chosen, on some rows."""
+        assert self.desk.data is not None
+        return self.studio.kernels(self.desk.data, self.desk.spec, THUMBNAILS)
 
     @staticmethod
     def nothing_yet() -> None:
@@ -327,11 +302,9 @@ class KernelsPage:
         self.settings()
         with card("Kernels before learning") as aside:
             with aside:
-                ui.button("Look again", icon="refresh", on_click=self.pictures.show.refresh).props(
-                    "flat dense"
-                )
+                ui.button("Look again", icon="refresh", on_click=self.pictures.renew).props("flat dense")
             # the choices are shown first
-            later("Computing the kernels", self.pictures.show)
+            self.pictures.build()
         with stack("kw-end"):
             go = ui.button("Method", icon="arrow_forward", on_click=lambda: ui.navigate.to("/method"))
             go.props("unelevated")
@@ -350,7 +323,7 @@ class KernelsPage:
         except InputError as error:
             said(error)
         self.views.refresh()
-        self.pictures.show.refresh()
+        self.pictures.renew()
         self.settings.refresh()
 
     # ---- views ------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.pages.form import Form, a_list, a_number
 from kernelweave_app.studio.pages.frame import page
 from kernelweave_app.studio.pages.pieces import (
+    Part,
     Turn,
     card,
     counted,
@@ -33,6 +34,7 @@ from kernelweave_app.studio.pages.pieces import (
     note,
     nothing,
     once,
+    or_problem,
     plural,
     said,
     simple_table,
@@ -235,14 +237,14 @@ class StartCard:
 
     def __init__(self, studio: Studio, desk: Desk, guide: Guide, wrong: Mapping[str, str]) -> None:
         self.studio, self.desk, self.guide, self.wrong = studio, desk, guide, wrong
-        self.turn = Turn()
+        self.ready = Part("", self.show, self.check)
         #: The same run, asked for however often, is one; and its name in the queue.
         self.asked: tuple[object, str] = None, ""
 
-    async def build(self) -> None:
+    def build(self) -> None:
         """What would be run, and the button, which stays while that changes: no press on it is lost."""
         with card("Ready?"):
-            self.place = stack()
+            place = stack()
             with stack("kw-row"):
                 name = ui.input(
                     "Name of the run", value=self.desk.draft.name, placeholder="made from table and method"
@@ -274,48 +276,43 @@ class StartCard:
 
                 self.button = once("Start the run", "play_arrow", go)
                 self.button.set_enabled(False)
-        with self.place:
-            await self.ready()
+        with place:
+            self.ready.build()
 
     def first_correct(self) -> str:
         """What to do about fields with values that no run could use."""
         fields = ", ".join(label_of(name) for name in self.wrong)
         return f"First correct the fields marked above: {fields}."
 
-    @ui.refreshable_method
-    async def ready(self) -> None:
-        """What would be run, or why nothing can."""
-        assert self.desk.data is not None
-        newest = self.turn.take()
+    def renew(self) -> None:
+        """Look again at what would be run."""
         if self.wrong:
             self.button.set_enabled(False)
-        found: Checked | None = None
-        problem = ""
-        try:
-            found = await offload(self.studio.check, self.desk.data, self.desk.spec)
-        except InputError as error:
-            problem = str(error)
-        if not newest():
+        self.ready.renew()
+
+    def check(self) -> Checked | str:
+        """What would be run, or why nothing can."""
+        data = self.desk.data
+        assert data is not None
+        return or_problem(lambda: self.studio.check(data, self.desk.spec))
+
+    def show(self, found: Checked | str) -> None:
+        """What would be run, or why nothing can."""
+        self.button.set_enabled(not isinstance(found, str) and not self.wrong)
+        if self.wrong or isinstance(found, str):
+            note(self.first_correct() if self.wrong else str(found), "bad")
             return
-        self.button.set_enabled(not problem and not self.wrong)
-        if self.wrong:
-            note(self.first_correct(), "bad")
-        elif found is None:
-            note(problem, "bad")
-        else:
-            with stack("kw-stats"):
-                counted("training row", found.n_training)
-                stat(str(found.n_held), "row held out" if found.n_held == 1 else "rows held out")
-                counted("column", found.n_columns)
-                if found.n_steps:
-                    number, _, fits = plural(found.n_steps, "fit").partition(" ")
-                    stat(number, f"{fits} at most")
-            hint(f"{found.task.capitalize()}: {found.reason}. {found.splitter}").style(
-                "overflow-wrap: anywhere"
-            )
-            if found.n_dropped:
-                are = "is" if found.n_dropped == 1 else "are"
-                note(f"{plural(found.n_dropped, 'row')} with missing values {are} left out.", "warn")
+        with stack("kw-stats"):
+            counted("training row", found.n_training)
+            stat(str(found.n_held), "row held out" if found.n_held == 1 else "rows held out")
+            counted("column", found.n_columns)
+            if found.n_steps:
+                number, _, fits = plural(found.n_steps, "fit").partition(" ")
+                stat(number, f"{fits} at most")
+        hint(f"{found.task.capitalize()}: {found.reason}. {found.splitter}").style("overflow-wrap: anywhere")
+        if found.n_dropped:
+            are = "is" if found.n_dropped == 1 else "are"
+            note(f"{plural(found.n_dropped, 'row')} with missing values {are} left out.", "warn")
 
 
 class MethodPage:
@@ -323,7 +320,7 @@ class MethodPage:
 
     def __init__(self, studio: Studio) -> None:
         self.studio, self.desk = studio, Desk(studio)
-        self.form = Form(lambda: self.desk, lambda: self.start.ready.refresh())
+        self.form = Form(lambda: self.desk, self.check)
         self.guide = Guide(studio, self.desk, self.renew)
         #: the task, and the number of classes
         self.target = ("classification", 2)
@@ -338,12 +335,9 @@ class MethodPage:
             if self.desk.data is None or not self.desk.spec.target:
                 nothing("tune", "Choose a table and a target first.", "Data", "/")
                 return
-            if await offload(self.studio.catalogue.holds, self.desk.data):
-                await self.cards(await offload(self.read_target))
-            else:
-                later("Reading the tables", self.cards, self.read_target)
+            later("Reading the tables", self.cards, self.read_target)
 
-    async def cards(self, target: tuple[str, int]) -> None:
+    def cards(self, target: tuple[str, int]) -> None:
         """Everything below the heading."""
         self.target = target
         self.guide.build()
@@ -352,14 +346,18 @@ class MethodPage:
             self.path()
             self.validation()
         self.computing()
-        await self.start.build()
+        self.start.build()
+
+    def check(self) -> None:
+        """Look again at what would be run."""
+        self.start.renew()
 
     def renew(self) -> None:
         """Draw everything again after the guide has changed settings."""
         self.learners.refresh()
         self.path.refresh()
         self.validation.refresh()
-        self.start.ready.refresh()
+        self.check()
 
     # ---- learner ----------------------------------------------------------------------------------
 

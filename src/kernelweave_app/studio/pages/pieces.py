@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 from urllib.parse import quote
 
 from nicegui import ui
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from kernelweave._types import Tree
 
+
+Answer = TypeVar("Answer")
 
 #: How tables sort a column of numbers.
 NUMERICALLY = (
@@ -261,46 +263,81 @@ def waiting(content: str) -> ui.element:
     return found
 
 
-def later(content: str, draw: Callable[..., object], read: Callable[[], object] | None = None) -> ui.element:
-    """A part of a page that is read and drawn once the page is shown, and a sign until then.
+class Part:
+    """A part of a page that is read beside the server's loop and then drawn, at first and whenever it is renewed.
+
+    A sign stands there until then. Of several readings under way only the newest is drawn, and one that fails says why.
 
     Parameters
     ----------
     content : str
-        What is being done.
+        What is being done; without it nothing is shown until it is done.
     draw : callable
-        Draws it; may be a coroutine function. It is given what was read.
+        Draws the part; is given what was read.
     read : callable, optional
-        Called beside the server's loop. Its input errors are shown in the place.
-
-    Returns
-    -------
-    ui.element
-        The place.
     """
 
-    async def do() -> None:
-        problem, found = "", []
-        try:
-            found = [await offload(read)] if read is not None else []
-        except InputError as error:
-            problem = str(error)
-        if place.is_deleted:
-            return
-        place.clear()
-        with place:
-            if problem:
-                note(problem, "bad")
-                return
-            answer = draw(*found)
-            if inspect.isawaitable(answer):
-                await answer
+    def __init__(
+        self, content: str, draw: Callable[..., object], read: Callable[[], object] | None = None
+    ) -> None:
+        self.content, self.draw, self.read = content, draw, read
+        self._number = 0
 
-    place = stack()
-    with place:
-        waiting(content)
-    ui.timer(0.05, do, once=True)
-    return place
+    def build(self) -> Part:
+        """Put the part here; it is read once the page is shown."""
+        self._slot, self.place = ui.context.slot, stack()
+        self.renew()
+        return self
+
+    def renew(self, *, quietly: bool = False) -> None:
+        """Read and draw anew; quietly, what is there stays until then."""
+        if self.place.is_deleted:
+            return
+        self._number += 1
+        if not quietly:
+            with self.place.clear():
+                if self.content:
+                    waiting(self.content)
+        # beside the place, since a timer ends with what holds it; it waits until the browser is there
+        with self._slot:
+            ui.timer(0.05, partial(self._do, self._number), once=True)
+
+    def show(self, draw: Callable[[], object]) -> None:
+        """Draw something that needs no reading."""
+        self._number += 1
+        with self.place.clear():
+            draw()
+
+    async def _do(self, number: int) -> None:
+        found: list[object] = []
+        failed: Exception | None = None
+        try:
+            if self.read is not None:
+                found = [await offload(self.read)]
+        except Exception as error:
+            failed = error
+        if number != self._number or self.place.is_deleted:
+            return
+        if failed is None:
+            self.show(lambda: self.draw(*found))
+            return
+        why = error_words(failed)
+        self.show(lambda: note(why, "bad"))
+        if not isinstance(failed, InputError):
+            raise failed
+
+
+def later(content: str, draw: Callable[..., object], read: Callable[[], object] | None = None) -> Part:
+    """A part of the page from here on, see `Part`."""
+    return Part(content, draw, read).build()
+
+
+def or_problem(look: Callable[[], Answer]) -> Answer | str:
+    """What is seen, or why nothing can be."""
+    try:
+        return look()
+    except InputError as error:
+        return str(error)
 
 
 def nothing(icon: str, content: str, label: str = "", path: str = "", arrow: str = "arrow_back") -> None:
@@ -342,13 +379,18 @@ def said(error: Exception) -> None:
     """Show an error as a notification, unless the window has been closed."""
     if ui.context.client.is_deleted:
         return
+    ui.notify(error_words(error), type="negative", multi_line=True, timeout=8000, close_button="Close")
+
+
+def error_words(error: Exception) -> str:
+    """What an error says to a user."""
     what = in_words_of("form", str(error))
-    if not isinstance(error, InputError):
-        what = (
-            f"This did not work, by a mistake of the studio: {type(error).__name__}: {what:.300}. The terminal in "
-            "which it was started says more."
-        )
-    ui.notify(what, type="negative", multi_line=True, timeout=8000, close_button="Close")
+    if isinstance(error, InputError):
+        return what
+    return (
+        f"This did not work, by a mistake of the studio: {type(error).__name__}: {what:.300}. The terminal in "
+        "which it was started says more."
+    )
 
 
 class Turn:

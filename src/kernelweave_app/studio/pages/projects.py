@@ -12,7 +12,6 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave_app.studio.pages.frame import address, page
 from kernelweave_app.studio.pages.pieces import (
-    Turn,
     ask_text,
     card,
     confirm,
@@ -46,7 +45,6 @@ class ProjectsPage:
     def __init__(self, studio: Studio) -> None:
         self.studio, self.projects = studio, Projects(studio)
         self.project = studio.store.project or ""
-        self.turn = Turn()
 
     async def build(self) -> None:
         """Draw the page."""
@@ -60,8 +58,8 @@ class ProjectsPage:
         with page(self.studio, "/projects", "Projects", lead):
             self.this(next(project for project in every if project.id == self.project))
             with card("Tables of this project"):
-                self.tables_place = later(
-                    "Reading the tables", self.show_tables, partial(describe_files, self.studio)
+                self.tables = later(
+                    "Reading the tables", self.show_tables, lambda: describe_files(self.studio)
                 )
             with stack("kw-wide"):
                 self.others(every)
@@ -144,15 +142,6 @@ class ProjectsPage:
 
     # ---- its tables -------------------------------------------------------------------------------
 
-    async def tables(self) -> None:
-        """Show the table files once they have been read."""
-        newest = self.turn.take()
-        files = await offload(describe_files, self.studio)
-        if newest():
-            self.tables_place.clear()
-            with self.tables_place:
-                self.show_tables(files)
-
     def show_tables(self, files: list[TableFile]) -> None:
         """The table files of this project."""
         if not files:
@@ -193,7 +182,7 @@ class ProjectsPage:
 
         async def do() -> None:
             await offload(self.studio.remove_table, file.id)
-            await self.tables()
+            self.tables.renew(quietly=True)
 
         about = f"{file.name} is deleted from the folder of the project.{runs}"
         confirm("Delete this file?", about, "Delete", do, keep="Keep it")
