@@ -267,6 +267,7 @@ class Part:
     """A part of a page that is read beside the server's loop and then drawn, at first and whenever it is renewed.
 
     A sign stands there until then. Of several readings under way only the newest is drawn, and one that fails says why.
+    `draw` is a plain method: a refreshable one that is called later would be that of the window that was made last.
 
     Parameters
     ----------
