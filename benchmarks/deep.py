@@ -22,7 +22,7 @@ from kernelweave.learners.base import TrainingSet
 from kernelweave.learners.on_features import Start
 from kernelweave.learners.solving import Output
 from kernelweave.mkl import layers as layers_module
-from kernelweave.mkl.deep_kernel import DeepKernel
+from kernelweave.mkl.deep import DeepKernel
 from kernelweave.mkl.layers import Layers
 
 PAPER = (Linear(), RBF(1.0), Polynomial(2, 1.0), Polynomial(3, 1.0))

@@ -25,7 +25,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 import numpy as np  # noqa: E402
 
 import kernelweave as kw  # noqa: E402
-from kernelweave.gram import chunks, device_columns, stack  # noqa: E402
+from kernelweave.gram import features as features_module, row_checks, stack  # noqa: E402
 
 ALPHAS = 10
 #: Rows and features of the two problems on features and of the sums, rows and kernels of that on matrices.
@@ -56,7 +56,7 @@ def kernels(n: int, n_kernels: int, dtype: str) -> tuple[np.ndarray, np.ndarray]
 def passes_by_torch() -> Iterator[None]:
     """Tensors on the processor are treated like those on a GPU."""
     with ExitStack() as patches:
-        for module in (device_columns, stack, chunks):
+        for module in (features_module, stack, row_checks):
             patches.enter_context(mock.patch.object(module, "on_host", return_value=False))
         yield
 

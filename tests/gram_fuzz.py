@@ -1,7 +1,7 @@
-"""Random calls of Gram methods and of the loops, most of them wrong: ``python gram_fuzz.py N_CALLS SEED``.
+"""Random calls of the loops, most of them wrong: ``python gram_fuzz.py N_CALLS SEED``.
 
-Prints how many were accepted and refused. Methods may raise nothing but `InputError`, loops `ValueError` or
-`TypeError`; anything else ends it, as does a segmentation fault.
+Prints how many were accepted and refused. Loops may raise nothing but `ValueError` or `TypeError`; anything else ends
+it, as does a segmentation fault.
 """
 
 import sys
@@ -9,8 +9,8 @@ import warnings
 
 import numpy as np
 
-from kernelweave import InputError, _loops
-from test_gram_arguments import FORMS, LOOPS, PROTOCOL
+from kernelweave import _loops
+from test_gram_arguments import LOOPS
 
 
 def spoil(value, rng):
@@ -36,23 +36,6 @@ def spoil(value, rng):
     return rng.normal(size=shape) * rng.choice([1.0, 1e300, np.nan])
 
 
-def call_method(rng):
-    gram = FORMS[rng.integers(len(FORMS))](rng)
-    method = list(PROTOCOL)[rng.integers(len(PROTOCOL))]
-    good, wrong = PROTOCOL[method]
-    arguments = {}
-    for name, value in good.items():
-        if name in wrong and rng.random() < 0.4:
-            arguments[name] = list(wrong[name].values())[rng.integers(len(wrong[name]))]
-        else:
-            arguments[name] = spoil(np.arange(3) if name == "kernels" else value, rng)
-    try:
-        getattr(gram, method)(**arguments)
-    except InputError:
-        return False
-    return True
-
-
 def call_loop(rng):
     functions = [function for function in LOOPS if hasattr(_loops.core, function)]
     function = functions[rng.integers(len(functions))]
@@ -67,7 +50,7 @@ def main(n_calls, seed):
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     rng = np.random.default_rng(seed)
-    accepted = sum((call_method if rng.random() < 0.5 else call_loop)(rng) for _ in range(n_calls))
+    accepted = sum(call_loop(rng) for _ in range(n_calls))
     print(accepted, n_calls - accepted)
 
 

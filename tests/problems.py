@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from kernelweave.gram.building import Builder
+
 #: For tests whose judge needs more digits than those of the solver.
 needs_long_double = pytest.mark.skipif(
     np.finfo(np.longdouble).nmant <= np.finfo(float).nmant,
@@ -52,3 +54,11 @@ def make_problem(kind, rng):
 
 
 KINDS = ("dense", "low rank", "duplicated", "rank deficient", "mixed")
+
+
+def compress(gram, *, tol, max_rank):
+    """Packed triangles as factors with a bounded residual, where these are short enough."""
+    builder = Builder(gram.n_samples, gram.n_kernels)
+    builder.triangles(gram.n_kernels)[:] = gram.packed
+    builder.keep_triangles(list(range(gram.n_kernels)), tol=tol, max_rank=max_rank)
+    return builder.finish()

@@ -13,7 +13,6 @@ from kernelweave.mkl.branch_and_bound import Search, Subsets
 from kernelweave.mkl.cardinality import CardinalityProblem, Kernels, solve_cardinality
 from kernelweave.mkl.problem import make_kernel_problem as make_problem
 from kernelweave.mkl.simplex_ridge import spread
-from kernelweave.mkl.subset_bounds import Pool
 from kernelweave.results import Status
 from oracles import simplex_dual_by_conic
 
@@ -180,8 +179,8 @@ def test_what_is_needed_is_in_every_better_subset(ridge, rng):
     kernels = Kernels(problem, 1e-6)
     found = kernels.compute(np.array([0, 1, 2]))
     kernels.compute(np.array([3]))
-    pool: Pool = kernels.pool
-    needed = pool.needed(np.empty(0, np.int64), np.arange(7), 3, found.primal)
+    kernels.target = found.primal
+    needed = kernels.needed(np.empty(0, np.int64), np.arange(7), 3)
     assert needed is not None
     assert len(needed) < 7
     for S in combinations(range(7), 3):

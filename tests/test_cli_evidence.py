@@ -130,10 +130,10 @@ def test_the_report_says_what_was_found(done):
 
 def test_the_first_division_is_that_of_the_run(done):
     """Fitted with all sources, it has the score of the run; the second one is another."""
-    from kernelweave_app.cli.evidence_steps import spec_of
     from kernelweave_app.runs.evidence import _divisions
     from kernelweave_app.runs.preparing import prepare, split
     from kernelweave_app.runs.reading import read_all
+    from kernelweave_app.runs.writing import spec_of
 
     table, run, _ = done
     spec = spec_of(run)

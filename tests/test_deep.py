@@ -14,12 +14,11 @@ from kernelweave._loops import HAS_EXTENSION
 from kernelweave.gram import gram_from_stack
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import DMKL, MLMKL, DeepUniform, LpMKL, TwoLayerMKL
-from kernelweave.machines.least_squares import Bordered
-from kernelweave.machines.losses import Squared, as_loss
+from kernelweave.machines.bordered import Bordered
+from kernelweave.machines.losses import Logistic, Squared, as_loss
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.criteria.deep import DualValue, OutOfFold, SpanBound, Spans, TrainingError, measure
-from kernelweave.mkl.deep import Descent, Validation, _Search, solve_deep
-from kernelweave.mkl.deep_kernel import DeepKernel
+from kernelweave.mkl.criteria.deep import DualValue, OutOfFold, SpanBound, Spans, TrainingError
+from kernelweave.mkl.deep import DeepKernel, DeepSession, Descent, Validation, solve_deep
 from kernelweave.mkl.layers import Layers
 
 PAPER = (Linear(), RBF(1.0), Polynomial(2, 1.0), Polynomial(3, 1.0))
@@ -50,7 +49,7 @@ def deep(stack, n_layers, normalized=True):
 
 def search(kernel, criterion):
     n = len(kernel.sizes)
-    return _Search(kernel, criterion, [0.0] * n, [True] * n, lambda w: w, False)
+    return DeepSession(kernel, None, criterion, lambda w: w, [], [True] * n, [0.0] * n)
 
 
 def slopes(kernel, criterion, weights, step=1e-5):
@@ -71,7 +70,7 @@ def slopes(kernel, criterion, weights, step=1e-5):
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic", "squared", "epsilon-insensitive"])
-@pytest.mark.parametrize("name", ["out-of-fold", "logistic", "training", "dual", "span"])
+@pytest.mark.parametrize("name", ["out-of-fold", "logistic", "dual", "span"])
 @pytest.mark.parametrize("C", [0.3, 10.0])
 def test_derivatives_of_criteria(name, loss, C, rng):
     """Through three layers, with the machine's own response, weighted rows; measured: at most 2e-8."""
@@ -83,14 +82,13 @@ def test_derivatives_of_criteria(name, loss, C, rng):
     n = len(y)
     machine = Machine(y, C, as_loss(loss), rng.uniform(0.5, 2.0, n))
     rows, folds = np.arange(n), [np.arange(k, n, 3) for k in range(3)]
-    kind = "logistic" if name == "logistic" else "squared"
+    measure = Logistic() if name == "logistic" else Squared()
     # coefficients are as near as the root of the gap; machines that do not end in a linear system need a finer one and
     # longer steps, whose differences are within 2e-5 of the largest
     tol, step, near = (1e-16, 1e-3, 4e-5) if loss in ("squared-hinge", "logistic") else (1e-13, 1e-5, 1e-6)
     criterion = {
-        "out-of-fold": lambda: OutOfFold(machine, folds, rows, kind, tol),
-        "logistic": lambda: OutOfFold(machine, folds, rows, kind, tol),
-        "training": lambda: TrainingError(machine, rows, kind, tol, implicit=True),
+        "out-of-fold": lambda: OutOfFold(machine, folds, rows, measure, tol),
+        "logistic": lambda: OutOfFold(machine, folds, rows, measure, tol),
         "dual": lambda: DualValue(machine, rows, tol),
         "span": lambda: SpanBound(machine, rows, tol),
     }[name]()
@@ -110,8 +108,8 @@ def test_criteria_on_some_rows_do_not_see_the_others(rows, rng):
     changed[others] *= -1.0
     folds = [rows[k::3] for k in range(3)]
     for make in (
-        lambda m: OutOfFold(m, folds, rows),
-        lambda m: TrainingError(m, rows),
+        lambda m: OutOfFold(m, folds, rows, Squared()),
+        lambda m: TrainingError(m, rows, loss=Squared()),
         lambda m: DualValue(m, rows),
         lambda m: SpanBound(m, rows),
     ):
@@ -124,15 +122,21 @@ def test_criteria_on_some_rows_do_not_see_the_others(rows, rng):
             np.testing.assert_array_equal(a, b)
 
 
-def test_measures():
-    f, y = np.array([0.3, -2.0, 800.0, -800.0]), np.array([1.0, 1.0, -1.0, 1.0])
-    step = 1e-6
-    for kind in ("squared", "logistic", "epsilon-insensitive"):
-        value, slope = measure(kind, f, y, 0.1)
-        assert np.isfinite(value).all()
-        up, down = measure(kind, f + step, y, 0.1)[0], measure(kind, f - step, y, 0.1)[0]
-        np.testing.assert_allclose(slope, (up - down) / (2.0 * step), rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(measure("logistic", np.zeros(1), np.ones(1))[0], np.log(2.0))
+def test_the_derivative_of_the_training_error_is_that_at_fixed_coefficients(rng):
+    X, y = make_rows(rng)
+    K = paper_stack(X) @ np.full(4, 0.25)
+    machine = Machine(y, 3.0, sample_weight=rng.uniform(0.5, 2.0, 45))
+    value, H = TrainingError(machine, np.arange(45), 1e-12, loss=Squared()).at(K)
+    found, share = machine.solve(K, tol=1e-12), machine.sample_weight / machine.sample_weight.sum()
+
+    def error(K):
+        return 0.5 * float(share @ np.square(K @ found.dual_coef + found.intercept - y))
+
+    assert value == pytest.approx(error(K), rel=1e-6)
+    D = rng.normal(size=K.shape)
+    D += D.T
+    slope = float(((np.triu(H) + np.triu(H, 1).T) * D).sum())
+    assert slope == pytest.approx((error(K + 1e-5 * D) - error(K - 1e-5 * D)) / 2e-5, rel=1e-4)
 
 
 def parts(machine, b):
@@ -234,7 +238,7 @@ def test_backtracking_never_raises_the_criterion(name, n_layers, rng):
     rows, folds = np.arange(45), [np.arange(k, 45, 3) for k in range(3)]
     machine = Machine(y, 10.0)
     criterion = {
-        "out-of-fold": OutOfFold(machine, folds, rows),
+        "out-of-fold": OutOfFold(machine, folds, rows, Squared()),
         "span": SpanBound(machine, rows),
         "dual": DualValue(machine, rows),
     }[name]
@@ -247,54 +251,6 @@ def test_backtracking_never_raises_the_criterion(name, n_layers, rng):
     assert all((w >= 0).all() for w in result.layer_weights)
     # the weights of "dual" grow to 2e7 on some draws, where the machine is solved to 2.6e-7 of the objective
     assert result.gap - result.rounding < 1e-6 * result.primal
-
-
-def test_signed_steps_fall_and_published_steps_rise():
-    """The printed update adds the gradient and loses the sign of the residual: the error goes up (methods, 3.5).
-
-    Measured on real rows, for three draws and one to three layers: ten signed steps end at 0.2 to 0.9 of the first
-    training error, ten published ones at 1.06 to 4.1 times it.
-    """
-    X, y = load_breast_cancer(return_X_y=True)
-    for seed in range(3):
-        rows = np.random.default_rng(seed).permutation(len(y))[:120]
-        Z = (X[rows] - X[rows].mean(axis=0)) / X[rows].std(axis=0)
-        labels = np.where(y[rows] > 0, 1.0, -1.0)
-        for n_layers in (1, 2, 3):
-            ends = []
-            for published in (False, True):
-                criterion = TrainingError(Machine(labels, 10.0), np.arange(120), as_published=published)
-                descent = Descent("fixed", eta=0.1, tol=1e-12, max_iter=10, as_published=published)
-                ends.append(fit(paper_stack(Z), labels, n_layers, criterion, descent).history["criterion"])
-            assert ends[0][0] == ends[1][0]
-            assert ends[0][-1] < ends[0][0]
-            assert ends[1][-1] > 1.02 * ends[1][0]
-
-
-def test_the_published_update_is_the_printed_formula(rng):
-    """One step of two layers, computed here entry by entry from (17) to (20)."""
-    X, y = make_rows(rng, 25)
-    stack = paper_stack(X)
-    layers = Layers((PAPER,), False)
-    kernel = DeepKernel(gram_from_stack(stack), np.ones(4), layers)
-    machine = Machine(y, 10.0)
-    eta, weights = 0.05, kernel.uniform()
-    result = solve_deep(
-        kernel, machine, TrainingError(machine, np.arange(25), as_published=True),
-        Descent("fixed", eta, max_iter=1, as_published=True), lambda w: [np.maximum(v, 0.0) for v in w],
-    )  # fmt: skip
-    K1 = stack @ weights[0]
-    D = K1.diagonal()
-    U = [K1, np.exp(-(D[:, None] + D - 2.0 * K1)), (K1 + 1.0) ** 2, (K1 + 1.0) ** 3]
-    dU = [np.ones_like(K1), 2.0 * U[1], 2.0 * (K1 + 1.0), 3.0 * (K1 + 1.0) ** 2]
-    K2 = sum(0.25 * u for u in U)
-    found = machine.solve(np.ascontiguousarray(K2), tol=1e-10)
-    residual = np.abs(K2 @ found.dual_coef + found.intercept - y) / 25.0
-    upper = np.array([residual @ (u @ found.dual_coef) for u in U])
-    chain = sum(0.25 * d for d in dU)
-    lower = np.array([residual @ ((stack[:, :, k] * chain) @ found.dual_coef) for k in range(4)])
-    np.testing.assert_allclose(result.layer_weights[1], np.maximum(0.25 + eta * upper, 0.0), rtol=1e-5)
-    np.testing.assert_allclose(result.layer_weights[0], np.maximum(0.25 + eta * lower, 0.0), rtol=1e-5)
 
 
 def test_training_error_memorises_and_out_of_fold_error_does_not():
@@ -335,8 +291,9 @@ def test_validation_rows_choose_the_weights(rng):
     train = np.setdiff1d(np.arange(90), test)
     machine = Machine(y, 10.0)
     result = fit(
-        stack, y, 2, TrainingError(machine, train), Descent("fixed", 0.5, tol=1e-9, max_iter=20, n_iter_no_change=4),
-        validation=Validation(machine, train, test, "squared"),
+        stack, y, 2, TrainingError(machine, train, loss=Squared()),
+        Descent("fixed", 0.5, tol=1e-9, max_iter=20, n_iter_no_change=4),
+        validation=Validation(machine, train, test, Squared()),
     )  # fmt: skip
     losses = result.history["validation"]
     best = int(np.argmin(losses))
@@ -357,18 +314,18 @@ def test_validation_counts_a_weight_as_repetitions(rng, where):
     times[own] = rng.integers(1, 6, size=len(own))
     order = np.repeat(np.arange(40), times)
     parts = [np.flatnonzero(np.isin(order, rows)) for rows in (train, test)]
-    weighted = Validation(Machine(y, 5.0, sample_weight=times.astype(float)), train, test, "squared", 1e-10)
-    repeated = Validation(Machine(y[order], 5.0), *parts, "squared", 1e-10)
+    weighted = Validation(Machine(y, 5.0, sample_weight=times.astype(float)), train, test, Squared(), 1e-10)
+    repeated = Validation(Machine(y[order], 5.0), *parts, Squared(), 1e-10)
     found, expected = weighted.loss(K), repeated.loss(K[np.ix_(order, order)])
     # both solved to a relative gap of 1e-10: coefficients agree to its root
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     # measured without the weights: 1.1e-2 or more on twelve draws
-    assert abs(expected[0] / Validation(Machine(y, 5.0), train, test, "squared").loss(K)[0] - 1.0) > 1e-3
+    assert abs(expected[0] / Validation(Machine(y, 5.0), train, test, Squared()).loss(K)[0] - 1.0) > 1e-3
 
 
 def test_adaptive_steps_fall(rng):
     X, y = make_rows(rng)
-    criterion = OutOfFold(Machine(y, 10.0), [np.arange(k, 45, 3) for k in range(3)], np.arange(45))
+    criterion = OutOfFold(Machine(y, 10.0), [np.arange(k, 45, 3) for k in range(3)], np.arange(45), Squared())
     result = fit(paper_stack(X), y, 2, criterion, Descent("adam", eta=0.02, max_iter=30))
     # measured: to 0.905 of the first value or less on six draws
     assert result.value < 0.95 * result.history["criterion"][0]
@@ -386,7 +343,7 @@ def test_an_interruption_keeps_the_best_weights(rng):
                 raise KeyboardInterrupt
             return super().at(K, gradient)
 
-    criterion = Stops(Machine(y, 10.0), [np.arange(k, 45, 3) for k in range(3)], np.arange(45))
+    criterion = Stops(Machine(y, 10.0), [np.arange(k, 45, 3) for k in range(3)], np.arange(45), Squared())
     result = fit(paper_stack(X), y, 2, criterion, Descent())
     assert result.status is kw.Status.INTERRUPTED
     assert 2 <= len(result.history["criterion"]) <= 4
@@ -399,7 +356,9 @@ def test_one_fold_without_a_class(rng):
     y[:] = 1.0
     y[:4] = -1.0
     folds = [np.arange(4), np.arange(4, 20)]
-    value, H = OutOfFold(Machine(y, 1.0), folds, np.arange(20)).at(paper_stack(X) @ np.full(4, 0.25))
+    value, H = OutOfFold(Machine(y, 1.0), folds, np.arange(20), Squared()).at(
+        paper_stack(X) @ np.full(4, 0.25)
+    )
     assert value == pytest.approx((4 * 2.0 + 16 * 2.0) / 20)
     assert not np.triu(H).any()
 
@@ -583,7 +542,7 @@ def test_logistic_loss_is_for_classes(rng):
     (MLMKL(max_iter=0), "max_iter"), (MLMKL(kernels=[kw.kernels.Laplacian(gamma=1.0)]), "layer"),
     (MLMKL(kernels=[]), "kernels"), (MLMKL(kernels="rbf"), "kernels"), (MLMKL(kernels=[3]), "kernels"),
     (MLMKL(n_layers=3, kernels=[[kw.kernels.Linear()]]), "2 layers"),
-    (MLMKL(loss="hubert"), "loss"), (MLMKL(as_published=True, device="cpu"), "as_published"),
+    (MLMKL(loss="hubert"), "loss"),
     (MLMKL(device=3), "device"),
     (MLMKL(normalize_layers="cosine"), "normalize_layers"), (DMKL(smoothing=0.0), "smoothing"),
     (TwoLayerMKL(penalty=-1.0), "penalty"), (TwoLayerMKL(step="x"), "step"),

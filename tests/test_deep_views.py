@@ -17,8 +17,7 @@ from kernelweave.kernels import RBF, ArcCosine, Elementwise, Linear, Polynomial
 from kernelweave.learners import DMKL, MLMKL, DeepUniform, LpMKL, SimpleMKL, TwoLayerMKL
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import Criterion, SpanBound
-from kernelweave.mkl.deep import Descent, solve_deep
-from kernelweave.mkl.deep_kernel import DeepKernel
+from kernelweave.mkl.deep import DeepKernel, Descent, solve_deep
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(48, 4))
@@ -642,7 +641,7 @@ def test_options_reach_the_learner_and_the_script(method, options, table, tmp_pa
     expected = {
         "mlmkl": {"n_layers": 3, "kernels": LAYERS, "criterion": "logistic", "n_folds": 2, "step": "adam",
                   "eta": 0.02, "weight_set": "simplex", "validation_fraction": 0.25, "n_iter_no_change": 4,
-                  "loss": "squared", "max_iter": 3, "device": None, "as_published": False},
+                  "loss": "squared", "max_iter": 3, "device": None},
         "dmkl": {"smoothing": 2.0, "kernels": [Linear(), Polynomial(degree=2)], "normalize_layers": False},
         "2lmkl": {"penalty": 0.5, "normalize_layers": True},
         "deep-uniform": {"n_layers": 3, "kernels": None},

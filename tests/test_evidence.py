@@ -3,103 +3,136 @@
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn import metrics
 
 import kernelweave as kw
 from kernelweave._errors import KernelWarning
-from kernelweave.inspection.registry import Basis, HeldOut, collect
-from kernelweave.inspection.scores import _at_an_end, _classes, class_scores, held_intervals, number_scores
-from kernelweave_app.reports import Held
-from kernelweave_app.runs.scoring import scores
+from kernelweave.inspection.held import HeldOut, class_scores, number_scores
+from kernelweave.inspection.registry import Basis, collect
+from kernelweave.inspection.scores import _at_an_end, _classes, held_intervals
 
 
-class Fixed:
-    """A classifier that says what it is told."""
-
-    def __init__(self, classes, predictions):
-        self.classes_, self.table = np.array(classes), predictions
-
-    def predict(self, X):
-        return self.table["prediction"].to_numpy()
-
-    def decision_function(self, X):
-        return self.table["decision"].to_numpy()
-
-
-def intervals(model, held, seed=0):
+def intervals(held, seed=0):
     """The ends of the intervals of the scores of held-out rows."""
-    found = held_intervals(held.rows(model), seed=seed)
+    found = held_intervals(held, seed=seed)
     return {name: (one.low, one.high) for name, one in found.items() if np.isfinite(one.low)}
 
 
-def scores_with_ends(model, held, seed=0):
+def scores_with_ends(held, seed=0):
     """The same without those of single classes."""
-    return {name: ends for name, ends in intervals(model, held, seed).items() if " of " not in name}
+    return {name: ends for name, ends in intervals(held, seed).items() if " of " not in name}
 
 
 def held_classes(rng, n_classes, n_rows=60):
     classes = [f"c{k}" for k in range(n_classes)]
     truth = np.array(classes)[rng.integers(n_classes, size=n_rows)]
     guess = np.where(rng.random(n_rows) < 0.7, truth, np.array(classes)[rng.integers(n_classes, size=n_rows)])
-    table = pd.DataFrame({"prediction": guess})
-    if n_classes == 2:
-        # with ties
-        table["decision"] = (rng.normal(size=n_rows) + (guess == "c1")).round(1)
-    model = Fixed(classes, table)
-    return model, Held(scores(model, None, truth, "classification"), truth, table)
+    # with ties
+    decision = (rng.normal(size=n_rows) + (guess == "c1")).round(1) if n_classes == 2 else None
+    return HeldOut(truth, guess, classes, decision, rng.dirichlet(np.ones(n_classes), n_rows))
 
 
 def held_numbers(rng, n_rows=60, shift=0.0):
     truth = rng.normal(size=n_rows) + shift
-    table = pd.DataFrame({"prediction": truth + 0.5 * rng.normal(size=n_rows)})
-    model = SimpleNamespace(predict=lambda X: table["prediction"].to_numpy())
-    return model, Held(scores(model, None, truth, "regression"), truth, table)
+    return HeldOut(truth, truth + 0.5 * rng.normal(size=n_rows))
+
+
+def by_scikit_learn(held, rows):
+    """Scores of some of the rows."""
+    truth, guess = held.truth[rows], held.prediction[rows]
+    if held.classes is None:
+        return {
+            "R^2": metrics.r2_score(truth, guess),
+            "RMSE": metrics.root_mean_squared_error(truth, guess),
+            "MAE": metrics.mean_absolute_error(truth, guess),
+        }
+    share = held.probability[rows]
+    by_class = [metrics.brier_score_loss(truth == name, share[:, k]) for k, name in enumerate(held.classes)]
+    found = {
+        "accuracy": metrics.accuracy_score(truth, guess),
+        "balanced accuracy": metrics.balanced_accuracy_score(truth, guess),
+        "F1 (macro)": metrics.f1_score(truth, guess, average="macro"),
+        "log loss": metrics.log_loss(truth, share, labels=held.classes),
+        "Brier score": by_class[0] if len(by_class) == 2 else sum(by_class),
+    }
+    if held.decision is not None:
+        found["ROC AUC"] = metrics.roc_auc_score(truth, held.decision[rows])
+    return found
 
 
 @pytest.mark.parametrize("kind", [2, 3, 5, "numbers", "numbers far from 0"])
-def test_scores_of_samples_are_those_of_scikit_learn(rng, kind):
+def test_scores_of_rows_and_of_samples_are_those_of_scikit_learn(rng, kind):
     """Weights that count how often a row was drawn give the scores of the drawn rows."""
     if isinstance(kind, int):
-        model, held = held_classes(rng, kind)
-        of = class_scores(
-            held.truth,
-            held.predictions["prediction"].to_numpy(),
-            list(model.classes_),
-            held.predictions["decision"].to_numpy() if kind == 2 else None,
-        )
-        task = "classification"
+        held = held_classes(rng, kind)
+        of = class_scores(held.truth, held.prediction, held.classes, held.decision, held.probability)
     else:
-        model, held = held_numbers(rng, shift=1e6 if "far" in kind else 0.0)
-        of = number_scores(held.truth, held.predictions["prediction"].to_numpy())
-        task = "regression"
+        held = held_numbers(rng, shift=1e6 if "far" in kind else 0.0)
+        of = number_scores(held.truth, held.prediction)
+    assert held.scores == pytest.approx(by_scikit_learn(held, np.arange(60)), abs=1e-9)
     assert set(of) == set(held.scores)
     counts = rng.multinomial(60, np.full(60, 1 / 60), size=5).astype(float)
     for row in counts:
         drawn = np.repeat(np.arange(60), row.astype(int))
-        table = held.predictions.iloc[drawn]
-        again = SimpleNamespace(
-            predict=lambda X, t=table: t["prediction"].to_numpy(),
-            decision_function=lambda X, t=table: t["decision"].to_numpy(),
-        )
-        if task == "classification":
-            again.classes_ = model.classes_
-            assert len(set(held.truth[drawn])) == len(model.classes_)
-        expected = scores(again, None, held.truth[drawn], task)
+        assert held.classes is None or len(set(held.truth[drawn])) == len(held.classes)
+        expected = by_scikit_learn(held, drawn)
         for name, function in of.items():
             # 1e-9 of the sums of squares, which cancel for rows far from 0: 3e-11 was seen
             assert function(row[None])[0] == pytest.approx(expected[name], abs=1e-9), name
 
 
+def test_scores_of_labels_and_of_several_numbers_are_those_of_scikit_learn(rng):
+    truth = (rng.random((50, 3)) < 0.4).astype(int)
+    truth[:, 2] = 0  # no row has this label: it has no curve
+    guess = np.where(rng.random((50, 3)) < 0.8, truth, 1 - truth)
+    decision, share = rng.normal(size=(50, 3)) + truth, rng.uniform(size=(50, 3))
+    held = HeldOut(truth, guess, None, decision, share, ("a", "b", "c"))
+    options = {"average": None, "zero_division": np.nan}
+    each = {
+        "accuracy": (truth == guess).mean(axis=0),
+        "precision": metrics.precision_score(truth, guess, **options),
+        "recall": metrics.recall_score(truth, guess, **options),
+        "F1": metrics.f1_score(truth, guess, average=None, zero_division=0),
+        "ROC AUC": [*(metrics.roc_auc_score(truth[:, k], decision[:, k]) for k in range(2)), np.nan],
+        "log loss": [metrics.log_loss(truth[:, k], share[:, k], labels=[0, 1]) for k in range(3)],
+        "missed": ((truth == 1) & (guess == 0)).sum(axis=0),
+    }
+    for name, expected in each.items():
+        found = [one[name] for one in held.by_target()]
+        np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=name)
+    assert held.scores == pytest.approx(
+        {
+            "share of right labels": (truth == guess).mean(),
+            "all labels right": metrics.accuracy_score(truth, guess),
+            "F1 (macro)": metrics.f1_score(truth, guess, average="macro", zero_division=0),
+            "ROC AUC (mean)": np.mean(each["ROC AUC"][:2]),
+            "log loss": np.mean(each["log loss"]),
+            "Brier score": np.square(share - truth).mean(),
+        },
+        rel=1e-12,
+    )
+    y = rng.normal(size=(50, 2))
+    near = y + rng.normal(size=(50, 2))
+    found = HeldOut(y, near, targets=("u", "v")).scores
+    assert found["R^2"] == pytest.approx(metrics.r2_score(y, near), rel=1e-12)
+    assert found["RMSE"] == pytest.approx(metrics.root_mean_squared_error(y, near), rel=1e-12)
+    assert found["MAE"] == pytest.approx(metrics.mean_absolute_error(y, near), rel=1e-12)
+
+
+def test_rows_of_one_class_have_no_curve():
+    held = HeldOut(np.array(["a", "a"]), np.array(["a", "b"]), ["a", "b"], np.array([-1.0, 1.0]))
+    assert held.scores == {"accuracy": 0.5, "balanced accuracy": 0.5, "F1 (macro)": pytest.approx(1 / 3)}
+
+
 def test_intervals_hold_the_score_and_are_the_same_again(rng):
-    for model, held in (held_classes(rng, 2), held_classes(rng, 4), held_numbers(rng)):
-        found = scores_with_ends(model, held)
+    for held in (held_classes(rng, 2), held_classes(rng, 4), held_numbers(rng)):
+        found = scores_with_ends(held)
         assert set(found) == set(held.scores)
         for name, (low, high) in found.items():
             assert low < held.scores[name] < high, name
-        assert scores_with_ends(model, held) == found
-        again = scores_with_ends(model, held, seed=1)
+        assert scores_with_ends(held) == found
+        again = scores_with_ends(held, seed=1)
         # those of shares of rows have no random numbers
         assert {name for name in found if again[name] == found[name]} == set(found) & {"accuracy"}
 
@@ -112,23 +145,19 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say(monkeypatch):
     for _ in range(200):
         truth = np.array(["a", "b"])[rng.integers(2, size=100)]
         guess = np.where(rng.random(100) < 0.8, truth, np.where(truth == "a", "b", "a"))
-        table = pd.DataFrame({"prediction": guess})
-        held = Held({"accuracy": float(metrics.accuracy_score(truth, guess))}, truth, table)
-        low, high = intervals(Fixed(["a", "b"], table), held)["accuracy"]
+        low, high = intervals(HeldOut(truth, guess, ["a", "b"]))["accuracy"]
         covered += low <= 0.8 <= high
     assert 0.90 <= covered / 200 <= 0.99  # 0.95 is said; the standard error of 200 is 0.015
 
 
 def test_few_rows_have_no_intervals(rng):
-    table = pd.DataFrame({"prediction": ["a"]})
-    assert intervals(Fixed(["a", "b"], table), Held({"accuracy": 1.0}, np.array(["a"]), table)) == {}
+    assert intervals(HeldOut(np.array(["a"]), np.array(["a"]), ["a", "b"])) == {}
     # scores that samples of rows do not have
-    table = pd.DataFrame({"prediction": [1.0, 2.0, 3.0], "x": 0.0})
-    same = Held({"R^2": np.nan, "MAE": 1.0}, np.array([2.0, 2.0, 2.0]), table)
-    assert set(intervals(SimpleNamespace(), same)) == {"MAE", "RMSE"}
-    several = Held({"R^2": 0.5}, rng.normal(size=(30, 2)), pd.DataFrame({"prediction a": np.zeros(30)}))
-    assert intervals(SimpleNamespace(), several) == {}
-    assert _classes(Basis(held=HeldOut(several.truth, several.truth, ["0", "1"]))) is None
+    same = HeldOut(np.array([2.0, 2.0, 2.0]), np.array([1.0, 2.0, 3.0]))
+    assert set(intervals(same)) == {"MAE", "RMSE"}
+    several = rng.normal(size=(30, 2))
+    assert intervals(HeldOut(several, several)) == {}
+    assert _classes(Basis(held=HeldOut(several, several, ["0", "1"]))) is None
 
 
 def chosen(alphas, best, **more):
@@ -165,11 +194,10 @@ def test_doubts_of_a_model_stand_in_its_report(rng):
     with pytest.warns(KernelWarning, match="identity"):
         model = kw.MKLClassifierCV(bank, alphas=[1e-3, 1e-4], cv=3).fit(X, y)
     truth = np.repeat(["a", "b", "c"], [30, 9, 1])
-    table = pd.DataFrame({"prediction": np.repeat(["a", "b"], [25, 15])})
-    held = Held({"accuracy": 0.8}, truth, table)
+    held = HeldOut(truth, np.repeat(["a", "b"], [25, 15]), ["a", "b", "c"])
 
     def doubts(held=None):
-        found = collect(Basis(model=model, held=None if held is None else held.rows(model)))
+        found = collect(Basis(model=model, held=held))
         return [one.text for each in found.values() for one in each.sentences if one.topic == "distrust"]
 
     found = doubts(held)
@@ -180,7 +208,7 @@ def test_doubts_of_a_model_stand_in_its_report(rng):
     assert "What to distrust" in report
     for said in found:
         assert said.replace("'", "&#39;") in report
-    low, high = intervals(model, held)["accuracy"]
+    low, high = intervals(held)["accuracy"]
     assert f"95 % interval {low:.3f} to {high:.3f}" in report
     alone = [said for said in doubts() if "were held out" not in said]
     assert alone == [said for said in found if "held-out" not in said and "not shown" not in said]
@@ -197,14 +225,9 @@ def test_areas_and_brier_scores_are_those_of_scikit_learn(rng):
         names = np.array(["a", "b", "c"][:n_classes])
         y = names[np.arange(60) % n_classes]
         share = rng.dirichlet(np.ones(n_classes), 60)
-        model = SimpleNamespace(
-            predict=lambda X, n=names, s=share: n[s.argmax(axis=1)],
-            predict_proba=lambda X, s=share: s,
-            decision_function=lambda X, s=share: s[:, 1],
-            classes_=names,
-        )
         by_hand = np.square(share - (y[:, None] == names)).sum(axis=1).mean()
         if n_classes == 2:
             # as brier_score_loss has it: of one class
             by_hand = metrics.brier_score_loss(y == "b", share[:, 1])
-        assert scores(model, None, y, "classification")["Brier score"] == pytest.approx(by_hand, rel=1e-12)
+        held = HeldOut(y, names[share.argmax(axis=1)], list(names), None, share)
+        assert held.scores["Brier score"] == pytest.approx(by_hand, rel=1e-12)

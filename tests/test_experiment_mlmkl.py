@@ -1,13 +1,25 @@
 """The tables of the MLMKL paper in small, its printed ranks, and the tests of differences between methods."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
 
 import kernelweave as kw
 import kernelweave_papers as experiments
 from kernelweave import InputError, datasets
 from kernelweave._loops import HAS_EXTENSION
+from kernelweave.gram import gram_from_stack
+from kernelweave.kernels import RBF, Linear, Polynomial
+from kernelweave.machines.losses import Squared
+from kernelweave.machines.machine import Machine
+from kernelweave.mkl.criteria.deep import TrainingError
+from kernelweave.mkl.deep import DeepKernel, Descent, solve_deep
+from kernelweave.mkl.layers import Layers
 from kernelweave_papers import ranks
+from kernelweave_papers.algorithms import published_mlmkl
 from kernelweave_papers.runner import run_cells
 from kernelweave_papers.store import Store
 
@@ -16,6 +28,7 @@ mlmkl = pytest.importorskip("kernelweave_papers.mlmkl")
 mlmkl_grid = pytest.importorskip("kernelweave_papers.mlmkl_grid")
 mlmkl_tables = pytest.importorskip("kernelweave_papers.mlmkl_tables")
 
+PAPER = (Linear(), RBF(1.0), Polynomial(2, 1.0), Polynomial(3, 1.0))
 #: The published table of two methods' quantiles at 5 %, q / sqrt(2) for 2 to 10 methods (Demsar 2006, table 5).
 QUANTILES = (1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164)
 
@@ -24,6 +37,91 @@ def need(*names):
     for name in names:
         if not datasets.is_here(name):
             pytest.skip(f"needs the data set {name}")
+
+
+# ---- the update as published -----------------------------------------------------------------------
+
+
+def paper_stack(X):
+    kernels = np.stack([kernel(X) for kernel in kw.banks.mlmkl()], axis=-1)
+    roots = np.sqrt(np.einsum("iim->im", kernels))
+    return kernels / (roots[:, None] * roots[None])
+
+
+def orthant(weights):
+    return [np.maximum(w, 0.0) for w in weights]
+
+
+def test_signed_steps_fall_and_published_steps_rise():
+    """The printed update adds the gradient and loses the sign of the residual: the error goes up (methods, 3.5).
+
+    Measured on real rows, for three draws and one to three layers: ten signed steps end at 0.2 to 0.9 of the first
+    training error, ten published ones at 1.06 to 4.1 times it.
+    """
+    X, y = load_breast_cancer(return_X_y=True)
+    for seed in range(3):
+        rows = np.random.default_rng(seed).permutation(len(y))[:120]
+        Z = (X[rows] - X[rows].mean(axis=0)) / X[rows].std(axis=0)
+        labels = np.where(y[rows] > 0, 1.0, -1.0)
+        for n_layers in (1, 2, 3):
+            layers, stack, machine = Layers((PAPER,) * (n_layers - 1)), paper_stack(Z), Machine(labels, 10.0)
+            ends = []
+            for kind, error, step, eta in (
+                (DeepKernel, TrainingError, Descent, 0.1),
+                (
+                    published_mlmkl.PublishedKernel,
+                    published_mlmkl.PublishedError,
+                    published_mlmkl.Ascent,
+                    -0.1,
+                ),
+            ):
+                kernel = kind(gram_from_stack(stack), np.ones(4), layers)
+                criterion = error(machine, np.arange(120), loss=Squared())
+                found = solve_deep(kernel, machine, criterion, step("fixed", eta, 1e-12, 10), orthant)
+                ends.append(found.history["criterion"])
+            assert ends[0][0] == ends[1][0]
+            assert ends[0][-1] < ends[0][0]
+            assert ends[1][-1] > 1.02 * ends[1][0]
+
+
+def test_the_published_update_is_the_printed_formula(rng):
+    """One step of two layers, computed here entry by entry from (17) to (20)."""
+    X = rng.normal(size=(25, 3))
+    y = np.where(X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=25) > 0, 1.0, -1.0)
+    stack = paper_stack(X)
+    layers = Layers((PAPER,), False)
+    kernel = published_mlmkl.PublishedKernel(gram_from_stack(stack), np.ones(4), layers)
+    machine = Machine(y, 10.0)
+    eta, weights = 0.05, kernel.uniform()
+    result = solve_deep(
+        kernel, machine, published_mlmkl.PublishedError(machine, np.arange(25), loss=Squared()),
+        published_mlmkl.Ascent("fixed", -eta, max_iter=1), orthant,
+    )  # fmt: skip
+    K1 = stack @ weights[0]
+    D = K1.diagonal()
+    U = [K1, np.exp(-(D[:, None] + D - 2.0 * K1)), (K1 + 1.0) ** 2, (K1 + 1.0) ** 3]
+    dU = [np.ones_like(K1), 2.0 * U[1], 2.0 * (K1 + 1.0), 3.0 * (K1 + 1.0) ** 2]
+    K2 = sum(0.25 * u for u in U)
+    found = machine.solve(np.ascontiguousarray(K2), tol=1e-10)
+    residual = np.abs(K2 @ found.dual_coef + found.intercept - y) / 25.0
+    upper = np.array([residual @ (u @ found.dual_coef) for u in U])
+    chain = sum(0.25 * d for d in dU)
+    lower = np.array([residual @ ((stack[:, :, k] * chain) @ found.dual_coef) for k in range(4)])
+    np.testing.assert_allclose(result.layer_weights[1], np.maximum(0.25 + eta * upper, 0.0), rtol=1e-5)
+    np.testing.assert_allclose(result.layer_weights[0], np.maximum(0.25 + eta * lower, 0.0), rtol=1e-5)
+
+
+def test_the_published_learner_ends_where_it_ascends_to(rng):
+    """Its last weights are the result, with a larger training error than equal weights."""
+    X = rng.normal(size=(40, 3))
+    y = X[:, 0] * X[:, 1] > 0
+    learner = published_mlmkl.PublishedMLMKL(n_layers=2, C=10.0, max_iter=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = kw.MKLClassifier(kw.banks.mlmkl(), learner, normalize="cosine").fit(X, y)
+    np.testing.assert_array_equal(np.concatenate(model.weights_), model.history_[0]["weights"][-1])
+    with pytest.raises(InputError, match="device"):
+        published_mlmkl.PublishedMLMKL(device="cpu").check()
 
 
 # ---- ranks ----------------------------------------------------------------------------------------

@@ -618,7 +618,7 @@ def strict(Z, device):
 @pytest.mark.parametrize("piece", [37, 2**24])
 def test_features_on_another_device_give_the_same(monkeypatch, device, many_rows, dtype, piece):
     monkeypatch.setattr(path_module, "MANY_ROWS", 1 if many_rows else 10**9)
-    monkeypatch.setattr("kernelweave.gram.device_columns.PIECE", piece)
+    monkeypatch.setattr("kernelweave.gram.features.PIECE_THERE", piece)
     Z, groups, Y = make(40, widths=(2, 3, 1, 4) * 5, n_outputs=2)
     Z = Z.astype(dtype)
     weights = np.where(np.arange(40) % 7 == 0, 0.0, np.linspace(0.5, 2.0, 40))
@@ -667,7 +667,7 @@ def test_torch_tensors(monkeypatch, elsewhere):
     torch = pytest.importorskip("torch", reason="torch is not there")
     if elsewhere:
         # passes as on a GPU, on the processor
-        monkeypatch.setattr("kernelweave.gram.device_columns.on_host", lambda Z: False)
+        monkeypatch.setattr("kernelweave.gram.features.on_host", lambda Z: False)
     Z, groups, y = make()
     for dtype, many_rows in itertools.product((torch.float32, torch.float64), (1, 10**9)):
         monkeypatch.setattr(path_module, "MANY_ROWS", many_rows)

@@ -32,8 +32,8 @@ from kernelweave.kernels import (
     from_dict,
     parse,
 )
-from kernelweave.kernels import rows as rows_module
-from kernelweave.kernels.rows import weighted_median
+from kernelweave.kernels import training_rows as rows_module
+from kernelweave.kernels.pairs import weighted_median
 from kernelweave.views import Table
 
 
@@ -246,7 +246,7 @@ def test_fitted_values_differ_from_their_rules(X):
 def test_numbers_of_many_columns_are_not_written_in_full(rng):
     k = Linear().prepared("standardize").fitted(rng.normal(size=(3, 300)))
     assert len(repr(k)) < 2000
-    with pytest.raises(InputError, match="`mean` must be an array of real numbers"):
+    with pytest.raises(InputError, match="`mean` of Standardize must hold one number for each column"):
         parse(repr(k))
     assert from_dict(k.to_dict()) == k
 

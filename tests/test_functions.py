@@ -7,7 +7,7 @@ from kernelweave import kernels
 from kernelweave.functions import Exponential, squared_distances
 from kernelweave.gram import as_gram
 from kernelweave.kernels import RBF, ArcCosine, Elementwise, Linear, Polynomial
-from kernelweave.mkl.criteria.gaussians import GaussianOfSum, Gaussians
+from kernelweave.mkl.families import GaussianOfSum, Gaussians
 
 
 def arc_cosine(degree):

@@ -11,7 +11,7 @@ pytest.importorskip("cyclopts")
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
 from kernelweave_app.cli.app import run
-from kernelweave_app.runs.giveaways import find_giveaways
+from kernelweave_app.runs.doubts import find_giveaways
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import prepare
 from kernelweave_app.runs.recommending import recommend

@@ -1,6 +1,5 @@
-"""What Gram representations and the loops under them say to wrong indices, lengths and shapes: an error, always."""
+"""What the loops under Gram representations say to wrong indices, lengths and shapes: an error, always."""
 
-import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -8,200 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import kernelweave as kw
 from kernelweave import _loops
 from kernelweave._loops import numpy_core, packed_length
-from kernelweave.gram import CompositeGram, FactorGram, PackedGram, TileGram
-
-N, M = 9, 5
-
-
-def packed(rng):
-    return PackedGram(rng.normal(size=(M, packed_length(N))), N)
-
-
-def factors(rng):
-    return FactorGram(rng.normal(size=(8, N)), np.array([0, 1, 3, 3, 6, 8]))
-
-
-def features(rng):
-    return FactorGram.from_columns(rng.normal(size=(N, M)))
-
-
-def tiles(rng):
-    stack = rng.normal(size=(N, N, M))
-    return TileGram(lambda m, r, c: stack[r, c, m], np.einsum("iim->mi", stack).copy(), tile_rows=4)
-
-
-def composite(rng):
-    return CompositeGram(
-        [packed(rng).take(np.arange(2)), factors(rng).take(np.arange(3))],
-        [np.array([4, 1]), np.array([0, 3, 2])],
-    )
-
-
-FORMS = [packed, factors, features, tiles, composite]
-
-
-def read_only(array):
-    array.flags.writeable = False
-    return array
-
-
-# values that a parameter must refuse, by its name
-INDICES = {
-    "beyond": np.array([0, M]),
-    "far beyond": np.array([2**62]),
-    "negative": np.array([1, -1]),
-    "most negative": np.array([np.iinfo(np.int64).min]),
-    "a table": np.zeros((2, 2), dtype=np.int64),
-    "one number": np.int64(1),
-    "a mask": np.ones(M, dtype=bool),
-    "floats": np.array([0.0, 1.0]),
-    "text": np.array(["0"]),
-}
-VECTORS = {
-    "short": np.ones((2, N - 1)),
-    "long": np.ones((1, N + 1)),
-    "one long row": np.ones(N + 1),
-    "turned": np.ones((N, 2)),
-    "three axes": np.ones((1, 1, N)),
-    "a number": np.float64(1.0),
-    "text": np.array([["a"] * N]),
-    "complex": np.ones((1, N), dtype=complex),
-    "empty": np.empty((0, 0)),
-    "nothing": None,
-}
-WEIGHTS = {
-    "too many": np.ones(M + 1),
-    "too few": np.ones(M - 1),
-    "a row": np.ones((1, M)),
-    "none": np.empty(0),
-    "text": np.array(["a"] * M),
-    "complex": np.ones(M, dtype=complex),
-}
-TARGETS = {
-    "small": np.empty((N - 1, N - 1)),
-    "flat": np.empty(N * N),
-    "long": np.empty((N, N + 1)),
-    "float32": np.empty((N, N), dtype=np.float32),
-    "integers": np.empty((N, N), dtype=np.int64),
-    "turned": np.empty((N, N)).T,
-    "every other": np.empty((2 * N, 2 * N))[::2, ::2],
-    "read-only": read_only(np.empty((N, N))),
-    "a list": [[0.0] * N] * N,
-}
-SLICES = {
-    "backwards": slice(5, 2),
-    "empty": slice(3, 3),
-    "beyond": slice(0, N + 1),
-    "negative": slice(-2, N),
-    "open": slice(None),
-    "steps": slice(0, 4, 2),
-    "a number": 3,
-    "floats": slice(0.0, 2.0),
-}
-ROWS = {**INDICES, "beyond": np.array([0, N]), "none": np.array([], dtype=np.int64)}
-SQUARES = {"small": np.ones((N - 1, N - 1)), "flat": np.ones(N), "long": np.ones((N, N + 1)), "text": [["a"]]}
-PROBABILITIES = {"short": np.ones(N - 1), "a table": np.ones((1, N)), "text": ["a"] * N}
-SCALES = {
-    "short": np.ones((M, N - 1)),
-    "few": np.ones((M - 1, N)),
-    "turned": np.ones((N, M)),
-    "a row": np.ones(N),
-}
-
-C, W = np.ones((2, N)), np.ones(M)
-
-#: method -> (good arguments by name, which of them are replaced by what)
-PROTOCOL = {
-    "quadratic_forms": ({"C": C, "kernels": None}, {"C": VECTORS, "kernels": INDICES}),
-    "matvecs": ({"C": C, "kernels": None}, {"C": {**VECTORS, "one row": np.ones(N)}, "kernels": INDICES}),
-    "matvec": ({"weights": W, "C": C}, {"weights": WEIGHTS, "C": VECTORS}),
-    "inner": ({"H": np.ones((N, N))}, {"H": SQUARES}),
-    "combine": ({"weights": W, "out": None}, {"weights": WEIGHTS, "out": TARGETS}),
-    "combine_upper": ({"weights": W, "out": None}, {"weights": WEIGHTS, "out": TARGETS}),
-    "add_combination": (
-        {"weights": W, "out": np.zeros((N, N)), "empty": False},
-        {"weights": WEIGHTS, "out": {**TARGETS, "nothing": None}},
-    ),
-    "panel": ({"rows": slice(0, 3), "kernels": None}, {"rows": SLICES, "kernels": INDICES}),
-    "factor": ({"weights": W}, {"weights": WEIGHTS}),
-    "scaled_factor": ({"weights": W}, {"weights": WEIGHTS}),
-    "trace": ({"sample_weight": None}, {"sample_weight": PROBABILITIES}),
-    "diagonal_of": ({"kernels": np.arange(2)}, {"kernels": INDICES}),
-    "square_norm": (
-        {"kernel": 1},
-        {"kernel": {"beyond": M, "negative": -1, "floats": 0.5, "text": "0", "none": None}},
-    ),
-    "take": ({"kernels": np.arange(2)}, {"kernels": {**INDICES, "none": ROWS["none"]}}),
-    "restrict": ({"rows": np.arange(4)}, {"rows": ROWS}),
-    "rescale": ({"row_scale": np.ones((M, N))}, {"row_scale": SCALES}),
-    "center": ({"probability": np.full(N, 1 / N)}, {"probability": PROBABILITIES}),
-}
-
-
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-@pytest.mark.parametrize("method", PROTOCOL)
-def test_wrong_arguments_are_named(form, method, rng):
-    good, wrong = PROTOCOL[method]
-    gram = form(rng)
-    for name, values in wrong.items():
-        for value in values.values():
-            with pytest.raises(kw.InputError, match=f"^`{name}` must "):
-                getattr(gram, method)(**{**good, name: value})
-
-
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_the_table_of_wrong_arguments_is_complete(form, rng):
-    gram = form(rng)
-    public = {
-        name
-        for name, member in inspect.getmembers(type(gram), callable)
-        if not name.startswith("_") and set(inspect.signature(member).parameters) - {"self"}
-    }
-    assert public - {"from_columns"} == set(PROTOCOL)
-    for method, (good, _) in PROTOCOL.items():
-        getattr(gram, method)(**good)
-
-
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-def test_what_can_be_read_is_read(form, rng):
-    # other number types, lists and strides are fine
-    gram = form(rng)
-    C = rng.integers(-3, 4, size=(2, N))
-    wide = np.zeros((2, 2 * N))
-    wide[:, ::2] = C
-    expected = gram.matvecs(C.astype(np.float64))
-    for same in (C, C.tolist(), wide[:, ::2], np.asfortranarray(C, dtype=np.float32)):
-        np.testing.assert_allclose(gram.matvecs(same), expected, rtol=1e-12, atol=1e-12)
-    for chosen in ([4, 0], np.array([4, 0], dtype=np.uint8), np.array([4, 9, 0])[::2]):
-        np.testing.assert_allclose(gram.matvecs(C, chosen), expected[[4, 0]], rtol=1e-12, atol=1e-12)
-    assert gram.matvecs(C, []).shape == (0, 2, N)
-    weights = rng.random(M)
-    np.testing.assert_allclose(gram.combine(weights.tolist()), gram.combine(weights))
-
-
-def test_parts_that_do_not_fit_are_refused(rng):
-    part = packed(rng)
-    with pytest.raises(kw.InputError, match="over the same samples"):
-        CompositeGram([part, part.restrict(np.arange(4))], [np.arange(M), np.arange(M, 2 * M)])
-    for places in (
-        [np.array([0, 1, 2, 3, 3])],
-        [np.arange(1, M + 1)],
-        [np.arange(M - 1)],
-        [np.arange(-1, M - 1)],
-    ):
-        with pytest.raises(kw.InputError, match="one position from 0 to 4"):
-            CompositeGram([part], places)
-    for offsets in ([0, 4, 2], [0, 4], [-1, 2], [0, 1, -(2**63)], [], [[0, 1]]):
-        with pytest.raises(kw.InputError, match="offsets"):
-            FactorGram(np.ones((3, N)), np.array(offsets, dtype=np.int64))
-    with pytest.raises(kw.InputError, match="rows"):
-        FactorGram(np.ones(3), np.array([0, 1]))
-
-
-# ---- the loops -----------------------------------------------------------------------------------------------------
 
 n, k, T, R = 6, 3, 2, 4
 L = packed_length(n)
@@ -391,18 +198,10 @@ def copies(arguments):
     return [value.copy() if isinstance(value, np.ndarray) else value for value in arguments.values()]
 
 
-@pytest.mark.parametrize(
-    ("core", "function"),
-    # the twins of the two layer functions are in mkl/layers.py
-    [
-        pytest.param(*core.values, function, id=f"{core.id}-{function}")
-        for core in CORES
-        for function in LOOPS
-        if hasattr(*core.values, function)
-    ],
-)
-def test_sizes_are_checked_in_the_loops(core, function):
-    call, good = getattr(core, function), LOOPS[function]
+@pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="the compiled core is not there")
+@pytest.mark.parametrize("function", LOOPS)
+def test_sizes_are_checked_in_the_compiled_loops(function):
+    call, good = getattr(_loops.core, function), LOOPS[function]
     call(*copies(good))
     for position, (name, value) in enumerate(good.items()):
         for what, wrong in misfits(value) if isinstance(value, np.ndarray) else ():
@@ -442,6 +241,7 @@ def test_a_start_without_a_positive_entry_is_refused(core):
         core.simplex_qp(np.eye(3), np.ones(3), np.array([-1.0, -2.0, 0.0]), 1e-9, 5)
 
 
+@pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="the compiled core is not there")
 def test_no_call_ends_the_process():
     """Some thousands of random calls in a process of their own, which must live to tell."""
     done = subprocess.run(

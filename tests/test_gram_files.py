@@ -17,7 +17,7 @@ pytest.importorskip("cyclopts")
 
 from kernelweave_app.cli.app import run
 from kernelweave_app.runs.formats.kernel_matrices import check_gram, read_grams
-from kernelweave_app.runs.gram_views import GRAMS
+from kernelweave_app.runs.further_views import GRAMS
 
 N, NEW = 45, 15
 IDS = np.array([f"s{k:02d}" for k in range(N + NEW)])

@@ -636,9 +636,11 @@ def test_without_an_interval_no_verdict_on_more_rows(monkeypatch):
 def test_sentences_without_an_interval_have_no_brackets():
     from kernelweave.inspection.registry import Finding, Interval, ends
 
-    text = ("score", "The mean {name} is {v:.3f}{interval}.", {"name": "{R}"}, " ({low:.2f} to {high:.2f})")
+    text = ("score", "The mean {name} is {v:.3f}{interval:.2f}.", {"name": "{R}"})
     one = Finding({"a {b}": Interval(0.9, 0.8, 0.95, n=5)}).says(*text, **ends("a {b}"))
-    assert one.sentence == "The mean {R} is 0.900 (0.80 to 0.95)."
+    assert one.sentence == "The mean {R} is 0.900 (95 % interval 0.80 to 0.95)."
+    folds = Finding({"a": Interval(0.9, 0.8, 0.95, "corrected t", 5)}).says(*text, **ends("a"))
+    assert folds.sentence.endswith("(95 % interval 0.80 to 0.95, corrected for rows in common).")
     bare = Finding({"a": Interval(0.9)}).says(*text, **ends("a"))
     assert bare.sentence == "The mean {R} is 0.900."
     assert Finding({"a": Interval(np.nan)}).says(*text, **ends("a")).sentences == ()

@@ -9,8 +9,8 @@ from kernelweave.functions import Exponential
 from kernelweave.gram import CompositeGram, FactorGram, PackedGram, TileGram, gram_from_stack
 from kernelweave.kernels import RBF, ArcCosine, Elementwise, Linear, Polynomial
 from kernelweave.mkl import layers as module
-from kernelweave.mkl.deep_kernel import DeepKernel
-from kernelweave.mkl.layers import Layers, TrainedLayers, namespace
+from kernelweave.mkl.deep import DeepKernel
+from kernelweave.mkl.layers import Layers, TrainedLayers
 
 FUNCTIONS = {
     "linear": Linear(),
@@ -361,21 +361,6 @@ def test_torch_device_gives_the_same_fit(rng):
     np.testing.assert_allclose(
         np.concatenate(there.backward(A.copy())), np.concatenate(here.backward(A.copy())), rtol=1e-9
     )
-
-
-def test_unknown_arrays_need_a_package(monkeypatch):
-    import builtins
-
-    real = builtins.__import__
-
-    def refuse(name, *args, **kwargs):
-        if name.startswith("array_api_compat"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(InputError, match="array-api-compat"):
-        namespace([1.0])
 
 
 # ---- the stack ---------------------------------------------------------------------------------------

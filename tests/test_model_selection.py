@@ -464,7 +464,7 @@ def made_up(monkeypatch, curves):
 
     asked = []
 
-    def scores(task, learner, folds, alphas, score, *, n_jobs, tol, report, starts):
+    def scores(task, learner, folds, alphas, score, *, tol, starts):
         places = np.round(-np.log2(alphas)).astype(int)
         asked.append((len(folds), places.tolist(), tol))
         rows = np.array([curves[fold][places] for fold in folds])
@@ -567,14 +567,14 @@ def test_of_many_rows_some_are_looked_at_then_one_fold_and_then_all(monkeypatch,
 
 def solved(monkeypatch):
     """The sizes of the weight problems that are solved from now on, and of the kernels that are reduced."""
-    from kernelweave.mkl import path, relaxed
+    from kernelweave.mkl import path, regularization
 
     problems, reduced = [], []
-    solve, reduce = path.newton_result, relaxed._tridiagonal
+    solve, reduce = path.newton_result, regularization._tridiagonal
     monkeypatch.setattr(
         path, "newton_result", lambda p, *a, **k: problems.append(p.targets.shape[1]) or solve(p, *a, **k)
     )
-    monkeypatch.setattr(relaxed, "_tridiagonal", lambda S: reduced.append(len(S)) or reduce(S))
+    monkeypatch.setattr(regularization, "_tridiagonal", lambda S: reduced.append(len(S)) or reduce(S))
     return problems, reduced
 
 

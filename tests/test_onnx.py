@@ -76,6 +76,15 @@ def test_kernels(name, tmp_path):
     assert error(ran(model, tmp_path, {"X": NEW})["prediction"], model.predict(NEW)) < 1e-12
 
 
+@pytest.mark.parametrize("kernel", [RBF(gamma=0.2), Laplacian(gamma=0.2), RBF(gamma=0.2).on([0, 1])], ids=str)
+def test_training_rows_that_are_sparse(kernel, tmp_path):
+    from scipy import sparse
+
+    rows = np.where(abs(X) > 0.7, X, 0.0)
+    model = kw.MKLRegressor([kernel, Linear()], "uniform", C=5.0).fit(sparse.csr_array(rows), Y)
+    assert error(ran(model, tmp_path, {"X": NEW})["prediction"], model.predict(NEW)) < 1e-11
+
+
 @pytest.mark.parametrize("normalize", [None, "mean-diagonal", "cosine", "center"])
 @pytest.mark.parametrize(
     "kernels", [[Linear(), Linear().on([0])], [RBF(gamma=0.2), Polynomial(degree=2), Linear()]]

@@ -6,8 +6,8 @@ from scipy.stats import multivariate_normal
 
 import kernelweave as kw
 from kernelweave.gram import FactorGram
+from kernelweave.mkl.regularization import compute_criteria
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
-from kernelweave.mkl.selection import compute_criteria
 from oracles import central_difference
 from problems import KINDS, make_problem
 

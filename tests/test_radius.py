@@ -16,13 +16,12 @@ from kernelweave import (
 from kernelweave.gram import as_gram, gram_from_stack
 from kernelweave.machines.losses import SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.criteria.gaussians import GaussianOfSum, Gaussians
 from kernelweave.mkl.criteria.radius import (
     RadiusMargin,
-    WeightedSum,
     on_simplex,
     on_sphere,
 )
+from kernelweave.mkl.families import GaussianOfSum, Gaussians, WeightedSum
 from kernelweave.results import Status
 from oracles import rkl_by_conic
 from problems import rbf_stack

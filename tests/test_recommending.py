@@ -15,7 +15,7 @@ from kernelweave_app.runs.preparing import prepare
 from kernelweave_app.runs.questions import PRESETS, QUESTIONS, grouped, preset_settings
 from kernelweave_app.runs.recommending import recommend
 from kernelweave_app.runs.spec import DEFAULT, Spec, check_spec
-from kernelweave_app.runs.used import used_settings
+from kernelweave_app.runs.writing import used_settings
 
 
 def table(n=120, share=0.5, missing=0, seed=0):

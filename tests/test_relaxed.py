@@ -7,7 +7,7 @@ from scipy.linalg import cho_factor, cho_solve
 import kernelweave as kw
 from kernelweave import InputError, rls2_path, solve_rls2
 from kernelweave.gram import FactorGram
-from kernelweave.mkl.relaxed import ridge_path
+from kernelweave.mkl.regularization import ridge_path
 from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.results import Path, RelaxedSolution
 from problems import needs_long_double

@@ -3,14 +3,14 @@
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.datasets import load_wine
 
 pytest.importorskip("jinja2")
 
 import kernelweave as kw
-from kernelweave_app.reports import Held, make_report
+from kernelweave.inspection.held import HeldOut
+from kernelweave_app.reports import make_report
 
 
 @pytest.fixture(scope="module")
@@ -18,8 +18,7 @@ def report():
     X, y = load_wine(return_X_y=True, as_frame=True)
     X = X.iloc[:, :4].rename(columns={"ash": "<script>alert(1)</script>"})
     model = kw.MKLClassifierCV(kw.banks.per_column(X), standardize=True, n_alphas=5, cv=3).fit(X, y)
-    predictions = pd.DataFrame({"prediction": model.predict(X)})
-    held = Held({"accuracy": 0.5}, y.to_numpy(), predictions)
+    held = HeldOut.of_columns(model, {"prediction": model.predict(X)}, y)
     text = make_report(model, title="wine & co", data=["some rows"], settings={"seed": 7}, held=held, X=X)
     return model, text
 

@@ -11,8 +11,7 @@ from kernelweave.kernels import Linear, Polynomial
 from kernelweave.machines.losses import Hinge, as_loss
 from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.criteria.deep import DualValue
-from kernelweave.mkl.deep import Descent, solve_deep
-from kernelweave.mkl.deep_kernel import DeepKernel
+from kernelweave.mkl.deep import DeepKernel, Descent, solve_deep
 from kernelweave.mkl.layers import Layers
 from kernelweave.results import Certificate, Status
 

@@ -10,7 +10,7 @@ import kernelweave as kw
 from kernelweave.gram import FactorGram, PackedGram, TileGram, gram_from_stack
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
 from oracles import central_difference, rls2_by_conic, rls2_exactly, rls2_value
-from problems import KINDS, make_problem, rbf_stack, unit_trace
+from problems import KINDS, compress, make_problem, rbf_stack, unit_trace
 
 ALPHAS = (1e-7, 1e-4, 1e-1, 1e1, 1e4)
 
@@ -452,8 +452,6 @@ def test_representations_agree(alpha):
 
 
 def test_a_truncated_factor_is_certified_for_the_true_kernel():
-    from kernelweave.gram import compress
-
     rng = np.random.default_rng(16)
     X = rng.normal(size=(80, 2))
     stack = unit_trace(rbf_stack(X, [0.2, 1.0, 4.0]))

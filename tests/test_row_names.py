@@ -10,9 +10,9 @@ pytest.importorskip("cyclopts")
 
 from kernelweave.views import as_texts
 from kernelweave_app.cli.app import run
+from kernelweave_app.runs.doubts import find_row_names, why_names
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.recommending import recommend
-from kernelweave_app.runs.row_names import find_row_names, why_names
 from kernelweave_app.runs.spec import Spec
 
 N = 40

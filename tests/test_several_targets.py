@@ -14,15 +14,16 @@ pytest.importorskip("cyclopts")
 pytest.importorskip("jinja2")
 
 import kernelweave as kw
+from kernelweave.inspection.held import HeldOut
 from kernelweave_app.cli import main
-from kernelweave_app.reports import Held, make_report
+from kernelweave_app.reports import make_report
+from kernelweave_app.runs.columns import names_of_target, read_labels, target_of_model
 from kernelweave_app.runs.evidence import read_evidence
 from kernelweave_app.runs.fitting import check_scoring, fit_model, make_model
 from kernelweave_app.runs.joining import Joined
-from kernelweave_app.runs.preparing import prepare, split
-from kernelweave_app.runs.reading import read_tables
+from kernelweave_app.runs.preparing import prepare
+from kernelweave_app.runs.reading import read_run
 from kernelweave_app.runs.spec import Spec, read_spec
-from kernelweave_app.runs.targets import names_of_target, read_labels, target_of_model
 from kernelweave_app.runs.writing import score_held, write_run
 
 KERNELS = ["--kernels", "linear; rbf(gamma=0.1)"]
@@ -74,12 +75,9 @@ def small_run(frame, spec, folder):
     """A run without a report."""
     path = folder / "small.csv"
     frame.to_csv(path, index=False)
-    paths = {"small": str(path)}
-    data = read_tables(paths, "")
-    prepared = prepare(data, spec)
-    train, test = split(prepared, spec)
-    model = fit_model(make_model(spec, prepared, test), prepared, train, None)
-    write_run(folder, model, spec, data, prepared, paths, score_held(model, prepared, test))
+    run = read_run({"small": str(path)}, spec)
+    model = fit_model(make_model(spec, run.prepared, run.test), run.prepared, run.train, None)
+    write_run(folder, run, model, score_held(model, run.prepared, run.test))
     return folder
 
 
@@ -265,9 +263,8 @@ def test_several_numbers(method, tmp_path, capsys):
     np.testing.assert_allclose(pd.read_csv(new)[["prediction u", "prediction v"]], mean, rtol=1e-9)
     shown = held[["row", "prediction u", "prediction v"]]
     truth = held[["truth u", "truth v"]].to_numpy()
-    report = make_report(
-        model, title="t", data=[], settings={}, held=Held({}, truth, shown), X=frame[FEATURES]
-    )
+    rows = HeldOut.of_columns(model, shown, truth)
+    report = make_report(model, title="t", data=[], settings={}, held=rows, X=frame[FEATURES])
     assert "Held-out rows by target" in report
     assert f'<td class="number">{metrics.r2_score(truth[:, 1], held["prediction v"]):.4f}</td>' in report
 

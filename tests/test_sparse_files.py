@@ -21,8 +21,8 @@ pytest.importorskip("cyclopts")
 
 from kernelweave_app.cli.app import run
 from kernelweave_app.runs.formats import read_table
-from kernelweave_app.runs.formats.sparse import SPARSE, read_sparse, sparse_columns
-from kernelweave_app.runs.sparse_views import name_views
+from kernelweave_app.runs.formats.sparse import SPARSE, read_sparse
+from kernelweave_app.runs.further_views import name_views
 
 N = 60
 
@@ -51,10 +51,10 @@ def folder(tmp_path_factory, words):
 @pytest.mark.parametrize("name", ["words.npz", "columns.npz", "words.mtx", "words.mtx.gz", "words.svmlight"])
 def test_all_formats_hold_the_same(folder, words, name):
     assert SPARSE.holds(folder / name)
-    found = read_sparse(folder / name)
-    assert found.rows.format == "csr"
-    np.testing.assert_allclose((found.rows - words).toarray(), 0.0, atol=1e-12)
-    assert (found.target is not None) == name.endswith("svmlight")
+    rows, target = read_sparse(folder / name)
+    assert rows.format == "csr"
+    np.testing.assert_allclose((rows - words).toarray(), 0.0, atol=1e-12)
+    assert (target is not None) == name.endswith("svmlight")
     table = read_table(folder / name)
     assert list(table.columns)[-1] == "x199"
     np.testing.assert_allclose(table[[f"x{j}" for j in range(200)]].to_numpy(), words.toarray(), atol=1e-12)
@@ -135,7 +135,7 @@ def test_files_that_are_not_there_or_too_large(tmp_path):
         read_sparse(tmp_path / "x.npz")
     sparse.save_npz(tmp_path / "wide.npz", sparse.csr_array((30_000, 30_000)))
     with pytest.raises(kw.InputError, match=r"too many for a table of columns.*--view words=wide\.npz"):
-        sparse_columns(tmp_path / "wide.npz")
+        SPARSE.table(tmp_path / "wide.npz")
 
 
 def command(capsys, *argv):

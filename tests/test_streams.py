@@ -91,7 +91,7 @@ def test_columns_of_two_values_need_few_waves():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("piece", [60, 2**20])
 def test_forms_of_every_form_of_a_table(monkeypatch, tmp_path, order, dtype, piece):
-    monkeypatch.setattr(gaussians_module, "PIECE", piece)
+    monkeypatch.setattr("kernelweave.gram.streams.PIECE", piece)
     X = np.asarray(table()[0], dtype=dtype, order=order)
     held = np.memmap(tmp_path / "X", dtype=dtype, mode="w+", shape=X.shape, order=order)
     held[:] = X

@@ -196,7 +196,7 @@ def test_classes_have_one_colour_on_pages_and_on_paper(several):
     # one class is not among the held-out rows, and the others keep their colours
     shown = [name for name in classes if not name.endswith("02")]
     chart = charts.receiver_chart([receiver(name) for name in shown], precision=False, classes=classes)
-    figure = ranking_figure(model, held, "roc")
+    figure = ranking_figure(held, "roc")
     lines = {
         line.get_label().split(" (")[0]: to_hex(line.get_color()).upper() for line in figure.axes[0].lines
     }

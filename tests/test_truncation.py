@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from kernelweave.gram import FactorGram, compress, gram_from_stack
+from kernelweave.gram import FactorGram, gram_from_stack
 from kernelweave.gram.composite import concatenate
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
-from problems import needs_long_double, rbf_stack, unit_trace
+from problems import compress, needs_long_double, rbf_stack, unit_trace
 
 
 def test_centring_counts_how_far_it_moves_the_residual():
@@ -21,7 +21,7 @@ def test_centring_counts_how_far_it_moves_the_residual():
     exact = H @ (Z.T @ Z + left * np.outer(unit, unit)) @ H.T
     centred = held.center(unit)
     c = 1.0 - unit
-    upper = centred.quadratic_forms(c)[0] + centred.residual_trace[0] * (c @ c)
+    upper = centred.quadratic_forms(c[None])[0] + centred.residual_trace[0] * (c @ c)
     assert upper >= c @ exact @ c
     # and no more than twice what is needed here
     assert centred.residual_trace[0] <= 2 * left * n

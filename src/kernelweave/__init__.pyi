@@ -35,11 +35,11 @@ from kernelweave.mkl import weight_sets as weight_sets
 from kernelweave.mkl.cardinality import solve_cardinality_mkl as solve_cardinality_mkl
 from kernelweave.mkl.criteria.alignment import solve_align as solve_align
 from kernelweave.mkl.criteria.alignment import solve_alignf as solve_alignf
-from kernelweave.mkl.criteria.alignment import solve_easy_mkl as solve_easy_mkl
-from kernelweave.mkl.criteria.gaussians import Gaussians as Gaussians
+from kernelweave.mkl.criteria.easy_mkl import solve_easy_mkl as solve_easy_mkl
+from kernelweave.mkl.families import Gaussians as Gaussians
 from kernelweave.mkl.families import KernelFamily as KernelFamily
-from kernelweave.mkl.margin_path import svm_mkl_path as svm_mkl_path
 from kernelweave.mkl.path import rls2_path as rls2_path
+from kernelweave.mkl.path import svm_mkl_path as svm_mkl_path
 from kernelweave.mkl.problem import Problem as Problem
 from kernelweave.mkl.radius import solve_radius as solve_radius
 from kernelweave.mkl.radius import solve_rkl as solve_rkl
@@ -52,10 +52,10 @@ from kernelweave.persistence.onnx_file import to_onnx as to_onnx
 from kernelweave.results import Status as Status
 from kernelweave.rows.collecting import block_statistics as block_statistics
 from kernelweave.rows.folds import FoldStatistics as FoldStatistics
-from kernelweave.rows.margin_validation import svm_mkl_path_cv as svm_mkl_path_cv
 from kernelweave.rows.predicting import predict_rows as predict_rows
 from kernelweave.rows.row_features import RowFeatures as RowFeatures
 from kernelweave.rows.validation import rls2_path_cv as rls2_path_cv
+from kernelweave.rows.validation import svm_mkl_path_cv as svm_mkl_path_cv
 from kernelweave.views.container import Views as Views
 from kernelweave.views.container import precomputed as precomputed
 

@@ -19,21 +19,19 @@ from kernelweave._errors import InputError, KernelWarning, NotPSDError, check_kn
 from kernelweave._parameters import LARGEST_NUMBER, Number, Rule, Unfit, check_value, shown
 
 __all__ = [
+    "COSTS",
     "Alphas",
-    "Costs",
     "Floats",
     "GivenTargets",
     "InputError",
     "KernelWarning",
     "Labels",
     "NotPSDError",
-    "Reals",
     "RowWeights",
     "Scale",
     "Start",
     "Targets",
     "as_floats",
-    "check_alpha",
     "check_gram_stack",
     "check_kernel_matrix",
     "check_known",
@@ -41,7 +39,6 @@ __all__ = [
     "check_psd",
     "check_row_weights",
     "check_scale",
-    "check_share",
     "check_targets",
     "check_vector",
     "count_dimensions",
@@ -94,7 +91,7 @@ def count_dimensions(values: Any) -> int:
 
 @dataclass(frozen=True)
 class Floats(Rule):
-    """An array of finite real numbers, none of them larger than `LARGEST_NUMBER`.
+    """An array of real numbers.
 
     Attributes
     ----------
@@ -106,6 +103,12 @@ class Floats(Rule):
         Smallest admissible size, other than zero.
     what : str
         Description of the values, for messages.
+    finite : bool
+        Whether NaN, infinity and an empty array are errors.
+    largest : float
+        Largest admissible size of finite numbers.
+    remedy : str
+        A sentence that says what to do.
     """
 
     ndim: tuple[int, ...] = (1,)
@@ -113,22 +116,25 @@ class Floats(Rule):
     above: float | None = None
     smallest: float = 0.0
     what: str = "numbers"
+    finite: bool = True
+    largest: float = LARGEST_NUMBER
+    remedy: str = ""
 
     def read(self, value: object) -> NDArray[np.float64]:
         if value is None:
             raise Unfit
         array = _floats(value)
-        if array.ndim not in self.ndim or array.size == 0:
+        if array.ndim not in self.ndim or (self.finite and array.size == 0):
             raise Unfit("", f"shape {array.shape}")
+        if not self.finite and self.largest == np.inf:
+            return array
         size = np.abs(array)
-        if not (size <= LARGEST_NUMBER).all():
+        if self.finite and not np.isfinite(size).all():
             n_nan, n_inf = int(np.isnan(size).sum()), int(np.isinf(size).sum())
-            if n_nan or n_inf:
-                raise Unfit(
-                    "Impute or drop them first.",
-                    f"{n_nan} NaN and {n_inf} infinity among {array.size} entries",
-                )
-            raise Unfit("Its square overflows: divide by a constant first.", f"{float(size.max()):.3g}")
+            got = f"{n_nan} NaN and {n_inf} infinity among {array.size} entries"
+            raise Unfit("Impute or drop them first.", got)
+        if (large := (size > self.largest) & (size < np.inf)).any():
+            raise Unfit("Its square overflows: divide by a constant first.", f"{size[large].max():.3g}")
         if self.least is not None and not (array >= self.least).all():
             raise Unfit("", f"{int((array < self.least).sum())} numbers < {self.least:g}")
         if self.smallest and not ((size == 0) | (size >= self.smallest)).all():
@@ -145,90 +151,62 @@ class Floats(Rule):
         shape = " or ".join(f"{d}D" for d in self.ndim)
         bound = "" if self.least is None or self.what != "numbers" else f" >= {self.least:g}"
         bound += "" if self.above is None or self.what != "numbers" else f" > {self.above:g}"
-        return f"finite {self.what}{bound} in a {shape} array"
-
-
-@dataclass(frozen=True)
-class Reals(Rule):
-    """An array of real numbers, which may be empty and contain NaN and infinity; `largest` bounds the finite ones."""
-
-    ndim: tuple[int, ...] = (1,)
-    largest: float = np.inf
-    remedy: str = ""
-
-    def read(self, value: object) -> NDArray[np.float64]:
-        if value is None:
-            raise Unfit
-        array = _floats(value)
-        if array.ndim not in self.ndim:
-            raise Unfit("", f"shape {array.shape}")
-        if self.largest < np.inf and (np.abs(array[np.isfinite(array)]) > self.largest).any():
-            raise Unfit(f"Numbers above {self.largest:g} are not allowed.", "larger numbers")
-        return array
-
-    def kinds(self) -> tuple[str, ...]:
-        return ("ArrayLike",)
-
-    def words(self) -> str:
-        return f"numbers in a {' or '.join(f'{d}D' for d in self.ndim)} array"
+        return f"{'finite ' if self.finite else ''}{self.what}{bound} in a {shape} array"
 
 
 @dataclass(frozen=True)
 class Alphas(Rule):
-    """A list of regularisation parameters, or one: numbers above zero, infinity included."""
+    """Regularisation parameters, one or a list: numbers above zero.
 
-    def read(self, value: object) -> NDArray[np.float64]:
-        if value is None:
-            raise Unfit
-        values = np.atleast_1d(_floats(value))
-        if values.ndim != 1 or not len(values):
-            raise Unfit("", f"shape {values.shape}")
-        if not (values > 0).all():
-            raise Unfit("", f"{values[~(values > 0)][0]}")
-        if ((values > LARGEST_NUMBER) & (values < np.inf)).any():
-            raise Unfit(
-                f"Numbers above {LARGEST_NUMBER:g} overflow in products.",
-                f"{values[values < np.inf].max():g}",
-            )
-        if (values < 1.0 / LARGEST_NUMBER).any():
-            raise Unfit(f"Numbers below {1.0 / LARGEST_NUMBER:g} underflow in products.", f"{values.min():g}")
-        return values
+    Attributes
+    ----------
+    infinite : bool
+        Whether infinity is allowed.
+    table : bool
+        Whether there may be several for each point of a path, as a table.
+    """
 
-    def kinds(self) -> tuple[str, ...]:
-        return ("ArrayLike",)
-
-    def words(self) -> str:
-        return "a non-empty list of numbers > 0 (float('inf') is allowed)"
-
-
-class Costs(Alphas):
-    """A list of weights of a loss, or one."""
-
-    def read(self, value: object) -> NDArray[np.float64]:
-        values = super().read(value)
-        if (values == np.inf).any():
-            raise Unfit("", "infinity")
-        return values
-
-    def words(self) -> str:
-        return "a non-empty list of finite numbers > 0"
-
-
-class RidgeAlphas(Alphas):
-    """One regularisation parameter, several, or several for each point of a path."""
+    infinite: bool = True
+    table: bool = False
 
     def read(self, value: object) -> NDArray[np.float64]:
         if value is None:
             raise Unfit
         values = _floats(value)
-        if values.ndim > 2 or not values.size:
+        values = values if self.table else np.atleast_1d(values)
+        if values.ndim > 1 + self.table or not values.size:
             raise Unfit("", f"shape {values.shape}")
-        return super().read(values.reshape(-1)).reshape(values.shape)
+        if not (values > 0).all():
+            raise Unfit("", f"{values[~(values > 0)][0]}")
+        if (values < 1.0 / LARGEST_NUMBER).any():
+            raise Unfit(f"Numbers below {1.0 / LARGEST_NUMBER:g} underflow in products.", f"{values.min():g}")
+        finite = values[values < np.inf]
+        if (finite > LARGEST_NUMBER).any():
+            raise Unfit(f"Numbers above {LARGEST_NUMBER:g} overflow in products.", f"{finite.max():g}")
+        if not self.infinite and finite.size < values.size:
+            raise Unfit("", "infinity")
+        return values
+
+    def kinds(self) -> tuple[str, ...]:
+        return ("ArrayLike",)
 
     def words(self) -> str:
-        return "a number > 0, a non-empty list of such numbers, or a table with one row for each alpha of the path"
+        if self.table:
+            return "a number > 0, a non-empty list of such numbers, or a table with one row for each alpha of the path"
+        if self.infinite:
+            return "a non-empty list of numbers > 0 (float('inf') is allowed)"
+        return "a non-empty list of finite numbers > 0"
 
 
+#: Weights of a loss, one or a list.
+COSTS = Alphas(infinite=False)
+_WEIGHTS = Floats(
+    least=0.0,
+    smallest=1.0 / LARGEST_NUMBER,
+    what="nonnegative numbers",
+    remedy="A row of weight 0 does not count.",
+)
+_FACTORS = Floats(above=0.0, smallest=1.0 / LARGEST_NUMBER, what="positive numbers")
 #: Targets or labels, one for each row.
 Targets = Annotated[ArrayLike, Floats()]
 #: The same, or None where rows have theirs.
@@ -236,13 +214,9 @@ GivenTargets = Annotated[ArrayLike | None, Floats() | None]
 #: Labels of two classes.
 Labels = Annotated[ArrayLike, Floats(what="labels -1 and +1")]
 #: Weights of rows, or None for equal ones.
-RowWeights = Annotated[
-    ArrayLike | None, Floats(least=0.0, smallest=1.0 / LARGEST_NUMBER, what="nonnegative numbers") | None
-]
+RowWeights = Annotated[ArrayLike | None, _WEIGHTS | None]
 #: Factors of kernels, or None for ones.
-Scale = Annotated[
-    ArrayLike | None, Floats(above=0.0, smallest=1.0 / LARGEST_NUMBER, what="positive numbers") | None
-]
+Scale = Annotated[ArrayLike | None, _FACTORS | None]
 #: Start of a solver, or None.
 Start = Annotated[ArrayLike | None, Floats() | None]
 
@@ -262,13 +236,6 @@ def check_finite(array: NDArray[np.generic], name: str) -> None:
 def check_size(array: NDArray[np.generic], name: str) -> None:
     """Raise if a finite array holds numbers whose squares overflow."""
     largest = max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
-    if name == "sample_weight":
-        size = np.abs(array)
-        if ((size > 0) & (size < 1.0 / LARGEST_NUMBER)).any():
-            raise InputError(
-                f"`sample_weight` must not hold numbers below {1.0 / LARGEST_NUMBER:g}, got "
-                f"{size[size > 0].min():.3g}, which underflows in products. Use 0."
-            )
     if largest > LARGEST_NUMBER:
         raise InputError(
             f"`{name}` must not exceed {LARGEST_NUMBER:g} in size, got {largest:.3g}, whose square overflows. "
@@ -276,39 +243,21 @@ def check_size(array: NDArray[np.generic], name: str) -> None:
         )
 
 
-def check_alpha(alpha: float, name: str = "alpha") -> float:
-    """Return a regularisation parameter as a float in (0, inf]."""
-    number: float = check_value(Number(above=0, infinite=True), name, alpha)
+def check_positive(value: float, name: str) -> float:
+    """Return a finite number > 0."""
+    number: float = check_value(Number(above=0), name, value)
     return number
 
 
-def check_positive(value: float, name: str, *, zero: bool = False) -> float:
-    """Return a finite number > 0, or >= 0 if `zero` is allowed."""
-    number: float = check_value(Number(least=0) if zero else Number(above=0), name, value)
-    return number
-
-
-def check_share(value: float, name: str) -> float:
-    """Return a share in [0, 1)."""
-    number: float = check_value(Number(least=0, below=1), name, value)
-    return number
-
-
-def check_targets(y: ArrayLike, n_samples: int | None = None) -> tuple[NDArray[np.float64], bool]:
+def check_targets(y: ArrayLike, n_samples: int) -> tuple[NDArray[np.float64], bool]:
     """Return targets as a finite float array (n_samples, n_outputs) and whether they were one column."""
-    targets = as_floats(y, "y")
-    single = targets.ndim == 1
-    if targets.ndim not in (1, 2) or targets.size == 0:
-        raise InputError(f"`y` must have shape (n_samples,) or (n_samples, n_outputs), got {targets.shape}.")
-    targets = targets.reshape(len(targets), -1)
-    if n_samples is not None and len(targets) != n_samples:
+    targets = check_value(Floats(ndim=(1, 2)), "y", y)
+    if len(targets) != n_samples:
         raise InputError(
             f"`y` must have one row per training sample (n_samples={n_samples}, the rows of `gram`), got "
             f"{len(targets)} rows."
         )
-    check_finite(targets, "y")
-    check_size(targets, "y")
-    return targets, single
+    return targets.reshape(n_samples, -1), targets.ndim == 1
 
 
 def need_targets(y: ArrayLike | None) -> ArrayLike:
@@ -320,15 +269,13 @@ def need_targets(y: ArrayLike | None) -> ArrayLike:
     return y
 
 
-def check_vector(values: ArrayLike, name: str, n_samples: int) -> NDArray[np.float64]:
+def check_vector(
+    values: ArrayLike, name: str, n_samples: int, rule: Floats | None = None
+) -> NDArray[np.float64]:
     """Return finite numbers as a float array with one entry per row of the kernels."""
-    vector = as_floats(values, name)
-    if vector.shape != (n_samples,):
-        raise InputError(
-            f"`{name}` must have one entry per row of K, shape ({n_samples},), got {vector.shape}."
-        )
-    check_finite(vector, name)
-    check_size(vector, name)
+    vector: NDArray[np.float64] = check_value(rule or Floats(), name, values)
+    if len(vector) != n_samples:
+        raise InputError(f"`{name}` must have one entry per row, shape ({n_samples},), got {vector.shape}.")
     return vector
 
 
@@ -336,14 +283,9 @@ def check_row_weights(sample_weight: ArrayLike | None, n_samples: int) -> NDArra
     """Return sample weights as a nonnegative float array; ones for None, zero for ignored rows."""
     if sample_weight is None:
         return np.ones(n_samples)
-    weights = check_vector(sample_weight, "sample_weight", n_samples)
-    if (weights < 0).any():
-        raise InputError(
-            f"`sample_weight` must be nonnegative, got {int((weights < 0).sum())} negative entries. Give rows that "
-            "should not count the weight 0."
-        )
+    weights = check_vector(sample_weight, "sample_weight", n_samples, _WEIGHTS)
     if not weights.any():
-        raise InputError("`sample_weight` must leave at least one row, got only zeros.")
+        raise InputError("`sample_weight` must leave at least one row a positive weight, got only zeros.")
     return weights
 
 
@@ -351,17 +293,10 @@ def check_scale(scale: ArrayLike | None, n_kernels: int) -> NDArray[np.float64]:
     """Return the factors s_m of the kernels as a positive float array; ones for None."""
     if scale is None:
         return np.ones(n_kernels)
-    factors = as_floats(scale, "scale")
-    if factors.shape != (n_kernels,):
+    factors: NDArray[np.float64] = check_value(_FACTORS, "scale", scale)
+    if len(factors) != n_kernels:
         raise InputError(
             f"`scale` must hold one factor per kernel, shape ({n_kernels},), got {factors.shape}."
-        )
-    check_finite(factors, "scale")
-    check_size(factors, "scale")
-    if not (factors > 0).all():
-        raise InputError(
-            f"`scale` must be positive, got {int((factors <= 0).sum())} factors <= 0. Drop kernels that should not "
-            "count: one that is zero on the training rows has no scale."
         )
     return factors
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, dataclass_transform
 
 from kernelweave._docstrings import Entry, read_docstring, with_parameters
 from kernelweave._errors import InputError
-from kernelweave._parameters import Form, Kind, Rule, Shown, check_value, kinds_of, rules_of, shown_of
+from kernelweave._parameters import Form, Kind, Rule, Shown, check_value, rules_of, shown_of
 
 __all__ = ["USUAL", "Declaration", "Declared", "declared"]
 
@@ -151,7 +151,7 @@ class Declaration:
 def _fields(cls: type[Declaration]) -> dict[str, inspect.Parameter]:
     own = {name: hint for name, hint in inspect.get_annotations(cls).items() if not _of_the_class(hint)}
     known = {
-        name: one.annotation.written
+        name: one.annotation.hint
         for base in reversed(cls.__mro__[1:])
         for name, one in getattr(base, "declared_fields", {}).items()
     }
@@ -163,7 +163,7 @@ def _fields(cls: type[Declaration]) -> dict[str, inspect.Parameter]:
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=getattr(cls, name, inspect.Parameter.empty),
-            annotation=Kind.of(cls, name, own.get(name, known.get(name))),
+            annotation=Kind(cls, name, own.get(name, known.get(name))),
         )
         for name in names
     }
@@ -203,13 +203,18 @@ def _described(cls: Any) -> str:
     for name, parameter in cls.declared_fields.items():
         found = next((entries[name] for entries in known if name in entries), Entry("", "", ""))
         own = known[0].get(name) if name in inspect.get_annotations(cls) else found
-        kind = (
-            own.kind
-            if own is not None and own.kind
-            else kinds_of(cls, name, parameter.annotation.written).described
-        )
+        kind = own.kind if own is not None and own.kind else _in_words(parameter.annotation.names)
         entries[name] = replace(found, kind=_with_default(kind, parameter.default))
     return with_parameters(cls.written_doc, entries)
+
+
+def _in_words(names: tuple[str, ...]) -> str:
+    """The alternatives of a parameter as in a docstring: values in braces, and None last."""
+    values = [name for name in names if name[0] == '"' or name.isdigit()]
+    kinds = [name for name in names if name not in (*values, "None")]
+    parts = [f"{{{', '.join(values)}}}" if len(values) > 1 else values[0]] if values else []
+    parts = [*parts, *kinds] if len(values) > 1 else [*kinds, *parts]
+    return " or ".join([*parts, *(name for name in names if name == "None")])
 
 
 def _with_default(kind: str, default: object) -> str:

@@ -1,7 +1,8 @@
 """Inner loops on plain arrays: the compiled core if it is installed, else NumPy versions (twins).
 
 The twins are the oracle of the compiled functions (tests run both) and the fallback on machines without a
-compiler. Set the environment variable ``KERNELWEAVE_DISABLE_EXT=1`` to run without the extension.
+compiler. The compiled functions check all sizes, because they would read beyond their arrays; the twins need not.
+Set the environment variable ``KERNELWEAVE_DISABLE_EXT=1`` to run without the extension.
 
 Packed triangles hold the upper triangle of a symmetric (n, n) matrix row after row: ``n * (n + 1) // 2`` numbers.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,65 +36,6 @@ def packed_rows(n_samples: int) -> NDArray[np.int64]:
     """Start of each row in a packed triangle, and the total length as the last entry."""
     i = np.arange(n_samples + 1, dtype=np.int64)
     return i * n_samples - i * (i - 1) // 2
-
-
-def _sized(
-    inside: tuple[str, str] | None = None, blocks: str | None = None, **shapes: str
-) -> Callable[..., Any]:
-    """Check sizes on entry, as the compiled functions do, and with the same kind of error.
-
-    Parameters
-    ----------
-    inside : (name, letter), optional
-        An index, and the length that bounds it.
-    blocks : letter, optional
-        The length that bounds `offsets`, the ends of m blocks.
-    **shapes : str
-        For each array one letter for each axis. The first array with a letter defines its value; t is the length
-        of a packed triangle of n rows.
-    """
-
-    def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
-        names = function.__code__.co_varnames
-
-        @wraps(function)
-        def checked(*args: Any, **kwargs: Any) -> Any:
-            given = {**dict(zip(names, args, strict=False)), **kwargs}
-            lengths: dict[str, int] = {}
-            if blocks is not None:
-                lengths["m"] = max(np.size(given["offsets"]) - 1, 0)
-            for name, letters in shapes.items():
-                shape = np.shape(given[name])
-                if len(shape) == len(letters):
-                    for letter, length in zip(letters, shape, strict=True):
-                        if letter != "t":
-                            lengths.setdefault(letter, length)
-                if "n" in lengths:
-                    lengths["t"] = packed_length(lengths["n"])
-                expected = tuple(lengths.get(letter, letter) for letter in letters)
-                if shape != expected:
-                    raise ValueError(f"`{name}` must have shape {expected}, got {shape}")
-            if blocks is not None:
-                _check_offsets(given["offsets"], lengths[blocks])
-            if inside is not None:
-                _check_inside(inside[0], given[inside[0]], lengths[inside[1]])
-            return function(*args, **kwargs)
-
-        return checked
-
-    return wrap
-
-
-def _check_offsets(offsets: NDArray[np.int64], length: int) -> None:
-    rising = offsets.ndim == 1 and len(offsets) > 0 and bool((offsets[1:] >= offsets[:-1]).all())
-    if not rising or offsets[0] < 0 or offsets[-1] > length:
-        raise ValueError(f"`offsets` must rise from 0 or more to at most {length}, in at least one entry")
-
-
-def _check_inside(name: str, index: NDArray[np.int64], length: int) -> None:
-    wrong = index[(index < 0) | (index >= length)]
-    if len(wrong):
-        raise ValueError(f"`{name}` must hold integers from 0 to {length} - 1, got {wrong[0]}")
 
 
 def _inside(idx: NDArray[np.int64], length: int) -> bool:
@@ -124,14 +66,12 @@ def _pack_vector(C: Array) -> Array:
     return w
 
 
-@_sized(("idx", "M"), C="Tn", packed="Mt", idx="k", out="k")
 def _quadratic_forms(packed: Array, idx: NDArray[np.int64], C: Array, out: Array, threads: int = 1) -> None:
     w = _pack_vector(C)
     everything = len(idx) == len(packed) and np.array_equal(idx, np.arange(len(packed)))
     out[:] = packed @ w if everything else [packed[m] @ w for m in idx]
 
 
-@_sized(("idx", "M"), H="nn", packed="Mt", idx="k", out="k")
 def _inner(packed: Array, idx: NDArray[np.int64], H: Array, out: Array, threads: int = 1) -> None:
     i, j = _triangle(len(H))
     w = H[i, j]
@@ -139,13 +79,11 @@ def _inner(packed: Array, idx: NDArray[np.int64], H: Array, out: Array, threads:
     out[:] = [packed[m] @ w for m in idx]
 
 
-@_sized(("idx", "M"), C="Tn", packed="Mt", idx="k", out="kTn")
 def _matvecs(packed: Array, idx: NDArray[np.int64], C: Array, out: Array, threads: int = 1) -> None:
     for k, m in enumerate(idx):
         out[k] = C @ unpack(packed[m], C.shape[1])
 
 
-@_sized(("idx", "M"), out="nn", packed="Mt", idx="k", w="k")
 def _combine(packed: Array, idx: NDArray[np.int64], w: Array, out: Array, threads: int = 1) -> None:
     n = len(out)
     total = np.zeros(packed.shape[1])
@@ -159,11 +97,6 @@ def _combine(packed: Array, idx: NDArray[np.int64], w: Array, out: Array, thread
 def _choose_rows(
     packed: Array, rows: NDArray[np.int64], n_samples: int, out: Array, threads: int = 1
 ) -> None:
-    _check_inside("rows", rows, n_samples)
-    for name, array, length in (("packed", packed, n_samples), ("out", out, len(rows))):
-        expected = (len(packed), packed_length(length))
-        if array.shape != expected:
-            raise ValueError(f"`{name}` must have shape {expected}, got {array.shape}")
     upper = np.triu_indices(len(rows))
     low = np.minimum(rows[upper[0]], rows[upper[1]])
     where = packed_rows(n_samples)[low] + np.maximum(rows[upper[0]], rows[upper[1]]) - low
@@ -172,7 +105,6 @@ def _choose_rows(
         own.take(where, out=target, mode="clip")
 
 
-@_sized(means="Mn", packed="Mt", totals="M")
 def _shift_rows(packed: Array, means: Array, totals: Array, threads: int = 1) -> None:
     n = means.shape[1]
     start = packed_rows(n)
@@ -182,7 +114,6 @@ def _shift_rows(packed: Array, means: Array, totals: Array, threads: int = 1) ->
         row -= means[:, i:]
 
 
-@_sized(A="rp", B="pm", out="rm")
 def _differences(A: Array, B: Array, out: Array, threads: int = 1) -> None:
     out[:] = 0.0
     rows = max(1, 32768 // max(B.shape[1], 1))  # tiles that stay in the cache
@@ -196,7 +127,6 @@ def _differences(A: Array, B: Array, out: Array, threads: int = 1) -> None:
             tile += difference
 
 
-@_sized(stack="nnM", packed="Mt", asym="M", size="M", bad="M")
 def _pack(stack: Array, packed: Array, asym: Array, size: Array, bad: Array, threads: int = 1) -> None:
     n = len(stack)
     i, j = _triangle(n)
@@ -213,18 +143,11 @@ def _pack(stack: Array, packed: Array, asym: Array, size: Array, bad: Array, thr
 
 def _decays(D: Array, first: int, gammas: Array, packed: Array, threads: int = 1) -> None:
     n = first + D.shape[1]
-    if not 0 <= first < n:
-        raise ValueError(f"`first` must lie from 0 to {n} - 1, got {first}")
-    if len(D) > D.shape[1]:
-        raise ValueError("`D` must not have more rows than columns")
-    if packed.shape != (len(gammas), packed_length(n)):
-        raise ValueError(f"`packed` must have shape {(len(gammas), packed_length(n))}, got {packed.shape}")
     start = packed_rows(n)
     for i, row in enumerate(D):
         np.exp(-gammas[:, None] * row[i:], out=packed[:, start[first + i] : start[first + i + 1]])
 
 
-@_sized(Z="rn", X="cn")
 def _pivoted_decay(X: Array, gamma: float, squared: bool, bound: float, Z: Array) -> tuple[int, float]:
     def column(pivot: int) -> Array:
         apart = X - X[:, pivot, None]
@@ -233,7 +156,6 @@ def _pivoted_decay(X: Array, gamma: float, squared: bool, bound: float, Z: Array
     return pivoted_columns(column, np.ones(X.shape[1]), bound, Z)
 
 
-@_sized(Z="rn", packed="t")
 def _pivoted_cholesky(packed: Array, bound: float, Z: Array) -> tuple[int, float]:
     n = Z.shape[1]
     start = packed_rows(n)
@@ -295,13 +217,9 @@ def pivoted_columns(
         rank += 1
 
 
-@_sized(Zt="Rn", offsets="o", idx="k", scores="TR", out="kTn")
 def _factor_matvecs(
     Zt: Array, offsets: NDArray[np.int64], idx: NDArray[np.int64], scores: Array, out: Array
 ) -> None:
-    if not len(offsets) or offsets[0] < 0 or offsets[-1] > len(Zt) or (offsets[1:] < offsets[:-1]).any():
-        raise ValueError(f"`offsets` must rise from 0 or more to at most {len(Zt)}, in at least one entry")
-    _check_inside("idx", idx, len(offsets) - 1)
     for k, m in enumerate(idx):
         rows = slice(int(offsets[m]), int(offsets[m + 1]))
         out[k] = scores[:, rows] @ Zt[rows]
@@ -316,7 +234,6 @@ def _solve_floored(block: Array, right: Array, floor: float) -> Array:
         return vectors @ ((vectors.T @ right) / np.maximum(values, floor))
 
 
-@_sized(g="k", H="kk", x="k")
 def _simplex_qp(H: Array, g: Array, x: Array, tol: float, max_iter: int) -> int:
     n_variables = len(g)
     scale = float(np.abs(g).max())
@@ -354,7 +271,6 @@ def _simplex_qp(H: Array, g: Array, x: Array, tol: float, max_iter: int) -> int:
     return -max_iter
 
 
-@_sized(b="m", G="mm", d="m")
 def _simplex_smo(G: Array, b: Array, d: Array, tol: float, max_inner: int, max_outer: int) -> int:
     gradient = G @ d - b
     steps = 0
@@ -389,7 +305,6 @@ def _simplex_smo(G: Array, b: Array, d: Array, tol: float, max_inner: int, max_o
     return steps
 
 
-@_sized(K="nn")
 def _inspect(K: Array) -> tuple[float, float, int]:
     worst = big = 0.0
     bad = 0
@@ -403,7 +318,6 @@ def _inspect(K: Array) -> tuple[float, float, int]:
     return worst, big, bad
 
 
-@_sized(K="nn")
 def _mirror(K: Array, threads: int = 1) -> None:
     for start in range(0, len(K), 256):
         stop = min(start + 256, len(K))
@@ -412,13 +326,11 @@ def _mirror(K: Array, threads: int = 1) -> None:
         K[stop:, start:stop] = K[start:stop, stop:].T
 
 
-@_sized(K="nn", w="n", g="n")
 def _add_rows(K: Array, w: Array, g: Array) -> None:
     rows = np.flatnonzero(w)
     g += w @ K if 2 * len(rows) > len(w) else w[rows] @ K[rows]
 
 
-@_sized(K="nn", w="n", out="n")
 def _long_product(K: Array, w: Array, out: Array) -> None:
     rows = np.flatnonzero(w)
     sums = np.zeros(len(w), dtype=np.longdouble)
@@ -447,30 +359,14 @@ numpy_core = SimpleNamespace(
     mirror=_mirror,
     add_rows=_add_rows,
     long_product=_long_product,
-    box_smo=_sized(K="nn", ridge="n", lo="n", hi="n", b="n", g="n")(_smo_loops.box_smo),
-    logistic_intercept=_sized(y="n", costs="n", product="n")(_logistic_loops.logistic_intercept),
-    blocks_on_rows=_sized(
-        ("chosen", "m"), "p", W="op", norms="m", Zt="pn", h="p", chosen="k", Y="on", R="on"
-    )(_block_loops.blocks_on_rows),
-    blocks_on_products=_sized(
-        ("chosen", "m"), "p", W="op", norms="m", C="pp", h="p", chosen="k", Q="op", G="op"
-    )(_block_loops.blocks_on_products),
-    column_products=_sized(Zt="pn", R="vn", out="vp")(_block_loops.column_products),
-    column_sums=_sized(("index", "p"), Zt="pn", index="k", coef="vk", out="vn")(_block_loops.column_sums),
-    gaussian_quadratic_forms=_sized(
-        ("columns", "p"),
-        Xt="pn",
-        columns="k",
-        middles="k",
-        periods="k",
-        counts="k",
-        gammas="k",
-        R="vn",
-        out="vk",
-    )(_block_loops.gaussian_quadratic_forms),
-    blocks_residual=_sized(("chosen", "m"), "p", Zt="pn", Y="on", W="op", R="on")(
-        _block_loops.blocks_residual
-    ),
+    box_smo=_smo_loops.box_smo,
+    logistic_intercept=_logistic_loops.logistic_intercept,
+    blocks_on_rows=_block_loops.blocks_on_rows,
+    blocks_on_products=_block_loops.blocks_on_products,
+    column_products=_block_loops.column_products,
+    column_sums=_block_loops.column_sums,
+    gaussian_quadratic_forms=_block_loops.gaussian_quadratic_forms,
+    blocks_residual=_block_loops.blocks_residual,
 )
 
 

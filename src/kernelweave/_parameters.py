@@ -15,10 +15,10 @@ import numbers
 import os
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, fields
 from functools import cache, wraps
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ClassVar, ParamSpec, TypeVar
 
 from kernelweave._allowance import allowed
 from kernelweave._errors import InputError
@@ -43,7 +43,6 @@ __all__ = [
     "check_value",
     "check_values",
     "checked",
-    "kinds_of",
     "readable",
     "rules_of",
     "said",
@@ -75,9 +74,15 @@ class Rule(ABC):
     def words(self) -> str:
         """What is expected, as text after "must be"."""
 
+    #: What makes a value of a text, such as `float`; raises a `ValueError` for others.
+    of_text: ClassVar[Callable[[str], object]] = str
+
     def parse(self, text: str) -> Any:
         """The value of a text in a form or on the command line; raises `Unfit` like `read`."""
-        return self.read(text)
+        try:
+            return self.read(type(self).of_text(text))
+        except ValueError:
+            raise Unfit from None
 
     def form(self) -> Form:
         """Its field in a form."""
@@ -112,6 +117,7 @@ class Number(Rule):
     most: float | None = None
     infinite: bool = False
     remedy: str = ""
+    of_text = float
 
     def read(self, value: object) -> float:
         number = as_number(value)
@@ -129,12 +135,6 @@ class Number(Rule):
         ):
             raise Unfit
         return number
-
-    def parse(self, text: str) -> float:
-        try:
-            return self.read(float(text))
-        except ValueError:
-            raise Unfit from None
 
     def kinds(self) -> tuple[str, ...]:
         return ("float",)
@@ -161,25 +161,16 @@ class Whole(Rule):
     least: int | None = None
     most: int | None = None
     remedy: str = ""
+    of_text = int
 
     def read(self, value: object) -> int:
         value = _scalar(value)
         if not isinstance(value, numbers.Integral) or isinstance(value, bool):
             raise Unfit
-        number = int(value)
-        if (self.least is not None and number < self.least) or number > (
-            LARGEST if self.most is None else self.most
-        ):
+        least = -LARGEST if self.least is None else self.least
+        if not least <= value <= (LARGEST if self.most is None else self.most):
             raise Unfit
-        if self.least is None and number < -LARGEST:
-            raise Unfit
-        return number
-
-    def parse(self, text: str) -> int:
-        try:
-            return self.read(int(text))
-        except ValueError:
-            raise Unfit from None
+        return int(value)
 
     def kinds(self) -> tuple[str, ...]:
         return ("int",)
@@ -190,11 +181,9 @@ class Whole(Rule):
     def words(self) -> str:
         if self.least is not None and self.most is not None:
             return f"a whole number from {self.least} to {self.most}"
-        bounds = (
-            f" >= {self.least}" if self.least is not None else "",
-            f" <= {self.most}" if self.most is not None else "",
-        )
-        return "a whole number" + "".join(bounds)
+        low = "" if self.least is None else f" >= {self.least}"
+        high = "" if self.most is None else f" <= {self.most}"
+        return f"a whole number{low}{high}"
 
 
 #: Largest number whose squares and products do not overflow.
@@ -239,16 +228,11 @@ class OneOf(Rule):
 
     def read(self, value: object) -> Any:
         for known in self.values:
-            if value is known:
-                return known
-            if isinstance(known, str) and isinstance(value, str) and str(value) == known:
-                return known
-            if (
-                isinstance(known, int)
-                and not isinstance(known, bool)
-                and isinstance(value, numbers.Real)
-                and not isinstance(value, bool)
-                and value == known
+            texts = isinstance(known, str) and isinstance(value, str)
+            both = (known, value)
+            reals = isinstance(value, numbers.Real) and isinstance(known, int)
+            if value is known or (
+                (texts or (reals and not any(isinstance(v, bool) for v in both))) and value == known
             ):
                 return known
         names = [known for known in self.values if isinstance(known, str)]
@@ -369,20 +353,12 @@ class Choice(Rule):
     rules: tuple[Rule, ...]
 
     def read(self, value: object) -> Any:
-        return self._first(lambda rule: rule.read(value))
+        return _first([rule.read for rule in self.rules], value)
 
     def parse(self, text: str) -> Any:
         # any text is valid for `Text`, so names of values are tried first
-        return self._first(lambda rule: rule.parse(text), last=Text)
-
-    def _first(self, attempt: Callable[[Rule], object], last: type[Rule] | tuple[()] = ()) -> Any:
-        remedy = got = ""
-        for rule in sorted(self.rules, key=lambda rule: isinstance(rule, last)):
-            try:
-                return attempt(rule)
-            except Unfit as unfit:
-                remedy, got = remedy or unfit.remedy, got or unfit.got
-        raise Unfit(remedy, got)
+        rules = sorted(self.rules, key=lambda rule: isinstance(rule, Text))
+        return _first([rule.parse for rule in rules], text)
 
     def form(self) -> Form:
         # an empty field means None
@@ -399,6 +375,17 @@ class Choice(Rule):
     def remedy(self) -> str:
         """That of the first rule that has one."""
         return next((said for rule in self.rules if (said := getattr(rule, "remedy", ""))), "")
+
+
+def _first(attempts: Iterable[Callable[[Any], Any]], value: object) -> Any:
+    """What the first of some readings makes of a value; raises `Unfit` if none takes it."""
+    remedy = got = ""
+    for attempt in attempts:
+        try:
+            return attempt(value)
+        except Unfit as unfit:
+            remedy, got = remedy or unfit.remedy, got or unfit.got
+    raise Unfit(remedy, got)
 
 
 def _scalar(value: object) -> Any:
@@ -500,52 +487,32 @@ def _beside(function: Callable[..., object], wanted: Callable[[object], bool]) -
 # ---- types for people ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Kinds:
-    """The alternatives of a parameter, such as ``("float", '"auto"', "None")``."""
-
-    names: tuple[str, ...]
-
-    @property
-    def shown(self) -> str:
-        """As in a signature."""
-        return " | ".join(self.names)
-
-    @property
-    def described(self) -> str:
-        """As in a docstring: values in braces, and None last."""
-        values = [name for name in self.names if name[0] == '"' or name.isdigit()]
-        kinds = [name for name in self.names if name not in (*values, "None")]
-        parts = [f"{{{', '.join(values)}}}" if len(values) > 1 else values[0]] if values else []
-        parts = [*parts, *kinds] if len(values) > 1 else [*kinds, *parts]
-        return " or ".join([*parts, *(name for name in self.names if name == "None")])
-
-
 @cache
-def kinds_of(owner: Any, name: str, written: str = "") -> Kinds:
-    """The type of a parameter of a function or class: what its rule takes, or what its annotation says."""
+def kinds_of(owner: Any, name: str, written: str = "") -> tuple[str, ...]:
+    """The alternatives of a parameter of a function or class, such as ``("float", '"auto"', "None")``.
+
+    They are what its rule takes, or what its annotation says.
+    """
     rule = rules_of(owner).get(name)
-    if rule is None:
-        return Kinds((written,))
-    kinds = rule.kinds() or (rule.words(),)
-    return Kinds(tuple(dict.fromkeys(kinds)))
+    return (written,) if rule is None else tuple(dict.fromkeys(rule.kinds() or (rule.words(),)))
 
 
 @dataclass(frozen=True)
 class Kind:
-    """The type of a parameter in a signature, found when it is shown."""
+    """The type of a parameter in a signature, found when it is shown; `hint` is its annotation."""
 
     owner: Any
     name: str
-    written: str
+    hint: object
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The alternatives."""
+        written = self.hint if isinstance(self.hint, str) else inspect.formatannotation(self.hint)
+        return kinds_of(self.owner, self.name, written)
 
     def __repr__(self) -> str:
-        return kinds_of(self.owner, self.name, self.written).shown
-
-    @classmethod
-    def of(cls, owner: Any, name: str, hint: object) -> Kind:
-        """The type that an annotation gives."""
-        return cls(owner, name, hint if isinstance(hint, str) else inspect.formatannotation(hint))
+        return " | ".join(self.names)
 
 
 def readable(function: Callable[..., object], owner: object = None) -> inspect.Signature:
@@ -553,12 +520,12 @@ def readable(function: Callable[..., object], owner: object = None) -> inspect.S
     signature = inspect.signature(function)
     own = function if owner is None else owner
     parameters = [
-        one if one.annotation is one.empty else one.replace(annotation=Kind.of(own, name, one.annotation))
+        one if one.annotation is one.empty else one.replace(annotation=Kind(own, name, one.annotation))
         for name, one in signature.parameters.items()
     ]
     result = signature.return_annotation
     if result is not signature.empty:
-        result = Kind.of(own, "return", result)
+        result = Kind(own, "return", result)
     return signature.replace(parameters=parameters, return_annotation=result)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
+from kernelweave._types import csr_array
 
 __all__ = [
     "as_csr",
@@ -27,7 +28,7 @@ FloatArray = NDArray[np.float64]
 _BLOCK = 128
 
 
-def is_sparse(X: object) -> bool:
+def is_sparse(X: object) -> TypeGuard[csr_array]:
     """Whether something is a sparse matrix or array of SciPy, or like one."""
     return hasattr(X, "toarray") and hasattr(X, "nnz")
 
@@ -93,7 +94,7 @@ def entries(A: Any) -> FloatArray:
 def join_columns(parts: list[Any]) -> Any:
     """Arrays side by side, sparse if any of them is."""
     if not any(map(is_sparse, parts)):
-        return np.concatenate(parts, axis=1)
+        return np.concat(parts, axis=1)
     from scipy import sparse
 
     return sparse.hstack([sparse.csr_array(part) for part in parts], format="csr")

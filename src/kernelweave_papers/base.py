@@ -114,6 +114,21 @@ class Experiment(ABC):
         """Pictures of the tables, with their names."""
 
 
+def frame_of(rows: list[tuple[Cell, Result]], *columns: str) -> DataFrame:
+    """One row for each finished cell, with its result; columns of the results that none has are missing values.
+
+    Parameters
+    ----------
+    rows : list of (cell, result)
+    *columns : str
+        Columns to take; all by default.
+    """
+    import pandas as pd
+
+    frame = pd.DataFrame([{**cell, **result} for cell, result in rows])
+    return frame.reindex(columns=list(columns)) if columns else frame
+
+
 def cell_key(cell: Cell) -> str:
     """Text that identifies a cell."""
     return json.dumps(cell, sort_keys=True)

@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave import datasets, learners
-from kernelweave.gram import as_gram
+from kernelweave.gram import Gram, as_gram
 from kernelweave.kernels import RBF, Laplacian, Linear, Polynomial
-from kernelweave.learners.base import TrainingSet
 from kernelweave.learners.solving import MarginLearner
-from kernelweave.results import Solution
-from kernelweave_papers.base import DATA_SET, Cell, Choices, Experiment, Options, Result
+from kernelweave_papers.base import DATA_SET, Cell, Choices, Experiment, Options, Result, frame_of
 from kernelweave_papers.baselines import tuned_rbf
-from kernelweave_papers.rkl import make_folds
+from kernelweave_papers.margin_values import accuracy, choose, decision_values, make_folds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,27 +106,6 @@ def standardised(X: Array, train: Rows) -> Array:
     return (X - X[train].mean(axis=0)) / np.where(spread > 0, spread, np.inf)
 
 
-def values(
-    learner: MarginLearner,
-    stack: Array,
-    y: Array,
-    train: Rows,
-    test: Rows,
-    Cs: tuple[float, ...],
-    protocol: str,
-) -> tuple[Array, list[Solution]]:
-    """Decision values on test rows for every C, and the solutions."""
-    gram = as_gram(stack[np.ix_(train, train)])
-    factors = np.ones(gram.n_kernels) if protocol == "literal" else len(train) / gram.trace()
-    info = TrainingSet(gram, y[train][:, None], factors, classification=True)
-    path = learner.path(info, 1.0 / np.array(Cs))
-    f = [
-        stack[np.ix_(test, train)] @ (found.weights * factors) @ found.dual_coef[:, 0] + found.intercept[0]
-        for found in path.solutions
-    ]
-    return np.array(f), list(path.solutions)
-
-
 def candidates(method: str, tol: float, nodes: int) -> list[tuple[dict[str, Any], MarginLearner]]:
     """Learners that differ in other parameters than C, few kernels first."""
     if method == "simple":
@@ -174,24 +151,23 @@ class Cardinality(Experiment):
         if method == "rbf":
             f, chosen = tuned_rbf(X[train], y[train], X[test], folds, options.seed, False)
             return {
-                "accuracy": 100.0 * float(np.mean((f > 0) == (y[test] > 0))), **chosen, "kernels": 1,
+                "accuracy": accuracy(f, y[test]), **chosen, "kernels": 1,
                 "gap": 0.0, "nodes": 0, "status": "CONVERGED", "seconds": 0.0,
                 "all seconds": time.process_time() - started,
             }  # fmt: skip
-        stack = np.stack([kernel(X) for kernel in KERNELS], axis=-1)
-        tried = candidates(method, INNER_TOL, INNER_NODES)
-        right = np.zeros((len(tried), len(CS)))
-        for fit, held in folds:
-            for row, (_, learner) in zip(right, tried, strict=True):
-                inner, _ = values(learner, stack, y, train[fit], train[held], CS, protocol)
-                row += ((inner > 0) == (y[train[held]] > 0)).sum(axis=1)
-        which, at = np.unravel_index(int(np.argmax(right)), right.shape)
+        gram = as_gram(np.stack([kernel(X) for kernel in KERNELS], axis=-1))
+
+        def scale(own: Gram) -> Array:
+            return np.ones(own.n_kernels) if protocol == "literal" else own.n_samples / own.trace()
+
+        tried = [learner for _, learner in candidates(method, INNER_TOL, INNER_NODES)]
+        which, at = choose(tried, gram, y, train, folds, CS, scale)
         fitted = time.process_time()
         settings, learner = candidates(method, TOL, NODES)[which]
-        out, solutions = values(learner, stack, y, train, test, CS[at : at + 1], protocol)
+        out, solutions = decision_values(learner, gram, y, train, test, CS[at : at + 1], scale)
         found = solutions[0]
         return {
-            "accuracy": 100.0 * float(np.mean((out[0] > 0) == (y[test] > 0))),
+            "accuracy": accuracy(out[0], y[test]),
             "C": CS[at],
             **settings,
             "kernels": int(np.count_nonzero(found.weights > 1e-6)),
@@ -204,29 +180,24 @@ class Cardinality(Experiment):
 
     def tables(self, rows: list[tuple[Cell, Result]], options: CardinalityOptions) -> dict[str, DataFrame]:
         """``results``: means over splits; ``cells``: every split with what was chosen."""
-        import pandas as pd
-
-        cells = pd.DataFrame([{**cell, **result} for cell, result in rows])
+        cells = frame_of(rows)
         if not len(cells):
             return {"results": cells, "cells": cells}
-        out = []
-        for (name, method, protocol), part in cells.groupby(["dataset", "method", "protocol"], sort=False):
-            out.append(
-                {
-                    "dataset": name,
-                    "method": method,
-                    "protocol": protocol,
-                    "accuracy": round(float(part["accuracy"].mean()), 2),
-                    "spread": round(float(part["accuracy"].std(ddof=1)), 2) if len(part) > 1 else np.nan,
-                    "kernels": round(float(part["kernels"].mean()), 1),
-                    "gap": float(f"{part['gap'].max():.1e}"),
-                    "nodes": int(part["nodes"].max()),
-                    "unproven": int((part["status"] != "CONVERGED").sum()),
-                    "seconds": round(float(part["seconds"].mean()), 2),
-                    "splits": len(part),
-                }
+        results = (
+            cells.groupby(["dataset", "method", "protocol"], sort=False)
+            .agg(
+                accuracy=("accuracy", "mean"),
+                spread=("accuracy", "std"),
+                kernels=("kernels", "mean"),
+                gap=("gap", lambda values: float(f"{values.max():.1e}")),
+                nodes=("nodes", "max"),
+                unproven=("status", lambda values: int((values != "CONVERGED").sum())),
+                seconds=("seconds", "mean"),
+                splits=("accuracy", "size"),
             )
-        return {"results": pd.DataFrame(out), "cells": cells}
+            .round({"accuracy": 2, "spread": 2, "kernels": 1, "seconds": 2})
+        )
+        return {"results": results.reset_index(), "cells": cells}
 
     def figures(self, tables: Mapping[str, DataFrame]) -> Iterator[tuple[str, Figure]]:
         """Accuracy against the number of kernels."""

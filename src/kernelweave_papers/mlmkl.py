@@ -24,6 +24,7 @@ from kernelweave.learners.solving import MarginLearner, MarginSolution
 from kernelweave.normalizers import Cosine
 from kernelweave.views import as_table
 from kernelweave_papers import baselines
+from kernelweave_papers.algorithms.published_mlmkl import PublishedMLMKL
 from kernelweave_papers.base import Cell, Experiment, Result
 from kernelweave_papers.mlmkl_grid import STEPPED, TRAINING, VERSIONS, MLMKLOptions, belongs, best, parts
 
@@ -187,11 +188,10 @@ def make_learner(method: str, protocol: str, eta: float, options: MLMKLOptions, 
         return learners.DMKL(n_layers=n_layers, step=step, eta=eta * n_rows, max_iter=most)
     if family == "2lmkl":
         return learners.TwoLayerMKL(step=step, eta=eta, max_iter=most)
+    if family == "mlmkl-literal":
+        return PublishedMLMKL(n_layers=n_layers, eta=eta, max_iter=most)
     criterion = "training" if literal else "out-of-fold"
-    printed = family == "mlmkl-literal"
-    return learners.MLMKL(
-        n_layers=n_layers, criterion=criterion, step=step, eta=eta, as_published=printed, max_iter=most
-    )
+    return learners.MLMKL(n_layers=n_layers, criterion=criterion, step=step, eta=eta, max_iter=most)
 
 
 def fit(learner: MarginLearner, part: Part, Cs: tuple[float, ...]) -> list[MarginSolution]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from kernelweave_papers.base import Cell, Result
+from kernelweave_papers.base import Cell, Result, frame_of
 from kernelweave_papers.mlmkl_grid import (
     LABELS,
     PAPER,
@@ -84,59 +84,46 @@ PAIRS = (
     ("average", "rbf"), ("uniform-best", "rbf"), ("sksvm", "rbf"),
 )  # fmt: skip
 
-#: (selection, data set, method) -> {split: (accuracy, chosen number)}
-Scores = dict[tuple[str, str, str], dict[int, tuple[float, float]]]
 
-
-def scores(rows: Rows, options: MLMKLOptions) -> Scores:
-    """Test accuracies under each way of choosing; only the optimistic ones use other test accuracies."""
-    groups: dict[tuple[str, str, str], dict[int, Result]] = {}
-    for cell, result in rows:
-        key = (str(cell["protocol"]), str(cell["dataset"]), str(cell["method"]))
-        groups.setdefault(key, {})[int(cell["split"])] = result
-    out: Scores = {}
-    for (protocol, name, method), by_split in groups.items():
-        grid = _grid(protocol, method, options)
-        honest = {k: (float(r["test"][r["chosen"]]), grid[r["chosen"]]) for k, r in by_split.items()}
-        optimistic = honest
+def picked(frame: pd.DataFrame, options: MLMKLOptions) -> pd.DataFrame:
+    """Test accuracy of every split under each way of choosing; only the optimistic ones use other test accuracies."""
+    out = []
+    for (protocol, name, method), part in frame.groupby(["protocol", "dataset", "method"], sort=False):
+        grid, tested = (
+            np.array(_grid(protocol, method, options)),
+            np.array(list(part["test"]), dtype=np.float64),
+        )
+        every, own = np.arange(len(part)), part["chosen"].to_numpy(dtype=np.intp)
+        optimistic = own
         if protocol == "literal" and len(grid) > 1:
-            tested = np.array([r["test"] for r in by_split.values()], dtype=np.float64)
             mean = np.where(np.isnan(tested).any(axis=0), -1.0, tested.mean(axis=0))
-            top = int(np.argmax(mean))
-            optimistic = {k: (float(r["test"][top]), grid[top]) for k, r in by_split.items()}
+            optimistic = np.full(len(part), int(np.argmax(mean)))
         # a tuned machine is tuned beside literal methods too
         for selection in SELECTIONS if method == "rbf" else (protocol, f"{protocol}, optimistic"):
-            out[selection, name, method] = optimistic if "optimistic" in selection else honest
-    for protocol, name in dict.fromkeys((p, n) for p, n, _ in groups):
+            at = optimistic if "optimistic" in selection else own
+            values = {"selection": selection, "dataset": name, "method": method, "split": part["split"]}
+            values |= {"accuracy": tested[every, at], "chosen": grid[at]}
+            if method != "rbf":
+                held = [np.array(list(part[key]), dtype=np.float64)[every, own] for key in ("inner", "loss")]
+                values |= dict(zip(("inner", "loss"), held, strict=True))
+            out.append(pd.DataFrame(values))
+    found = pd.concat(out, ignore_index=True)
+    for (selection, name), part in found.groupby(["selection", "dataset"], sort=False):
         for column, depths in DEPTHS.items():
-            members = [groups.get((protocol, name, method)) for method in depths]
-            if any(m is None or m.keys() != members[0].keys() for m in members):  # type: ignore[union-attr]
+            members = [part[part["method"] == method].set_index("split") for method in depths]
+            if any(not len(m) or set(m.index) != set(members[0].index) for m in members):
                 continue
-            _choose_depth(out, protocol, name, column, depths, members)  # type: ignore[arg-type]
-    return out
-
-
-def _choose_depth(
-    out: Scores,
-    protocol: str,
-    name: str,
-    column: str,
-    depths: tuple[str, ...],
-    members: list[dict[int, Result]],
-) -> None:
-    """Add the columns whose number of layers is chosen: by held-out rows, and by the mean test accuracy."""
-    chosen = {}
-    for split in members[0]:
-        at = [(m[split]["inner"][m[split]["chosen"]], m[split]["loss"][m[split]["chosen"]]) for m in members]
-        top = best(*np.array(at).T)
-        chosen[split] = (out[protocol, name, depths[top]][split][0], float(top + 1))
-    out[protocol, name, column] = chosen
-    selection = f"{protocol}, optimistic"
-    means = [np.mean([a for a, _ in out[selection, name, m].values()]) for m in depths]
-    top = int(np.argmax(means))
-    out[selection, name, column] = {
-        split: (a, float(top + 1)) for split, (a, _) in out[selection, name, depths[top]].items()
-    }
+            splits = members[0].index
+            if "optimistic" in selection:
+                tops = [int(np.argmax([m["accuracy"].mean() for m in members]))] * len(splits)
+            else:
+                tops = [
+                    best(*np.array([m.loc[split, ["inner", "loss"]] for m in members]).T) for split in splits
+                ]
+            right = [members[top].loc[split, "accuracy"] for top, split in zip(tops, splits, strict=True)]
+            values = {"selection": selection, "dataset": name, "method": column, "split": splits}
+            out.append(pd.DataFrame(values | {"accuracy": right, "chosen": np.array(tops) + 1.0}))
+    return pd.concat(out, ignore_index=True)
 
 
 def _grid(protocol: str, method: str, options: MLMKLOptions) -> tuple[float, ...]:
@@ -147,32 +134,27 @@ def _grid(protocol: str, method: str, options: MLMKLOptions) -> tuple[float, ...
 
 def tables(rows: Rows, options: MLMKLOptions) -> dict[str, pd.DataFrame]:
     """All tables of the experiment."""
-    found = scores(rows, options)
-    results = _results(found, rows)
+    frame = frame_of(rows)
+    results = _results(frame, options)
     return {
         "results": results,
         "ranks": _ranks(results),
         "contrasts": _contrasts(results),
-        "steps": _steps(rows, options),
-        "weights": _weights(rows),
+        "steps": _steps(frame, options),
+        "weights": _weights(frame),
     }
 
 
-def _results(found: Scores, rows: Rows) -> pd.DataFrame:
+def _results(frame: pd.DataFrame, options: MLMKLOptions) -> pd.DataFrame:
     """One row for each selection, data set and method; means and standard deviations (ddof 1) over halves."""
-    cost: dict[tuple[str, str, str], list[float]] = {}
-    for cell, result in rows:
-        key = (str(cell["protocol"]), str(cell["dataset"]), str(cell["method"]))
-        cost.setdefault(key, []).append(result["cpu"])
-    sizes = {str(cell["dataset"]): result["n_train"] for cell, result in rows}
+    keys = ["selection", "dataset", "method"]
+    found = picked(frame, options)
+    cost = frame.groupby(["protocol", "dataset", "method"])["cpu"].mean()
+    sizes = frame.groupby("dataset", sort=False)["n_train"].last()
+    order = {"selection": SELECTIONS, "dataset": tuple(sizes.index), "method": tuple(NAMES)}
+    found = found.sort_values(keys, key=lambda column: column.map(order[column.name].index), kind="stable")
     out = []
-    names, methods = list(sizes), list(NAMES)
-    order = sorted(
-        found, key=lambda key: (SELECTIONS.index(key[0]), names.index(key[1]), methods.index(key[2]))
-    )
-    for selection, name, method in order:
-        values = found[selection, name, method]
-        right = [a for a, _ in values.values()]
+    for (selection, name, method), part in found.groupby(keys, sort=False):
         source = "tuned" if method == "rbf" else selection.partition(",")[0]
         printed = PRINTED[VERSIONS.get(name, name)].get(method, (np.nan, np.nan))
         out.append(
@@ -180,21 +162,17 @@ def _results(found: Scores, rows: Rows) -> pd.DataFrame:
                 "dataset": name,
                 "selection": selection,
                 "method": method,
-                "accuracy": round(float(np.mean(right)), 3),
-                "std": round(float(np.std(right, ddof=1)), 3) if len(right) > 1 else np.nan,
-                "chosen": _chosen([c for _, c in values.values()]),
-                "seconds": round(float(np.mean(cost.get((source, name, method), [np.nan]))), 3),
+                "accuracy": round(float(part["accuracy"].mean()), 3),
+                "std": round(float(part["accuracy"].std()), 3),
+                "chosen": "" if part["chosen"].isna().any() else " ".join(f"{v:g}" for v in part["chosen"]),
+                "seconds": round(float(cost.get((source, name, method), np.nan)), 3),
                 "printed": printed[0],
                 "printed_std": printed[1],
                 "n_train": sizes[name],
-                "splits": len(right),
+                "splits": len(part),
             }
         )
     return pd.DataFrame(out)
-
-
-def _chosen(values: list[float]) -> str:
-    return "" if any(math.isnan(v) for v in values) else " ".join(f"{v:g}" for v in values)
 
 
 def _wide(results: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -218,29 +196,25 @@ def _ranks(results: pd.DataFrame) -> pd.DataFrame:
             if len(methods) < 3 or len(table) < 2 or (source, group) == ("printed", "all"):
                 continue
             found = rank(table.to_numpy())
-            printed = dict(zip(columns, PRINTED_RANKS.get(group, ()), strict=False))
-            for method, value, low in zip(
-                methods, found.ranks, average_ranks(table.to_numpy(), "min"), strict=True
-            ):
-                out.append(
-                    {
-                        "source": source,
-                        "columns": group,
-                        "method": method,
-                        "rank": value,
-                        "rank_min": low,
-                        "printed": printed.get(method, np.nan) if source == "printed" else np.nan,
-                        "accuracy": table[method].mean(),
-                        "sets": found.n_sets,
-                        "statistic": found.statistic,
-                        "p": found.p,
-                        "critical": found.critical,
-                    }
+            printed = (
+                dict(zip(columns, PRINTED_RANKS.get(group, ()), strict=False)) if source == "printed" else {}
+            )
+            part = pd.DataFrame({"source": source, "columns": group, "method": methods, "rank": found.ranks})
+            out.append(
+                part.assign(
+                    rank_min=average_ranks(table.to_numpy(), "min"),
+                    printed=[printed.get(method, np.nan) for method in methods],
+                    accuracy=table.mean().to_numpy(),
+                    sets=found.n_sets,
+                    statistic=found.statistic,
+                    p=found.p,
+                    critical=found.critical,
                 )
+            )
     header = [
         "source", "columns", "method", "rank", "rank_min", "printed", "accuracy", "sets", "statistic", "p", "critical",
     ]  # fmt: skip
-    return pd.DataFrame(out, columns=header)
+    return pd.concat(out, ignore_index=True) if out else pd.DataFrame(columns=header)
 
 
 def _contrasts(results: pd.DataFrame) -> pd.DataFrame:
@@ -268,29 +242,30 @@ def _contrasts(results: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(out, columns=columns)
 
 
-def _steps(rows: Rows, options: MLMKLOptions) -> pd.DataFrame:
+def _steps(frame: pd.DataFrame, options: MLMKLOptions) -> pd.DataFrame:
     """Results of each fixed step on the paper's twelve sets: accuracy, and whether the criterion fell."""
-    groups: dict[str, list[tuple[str, Result]]] = {}
-    for cell, result in rows:
-        if "steps" in result and cell["dataset"] in TRAINING:
-            groups.setdefault(str(cell["method"]), []).append((str(cell["dataset"]), result))
     out = []
-    for method, group in groups.items():
+    frame = frame.reindex(columns=["dataset", "method", "test", "change", "steps", "chosen"]).dropna()
+    for method, part in frame[frame["dataset"].isin(list(TRAINING))].groupby("method", sort=False):
+        changes, tested, steps = (
+            np.array(list(part[key]), dtype=np.float64) for key in ("change", "test", "steps")
+        )
         for k, eta in enumerate(options.etas):
-            change = np.array([r["change"][k] for _, r in group], dtype=np.float64)
-            right: dict[str, list[float]] = {}
-            for name, r in group:
-                right.setdefault(name, []).append(r["test"][k])
+            change = changes[:, k]
             done = ~np.isnan(change)
+            # a set counts if all of its halves have a result
+            right = (
+                pd.Series(tested[:, k]).groupby(part["dataset"].to_numpy()).agg(lambda v: v.to_numpy().mean())
+            )
             out.append(
                 {
                     "method": method,
                     "eta": eta,
-                    "accuracy": _mean([float(np.mean(v)) for v in right.values()]),
+                    "accuracy": right.mean(),
                     "fell": float(np.mean(change[done] < 0)) if done.any() else np.nan,
                     "rose": float(np.mean(change[done] > 0)) if done.any() else np.nan,
-                    "steps": float(np.mean([r["steps"][k] for _, r in group])),
-                    "chosen": float(np.mean([r["chosen"] == k for _, r in group])),
+                    "steps": steps[:, k].mean(),
+                    "chosen": float((part["chosen"] == k).mean()),
                     "failed": int((~done).sum()),
                 }
             )
@@ -298,31 +273,22 @@ def _steps(rows: Rows, options: MLMKLOptions) -> pd.DataFrame:
     return pd.DataFrame(out, columns=columns)
 
 
-def _mean(values: list[float]) -> float:
-    """Mean of the available values, NaN if there are none."""
-    there = [v for v in values if not math.isnan(v)]
-    return float(np.mean(there)) if there else math.nan
-
-
-def _weights(rows: Rows) -> pd.DataFrame:
+def _weights(frame: pd.DataFrame) -> pd.DataFrame:
     """Mean share of each kernel in its layer, over the paper's twelve sets and all halves, for the chosen settings."""
-    groups: dict[tuple[str, str], list[np.ndarray]] = {}
-    for cell, result in rows:
-        kept = parts(str(cell["method"]))[0] in ("dmkl", "mlmkl", "l2mkl", "sm1mkl", "2lmkl")
-        if kept and "weights" in result and cell["dataset"] in TRAINING:
-            w = np.array(result["weights"])
-            size = w.sum(axis=1, keepdims=True)
-            # 2LMKL may drop all kernels, which leaves a constant
-            shares = np.divide(w, size, out=np.full_like(w, np.nan), where=size > 0)
-            groups.setdefault((str(cell["protocol"]), str(cell["method"])), []).append(shares)
+    kernels = ["linear", "rbf", "polynomial 2", "polynomial 3"]
     out = []
-    for (protocol, method), shares in groups.items():
-        for layer, block in enumerate(np.stack(shares, axis=1)):
-            row = [_mean(column.tolist()) for column in block.T]
-            named = dict(zip(("linear", "rbf", "polynomial 2", "polynomial 3"), row, strict=True))
-            out.append({"protocol": protocol, "method": method, "layer": layer + 1, **named})
-    columns = ["protocol", "method", "layer", "linear", "rbf", "polynomial 2", "polynomial 3"]
-    return pd.DataFrame(out, columns=columns)
+    frame = frame.reindex(columns=["protocol", "dataset", "method", "weights"]).dropna()
+    family = frame["method"].map(lambda method: parts(method)[0])
+    kept = frame["dataset"].isin(list(TRAINING)) & family.isin(["dmkl", "mlmkl", "l2mkl", "sm1mkl", "2lmkl"])
+    for (protocol, method), part in frame[kept].groupby(["protocol", "method"], sort=False):
+        w = np.array(list(part["weights"]))
+        size = w.sum(axis=2, keepdims=True)
+        # 2LMKL may drop all kernels, which leaves a constant
+        shares = np.divide(w, size, out=np.full_like(w, np.nan), where=size > 0)
+        for layer, block in enumerate(np.moveaxis(shares, 1, 0)):
+            row = {"protocol": protocol, "method": method, "layer": layer + 1}
+            out.append(row | pd.DataFrame(block, columns=kernels).mean().to_dict())
+    return pd.DataFrame(out, columns=["protocol", "method", "layer", *kernels])
 
 
 # ---- pictures -------------------------------------------------------------------------------------

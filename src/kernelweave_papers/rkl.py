@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from kernelweave import banks, datasets, learners
 from kernelweave.fitting.source import TableSource
 from kernelweave.gram import Gram
-from kernelweave.learners.base import TrainingSet
-from kernelweave.learners.solving import MarginLearner, MarginSolution
+from kernelweave.learners.solving import MarginLearner
 from kernelweave.views import as_table
 from kernelweave_papers import baselines
-from kernelweave_papers.base import Cell, Choices, Experiment, Options, Result
+from kernelweave_papers.base import Cell, Choices, Experiment, Options, Result, frame_of
+from kernelweave_papers.margin_values import accuracy, choose, decision_values, make_folds
 from kernelweave_papers.ranks import signed_rank
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 #: C of the literal protocol, for kernels of trace 1; of the fair one, for kernels of mean diagonal 1.
 GRIDS = {"literal": (0.01, 0.1, 1.0, 10.0, 100.0), "fair": (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)}
@@ -140,66 +139,10 @@ def problem(name: str) -> tuple[Array, Array, Gram]:
     return data.X, data.signs, gram
 
 
-def make_folds(y: Array, n_folds: int, seed: int) -> list[tuple[Rows, Rows]]:
-    """Stratified folds."""
-    from sklearn.model_selection import StratifiedKFold
-
-    return list(StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(np.zeros((len(y), 1)), y))
-
-
-def scores(
-    learner: MarginLearner,
-    gram: Gram,
-    y: Array,
-    train: Rows,
-    test: Rows,
-    Cs: tuple[float, ...],
-    unit: bool,
-    factor: float = 1.0,
-) -> tuple[Array, list[MarginSolution]]:
-    """Accuracy on test rows for every C, and the solutions; kernels normalised by their training trace."""
-    own = gram.restrict(train)
-    scale = factor * (1.0 if unit else len(train)) / own.trace()
-    path = learner.path(TrainingSet(own, y[train][:, None], scale, classification=True), 1.0 / np.array(Cs))
-    right = np.empty(len(Cs))
-    full = np.zeros(len(y))
-    for k, result in enumerate(path.solutions):
-        full[train] = result.dual_coef[:, 0]
-        f = gram.matvec(result.weights * scale, full)[test] + result.intercept[0]
-        right[k] = np.mean((f > 0) == (y[test] > 0))
-    return right, list(path.solutions)
-
-
-def run_method(
-    method: str,
-    X: Array,
-    y: Array,
-    gram: Gram,
-    train: Rows,
-    test: Rows,
-    Cs: tuple[float, ...],
-    unit: bool,
-    seed: int,
-) -> Result:
-    """Choose C by inner folds, fit, and score."""
-    folds = make_folds(y[train], INNER, seed)
-    if method == "rbf":
-        f, chosen = baselines.tuned_rbf(X[train], y[train], X[test], folds, seed, False)
-        return {"accuracy": float(100 * np.mean((f > 0) == (y[test] > 0))), "C": chosen["C"]}
-    learner, factor = LEARNERS[method](), FACTORS.get(method, 1.0)
-    inner = np.zeros(len(Cs))
-    for fit, held in folds:
-        inner += len(held) * scores(learner, gram, y, train[fit], train[held], Cs, unit, factor)[0]
-    best = int(np.argmax(inner))
-    right, results = scores(learner, gram, y, train, test, Cs[: best + 1], unit, factor)
-    found = results[best]
-    return {
-        "accuracy": float(100 * right[best]),
-        "C": Cs[best],
-        "kernels": int((found.weights > USED * found.weights.sum()).sum()),
-        "gap": float(found.rel_gap),
-        "status": found.status.name,
-    }
+def scale_of(method: str, protocol: str) -> Callable[[Gram], Array]:
+    """Factors of the kernels: trace 1 on the training rows as printed, or mean diagonal 1."""
+    factor = FACTORS.get(method, 1.0)
+    return lambda own: factor * (1.0 if protocol == "literal" else own.n_samples) / own.trace()
 
 
 def wide(results: DataFrame, protocol: str, sets: str) -> DataFrame:
@@ -261,47 +204,50 @@ class RKLTable(Experiment):
         """One method on one fold."""
         X, y, gram = problem(str(cell["dataset"]))
         train, test = make_folds(y, options.folds, options.seed + int(cell["split"]))[int(cell["fold"])]
-        protocol = str(cell["protocol"])
+        protocol, method = str(cell["protocol"]), str(cell["method"])
         started = time.perf_counter()
-        result = run_method(
-            str(cell["method"]), X, y, gram, train, test, GRIDS[protocol], protocol == "literal", options.seed
-        )
+        folds = make_folds(y[train], INNER, options.seed)
+        if method == "rbf":
+            f, chosen = baselines.tuned_rbf(X[train], y[train], X[test], folds, options.seed, False)
+            result: Result = {"accuracy": accuracy(f, y[test]), "C": chosen["C"]}
+        else:
+            learner, scale, Cs = LEARNERS[method](), scale_of(method, protocol), GRIDS[protocol]
+            best = choose([learner], gram, y, train, folds, Cs, scale)[1]
+            values, solutions = decision_values(learner, gram, y, train, test, Cs[: best + 1], scale)
+            found = solutions[best]
+            result = {
+                "accuracy": accuracy(values[best], y[test]),
+                "C": Cs[best],
+                "kernels": int((found.weights > USED * found.weights.sum()).sum()),
+                "gap": float(found.rel_gap),
+                "status": found.status.name,
+            }
         return result | {"seconds": time.perf_counter() - started}
 
     def tables(self, rows: list[tuple[Cell, Result]], options: RKLOptions) -> dict[str, DataFrame]:
         """``results``: means and standard deviations (ddof 1) over folds, beside the printed values; ``tests``."""
-        import pandas as pd
-
-        groups: dict[tuple[str, str, str], list[Result]] = {}
-        for cell, result in rows:
-            groups.setdefault((str(cell["dataset"]), str(cell["protocol"]), str(cell["method"])), []).append(
-                result
+        keys = ["dataset", "protocol", "method"]
+        frame = frame_of(rows, *keys, "accuracy", "kernels", "C", "gap", "seconds")
+        results = (
+            frame.groupby(keys, sort=False)
+            .agg(
+                accuracy=("accuracy", "mean"),
+                std=("accuracy", "std"),
+                kernels=("kernels", "mean"),
+                C=("C", lambda values: " ".join(f"{C:g}" for C in values)),
+                gap=("gap", "max"),
+                seconds=("seconds", "mean"),
+                folds=("accuracy", "size"),
             )
-        out = []
-        for (name, protocol, method), group in groups.items():
-            right = [r["accuracy"] for r in group]
-            line = PRINTED.get(VERSIONS.get(name, name), {})
-            printed = line.get(READINGS.get(method, method), (np.nan,) * 3)
-            out.append(
-                {
-                    "dataset": name,
-                    "protocol": protocol,
-                    "method": method,
-                    "accuracy": round(float(np.mean(right)), 3),
-                    "std": round(float(np.std(right, ddof=1)), 3) if len(right) > 1 else np.nan,
-                    "kernels": float(np.mean([r["kernels"] for r in group]))
-                    if "kernels" in group[0]
-                    else np.nan,
-                    "C": " ".join(f"{r['C']:g}" for r in group),
-                    "gap": max((r["gap"] for r in group if "gap" in r), default=np.nan),
-                    "seconds": round(float(np.mean([r["seconds"] for r in group])), 3),
-                    "printed": printed[0],
-                    "printed_std": printed[1],
-                    "printed_kernels": printed[2],
-                    "folds": len(group),
-                }
-            )
-        results = pd.DataFrame(out)
+            .round({"accuracy": 3, "std": 3, "seconds": 3})
+            .reset_index()
+        )
+        printed = [
+            PRINTED.get(VERSIONS.get(name, name), {}).get(READINGS.get(method, method), (np.nan,) * 3)
+            for name, method in zip(results["dataset"], results["method"], strict=True)
+        ]
+        for at, column in enumerate(("printed", "printed_std", "printed_kernels")):
+            results.insert(results.shape[1] - 1, column, [values[at] for values in printed])
         return {"results": results, "tests": compare(results)}
 
     def figures(self, tables: Mapping[str, DataFrame]) -> Iterator[tuple[str, Figure]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +13,16 @@ from numpy.typing import NDArray
 from kernelweave import learners
 from kernelweave._errors import check_known
 from kernelweave.gram import Gram
-from kernelweave.learners.base import TrainingSet
 from kernelweave.learners.solving import MarginLearner
-from kernelweave_papers.base import Cell, Choices, Experiment, Options, Result
-from kernelweave_papers.rkl import GRIDS, INNER, LABELS, PRINTED, make_folds, problem
+from kernelweave_papers.base import Cell, Choices, Experiment, Options, Result, frame_of
+from kernelweave_papers.margin_values import accuracy, choose, decision_values, make_folds
+from kernelweave_papers.rkl import GRIDS, INNER, LABELS, PRINTED, problem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 #: RKL is solved to a tolerance below the differences between draws.
 METHODS: dict[str, Callable[[], MarginLearner]] = {
@@ -79,27 +78,6 @@ def factors(n_kernels: int, draw: int, seed: int) -> Array:
     return np.random.default_rng([seed, draw]).choice(FACTORS, n_kernels)
 
 
-def values(
-    learner: MarginLearner,
-    gram: Gram,
-    y: Array,
-    train: Rows,
-    test: Rows,
-    Cs: tuple[float, ...],
-    factor: Array,
-) -> tuple[Array, list[Any]]:
-    """Decision values on test rows for every C, and the solutions; kernels have mean diagonals `factor`."""
-    own = gram.restrict(train)
-    scale = factor * len(train) / own.trace()
-    path = learner.path(TrainingSet(own, y[train][:, None], scale, classification=True), 1.0 / np.array(Cs))
-    out = np.empty((len(Cs), len(test)))
-    full = np.zeros(len(y))
-    for k, result in enumerate(path.solutions):
-        full[train] = result.dual_coef[:, 0]
-        out[k] = gram.matvec(result.weights * scale, full)[test] + result.intercept[0]
-    return out, list(path.solutions)
-
-
 class Scales(Experiment):
     """Proposition 3 of the paper, measured."""
 
@@ -125,15 +103,16 @@ class Scales(Experiment):
         factor = factors(gram.n_kernels, int(cell["draw"]), options.seed)
         learner, Cs = METHODS[str(cell["method"])](), GRIDS["fair"]
         started = time.process_time()
-        right = np.zeros(len(Cs))
-        for fit, held in make_folds(y[train], INNER, options.seed):
-            f = values(learner, gram, y, train[fit], train[held], Cs, factor)[0]
-            right += ((f > 0) == (y[train[held]] > 0)).sum(axis=1)
-        best = int(np.argmax(right))
-        f, results = values(learner, gram, y, train, test, Cs[: best + 1], factor)
-        found = results[best]
+
+        def scale(own: Gram) -> Array:
+            return factor * own.n_samples / own.trace()
+
+        folds = make_folds(y[train], INNER, options.seed)
+        best = choose([learner], gram, y, train, folds, Cs, scale)[1]
+        f, solutions = decision_values(learner, gram, y, train, test, Cs[: best + 1], scale)
+        found = solutions[best]
         return {
-            "accuracy": float(100 * np.mean((f[best] > 0) == (y[test] > 0))),
+            "accuracy": accuracy(f[best], y[test]),
             "C": Cs[best],
             "values": [float(f"{v:.7g}") for v in f[best]],
             "gap": float(found.rel_gap),
@@ -145,39 +124,30 @@ class Scales(Experiment):
         """``draws``: mean accuracy of every draw; ``results``: the unscaled kernels, and the range over draws."""
         import pandas as pd
 
-        groups: dict[tuple[str, str], dict[int, dict[int, Result]]] = {}
-        for cell, result in rows:
-            own = groups.setdefault((str(cell["dataset"]), str(cell["method"])), {})
-            own.setdefault(int(cell["draw"]), {})[int(cell["split"])] = result
-        draws, out = [], []
-        for (name, method), own in groups.items():
-            means = {d: float(np.mean([r["accuracy"] for r in part.values()])) for d, part in own.items()}
-            draws += [
-                {"dataset": name, "method": method, "draw": d, "accuracy": round(a, 3)}
-                for d, a in means.items()
-            ]
-            scaled = [a for d, a in means.items() if d > 0]
+        keys = ["dataset", "method"]
+        every = frame_of(rows, *keys, "draw", "split", "accuracy", "C", "values", "seconds")
+        draws = every.groupby([*keys, "draw"], sort=False)["accuracy"].mean().round(3).reset_index()
+        out = []
+        for (name, method), part in every.groupby(keys, sort=False):
+            own = draws[(draws["dataset"] == name) & (draws["method"] == method)]
+            scaled, as_is = own[own["draw"] > 0]["accuracy"], own[own["draw"] == 0]["accuracy"]
+            # every draw beside the unscaled kernels on the same fold
+            both = part.merge(part[part["draw"] == 0], on="split", suffixes=("", "_as_is"))
             out.append(
                 {
                     "dataset": name,
                     "method": method,
-                    "as_is": round(means[0], 3) if 0 in means else np.nan,
-                    "worst": round(min(scaled), 3) if scaled else np.nan,
-                    "best": round(max(scaled), 3) if scaled else np.nan,
-                    **_changes(own),
-                    "same_C": all(
-                        r["C"] == own.get(0, {}).get(split, r)["C"]
-                        for part in own.values()
-                        for split, r in part.items()
-                    ),
+                    "as_is": as_is.mean(),
+                    "worst": scaled.min(),
+                    "best": scaled.max(),
+                    **_changes(both[both["draw"] > 0]),
+                    "same_C": bool((both["C"] == both["C_as_is"]).all()),
                     "draws": len(scaled),
-                    "folds": max(len(part) for part in own.values()),
-                    "seconds": round(
-                        float(np.mean([r["seconds"] for part in own.values() for r in part.values()])), 3
-                    ),
+                    "folds": part.groupby("draw").size().max(),
+                    "seconds": round(float(part["seconds"].mean()), 3),
                 }
             )
-        return {"results": pd.DataFrame(out), "draws": pd.DataFrame(draws)}
+        return {"results": pd.DataFrame(out), "draws": draws}
 
     def figures(self, tables: Mapping[str, DataFrame]) -> Iterator[tuple[str, Figure]]:
         """Accuracy with unscaled kernels, and its range over the draws, for every set and method."""
@@ -185,18 +155,14 @@ class Scales(Experiment):
             yield "ranges", _figure(tables["results"], tables["draws"])
 
 
-def _changes(own: dict[int, dict[int, Result]]) -> dict[str, float]:
+def _changes(both: DataFrame) -> dict[str, float]:
     """Share of test rows whose class changes with the scales, and the largest change of a decision value."""
-    flips, rows, change = 0, 0, 0.0
-    for draw, part in own.items():
-        for split, result in part.items():
-            if draw == 0 or split not in own.get(0, {}):
-                continue
-            f, g = np.array(result["values"]), np.array(own[0][split]["values"])
-            flips += int(((f > 0) != (g > 0)).sum())
-            rows += len(f)
-            change = max(change, float(np.abs(f - g).max() / max(np.abs(g).max(), 1e-300)))
-    return {"flipped": 100.0 * flips / rows if rows else np.nan, "change": change if rows else np.nan}
+    if not len(both):
+        return {"flipped": np.nan, "change": np.nan}
+    pairs = [(np.array(f), np.array(g)) for f, g in zip(both["values"], both["values_as_is"], strict=True)]
+    flips = np.concatenate([(f > 0) != (g > 0) for f, g in pairs])
+    change = max(float(np.abs(f - g).max() / max(np.abs(g).max(), 1e-300)) for f, g in pairs)
+    return {"flipped": 100.0 * float(flips.mean()), "change": change}
 
 
 def _figure(results: DataFrame, draws: DataFrame) -> Figure:

@@ -80,6 +80,11 @@ class Candidates:
     begins: bool = False
     held: bool = False
 
+    @property
+    def n_steps(self) -> int:
+        """Solutions of one problem, at most: on every fold, and on all rows."""
+        return len(self.alphas) * (self.n_folds + self.path) + (not self.path)
+
     def choose(
         self, task: Task, problems: list[NormalizedProblem], learner: Learner, report: Report
     ) -> Chosen:

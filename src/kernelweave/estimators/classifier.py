@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial, update_wrapper
-from types import MethodType
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kernelweave import learners
 from kernelweave._checks import InputError
 from kernelweave._docstrings import inherits_parameters
 from kernelweave._parameters import OneOf, checked
@@ -26,24 +24,6 @@ from kernelweave.fitting.folds import split_rows
 __all__ = ["MKLClassifier"]
 
 Array = NDArray[np.float64]
-
-
-class _WithProbabilities:
-    """A method of classifiers that know probabilities. Others do not have it, and say what would give it to them."""
-
-    def __init__(self, check: Callable[[Any], bool], method: Callable[..., Array]) -> None:
-        self.check, self.method = check, method
-        update_wrapper(cast(Any, self), method)
-
-    def __get__(self, model: MKLClassifier | None, owner: type) -> Callable[..., Array]:
-        if model is None:
-            return self.method
-        if not self.check(model):
-            raise AttributeError(
-                f"{owner.__name__} has no {self.method.__name__} yet: call calibrate() after fit, or use a "
-                "learner with loss='logistic', such as learners.SimpleMKL(loss='logistic')."
-            )
-        return MethodType(self.method, model)
 
 
 @inherits_parameters
@@ -212,16 +192,20 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         self.calibration_ = calibrate(values, codes, weights, method, multilabel=several)
         return self
 
+    def __getattr__(self, name: str) -> Any:
+        if name in ("predict_proba", "predict_log_proba"):
+            raise AttributeError(
+                f"{type(self).__name__} has no {name} yet: call calibrate() after fit, or use a learner with "
+                "loss='logistic', such as learners.SimpleMKL(loss='logistic')."
+            )
+        return super().__getattr__(name)
+
     def _knows_probabilities(self) -> bool:
-        return hasattr(self, "calibration_") or self._learner_now().has_probabilities
+        """Whether a calibration, or the loss of the learner (of the fit, if there was one), gives probabilities."""
+        learner = self.model_.learner if hasattr(self, "model_") else self._named_learner()
+        return hasattr(self, "calibration_") or learner.has_probabilities
 
-    def _learner_now(self) -> learners.Learner:
-        """The learner of the fit, or before it that of the parameters."""
-        if hasattr(self, "model_"):
-            return self.model_.learner
-        return self._named_learner()
-
-    @partial(_WithProbabilities, _knows_probabilities)
+    @available_if(_knows_probabilities)
     def predict_proba(self, X: Features) -> Array:
         """Probabilities of the classes: those of the logistic loss, or after `calibrate` those of its curves.
 
@@ -258,7 +242,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
             return self.calibration_(self._decide(X))
         return np.exp(self.predict_log_proba(X))
 
-    @partial(_WithProbabilities, _knows_probabilities)
+    @available_if(_knows_probabilities)
     def predict_log_proba(self, X: Features) -> Array:
         """Logarithms of the probabilities of `predict_proba`.
 

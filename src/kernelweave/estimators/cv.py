@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
@@ -14,7 +13,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routi
 
 from kernelweave import learners
 from kernelweave._callbacks import with_callbacks
-from kernelweave._checks import Alphas, Costs, InputError, check_known
+from kernelweave._checks import COSTS, Alphas, InputError, check_known
 from kernelweave._docstrings import inherits_parameters
 from kernelweave._parameters import Function, OneOf, Text, Whole
 from kernelweave._types import Features, Splits, Target
@@ -22,7 +21,7 @@ from kernelweave.estimators.choosing import RULES, Candidates, check_path_argume
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.regressor import MKLRegressor
-from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes, scorer_for
+from kernelweave.estimators.scoring import fold_score
 from kernelweave.fitting.folds import Fold, score_folds, split_rows
 from kernelweave.fitting.task import NormalizedProblem, Task, shared_alphas
 from kernelweave.mkl.path import check_alphas
@@ -61,7 +60,7 @@ class _CrossValidated(BaseMKL):
     C: ClassVar[None] = None  # type: ignore[misc]
     alpha: ClassVar[None] = None  # type: ignore[misc]
     alphas: Annotated[ArrayLike | None, Alphas() | None] = None
-    Cs: Annotated[ArrayLike | None, Costs() | None] = None
+    Cs: Annotated[ArrayLike | None, COSTS | None] = None
     n_alphas: Annotated[int, Whole(1)] = 30
     cv: Splits = 5
     scoring: Annotated[str | Callable[..., float] | None, Text() | Function() | None] = None
@@ -69,10 +68,6 @@ class _CrossValidated(BaseMKL):
     n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None
 
     _default_score: ClassVar[str] = "score"
-
-    @abstractmethod
-    def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
-        """Score of decision values on some of the task's rows."""
 
     @with_callbacks
     def fit(self, X: Features, y: Target, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
@@ -124,11 +119,6 @@ class _CrossValidated(BaseMKL):
             return check_alphas(1.0 / np.atleast_1d(np.asarray(self.Cs, dtype=np.float64)))
         return None if self.alphas is None else check_alphas(self.alphas)
 
-    def _n_steps(self, learner: learners.Learner, n_problems: int, n_folds: int) -> int | None:
-        given = self._given_alphas()
-        n_alphas = self.n_alphas if given is None else len(given)
-        return n_problems * n_alphas * (n_folds + 1)
-
     def _candidates_of(
         self,
         task: Task,
@@ -140,7 +130,11 @@ class _CrossValidated(BaseMKL):
         given = self._given_alphas()
         alphas = shared_alphas(task, problems, self.n_alphas, learner) if given is None else given
         named = "score" if self.scoring else self._default_score
-        score = self._score(task)
+        classes = getattr(self, "classes_", None)
+        y = task.targets[0] if classes is None else task.codes
+        if classes is None and task.flat:
+            y = y[:, 0]
+        score = fold_score(self.scoring, y, classes, learner, task.sample_weight)
         return Candidates(
             alphas,
             len(folds),
@@ -201,16 +195,6 @@ class MKLRegressorCV(_CrossValidated, MKLRegressor):
 
     _default_score: ClassVar[str] = "R^2"
 
-    def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
-        y, flat = task.targets[0], task.flat
-        scorer = scorer_for(KnownTargets(), self.scoring)
-
-        def score(values: Array, rows: NDArray[np.intp]) -> float:
-            truth = y[rows, 0] if flat else y[rows]
-            return score_known(scorer, KnownTargets(values, flat), truth, task.sample_weight, rows)
-
-        return score
-
 
 @inherits_parameters
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -243,17 +227,3 @@ class MKLClassifierCV(_CrossValidated, MKLClassifier):
     """
 
     _default_score: ClassVar[str] = "accuracy"
-
-    def _score(self, task: Task) -> Callable[[Array, NDArray[np.intp]], float]:
-        classes = self.classes_
-        codes = task.codes
-        learner = self._named_learner()
-        scorer = scorer_for(KnownClasses(classes=classes, learner=learner), self.scoring)
-        named = scored_classes(classes, self.scoring)
-
-        def score(values: Array, rows: NDArray[np.intp]) -> float:
-            fold = KnownClasses(values, named, learner)
-            truth = codes[rows] if isinstance(named, list) else named[codes[rows]]
-            return score_known(scorer, fold, truth, task.sample_weight, rows)
-
-        return score

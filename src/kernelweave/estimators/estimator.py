@@ -9,17 +9,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
-from kernelweave import learners, normalizers, recipe
+from kernelweave import learners, normalizers
 from kernelweave._callbacks import ReportingMixin, with_callbacks
 from kernelweave._checks import InputError, KernelWarning, warn_user
 from kernelweave._parameters import check_values
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Features, Target
-from kernelweave.estimators.choosing import N_FOLDS, Candidates, by_content, of_costs, say_interrupted
-from kernelweave.estimators.defaults import DefaultsMixin
-from kernelweave.estimators.missing import residuals_of, target_in_order
+from kernelweave.estimators.choosing import Candidates, by_content, of_costs, say_interrupted
+from kernelweave.estimators.defaults import LEARNERS_SAID, NORMALIZERS_SAID, explained, left_out
+from kernelweave.estimators.missing import target_in_order
 from kernelweave.estimators.reading import ReadingMixin
+from kernelweave.estimators.routes import approximation_of, described, fitted_maps
 from kernelweave.estimators.targets import Classes, Targets
 from kernelweave.estimators.texts import column_importances
 from kernelweave.fitting.folds import Fold
@@ -28,6 +30,7 @@ from kernelweave.fitting.rowless import REFUSAL, RowlessSource
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import NormalizedProblem, Report, SolvedProblem, Task, problems_of, solve_task
 from kernelweave.results import RelaxedSolution, Status, relative_gap
+from kernelweave.views import Table
 
 Array = NDArray[np.float64]
 
@@ -76,8 +79,12 @@ def attributes_of(model: Model) -> dict[str, Any]:
     return found
 
 
-class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
+class BaseMKL(ReportingMixin, ReadingMixin):
     """Base of regression and classification."""
+
+    gram_: str
+    approximation_: dict[str, Any]
+    feature_coef_: Array
 
     #: Of classifiers, and of those of several labels.
     classes_: Classes
@@ -149,8 +156,9 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
             raise InputError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
             )
+        self.defaults_ = {}
         rows, encoder = self._read_training(X)
-        n_rows = rows.n_rows if hasattr(rows, "n_rows") else len(rows)
+        n_rows = rows.n_rows if isinstance(rows, Table) else rows.n_samples
         targets = self._read_targets(y, sample_weight, n_rows)
         learner = self._checked_learner()
         normalizer = normalizers.resolve(self._default_normalizer())
@@ -160,18 +168,14 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
         folds = self._make_folds(targets.labels, kept, params)
         if weights is not None and (weights == 1.0).all():
             weights = None
-        rows = self._words_compressed(rows, encoder, kept, weights)
         with blas_threads_for(len(kept)):
-            source = self._make_source(rows, kept, weights, learner)
-            extra = self._extra_queries(normalizer, encoder)
-            if extra is not None and isinstance(source, TableSource):
-                extra = source.accepted(extra)
+            source, why = self._make_source(rows, encoder, kept, weights, learner)
             task = Task(
                 source=source,
                 targets=tuple(target[kept] for target in targets.problems),
                 sample_weight=weights,
                 normalizer=normalizer.without_extra(),
-                extra=extra,
+                extra=self._extra_queries(normalizer, encoder, source),
                 fit_intercept=bool(self.fit_intercept) and not learner.own_intercept,
                 classification=isinstance(self, ClassifierMixin),
                 flat=targets.flat,
@@ -180,16 +184,27 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
                 screen=self._is_plain,
             )
             problems = problems_of(task)
-            if isinstance(source, TableSource) and (residuals := residuals_of(source)):
-                self.missing_["residuals"] = residuals
-            self._tell_defaults(problems, source)
-            report = self._reporter(self._n_steps(learner, len(task.targets), len(folds)), X, y)
-            alpha, solved = self._solve(task, problems, learner, labels, folds, report)
+            if isinstance(source, TableSource) and (corrections := source.corrections()):
+                self.missing_["residuals"] = {name: one.residual for name, one in corrections.items()}
+            if self._is_plain:
+                self.defaults_["left_out"] = left_out(problems[0], source.names)
+            if isinstance(self.normalize, str) and self.normalize == "auto":
+                self.defaults_["normalize"] = NORMALIZERS_SAID[str(self._default_normalizer())]
+            if self.learner is None:
+                self.defaults_["learner"] = LEARNERS_SAID[type(self._default_learner()).__name__]
+            candidates = self._candidates_of(task, problems, learner, labels, folds)
+            # the number of steps of a descent is unknown
+            n_steps = candidates.n_steps if candidates else None if learner.iterates else 1
+            report = self._reporter(n_steps and n_steps * len(problems), X, y)
+            if candidates is None:
+                alpha, solved = self._solve(task, problems, learner, report)
+            else:
+                alpha, solved = self._choose(candidates, task, problems, learner, report)
             learner = clone(learner)
             if getattr(learner, "relax", None) == "auto":
                 # parameters chosen once are not chosen again on folds of the training rows
                 learner.set_params(relax=getattr(solved[0].solution, "relax", None))
-            self._store(Model.of(task, learner, alpha, solved, encoder), solved)
+            self._store(Model.of(task, learner, alpha, solved, encoder), solved, why)
         self._reported()
 
     def _checked_learner(self) -> learners.Learner:
@@ -212,16 +227,6 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
         """Folds of the kept rows, for estimators that cross-validate; `labels` are those of all rows."""
         return []
 
-    def _n_steps(self, learner: learners.Learner, n_problems: int, n_folds: int) -> int | None:
-        if self._chooses_cost(learner):
-            return n_problems * (len(recipe.COSTS) * N_FOLDS + 1)
-        if learner.requested() is None:
-            given = learner.given_alphas()
-            n_alphas = learner.n_alphas if given is None else len(given)
-            return n_problems * n_alphas * (learner.n_folds + 1)
-        # the number of steps of a descent is unknown
-        return None if learner.iterates else n_problems
-
     def _candidates_of(
         self,
         task: Task,
@@ -238,25 +243,27 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
         return None
 
     def _solve(
+        self, task: Task, problems: list[NormalizedProblem], learner: learners.Learner, report: Report
+    ) -> tuple[float, list[SolvedProblem]]:
+        """Solve all problems at the regularisation parameter that was given."""
+        alpha = learner.requested()
+        assert alpha is not None
+        solved = solve_task(task, problems, learner, alpha, report)
+        if any(s.solution.status is Status.INTERRUPTED for s in solved):
+            say_interrupted("the weights are the best ones so far")
+        report(f"alpha {alpha:.3g}")
+        return alpha, solved
+
+    def _choose(
         self,
+        candidates: Candidates,
         task: Task,
         problems: list[NormalizedProblem],
         learner: learners.Learner,
-        labels: Array,
-        folds: list[Fold],
         report: Report,
     ) -> tuple[float, list[SolvedProblem]]:
-        """Solve all problems, at a regularisation parameter that is chosen unless it was given."""
-        candidates = self._candidates_of(task, problems, learner, labels, folds)
-        if candidates is None:
-            alpha = learner.requested()
-            assert alpha is not None
-            solved = solve_task(task, problems, learner, alpha, report)
-            if any(s.solution.status is Status.INTERRUPTED for s in solved):
-                say_interrupted("the weights are the best ones so far")
-            report(f"alpha {alpha:.3g}")
-            return alpha, solved
-        if self._chooses_cost(learner) or (folds and learner.regularization_parameter == "C"):
+        """Solve all problems at the regularisation parameter that folds choose."""
+        if learner.regularization_parameter == "C":
             self.Cs_ = 1.0 / candidates.alphas
         chosen = candidates.choose(task, problems, learner, report)
         if chosen.results is not None:
@@ -264,14 +271,21 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
             self.cv_results_, self.best_index_ = chosen.results, chosen.best
             self.best_score_ = float(chosen.results["mean_test_score"][chosen.best])
             if self.C == "auto" or self.learner is None:
-                self.defaults_ = {**self.defaults_, "choice": chosen.said}
+                self.defaults_["choice"] = chosen.said
         return chosen.alpha, chosen.solved
 
-    def _store(self, model: Model, solved: list[SolvedProblem]) -> None:
-        """Set the model and the fitted attributes."""
+    def _store(self, model: Model, solved: list[SolvedProblem], why: str) -> None:
+        """Set the model and the fitted attributes; `why` says why kernels were approximated."""
         results = [s.solution for s in solved]
         keep_model(self, model)
-        self._tell_route(model, solved)
+        said = [solved[0].problem.gram.describe(), described(model.source)]
+        self.gram_ = ", ".join(part for part in said if part) + (f"; {why}" if why else "")
+        if why:
+            self.defaults_["approximation"] = self.gram_
+        if fitted_maps(model.source):
+            self.approximation_ = approximation_of(model.task, solved, model.learner)
+        if model.features is not None:
+            self.feature_coef_ = model.features.coef[:, 0] if model.flat else model.features.coef
         self.objective_ = float(sum(r.primal for r in results))
         self.gap_ = float(sum(r.gap for r in results))
         self.rel_gap_ = relative_gap(self.objective_, self.gap_)
@@ -362,6 +376,26 @@ class BaseMKL(DefaultsMixin, ReportingMixin, ReadingMixin):
         queries = self._read_queries(X)
         parts = self.model_.contributions(queries)
         return parts[:, :, 0] if self.model_.flat else parts
+
+    def explain_defaults(self) -> str:
+        """Say in words what was taken where nothing was stated, and why.
+
+        Returns
+        -------
+        str
+            Several lines: what every table or view holds and which kernels follow, their widths, kernels left out as
+            noise, how kernels are brought to one scale, the learner, and how C or alpha was chosen.
+
+        Examples
+        --------
+        >>> import numpy as np, kernelweave as kw
+        >>> X = np.random.default_rng(0).normal(size=(40, 3))
+        >>> model = kw.MKLClassifier().fit(X, X[:, 0] > 0)
+        >>> print(model.explain_defaults().splitlines()[0])
+        Kernels, chosen by what the 40 training rows hold:
+        """
+        check_is_fitted(self)
+        return explained(getattr(self, "defaults_", None) or {}, self.model_)
 
     @property
     def feature_importances_(self) -> Array:

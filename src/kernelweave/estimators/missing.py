@@ -14,8 +14,7 @@ from kernelweave.estimators.texts import reads_text
 from kernelweave.fitting.missing import fill, fit_fillers, missing_cells, refuse_empty, refuse_missing
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.source import TableSource
-from kernelweave.kernels import Impute, Kernel, Product, Scaled, Sum
-from kernelweave.kernels.other import Precomputed
+from kernelweave.kernels import Impute, Kernel
 from kernelweave.kernels.steps import SHORT, as_steps
 from kernelweave.views import Table
 
@@ -63,8 +62,8 @@ def takes_missing(missing: object, kernels: Any) -> bool:
 
 
 def skipping(kernel: Kernel) -> Kernel:
-    """The kernel after the step that skips missing cells; unchanged if its steps fill them, or there are no cells."""
-    if kernel.takes_missing or _has_no_cells(kernel):
+    """The kernel after the step that skips missing cells; unchanged if its steps fill them."""
+    if kernel.takes_missing:
         return kernel
     if reads_text(kernel):
         raise InputError(
@@ -72,12 +71,6 @@ def skipping(kernel: Kernel) -> Kernel:
             "Use missing='impute': a text that is missing is then an empty one, similar to nothing."
         )
     return kernel.prepared("skip")
-
-
-def _has_no_cells(kernel: Kernel) -> bool:
-    if isinstance(kernel, Sum | Product):
-        return any(map(_has_no_cells, kernel.terms))
-    return isinstance(kernel, Precomputed) or (isinstance(kernel, Scaled) and _has_no_cells(kernel.kernel))
 
 
 def looked_at(table: Table) -> Table:
@@ -92,7 +85,7 @@ def check_cells(
     cells = missing_cells(table, views)
     if not cells:
         return {}
-    if imputer is None and not all(kernel.takes_missing or _has_no_cells(kernel) for kernel in kernels):
+    if imputer is None and not all(kernel.takes_missing for kernel in kernels):
         refuse_missing({name: lost for name, (lost, _) in cells.items()}, table.n_rows)
     refuse_empty([name for name, (lost, rows) in cells.items() if lost == rows], table.n_rows)
     return {name: lost for name, (lost, _) in cells.items()}
@@ -119,11 +112,6 @@ def missing_of(
     if lost:
         found["views_done"] = _VIEWS[missing_views]
     return found
-
-
-def residuals_of(source: TableSource) -> dict[str, float]:
-    """For kernels whose negative eigenvalues were set to zero, the size of the change as a share of the matrix."""
-    return {name: one.residual for name, one in source.corrections().items()}
 
 
 def target_in_order(X: Features, y: ArrayLike, missing_views: str) -> Any:

@@ -14,13 +14,13 @@ from kernelweave._parameters import Flag, Number, OneOf, ReadableSignature
 from kernelweave._types import ColumnsLike, KernelsLike
 from kernelweave.banks import DefaultViews
 from kernelweave.estimators.missing import CELLS, MISSING_VIEWS
-from kernelweave.estimators.routes import Approximation
+from kernelweave.estimators.routes import APPROXIMATION
 from kernelweave.fitting.stacks import KernelBank
 from kernelweave.kernels.maps import FeatureMap
 from kernelweave.kernels.stationary import Width
 from kernelweave.normalizers import Normalizer
 
-__all__ = ["Parameters", "default_learner"]
+__all__ = ["Parameters", "default_learner", "stated"]
 
 
 def default_learner(
@@ -129,7 +129,7 @@ class Parameters(BaseEstimator):
     fit_intercept: Annotated[bool, Flag()] = True
     max_memory: float | str = "auto"
     rank_tol: Annotated[float, Number(least=0, below=1)] = 0.0
-    approximation: Annotated[str | FeatureMap | None, Approximation()] = "auto"
+    approximation: Annotated[str | FeatureMap | None, APPROXIMATION] = "auto"
     views: Mapping[str, ColumnsLike] | None = None
     missing: Annotated[str, CELLS] = "error"
     missing_views: Annotated[str, OneOf(*MISSING_VIEWS)] = "complete"
@@ -215,8 +215,11 @@ class Parameters(BaseEstimator):
             learner.check()
         return learner
 
+    def _named_learner(self) -> learners.Learner:
+        """The learner by its name or as it was given, before `C` and `alpha`; without one, see `default_learner`."""
+        return self._default_learner() if self.learner is None else learners.resolve(self.learner)
+
     def _default_learner(self) -> learners.Learner:
-        """The learner where none was named: that of the recipe, or "rls2" for kernels of one's own or an alpha."""
         name, params = default_learner(
             plain=self._is_plain,
             classes=isinstance(self, ClassifierMixin),
@@ -225,17 +228,11 @@ class Parameters(BaseEstimator):
         )
         return learners.LEARNERS[name](**params)
 
-    def _named_learner(self) -> learners.Learner:
-        """The learner by its name or as it was given, before `C` and `alpha`."""
-        return self._default_learner() if self.learner is None else learners.resolve(self.learner)
-
-    def _stated_learner(self) -> dict[str, Any]:
-        """Parameters that state the learner, where none was named, and a C that is chosen for it."""
-        if self.learner is not None:
-            return {}
-        learner = self._default_learner()
-        chosen = self.C is None and self._chooses_cost(learner)
-        return {"learner": learner, "C": "auto"} if chosen else {"learner": learner}
+    def _default_normalizer(self) -> str | Normalizer | None:
+        """The normaliser that was asked for; "auto" is that of the recipe, or "mean-diagonal" for other kernels."""
+        if not (isinstance(self.normalize, str) and self.normalize == "auto"):
+            return self.normalize
+        return recipe.NORMALIZER if self._is_plain else "mean-diagonal"
 
     def _learner_for(self, asked: Collection[str]) -> dict[str, Any]:
         """Parameters with which those of the learner can be set, and no other changes its meaning."""
@@ -268,7 +265,7 @@ class Parameters(BaseEstimator):
             )
         if isinstance(self.learner, learners.Learner):
             return {}
-        found = {"learner": learner, **self._stated_learner()}
+        found = {"learner": learner, **_stated_learner(self)}
         if parameter in asked:
             found.pop("C", None)
         return found
@@ -279,3 +276,17 @@ class Parameters(BaseEstimator):
             return isinstance(self.C, str)
         plain = self.learner is None and self._is_plain and not hasattr(self, "Cs")
         return plain and learner.regularization_parameter == "C"
+
+
+def stated(estimator: Parameters) -> dict[str, Any]:
+    """Parameters that an estimator takes where they were left out, for one whose kernels are stated."""
+    return {"normalize": estimator._default_normalizer(), **_stated_learner(estimator)}
+
+
+def _stated_learner(estimator: Parameters) -> dict[str, Any]:
+    """Parameters that state the learner, where none was named, and a C that is chosen for it."""
+    if estimator.learner is not None:
+        return {}
+    learner = estimator._default_learner()
+    chosen = estimator.C is None and estimator._chooses_cost(learner)
+    return {"learner": learner, "C": "auto"} if chosen else {"learner": learner}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelweave import banks, normalizers, recipe
-from kernelweave._checks import (
-    InputError,
-    check_gram_stack,
-    check_size,
-    count_dimensions,
-)
+from kernelweave._checks import InputError, check_gram_stack, check_size, count_dimensions
 from kernelweave._sparse import entries
 from kernelweave._types import Features
 from kernelweave.estimators.missing import (
@@ -29,7 +24,7 @@ from kernelweave.estimators.missing import (
     takes_missing,
 )
 from kernelweave.estimators.parameters import Parameters
-from kernelweave.estimators.routes import Route, route_of
+from kernelweave.estimators.routes import choose_form
 from kernelweave.estimators.texts import check_objects, columns_read, long_texts
 from kernelweave.estimators.view_kernels import check_kernels, kernels_of_views, places_of
 from kernelweave.fitting.memory import memory_budget
@@ -37,22 +32,23 @@ from kernelweave.fitting.missing import views_of
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.source import Source, TableSource
-from kernelweave.fitting.stacks import BankSource, StackSource
+from kernelweave.fitting.stacks import BankSource, GivenSource, StackSource
 from kernelweave.kernels import Kernel
 from kernelweave.kernels.composed import check_gamma, has_gamma, with_gamma
 from kernelweave.learners import Learner
-from kernelweave.views import BlockTable, SparseTable, TableEncoder, Views, ViewsEncoder, holds_views
+from kernelweave.views import BlockTable, SparseTable, Table, TableEncoder, Views, ViewsEncoder, holds_views
 from kernelweave.views.container import is_annotated, matrix_of
 from kernelweave.views.tables import as_sparse
 
 Array = NDArray[np.float64]
+Encoder = TableEncoder | ViewsEncoder
 
 
 class ReadingMixin(Parameters):
     """Checks rows in the three formats of estimators: tables (one or several), indices of a bank, kernel stacks."""
 
-    _route: Route
     model_: Model
+    defaults_: dict[str, Any]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -64,50 +60,65 @@ class ReadingMixin(Parameters):
         tags.input_tags.allow_nan = takes_missing(self.missing, self.kernels)
         return tags
 
-    def _read_training(self, X: Any) -> tuple[Any, TableEncoder | ViewsEncoder | None]:
-        """Check training rows; return a Table with its encoder, an index or a stack."""
-        if self._is_precomputed or self._is_bank:
-            got = "a KernelBank" if self._is_bank else "'precomputed'"
-            if self.views is not None:
-                raise InputError(
-                    f"`views` groups columns of X, and with kernels={got} there are none. Leave `views` out, or pass a "
-                    "list of kernels."
-                )
-            if self.gamma is not None:
-                raise InputError(
-                    "`gamma` is for Gaussian and Laplacian kernels of columns, and with precomputed kernels there are "
-                    "none. Leave `gamma` out, or pass a list of kernels."
-                )
+    def _read_training(self, X: Any) -> tuple[Table | GivenSource[Any], Encoder | None]:
+        """Check training rows: a table with its encoder, or the source of given kernels."""
         if isinstance(X, list) and not X:
             raise InputError("`X` is an empty list. Pass rows, or tables, at least one.")
-        if holds_views(X) and not self._is_precomputed:
-            return self._read_views(X)
-        if self._is_precomputed:
-            if isinstance(X, Views | Mapping):
-                raise InputError(
-                    "With kernels='precomputed', `X` must be a kernel matrix or a stack of them, got views. Leave "
-                    "`kernels` out, and pass each matrix as a view: {'name': kw.precomputed(K)}."
-                )
-            if count_dimensions(X) == 2:
-                X = np.asarray(X)
-                if X.shape[0] != X.shape[1]:
-                    raise InputError(
-                        f"Precomputed kernels must be square for training, got shape {X.shape}. "
-                        "Pass K(X_train, X_train), kernels last."
-                    )
-            stack = check_gram_stack(X)
-            self.n_features_in_ = stack.shape[1]
-            return stack, None
-        if self._is_bank:
-            self.n_features_in_ = 1
-            return BankSource.check_index(self.kernels, X), None
-        X = matrix_of(X) if is_annotated(X) else X
-        self._look_at(X, reset=True)
-        encoder = TableEncoder(type(self).__name__, reorder=False, missing=True).fit(X)
-        table = self._declare_texts(encoder.transform(X), encoder)
-        check_size(entries(table.values), "X")
+        if self._is_precomputed or self._is_bank:
+            return self._read_given(X), None
+        encoder: Encoder
+        if holds_views(X):
+            refuse_absent_views(X)
+            keeps = self.missing_views != "error" or takes_missing(self.missing, self.kernels)
+            encoder = ViewsEncoder(type(self).__name__, missing=keeps)
+            table = self._declare_texts(encoder.fit_transform(X), encoder)
+            for array in table.arrays():
+                check_size(array, "X")
+        else:
+            X = matrix_of(X) if is_annotated(X) else X
+            self._look_at(X, reset=True)
+            encoder = TableEncoder(type(self).__name__, reorder=False, missing=True)
+            table = self._declare_texts(encoder.fit_transform(X), encoder)
+            check_size(entries(table.values), "X")
         self.n_features_in_ = table.n_columns
         return table, encoder
+
+    def _read_given(self, X: Any) -> GivenSource[Any]:
+        """Check indices of a bank, or a kernel stack."""
+        got = "a KernelBank" if self._is_bank else "'precomputed'"
+        if self.views is not None:
+            raise InputError(
+                f"`views` groups columns of X, and with kernels={got} there are none. Leave `views` out, or pass a "
+                "list of kernels."
+            )
+        if self.gamma is not None:
+            raise InputError(
+                "`gamma` is for Gaussian and Laplacian kernels of columns, and with precomputed kernels there are "
+                "none. Leave `gamma` out, or pass a list of kernels."
+            )
+        if self._is_bank:
+            if holds_views(X):
+                raise InputError(
+                    "With a KernelBank, `X` must be one column of sample indices, got views. Make views of its "
+                    "matrices with kw.precomputed(K), and leave `kernels` out."
+                )
+            self.n_features_in_ = 1
+            return BankSource(self.kernels, BankSource.check_index(self.kernels, X))
+        if isinstance(X, Views | Mapping):
+            raise InputError(
+                "With kernels='precomputed', `X` must be a kernel matrix or a stack of them, got views. Leave "
+                "`kernels` out, and pass each matrix as a view: {'name': kw.precomputed(K)}."
+            )
+        if count_dimensions(X) == 2:
+            X = np.asarray(X)
+            if X.shape[0] != X.shape[1]:
+                raise InputError(
+                    f"Precomputed kernels must be square for training, got shape {X.shape}. "
+                    "Pass K(X_train, X_train), kernels last."
+                )
+        stack = check_gram_stack(X)
+        self.n_features_in_ = stack.shape[1]
+        return StackSource(stack)
 
     def _declare_texts(self, table: Any, encoder: TableEncoder | ViewsEncoder) -> Any:
         """Declare as texts the columns that are read by kernels of texts, custom kernels or the default bank."""
@@ -120,21 +131,6 @@ class ReadingMixin(Parameters):
             read |= columns_read(kernels, table)
         check_objects(table, read, kernels)
         return encoder.declare(table, read)
-
-    def _read_views(self, X: Features) -> tuple[BlockTable, ViewsEncoder]:
-        if self._is_bank:
-            raise InputError(
-                "With a KernelBank, `X` must be one column of sample indices, got views. Make views of its matrices "
-                "with kw.precomputed(K), and leave `kernels` out."
-            )
-        refuse_absent_views(X)
-        keeps = self.missing_views != "error" or takes_missing(self.missing, self.kernels)
-        encoder = ViewsEncoder(type(self).__name__, missing=keeps)
-        table = self._declare_texts(encoder.fit_transform(X), encoder)
-        for array in table.arrays():
-            check_size(array, "X")
-        self.n_features_in_ = table.n_columns
-        return table, encoder
 
     def _look_at(self, X: Features, *, reset: bool) -> None:
         """Store or compare the names and the number of columns."""
@@ -154,10 +150,8 @@ class ReadingMixin(Parameters):
             check_is_fitted(self)
         # as needed by the fitted model, independent of later changes of parameters
         source = self.model_.source
-        if isinstance(source, StackSource):
-            return source.check_queries(X, self.n_features_in_)
-        if isinstance(source, BankSource):
-            return BankSource.check_index(source.bank, X)
+        if isinstance(source, GivenSource):
+            return source.read_queries(X, self.n_features_in_)
         if isinstance(self.model_.encoder, ViewsEncoder):
             return self.model_.encode(X)
         if type(X) is not np.ndarray:
@@ -175,10 +169,43 @@ class ReadingMixin(Parameters):
         self._look_at(X, reset=False)
         return self.model_.encode(X)
 
+    def _extra_queries(
+        self, normalizer: normalizers.Normalizer, encoder: Encoder | None, source: Source[Any]
+    ) -> Any:
+        """Further inputs of a transductive normaliser; None without any."""
+        extra = normalizer.transductive
+        if extra is None:
+            return None
+        if self._is_precomputed:
+            raise InputError("Transductive normalisers need kernels as objects or a KernelBank.")
+        if isinstance(source, TableSource) and encoder is not None:
+            return source.accepted(encoder.transform(extra))
+        return BankSource.check_index(self.kernels, extra)
+
     def _kernel_list(self, table: Any, sample_weight: Array | None = None) -> list[Kernel]:
         """The kernels for a table, with the width that the parameter `gamma` gives them."""
-        plain, asked = self._is_plain, self.kernels
-        kernels = self._recipe_list(table, sample_weight) if plain else self._kernels_as_given(table)
+        asked, plain = self.kernels, self._is_plain
+        grouped = isinstance(asked, banks.DefaultViews)
+        if grouped and self.views is not None:
+            raise InputError("`views` and banks.views(...) both group columns. Leave one of them out.")
+        places = places_of(table, asked.columns if grouped else self.views)
+        if plain:
+            chosen = recipe.choose(
+                table,
+                regression=isinstance(self, RegressorMixin),
+                sample_weight=sample_weight,
+                views=None if places is None else {view: (p.table, p.place) for view, p in places.items()},
+            )
+            self.defaults_["views"] = chosen.found
+            kernels = chosen.kernels
+        elif places is not None:
+            kernels = kernels_of_views(asked, places)
+        elif isinstance(asked, Mapping):
+            raise InputError(
+                "`kernels` by view need views: pass X as a dict of tables, or views={'rna': 'g_*', ...}."
+            )
+        else:
+            kernels = check_kernels(asked)
         if self.gamma is None:
             return kernels
         check_gamma(kernels)
@@ -188,78 +215,40 @@ class ReadingMixin(Parameters):
             found += with_gamma([kernel], self.gamma, spread=default and has_gamma(kernel))
         return list(dict.fromkeys(found))
 
-    def _kernels_as_given(self, table: Any) -> list[Kernel]:
-        places = places_of(table, self.views)
-        if places is not None:
-            return kernels_of_views(self.kernels, places)
-        if isinstance(self.kernels, Mapping):
-            raise InputError(
-                "`kernels` by view need views: pass X as a dict of tables, or views={'rna': 'g_*', ...}."
-            )
-        return check_kernels(self.kernels)
-
-    def _recipe_list(self, table: Any, sample_weight: Array | None) -> list[Kernel]:
-        """Kernels of a plain fit, by what the rows hold."""
-        groups = self.kernels.columns if isinstance(self.kernels, banks.DefaultViews) else self.views
-        if groups is not self.views and self.views is not None:
-            raise InputError("`views` and banks.views(...) both group columns. Leave one of them out.")
-        places = places_of(table, groups)
-        chosen = recipe.choose(
-            table,
-            regression=isinstance(self, RegressorMixin),
-            sample_weight=sample_weight,
-            views=None if places is None else {view: (p.table, p.place) for view, p in places.items()},
-        )
-        self._recipe_found = chosen.found
-        return chosen.kernels
-
     def _words_compressed(
-        self,
-        rows: Any,
-        encoder: TableEncoder | ViewsEncoder | None,
-        kept: NDArray[np.intp],
-        weights: Array | None,
-    ) -> Any:
+        self, table: Table, encoder: Encoder, kept: NDArray[np.intp], weights: Array | None
+    ) -> Table:
         """Tables of counts of words as sparse rows, whose kernels cost less; new rows follow through the encoder."""
         stored_anyway = self.missing != "error" or self.standardize is True or self.views is not None
-        if self.kernels is not None or encoder is None or stored_anyway:
-            return rows
+        if self.kernels is not None or stored_anyway:
+            return table
         counted = np.ones(len(kept)) if weights is None else weights
 
-        def done(table: Any, own: Any) -> Any:
-            some = table if len(kept) == table.n_rows else table.rows(kept)
-            if isinstance(table, SparseTable) or not recipe.holds_words(some, counted):
-                return table
+        def done(block: Table, own: Any) -> Table:
+            some = block if len(kept) == block.n_rows else block.rows(kept)
+            if isinstance(block, SparseTable) or not recipe.holds_words(some, counted):
+                return block
             own.sparse_ = True
-            return as_sparse(table)
+            return as_sparse(block)
 
-        if isinstance(encoder, ViewsEncoder):
-            return BlockTable({v: done(block, encoder.encoders_[v]) for v, block in rows.blocks.items()})
-        return done(rows, encoder)
+        if isinstance(encoder, ViewsEncoder) and isinstance(table, BlockTable):
+            return BlockTable({v: done(block, encoder.encoders_[v]) for v, block in table.blocks.items()})
+        return done(table, encoder)
 
     def _make_source(
-        self, rows: Any, kept: NDArray[np.intp], sample_weight: Array | None, learner: Learner
-    ) -> Source:
-        source, remade = self._exact_source(rows, kept, sample_weight)
-        given: list[Kernel] = []
-        if isinstance(source, TableSource):
-            given = source.kernels if source.rules is None else source.rules
-        route = route_of(source, self.approximation, learner, given)
-        if route.kernels is not None and remade is not None:
-            source = remade(route.kernels)
-        if isinstance(source, TableSource):
-            source.explicit = route.explicit
-        self._route = route
-        return source
-
-    def _exact_source(
-        self, rows: Any, kept: NDArray[np.intp], sample_weight: Array | None
-    ) -> tuple[Source, Callable[[list[Kernel]], Source] | None]:
-        """The source of the kernels as they were given, and what makes one of others for the same rows."""
-        if self._is_precomputed:
-            return (StackSource(rows).take(kept) if len(kept) < len(rows) else StackSource(rows)), None
-        if self._is_bank:
-            return BankSource(self.kernels, rows[kept]), None
+        self,
+        rows: Table | GivenSource[Any],
+        encoder: Encoder | None,
+        kept: NDArray[np.intp],
+        sample_weight: Array | None,
+        learner: Learner,
+    ) -> tuple[Source[Any], str]:
+        """The source of some rows, and why its kernels were approximated; see `choose_form`."""
+        if isinstance(rows, GivenSource):
+            source = rows if len(kept) == rows.n_samples else rows.take(kept)
+            return choose_form(source, self.approximation, learner)
+        assert encoder is not None
+        rows = self._words_compressed(rows, encoder, kept, sample_weight)
         table = rows if len(kept) == rows.n_rows else rows.rows(kept)
         if self.standardize is True and isinstance(table, BlockTable):
             for view, block in table.blocks.items():
@@ -268,7 +257,6 @@ class ReadingMixin(Parameters):
                         f"View {view!r} is sparse and cannot be standardised. Use standardize='auto', or kernels of "
                         "dense views with prepared('standardize')."
                     )
-        standardize = bool(self.standardize) and self.standardize != "auto"
         imputer = imputer_of(self.missing)
         kernels = self._kernel_list(looked_at(table), sample_weight)
         if isinstance(self.missing, str) and self.missing == "skip":
@@ -276,29 +264,17 @@ class ReadingMixin(Parameters):
         options: dict[str, Any] = {
             "max_memory": memory_budget(self.max_memory),
             "rank_tol": self.rank_tol,
-            "standardize": standardize,
+            "standardize": self.standardize != "auto" and bool(self.standardize),
             "sample_weight": sample_weight,
             "imputer": imputer,
         }
         views = {} if self.missing_views == "error" else views_of(kernels, table)
         some = len(views) >= 2
         cells = check_cells(kernels, table, views if some else {}, imputer)
-
-        def make(kernels: list[Kernel]) -> TableSource:
-            if not some:
-                return TableSource(kernels, table, **options)
-            return PartialSource(kernels, table, views=views, how=self.missing_views, **options)
-
-        source = make(kernels)
-        self.missing_ = missing_of(source, cells, self.missing, self.missing_views)
-        return source, make
-
-    def _extra_queries(
-        self, normalizer: normalizers.Normalizer, encoder: TableEncoder | ViewsEncoder | None
-    ) -> Any:
-        extra = normalizer.transductive
-        if extra is None:
-            return None
-        if self._is_precomputed:
-            raise InputError("Transductive normalisers need kernels as objects or a KernelBank.")
-        return BankSource.check_index(self.kernels, extra) if encoder is None else encoder.transform(extra)
+        made: TableSource
+        if some:
+            made = PartialSource(kernels, table, views=views, how=self.missing_views, **options)
+        else:
+            made = TableSource(kernels, table, **options)
+        self.missing_ = missing_of(made, cells, self.missing, self.missing_views)
+        return choose_form(made, self.approximation, learner)

@@ -17,8 +17,8 @@ from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.targets import Targets, read_numbers
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.task import SolvedProblem
+from kernelweave.mkl.regularization import compute_criteria
 from kernelweave.mkl.ridge_problem import make_problem
-from kernelweave.mkl.selection import compute_criteria
 
 __all__ = ["MKLRegressor"]
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
-from kernelweave._checks import InputError, check_known
+from kernelweave._checks import InputError
 from kernelweave._loops import packed_length
-from kernelweave._parameters import InstanceOf, OneOf, Rule, shown
+from kernelweave._parameters import InstanceOf, OneOf
 from kernelweave.fitting.omitted import true_gap
 from kernelweave.fitting.source import Source, TableSource
 from kernelweave.fitting.task import SolvedProblem, Task
 from kernelweave.gram.low_rank import highest_rank
-from kernelweave.kernels import MAPS, FeatureMap, Kernel, Nystroem, Precomputed, approximate, maps_of
+from kernelweave.kernels import MAPS, FeatureMap, Nystroem, Precomputed, approximate, maps_of
 from kernelweave.learners import Learner
 
 #: Rows from which features take the place of kernels; with fewer, both take well under a second.
@@ -26,45 +25,14 @@ TOO_MANY_ROWS = 20_000
 MOST, LEAST = 256, 16
 
 
-class Approximation(Rule):
-    """A way to approximate kernels: a name, or a map of features."""
-
-    def read(self, value: Any) -> Any:
-        """The value, as it is."""
-        if isinstance(value, FeatureMap):
-            return value
-        return (OneOf("auto", *MAPS) | InstanceOf((FeatureMap,), "a map of features") | None).read(value)
-
-    def kinds(self) -> tuple[str, ...]:
-        """The types that it takes."""
-        return (*OneOf("auto", *MAPS).kinds(), "FeatureMap", "None")
-
-    def words(self) -> str:
-        """What is expected, after "must be"."""
-        return f"None, 'auto', {', '.join(map(repr, MAPS))}, or a map such as kernels.Nystroem(200)"
+#: A way to approximate kernels: a name, or a map of features.
+APPROXIMATION = OneOf("auto", *MAPS) | InstanceOf((FeatureMap,), "a map such as kernels.Nystroem(200)") | None
 
 
-@dataclass(frozen=True)
-class Route:
-    """How the kernels of a model are held.
-
-    Attributes
-    ----------
-    kernels : list of Kernel or None
-        The kernels to use in place of the given ones, before they are fitted; None if these are kept.
-    explicit : bool
-        Whether they are held as features.
-    said : str
-        Why, in words; empty for kernels as they are.
-    """
-
-    kernels: list[Kernel] | None = None
-    explicit: bool = False
-    said: str = ""
-
-
-def route_of(source: Source[Any], asked: Any, learner: Learner, given: list[Kernel]) -> Route:
-    """Decide how kernels are held.
+def choose_form(
+    source: Source[Any], asked: str | FeatureMap | None, learner: Learner
+) -> tuple[Source[Any], str]:
+    """The source with its kernels as they are, or approximated, and on matrices or on features; and why, in words.
 
     Parameters
     ----------
@@ -73,19 +41,21 @@ def route_of(source: Source[Any], asked: Any, learner: Learner, given: list[Kern
     asked : None, str or FeatureMap
         The parameter `approximation`.
     learner : Learner
-    given : list of Kernel
-        The kernels before they were fitted.
 
     Returns
     -------
-    Route
+    source : Source
+    why : str
+        Empty for kernels as they were given.
 
     Raises
     ------
     InputError
         If the kernels cannot be approximated as was asked.
     """
-    rule = _rule(asked)
+    rule = MAPS[asked]() if isinstance(asked, str) and asked in MAPS else None
+    if isinstance(asked, FeatureMap):
+        rule = asked
     if not isinstance(source, TableSource) or not source.is_whole:
         if rule is not None:
             lacking = isinstance(source, TableSource)
@@ -94,13 +64,14 @@ def route_of(source: Source[Any], asked: Any, learner: Learner, given: list[Kern
                 f"`approximation` needs kernels that are computed from rows, got {what}. Leave it out"
                 + (", or drop rows that lack a view." if lacking else ".")
             )
-        return Route()
+        return source, ""
     if rule is None and source.n_samples < min(MANY_ROWS, TOO_MANY_TILES):
         # few rows: neither of the two questions below
-        return Route()
+        return source, ""
     widths = source.feature_widths()
     if rule is None and not (asked == "auto" and _too_large(source, widths, learner)):
-        return Route(explicit=_cheaper(source, widths, learner))
+        source.explicit = _cheaper(source, widths, learner)
+        return source, ""
     room = _room(source.max_memory, source.n_samples) // source.n_kernels
     if learner.most_features is not None:
         room = min(room, learner.most_features // source.n_kernels)
@@ -108,29 +79,23 @@ def route_of(source: Source[Any], asked: Any, learner: Learner, given: list[Kern
     # features that kernels have by themselves are kept, unless they are far more than those of the map
     most = max(chosen.width, min(room, source.n_samples))
     kept = [width is not None and width <= most for width in widths]
-    kernels = [
-        kernel if keep else approximate(kernel, chosen) for kernel, keep in zip(given, kept, strict=True)
-    ]
     if all(kept):
-        return Route(explicit=learner.on_features)
-    return Route(kernels, True, "" if rule is not None else _why(source, widths))
+        source.explicit = learner.on_features
+        return source, ""
+    why = "" if rule is not None else _why(source, widths)
+    source = source.with_kernels(
+        [
+            kernel if keep else approximate(kernel, chosen)
+            for kernel, keep in zip(source.given_kernels, kept, strict=True)
+        ]
+    )
+    source.explicit = True
+    return source, why
 
 
 def _room(max_memory: float, n: int) -> int:
     """Most features p of all kernels that fit the memory beside four matrices (p, p) of the solver."""
     return int((math.sqrt(64.0 * n * n + 128.0 * max_memory) - 8.0 * n) / 64.0)
-
-
-def _rule(asked: Any) -> FeatureMap | None:
-    if isinstance(asked, FeatureMap):
-        return asked
-    if asked is None or (isinstance(asked, str) and asked == "auto"):
-        return None
-    if not isinstance(asked, str):
-        raise InputError(
-            f"`approximation` must be {Approximation().words()}, got {shown(asked)}. Leave it out for exact kernels."
-        )
-    return MAPS[check_known(asked, ("auto", *MAPS), "approximation")]()
 
 
 def _cheaper(source: TableSource, widths: list[int | None], learner: Learner) -> bool:
@@ -219,6 +184,3 @@ def described(source: Source[Any]) -> str:
     if isinstance(worst, Nystroem):
         return f"{kind} that leave out at most {left.share:.2g} of the trace of a kernel"
     return f"{kind} with errors of at most {left.share:.2g} of the diagonal (root mean square)"
-
-
-__all__ = ["Approximation", "Route", "approximation_of", "described", "fitted_maps", "route_of"]

@@ -14,6 +14,7 @@ from kernelweave import learners
 from kernelweave._types import Features
 from kernelweave.estimators.targets import Classes, labels_of
 from kernelweave.fitting.calibration import log_probabilities
+from kernelweave.fitting.folds import Score
 
 Array = NDArray[np.float64]
 
@@ -89,6 +90,42 @@ def scored_classes(classes: Classes, scoring: str | Callable[..., float] | None)
     return classes
 
 
+def fold_score(
+    scoring: str | Callable[..., float] | None,
+    targets: NDArray[Any],
+    classes: Classes | None = None,
+    learner: learners.Learner | None = None,
+    sample_weight: Array | None = None,
+) -> Score:
+    """A score of decision values on some rows.
+
+    Parameters
+    ----------
+    scoring : str, callable or None
+        None is R^2, or the accuracy.
+    targets : array of shape (n_rows,), (n_rows, n_targets) or (n_rows, n_labels)
+        Numbers; positions of classes; or labels of 0 and 1.
+    classes : array or list of arrays, optional
+        All classes, or those of each of several labels; None for regression.
+    learner : Learner, optional
+        Its loss determines whether there are probabilities.
+    sample_weight : array of shape (n_rows,), optional
+        Used if the scorer accepts weights.
+    """
+    named, truth = classes, targets
+    if classes is not None:
+        named = scored_classes(classes, scoring)
+        truth = targets if isinstance(named, list) else named[targets]
+
+    def known(values: Array | None = None) -> Known:
+        if classes is None:
+            return KnownTargets(values, targets.ndim == 1)
+        return KnownClasses(values, named, learner)
+
+    scorer = scorer_for(known(), scoring)
+    return lambda values, rows: score_known(scorer, known(values), truth[rows], sample_weight, rows)
+
+
 def try_score(
     scoring: Any,
     y: NDArray[Any],
@@ -112,15 +149,15 @@ def try_score(
     float
         The score, which only shows that it is defined; otherwise scorers raise `ValueError`, or return NaN.
     """
+    rows = np.arange(len(y))
     if classes is None:
-        known = KnownTargets(np.asarray(y, dtype=np.float64).reshape(len(y), -1), np.ndim(y) == 1)
-        return score_known(scorer_for(known, scoring), known, y, None, np.arange(0))
-    named = scored_classes(classes, scoring)
-    width = 1 if len(classes) == 2 and not isinstance(classes, list) else len(classes)
-    values = np.random.default_rng(0).normal(size=(len(y), width))
-    fold = KnownClasses(values, named, learners.resolve(learner))
-    truth = y if isinstance(named, list) else named[np.searchsorted(np.asarray(classes), y)]
-    return score_known(scorer_for(fold, scoring), fold, truth, None, np.arange(0))
+        return fold_score(scoring, y)(np.asarray(y, dtype=np.float64).reshape(len(y), -1), rows)
+    several = isinstance(classes, list)
+    values = np.random.default_rng(0).normal(
+        size=(len(y), 1 if len(classes) == 2 and not several else len(classes))
+    )
+    targets = y if several else np.searchsorted(np.asarray(classes), y)
+    return fold_score(scoring, targets, classes, learners.resolve(learner))(values, rows)
 
 
 def scorer_for(known: Known, scoring: Any) -> Callable[..., float]:

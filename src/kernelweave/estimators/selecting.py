@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,25 +14,15 @@ from kernelweave._parameters import Flag, Number, ReadableSignature, Whole, chec
 from kernelweave._types import Features, Target
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.estimator import BaseMKL
-from kernelweave.estimators.texts import parts_of
 from kernelweave.estimators.view_kernels import places_of
+from kernelweave.fitting.missing import groups_of
 from kernelweave.fitting.source import TableSource
-from kernelweave.kernels import Constant, Kernel
-from kernelweave.views import BlockTable, Table, ViewColumns, Views, holds_views
+from kernelweave.views import BlockTable, Table, Views, holds_views
 from kernelweave.views.selection import listing
 
 __all__ = ["SelectViews", "view_shares"]
 
 Array = NDArray[np.float64]
-
-
-def _views_of(kernel: Kernel) -> Iterator[str]:
-    """The views of a kernel and its terms."""
-    for part, columns, name in parts_of(kernel):
-        if isinstance(columns, ViewColumns):
-            yield columns.view
-        elif name and not isinstance(part, Constant):
-            yield name
 
 
 def view_shares(estimator: BaseMKL, views: list[str]) -> dict[str, float]:
@@ -44,7 +33,7 @@ def view_shares(estimator: BaseMKL, views: list[str]) -> dict[str, float]:
     weights = estimator.model_.weight_shares
     shares = dict.fromkeys(views, 0.0)
     for kernel, weight in zip(estimator.kernels_, weights, strict=True):
-        own = list(dict.fromkeys(_views_of(kernel)))
+        own = list(dict(groups_of(kernel)))
         for view in own:
             if view in shares:
                 shares[view] += float(weight) / len(own)

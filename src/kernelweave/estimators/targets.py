@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from kernelweave._checks import InputError, as_floats, check_finite, check_size, warn_user
-from kernelweave._parameters import listed, shown
+from kernelweave._checks import Floats, InputError, as_floats, check_row_weights, warn_user
+from kernelweave._parameters import check_value, listed, shown
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Labels
 from kernelweave.views.selection import listing
@@ -65,9 +65,7 @@ def read_numbers(y: Any, sample_weight: ArrayLike | None, n_rows: int) -> Target
         raise InputError(
             "`y` must be numeric for regression, got text. Encode it as numbers, or use MKLClassifier."
         )
-    targets = as_floats(given, "y")
-    check_finite(targets, "y")
-    check_size(targets, "y")
+    targets = check_value(Floats(ndim=(1, 2)), "y", given)
     _check_length(targets, n_rows)
     labels = targets.reshape(n_rows, -1)
     several = labels.shape[1] > 1
@@ -79,20 +77,31 @@ def read_numbers(y: Any, sample_weight: ArrayLike | None, n_rows: int) -> Target
 def read_classes(y: Any, sample_weight: ArrayLike | None, n_rows: int, class_weight: Any) -> Targets:
     """Targets of a classification: a problem for each class if there are more than two, or for each label."""
     indicator = read_indicator(y)
-    y = read_labels(y) if indicator is None else indicator.values
+    y, names = (read_labels(y), None) if indicator is None else indicator
     _check_length(y, n_rows)
     weights = _row_weights(sample_weight, n_rows)
-    used = np.ones(n_rows, dtype=bool) if weights is None else weights > 0
     counted = np.ones(n_rows) if weights is None else weights
+    used = counted > 0
     factors: Array | None = None
-    if indicator is not None:
+    if names is not None:
         if class_weight is not None:
-            factors = weights_of_labels(class_weight, indicator, counted)
-        indicator.check_present(used)
-        labels = y.astype(np.float64)
-        problems = [np.where(column == 1, 1.0, -1.0)[:, None] for column in labels.T]
-        known = indicator.names, True, indicator.classes
-        return Targets(problems, labels, weights, *known, class_weight=factors, multilabel=True)
+            factors = weights_of_labels(class_weight, y, names, counted)
+        counts = y[used].sum(axis=0)
+        same = (counts == 0) | (counts == used.sum())
+        if same.any():
+            warn_user(
+                f"{'Label' if same.sum() == 1 else 'Labels'} {listing(names[same].tolist(), limit=5)}: all rows of the "
+                "fit say the same, and so will predictions. Leave such columns out of y, or fit on more rows."
+            )
+        return Targets(
+            problems=[np.where(column == 1, 1.0, -1.0)[:, None] for column in y.T],
+            labels=y.astype(np.float64),
+            sample_weight=weights,
+            names=names,
+            classes=[np.array([0, 1], dtype=y.dtype)] * y.shape[1],
+            class_weight=factors,
+            multilabel=True,
+        )
     classes, own = np.unique(y[used], return_inverse=True)
     if len(classes) < 2:
         raise InputError(
@@ -121,52 +130,8 @@ def _check_length(y: NDArray[Any], n_rows: int) -> None:
 def _row_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array | None:
     if sample_weight is None:
         return None
-    weights = np.array(as_floats(sample_weight, "sample_weight"))
-    if weights.ndim == 0:
-        weights = np.full(n_rows, float(weights))
-    if weights.ndim != 1:
-        raise InputError(f"Sample weights must be 1D array or scalar, got shape {weights.shape}.")
-    if weights.shape != (n_rows,):
-        raise InputError(f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}!")
-    check_finite(weights, "sample_weight")
-    check_size(weights, "sample_weight")
-    if (weights < 0).any():
-        raise InputError("`sample_weight` must not be negative. Drop rows by weight 0.")
-    if not weights.any():
-        raise InputError("All sample weights are zero. At least one row needs a positive weight.")
-    return weights
-
-
-@dataclass(frozen=True)
-class Indicator:
-    """Several labels of each row.
-
-    Attributes
-    ----------
-    values : array of shape (n_rows, n_labels)
-        0 and 1, in the given type.
-    names : array of str, shape (n_labels,)
-        Names of the columns of a frame, or "label 0", "label 1", and so on.
-    """
-
-    values: NDArray[Any]
-    names: NDArray[Any]
-
-    @property
-    def classes(self) -> list[Labels]:
-        """Both values of each label."""
-        return [np.array([0, 1], dtype=self.values.dtype)] * self.values.shape[1]
-
-    def check_present(self, used: NDArray[np.bool_]) -> None:
-        """Warn of labels that all rows of the fit have, or none."""
-        counts = self.values[used].sum(axis=0)
-        same = (counts == 0) | (counts == used.sum())
-        if same.any():
-            which = listing(self.names[same].tolist(), limit=5)
-            warn_user(
-                f"{'Label' if same.sum() == 1 else 'Labels'} {which}: all rows of the fit say the same, and so will "
-                "predictions. Leave such columns out of y, or fit on more rows."
-            )
+    weights = as_floats(sample_weight, "sample_weight")
+    return check_row_weights(np.full(n_rows, float(weights)) if weights.ndim == 0 else weights, n_rows)
 
 
 SETS = (
@@ -175,8 +140,8 @@ SETS = (
 )
 
 
-def read_indicator(y: Any) -> Indicator | None:
-    """Labels as columns of 0 and 1; None if `y` has one column, or one label for each row.
+def read_indicator(y: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Labels as columns of 0 and 1, and their names; None if `y` has one column, or one label for each row.
 
     Raises
     ------
@@ -185,9 +150,12 @@ def read_indicator(y: Any) -> Indicator | None:
     """
     cells = listed(y) if isinstance(y, list | tuple) or getattr(y, "ndim", 2) == 1 else None
     first = next((cell for cell in cells or () if cell is not None), None)
-    if isinstance(first, set | frozenset) or (
-        isinstance(first, list | tuple) and (any(isinstance(v, str) for v in first) or _is_ragged(cells))
-    ):
+    if isinstance(first, list | tuple):
+        sizes = {len(cell) if isinstance(cell, list | tuple) else -1 for cell in cells or ()}
+        sets = len(sizes) > 1 or any(isinstance(value, str) for value in first)
+    else:
+        sets = isinstance(first, set | frozenset)
+    if sets:
         raise InputError(f"`y` holds lists or sets of labels, such as {first!r:.60}. {SETS}")
     if is_sparse(y):
         array = y.toarray()
@@ -198,12 +166,15 @@ def read_indicator(y: Any) -> Indicator | None:
     if array.ndim != 2 or array.shape[1] < 2:
         return None
     names = column_names(y, array.shape[1], "label")
-    values = _zero_one(array, names)
-    return Indicator(values, np.array(names, dtype=object))
-
-
-def _is_ragged(rows: Any) -> bool:
-    return len({len(row) if isinstance(row, list | tuple) else -1 for row in rows}) > 1
+    for name, column in zip(names, array.T, strict=True):
+        for value in column.tolist():
+            if not (isinstance(value, bool | int | float) and value in (0, 1)):
+                raise InputError(
+                    "`y` with several columns must hold 0 and 1 in each of them (y must be a 1d array otherwise), got "
+                    f"{value!r} in {name!r}. {SETS} For one label of several classes pass one column."
+                )
+    values = array.astype(np.int64) if array.dtype.kind == "O" else array
+    return values, np.array(names, dtype=object)
 
 
 def column_names(y: ArrayLike, n_columns: int, what: str) -> list[str]:
@@ -215,21 +186,6 @@ def column_names(y: ArrayLike, n_columns: int, what: str) -> list[str]:
     return [f"{what} {k}" for k in range(n_columns)]
 
 
-def _zero_one(array: NDArray[np.generic], names: list[str]) -> Labels:
-    for name, column in zip(names, array.T, strict=True):
-        wrong = [value for value in column.tolist() if not _is_zero_one(value)]
-        if wrong:
-            raise InputError(
-                f"`y` with several columns must hold 0 and 1 in each of them (y must be a 1d array otherwise), got "
-                f"{wrong[0]!r} in {name!r}. {SETS} For one label of several classes pass one column."
-            )
-    return array.astype(np.int64) if array.dtype.kind == "O" else array
-
-
-def _is_zero_one(value: object) -> bool:
-    return isinstance(value, bool | int | float) and value in (0, 1)
-
-
 def read_labels(y: Any) -> NDArray[Any]:
     """One label for every row."""
     try:
@@ -237,8 +193,7 @@ def read_labels(y: Any) -> NDArray[Any]:
     except (TypeError, ValueError) as error:
         raise InputError(f"`y` must hold one label for every row: {error}") from error
     if y.dtype.kind == "f":
-        check_finite(y, "y")
-        check_size(y, "y")
+        check_value(Floats(), "y", y)
     elif y.dtype.kind == "O":
         missing = np.flatnonzero([label is None or label != label for label in y])
         if len(missing):
@@ -301,23 +256,23 @@ def weights_of_classes(class_weight: Any, classes: Labels, y: Labels, weights: A
     return per_class
 
 
-def weights_of_labels(class_weight: Any, y: Indicator, weights: Array) -> Array:
+def weights_of_labels(class_weight: Any, y: NDArray[Any], names: NDArray[Any], weights: Array) -> Array:
     """Factors of rows without and with each label, shape (n_labels, 2).
 
     Parameters
     ----------
     class_weight : list of dicts or "balanced"
         A dict for each label, from 0 and 1 to numbers.
-    y : Indicator
+    y : array of shape (n_rows, n_labels)
+    names : array of str, shape (n_labels,)
     weights : array of shape (n_rows,)
         Weights of the rows; those of weight 0 do not count.
     """
-    n_labels = y.values.shape[1]
+    n_labels = len(names)
+    one_each = class_weight
     if isinstance(class_weight, str) and class_weight == "balanced":
-        one_each: list[Any] = ["balanced"] * n_labels
-    elif isinstance(class_weight, list | tuple) and all(isinstance(one, dict) for one in class_weight):
-        one_each = list(class_weight)
-    else:
+        one_each = [class_weight] * n_labels
+    elif not isinstance(class_weight, list | tuple) or not all(isinstance(one, dict) for one in class_weight):
         raise InputError(
             f"`class_weight` must be 'balanced', None or a list of dicts for several labels, one for each such as "
             f"{{0: 1, 1: 5}}, got {shown(class_weight)}."
@@ -329,18 +284,15 @@ def weights_of_labels(class_weight: Any, y: Indicator, weights: Array) -> Array:
         )
     used = weights > 0
     factors = np.ones((n_labels, 2))
-    for name, given, column, own in zip(y.names, one_each, y.values.T, factors, strict=True):
-        if unknown := [value for value in given if value not in (0, 1)] if isinstance(given, dict) else []:
-            raise InputError(
-                f"`class_weight` of label {name!r} must be for 0, rows without it, and 1, rows with it, got "
-                f"{unknown[0]!r}. Write for example {{0: 1, 1: 5}}."
-            )
+    for name, given, column, own in zip(names, one_each, y.T, factors, strict=True):
         # labels that all rows say the same of have one value
         there = np.unique(column[used]).astype(np.intp)
-        asked = (
-            {value: weight for value, weight in given.items() if int(value) in there}
-            if isinstance(given, dict)
-            else given
-        )
-        own[there] = weights_of_classes(asked, there, column[used].astype(np.intp), weights[used])
+        if isinstance(given, dict):
+            if unknown := [value for value in given if value not in (0, 1)]:
+                raise InputError(
+                    f"`class_weight` of label {name!r} must be for 0, rows without it, and 1, rows with it, got "
+                    f"{unknown[0]!r}. Write for example {{0: 1, 1: 5}}."
+                )
+            given = {value: weight for value, weight in given.items() if int(value) in there}
+        own[there] = weights_of_classes(given, there, column[used].astype(np.intp), weights[used])
     return factors

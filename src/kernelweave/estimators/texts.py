@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from kernelweave._checks import InputError, KernelWarning, warn_user
-from kernelweave.kernels import Constant, Custom, Kernel, On, Precomputed, Product, Scaled, Sum
+from kernelweave._checks import KernelWarning, warn_user
+from kernelweave.kernels import Constant, Custom, Kernel, Precomputed
+from kernelweave.kernels.composed import parts_of
 from kernelweave.kernels.text import TextKernel
 from kernelweave.views import BlockTable, Cells, Table
-from kernelweave.views.selection import listing
 from kernelweave.views.tables import TEXT
-
-__all__ = ["check_objects", "column_importances", "columns_read", "long_texts", "parts_of", "reads_text"]
-
-
-def parts_of(
-    kernel: Kernel, columns: Any = None, name: str | None = None
-) -> Iterator[tuple[Kernel, Any, str | None]]:
-    """The parts of a kernel, each with its columns and their name."""
-    if isinstance(kernel, On):
-        yield from parts_of(kernel.kernel, kernel.columns, kernel.name)
-    elif isinstance(kernel, (Sum, Product)):
-        for term in kernel.terms:
-            yield from parts_of(term, columns, name)
-    elif isinstance(kernel, Scaled):
-        yield from parts_of(kernel.kernel, columns, name)
-    else:
-        yield kernel, columns, name
 
 
 def column_importances(kernels: Sequence[Kernel], weights: Any, table: Table) -> Any:
@@ -113,11 +96,3 @@ def check_objects(table: Table, read: set[int], kernels: Sequence[Kernel]) -> No
                 f"that read text, {where.format('CharNGrams()')} or {where.format('Tokens()')}, or leave it out.",
                 KernelWarning,
             )
-
-
-def need_text_view(kernel: Kernel, views: list[str]) -> InputError:
-    """The error for a kernel of texts among views of which none is one of texts."""
-    return InputError(
-        f"`kernels` has {kernel!r}, which reads text, but none of the views {listing(views)} holds texts. Leave it "
-        "out, or pass the texts as a view: {'text': list_of_texts}."
-    )

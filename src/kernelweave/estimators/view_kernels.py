@@ -10,9 +10,9 @@ from typing import Any
 from kernelweave import banks
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import listed, shown
-from kernelweave.estimators.texts import need_text_view, reads_text
-from kernelweave.kernels import Kernel, On, Precomputed, Product, Scaled, Sum
-from kernelweave.kernels.composed import on_views, put
+from kernelweave.estimators.texts import reads_text
+from kernelweave.kernels import Kernel, On, Precomputed
+from kernelweave.kernels.composed import on_views, parts_of, put
 from kernelweave.views import BlockTable, GramTable, Table, ViewColumns
 from kernelweave.views.groups import expand_views, read_views
 from kernelweave.views.selection import listing
@@ -164,7 +164,10 @@ def kernels_of_views(asked: Any, places: Mapping[str, ViewPlace]) -> list[Kernel
     of_columns = [kernel for kernel in free if not _is_precomputed(kernel) and not reads_text(kernel)]
     texts = [view for view, place in places.items() if of_texts and _is_text(place.table)]
     if of_texts and not texts:
-        raise need_text_view(of_texts[0], list(places))
+        raise InputError(
+            f"`kernels` has {of_texts[0]!r}, which reads text, but none of the views {listing(list(places))} holds "
+            "texts. Leave it out, or pass the texts as a view: {'text': list_of_texts}."
+        )
     grams = [view for view, place in places.items() if isinstance(place.table, GramTable)]
     if of_columns and len(grams) == len(places):
         raise InputError(
@@ -194,10 +197,8 @@ def _is_text(table: Table) -> bool:
 
 
 def _is_precomputed(kernel: Kernel) -> bool:
-    """Whether a kernel is the one of precomputed views, or made of it."""
-    if isinstance(kernel, (Sum, Product)):
-        return any(map(_is_precomputed, kernel.terms))
-    return isinstance(kernel, Precomputed) or (isinstance(kernel, Scaled) and _is_precomputed(kernel.kernel))
+    """Whether a kernel, or a term of it, is the one of precomputed views."""
+    return any(isinstance(leaf, Precomputed) for leaf, *_ in parts_of(kernel))
 
 
 def _by_view(asked: Mapping[str, Any], places: Mapping[str, ViewPlace]) -> list[Kernel]:

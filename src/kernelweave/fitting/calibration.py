@@ -38,13 +38,8 @@ class Calibration:
 
     def __call__(self, values: Array) -> Array:
         """Probabilities (n_rows, n_classes) or (n_rows, n_labels) of decision values (n_rows, n_outputs)."""
-        columns = []
-        for f, curve in zip(values.T, self.curves, strict=True):
-            if self.method == "platt":
-                columns.append(expit(curve[0] * f + curve[1]))
-            else:
-                columns.append(np.interp(f, curve[0], curve[1]))
-        out = np.column_stack(columns)
+        platt, pairs = self.method == "platt", zip(values.T, self.curves, strict=True)
+        out = np.column_stack([expit(a * f + b) if platt else np.interp(f, a, b) for f, (a, b) in pairs])
         if self.multilabel:
             return out
         if out.shape[1] == 1:

@@ -126,30 +126,24 @@ def split_rows(cv: Splits, y: Labels, *, classifier: bool, **params: Any) -> lis
     if isinstance(cv, numbers.Number | str | bytes):
         cv = check_value(Whole(2), "cv", cv)
     try:
-        folds = list(check_cv(cv, y, classifier=classifier).split(np.zeros((n_rows, 1)), y, **params))
+        folds = check_cv(cv, y, classifier=classifier).split(np.zeros((n_rows, 1)), y, **params)
         pairs = [tuple(np.asarray(rows) for rows in fold) for fold in folds]
     except (TypeError, ValueError, IndexError, AttributeError) as error:
         if isinstance(error, TypeError) and "unexpected keyword" in str(error):
             raise  # an error of the call, not of the rows
         raise InputError(f"`cv` cannot split these {n_rows} rows (n_samples={n_rows}): {error}") from error
+    every, found = np.arange(n_rows), []
     for pair in pairs:
         if len(pair) != 2 or any(
             rows.ndim != 1 or (rows.dtype.kind not in "iub" and rows.size) for rows in pair
         ):
             raise InputError("`cv` must give pairs of training and test rows, as arrays of row numbers.")
-        for rows in pair:
-            numbered = np.arange(len(rows)) if rows.dtype.kind == "b" else rows
-            outside = numbered[(numbered < -n_rows) | (numbered >= n_rows)]
-            if len(outside):
-                raise InputError(
-                    f"`cv` must give rows of X, of which there are {n_rows}, got row {outside[0]}."
-                )
-    every = np.arange(n_rows)
-    return [(every[train], every[test]) for train, test in ((_as_index(a), _as_index(b)) for a, b in pairs)]
-
-
-def _as_index(rows: NDArray[np.generic]) -> NDArray[np.generic]:
-    return rows if rows.dtype.kind == "b" else rows.astype(np.intp)
+        try:
+            train, test = (every[rows if rows.dtype.kind == "b" else rows.astype(np.intp)] for rows in pair)
+        except IndexError as error:
+            raise InputError(f"`cv` must give rows of X, of which there are {n_rows}: {error}.") from error
+        found.append((train, test))
+    return found
 
 
 @dataclass(frozen=True)
@@ -189,38 +183,41 @@ def walk_fold(
     paths = path_task(part, problems, learner, alphas, tol=tol, report=report, label=label, starts=starts)
     done = min(len(path) for path in paths)
     grid = learner.relax_grid(alphas)
-    each = 1 if grid is None else grid.shape[1]
-    parts = []
-    for problem, path in zip(problems, paths, strict=True):
-        n_outputs = len(problem.intercept)
-        w = path.weights[:done] if path.weights.ndim == 3 else path.weights[:done, None, :]
-        w = np.repeat(w, each, axis=0)
-        parts.append(
-            Expansions(
-                np.broadcast_to(w, (len(w), n_outputs, w.shape[2])) * problem.normalizer.scale,
-                path.dual_coef[:done].reshape(len(w), part.source.n_samples, n_outputs),
-                problem.intercept + np.repeat(path.intercept[:done], each, axis=0),
-                cast(list[tuple[TrainedLayers | None, ...]], path.upper_layers[:done]),
-                _features_of(problem, path, done, n_outputs),
-            )
-        )
-    found = Expansions.side_by_side(parts)
+    found = _first_points(problems, paths, done, 1 if grid is None else grid.shape[1])
     values = decisions(part.source, task.source.queries(test), problems[0].normalizer, found)
     shared = learner.begins and all(path.weights.ndim == 2 for path in paths)
     weights = tuple(path.weights[:done] for path in paths) if shared else None
     return FoldPath(values, weights, was_interrupted(paths))
 
 
-def _features_of(
-    problem: NormalizedProblem, path: Path[Solution], done: int, n_outputs: int
-) -> FeatureForm | None:
-    """Coefficients of features of the first points of a path, for each point and output, if it was solved on these."""
-    coef = path.feature_coef[:done]
-    if not isinstance(problem.gram, FeatureGram) or not coef.size:
-        return None
-    n_features = int(problem.gram.offsets[-1])
-    flat = coef.reshape(-1, n_features, n_outputs).transpose(1, 0, 2).reshape(n_features, -1)
-    return FeatureForm(flat, problem.gram.offsets, problem.means)
+def _first_points(
+    problems: Sequence[NormalizedProblem], paths: Sequence[Path[Solution]], done: int, each: int
+) -> Expansions:
+    """The first points of the paths of all problems, with `each` solutions at every point, outputs side by side."""
+    weights, coefs, intercepts, features = [], [], [], []
+    layers: list[list[TrainedLayers | None]] = [[] for _ in range(done)]
+    for problem, path in zip(problems, paths, strict=True):
+        gram, n_outputs = problem.gram, len(problem.intercept)
+        w = np.repeat(path.weights[:done].reshape(done, -1, gram.n_kernels), each, axis=0)
+        weights.append(np.broadcast_to(w, (len(w), n_outputs, w.shape[2])) * problem.normalizer.scale)
+        coefs.append(path.dual_coef[:done].reshape(len(w), gram.n_samples, n_outputs))
+        intercepts.append(problem.intercept + np.repeat(path.intercept[:done], each, axis=0))
+        for own, upper in zip(layers, path.upper_layers[:done], strict=True):
+            # a problem without a machine has none
+            own += cast(Sequence[TrainedLayers | None], upper) or [None] * n_outputs
+        if isinstance(gram, FeatureGram) and path.feature_coef.size:
+            features.append(path.feature_coef[:done].reshape(len(w), len(gram.rows), n_outputs))
+    form, gram = None, problems[0].gram
+    if len(features) == len(problems) and isinstance(gram, FeatureGram):
+        coef = np.concatenate(features, axis=2).transpose(1, 0, 2).reshape(len(gram.rows), -1)
+        form = FeatureForm(coef, gram.offsets, problems[0].means)
+    return Expansions(
+        np.concatenate(weights, axis=1),
+        np.concatenate(coefs, axis=2),
+        np.concatenate(intercepts, axis=1),
+        layers if any(any(own) for own in layers) else [],
+        form,
+    )
 
 
 def _beside(paths: list[FoldPath]) -> FoldPath:
@@ -314,20 +311,11 @@ def _scored(
 
 
 def score_folds(
-    task: Task,
-    learner: Learner,
-    folds: Sequence[Fold],
-    alphas: Array,
-    score: Score,
-    *,
-    n_jobs: int | None = None,
-    tol: float = SCORING_TOL,
-    report: Report = silent,
-    starts: Sequence[Starts] | None = None,
+    task: Task, learner: Learner, folds: Sequence[Fold], alphas: Array, score: Score, **options: Any
 ) -> FoldScores:
-    """Score every regularisation parameter on every fold; the parameters are those of `walk_folds`."""
+    """Score every regularisation parameter on every fold; the options are those of `walk_folds`."""
     grid = learner.relax_grid(alphas)
-    paths = walk_folds(task, learner, folds, alphas, n_jobs=n_jobs, tol=tol, report=report, starts=starts)
+    paths = walk_folds(task, learner, folds, alphas, **options)
     return _scored(folds, paths, score, alphas.shape if grid is None else grid.shape)
 
 
@@ -439,14 +427,7 @@ def can_search(task: Task, learner: Learner, alphas: Array) -> bool:
 
 
 def search_folds(
-    task: Task,
-    learner: Learner,
-    folds: Sequence[Fold],
-    alphas: Array,
-    score: Score,
-    *,
-    n_jobs: int | None = None,
-    report: Report = silent,
+    task: Task, learner: Learner, folds: Sequence[Fold], alphas: Array, score: Score, **options: Any
 ) -> FoldScores:
     """Score the candidates around the best one, or only that one, on every fold.
 
@@ -460,9 +441,8 @@ def search_folds(
         Descending.
     score : callable
         ``score(decision values (n_test, n_outputs), test rows)`` -> float; larger is better.
-    n_jobs : int, optional
-        Folds run in parallel through joblib.
-    report : callable
+    **options
+        `n_jobs` and `report`, see `walk_folds`.
 
     Notes
     -----
@@ -473,17 +453,8 @@ def search_folds(
     def look(
         some: Sequence[Fold], positions: Rows, starts: Sequence[Starts] | None, tol: float, share: float = 1.0
     ) -> FoldScores:
-        found = score_folds(
-            task,
-            learner,
-            some,
-            share * alphas[positions],
-            score,
-            n_jobs=n_jobs,
-            tol=tol,
-            report=report,
-            starts=starts,
-        )
+        own = share * alphas[positions]
+        found = score_folds(task, learner, some, own, score, tol=tol, starts=starts, **options)
         return replace(found, positions=positions)
 
     relaxed = learner.relax_grid(alphas) is not None
@@ -599,7 +570,7 @@ def score_costs(
             parts[id(problem.gram)],
             problem.normalizer.scale,
             column[rows],
-            _at(task.weights_of(k), rows),
+            None if (weight := task.weights_of(k)) is None else weight[rows],
             loss,
             ball,
         )
@@ -616,10 +587,6 @@ def score_costs(
             yield FoldPath(values, None, any([report(step) for step in steps]))
 
     return replace(_scored(folds, walk(), score, costs.shape), weights=[tuple(held)])
-
-
-def _at(weights: Array | None, rows: Rows) -> Array | None:
-    return None if weights is None else weights[rows]
 
 
 class _HeldKernels:
@@ -643,7 +610,7 @@ class _HeldKernels:
         y = self.y[train]
         if (y == y[0]).all():
             return np.full((len(costs), len(test)), y[0])
-        weight = _at(self.sample_weight, train)
+        weight = None if self.sample_weight is None else self.sample_weight[train]
         inner, cross = K[np.ix_(train, train)], K[np.ix_(test, train)]
         values, loss = np.empty((len(costs), len(test))), self.machine.loss
         b, g, before = np.zeros(len(y)), -y, np.zeros(len(y))

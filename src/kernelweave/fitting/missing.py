@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
-from kernelweave.kernels import Kernel, On, Product, Scaled, Sum
+from kernelweave.kernels import Kernel
+from kernelweave.kernels.composed import parts_of
 from kernelweave.kernels.steps import Impute
 from kernelweave.views import BlockTable, GramTable, Table, ViewColumns
-from kernelweave.views.encoding import HINT
+from kernelweave.views.columns import HINT
 from kernelweave.views.selection import column_name, listing
 
 Array = NDArray[np.float64]
@@ -91,27 +92,23 @@ def views_of(kernels: Sequence[Kernel], table: Table) -> dict[str, tuple[int, ..
         return dict.fromkeys(table.blocks)
     found: dict[str, set[int]] = {}
     for kernel in kernels:
-        for view, columns in _groups(kernel):
+        for view, columns in groups_of(kernel):
             found.setdefault(view, set()).update(table.resolve(columns).tolist())
     return {view: tuple(sorted(places)) for view, places in found.items()}
 
 
-def _groups(kernel: Kernel) -> Iterator[tuple[str, Any]]:
-    if isinstance(kernel, On):
-        if isinstance(kernel.columns, ViewColumns):
-            yield kernel.columns.view, kernel.columns
-        elif kernel.name:
-            yield kernel.name, kernel.columns
-    elif isinstance(kernel, Sum | Product):
-        for term in kernel.terms:
-            yield from _groups(term)
-    elif isinstance(kernel, Scaled):
-        yield from _groups(kernel.kernel)
+def groups_of(kernel: Kernel) -> Iterator[tuple[str, Any]]:
+    """The views, or named groups of columns, that a kernel reads, each with the columns of it."""
+    for _, columns, name in parts_of(kernel):
+        if isinstance(columns, ViewColumns):
+            yield columns.view, columns
+        elif name:
+            yield name, columns
 
 
 def seen_by(kernel: Kernel, views: ViewPlaces) -> tuple[str, ...]:
     """The views of a kernel, which is defined for rows with all of them."""
-    named = list(dict.fromkeys(view for view, _ in _groups(kernel)))
+    named = list(dict.fromkeys(view for view, _ in groups_of(kernel)))
     everywhere = all(places is None for places in views.values())
     return tuple(named) if named or not everywhere else tuple(views)
 

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from kernelweave._checks import InputError
 from kernelweave._threads import blas_threads_for
 from kernelweave.fitting.prediction import (
     Expansions,
@@ -194,8 +193,7 @@ class Model:
 
     def encode(self, X: Any) -> Table:
         """New rows as queries, if kernels have columns."""
-        if self.encoder is None:
-            raise InputError("This model has no columns: use indices of its bank, or cross-Grams.")
+        assert self.encoder is not None
         assert isinstance(self.source, TableSource)
         return self.source.accepted(self.encoder.transform(X))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from kernelweave.fitting.correction import Correction, correct
 from kernelweave.fitting.missing import Mask, ViewPlaces, missing_cells, refuse_missing, rows_with, seen_by
 from kernelweave.fitting.source import CHUNK_BYTES, TableSource
 from kernelweave.gram import Gram
-from kernelweave.gram.building import Builder
+from kernelweave.gram.building import COMPRESSION, Builder
 from kernelweave.kernels import Kernel
 from kernelweave.views import BlockTable, Table
 from kernelweave.views.selection import listing
@@ -47,9 +47,8 @@ def mean_of_known(parts: Sequence[tuple[Rows, Rows, Array]], shape: tuple[int, i
     return np.divide(total, count, out=total, where=count > 0)
 
 
-@dataclass(frozen=True)
-class RowRegression:
-    """Rows of one kernel K as a linear function of those of another, M, learnt on training rows T that have both.
+def regress_rows(M: Array, K: Array) -> tuple[Array, float]:
+    """Learn rows of one kernel K as a linear function of those of another, M, on training rows T that have both.
 
     A row x that is known in M only is represented, in the feature space of K, by its regression: the sum of the
     training rows with the weights
@@ -60,31 +59,17 @@ class RowRegression:
     so that a completed matrix has no negative eigenvalues. r is chosen among `RIDGES` by the leave-one-out error of
     the rows of K_TT.
 
-    Attributes
-    ----------
-    inverse : array of shape (n, n)
-        ``(M_TT + r I)^-1``.
-    ridge : float
-    explained : float
-        Share of the sum of squares of K_TT that is predicted by the other rows, at least 0.
-    """
-
-    inverse: Array
-    ridge: float
-    explained: float
-
-    def weights(self, M: Array) -> Array:
-        """a(x), shape (n_rows, n), from the values M (n_rows, n) with the rows T."""
-        return M @ self.inverse
-
-
-def regress_rows(M: Array, K: Array) -> RowRegression:
-    """Learn rows of K from those of M; see :class:`RowRegression`.
-
     Parameters
     ----------
     M, K : arrays of shape (n, n)
         Positive semidefinite, on the same rows.
+
+    Returns
+    -------
+    inverse : array of shape (n, n)
+        ``(M_TT + r I)^-1``.
+    explained : float
+        Share of the sum of squares of K_TT that is predicted by the other rows, at least 0.
 
     Notes
     -----
@@ -105,15 +90,14 @@ def regress_rows(M: Array, K: Array) -> RowRegression:
         if error < lowest:
             best, lowest = share * unit, error
     apart = float(np.square(K).sum() - np.square(K.diagonal()).sum())
-    inverse = (vectors / (values + best)) @ vectors.T
     explained = max(0.0, 1.0 - lowest / apart) if apart > 0 and n > 1 else 0.0
-    return RowRegression(inverse, best, explained)
+    return (vectors / (values + best)) @ vectors.T, explained
 
 
 class ViewCompletion:
     """Positions of rows without a view among those with it, predicted from the other views.
 
-    A row without view g and with the views P is placed by `RowRegression` from the mean kernel of P, learnt on the
+    A row without view g and with the views P is placed by `regress_rows` from the mean kernel of P, learnt on the
     training rows that have P and g. If these are fewer than half of those with g and one view of P, every view of P
     predicts separately, and the mean is used, weighted by explained shares. With fewer than two rows to learn from, the
     row is placed at the mean of all rows with g.
@@ -130,34 +114,33 @@ class ViewCompletion:
 
     def __init__(self, rows: list[Rows], means: list[Array], n_samples: int) -> None:
         self.rows, self.means, self.n_samples = rows, means, n_samples
-        self.others = [np.setdiff1d(np.arange(n_samples), own) for own in rows]
-        self._regressions: dict[tuple[tuple[int, ...], int], RowRegression] = {}
-        self._onto: dict[int, Array] = {}
+        self._learnt: dict[tuple[tuple[int, ...], int], tuple[Rows, Array, float]] = {}
+        self._onto: dict[int, tuple[Rows, Array]] = {}
 
-    def onto(self, g: int) -> Array:
-        """Weights of the training rows that lack view g over those that have it, shape (n_others, n_rows)."""
+    def onto(self, g: int) -> tuple[Rows, Array]:
+        """The training rows that lack view g, and their weights over those that have it."""
         if g not in self._onto:
-            self._onto[g] = self.places(g, self.others[g], self.rows, self.means)
+            others = np.setdiff1d(np.arange(self.n_samples), self.rows[g])
+            self._onto[g] = others, self.places(g, others, self.rows, self.means)
         return self._onto[g]
 
     def completed(self, g: int, K: Array) -> Array:
         """A kernel of view g on all training rows, from its values on those that have the view."""
-        out = np.empty((self.n_samples, self.n_samples))
-        rows, others, onto = self.rows[g], self.others[g], self.onto(g)
+        out, rows, (others, onto) = np.empty((self.n_samples, self.n_samples)), self.rows[g], self.onto(g)
         cross = onto @ K
+        inner = cross @ onto.T
         out[np.ix_(rows, rows)] = K
         out[np.ix_(others, rows)] = cross
         out[np.ix_(rows, others)] = cross.T
-        inner = cross @ onto.T
         out[np.ix_(others, others)] = 0.5 * (inner + inner.T)
         return out
 
     def of_all(self, g: int, K: Array) -> Array:
         """Values of new rows with all training rows, from those with the training rows that have view g."""
+        others, onto = self.onto(g)
         out = np.empty((len(K), self.n_samples))
         out[:, self.rows[g]] = K
-        if len(self.others[g]):
-            out[:, self.others[g]] = K @ self.onto(g).T
+        out[:, others] = K @ onto.T
         return out
 
     def places(self, g: int, absent: Rows, there: Sequence[Rows], means: Sequence[Array]) -> Array:
@@ -178,55 +161,52 @@ class ViewCompletion:
         array of shape (n_absent, n_rows)
         """
         out = np.zeros((len(absent), len(self.rows[g])))
+        if not len(absent):
+            return out
         has = np.array([np.isin(absent, rows) for rows in there]).T
         patterns, which = np.unique(has, axis=0, return_inverse=True)
-        for p, pattern in enumerate(patterns if len(absent) else ()):
+        for p, pattern in enumerate(patterns):
             own = np.flatnonzero(which.reshape(-1) == p)
-            known = {
-                h: means[h][np.searchsorted(there[h], absent[own])] for h in np.flatnonzero(pattern).tolist()
-            }
+            every = tuple(np.flatnonzero(pattern).tolist())
+            known = {h: means[h][np.searchsorted(there[h], absent[own])] for h in every}
             out[own] = self._place(g, known, len(own))
         return out
 
     def _place(self, g: int, known: Mapping[int, Array], count: int) -> Array:
         """The same for rows that have the same views."""
-        n, every = len(self.rows[g]), tuple(sorted(known))
+        n, every = len(self.rows[g]), tuple(known)
         sizes = {h: len(self._common((h,), g)) for h in every}
         most = max(sizes.values(), default=0)
         if most < 2:
             return np.full((count, n), 1.0 / n)
         ways = [every] if 2 * len(self._common(every, g)) >= most else [(h,) for h in every if sizes[h] >= 2]
-        out, total = np.zeros((count, n)), 0.0
         learnt = [self._regression(way, g) for way in ways]
-        alike = not any(one.explained for one in learnt)
-        for way, one in zip(ways, learnt, strict=True):
-            share = 1.0 if alike else one.explained
-            common, M = self._common(way, g), np.zeros(())
-            for h in way:
-                M = M + known[h][:, np.searchsorted(self.rows[h], common)] / len(way)
-            out[:, np.searchsorted(self.rows[g], common)] += share * one.weights(M)
-            total += share
-        return out / total
+        shares = [explained for *_, explained in learnt]
+        if not any(shares):
+            shares = [1.0] * len(ways)
+        out = np.zeros((count, n))
+        for way, (common, inverse, _), share in zip(ways, learnt, shares, strict=True):
+            M = sum(known[h][:, np.searchsorted(self.rows[h], common)] / len(way) for h in way)
+            out[:, np.searchsorted(self.rows[g], common)] += share * (M @ inverse)
+        return out / sum(shares)
 
     def _common(self, way: tuple[int, ...], g: int) -> Rows:
         """Training rows that have some views and view g."""
-        rows = self.rows[g]
-        for h in way:
-            rows = np.intersect1d(rows, self.rows[h], assume_unique=True)
-        return rows
+        return reduce(
+            lambda rows, h: np.intersect1d(rows, self.rows[h], assume_unique=True), way, self.rows[g]
+        )
 
-    def _regression(self, way: tuple[int, ...], g: int) -> RowRegression:
-        """The regression of rows of view g on those of other views."""
-        if (way, g) not in self._regressions:
+    def _regression(self, way: tuple[int, ...], g: int) -> tuple[Rows, Array, float]:
+        """The rows that have some views and view g, and the regression of rows of g on those of the others."""
+        if (way, g) not in self._learnt:
             common = self._common(way, g)
-            M, K = np.zeros((2, len(common), len(common)))
-            for h in way:
+
+            def among(h: int) -> Array:
                 own = np.searchsorted(self.rows[h], common)
-                M += self.means[h][np.ix_(own, own)] / len(way)
-            own = np.searchsorted(self.rows[g], common)
-            K[:] = self.means[g][np.ix_(own, own)]
-            self._regressions[way, g] = regress_rows(M, K)
-        return self._regressions[way, g]
+                return self.means[h][np.ix_(own, own)]
+
+            self._learnt[way, g] = common, *regress_rows(sum(among(h) / len(way) for h in way), among(g))
+        return self._learnt[way, g]
 
 
 @dataclass(frozen=True)
@@ -286,7 +266,7 @@ class PartialSource(TableSource):
     eigenvalues are set to zero, and values of new rows are projected likewise.
 
     "complete": rows of kernels that are not there are predicted from the mean kernel of the views that are, by ridge
-    regression on training rows that have both, see `RowRegression`. If rows with all these views are fewer than half of
+    regression on training rows that have both, see `regress_rows`. If rows with all these views are fewer than half of
     those with one of them, every view predicts for itself, and the mean is taken, weighted by what each explains of
     rows that are left out. No correction is needed.
     """
@@ -306,41 +286,36 @@ class PartialSource(TableSource):
         self.present = rows_with(table, views)
         self.parts: list[Part] = []
         self._asked: tuple[weakref.ref[Table], list[Rows]] | None = None
-        self._given = list(kernels)
         groups: dict[tuple[str, ...], list[int]] = {}
         for m, kernel in enumerate(kernels):
             groups.setdefault(seen_by(kernel, views), []).append(m)
         self._members = {key: np.array(members) for key, members in groups.items()}
-        if all(self.present[view].all() for key in groups for view in key):
+        self.is_whole = all(self.present[view].all() for key in groups for view in key)
+        if self.is_whole:
             super().__init__(kernels, table, like=like, **options)
-            return
-        self._fit_parts(table, learnt, like, **options)
+        else:
+            self._fit_parts(kernels, table, learnt, like, options)
 
     def _fit_parts(
         self,
+        kernels: Sequence[Kernel],
         table: Table,
         learnt: list[Any] | None,
         like: TableSource | None,
-        *,
-        sample_weight: Array | None = None,
-        rules: list[Kernel] | None = None,
-        statistics: Any = None,
-        fillers: Any = None,
-        explicit: bool = False,
-        **options: Any,
+        given: dict[str, Any],
     ) -> None:
+        options = {"rank_tol": COMPRESSION, "standardize": False, "imputer": None}
+        options |= {name: value for name, value in given.items() if name in (*options, "max_memory")}
+        vars(self).update(options)
         self.raw = self.table = table
-        for name, value in {"standardize": False, "imputer": None, **options}.items():
-            setattr(self, name, value)
-        self.sample_weight = sample_weight
+        self.sample_weight = sample_weight = given.get("sample_weight")
         self.statistics = self.fillers = None
         self.n_samples = table.n_rows
         self._corrections: dict[int, Correction | None] = {}
         self._check_rows(self.present, table.n_rows)
-        fitted: list[Kernel] = list(self._given)
+        fitted: list[Kernel] = list(kernels)
         for k, (key, members) in enumerate(self._members.items()):
-            there = self._there(self.present, key, table.n_rows)
-            rows = np.flatnonzero(there)
+            rows = np.flatnonzero(self._there(self.present, key, table.n_rows))
             if not len(rows):
                 what = f"View {key[0]!r}" if len(key) == 1 else f"Some of the views {listing(list(key))}"
                 raise InputError(
@@ -349,8 +324,8 @@ class PartialSource(TableSource):
                 )
             known = (None, None) if learnt is None else learnt[k]
             source = TableSource(
-                [self._given[m] for m in members],
-                self._part_table(table, key).rows(rows),
+                [kernels[m] for m in members],
+                self._rows_of(key, table, rows),
                 sample_weight=None if sample_weight is None else sample_weight[rows],
                 statistics=known[0],
                 fillers=known[1],
@@ -360,7 +335,7 @@ class PartialSource(TableSource):
             for m, kernel in zip(members, source.kernels, strict=True):
                 fitted[m] = kernel
         self.kernels = fitted
-        self.rules = rules if rules is not None else list(self._given)
+        self.rules = given.get("rules") or list(kernels)
         self.names = tuple(kernel.label for kernel in fitted) if like is None else like.names
         self._columns = [None] * len(fitted)
 
@@ -370,24 +345,13 @@ class PartialSource(TableSource):
         return [(part.source.statistics, part.source.fillers) for part in self.parts]
 
     @property
-    def is_whole(self) -> bool:
-        """Whether all training rows have all views."""
-        return not self.parts
-
-    @property
-    def takes_missing(self) -> bool:
-        """See `TableSource.takes_missing`."""
-        return self.imputer is not None or super().takes_missing
-
-    @property
     def may_hold_nan(self) -> bool:
         """See `TableSource.may_hold_nan`."""
         return True
 
     def accepted(self, queries: Table) -> Table:
         """See `TableSource.accepted`; raises, too, for rows that lack all views."""
-        present = rows_with(queries, self.views)
-        self._check_rows(present, queries.n_rows)
+        self._check_rows(rows_with(queries, self.views), queries.n_rows)
         if not self.takes_missing:
             cells = missing_cells(queries, self.views)
             refuse_missing({name: lost for name, (lost, _) in cells.items()}, queries.n_rows)
@@ -412,14 +376,11 @@ class PartialSource(TableSource):
     def _there(present: Mapping[str, Mask], views: tuple[str, ...], n_rows: int) -> Mask:
         return np.all([present[view] for view in views], axis=0) if views else np.ones(n_rows, dtype=bool)
 
-    def _part_table(self, table: Table, views: tuple[str, ...]) -> Table:
-        if not isinstance(table, BlockTable):
-            return table
-        return BlockTable({view: table.blocks[view] for view in views})
-
-    def _rows_of(self, part: Part, table: Table, rows: Rows) -> Table:
-        """Some queries, for the source of a part."""
-        return (table if self.is_whole else self._part_table(table, part.views)).rows(rows)
+    def _rows_of(self, views: tuple[str, ...], table: Table, rows: Rows) -> Table:
+        """Some rows, with the columns that the source of a part was made with."""
+        if isinstance(table, BlockTable) and not self.is_whole:
+            table = BlockTable({view: table.blocks[view] for view in views})
+        return table.rows(rows)
 
     def _options(self) -> dict[str, Any]:
         """See `TableSource`."""
@@ -447,15 +408,15 @@ class PartialSource(TableSource):
     def _filled_kernels(self) -> Iterator[tuple[int, Array]]:
         """Every kernel on all training rows."""
         for g, part in enumerate(self._training_parts):
-            for k, m in enumerate(part.kernels):
+            for k, m in enumerate(part.kernels.tolist()):
                 K = self._matrix(g, k)
                 if self.how == "complete":
-                    full = self._completion.completed(g, K)
-                else:
-                    full = self._raised(g, k, self._mean_of_known)
-                    full[np.ix_(part.rows, part.rows)] = K
-                    full, self._corrections[int(m)] = correct(full)
-                yield int(m), full
+                    yield m, self._completion.completed(g, K)
+                    continue
+                full = self._raised(g, k, self._mean_of_known)
+                full[np.ix_(part.rows, part.rows)] = K
+                full, self._corrections[m] = correct(full)
+                yield m, full
 
     def _raised(self, g: int, k: int, mean: Array) -> Array:
         """Values in units of their kernels as those of one kernel."""
@@ -467,8 +428,11 @@ class PartialSource(TableSource):
         if self.parts:
             return self.parts
         every = np.arange(self.n_samples)
-        known = self._options() | {"explicit": False, "statistics": self.statistics, "fillers": self.fillers}
-        options = {name: value for name, value in known.items() if name not in ("views", "how")}
+        options = super()._options() | {
+            "explicit": False,
+            "statistics": self.statistics,
+            "fillers": self.fillers,
+        }
         return [
             Part(key, own, every, TableSource([self.kernels[m] for m in own], self.raw, **options))
             for key, own in self._members.items()
@@ -498,7 +462,7 @@ class PartialSource(TableSource):
             found.append(Levels(level, np.where(diagonal > 0, diagonal, 1.0), spread))
         return found
 
-    def _mean_kernel(self, g: int, values: Iterator[Array] | Sequence[Array]) -> Array:
+    def _mean_kernel(self, g: int, values: Iterable[Array]) -> Array:
         """The mean of kernels of a part in the units that `how` compares them in."""
         own, total, count = self._levels[g], np.zeros(()), 0
         for k, K in enumerate(values):
@@ -572,71 +536,47 @@ class PartialSource(TableSource):
         for start in range(0, queries.n_rows, step):
             where = slice(start, min(start + step, queries.n_rows))
             table = queries.rows(np.arange(where.start, where.stop))
-            for m, K in self._cross_of(table, kernels):
-                yield where, m, K
+            for m, K in self._cross_of(table, set(map(int, kernels))):
+                correction = None if self.is_whole else self.correction(m)
+                yield where, m, K if correction is None else correction.project(K)
 
-    def _cross_of(self, table: Table, kernels: Rows, *, project: bool = True) -> Iterator[tuple[int, Array]]:
-        """Values of a few queries, some of which lack a view; `project` as the training matrix was corrected."""
-        there = self._query_parts(table)
-        known = [
-            self._known_cross(part, table, rows)
-            for part, rows in zip(self._training_parts, there, strict=True)
-        ]
-        means = [self._mean_kernel(g, values) for g, values in enumerate(known)]
-        wanted = set(map(int, kernels))
-        if self.how == "complete":
-            yield from self._fill_complete(table.n_rows, there, known, means, wanted)
-            return
-        for m, K in self._fill_mean(table.n_rows, there, known, means, wanted):
-            yield m, self._projected(m, K) if project and not self.is_whole else K
-
-    def _known_cross(self, part: Part, table: Table, rows: Rows) -> list[Array]:
-        """Values of the kernels of a part between the queries and the training rows that have its views."""
-        out = [np.zeros((len(rows), len(part.rows))) for _ in part.kernels]
-        if len(rows):
-            own = self._rows_of(part, table, rows)
-            for where, k, K in part.source.cross(own, np.arange(len(part.kernels))):
-                out[k][where] = K
-        return out
-
-    def _fill_mean(
-        self,
-        n_queries: int,
-        there: list[Rows],
-        known: list[list[Array]],
-        means: list[Array],
-        kernels: set[int],
-    ) -> Iterator[tuple[int, Array]]:
-        parts = self._training_parts
-        placed = [(rows, part.rows, K) for rows, part, K in zip(there, parts, means, strict=True)]
-        mean = mean_of_known(placed, (n_queries, self.n_samples))
+    def _cross_of(self, table: Table, kernels: set[int]) -> Iterator[tuple[int, Array]]:
+        """Values of a few queries, some of which lack a view, before they are projected as training matrices were."""
+        parts, there, known, means = self._known(table)
+        if self.how != "complete":
+            placed = [(rows, part.rows, K) for rows, part, K in zip(there, parts, means, strict=True)]
+            mean = mean_of_known(placed, (table.n_rows, self.n_samples))
         for g, part in enumerate(parts):
-            for k, m in enumerate(part.kernels):
-                if int(m) in kernels:
-                    full = self._raised(g, k, mean)
-                    full[np.ix_(there[g], part.rows)] = known[g][k]
-                    yield int(m), full
-
-    def _fill_complete(
-        self,
-        n_queries: int,
-        there: list[Rows],
-        known: list[list[Array]],
-        means: list[Array],
-        kernels: set[int],
-    ) -> Iterator[tuple[int, Array]]:
-        for g, part in enumerate(self._training_parts):
             if not kernels & set(part.kernels.tolist()):
                 continue
-            absent = np.setdiff1d(np.arange(n_queries), there[g])
-            places = self._completion.places(g, absent, there, means)
-            for k, m in enumerate(part.kernels):
-                if int(m) not in kernels:
+            if self.how == "complete":
+                absent = np.setdiff1d(np.arange(table.n_rows), there[g])
+                places = self._completion.places(g, absent, there, means)
+            for k, m in enumerate(part.kernels.tolist()):
+                if m not in kernels:
                     continue
-                own = np.empty((n_queries, len(part.rows)))
-                own[there[g]] = known[g][k]
-                own[absent] = places @ self._matrix(g, k)
-                yield int(m), self._completion.of_all(g, own)
+                if self.how == "complete":
+                    own = np.empty((table.n_rows, len(part.rows)))
+                    own[there[g]] = known[g][k]
+                    own[absent] = places @ self._matrix(g, k)
+                    yield m, self._completion.of_all(g, own)
+                else:
+                    full = self._raised(g, k, mean)
+                    full[np.ix_(there[g], part.rows)] = known[g][k]
+                    yield m, full
+
+    def _known(self, table: Table) -> tuple[list[Part], list[Rows], list[list[Array]], list[Array]]:
+        """The parts; for each the queries that have its views, their values with its training rows, and their mean."""
+        parts, there = self._training_parts, self._query_parts(table)
+        known = []
+        for part, rows in zip(parts, there, strict=True):
+            values = [np.zeros((len(rows), len(part.rows))) for _ in part.kernels]
+            if len(rows):
+                own = self._rows_of(part.views, table, rows)
+                for where, k, K in part.source.cross(own, np.arange(len(part.kernels))):
+                    values[k][where] = K
+            known.append(values)
+        return parts, there, known, [self._mean_kernel(g, values) for g, values in enumerate(known)]
 
     def query_diagonal(self, queries: Table, m: int) -> Array:
         """See `Source.query_diagonal`."""
@@ -645,30 +585,26 @@ class PartialSource(TableSource):
         there, parts = self._query_parts(queries), self._training_parts
         g = next(g for g, part in enumerate(parts) if m in part.kernels)
         k = int(np.flatnonzero(parts[g].kernels == m)[0])
-        known = [self._known_diagonals(part, queries, rows) for part, rows in zip(parts, there, strict=True)]
-        out = np.zeros(queries.n_rows)
-        out[there[g]] = known[g][k]
         absent = np.setdiff1d(np.arange(queries.n_rows), there[g])
+        own = [self._rows_of(p.views, queries, rows) for p, rows in zip(parts, there, strict=True)]
+        out = np.zeros(queries.n_rows)
+        if len(there[g]):
+            out[there[g]] = parts[g].source.query_diagonal(own[g], k)
         if self.how == "complete":
             if len(absent):
-                cross = [self._known_cross(p, queries, rows) for p, rows in zip(parts, there, strict=True)]
-                means = [self._mean_kernel(h, values) for h, values in enumerate(cross)]
+                _, there, _, means = self._known(queries)
                 places = self._completion.places(g, absent, there, means)
                 out[absent] = np.einsum("ij,ij->i", places @ self._matrix(g, k), places)
             return out
         if len(absent):
-            first = np.array([0])
-            means = [self._mean_kernel(h, values)[:, None] for h, values in enumerate(known)]
-            placed = [(rows, first, K) for rows, K in zip(there, means, strict=True)]
+            placed = []
+            for h, (part, table) in enumerate(zip(parts, own, strict=True)):
+                diagonals = (part.source.query_diagonal(table, j) for j in range(len(part.kernels)))
+                if table.n_rows:
+                    placed.append((there[h], np.array([0]), self._mean_kernel(h, diagonals)[:, None]))
             out[absent] = self._raised(g, k, mean_of_known(placed, (queries.n_rows, 1))[:, 0])[absent]
         correction = None if self.is_whole else self.correction(m)
         if correction is not None:
-            [(_, K)] = self._cross_of(queries, np.array([m]), project=False)
+            [(_, K)] = self._cross_of(queries, {m})
             out += correction.beyond(K)
         return out
-
-    def _known_diagonals(self, part: Part, table: Table, rows: Rows) -> list[Array]:
-        if not len(rows):
-            return [np.zeros(0) for _ in part.kernels]
-        own = self._rows_of(part, table, rows)
-        return [part.source.query_diagonal(own, k) for k in range(len(part.kernels))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kernelweave._sparse import to_dense, unit_rows
 from kernelweave._threads import blas_threads_for
+from kernelweave._types import Values
 from kernelweave.fitting.source import Q, Source
 from kernelweave.mkl.layers import TrainedLayers
 from kernelweave.normalizers import FittedNormalizer
@@ -50,30 +51,33 @@ class FeatureForm:
         ends = zip(self.offsets[:-1], self.offsets[1:], strict=True)
         used = np.flatnonzero([self.coef[start:stop].any() for start, stop in ends])
         widest = max(1, int(np.diff(self.offsets).max()))
-        for where, m, phi in source.features(queries, used, max(1, FEATURES // widest)):
-            own = slice(self.offsets[m], self.offsets[m + 1])
-            if fitted.constant is not None and fitted.constant[m]:
-                continue
-            if fitted.cosine_scale is not None:
-                phi = unit_rows(phi)
-            shift = 0.0 if self.means is None else self.means[own] @ self.coef[own]
-            yield where, m, np.asarray(phi @ self.coef[own]) - shift
+        for where, m, own, phi in self._blocks(source, queries, fitted, used, widest):
+            if phi is not None:
+                shift = 0.0 if self.means is None else self.means[own] @ self.coef[own]
+                yield where, m, np.asarray(phi @ self.coef[own]) - shift
 
     def rows(self, source: Source[Q], queries: Q, fitted: FittedNormalizer) -> Iterator[tuple[slice, Array]]:
         """Yield (query rows, their normalised features (rows, n_features)), in chunks."""
-        every = np.arange(len(self.offsets) - 1)
-        block: Array | None = None
-        for where, m, phi in source.features(queries, every, max(1, FEATURES // int(self.offsets[-1]))):
+        every, n_features = np.arange(len(self.offsets) - 1), int(self.offsets[-1])
+        block = np.zeros((0, n_features))
+        for where, m, own, phi in self._blocks(source, queries, fitted, every, n_features):
             if m == 0:
-                block = np.zeros((where.stop - where.start, int(self.offsets[-1])))
-            assert block is not None
-            own = slice(self.offsets[m], self.offsets[m + 1])
-            if fitted.constant is None or not fitted.constant[m]:
-                if fitted.cosine_scale is not None:
-                    phi = unit_rows(phi)
+                block = np.zeros((where.stop - where.start, n_features))
+            if phi is not None:
                 block[:, own] = to_dense(phi) - (0.0 if self.means is None else self.means[own])
             if m == len(every) - 1:
                 yield where, block
+
+    def _blocks(
+        self, source: Source[Q], queries: Q, fitted: FittedNormalizer, kernels: Rows, width: int
+    ) -> Iterator[tuple[slice, int, slice, Values | None]]:
+        """Yield (query rows, m, places of its features, these; None for a kernel that is zero), before centring."""
+        for where, m, phi in source.features(queries, kernels, max(1, FEATURES // width)):
+            own = slice(self.offsets[m], self.offsets[m + 1])
+            if fitted.constant is not None and fitted.constant[m]:
+                yield where, m, own, None
+            else:
+                yield where, m, own, phi if fitted.cosine_scale is None else unit_rows(phi)
 
 
 @dataclass(frozen=True)
@@ -97,32 +101,6 @@ class Expansions:
     intercepts: Array
     layers: Sequence[UpperLayers] = ()
     features: FeatureForm | None = None
-
-    @classmethod
-    def side_by_side(cls, parts: Sequence[Expansions]) -> Expansions:
-        """Solutions of several problems as those of one with all of their outputs."""
-        forms = [part.features for part in parts if part.features is not None]
-        features = None
-        if len(forms) == len(parts):
-            coefs = [
-                form.coef.reshape(-1, *part.intercepts.shape) for form, part in zip(forms, parts, strict=True)
-            ]
-            joined = np.concatenate(coefs, axis=2)
-            features = replace(forms[0], coef=joined.reshape(len(joined), -1))
-        layers: list[list[TrainedLayers | None]] = []
-        if any(any(own) for part in parts for own in part.layers):
-            # a problem without a machine has none
-            layers = [
-                [one for p in parts for one in p.layers[k] or [None] * p.intercepts.shape[1]]
-                for k in range(len(parts[0].intercepts))
-            ]
-        return cls(
-            np.concatenate([part.weights for part in parts], axis=1),
-            np.concatenate([part.coefficients for part in parts], axis=2),
-            np.concatenate([part.intercepts for part in parts], axis=1),
-            layers,
-            features,
-        )
 
 
 def decisions(source: Source[Q], queries: Q, fitted: FittedNormalizer, found: Expansions) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._sparse import unit_rows
-from kernelweave._types import Values
 from kernelweave.fitting.correction import Correction
 from kernelweave.fitting.missing import ViewPlaces, rows_with
 from kernelweave.fitting.model import Model
@@ -19,7 +17,6 @@ from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.prediction import FeatureForm
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import Task
-from kernelweave.gram import Gram
 from kernelweave.normalizers import FittedNormalizer
 from kernelweave.views import Table
 
@@ -78,32 +75,11 @@ class RowlessSource(TableSource):
             raise InputError(REFUSAL.format(what="A row that lacks a view"))
         return super().accepted(queries)
 
-    def _refuse(self, what: str = "This") -> NoReturn:
-        raise InputError(REFUSAL.format(what=what))
-
-    def gram(self) -> Gram:
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
         """Raise: there are no training rows."""
-        self._refuse()
+        raise InputError(REFUSAL.format(what="This"))
 
-    def take(self, rows: Rows) -> TableSource:
-        """Raise: there are no training rows."""
-        self._refuse()
-
-    def queries(self, rows: Rows) -> Table:
-        """Raise: there are no training rows."""
-        self._refuse()
-
-    def distinguish(self) -> Values:
-        """Raise: there are no training rows."""
-        self._refuse()
-
-    def cross(self, queries: Table, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
-        """Raise: there are no training rows."""
-        self._refuse()
-
-    def feature_maps(self, m: int, queries: Table) -> tuple[Array, Array] | None:
-        """Raise: there are no training rows."""
-        self._refuse()
+    gram = take = queries = distinguish = cross = feature_maps = _refuse
 
     def correction(self, m: int) -> Correction | None:
         """None: kernels with features need no correction."""

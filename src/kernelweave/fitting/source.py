@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -19,19 +20,18 @@ from kernelweave._sparse import is_sparse, row_ranks, sq_norms, to_dense
 from kernelweave._threads import SMALL, threads_for
 from kernelweave._types import Values
 from kernelweave.fitting.correction import Correction, check_kernel_values, correct
-from kernelweave.fitting.factors import Features, add_factors, feature_gram, feature_widths, single_columns
 from kernelweave.fitting.linear import LinearLayout, linear_layout
 from kernelweave.fitting.missing import Fillers, count_missing, fill, fit_fillers, refuse_missing
-from kernelweave.gram import Gram, PackedGram, TileGram, check_semidefinite
+from kernelweave.gram import FeatureGram, Gram, PackedGram, TileGram, check_semidefinite
 from kernelweave.gram.building import COMPRESSION, MAX_RANK_SHARE, Builder
 from kernelweave.gram.low_rank import highest_rank, hopeless, rows_to_see
 from kernelweave.kernels import (
     Kernel,
     Linear,
     TrainingRows,
-    pairwise_statistic,
     statistic_panels,
 )
+from kernelweave.kernels.pairs import pair_values
 from kernelweave.kernels.steps import Impute, apply_steps, column_statistics
 from kernelweave.views import Table
 
@@ -48,6 +48,10 @@ PANEL_BYTES = 2**20
 TILE_BYTES = 4 * 2**20
 #: Bytes that a stack may always use, for any budget: too little to justify recomputation.
 SMALL_CHANGE = 16 * 2**20
+#: Kernels on one column each whose features are computed together.
+TOGETHER = 64
+#: Operations of the trial of a factor below which it is not checked before whether there can be one.
+SMALL_TRIAL = 2_000_000
 
 
 #: New rows, in the format of a source: a table, indices of samples, rows of kernel values.
@@ -153,6 +157,8 @@ class TableSource(Source[Table]):
 
     #: Also for models that were pickled without it.
     explicit: bool = False
+    #: Whether all training rows have all views.
+    is_whole: bool = True
 
     def __init__(
         self,
@@ -182,7 +188,7 @@ class TableSource(Source[Table]):
             statistics = column_statistics(table, sample_weight)
         self.statistics = statistics
         self._corrections: dict[int, Correction | None] = {}
-        self.table = self._standardized(table)
+        self.table = table if statistics is None else table.scaled(*statistics)
         self.kernels, self.rules = list(kernels), rules
         if not all(kernel.is_fitted for kernel in kernels):
             training = TrainingRows(self.table, sample_weight, self.raw)
@@ -199,17 +205,12 @@ class TableSource(Source[Table]):
     @property
     def takes_missing(self) -> bool:
         """Whether rows may have missing cells."""
-        return self.fillers is not None or all(kernel.takes_missing for kernel in self.kernels)
+        return self.imputer is not None or all(kernel.takes_missing for kernel in self.kernels)
 
     @property
     def may_hold_nan(self) -> bool:
         """Whether training rows may have NaN."""
         return self.takes_missing
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all training rows have all views."""
-        return True
 
     def accepted(self, queries: Table) -> Table:
         """New rows, unchanged; raises for missing cells without a treatment."""
@@ -223,23 +224,27 @@ class TableSource(Source[Table]):
 
     def encode(self, table: Table) -> Table:
         """Impute missing cells and standardise with this source's statistics."""
-        return self._standardized(self.filled(table))
-
-    def _standardized(self, table: Table) -> Table:
-        if self.statistics is None:
-            return table
-        mean, std = self.statistics
-        return table.scaled(mean, std)
+        table = self.filled(table)
+        return table if self.statistics is None else table.scaled(*self.statistics)
 
     def _options(self) -> dict[str, Any]:
         """What sources of some of the rows have in common with this one."""
         names = ("max_memory", "rank_tol", "standardize", "imputer", "explicit")
         return {name: getattr(self, name) for name in names}
 
+    @property
+    def given_kernels(self) -> list[Kernel]:
+        """The kernels before they were fitted."""
+        return self.kernels if self.rules is None else self.rules
+
     def take(self, rows: Rows) -> TableSource:
-        weight = None if self.sample_weight is None else self.sample_weight[rows]
-        rules = self.kernels if self.rules is None else self.rules
-        return type(self)(rules, self.raw.rows(rows), sample_weight=weight, like=self, **self._options())
+        weight, options = self.sample_weight, self._options()
+        weight = None if weight is None else weight[rows]
+        return type(self)(self.given_kernels, self.raw.rows(rows), sample_weight=weight, like=self, **options)
+
+    def with_kernels(self, kernels: list[Kernel]) -> TableSource:
+        """Other kernels on the same rows."""
+        return type(self)(kernels, self.raw, sample_weight=self.sample_weight, **self._options())
 
     def queries(self, rows: Rows) -> Table:
         return self.raw.rows(rows)
@@ -270,23 +275,67 @@ class TableSource(Source[Table]):
         new = self.kernels[m].features(self.encode(queries))
         return None if new is None else (new, training)
 
+    @cached_property
+    def _single(self) -> dict[int, tuple[Kernel, int]]:
+        """Kernels on one unprepared numeric column, without their selection, with the position of the column."""
+        found, levels, marked = {}, self.table.levels, self.table.marked
+        for m, (kernel, chosen) in enumerate(zip(self.kernels, self._columns, strict=True)):
+            if chosen is None or len(chosen) != 1 or levels[chosen[0]] or marked[chosen[0]]:
+                continue
+            if not kernel.base.preparation:
+                found[m] = kernel.base, int(chosen[0])
+        return found
+
     def feature_widths(self) -> list[int | None]:
         """Number of features of each kernel, None for kernels without explicit ones."""
-        single = single_columns(self.kernels, self._columns, self.table)
-        return feature_widths(self.kernels, single, self.table)
+        first = self.table.rows(slice(0, 1))
+        # of kernels on one column by the kernel alone
+        known: dict[Any, int | None] = {Linear(): 1}
+        found = []
+        for m, kernel in enumerate(self.kernels):
+            key = self._single[m][0] if m in self._single else m
+            if key not in known:
+                phi = kernel.features(first)
+                known[key] = None if phi is None else int(phi.shape[1])
+            found.append(known[key])
+        return found
+
+    def _features_of(self, kernels: Sequence[int]) -> Iterator[tuple[int, Any]]:
+        """Yield every kernel with its features of the training rows, (n_features, n_samples), or None without any.
+
+        They may be sparse. Of kernels that are equal but for their column, those of many are computed at a time.
+        """
+        alike: dict[Kernel, list[int]] = {}
+        for m in kernels:
+            if m in self._single:
+                alike.setdefault(self._single[m][0], []).append(m)
+        ready: dict[int, Any] = {}
+        for m in kernels:
+            if m not in ready and m in self._single:
+                base = self._single[m][0]
+                some, alike[base] = alike[base][:TOGETHER], alike[base][TOGETHER:]
+                X = self.table.dense_columns(np.array([self._single[k][1] for k in some], dtype=np.intp))
+                # one under the other: a feature map looks at rows one by one
+                phi = base.features(Table(np.ascontiguousarray(X.T).reshape(-1, 1)))
+                blocks = [None] * len(some)
+                if phi is not None:
+                    blocks = np.asarray(phi).reshape(len(some), len(X), -1).transpose(0, 2, 1)
+                ready.update(zip(some, blocks, strict=True))
+            if m in ready:
+                yield m, ready.pop(m)
+            else:
+                phi = self.kernels[m].features(self.table)
+                yield m, None if phi is None else phi.T
 
     # ---- training ---------------------------------------------------------------------------------
 
     def gram(self) -> Gram:
-        n = self.n_samples
         if self.explicit:
-            room = max(self.max_memory, SMALL_CHANGE)
-            return feature_gram(self.kernels, self._columns, self.table, room)
-        alone = single_columns(self.kernels, self._columns, self.table)
-        single = [m for m, (base, _) in alone.items() if base == Linear()]
-        columns = np.array([alone.pop(m)[1] for m in single], dtype=np.intp)
+            return self._feature_gram()
+        n, room = self.n_samples, self._room
+        single = [m for m, (base, _) in self._single.items() if base == Linear()]
+        columns = np.array([self._single[m][1] for m in single], dtype=np.intp)
         factors = Builder(n, 0)
-        room = max(self.max_memory, SMALL_CHANGE)
         # columns first, as they need the least memory
         held = int(min(len(single), room // (8 * n)))
         if held:
@@ -296,10 +345,8 @@ class TableSource(Source[Table]):
                 rows[first : first + 64] = self.table.dense_columns(some).T
         rest = single[held:]
         most = max(highest_rank(n), 4)
-        features = Features(self.kernels, alone, self.table)
         taken = factors.nbytes
-        for m in sorted(set(range(self.n_kernels)).difference(single)):
-            phi = features.of(m)
+        for m, phi in self._features_of(sorted(set(range(self.n_kernels)).difference(single))):
             size = 0 if phi is None else 8 * phi.shape[0] * phi.shape[1]
             if phi is not None and phi.shape[0] <= most and taken + size <= room:
                 factors.add(m, to_dense(phi))
@@ -308,24 +355,49 @@ class TableSource(Source[Table]):
                 rest.append(m)
         return self._hold(np.sort(np.array(rest, dtype=np.intp)), factors)
 
+    @property
+    def _room(self) -> float:
+        """Bytes that a stack may take."""
+        return max(self.max_memory, SMALL_CHANGE)
+
+    def _feature_gram(self) -> FeatureGram:
+        """The features of the kernels, which all have some, side by side in their order."""
+        widths = self.feature_widths()
+        if None in widths:
+            raise InputError(
+                f"{self.kernels[widths.index(None)].label!r} has no finite features. Use kernels.approximate on it, or "
+                "approximation='nystroem'."
+            )
+        offsets = np.r_[0, np.cumsum([width or 0 for width in widths])].astype(np.int64)
+        total, n = int(offsets[-1]), self.n_samples
+        needed = 8.0 * total * n
+        if needed > self._room:
+            raise InputError(
+                f"{total} features of {n} rows take {needed / 2**30:.3g} GiB, got max_memory="
+                f"{self._room / 2**30:.3g} GiB. Allow more, or take fewer features."
+            )
+        rows = np.empty((total, n))
+        for m, phi in self._features_of(range(self.n_kernels)):
+            rows[offsets[m] : offsets[m + 1]] = to_dense(phi)
+        return FeatureGram(rows, offsets)
+
     def _hold(self, rest: Rows, builder: Builder) -> Gram:
         """Add the kernels without an exact feature map."""
         n = self.n_samples
+        corrected = any(self.kernels[m].is_corrected for m in rest)
         # in addition to the triangles, memory to find factors, and for a matrix if one must be checked
         scratch = 8.0 * n * highest_rank(n)
-        if any(self.kernels[m].needs_psd_check or self.kernels[m].is_corrected for m in rest):
+        if corrected or any(self.kernels[m].needs_psd_check for m in rest):
             scratch += 8.0 * n * n
         needed = 8.0 * len(rest) * packed_length(n) + max(0.0, scratch - SMALL_CHANGE)
         if builder.nbytes + needed <= self.max_memory or not len(rest):
             builder.packed = np.empty((len(rest), packed_length(n)))
-            bases = [kernel.base for kernel in self.kernels]
             for group in self._groups(rest):
-                tried = bases[group[0]].statistic is not None and not any(
+                tried = self.kernels[group[0]].base.statistic is not None and not any(
                     self.kernels[m].needs_psd_check or self.kernels[m].is_corrected for m in group
                 )
                 if tried:
-                    A = self._statistic(int(group[0]), self.table)
-                    group = np.array(add_factors(bases, group, A, builder, self.rank_tol), dtype=np.intp)
+                    group = self._add_factors(group, builder)
                     if not len(group):
                         continue
                 packed = builder.triangles(len(group))
@@ -337,36 +409,71 @@ class TableSource(Source[Table]):
                         check_semidefinite(PackedGram(packed[k : k + 1], n), [repr(self.names[m])])
                 builder.keep_triangles(group.tolist(), tol=self.rank_tol, max_rank=0 if tried else None)
             return builder.finish()
-        if any(self.kernels[m].is_corrected for m in rest):
+        if corrected:
             raise InputError(
                 f"Kernels that skip missing cells are held as whole matrices, which takes {needed / 2**30:.3g} GiB, "
                 f"got max_memory={self.max_memory / 2**30:.3g} GiB. Allow more, or use missing='impute'."
             )
         # over the budget: factors from single columns of the kernel, tiles for what has no low rank
-        tiles = []
-        for m in rest:
-            kernel = self.kernels[m]
-            room = max(self.max_memory, SMALL_CHANGE) - builder.nbytes
-            cap = min(max(1, highest_rank(n)), int(room // (8 * n)))
-            if cap < 1:
-                tiles.append(int(m))
-                continue
-            diagonal = kernel.diag(self.table)
-            bound = self.rank_tol * float(diagonal.sum())
-            if hopeless(kernel(self.table.rows(rows_to_see(n, cap))), cap, bound):
-                tiles.append(int(m))
-                continue
-
-            def column(i: int, kernel: Kernel = kernel) -> Array:
-                return kernel(self.table.rows(slice(i, i + 1)), self.table)[0]
-
-            work = builder.factors([int(m)], [cap])
-            rank, residual = pivoted_columns(column, diagonal, bound, work)
-            del work
-            builder.keep_rank(rank, residual)
-            if rank < 0:
-                tiles.append(int(m))
+        tiles = [int(m) for m in rest if not self._add_factor(int(m), builder)]
         return builder.finish([(self._tiles(tiles), np.array(tiles))] if tiles else [])
+
+    def _add_factors(self, group: Rows, builder: Builder) -> Rows:
+        """Add factors of kernels that share a statistic, if they are of low rank, and return the others."""
+        n, cap = self.n_samples, highest_rank(self.n_samples)
+        if cap < 1:
+            return group
+        A = self._statistic(int(group[0]), self.table)
+        kind = self.kernels[group[0]].base.statistic
+        X = None if is_sparse(A) else np.ascontiguousarray(A.T)
+        seen, squares = rows_to_see(n, cap), sq_norms(A)
+        corner = pair_values(kind, A[seen])
+        with_itself = squares if kind == "dot" else np.zeros(n)
+        work = np.empty((cap, n))
+        rest = []
+        for m in map(int, group):
+            kernel = self.kernels[m].base
+            gamma = kernel.decay
+            diagonal = np.array(kernel.from_statistic(with_itself, squares, squares))
+            bound = self.rank_tol * float(diagonal.sum())
+            # a check costs more than the trial of a small kernel
+            if X is None or gamma is None or cap * cap * n >= SMALL_TRIAL:
+                block = np.array(kernel.from_statistic(corner, squares[seen][:, None], squares[seen]))
+                if hopeless(block, cap, bound):
+                    rest.append(m)
+                    continue
+            if X is not None and gamma is not None:
+                rank, residual = core.pivoted_decay(X, gamma, kind == "sqdist", self.rank_tol * n, work)
+            else:
+
+                def column(i: int, kernel: Kernel = kernel) -> Array:
+                    S = pair_values(kind, A[i : i + 1], A)
+                    return np.array(kernel.from_statistic(S, squares[i : i + 1, None], squares))[0]
+
+                rank, residual = pivoted_columns(column, diagonal, max(bound, 0.0), work)
+            if rank < 0:
+                rest.append(m)
+            else:
+                builder.add(m, work[:rank].copy(), residual)
+        return np.array(rest, dtype=np.intp)
+
+    def _add_factor(self, m: int, builder: Builder) -> bool:
+        """Add the factor of a kernel from single columns, if it is of low rank and there is room; return whether."""
+        n, kernel = self.n_samples, self.kernels[m]
+        cap = min(max(1, highest_rank(n)), int((self._room - builder.nbytes) // (8 * n)))
+        if cap < 1:
+            return False
+        diagonal = kernel.diag(self.table)
+        bound = self.rank_tol * float(diagonal.sum())
+        if hopeless(kernel(self.table.rows(rows_to_see(n, cap))), cap, bound):
+            return False
+        work = builder.factors([m], [cap])
+        rank, residual = pivoted_columns(
+            lambda i: kernel(self.table.rows(slice(i, i + 1)), self.table)[0], diagonal, bound, work
+        )
+        del work
+        builder.keep_rank(rank, residual)
+        return rank >= 0
 
     def _correct(self, m: int, triangle: Array) -> None:
         """Make the packed triangle of a kernel positive semidefinite, and store the correction."""
@@ -416,7 +523,7 @@ class TableSource(Source[Table]):
 
     def _statistic_key(self, m: int) -> Any:
         base = self.kernels[m].base
-        if getattr(base, "statistic", None) is None:
+        if base.statistic is None:
             return ("alone", m)
         chosen = self._columns[m]
         return (base.statistic, base.preparation, None if chosen is None else tuple(chosen.tolist()))
@@ -429,7 +536,7 @@ class TableSource(Source[Table]):
         """Fill packed triangles of kernels that share a statistic, computing it once, a few rows at a time."""
         n, start = self.n_samples, packed_rows(self.n_samples)
         kernels = [self.kernels[m].base for m in group]
-        if getattr(kernels[0], "statistic", None) is None:
+        if kernels[0].statistic is None:
             for k, alone in enumerate(group):
                 self._fill_alone(int(alone), packed[k])
             return
@@ -504,7 +611,7 @@ class TableSource(Source[Table]):
         table = self.encode(queries)
         groups = self._groups(kernels)
         # of kernels that are called, few calls cost least; others stay in the cache
-        called = any([getattr(self.kernels[group[0]].base, "statistic", None) is None for group in groups])
+        called = any([self.kernels[group[0]].base.statistic is None for group in groups])
         step, few = [max(1, int(size / (8.0 * self.n_samples))) for size in (CHUNK_BYTES, PIECE_BYTES)]
         step = step if called else min(step, max(few, FEW_QUERIES))
         training: dict[int, tuple[Array, Array]] = {}
@@ -513,7 +620,7 @@ class TableSource(Source[Table]):
             part = table if step >= table.n_rows else table.rows(np.arange(where.start, where.stop))
             for k, group in enumerate(groups):
                 base = self.kernels[group[0]].base
-                if getattr(base, "statistic", None) is None:
+                if base.statistic is None:
                     for m in group:
                         yield where, int(m), self._projected(int(m), self.kernels[m](part, self.table))
                     continue
@@ -522,7 +629,7 @@ class TableSource(Source[Table]):
                     B = self._statistic(int(group[0]), self.table)
                     training[k] = B, sq_norms(B)[None, :]
                 B, right = training[k]
-                S, left = pairwise_statistic(base.statistic, A, B), sq_norms(A)[:, None]
+                S, left = pair_values(base.statistic, A, B), sq_norms(A)[:, None]
                 for m in group:
                     K = self.kernels[m].base.from_statistic(S, left, right)
                     yield where, int(m), self._projected(int(m), K)

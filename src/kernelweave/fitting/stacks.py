@@ -71,7 +71,7 @@ class KernelBank:
         return f"KernelBank(n_total={self.stack.shape[0]}, n_kernels={self.stack.shape[2]})"
 
 
-class _GivenSource(Source[Q]):
+class GivenSource(Source[Q]):
     """Rows of given matrices; queries are arrays with an entry for each row."""
 
     #: Whether the matrices are known to be positive semidefinite, as parts of such ones.
@@ -80,6 +80,18 @@ class _GivenSource(Source[Q]):
     @abstractmethod
     def _matrices(self) -> Array:
         """Those of the training rows, shape (n_samples, n_samples, n_kernels)."""
+
+    @abstractmethod
+    def read_queries(self, X: Any, n_columns: int) -> Q:
+        """Check new rows; `n_columns` is the number of columns that `fit` was given."""
+
+    @abstractmethod
+    def _values(self, queries: Q, m: int) -> Array:
+        """Values of a kernel between new rows and training rows, shape (n_rows, n_samples)."""
+
+    def cross(self, queries: Q, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
+        for m in map(int, kernels):
+            yield slice(0, self.query_length(queries)), m, self._values(queries, m)
 
     def gram(self) -> Gram:
         gram = gram_from_stack(self._matrices(), psd=not self.semidefinite)
@@ -90,7 +102,7 @@ class _GivenSource(Source[Q]):
         return len(queries)
 
 
-class BankSource(_GivenSource[NDArray[np.int64]]):
+class BankSource(GivenSource[NDArray[np.int64]]):
     """Rows of a `KernelBank` given by sample indices.
 
     Parameters
@@ -130,6 +142,9 @@ class BankSource(_GivenSource[NDArray[np.int64]]):
             )
         return values.astype(np.int64)
 
+    def read_queries(self, X: ArrayLike, n_columns: int) -> NDArray[np.int64]:
+        return self.check_index(self.bank, X)
+
     def _matrices(self) -> Array:
         return self.bank.stack[np.ix_(self.index, self.index)]
 
@@ -139,10 +154,8 @@ class BankSource(_GivenSource[NDArray[np.int64]]):
     def queries(self, rows: Rows) -> NDArray[np.int64]:
         return self.index[rows]
 
-    def cross(self, queries: NDArray[np.int64], kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
-        for m in kernels:
-            K = self._finite(self.bank.stack[queries[:, None], self.index, int(m)], int(m))
-            yield slice(0, len(queries)), int(m), K
+    def _values(self, queries: NDArray[np.int64], m: int) -> Array:
+        return self._finite(self.bank.stack[queries[:, None], self.index, m], m)
 
     def distinguish(self) -> Array:
         return self.index[:, None].astype(np.float64)
@@ -160,7 +173,7 @@ class BankSource(_GivenSource[NDArray[np.int64]]):
         return values
 
 
-class StackSource(_GivenSource[Array]):
+class StackSource(GivenSource[Array]):
     """A training stack (n, n, n_kernels) given as X, and cross-Grams (n_rows, n, n_kernels) as queries.
 
     Parameters
@@ -185,8 +198,8 @@ class StackSource(_GivenSource[Array]):
         self.n_samples = stack.shape[1]
         self.names = as_names(names, stack.shape[2])
 
-    def check_queries(self, X: ArrayLike, n_columns: int) -> Array:
-        """Return cross-Grams of new rows, with a column for each of the `n_columns` rows that `fit` was given."""
+    def read_queries(self, X: ArrayLike, n_columns: int) -> Array:
+        """Return cross-Grams of new rows, with a column for each row that `fit` was given."""
         block = as_floats(X, "X")
         if block.ndim == 2 and self.n_kernels == 1:
             block = block[:, :, None]
@@ -211,10 +224,9 @@ class StackSource(_GivenSource[Array]):
     def queries(self, rows: Rows) -> Array:
         return self.stack[rows]
 
-    def cross(self, queries: Array, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
-        for m in kernels:
-            K = queries[:, :, int(m)]
-            yield slice(0, len(queries)), int(m), K if self.columns is None else K[:, self.columns]
+    def _values(self, queries: Array, m: int) -> Array:
+        K = queries[:, :, m]
+        return K if self.columns is None else K[:, self.columns]
 
     def distinguish(self) -> Array:
         return kernel_row_content(self.stack)

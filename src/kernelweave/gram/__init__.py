@@ -26,7 +26,7 @@ from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.features import FeatureGram, FeatureStack
 from kernelweave.gram.packed import PackedGram
 from kernelweave.gram.repair import repair_gram
-from kernelweave.gram.stack import as_gram, check_semidefinite, compress, gram_from_stack, kind_of
+from kernelweave.gram.stack import as_gram, check_semidefinite, gram_from_stack, kind_of
 from kernelweave.gram.statistics import BlockStatistics
 from kernelweave.gram.streams import KernelStream
 from kernelweave.gram.tiles import TileGram
@@ -46,7 +46,6 @@ __all__ = [
     "TileGram",
     "as_gram",
     "check_semidefinite",
-    "compress",
     "concatenate",
     "gram_from_stack",
     "identities_and_constants",

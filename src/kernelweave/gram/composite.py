@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError
-from kernelweave.gram.base import Array, Gram, Index, as_index
+from kernelweave.gram.base import Array, Gram, Index
 from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.packed import PackedGram
 
@@ -28,139 +27,107 @@ class CompositeGram(Gram):
 
     def __init__(self, parts: Sequence[Gram], kernels: Sequence[Index]) -> None:
         self.parts = list(parts)
-        self.kernels = [np.asarray(k, dtype=np.int64) for k in kernels]
+        self.kernels = [np.asarray(members, dtype=np.int64) for members in kernels]
         self.n_samples = self.parts[0].n_samples
         self.n_kernels = sum(part.n_kernels for part in self.parts)
-        if any(part.n_samples != self.n_samples for part in self.parts):
-            raise InputError(
-                f"Parts must be over the same samples, got {[part.n_samples for part in self.parts]} of them."
-            )
-        places = np.sort(np.concatenate(self.kernels))
-        if [part.n_kernels for part in self.parts] != [len(k) for k in self.kernels] or not np.array_equal(
-            places, np.arange(self.n_kernels)
-        ):
-            raise InputError(
-                f"`kernels` must give every kernel of every part one position from 0 to {self.n_kernels - 1}, got "
-                f"{[len(k) for k in self.kernels]} positions for parts of {[part.n_kernels for part in self.parts]}."
-            )
-        self._part = np.empty(self.n_kernels, dtype=np.int64)
-        self._position = np.empty(self.n_kernels, dtype=np.int64)
-        for p, members in enumerate(self.kernels):
-            self._part[members] = p
-            self._position[members] = np.arange(len(members))
+        self._part = np.repeat(np.arange(len(self.parts)), [len(members) for members in self.kernels])
+        self._position = np.concatenate([np.arange(len(members)) for members in self.kernels])
+        order = np.argsort(np.concatenate(self.kernels))
+        self._part, self._position = self._part[order], self._position[order]
 
-    def _split(self, idx: Index) -> Iterator[tuple[Gram, Index, Index]]:
-        """Yield (part, positions inside the part, their positions in `idx`)."""
-        owner = self._part[idx]
-        for p, part in enumerate(self.parts):
-            here = np.flatnonzero(owner == p)
-            if len(here):
-                yield part, self._position[idx[here]], here
+    def _split(self, kernels: Index) -> list[tuple[Gram, Index, Index]]:
+        """Parts, positions inside each, and their positions in `kernels`."""
+        places = [(part, np.flatnonzero(self._part[kernels] == p)) for p, part in enumerate(self.parts)]
+        return [(part, self._position[kernels[here]], here) for part, here in places if len(here)]
 
-    def _of_parts(self, function: Callable[[Gram], NDArray[Any]]) -> Array:
-        """Numbers of all kernels from those of every part."""
-        out: Array | None = None
-        for part, members in zip(self.parts, self.kernels, strict=True):
-            own = function(part)
-            out = np.empty((self.n_kernels, *own.shape[1:])) if out is None else out
-            out[members] = own
-        assert out is not None
-        return out
-
-    def diagonal(self) -> Array:
-        return self._of_parts(lambda part: part.diagonal())
-
-    def _diagonal_of(self, kernels: Index) -> Array:
-        out = np.empty((len(kernels), self.n_samples))
-        for part, inside, here in self._split(kernels):
-            out[here] = part._diagonal_of(inside)
-        return out
-
-    def _trace(self, sample_weight: Array | None) -> Array:
-        return self._of_parts(lambda part: part._trace(sample_weight))
-
-    def _quadratic_forms(self, C: Array, kernels: Index | None) -> Array:
+    def _of_parts(self, function: Callable[[Gram, Any], NDArray[Any]], kernels: Index | None = None) -> Array:
+        """Numbers of the chosen kernels, from those that a function gives of every part, and of some kernels of it."""
         if kernels is None:
-            return self._of_parts(lambda part: part._quadratic_forms(C, None))
-        out = np.empty(len(kernels))
-        for part, inside, here in self._split(kernels):
-            out[here] = part._quadratic_forms(C, inside)
+            found = [(function(part, None), own) for part, own in zip(self.parts, self.kernels, strict=True)]
+        else:
+            found = [(function(part, inside), here) for part, inside, here in self._split(kernels)]
+        if not found:
+            # of no kernels the shape is that of the first ones
+            return function(self.parts[0], np.zeros(0, dtype=np.int64))
+        out = np.empty((sum(len(own) for own, _ in found), *found[0][0].shape[1:]), found[0][0].dtype)
+        for own, here in found:
+            out[here] = own
         return out
 
-    def _matvecs(self, C: Array, kernels: Index | None) -> Array:
-        if kernels is None:
-            return self._of_parts(lambda part: part._matvecs(C, None))
-        out = np.empty((len(kernels), *C.shape))
-        for part, inside, here in self._split(kernels):
-            out[here] = part._matvecs(C, inside)
-        return out
+    def diagonal(self, kernels: Index | None = None) -> Array:
+        return self._of_parts(lambda part, own: part.diagonal(own), kernels)
 
-    def _inner(self, H: Array) -> Array:
-        return self._of_parts(lambda part: part._inner(H))
+    def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
+        return self._of_parts(lambda part, own: part.quadratic_forms(C, own), kernels)
 
-    def _add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
+    def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
+        return self._of_parts(lambda part, own: part.matvecs(C, own), kernels)
+
+    def panel(self, rows: slice, kernels: Index | None = None) -> Array:
+        return self._of_parts(lambda part, own: part.panel(rows, own), kernels)
+
+    def inner(self, H: Array) -> Array:
+        return self._of_parts(lambda part, _: part.inner(H))
+
+    def trace(self, sample_weight: Array | None = None) -> Array:
+        return self._of_parts(lambda part, _: part.trace(sample_weight))
+
+    def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         # triangles first: they fill an empty matrix without a temporary, and factors are added in place
         for p in sorted(range(len(self.parts)), key=lambda p: not isinstance(self.parts[p], PackedGram)):
             own = weights[self.kernels[p]]
             if own.any():
-                self.parts[p]._add_combination(own, out, empty=empty)
+                self.parts[p].add_combination(own, out, empty=empty)
                 empty = False
         if empty:
             out[:] = 0.0
 
-    def _panel(self, rows: slice, kernels: Index | None) -> Array:
-        idx = as_index(kernels, self.n_kernels)
-        out = np.empty((len(idx), rows.stop - rows.start, self.n_samples - rows.start))
-        for part, inside, here in self._split(idx):
-            out[here] = part._panel(rows, inside)
-        return out
-
-    def _square_norm(self, kernel: int, sample_weight: Array | None) -> float | None:
+    def square_norm(self, kernel: int, sample_weight: Array | None = None) -> float:
         return self.parts[self._part[kernel]].square_norm(int(self._position[kernel]), sample_weight)
 
-    @property
-    def ranks(self) -> Index:
-        return np.asarray(self._of_parts(lambda part: part.ranks), dtype=np.int64)
-
-    def _factor(self, weights: Array) -> Array | None:
+    def scaled_factor(self, weights: Array) -> tuple[Array, Array] | None:
         rows = []
         for part, members in zip(self.parts, self.kernels, strict=True):
             own = weights[members]
             if own.any():
-                block = part._factor(own)
+                block = part.factor(own)
                 if block is None:
                     return None
                 rows.append(block)
-        return np.concatenate(rows) if rows else np.empty((0, self.n_samples))
+        whole = np.concatenate(rows) if rows else np.empty((0, self.n_samples))
+        return whole, np.ones(len(whole))
 
-    def _take(self, kernels: Index) -> Gram:
-        parts, places = [], []
-        for part, inside, here in self._split(kernels):
-            parts.append(part._take(inside))
-            places.append(here)
-        return concatenate(parts, places)
+    def take(self, kernels: Index) -> Gram:
+        found = self._split(kernels)
+        return concatenate([part.take(inside) for part, inside, _ in found], [here for *_, here in found])
 
-    def _restrict(self, rows: Index) -> CompositeGram:
-        return CompositeGram([part._restrict(rows) for part in self.parts], self.kernels)
+    def restrict(self, rows: Index) -> CompositeGram:
+        return CompositeGram([part.restrict(rows) for part in self.parts], self.kernels)
 
-    def _rescale(self, row_scale: Array, overwrite: bool) -> CompositeGram:
-        parts = [p._rescale(row_scale[k], overwrite) for p, k in zip(self.parts, self.kernels, strict=True)]
+    def rescale(self, row_scale: Array, *, overwrite: bool = False) -> CompositeGram:
+        both = zip(self.parts, self.kernels, strict=True)
+        parts = [part.rescale(row_scale[own], overwrite=overwrite) for part, own in both]
         return CompositeGram(parts, self.kernels)
 
-    def _center(self, probability: Array, overwrite: bool) -> CompositeGram:
-        return CompositeGram([part._center(probability, overwrite) for part in self.parts], self.kernels)
+    def center(self, probability: Array, *, overwrite: bool = False) -> CompositeGram:
+        parts = [part.center(probability, overwrite=overwrite) for part in self.parts]
+        return CompositeGram(parts, self.kernels)
+
+    @property
+    def ranks(self) -> Index:
+        return np.asarray(self._of_parts(lambda part, _: part.ranks))
 
     @cached_property
     def residual_trace(self) -> Array:
-        return self._of_parts(lambda part: part.residual_trace)
+        return self._of_parts(lambda part, _: part.residual_trace)
 
     @cached_property
     def rounding_trace(self) -> Array:
-        return self._of_parts(lambda part: part.rounding_trace)
+        return self._of_parts(lambda part, _: part.rounding_trace)
 
     @cached_property
     def norm_bound(self) -> Array:
-        return self._of_parts(lambda part: part.norm_bound)
+        return self._of_parts(lambda part, _: part.norm_bound)
 
     @property
     def nbytes(self) -> int:
@@ -190,8 +157,6 @@ def concatenate(parts: Sequence[Gram], kernels: Sequence[Index] | None = None) -
         others = [p for p in range(len(parts)) if p not in factors]
         kernels = [np.concatenate([kernels[p] for p in factors]), *(kernels[p] for p in others)]
         parts = [joined, *(parts[p] for p in others)]
-    if len(parts) == 1:
-        order = np.asarray(kernels[0])
-        if np.array_equal(order, np.arange(len(order))):
-            return parts[0]
+    if len(parts) == 1 and np.array_equal(kernels[0], np.arange(len(kernels[0]))):
+        return parts[0]
     return CompositeGram(parts, kernels)

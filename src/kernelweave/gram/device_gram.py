@@ -34,10 +34,11 @@ class DeviceGram(Gram):
         self.xp = kind.xp
         self.n_samples, _, self.n_kernels = map(int, stack.shape)
 
-    def diagonal(self) -> Array:
-        return self._here(self.xp.linalg.diagonal(self.xp.permute_dims(self.stack, (2, 0, 1))))
+    def diagonal(self, kernels: Index | None = None) -> Array:
+        found = self._here(self.xp.linalg.diagonal(self.xp.permute_dims(self.stack, (2, 0, 1))))
+        return found if kernels is None else found[kernels]
 
-    def _quadratic_forms(self, C: Array, kernels: Index | None) -> Array:
+    def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
         n_kernels = self.n_kernels if kernels is None else len(kernels)
         out = np.zeros(n_kernels)
         vectors = self.kind.give(C)
@@ -46,14 +47,14 @@ class DeviceGram(Gram):
             out += self._here(self.xp.sum(found, axis=(0, 1)))
         return out
 
-    def _matvecs(self, C: Array, kernels: Index | None) -> Array:
+    def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
         vectors, out = self.kind.give(C), None
         for rows, piece in self._parts(kernels):
             found = self._times(vectors[:, rows], piece)
             out = found if out is None else out + found
         return np.ascontiguousarray(np.moveaxis(self._here(out), -1, 0))
 
-    def _inner(self, H: Array) -> Array:
+    def inner(self, H: Array) -> Array:
         upper = np.triu(H)
         whole = self.kind.give(upper + np.triu(upper, 1).T)
         out = np.zeros(self.n_kernels)
@@ -62,7 +63,7 @@ class DeviceGram(Gram):
             out += self._here(own @ self.xp.reshape(piece, (-1, self.n_kernels)))[0]
         return out
 
-    def _add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
+    def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         active = np.flatnonzero(weights)
         chosen = active if len(active) < MOST * self.n_kernels else None
         own = self.kind.give(weights if chosen is None else weights[chosen])
@@ -75,19 +76,19 @@ class DeviceGram(Gram):
         if empty and not len(active):
             out[:] = 0.0
 
-    def _take(self, kernels: Index) -> DeviceGram:
+    def take(self, kernels: Index) -> DeviceGram:
         return DeviceGram(self.xp.take(self.stack, self._places(kernels), axis=2))
 
-    def _restrict(self, rows: Index) -> DeviceGram:
+    def restrict(self, rows: Index) -> DeviceGram:
         places = self._places(rows)
         return DeviceGram(self.xp.take(self.xp.take(self.stack, places, axis=0), places, axis=1))
 
-    def _rescale(self, row_scale: Array, overwrite: bool) -> DeviceGram:
+    def rescale(self, row_scale: Array, *, overwrite: bool = False) -> DeviceGram:
         factors = self.kind.give(row_scale.T)
         # products of factors first, which are symmetric to the last digit
         return DeviceGram(self._wide(self.stack) * (factors[:, None, :] * factors[None, :, :]))
 
-    def _center(self, probability: Array, overwrite: bool) -> DeviceGram:
+    def center(self, probability: Array, *, overwrite: bool = False) -> DeviceGram:
         means = self.matvecs(probability[None])[:, 0]
         rows, total = self.kind.give(means.T), self.kind.give(means @ probability)
         return DeviceGram(self._wide(self.stack) - (rows[:, None, :] + rows[None, :, :]) + total)

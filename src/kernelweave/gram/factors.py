@@ -8,9 +8,8 @@ from typing import Self
 import numpy as np
 from scipy.linalg import blas
 
-from kernelweave._checks import InputError
 from kernelweave._loops import core
-from kernelweave.gram.base import Array, Gram, Index, as_index
+from kernelweave.gram.base import Array, Gram, Index
 
 #: Numbers processed at a time, if a temporary is needed.
 PIECE = 2**17
@@ -41,20 +40,6 @@ class FactorGram(Gram):
     ) -> None:
         self.rows = np.ascontiguousarray(rows, dtype=np.float64)
         self.offsets = np.ascontiguousarray(offsets, dtype=np.int64)
-        if self.rows.ndim != 2 or self.offsets.ndim != 1 or not len(self.offsets):
-            raise InputError(
-                "Factors must be rows (sum of ranks, n_samples) with offsets (n_kernels + 1,), got shapes "
-                f"{self.rows.shape} and {self.offsets.shape}."
-            )
-        if (
-            self.offsets[0] < 0
-            or self.offsets[-1] > len(self.rows)
-            or (self.offsets[1:] < self.offsets[:-1]).any()
-        ):
-            raise InputError(
-                f"`offsets` of factors must rise from 0 to the number of rows, {len(self.rows)}, got numbers from "
-                f"{self.offsets.min()} to {self.offsets.max()}."
-            )
         self.n_kernels = len(self.offsets) - 1
         self.n_samples = self.rows.shape[1]
         if residual_trace is not None:
@@ -95,10 +80,8 @@ class FactorGram(Gram):
             out[filled] = np.add.reduceat(values, starts, axis=0)
         return out
 
-    def diagonal(self) -> Array:
-        return self._diagonal_of(np.arange(self.n_kernels))
-
-    def _diagonal_of(self, kernels: Index) -> Array:
+    def diagonal(self, kernels: Index | None = None) -> Array:
+        kernels = self._index(kernels)
         if self._one_row_each:
             out = self.rows[kernels]
             return np.square(out, out=out)
@@ -108,7 +91,7 @@ class FactorGram(Gram):
             np.einsum("rn,rn->n", rows, rows, out=own)
         return out
 
-    def _trace(self, sample_weight: Array | None) -> Array:
+    def trace(self, sample_weight: Array | None = None) -> Array:
         if sample_weight is None:
             return self._sums(np.einsum("rn,rn->r", self.rows, self.rows))
         out = np.empty(len(self.rows))
@@ -116,10 +99,10 @@ class FactorGram(Gram):
             out[first : first + step] = np.square(self.rows[first : first + step]) @ sample_weight
         return self._sums(out)
 
-    def _square_norm(self, kernel: int, sample_weight: Array | None) -> float | None:
+    def square_norm(self, kernel: int, sample_weight: Array | None = None) -> float:
         rows = self.rows[self.offsets[kernel] : self.offsets[kernel + 1]]
         if len(rows) > self.n_samples or self.residual_trace[kernel] > 0:
-            return None
+            return super().square_norm(kernel, sample_weight)
         inner = rows @ rows.T if sample_weight is None else (rows * sample_weight) @ rows.T
         return float(np.vdot(inner, inner))
 
@@ -133,29 +116,25 @@ class FactorGram(Gram):
         products = [self.rows[owned[first : first + step]] @ C.T for first in range(0, len(owned), step)]
         return np.concatenate(products) if products else np.empty((0, len(C)))
 
-    def _quadratic_forms(self, C: Array, kernels: Index | None) -> Array:
+    def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
         scores = self._scores(C, kernels)
         scores = np.square(scores[:, 0]) if len(C) == 1 else np.square(scores).sum(axis=1)
         return self._sums(scores, kernels)
 
-    def _matvecs(self, C: Array, kernels: Index | None) -> Array:
-        idx = as_index(kernels, self.n_kernels)
+    def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
+        idx = self._index(kernels)
         scores = np.zeros((len(C), len(self.rows)))
         scores[:, self._owned(idx)] = self._scores(C, kernels).T
         out = np.empty((len(idx), *C.shape))
         core.factor_matvecs(self.rows, self.offsets, idx, scores, out)
         return out
 
-    def _inner(self, H: Array) -> Array:
+    def inner(self, H: Array) -> Array:
         # the upper triangle of a C-ordered matrix is the lower one of its Fortran-ordered transpose
         products = blas.dsymm(1.0, np.ascontiguousarray(H).T, self.rows.T, lower=1)
         return self._sums(np.einsum("nr,rn->r", products, self.rows))
 
-    def _factor(self, weights: Array) -> Array:
-        rows, scale = self._scaled_factor(weights)
-        return rows * scale[:, None]
-
-    def _scaled_factor(self, weights: Array) -> tuple[Array, Array]:
+    def scaled_factor(self, weights: Array) -> tuple[Array, Array]:
         idx = np.flatnonzero(weights)
         owned = self._owned(idx)
         roots = np.sqrt(weights[idx])
@@ -163,8 +142,9 @@ class FactorGram(Gram):
         together = len(owned) > 0 and owned[-1] - owned[0] == len(owned) - 1
         return self.rows[owned[0] : owned[-1] + 1] if together else self.rows[owned], scale
 
-    def _add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
-        rows = self._factor(weights)
+    def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
+        rows = self.factor(weights)
+        assert rows is not None
         if not len(rows):
             if empty:
                 out[:] = 0.0
@@ -174,23 +154,23 @@ class FactorGram(Gram):
         if not np.shares_memory(done, out):
             out[:] = done.T
 
-    def _panel(self, rows: slice, kernels: Index | None) -> Array:
-        idx = as_index(kernels, self.n_kernels)
+    def panel(self, rows: slice, kernels: Index | None = None) -> Array:
+        idx = self._index(kernels)
         out = np.empty((len(idx), rows.stop - rows.start, self.n_samples - rows.start))
         for k, m in enumerate(idx):
             own = self.rows[self.offsets[m] : self.offsets[m + 1], rows.start :]
             np.matmul(own[:, : out.shape[1]].T, own, out=out[k])
         return out
 
-    def _take(self, kernels: Index) -> Self:
+    def take(self, kernels: Index) -> Self:
         offsets = np.r_[0, np.cumsum(self.ranks[kernels])]
         rows = self.rows[self._owned(kernels)]
         return type(self)(rows, offsets, self.residual_trace[kernels], self.rounding_trace[kernels])
 
-    def _restrict(self, rows: Index) -> Self:
+    def restrict(self, rows: Index) -> Self:
         return type(self)(self.rows[:, rows], self.offsets, self.residual_trace, self.rounding_trace)
 
-    def _rescale(self, row_scale: Array, overwrite: bool) -> Self:
+    def rescale(self, row_scale: Array, *, overwrite: bool = False) -> Self:
         owner = np.repeat(np.arange(self.n_kernels), self.ranks)
         largest = np.square(row_scale).max(axis=1)
         rows = self.rows if overwrite else self.rows.copy()
@@ -200,7 +180,7 @@ class FactorGram(Gram):
             rows[first : first + step] *= row_scale[owner[first : first + step]]
         return type(self)(rows, self.offsets, self.residual_trace * largest, self.rounding_trace * largest)
 
-    def _center(self, probability: Array, overwrite: bool) -> Self:
+    def center(self, probability: Array, *, overwrite: bool = False) -> Self:
         centred = self.rows if overwrite else self.rows.copy()
         centred -= (centred @ probability)[:, None]
         # trace((I - 1p') E (I - p1')) <= ||I - 1p'||^2 trace(E) <= (1 + n |p|^2) trace(E) for PSD E

@@ -7,21 +7,20 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas
 
 from kernelweave._checks import LARGEST_NUMBER, InputError, as_floats
-from kernelweave._devices import Kind, hosted, moved
+from kernelweave._devices import Kind, as_floating, hosted, is_foreign, moved, on_host, take_rows
 from kernelweave._loops import core
 from kernelweave._parameters import ReadableSignature, shown
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Device, Values
 from kernelweave.gram.base import Array, Index
-from kernelweave.gram.device_columns import as_device_columns
 from kernelweave.gram.factors import FactorGram
 
-#: Numbers that are converted or gathered at a time.
-PIECE = 2**20
+#: Numbers that are converted or gathered at a time, here and on another device.
+PIECE, PIECE_THERE = 2**20, 2**24
 #: Rows whose products are taken together, where memory allows.
 ROWS_AT_A_TIME = 1024
 
@@ -87,8 +86,9 @@ class FeatureStack:
             if is_sparse(Z):
                 raise InputError("`device` must be None for a sparse Z, which stays on the processor.")
             Z = moved(Z, device, "Z")
-        self._there = as_device_columns(Z)
-        self.Z = _as_features(Z) if self._there is None else self._there.Z
+        self.Z = _as_features(Z)
+        #: The device where passes are made; None for features that NumPy reads.
+        self._there = Kind.of(self.Z)
         self.n_samples, self.n_features = map(int, self.Z.shape)
         self.groups = as_groups(groups, self.n_features)
         self.n_kernels = len(self.groups) - 1
@@ -120,129 +120,89 @@ class FeatureStack:
     @cached_property
     def square_sums(self) -> Array:
         """Squared norms of the columns, shape (n_features,)."""
-        return self.weighted_square_sums(None)
+        return self.weighted_square_sums(np.ones(self.n_samples))
 
-    def weighted_square_sums(self, weights: Array | None) -> Array:
+    def weighted_square_sums(self, weights: Array) -> Array:
         """``sum_i weights[i] Z[i, j]^2`` for every column j."""
-        ones = np.ones(self.n_samples) if weights is None else weights
-        if self._there is not None:
-            return self._there.square_sums(ones)
         if is_sparse(self.Z):
-            return np.asarray(self.Z.multiply(self.Z).T @ ones).reshape(-1)
+            return np.asarray(self.Z.multiply(self.Z).T @ weights).reshape(-1)
+        out, weights = np.zeros(self.n_features), self._give(weights)
+        # too large numbers are refused by their sums
         with np.errstate(over="ignore", invalid="ignore"):
-            if self._by_columns:
-                out = np.empty(self.n_features)
-                for part in self._column_parts():
-                    piece = np.asarray(self.Z[:, part].T, dtype=np.float64)
-                    if weights is None:
-                        np.einsum("ij,ij->i", piece, piece, out=out[part])
-                    else:
-                        out[part] = np.square(piece) @ ones
-                return out
-            out = np.zeros(self.n_features)
-            for rows in self._row_parts():
-                out += ones[rows] @ np.square(np.asarray(self.Z[rows], dtype=np.float64))
-            return out
+            for rows, columns in self._parts():
+                piece = self._part(rows, columns)
+                out[columns] += self._take(weights[rows] @ (piece * piece))
+        return out
 
     def products(self, R: Array) -> Array:
         """``R Z``, shape (n_vectors, n_features), for vectors as rows of R (n_vectors, n_samples)."""
-        if self._there is not None:
-            return self._there.products(R)
         if is_sparse(self.Z):
             return np.ascontiguousarray((self.Z.T @ R.T).T)
-        if self.Z.flags.f_contiguous:
-            out = np.empty((len(R), self.n_features))
+        out = np.zeros((len(R), self.n_features))
+        if self._in_columns:
             core.column_products(self.Z.T, np.ascontiguousarray(R), out)
             return out
-        if self.Z.dtype == np.float64 and self.Z.flags.c_contiguous:
-            return R @ self.Z
-        if self._by_columns:
-            parts = [R @ np.asarray(self.Z[:, part], dtype=np.float64) for part in self._column_parts()]
-            return np.concatenate(parts, axis=1)
-        out = np.zeros((len(R), self.n_features))
-        for rows in self._row_parts():
-            out += R[:, rows] @ np.asarray(self.Z[rows], dtype=np.float64)
+        R = self._give(R)
+        for rows, columns in self._parts():
+            out[:, columns] += self._take(R[:, rows] @ self._part(rows, columns))
         return out
 
     def columns(self, index: Index) -> Array:
         """Some columns as rows, shape (len(index), n_samples), float64 and the caller's to change."""
-        if self._there is not None:
-            return self._there.columns(index)
         if is_sparse(self.Z):
             return np.ascontiguousarray(self.Z[:, index].toarray().T, dtype=np.float64)
+        if self._there is None and self._by_columns:
+            return np.asarray(self.Z.T[index], dtype=np.float64)
         out = np.empty((len(index), self.n_samples))
-        if self._by_columns:
-            np.take(self.Z.T, index, axis=0, out=out) if self.Z.dtype == np.float64 else out.__setitem__(
-                slice(None), self.Z.T[index]
-            )
-        else:
-            for rows in self._row_parts(len(index)):
-                out[:, rows] = self.Z[rows][:, index].T
+        for rows, columns in self._parts(len(index)):
+            out[columns, rows] = self._take(self._part(rows, index[columns])).T
         return out
 
     def combine(self, index: Index, coef: Array) -> Array:
         """``coef Z[:, index]'``, shape (n_vectors, n_samples), for coefficients (n_vectors, len(index))."""
-        if self._there is not None:
-            return self._there.combine(index, coef)
         if is_sparse(self.Z):
             return np.ascontiguousarray((self.Z[:, index] @ coef.T).T)
         out = np.zeros((len(coef), self.n_samples))
-        if self.Z.flags.f_contiguous:
+        if self._in_columns:
             core.column_sums(self.Z.T, index, np.ascontiguousarray(coef), out)
             return out
-        if self._by_columns:
-            step = max(1, PIECE // max(1, self.n_samples))
-            for first in range(0, len(index), step):
-                part = index[first : first + step]
-                out += coef[:, first : first + step] @ self.columns(part)
-            return out
-        for rows in self._row_parts(len(index)):
-            out[:, rows] = coef @ np.asarray(self.Z[rows][:, index], dtype=np.float64).T
+        coef = self._give(coef)
+        for rows, columns in self._parts(len(index)):
+            out[:, rows] += self._take(coef[:, columns] @ self._part(rows, index[columns]).T)
         return out
 
     def cross(self, left: Index, right: Index, root: Array | None = None, *, single: bool = False) -> Array:
         """``Z[:, left]' diag(root)^2 Z[:, right]``; with `single`, products of some rows at a time in float32."""
-        if self._there is not None:
-            return self._there.cross(left, right, root, single=single)
         if is_sparse(self.Z):
             A = self.Z[:, left] if root is None else self.Z[:, left].multiply(np.square(root)[:, None])
             return np.asarray((A.T @ self.Z[:, right]).todense(), dtype=np.float64)
-        kind = np.float32 if single else np.float64
-        same = left is right
-        out = np.zeros((len(left), len(right)), order="F" if same else "C")
+        same, host = left is right, self._there is None
+        out = np.zeros((len(left), len(right)), order="F" if same and host else "C")
         widest = max(len(left), len(right))
         # adding the products of a few rows costs as much as taking them
         step = max(1, 4 * PIECE // widest, min(ROWS_AT_A_TIME, 16 * PIECE // widest))
         for first in range(0, self.n_samples, step):
-            part = slice(first, min(first + step, self.n_samples))
-            A = self.piece(left, part, kind)
-            if root is not None:
-                A *= root[part].astype(kind)
-            if not same:
-                B = self.piece(right, part, kind)
-                if root is not None:
-                    B *= root[part].astype(kind)
-                out += A @ B.T
+            rows = slice(first, min(first + step, self.n_samples))
+            A = self._weighted(rows, left, root, single=single)
+            if not (same and host):
+                B = A if same else self._weighted(rows, right, root, single=single)
+                out += self._take(A @ B.T)
             elif single:
                 out += blas.ssyrk(1.0, A.T, trans=1, lower=1)
             else:
                 blas.dsyrk(1.0, A.T, trans=1, lower=1, beta=1.0, c=out, overwrite_c=1)
-        if same:
+        if same and host:
             upper = np.triu(out.T)
             return upper + np.triu(upper, 1).T
         return out
 
-    def piece(self, index: Index, rows: slice, kind: type = np.float64) -> Array:
-        """Some columns, as rows, of some rows."""
-        if self._there is not None:
-            return self._there.piece(index, rows, kind)
-        if self._by_columns:
-            return np.ascontiguousarray(self.Z.T[index, rows], dtype=kind)
-        return np.ascontiguousarray(self.Z[rows][:, index].T, dtype=kind)
+    def piece(self, index: Index, rows: slice) -> Array:
+        """Some columns, as rows, of some rows, in float64 and the caller's to change."""
+        return np.array(self._take(self._part(rows, index)).T, order="C")
 
     def restrict(self, rows: Index) -> FeatureStack:
         """The stack on some of its samples (a copy), in the order of `rows`."""
-        out = FeatureStack(self.Z[rows] if self._there is None else self._there.rows(rows), self.groups)
+        out = FeatureStack(take_rows(self.Z, rows), self.groups)
         out.kind = self.kind
         return out
 
@@ -257,22 +217,59 @@ class FeatureStack:
         index = np.arange(self.n_kernels) if kernels is None else kernels
         return FactorGram(self.columns(self.owned(index)), np.r_[0, np.cumsum(self.widths[index])])
 
-    # ---- pieces -----------------------------------------------------------------------------------
+    # ---- pieces, and where they are ----------------------------------------------------------------
 
     @property
     def _by_columns(self) -> bool:
-        """Whether columns lie together in memory."""
-        return bool(self.Z.strides[0] <= self.Z.strides[1])
+        """Whether columns lie together in memory; on another device passes are over columns, too."""
+        return self._there is not None or bool(self.Z.strides[0] <= self.Z.strides[1])
 
-    def _column_parts(self) -> Iterator[slice]:
-        step = max(1, PIECE // self.n_samples)
-        for first in range(0, self.n_features, step):
-            yield slice(first, min(first + step, self.n_features))
+    @property
+    def _in_columns(self) -> bool:
+        """Whether the compiled loops read the columns."""
+        return self._there is None and bool(self.Z.flags.f_contiguous)
 
-    def _row_parts(self, width: int | None = None) -> Iterator[slice]:
-        step = max(1, PIECE // max(1, self.n_features if width is None else width))
-        for first in range(0, self.n_samples, step):
-            yield slice(first, min(first + step, self.n_samples))
+    def _parts(self, width: int | None = None) -> Iterator[tuple[slice, slice]]:
+        """Rows and columns of pieces of some width: some columns at a time, or some rows where these lie together."""
+        width = self.n_features if width is None else width
+        size, other = (width, self.n_samples) if self._by_columns else (self.n_samples, width)
+        step = max(1, (PIECE if self._there is None else PIECE_THERE) // max(1, other))
+        for first in range(0, size, step):
+            part = slice(first, min(first + step, size))
+            yield (slice(0, self.n_samples), part) if self._by_columns else (part, slice(0, width))
+
+    def _part(self, rows: slice, columns: slice | Index, *, single: bool = False) -> Any:
+        """Some rows and columns, in float64 or float32, where the features are."""
+        if self._there is None:
+            kind = np.float32 if single else np.float64
+            if isinstance(columns, slice):
+                return np.asarray(self.Z[rows, columns], dtype=kind)
+            found = self.Z.T[columns, rows].T if self._by_columns else self.Z[rows][:, columns]
+            return np.asarray(found, dtype=kind)
+        xp = self._there.xp
+        found = self.Z[rows, :]
+        found = (
+            found[:, columns] if isinstance(columns, slice) else xp.take(found, self._give(columns), axis=1)
+        )
+        return xp.astype(found, xp.float32 if single else self._there.dtype)
+
+    def _weighted(self, rows: slice, index: Index, root: Array | None, *, single: bool) -> Any:
+        """Some columns, as rows, of some rows, which are multiplied by factors."""
+        found = self._part(rows, index, single=single).T
+        if self._there is None:
+            found = np.ascontiguousarray(found)
+        if root is None:
+            return found
+        factors = self._give(root[rows])
+        if self._there is None:
+            return found * factors.astype(found.dtype)
+        return found * self._there.xp.astype(factors, found.dtype)
+
+    def _give(self, values: NDArray[Any]) -> Any:
+        return values if self._there is None else self._there.give(values)
+
+    def _take(self, values: Any) -> Array:
+        return values if self._there is None else self._there.take(values)
 
 
 class FeatureGram(FactorGram):
@@ -292,7 +289,13 @@ class FeatureGram(FactorGram):
 
 
 def _as_features(Z: Any) -> Any:
-    """Features as a float array or compressed columns."""
+    """Features as a float array, compressed columns, or an array on another device."""
+    if is_foreign(Z) and not on_host(Z):
+        if len(Z.shape) != 2 or 0 in tuple(Z.shape):
+            raise InputError(
+                f"`Z` must have shape (n_samples, n_features) with at least one of each, got {tuple(Z.shape)}."
+            )
+        return as_floating(Z, "Z")
     if is_sparse(Z):
         from scipy import sparse
 

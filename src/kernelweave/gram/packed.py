@@ -6,10 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from kernelweave._checks import InputError
 from kernelweave._loops import core, packed_length, packed_rows
 from kernelweave._threads import threads_for
-from kernelweave.gram.base import Array, Gram, Index, as_index
+from kernelweave.gram.base import Array, Gram, Index
 
 
 class PackedGram(Gram):
@@ -23,68 +22,64 @@ class PackedGram(Gram):
     """
 
     def __init__(self, packed: Array, n_samples: int) -> None:
-        if packed.ndim != 2 or packed.shape[1] != packed_length(n_samples):
-            raise InputError(
-                f"A packed triangle of {n_samples} rows needs {packed_length(n_samples)} entries, got an array of "
-                f"shape {packed.shape}."
-            )
         self.packed = np.ascontiguousarray(packed, dtype=np.float64)
-        self.n_kernels = len(packed)
-        self.n_samples = n_samples
+        self.n_kernels, self.n_samples = len(packed), n_samples
 
-    def diagonal(self) -> Array:
-        return self.packed[:, packed_rows(self.n_samples)[:-1]]
+    def diagonal(self, kernels: Index | None = None) -> Array:
+        places = packed_rows(self.n_samples)[:-1]
+        return self.packed[:, places] if kernels is None else self.packed[kernels[:, None], places]
 
-    def _diagonal_of(self, kernels: Index) -> Array:
-        return self.packed[kernels[:, None], packed_rows(self.n_samples)[:-1]]
-
-    def _quadratic_forms(self, C: Array, kernels: Index | None) -> Array:
-        idx = np.arange(self.n_kernels) if kernels is None else kernels
-        out = np.empty(len(idx))
-        core.quadratic_forms(self.packed, idx, C, out, threads_for(self.n_samples))
+    def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
+        index = self._index(kernels)
+        out = np.empty(len(index))
+        core.quadratic_forms(self.packed, index, np.ascontiguousarray(C), out, threads_for(self.n_samples))
         return out
 
-    def _matvecs(self, C: Array, kernels: Index | None) -> Array:
-        idx = np.arange(self.n_kernels) if kernels is None else kernels
-        out = np.empty((len(idx), *C.shape))
-        core.matvecs(self.packed, idx, C, out, threads_for(self.n_samples))
+    def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
+        index = self._index(kernels)
+        out = np.empty((len(index), *C.shape))
+        core.matvecs(self.packed, index, np.ascontiguousarray(C), out, threads_for(self.n_samples))
         return out
 
-    def _inner(self, H: Array) -> Array:
+    def inner(self, H: Array) -> Array:
         out = np.empty(self.n_kernels)
-        threads = threads_for(self.n_samples)
-        core.inner(self.packed, np.arange(self.n_kernels), np.ascontiguousarray(H), out, threads)
+        core.inner(self.packed, self._index(None), np.ascontiguousarray(H), out, threads_for(self.n_samples))
         return out
 
-    def _add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
-        idx = np.flatnonzero(weights)
+    def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
+        index = np.flatnonzero(weights)
         # zeros, because entries below the diagonal are not written but added
         target = out if empty else np.zeros_like(out)
-        threads = threads_for(self.n_samples)
-        core.combine(self.packed, idx, weights[idx], target, threads)
+        core.combine(self.packed, index, weights[index], target, threads_for(self.n_samples))
         if not empty:
             out += target
 
-    def _panel(self, rows: slice, kernels: Index | None) -> Array:
-        idx = as_index(kernels, self.n_kernels)
+    def panel(self, rows: slice, kernels: Index | None = None) -> Array:
         first, n_rows = rows.start, rows.stop - rows.start
-        out = np.empty((len(idx), n_rows, self.n_samples - first))
+        count = self.n_kernels if kernels is None else len(kernels)
+        out = np.empty((count, n_rows, self.n_samples - first))
         start = packed_rows(self.n_samples)
         for k in range(n_rows):
             own = slice(start[first + k], start[first + k + 1])
-            out[:, k, k:] = self.packed[:, own] if kernels is None else self.packed[idx, own]
+            out[:, k, k:] = self.packed[:, own] if kernels is None else self.packed[kernels, own]
             out[:, k + 1 :, k] = out[:, k, k + 1 : n_rows]
         return out
 
-    def _take(self, kernels: Index) -> PackedGram:
+    def take(self, kernels: Index) -> PackedGram:
         return PackedGram(self.packed[kernels], self.n_samples)
 
-    def _restrict(self, rows: Index) -> PackedGram:
+    def restrict(self, rows: Index) -> PackedGram:
         out = np.empty((self.n_kernels, packed_length(len(rows))))
-        core.choose_rows(self.packed, rows, self.n_samples, out, threads_for(len(rows)))
+        core.choose_rows(
+            self.packed,
+            np.ascontiguousarray(rows, dtype=np.int64),
+            self.n_samples,
+            out,
+            threads_for(len(rows)),
+        )
         return PackedGram(out, len(rows))
 
-    def _rescale(self, row_scale: Array, overwrite: bool) -> PackedGram:
+    def rescale(self, row_scale: Array, *, overwrite: bool = False) -> PackedGram:
         packed = self.packed if overwrite else self.packed.copy()
         start = packed_rows(self.n_samples)
         for i in range(self.n_samples):
@@ -93,16 +88,15 @@ class PackedGram(Gram):
             row *= row_scale[:, i:]
         return PackedGram(packed, self.n_samples)
 
-    def _center(self, probability: Array, overwrite: bool) -> PackedGram:
+    def center(self, probability: Array, *, overwrite: bool = False) -> PackedGram:
         means = self.matvecs(probability[None])[:, 0]
-        total = means @ probability
         packed = self.packed if overwrite else self.packed.copy()
-        core.shift_rows(packed, means, total, threads_for(self.n_samples))
+        core.shift_rows(packed, means, means @ probability, threads_for(self.n_samples))
         return PackedGram(packed, self.n_samples)
 
-    def _square_norm(self, kernel: int, sample_weight: Array | None) -> float | None:
+    def square_norm(self, kernel: int, sample_weight: Array | None = None) -> float:
         if sample_weight is not None:
-            return None
+            return super().square_norm(kernel, sample_weight)
         own = self.packed[kernel]
         diagonal = own[packed_rows(self.n_samples)[:-1]]
         return 2.0 * float(own @ own) - float(diagonal @ diagonal)

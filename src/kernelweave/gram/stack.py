@@ -15,7 +15,7 @@ from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave.gram import device_gram
 from kernelweave.gram.base import Array, Gram
-from kernelweave.gram.building import COMPRESSION, Builder
+from kernelweave.gram.building import Builder
 from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.gram.device_gram import DeviceGram
 from kernelweave.gram.features import FeatureStack
@@ -25,13 +25,20 @@ from kernelweave.gram.streams import KernelStream
 
 #: Accepted relative asymmetry, and size of negative eigenvalues, for matrices of float64 and of float32.
 TOLERANCES = (1e-8, 32.0 * float(np.finfo(np.float32).eps))
+#: What holds no kernels, and what to do with it.
+NO_KERNELS = {
+    ChunkedFeatures: "rows that are read in chunks. Use solve_svm_mkl or svm_mkl_path, block_statistics for RLS2, or "
+    "pass the rows as a FeatureStack.",
+    BlockStatistics: "statistics, which are enough for the squared loss only. Use solve_rls2 or rls2_path, or pass "
+    "the rows as a FeatureStack.",
+    KernelStream: "a KernelStream, which solve_rls2 and rls2_path take. Give an array of shape (n_samples, n_samples, "
+    "n_kernels) or a FeatureStack of fewer kernels.",
+}
 #: Kernels of a stack that are packed at a time.
 TOGETHER = 32
 
 
-def gram_from_stack(
-    gram: ArrayLike, *, reduce: bool = True, psd: bool = True, symmetry_tol: float = 1e-8
-) -> Gram:
+def gram_from_stack(gram: ArrayLike, *, reduce: bool = True, psd: bool = True) -> Gram:
     """Copy a stack of symmetric PSD matrices into the cheapest representation for each.
 
     Parameters
@@ -42,9 +49,6 @@ def gram_from_stack(
         Store kernels as factors if they have low rank to a few units in the last place.
     psd : bool, default=True
         Check that every matrix is positive semidefinite: a Cholesky factorisation each.
-    symmetry_tol : float, default=1e-8
-        Largest accepted ``|K - K'|`` relative to the largest entry; below it both halves are averaged. Numbers of
-        single or half precision may differ by their rounding.
 
     Raises
     ------
@@ -67,9 +71,9 @@ def gram_from_stack(
             core.pack(stack[:, :, first : members.stop], packed, asym, size, bad, threads_for(n))
             dense = PackedGram(packed, n)
             # most kernels pass; the others are checked again
-            tol = np.full(len(members), symmetry_tol)
-            for k in np.flatnonzero(asym > symmetry_tol * size):
-                tol[k] = rounding_tol(given[:, :, first + k], tol=symmetry_tol)
+            tol = np.full(len(members), TOLERANCES[0])
+            for k in np.flatnonzero(asym > tol * size):
+                tol[k] = rounding_tol(given[:, :, first + k], tol=TOLERANCES[0])
             check_entries(dense.diagonal(), first, asym, size, bad, tol)
 
             def check(k: int, dense: PackedGram = dense, first: int = first) -> None:
@@ -210,25 +214,6 @@ def _check_definite(gram: DeviceGram, tol: Array) -> None:
             unit[m] = 0.0
 
 
-def compress(gram: PackedGram, *, tol: float = COMPRESSION, max_rank: int | None = None) -> Gram:
-    """Replace numerically low-rank kernels by pivoted Cholesky factors with a certified residual trace.
-
-    The triangles that remain are a copy; `Builder` does the same without one.
-
-    Parameters
-    ----------
-    gram : PackedGram
-    tol : float
-        Largest residual trace as a share of the kernel's trace; the residual enters certificates.
-    max_rank : int, optional
-        Default: a twelfth of the samples, above which triangles are cheaper.
-    """
-    stack = Builder(gram.n_samples, gram.n_kernels)
-    stack.triangles(gram.n_kernels)[:] = gram.packed
-    stack.keep_triangles(list(range(gram.n_kernels)), tol=tol, max_rank=max_rank)
-    return stack.finish()
-
-
 def kind_of(gram: object) -> Kind | None:
     """Where arrays of results belong: with the kernels or features. None for NumPy."""
     return gram.kind if isinstance(gram, Gram | FeatureStack) else Kind.of(gram)
@@ -241,21 +226,9 @@ def as_gram(gram: Gram | FeatureStack | ArrayLike) -> Gram:
     """
     if isinstance(gram, FeatureStack):
         return gram.gram()
-    if isinstance(gram, ChunkedFeatures):
-        raise InputError(
-            "`gram` must be kernels or features here, got rows that are read in chunks. Use solve_svm_mkl or "
-            "svm_mkl_path, block_statistics for RLS2, or pass the rows as a FeatureStack."
-        )
-    if isinstance(gram, BlockStatistics):
-        raise InputError(
-            "`gram` must be kernels or features here, got statistics, which are enough for the squared loss only. Use "
-            "solve_rls2 or rls2_path, or pass the rows as a FeatureStack."
-        )
-    if isinstance(gram, KernelStream):
-        raise InputError(
-            "A `KernelStream` is taken by `solve_rls2` and `rls2_path`; here all kernels must be there. Give an array "
-            "of shape (n_samples, n_samples, n_kernels) or a `FeatureStack` of fewer kernels."
-        )
+    for kind, why in NO_KERNELS.items():
+        if isinstance(gram, kind):
+            raise InputError(f"`gram` must be kernels or features here, got {why}")
     if isinstance(gram, Gram):
         return gram
     if is_foreign(gram) and not on_host(gram):

@@ -14,8 +14,7 @@ which is associative, and is undone by the same formula.
 from __future__ import annotations
 
 import copy
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Self
@@ -32,7 +31,7 @@ from kernelweave._sparse import is_sparse
 from kernelweave._types import Device, Labels, Tree, Values
 from kernelweave.gram.features import as_groups
 from kernelweave.gram.row_checks import check_chunk, check_texts, stays_sparse
-from kernelweave.gram.statistics_files import files_in, pack_lower, read_arrays, unpack_lower, write_arrays
+from kernelweave.gram.statistics_files import AddedRows, pack_lower, taken_of, unpack_lower, unreadable
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -169,7 +168,7 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     return s, (a - (s - t)) + (b - t)
 
 
-class BlockStatistics:
+class BlockStatistics(AddedRows):
     """Sums over rows of features in blocks and targets: all that RLS2 needs of them.
 
     Rows are added in chunks and then forgotten, so there may be any number of them; memory is that of one matrix of
@@ -230,6 +229,7 @@ class BlockStatistics:
     True
     """
 
+    KIND = "statistics of blocks"
     __signature__ = ReadableSignature()
 
     def __init__(
@@ -419,7 +419,7 @@ class BlockStatistics:
                     own = None if weights is None else weights[part]
                     self._join(add_rows(self._scatter, rows[part], targets[part], own))
             if taken is not None:
-                self.taken[taken[0]] = self.taken.get(taken[0], 0) + taken[1]
+                self._count(dict([taken]))
         return self
 
     def _begin(self, n_features: int, n_outputs: int, single: bool) -> None:
@@ -472,6 +472,10 @@ class BlockStatistics:
             setattr(out, name, getattr(self, name).copy(order="F"))
         return out
 
+    def empty(self) -> Self:
+        """Statistics of the same blocks without rows."""
+        return type(self)(self.given_groups, names=self.names, columns=self.columns, device=self.device)
+
     def merge(self, other: BlockStatistics) -> Self:
         """Add the rows of other statistics; returns itself."""
         self._check_same(other, "merge")
@@ -483,8 +487,7 @@ class BlockStatistics:
                 reach = self._reach[1] + other._reach[1]
                 self._join(Part(other._means, other._rests, other._reach[0], other.weight_sum, other.n_rows))
                 self._reach[1] = reach
-            for key, count in other.taken.items():
-                self.taken[key] = self.taken.get(key, 0) + count
+            self._count(other.taken)
         return self
 
     def subtract(self, other: BlockStatistics) -> Self:
@@ -523,15 +526,6 @@ class BlockStatistics:
                 if key in self.taken:
                     self.taken[key] = max(0, self.taken[key] - count)
         return self
-
-    def __add__(self, other: object) -> Self:
-        if not isinstance(other, BlockStatistics):
-            return NotImplemented
-        return self.copy().merge(other)
-
-    def __radd__(self, other: object) -> Self:
-        # sum(parts) begins with 0
-        return self.copy() if isinstance(other, int) and other == 0 else NotImplemented
 
     def __sub__(self, other: object) -> Self:
         if not isinstance(other, BlockStatistics):
@@ -573,8 +567,7 @@ class BlockStatistics:
             "means": np.stack([self._means, self._rests]),
             "products": pack_lower(self._scatter),
             "reach": self._reach,
-            "sources": np.array(list(self.taken), dtype=np.str_),
-            "taken": np.array(list(self.taken.values()), dtype=np.int64),
+            **self._state_of_taken(),
         }
 
     @classmethod
@@ -594,11 +587,9 @@ class BlockStatistics:
                 raise ValueError("its numbers do not fit together")
             texts = [[str(text) for text in arrays[name]] or None for name in ("names", "columns")]
             out = cls(groups if len(groups) else None, names=texts[0], columns=texts[1])
-            out.taken = {str(k): int(v) for k, v in zip(arrays["sources"], arrays["taken"], strict=True)}
+            out.taken = taken_of(arrays)
         except (KeyError, ValueError, TypeError, IndexError) as error:
-            raise InputError(
-                f"{where} cannot be read as statistics: {error}. Write it again, or leave it out."
-            ) from error
+            raise unreadable(where, error) from error
         if n_outputs:
             out._begin(n_features, n_outputs, bool(single))
             unpack_lower(packed, out._scatter)
@@ -609,36 +600,3 @@ class BlockStatistics:
             out._means, out._rests, out._reach = *means.copy(), reach
         out.weight_sum, out.n_rows = weight_sum, n_rows
         return out
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to an npz file of plain arrays, without pickles; the file appears when it is complete."""
-        write_arrays(path, KIND, self.state())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote.
-
-        Raises
-        ------
-        InputError
-            No such file, a damaged one, one of something else, a later version of the format.
-        """
-        return cls.of_state(read_arrays(path, KIND), path)
-
-    @classmethod
-    def from_files(cls, folder: str | os.PathLike[str], pattern: str = "*.npz") -> Self:
-        """Merge the files of a folder, such as those of the jobs of an array, in the order of their names."""
-        return cls.merged(cls.load(path) for path in files_in(folder, pattern))
-
-    @classmethod
-    def merged(cls, parts: Iterable[Self]) -> Self:
-        """The sum of some statistics; the first is changed."""
-        every = iter(parts)
-        out = next(every)
-        for part in every:
-            out.merge(part)
-        return out
-
-
-#: What files hold.
-KIND = "statistics of blocks"

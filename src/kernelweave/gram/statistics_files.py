@@ -1,22 +1,113 @@
-"""Files of statistics: npz archives of plain arrays, written whole and checked when they are read."""
+"""What statistics of rows share: they are added, and written to npz archives of plain arrays, which are checked."""
 
 from __future__ import annotations
 
 import os
 import zipfile
 import zlib
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 from kernelweave._errors import InputError
+from kernelweave._types import Labels, Tree
 
 #: First entry of every file, and the version of what follows.
 FORMAT = "kernelweave statistics"
 VERSION = 1
+
+
+class AddedRows(ABC):
+    """Statistics of rows, which are summed with others and kept in files.
+
+    Attributes
+    ----------
+    taken : dict of str to int
+        Rows that were taken from each source.
+    """
+
+    #: What a file of them says that it holds.
+    KIND: ClassVar[str]
+    taken: dict[str, int]
+
+    @abstractmethod
+    def copy(self) -> Self:
+        """Another one with the same numbers."""
+
+    @abstractmethod
+    def merge(self, other: Any) -> Self:
+        """Add the rows of other statistics; returns itself."""
+
+    @abstractmethod
+    def state(self) -> Tree:
+        """All numbers as plain arrays."""
+
+    @classmethod
+    @abstractmethod
+    def of_state(cls, arrays: Mapping[str, Labels], where: object) -> Self:
+        """Statistics from the arrays of `state`; what does not fit together is an `InputError`."""
+
+    def __add__(self, other: object) -> Self:
+        return self.copy().merge(other) if isinstance(other, type(self)) else NotImplemented
+
+    def __radd__(self, other: object) -> Self:
+        # sum(parts) begins with 0
+        return self.copy() if isinstance(other, int) and other == 0 else NotImplemented
+
+    def _count(self, taken: Mapping[str, int]) -> None:
+        """Account for rows that were taken from sources."""
+        for key, count in taken.items():
+            self.taken[key] = self.taken.get(key, 0) + count
+
+    def _state_of_taken(self) -> dict[str, Any]:
+        return {
+            "sources": np.array(list(self.taken), dtype=np.str_),
+            "taken": np.array(list(self.taken.values()), dtype=np.int64),
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to an npz file of plain arrays, without pickles; the file appears when it is complete."""
+        write_arrays(path, self.KIND, self.state())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        InputError
+            No such file, a damaged one, one of something else, a later version of the format.
+        """
+        return cls.of_state(read_arrays(path, cls.KIND), path)
+
+    @classmethod
+    def from_files(cls, folder: str | os.PathLike[str], pattern: str = "*.npz") -> Self:
+        """Merge the files of a folder, such as those of the jobs of an array, in the order of their names."""
+        return cls.merged(cls.load(path) for path in files_in(folder, pattern))
+
+    @classmethod
+    def merged(cls, parts: Iterable[Self]) -> Self:
+        """The sum of some statistics; the first is changed."""
+        every = iter(parts)
+        out = next(every)
+        for part in every:
+            out.merge(part)
+        return out
+
+
+def taken_of(arrays: Mapping[str, Labels]) -> dict[str, int]:
+    """Rows that were taken from each source, as they are in a file."""
+    return {str(k): int(v) for k, v in zip(arrays["sources"], arrays["taken"], strict=True)}
+
+
+def unreadable(where: object, error: Exception) -> InputError:
+    """What is said of arrays that do not fit together."""
+    return InputError(f"{where} cannot be read as statistics: {error}. Write it again, or leave it out.")
 
 
 def write_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, Any]) -> Path:
@@ -34,17 +125,13 @@ def write_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, A
 
 def pack_lower(S: NDArray[np.float64]) -> NDArray[np.float64]:
     """The rows of a lower triangle, one after another."""
-    size = len(S)
-    packed = np.empty(size * (size + 1) // 2)
-    for i in range(size):
-        packed[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2] = S[i, : i + 1]
-    return packed
+    return np.asarray(lapack.dtrttp(S.T, uplo="U")[0]) if len(S) else np.empty(0)
 
 
 def unpack_lower(packed: NDArray[np.float64], out: NDArray[np.float64]) -> None:
     """The reverse of `pack_lower`."""
-    for i in range(len(out)):
-        out[i, : i + 1] = packed[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2]
+    if len(out):
+        out += np.tril(lapack.dtpttr(len(out), packed, uplo="U")[0].T)
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:

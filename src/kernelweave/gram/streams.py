@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Protocol
+from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import lapack
 
-from kernelweave._checks import LARGEST_NUMBER, InputError
+from kernelweave._checks import LARGEST_NUMBER, InputError, NotPSDError
+from kernelweave._loops import core
 from kernelweave._parameters import Function, OneOf, ReadableSignature, Whole, checked
+from kernelweave._sparse import is_sparse
 from kernelweave.gram.base import Array, Index
-from kernelweave.gram.gaussians import as_column_gaussians
-from kernelweave.gram.made import IteratedKernels, MadeKernels
+from kernelweave.gram.features import PIECE
+from kernelweave.gram.gaussians import as_columns, as_gammas, check_range, series
 
 KINDS = ("features", "matrices")
 
@@ -20,31 +25,10 @@ KINDS = ("features", "matrices")
 Progress = Callable[[int, int], object]
 
 
-class Source(Protocol):
-    """Where kernels come from."""
-
-    n_samples: int
-    n_kernels: int
-
-    @property
-    def widths(self) -> Index:
-        """Columns of the factors of all kernels; at most so many."""
-
-    @property
-    def errors(self) -> Array:
-        """Bounds of the error of every entry of a kernel, shape (n_kernels,)."""
-
-    def looks(self, C: Array, kernels: Index, weights: Array | None) -> Iterator[tuple[slice, Array, Array]]:
-        """Quadratic forms of the rows of C for kernels in rising order, piece by piece, and weighted traces."""
-
-    def factors(self, kernels: Index) -> Iterator[Array]:
-        """Rows F with ``K = F'F`` for some kernels, to `errors` and rounding, float64 and the caller's to change."""
-
-    def products(self, C: Array, kernels: Index) -> Iterator[Array]:
-        """``C K`` for some kernels."""
-
-    def restrict(self, rows: Index) -> Source:
-        """The same kernels on some of the rows."""
+#: Kernels of features in a piece of a pass: about a second at most.
+TOGETHER = 256
+#: A quadratic form below zero by more than this share of the largest possible one refutes that a matrix is a kernel.
+NEGATIVE = 1e-6
 
 
 class KernelStream:
@@ -135,18 +119,20 @@ class KernelStream:
                 "`kernel` must be a function of a kernel's number, or a sequence, got "
                 f"{type(kernel).__name__}."
             )
-        self._start(MadeKernels(make, int(n_kernels), kind == "matrices"), progress)
+        self._make = make
+        self._begin(int(n_kernels), kind, progress)
 
-    def _start(self, source: Source, progress: Progress | None) -> None:
-        self._source, self.progress = source, progress
-        self.n_samples, self.n_kernels = source.n_samples, source.n_kernels
-        self.passes = 0.0
-
-    @classmethod
-    def _of(cls, source: Source, progress: Progress | None) -> KernelStream:
-        stream = cls.__new__(cls)
-        stream._start(source, progress)
-        return stream
+    def _begin(self, n_kernels: int, kind: str, progress: Progress | None) -> None:
+        self.n_kernels, self.progress, self.passes = n_kernels, progress, 0.0
+        #: Whether kernels are given as matrices, whose products are less exact than those of features.
+        self.matrices = kind == "matrices"
+        self._rows: Index | None = None
+        self.n_samples = 0
+        self.n_samples = int(next(self._items(np.zeros(1, dtype=np.int64))).shape[0])
+        #: Number of columns of the factor of each kernel; at most so many.
+        self.widths = np.full(n_kernels, self.n_samples if self.matrices else 1, dtype=np.int64)
+        #: Bounds of the error of every entry of each kernel.
+        self.errors = np.zeros(n_kernels)
 
     @classmethod
     def gaussians(
@@ -189,7 +175,7 @@ class KernelStream:
         """
         if progress is not None and not callable(progress):
             raise InputError(f"`progress` must be a function, got {type(progress).__name__}.")
-        return cls._of(as_column_gaussians(X, gamma), progress)
+        return GaussianStream(X, gamma, progress)
 
     @classmethod
     @checked
@@ -231,25 +217,10 @@ class KernelStream:
         >>> kw.solve_rls2(stream, next(kernels())[:, 0], alpha=1.0, tol=1e-3).weights.argmax()
         np.int64(0)
         """
-        return cls._of(IteratedKernels(make, int(n_kernels), kind == "matrices"), progress)
+        return IteratedStream(make, int(n_kernels), kind, progress)
 
     def __repr__(self) -> str:
         return f"KernelStream({self.n_samples} samples, {self.n_kernels} kernels)"
-
-    @property
-    def widths(self) -> Index:
-        """Number of columns of the factor of each kernel; at most so many."""
-        return self._source.widths
-
-    @property
-    def matrices(self) -> bool:
-        """Whether kernels are given as matrices, whose products are less exact than those of features."""
-        return isinstance(self._source, MadeKernels) and self._source.matrices
-
-    @property
-    def errors(self) -> Array:
-        """Bounds of the error of every entry of each kernel, shape (n_kernels,)."""
-        return self._source.errors
 
     def looks(
         self, C: Array, kernels: Index | None = None, weights: Array | None = None
@@ -273,10 +244,13 @@ class KernelStream:
         index = np.arange(self.n_kernels) if kernels is None else kernels
         quadratic_forms, traces = np.empty((len(C), len(index))), np.empty(len(index))
         done = 0
-        for part, values, own in self._source.looks(np.ascontiguousarray(C), index, weights):
+        for part, values, own in self._pieces(np.ascontiguousarray(C), index, weights):
             if not (np.isfinite(values).all() and np.isfinite(own).all()):
                 wrong = ~(np.isfinite(values).all(axis=0) & np.isfinite(own))
-                self._refuse(int(index[part][np.flatnonzero(wrong)[0]]))
+                kernel = int(index[part][np.flatnonzero(wrong)[0]])
+                raise InputError(
+                    f"Kernels must be finite, got NaN or infinity in kernel {kernel}. Impute or drop such values first."
+                )
             if own.size and float(own.max()) > LARGEST_NUMBER**2:
                 raise InputError(
                     f"Kernels must not have traces above {LARGEST_NUMBER**2:g}, got {own.max():.3g}. Divide by a "
@@ -289,19 +263,235 @@ class KernelStream:
                 self.progress(done, len(index))
         return quadratic_forms, traces
 
-    def _refuse(self, kernel: int) -> None:
-        raise InputError(
-            f"Kernels must be finite, got NaN or infinity in kernel {kernel}. Impute or drop such values first."
-        )
-
     def factors(self, kernels: Index) -> Iterator[Array]:
-        """Rows F with ``K = F'F`` for some kernels, float64 and the caller's to change."""
-        return self._source.factors(kernels)
+        """Rows F with ``K = F'F`` for some kernels, to `errors` and rounding, float64 and the caller's to change."""
+        for kernel, item in zip(kernels, self._items(kernels), strict=True):
+            if self.matrices:
+                yield _factor_of_matrix(np.asarray(item, dtype=np.float64), int(kernel))
+            else:
+                Z = item.toarray() if is_sparse(item) else item
+                yield np.array(Z.T, dtype=np.float64, order="C")
 
     def products(self, C: Array, kernels: Index) -> Iterator[Array]:
         """``C K`` for some kernels."""
-        return self._source.products(C, kernels)
+        for item in self._items(kernels):
+            if is_sparse(item):
+                yield np.asarray((item @ (item.T @ C.T)).T)
+                continue
+            Z = np.asarray(item, dtype=np.float64)
+            yield C @ Z if self.matrices else (C @ Z) @ Z.T
 
     def restrict(self, rows: Index) -> KernelStream:
         """The stream on some of its samples, in the order of `rows`."""
-        return self._of(self._source.restrict(rows), self.progress)
+        out = copy.copy(self)
+        out._rows = rows if self._rows is None else self._rows[rows]
+        out.n_samples, out.passes = len(rows), 0.0
+        out.widths = np.full(self.n_kernels, len(rows)) if self.matrices else self.widths.copy()
+        return out
+
+    # ---- kernels one by one ------------------------------------------------------------------------
+
+    def _items(self, kernels: Index) -> Iterator[Any]:
+        """Features or matrices of some kernels, checked, on the chosen rows."""
+        for kernel in kernels:
+            yield self._checked(self._make(int(kernel)), int(kernel))
+
+    def _pieces(
+        self, C: Array, kernels: Index, weights: Array | None
+    ) -> Iterator[tuple[slice, Array, Array]]:
+        """Quadratic forms of the rows of C for kernels in rising order, piece by piece, and weighted traces."""
+        sizes = np.square(C).sum(axis=1)
+        step = 1 if self.matrices else TOGETHER
+        items = self._items(kernels)
+        for first in range(0, len(kernels), step):
+            own = kernels[first : first + step]
+            quadratic_forms, traces = np.empty((len(C), len(own))), np.empty(len(own))
+            for k, kernel in enumerate(own):
+                item = next(items)
+                quadratic_forms[:, k], traces[k] = self._look(item, C, weights)
+                if not self.matrices:
+                    self.widths[kernel] = item.shape[1]
+                elif quadratic_forms[:, k].min() < 0.0:
+                    _clip(quadratic_forms[:, k], item, sizes, int(kernel))
+            yield slice(first, first + len(own)), quadratic_forms, traces
+
+    def _look(self, item: Any, C: Array, weights: Array | None) -> tuple[Array, float]:
+        """Quadratic forms of one kernel, and its weighted trace."""
+        if self.matrices:
+            K = np.asarray(item, dtype=np.float64)
+            quadratic_forms = np.einsum("vn,vn->v", C @ K, C)
+            trace = 0.0 if weights is None else float(np.diagonal(K) @ weights)
+            return quadratic_forms, trace
+        if is_sparse(item):
+            scores = np.asarray(item.T @ C.T)
+            trace = 0.0 if weights is None else float(np.asarray(item.multiply(item).T @ weights).sum())
+            return np.square(scores).sum(axis=0), trace
+        Z = np.asarray(item, dtype=np.float64)
+        scores = C @ Z
+        trace = 0.0 if weights is None else float(np.einsum("ij,ij,i->", Z, Z, weights))
+        return np.einsum("vw,vw->v", scores, scores), trace
+
+    def _checked(self, given: Any, kernel: int) -> Any:
+        """An array of the right shape, or sparse features."""
+        array = given if is_sparse(given) and not self.matrices else np.asarray(given)
+        if array.ndim == 1 and not self.matrices:
+            array = array[:, None]
+        wanted = "(n_samples, n_samples)" if self.matrices else "(n_samples, width)"
+        if array.ndim != 2 or array.dtype.kind not in "fiub" or 0 in array.shape:
+            raise InputError(
+                f"`kernel` must return arrays of real numbers of shape {wanted}, got {array.dtype} of shape "
+                f"{array.shape} for kernel {kernel}."
+            )
+        if self.matrices and array.shape[0] != array.shape[1]:
+            raise InputError(
+                f"`kernel` must return matrices of shape {wanted}, got {array.shape} for kernel {kernel}. Say "
+                'kind="features" if it returns features.'
+            )
+        if self._rows is not None:
+            array = array[self._rows][:, self._rows] if self.matrices else array[self._rows]
+        if self.n_samples and array.shape[0] != self.n_samples:
+            raise InputError(
+                f"All kernels must have the same number of samples, {self.n_samples}, got {array.shape[0]} for kernel "
+                f"{kernel}."
+            )
+        return array
+
+
+class IteratedStream(KernelStream):
+    """The same from a function that returns an iterator."""
+
+    def __init__(
+        self, make: Callable[[], Iterator[Any]], n_kernels: int, kind: str, progress: Progress | None
+    ) -> None:
+        self._iterate = make
+        self._begin(n_kernels, kind, progress)
+
+    def _items(self, kernels: Index) -> Iterator[Any]:
+        """Some kernels, in any order, by one round of the iterator."""
+        order = np.argsort(kernels, kind="stable")
+        held: dict[int, Any] = {}
+        given = enumerate(self._iterate())
+        rising = bool((np.diff(order) == 1).all())
+        for m in kernels[order]:
+            item = next((item for k, item in given if k == m), None)
+            if item is None:
+                raise InputError(
+                    f"The iterator must return `n_kernels`={self.n_kernels} kernels each time, and ended before "
+                    f"kernel {int(m)}."
+                )
+            own = self._checked(item, int(m))
+            if rising:
+                yield own
+            else:
+                held[int(m)] = own
+        if not rising:
+            for m in kernels:
+                yield held[int(m)]
+
+
+class GaussianStream(KernelStream):
+    """``exp(-gamma (x - z)^2)`` for every column of a table and every gamma: see `KernelStream.gaussians`."""
+
+    matrices = False
+
+    def __init__(self, X: ArrayLike, gamma: ArrayLike, progress: Progress | None) -> None:
+        self.progress = progress
+        self.X, self.gammas = as_columns(X), as_gammas(gamma)
+        self._measure()
+
+    def _measure(self) -> None:
+        """Series for the kernels of the columns."""
+        self.passes = 0.0
+        self.n_samples, n_columns = map(int, self.X.shape)
+        self.n_kernels = n_columns * len(self.gammas)
+        low, high = np.empty(n_columns), np.empty(n_columns)
+        for part, columns in self._some_columns(np.arange(n_columns)):
+            low[part], high[part] = columns.min(axis=1), columns.max(axis=1)
+        check_range(low, high)
+        self.middles = 0.5 * (low + high)
+        # the middle is rounded
+        spans = (high - low) * (1.0 + 4.0 * np.finfo(np.float64).eps)
+        self.periods, self.counts, self.errors = series(
+            np.repeat(spans, len(self.gammas)), np.tile(self.gammas, n_columns)
+        )
+        self.widths = 2 * self.counts + 1
+
+    def _pieces(
+        self, C: Array, kernels: Index, weights: Array | None
+    ) -> Iterator[tuple[slice, Array, Array]]:
+        count = len(self.gammas)
+        rate = 0.0 if weights is None else float(weights.sum())
+        columns = kernels // count
+        chosen, place = np.unique(columns, return_inverse=True)
+        for part, piece in self._some_columns(chosen):
+            inside = np.flatnonzero((place >= part.start) & (place < part.stop))
+            own = kernels[inside]
+            out = np.empty((len(C), len(own)))
+            core.gaussian_quadratic_forms(
+                piece,
+                np.ascontiguousarray(place[inside] - part.start),
+                self.middles[columns[inside]],
+                self.periods[own],
+                self.counts[own],
+                self.gammas[own % count],
+                C,
+                out,
+            )
+            # kernels come in order, so that those of a piece are neighbours
+            yield slice(int(inside[0]), int(inside[-1]) + 1), out, np.full(len(own), rate)
+
+    def factors(self, kernels: Index) -> Iterator[Array]:
+        for kernel in kernels:
+            column, g = divmod(int(kernel), len(self.gammas))
+            gamma, period = float(self.gammas[g]), float(self.periods[kernel])
+            x = np.asarray(self.X[:, column], dtype=np.float64)
+            k = np.arange(self.counts[kernel] + 1.0)
+            a = np.where(k > 0, 2.0, 1.0) * math.sqrt(math.pi / gamma) / period
+            root = np.sqrt(a * np.exp(-np.square(math.pi * k / period) / gamma))[:, None]
+            angles = np.multiply.outer(k, (x - self.middles[column]) * (2.0 * math.pi / period))
+            yield np.concatenate([root * np.cos(angles), root[1:] * np.sin(angles[1:])])
+
+    def products(self, C: Array, kernels: Index) -> Iterator[Array]:
+        for F in self.factors(kernels):
+            yield (C @ F.T) @ F
+
+    def restrict(self, rows: Index) -> KernelStream:
+        out = copy.copy(self)
+        out.X = self.X[rows]
+        out._measure()
+        return out
+
+    def _some_columns(self, columns: Index) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """Some columns as rows in order of memory, a piece at a time."""
+        step = max(1, PIECE // self.n_samples)
+        for first in range(0, len(columns), step):
+            part = slice(first, min(first + step, len(columns)))
+            own = columns[part]
+            together = own[-1] - own[0] + 1 == len(own)
+            yield part, np.ascontiguousarray(self.X[:, slice(own[0], own[-1] + 1) if together else own].T)
+
+
+def _clip(quadratic_forms: Array, item: Any, sizes: Array, kernel: int) -> None:
+    trace = float(np.trace(np.asarray(item, dtype=np.float64)))
+    if (quadratic_forms < -NEGATIVE * abs(trace) * sizes).any():
+        raise NotPSDError(
+            f"Kernel {kernel} is not positive semidefinite: a quadratic form is {quadratic_forms.min():.3g}. Use "
+            "`kernelweave.repair_gram`, or another kernel."
+        )
+    np.maximum(quadratic_forms, 0.0, out=quadratic_forms)
+
+
+def _factor_of_matrix(K: Array, kernel: int) -> Array:
+    """Rows F of a Cholesky factor with pivots, so that ``K - F'F`` has entries of rounding errors only."""
+    size = float(np.abs(K).max())
+    if not np.isfinite(size) or np.abs(K - K.T).max() > 1e-6 * size:
+        raise InputError(
+            f"Kernel {kernel} must be a finite symmetric matrix. Average it with its transpose if it is nearly so."
+        )
+    trace = float(np.trace(K))
+    if trace <= 0.0:
+        return np.zeros((1, len(K)))
+    factor, pivots, rank, _ = lapack.dpstrf(K, tol=1e-13 * trace / len(K), lower=0)
+    rows = np.empty((rank, len(K)))
+    rows[:, pivots - 1] = np.triu(factor)[:rank]
+    return rows

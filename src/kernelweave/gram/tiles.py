@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from kernelweave.gram.base import Array, Gram, Index, as_index
+from kernelweave.gram.base import Array, Gram, Index
 
 #: ``block(m, row_slice, column_slice)`` returns that block of kernel m.
 Block = Callable[[int, slice, slice], Array]
@@ -40,11 +40,11 @@ class TileGram(Gram):
         for first in range(0, self.n_samples, self.tile_rows):
             yield slice(first, min(first + self.tile_rows, self.n_samples)), slice(first, self.n_samples)
 
-    def diagonal(self) -> Array:
-        return self._diagonals
+    def diagonal(self, kernels: Index | None = None) -> Array:
+        return self._diagonals if kernels is None else self._diagonals[kernels]
 
-    def _matvecs(self, C: Array, kernels: Index | None) -> Array:
-        idx = as_index(kernels, self.n_kernels)
+    def matvecs(self, C: Array, kernels: Index | None = None) -> Array:
+        idx = self._index(kernels)
         out = np.zeros((len(idx), *C.shape))
         for rows, columns in self._tiles():
             width = rows.stop - rows.start
@@ -54,8 +54,8 @@ class TileGram(Gram):
                 out[k][:, rows.stop :] += C[:, rows] @ tile[:, width:]
         return out
 
-    def _quadratic_forms(self, C: Array, kernels: Index | None) -> Array:
-        idx = as_index(kernels, self.n_kernels)
+    def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
+        idx = self._index(kernels)
         out = np.zeros(len(idx))
         for rows, columns in self._tiles():
             width = rows.stop - rows.start
@@ -66,7 +66,7 @@ class TileGram(Gram):
                 out[k] += float(np.sum((C[:, rows] @ self.block(int(m), rows, columns)) * right))
         return out
 
-    def _inner(self, H: Array) -> Array:
+    def inner(self, H: Array) -> Array:
         out = np.zeros(self.n_kernels)
         for rows, columns in self._tiles():
             width = rows.stop - rows.start
@@ -78,27 +78,27 @@ class TileGram(Gram):
                 out[m] += float(np.vdot(part, self.block(m, rows, columns)))
         return out
 
-    def _add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
+    def add_combination(self, weights: Array, out: Array, *, empty: bool) -> None:
         for rows, columns in self._tiles():
             if empty:
                 out[rows, columns] = 0.0
             for m in np.flatnonzero(weights):
                 out[rows, columns] += weights[m] * self.block(int(m), rows, columns)
 
-    def _panel(self, rows: slice, kernels: Index | None) -> Array:
-        idx = as_index(kernels, self.n_kernels)
+    def panel(self, rows: slice, kernels: Index | None = None) -> Array:
+        idx = self._index(kernels)
         out = np.empty((len(idx), rows.stop - rows.start, self.n_samples - rows.start))
         for k, m in enumerate(idx):
             out[k] = self.block(int(m), rows, slice(rows.start, self.n_samples))
         return out
 
-    def _take(self, kernels: Index) -> TileGram:
+    def take(self, kernels: Index) -> TileGram:
         block = self.block
         return TileGram(
             lambda m, r, c: block(int(kernels[m]), r, c), self._diagonals[kernels], self.tile_rows
         )
 
-    def _restrict(self, rows: Index) -> TileGram:
+    def restrict(self, rows: Index) -> TileGram:
         block = self.block
 
         def chosen(m: int, left: slice, right: slice) -> Array:
@@ -109,7 +109,7 @@ class TileGram(Gram):
 
         return TileGram(chosen, self._diagonals[:, rows], self.tile_rows)
 
-    def _rescale(self, row_scale: Array, overwrite: bool) -> TileGram:
+    def rescale(self, row_scale: Array, *, overwrite: bool = False) -> TileGram:
         block = self.block
 
         def changed(m: int, rows: slice, columns: slice) -> Array:
@@ -117,7 +117,7 @@ class TileGram(Gram):
 
         return TileGram(changed, self._diagonals * np.square(row_scale), self.tile_rows)
 
-    def _center(self, probability: Array, overwrite: bool) -> TileGram:
+    def center(self, probability: Array, *, overwrite: bool = False) -> TileGram:
         block = self.block
         means = self.matvecs(probability[None])[:, 0]
         total = means @ probability

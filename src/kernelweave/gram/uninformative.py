@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelweave.gram.base import Array, Gram, Index
+from kernelweave.gram.base import PIECE, Array, Gram, Index
 
 #: Largest mean over the rows of the squared cosines with all other rows. The values of a function of such a kernel on
 #: similar new rows are about a thousandth of those on its training rows.
@@ -12,9 +12,6 @@ ALONE = 1e-6
 
 #: Largest squared distance of a row to the first, as a share of its length: a thousand times the rounding errors.
 SAME = 1e-12
-
-#: Numbers of several kernels, or of one, that are processed together.
-PIECE = 2**16
 
 
 def identities_and_constants(gram: Gram) -> tuple[Index, Index]:
@@ -31,7 +28,7 @@ def identities_and_constants(gram: Gram) -> tuple[Index, Index]:
     ranks, residual = gram.ranks, gram.residual_trace
     for first in range(0, gram.n_kernels if n > 1 else 0, step):
         chunk = np.arange(first, min(first + step, gram.n_kernels))
-        diagonal = gram.diagonal_of(chunk)
+        diagonal = gram.diagonal(chunk)
         largest, smallest = diagonal.max(axis=1), diagonal.min(axis=1)
         # a positive diagonal matrix has full rank, and is stored as a factor only of rank n
         full = (smallest > 0) & ((ranks[chunk] < 0) | (ranks[chunk] >= n))
@@ -54,9 +51,8 @@ def identities_and_constants(gram: Gram) -> tuple[Index, Index]:
 
 def _is_diagonal(gram: Gram, m: int, diagonal: Array) -> bool:
     n, total = gram.n_samples, 0.0
-    squares = gram.square_norm(m) if diagonal.max() == diagonal.min() else None
-    if squares is not None:
-        return squares - float(diagonal @ diagonal) <= ALONE * n * float(diagonal[0]) ** 2
+    if diagonal.max() == diagonal.min():
+        return gram.square_norm(m) - float(diagonal @ diagonal) <= ALONE * n * float(diagonal[0]) ** 2
     root = np.sqrt(diagonal)
     step = max(1, PIECE // n)
     for first in range(0, n, step):
@@ -115,7 +111,7 @@ def spread_and_alignment(
     means = gram.matvecs(weights[None])[:, 0]  # K w
     sums = means @ weights
     trace = np.maximum(gram.trace(weights) - sums / total, 0.0)
-    raw = np.array([_weighted_square(gram, m, sample_weight) for m in range(gram.n_kernels)])
+    raw = np.array([gram.square_norm(m, sample_weight) for m in range(gram.n_kernels)])
     square = raw - 2.0 * (np.square(means) @ weights) / total + np.square(sums / total)
     # what rounding leaves of a constant kernel
     flat = (square <= 1e-10 * raw) | (size < 2.0)
@@ -128,19 +124,3 @@ def spread_and_alignment(
     excess = aligned - trace * trace_y / max(size, 1.0)
     beyond = np.divide(excess, deviation, out=np.zeros_like(excess), where=(deviation > 0) & ~flat)
     return spread, beyond
-
-
-def _weighted_square(gram: Gram, m: int, weights: Array | None) -> float:
-    """``sum_ij w_i w_j K_ij^2`` of one kernel."""
-    known = gram.square_norm(m, weights)
-    if known is not None:
-        return known
-    weights = np.ones(gram.n_samples) if weights is None else weights
-    n, total = gram.n_samples, 0.0
-    step = max(1, PIECE // n)
-    for first in range(0, n, step):
-        panel = np.square(gram.panel(slice(first, min(first + step, n)), np.array([m]))[0])
-        width = len(panel)
-        rows, beyond = weights[first : first + width], weights[first + width :]
-        total += float(rows @ panel[:, :width] @ rows) + 2.0 * float(rows @ panel[:, width:] @ beyond)
-    return total

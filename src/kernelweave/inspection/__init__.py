@@ -22,10 +22,10 @@ from kernelweave.inspection.paired import (
     compare_numbers,
 )
 from kernelweave.inspection.paths import Path, regularization_path
-from kernelweave.inspection.permutation import PermutationTest, SourceTest, permutation_test, source_test
-from kernelweave.inspection.refits import SourceRefitTest, source_refit_test
+from kernelweave.inspection.permutation import PermutationTest, permutation_test
 from kernelweave.inspection.registry import Basis, Finding, Interval, finding, findings
 from kernelweave.inspection.scores import fold_interval, score_intervals, share_interval
+from kernelweave.inspection.sources import SourceRefitTest, SourceTest, source_refit_test, source_test
 from kernelweave.inspection.stability import WeightStability, weight_stability
 from kernelweave.inspection.two_layers import TwoLayers, two_layers
 from kernelweave.inspection.weights import (

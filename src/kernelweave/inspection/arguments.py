@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils import get_tags
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Function, InstanceOf, Number, OneOf, Rule, Text, Unfit, Whole
-from kernelweave._types import Features, Labels
+from kernelweave._types import Labels
 from kernelweave.estimators import BaseMKL, MKLClassifier, MKLRegressor
-from kernelweave.estimators.missing import target_in_order
-from kernelweave.views import by_rows, take_rows
 
 #: A fitted estimator.
 Model = Annotated[
@@ -83,9 +80,6 @@ def targets_of(estimator: Model, which: int) -> Labels:
 
 # ---- rows ------------------------------------------------------------------------------------------
 
-Rows = NDArray[np.intp]
-Fold = tuple[Rows, Rows]
-
 Estimator = Annotated[Any, InstanceOf((BaseEstimator,), "an estimator of scikit-learn's kind")]
 Scoring = Annotated[Any, Text() | Function() | None]
 #: Arguments of `fit` with an entry for each row.
@@ -138,47 +132,3 @@ Entries = Annotated[ArrayLike, OfRows()]
 OptionalEntries = Annotated[ArrayLike | None, OfRows() | None]
 Targets = Annotated[ArrayLike, OfRows((1, 2))]
 OptionalTargets = Annotated[ArrayLike | None, OfRows((1, 2)) | None]
-
-
-@dataclass(frozen=True)
-class Between:
-    """Kernel values between rows, (n_rows, n_rows) or (n_rows, n_rows, n_kernels), as the X of precomputed kernels."""
-
-    values: Any
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-
-def take(X: Features, rows: Rows, train: Rows | None = None) -> Any:
-    """Some rows of what `as_rows` gives: of kernel values those with training rows, or for `fit` with each other."""
-    if isinstance(X, Between):
-        return X.values[np.ix_(rows, rows if train is None else train)]
-    return take_rows(X, rows)
-
-
-def as_rows(estimator: Any, X: Features, y: ArrayLike) -> tuple[Any, Any]:
-    """What an estimator takes as X and y: rows that can be taken apart, and targets as an array or a frame of several.
-
-    Frames of views are joined as in `fit`, and the targets have the order of the joined rows.
-    """
-    missing_views = getattr(estimator, "missing_views", "error")
-    y = target_in_order(X, y, missing_views)
-    targets: Any = y if hasattr(y, "iloc") and np.ndim(y) == 2 else np.asarray(y)
-    if isinstance(targets, np.ndarray) and targets.dtype.kind == "f" and not np.isfinite(targets).all():
-        raise InputError("`y` must be finite, got NaN or infinity. Leave these rows out.")
-    n = len(targets)
-    rows: Any
-    if get_tags(estimator).input_tags.pairwise:
-        rows = Between(X if hasattr(X, "shape") else np.asarray(X))
-    else:
-        rows = by_rows(X, "same" if missing_views == "error" else "all")
-    try:
-        found = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-    except (TypeError, IndexError):
-        raise InputError(
-            f"`X` must have one row for each of the {n} targets, got {type(X).__name__}."
-        ) from None
-    if found != n:
-        raise InputError(f"`X` and `y` must have as many rows, got {found} and {n}.")
-    return rows, targets

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -22,12 +21,11 @@ from kernelweave.inspection.arguments import (
     OptionalEntries,
     Params,
     Report,
-    Rows,
     Scoring,
     Seed,
     Targets,
-    as_rows,
 )
+from kernelweave.inspection.refitting import Fold, Rows, each_done, splitter_of
 from kernelweave.inspection.registry import (
     LEVEL,
     Basis,
@@ -39,7 +37,6 @@ from kernelweave.inspection.registry import (
     intervals_of,
     plain,
 )
-from kernelweave.inspection.resampling import each_done, fit_on, folds_of, score_on, splitter_of
 from kernelweave.inspection.scores import fold_interval, share_interval
 
 Array = NDArray[np.float64]
@@ -139,20 +136,16 @@ def learning_curve(
     >>> found.sizes.tolist(), found.scores.shape, bool((found.mean > 0.9).all())
     ([5, 40], (2, 3), True)
     """
-    X, targets = as_rows(estimator, X, y)
+    rows = Rows.read(estimator, X, y, params, groups)
     rng = np.random.RandomState(seed)
-    parts = folds_of(splitter_of(estimator, targets, cv), targets, groups)
-    folds = [(rng.permutation(train), test) for train, test in parts]
+    folds = [(rng.permutation(train), test) for train, test in rows.folds(splitter_of(estimator, rows.y, cv))]
     numbers = _numbers(np.asarray(sizes), min(len(train) for train, _ in folds))
-    tasks = [
-        (estimator, X, targets, train[:size], test, scoring, params)
-        for size in numbers
-        for train, test in folds
-    ]
-    found, stopped = each_done(_score_part, tasks, n_jobs, report, "fit", len(tasks))
+    parts = [(train[:size], test) for size in numbers for train, test in folds]
+    tasks = ((rows, estimator, part, scoring) for part in parts)
+    found, stopped = each_done(_score_part, tasks, n_jobs, report, "fit", len(parts))
     if not np.isfinite(found).any():
         # nothing but failures: raise what one of them says
-        fit_on(estimator, X, targets, tasks[len(found) - 1][3], params)
+        rows.fit(estimator, parts[len(found) - 1][0])
     done = max(1, len(found) // len(folds))
     scores = np.full((done, len(folds)), np.nan)
     scores.flat[: min(len(found), scores.size)] = found[: scores.size]
@@ -178,23 +171,15 @@ def _numbers(sizes: Array, most: int) -> list[int]:
     return np.unique(np.maximum(numbers, 1)).tolist()
 
 
-def _score_part(
-    estimator: Any,
-    X: Features,
-    y: Any,
-    train: Rows,
-    test: Rows,
-    scoring: Any,
-    params: Mapping[str, Any] | None,
-) -> float:
-    if is_classifier(estimator) and np.ndim(y) == 1 and len(np.unique(y[train])) < 2:
+def _score_part(rows: Rows, estimator: Any, part: Fold, scoring: Any) -> float:
+    if is_classifier(estimator) and np.ndim(rows.y) == 1 and len(np.unique(rows.y[part[0]])) < 2:
         return float("nan")
     try:
-        model = fit_on(estimator, X, y, train, params)
+        model = rows.fit(estimator, part[0])
     except ValueError:
         # too few rows of a class for the folds of this estimator
         return float("nan")
-    return score_on(model, X, y, train, test, scoring)
+    return rows.score(model, part, scoring)
 
 
 @dataclass(frozen=True)
@@ -329,17 +314,12 @@ MOST_CLASSES = 40
     usual=5,
 )
 def _learning_curve(basis: Basis) -> Finding:
-    own = basis.training
     found = learning_curve(
         basis.estimator,
-        own.X,
-        own.y,
+        **basis.training.told_groups().given,
         sizes=np.linspace(1.0 / basis.count, 1.0, basis.count),
         cv=basis.inner(),
-        params={**own.params, **({} if own.groups is None else {"groups": own.groups})},
-        n_jobs=basis.n_jobs,
-        seed=basis.seed,
-        report=basis.report,
+        **basis.how,
     )
     score = "accuracy" if is_classifier(basis.estimator) else "R^2"
     low, high = ([clip_score(v, score) for v in part] for part in (found.low, found.high))

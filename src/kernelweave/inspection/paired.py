@@ -14,13 +14,13 @@ from kernelweave._checks import Floats, InputError, Targets
 from kernelweave._parameters import Number, checked
 from kernelweave._types import Labels
 from kernelweave.inspection.arguments import Entries, Level, Seed, targets_of
+from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.registry import (
     LEVEL,
     SAMPLES,
     SMALL,
     Basis,
     Finding,
-    HeldOut,
     Table,
     at,
     finding,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from kernelweave._checks import Alphas, Costs
+from kernelweave._checks import COSTS, Alphas
 from kernelweave._parameters import Whole, checked
 from kernelweave.estimators.choosing import check_path_arguments
 from kernelweave.fitting.source import TableSource
@@ -64,7 +64,7 @@ def regularization_path(
     estimator: Model,
     *,
     alphas: Annotated[ArrayLike | None, Alphas() | None] = None,
-    Cs: Annotated[ArrayLike | None, Costs() | None] = None,
+    Cs: Annotated[ArrayLike | None, COSTS | None] = None,
     n_alphas: Annotated[int, Whole(1)] = 30,
     output: Output = None,
     report: Callable[[str], bool] | None = None,

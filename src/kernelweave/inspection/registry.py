@@ -12,6 +12,7 @@ The terminal, reports, pages and files of evidence show all findings, without a 
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -24,10 +25,12 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, Texts, checked
 from kernelweave._types import Features
-from kernelweave.inspection.arguments import Jobs, Model, OptionalTargets, Seed, target_names
+from kernelweave.inspection.arguments import Jobs, Model, OptionalTargets, Seed
+from kernelweave.inspection.held import HeldOut
+from kernelweave.inspection.refitting import Rows
 
 if TYPE_CHECKING:
-    from kernelweave._types import DataFrame, Labels, Tree
+    from kernelweave._types import DataFrame, Tree
 
 #: Questions that findings answer, in the order in which they are shown.
 QUESTIONS = {
@@ -43,6 +46,8 @@ SMALL = 0.05
 #: The fraction of samples inside an interval, and how many samples are drawn.
 LEVEL = 0.95
 SAMPLES = 2000
+#: The method of intervals of means over folds.
+CORRECTED = "corrected t"
 #: Sources that are named one by one.
 MOST_NAMED = 3
 
@@ -222,15 +227,7 @@ class Finding:
         """All sentences as one text."""
         return " ".join(one.text for one in self.sentences)
 
-    def says(
-        self,
-        topic: str,
-        text: str,
-        words: Mapping[str, str] | None = None,
-        interval: str = "",
-        /,
-        **sources: Path,
-    ) -> Self:
+    def says(self, topic: str, text: str, words: Mapping[str, str] | None = None, /, **sources: Path) -> Self:
         """The finding with another sentence, unless a number of the sentence is missing.
 
         Parameters
@@ -238,10 +235,9 @@ class Finding:
         topic : str
             One of `QUESTIONS`.
         text : str
-            Numbers and words in braces, as in `str.format`.
+            Numbers and words in braces, as in `str.format`; ``{interval:.2f}`` stands for the ends `low` and `high` in
+            brackets, where they are known.
         words : dict of str to str
-        interval : str
-            Takes the place of ``{interval}`` where `low` and `high` are known.
         **sources : tuple of str or int
             Where the numbers are in the JSON form of this finding (`at`, `ends`).
         """
@@ -251,16 +247,16 @@ class Finding:
             "n": self.n,
         }
         values = {name: look_up(tree, source) for name, source in sources.items()}
-        if any(number(values[end]) is None for end in ("low", "high") if end in values):
-            interval = ""
-        text = text.replace("{interval}", interval)
-        formats = {name: form for _, name, form, _ in string.Formatter().parse(text) if name}
+        known = all(number(values.get(end)) is not None for end in ("low", "high"))
+        note = ", corrected for rows in common" if values.get("method") == CORRECTED else ""
+        interval = rf" (95 % interval {{low:\1}} to {{high:\1}}{note})" if known else ""
+        text = re.sub(r"\{interval:(.*?)\}", interval, text)
+        formats = {name: form or "" for _, name, form, _ in string.Formatter().parse(text) if name}
         used = {name: value for name, value in values.items() if name in formats}
         if any(number(value) is None for value in used.values()):
             return self
         cited = tuple(
-            Cited(sources[name], float(value), format(value, formats[name] or ""))
-            for name, value in used.items()
+            Cited(sources[name], float(value), format(value, formats[name])) for name, value in used.items()
         )
         said = Sentence(topic, text.format(**used, **(words or {})), cited)
         return replace(self, sentences=(*self.sentences, said))
@@ -303,14 +299,16 @@ def at(label: str, part: str = "value") -> Path:
 
 
 def ends(label: str) -> dict[str, Path]:
-    """Where a value, the ends of its interval and its number of rows are: `v`, `low`, `high` and `n`."""
-    return {"v": at(label), "low": at(label, "low"), "high": at(label, "high"), "n": at(label, "n")}
+    """Where a value is, the ends of its interval, its number of rows (`v`, `low`, `high` and `n`), and its method."""
+    return {"v": at(label), **{part: at(label, part) for part in ("low", "high", "n", "method")}}
 
 
-def intervals_of(names: Sequence[str], value: Any, low: Any, high: Any, n: int = 0) -> dict[str, Interval]:
+def intervals_of(
+    names: Sequence[str], value: Any, low: Any, high: Any, n: int = 0, method: str = ""
+) -> dict[str, Interval]:
     """Numbers with their intervals by their labels."""
     columns = zip(names, value, low, high, strict=True)
-    return {str(name): Interval(float(v), float(a), float(b), n=n) for name, v, a, b in columns}
+    return {str(name): Interval(float(v), float(a), float(b), method, n) for name, v, a, b in columns}
 
 
 def look_up(tree: Any, source: Sequence[str | int]) -> Any:
@@ -347,61 +345,6 @@ def named(source: str) -> str:
 
 
 # ---- what findings are computed from ---------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Rows that were not fitted, with their predictions.
-
-    Attributes
-    ----------
-    truth, prediction : array of shape (n_rows,)
-        Classes as texts, or numbers; of several targets (n_rows, n_targets).
-    classes : list of str
-        None for numbers, and for several targets.
-    decision : array of shape (n_rows,), optional
-        Of two classes; of labels (n_rows, n_targets).
-    probability : array of shape (n_rows, n_classes), optional
-        Of labels (n_rows, n_targets).
-    targets : tuple of str
-        Names of several targets.
-    """
-
-    truth: Labels
-    prediction: Labels
-    classes: list[str] | None = None
-    decision: Labels | None = None
-    probability: Labels | None = None
-    targets: tuple[str, ...] = ()
-
-    @property
-    def several(self) -> bool:
-        """Whether rows have several targets or labels."""
-        return np.ndim(self.truth) != 1
-
-    @classmethod
-    def of(cls, model: Any, X: Any, y: Any) -> Self:
-        """The predictions of a model for rows."""
-        truth, guess = np.asarray(y), np.asarray(model.predict(X))
-        if not hasattr(model, "classes_"):
-            return cls(truth, guess, targets=target_names(model))
-        values = np.asarray(model.decision_function(X))
-        probability = np.asarray(model.predict_proba(X)) if hasattr(model, "predict_proba") else None
-        if truth.ndim != 1:
-            return cls(truth, guess, None, values, probability, target_names(model))
-        classes = [str(name) for name in model.classes_]
-        decision = values if values.ndim == 1 else None
-        return cls(truth.astype(str), guess.astype(str), classes, decision, probability)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows with their targets, arguments of `fit` for each row, and groups."""
-
-    X: Any
-    y: Any
-    params: Mapping[str, Any] = field(default_factory=dict)
-    groups: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -451,6 +394,11 @@ class Basis:
     seed: int = 0
     n_jobs: int | None = None
     report: Callable[[str], bool] | None = None
+
+    @property
+    def how(self) -> Tree:
+        """How to repeat fits."""
+        return {"n_jobs": self.n_jobs, "seed": self.seed, "report": self.report}
 
 
 Found = dict[str, Finding]

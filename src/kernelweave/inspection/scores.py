@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
-from sklearn import metrics
 
 from kernelweave._checks import Floats, InputError
 from kernelweave._drawing import clip_score
 from kernelweave._parameters import Number, Whole, checked
 from kernelweave._types import Labels
 from kernelweave.inspection.arguments import Entries, Level, OfRows, OptionalEntries, Seed
+from kernelweave.inspection.held import COUNTS, HeldOut, Score, class_scores, number_scores, values_of
 from kernelweave.inspection.registry import (
+    CORRECTED,
     LEVEL,
     SAMPLES,
     Basis,
     Finding,
-    HeldOut,
     Interval,
     Table,
     at,
@@ -30,7 +30,6 @@ from kernelweave.inspection.registry import (
 )
 
 Array = NDArray[np.float64]
-Score = Callable[[Array], Array]
 
 #: Rows times samples that are drawn at most, unless there would be too few samples; and those that are drawn at once.
 MOST_DRAWN = 5_000_000
@@ -40,7 +39,6 @@ FEWEST_SAMPLES = 100
 WILSON = "Wilson"
 BOOTSTRAP = "bootstrap"
 JEFFREYS = "Jeffreys"
-CORRECTED = "corrected t"
 
 
 @checked
@@ -75,7 +73,7 @@ def share_interval(
     if hits > n:
         raise InputError(f"`hits` must be at most `n`, {n}, got {hits}.")
     if not n:
-        return Interval(float("nan"), float("nan"), float("nan"), WILSON, 0)
+        return Interval(float("nan"), method=WILSON)
     found = stats.binomtest(hits, n).proportion_ci(level, method="wilson")
     return Interval(hits / n, float(found.low), float(found.high), WILSON, n)
 
@@ -116,12 +114,10 @@ def fold_interval(
     (0.85, 0.757, 0.943)
     """
     values = np.asarray(scores)
-    if len(values) < 2 or all_equal(values, values):
-        return Interval(float(values.mean()), float("nan"), float("nan"), CORRECTED, len(values))
-    half = corrected_error(values, test_share) * stats.t.ppf(0.5 + level / 2, len(values) - 1)
-    return Interval(
-        float(values.mean()), float(values.mean() - half), float(values.mean() + half), CORRECTED, len(values)
-    )
+    k, mean, half = len(values), float(values.mean()), float("nan")
+    if k > 1 and not all_equal(values, values):
+        half = corrected_error(values, test_share) * float(stats.t.ppf(0.5 + level / 2, k - 1))
+    return Interval(mean, mean - half, mean + half, CORRECTED, k)
 
 
 def all_equal(values: Array, of: Array) -> bool:
@@ -205,25 +201,19 @@ def score_intervals(
     if classes is None and truth.dtype.kind not in "iuf":
         classes = np.unique(np.concatenate([truth.astype(str), guess.astype(str)]))
     exact: dict[str, Interval] = {}
-    rng = np.random.default_rng(seed)
     if classes is None:
         sampled = number_scores(truth.astype(float), guess.astype(float))
     else:
         names = np.asarray(classes).astype(str).tolist()
         truth, guess = truth.astype(str), guess.astype(str)
-        values = None if decision is None else np.asarray(decision, dtype=float)
-        shares = None if probability is None else np.asarray(probability, dtype=float)
+        values, shares = (
+            None if given is None else np.asarray(given, dtype=float) for given in (decision, probability)
+        )
         sampled = class_scores(truth, guess, names, values, shares)
-        exact = _shares(truth, guess, names, level, rng, n_samples)
-    found = bootstrap_intervals(
-        {name: of for name, of in sampled.items() if name not in exact},
-        len(truth),
-        level=level,
-        n_samples=n_samples,
-        seed=seed,
-    )
-    first = [name for name in sampled if name in exact or name in found]
-    return {**{name: exact.get(name) or found[name] for name in first}, **exact}
+        exact = _shares(truth, guess, names, level, np.random.default_rng(seed), n_samples)
+    others = {name: of for name, of in sampled.items() if name not in exact}
+    found = {**exact, **bootstrap_intervals(others, len(truth), level=level, n_samples=n_samples, seed=seed)}
+    return {name: found[name] for name in dict.fromkeys([*sampled, *exact]) if name in found}
 
 
 def _shares(
@@ -259,24 +249,19 @@ def bootstrap_intervals(
     scores: Mapping[str, Score], n_rows: int, *, level: float = 0.95, n_samples: int = 2000, seed: int = 0
 ) -> dict[str, Interval]:
     """Percentile intervals of scores that are functions of how often each row is in a sample, (n_samples, n_rows)."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        values = {name: float(of(np.ones((1, n_rows)))[0]) for name, of in scores.items()}
-    nothing = {
-        name: Interval(value, float("nan"), float("nan"), BOOTSTRAP, n_rows) for name, value in values.items()
-    }
+    values = values_of(scores, n_rows)
+    found = {name: Interval(value, method=BOOTSTRAP, n=n_rows) for name, value in values.items()}
     if n_rows < 2:
-        return nothing
+        return found
     rng = np.random.default_rng(seed)
     wanted = int(np.clip(MOST_DRAWN // n_rows, FEWEST_SAMPLES, n_samples))
+    at_once = max(1, AT_ONCE // n_rows)
     sampled: dict[str, list[Array]] = {name: [] for name in scores}
-    left = wanted
-    while left:
-        some = min(left, max(1, AT_ONCE // n_rows))
-        counts = rng.multinomial(n_rows, np.full(n_rows, 1.0 / n_rows), size=some).astype(float)
+    for begin in range(0, wanted, at_once):
+        size = min(at_once, wanted - begin)
+        counts = rng.multinomial(n_rows, np.full(n_rows, 1.0 / n_rows), size=size).astype(float)
         for name, of in scores.items():
             sampled[name].append(of(counts))
-        left -= some
-    found = nothing
     for name, parts in sampled.items():
         drawn = np.concatenate(parts)
         drawn = drawn[np.isfinite(drawn)]
@@ -287,84 +272,6 @@ def bootstrap_intervals(
     return found
 
 
-def number_scores(truth: Array, guess: Array) -> dict[str, Score]:
-    """Scores of numbers as functions of weights of rows, (n_samples, n_rows)."""
-    n = len(truth)
-    error = truth - guess
-    # squares of numbers far from 0 would lose the variance
-    centred = truth - truth.mean()
-
-    def r2(w: Array) -> Array:
-        total = w @ centred**2 - (w @ centred) ** 2 / n
-        return 1.0 - (w @ error**2) / np.where(total > 0, total, np.nan)
-
-    return {
-        "R^2": r2,
-        "RMSE": lambda w: np.sqrt(w @ error**2 / n),
-        "MAE": lambda w: w @ np.abs(error) / n,
-    }
-
-
-def class_scores(
-    truth: Labels,
-    guess: Labels,
-    classes: Sequence[str],
-    decision: Array | None = None,
-    probability: Array | None = None,
-) -> dict[str, Score]:
-    """Scores of classes as functions of weights of rows, (n_samples, n_rows)."""
-    n = len(truth)
-    is_true = np.array([truth == name for name in classes], dtype=float).T
-    is_guess = np.array([guess == name for name in classes], dtype=float).T
-    right = (truth == guess).astype(float)
-
-    def recalls(w: Array) -> Array:
-        known = w @ is_true
-        return (w @ (is_true * is_guess)) / np.where(known > 0, known, np.nan)
-
-    def f1(w: Array) -> Array:
-        # as scikit-learn, over classes that are true or predicted
-        both, either = w @ (is_true * is_guess), w @ is_true + w @ is_guess
-        return _known_mean(2.0 * both / np.where(either > 0, either, np.nan))
-
-    found: dict[str, Score] = {
-        "accuracy": lambda w: w @ right / n,
-        "balanced accuracy": lambda w: _known_mean(recalls(w)),
-        "F1 (macro)": f1,
-    }
-    if decision is not None and decision.ndim == 1 and len(classes) == 2:
-        values = decision
-        found["ROC AUC"] = lambda w: _areas(w, truth == classes[1], values)
-    if probability is not None:
-        own = np.clip((probability * is_true).sum(axis=1), np.finfo(float).eps, 1.0)
-        loss = -np.log(own)
-        brier = np.square(probability - is_true).sum(axis=1) / (2 if len(classes) == 2 else 1)
-        found["log loss"] = lambda w: w @ loss / n
-        found["Brier score"] = lambda w: w @ brier / n
-    return found
-
-
-def _areas(w: Array, positive: NDArray[np.bool_], values: Array) -> Array:
-    """Areas under the receiver operating characteristic with weights of rows, (n_samples,)."""
-    order = np.argsort(values, kind="stable")
-    w, positive, values = w[:, order], positive[order], values[order]
-    # of equal values each counts as half below the others
-    starts = np.flatnonzero(np.r_[True, np.diff(values) > 0])
-    above = np.add.reduceat(w * positive, starts, axis=1)
-    below = np.add.reduceat(w * ~positive, starts, axis=1)
-    pairs = above.sum(axis=1) * below.sum(axis=1)
-    won = (above * (np.cumsum(below, axis=1) - 0.5 * below)).sum(axis=1)
-    return won / np.where(pairs > 0, pairs, np.nan)
-
-
-def _known_mean(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean of each row without NaN; NaN for a row that has nothing else."""
-    known = ~np.isnan(shares)
-    number = known.sum(axis=1)
-    total = np.where(known, shares, 0.0).sum(axis=1)
-    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
-
-
 # ---- findings --------------------------------------------------------------------------------------
 
 #: Held-out rows of a class below which scores of that class say little.
@@ -373,10 +280,12 @@ FEWEST_ROWS = 10
 FEWEST_TRAINING = 50
 #: Held-out rows below which all intervals are wide: that of an accuracy of 80 % is 0.28 wide for 30 rows.
 FEWEST_HELD = 30
+#: Beginnings of the names of scores of one class.
+OF_CLASS = ("recall of ", "precision of ")
+#: Heads of columns about precision, beside those about recall.
+PRECISION = ("precision", "low of precision", "high of precision")
 #: What a table says of its intervals.
 OF_95 = "Low and high are the ends of 95 % intervals"
-#: The interval of a mean over folds, in a sentence.
-OVER_FOLDS = " (95 % interval {low:.3f} to {high:.3f}, corrected for rows in common)"
 NEW_ROWS = "It is for this model on new rows like those held out, not for other training rows."
 
 
@@ -384,20 +293,14 @@ def held_intervals(held: HeldOut, *, seed: int = 0) -> dict[str, Interval]:
     """Scores of held-out rows with 95 % intervals, those of every class among them; none of several targets."""
     if len(held.truth) < 2 or held.several:
         return {}
-    more = {} if held.classes is None else {
-        "decision": held.decision, "probability": held.probability, "classes": held.classes,
-    }  # fmt: skip
+    decision = None if held.decision is None or held.decision.ndim > 1 else held.decision
+    more = {"decision": decision, "probability": held.probability, "classes": held.classes}
     return score_intervals(held.truth, held.prediction, **more, n_samples=SAMPLES, level=LEVEL, seed=seed)
 
 
-def of_class(name: str, classes: Sequence[str] | None) -> bool:
-    """Whether a score is that of one class."""
-    return any(name in (f"recall of {one}", f"precision of {one}") for one in classes or ())
-
-
-def within(found: Interval, name: str) -> Interval:
-    """An interval of Student's t, which may reach further than a score can, cut there."""
-    return replace(found, low=clip_score(found.low, name), high=clip_score(found.high, name))
+def of_held(held: HeldOut, values: Mapping[str, Interval], meaning: str, **more: Any) -> Finding:
+    """A finding about held-out rows."""
+    return Finding(values, meaning, len(held.truth), "held-out rows", LEVEL, **more)
 
 
 @finding("rows", title="Rows", needs=("model",))
@@ -434,50 +337,32 @@ def _rows(basis: Basis) -> Finding:
 
 @finding("held out", title="Scores of held-out rows", needs=("held",))
 def _held_scores(basis: Basis) -> Finding | None:
-    found = {
-        name: one
-        for name, one in held_intervals(basis.held).items()
-        if not of_class(name, basis.held.classes)
-    }
+    found = {name: one for name, one in held_intervals(basis.held).items() if not name.startswith(OF_CLASS)}
     if not found:
         return None
     note = f"{OF_95}. {NEW_ROWS}"
     table = Table.of_intervals("scores", "Scores of held-out rows", ("score", "value", "rows"), found, note)
-    made = Finding(
-        found,
-        f"Scores of rows that the model had not seen, with intervals. {NEW_ROWS}",
-        len(basis.held.truth),
-        "held-out rows",
-        LEVEL,
-        tables=(table,),
-    )
+    meaning = f"Scores of rows that the model had not seen, with intervals. {NEW_ROWS}"
+    made = of_held(basis.held, found, meaning, tables=(table,))
     if basis.held.classes is not None:
         return made.says(
             "score",
-            "{v:.1%} of the {n:d} held-out rows, which the model had not seen, are predicted correctly{interval}.",
-            None,
-            " (95 % interval {low:.1%} to {high:.1%})",
+            "{v:.1%} of the {n:d} held-out rows, which the model had not seen, are predicted correctly{interval:.1%}.",
             **ends("accuracy"),
         ).says(
             "score",
-            "ROC AUC is {v:.3f}{interval}: the chance that of two rows of different classes the model ranks the right "
-            "one higher.",
-            None,
-            " (95 % interval {low:.3f} to {high:.3f})",
+            "ROC AUC is {v:.3f}{interval:.3f}: the chance that of two rows of different classes the model ranks the "
+            "right one higher.",
             **ends("ROC AUC"),
         )
     return made.says(
         "score",
-        "On {n:d} held-out rows, which the model had not seen, R^2 is {v:.3f}{interval}: the fraction of the variance "
-        "of the target that the predictions explain.",
-        None,
-        " (95 % interval {low:.3f} to {high:.3f})",
+        "On {n:d} held-out rows, which the model had not seen, R^2 is {v:.3f}{interval:.3f}: the fraction of the "
+        "variance of the target that the predictions explain.",
         **ends("R^2"),
     ).says(
         "score",
-        "Predictions are off by {v:.4g} on average{interval}, in units of the target.",
-        None,
-        " (95 % interval {low:.4g} to {high:.4g})",
+        "Predictions are off by {v:.4g} on average{interval:.4g}, in units of the target.",
         **ends("MAE"),
     )
 
@@ -493,44 +378,24 @@ def _classes(basis: Basis) -> Finding | None:
     held = basis.held
     if held.several or held.classes is None:
         return None
-    found = {name: one for name, one in held_intervals(held).items() if of_class(name, held.classes)}
-    made = Finding(
+    found = {name: one for name, one in held_intervals(held).items() if name.startswith(OF_CLASS)}
+    made = of_held(
+        held,
         found,
         "Recall is the fraction of the rows of a class that are found, precision the fraction of the rows predicted as "
         "a class that are of it.",
-        len(held.truth),
-        "held-out rows",
-        LEVEL,
         form=".1%",
     )
     if found:
-        rows = [
-            [
-                name,
-                found[f"recall of {name}"].n,
-                *found[f"recall of {name}"].cells,
-                *found[f"precision of {name}"].cells,
-            ]
-            for name in held.classes
-        ]
-        heads = [
-            "class",
-            "rows",
-            "recall",
-            "low",
-            "high",
-            "precision",
-            "low of precision",
-            "high of precision",
-        ]
+        of = {name: (found[f"recall of {name}"], found[f"precision of {name}"]) for name in held.classes}
+        rows = [[name, recall.n, *recall.cells, *other.cells] for name, (recall, other) in of.items()]
+        heads = ["class", "rows", "recall", "low", "high", *PRECISION]
         table = Table("classes", "Held-out rows by class", heads, rows, f"{OF_95} (Wilson). {made.meaning}")
         made = replace(made, tables=(table,))
-        recalls = {
-            name: found[f"recall of {name}"].value for name in held.classes if found[f"recall of {name}"].n
-        }
-        if len(set(recalls.values())) > 1:
-            worst = min(recalls, key=recalls.__getitem__)
-            hits = round(recalls[worst] * found[f"recall of {worst}"].n)
+        recalls = {name: recall for name, (recall, _) in of.items() if recall.n}
+        if len({recall.value for recall in recalls.values()}) > 1:
+            worst = min(recalls, key=lambda name: recalls[name].value)
+            hits = round(recalls[worst].value * recalls[worst].n)
             made = replace(made, details={"hardest": {"class": worst, "found": hits}}).says(
                 "score",
                 "Hardest class: {name}, of which {hits:d} of {n:d} held-out rows are found.",
@@ -540,19 +405,16 @@ def _classes(basis: Basis) -> Finding | None:
             )
     few = _few(held)
     if few:
-        listed = ", ".join(f"{name}: {count}" for name, count in list(few.items())[:10])
-        more = f" and {len(few) - 10} more" if len(few) > 10 else ""
+        shown = dict(list(few.items())[:10])
+        listed = ", ".join(f"{name}: {count}" for name, count in shown.items())
+        more = f" and {len(few) - len(shown)} more" if len(few) > len(shown) else ""
         what = "1 class has" if len(few) == 1 else f"{len(few)} classes have"
         made = made.warns(
             f"{what} fewer than {FEWEST_ROWS} held-out rows ({listed}{more}): how well such a class is predicted is "
             "hardly known. Hold out more rows, or repeat with other rows held out.",
-            {f"held-out rows of {name}": count for name, count in list(few.items())[:10]},
+            {f"held-out rows of {name}": count for name, count in shown.items()},
         )
     return made if found or few else None
-
-
-#: What is counted of the rows of a label: (true, predicted).
-COUNTS = {"right yes": (1, 1), "missed": (1, 0), "wrong yes": (0, 1), "right no": (0, 0)}
 
 
 @finding("targets", title="Held-out rows by target", needs=("held",))
@@ -560,18 +422,7 @@ def _targets(basis: Basis) -> Finding | None:
     held = basis.held
     if not held.several or not held.targets:
         return None
-    labels = held.decision is not None
-    scores = [
-        _of_label(
-            held.truth[:, k],
-            held.prediction[:, k],
-            held.decision[:, k],
-            None if held.probability is None else held.probability[:, k],
-        )
-        if labels
-        else _of_numbers(held.truth[:, k], held.prediction[:, k])
-        for k in range(len(held.targets))
-    ]
+    labels, scores = held.decision is not None, held.by_target()
     what, main = ("label", "accuracy") if labels else ("target", "R^2")
     columns = {what: list(held.targets), **{name: [one[name] for one in scores] for name in scores[0]}}
     formats = {name: ".4f" for name in scores[0] if name not in COUNTS}
@@ -586,29 +437,6 @@ def _targets(basis: Basis) -> Finding | None:
     )
 
 
-def _of_label(truth: Labels, guess: Labels, values: Labels, probability: Labels | None) -> dict[str, Any]:
-    both = len(set(truth.tolist())) == 2
-    found: dict[str, Any] = {
-        "fraction of rows": float(np.mean(truth == 1)),
-        "accuracy": float(metrics.accuracy_score(truth, guess)),
-        "precision": float(metrics.precision_score(truth, guess, zero_division=np.nan)),
-        "recall": float(metrics.recall_score(truth, guess, zero_division=np.nan)),
-        "F1": float(metrics.f1_score(truth, guess, zero_division=0)),
-        "ROC AUC": float(metrics.roc_auc_score(truth, values)) if both else float("nan"),
-    }
-    if probability is not None:
-        found["log loss"] = float(metrics.log_loss(truth, probability, labels=[0, 1]))
-    return found | {name: int(((truth == a) & (guess == b)).sum()) for name, (a, b) in COUNTS.items()}
-
-
-def _of_numbers(truth: Labels, guess: Labels) -> dict[str, Any]:
-    return {
-        "R^2": float(metrics.r2_score(truth, guess)) if len(truth) > 1 else float("nan"),
-        "RMSE": float(metrics.root_mean_squared_error(truth, guess)),
-        "MAE": float(metrics.mean_absolute_error(truth, guess)),
-    }
-
-
 def fold_ratio(model: Any, n_folds: int) -> float:
     """Test rows for each training row of the folds that chose the regularisation parameter."""
     cv: Any = getattr(model, "cv", None)
@@ -620,36 +448,42 @@ def fold_ratio(model: Any, n_folds: int) -> float:
     return 1.0 / max(1, k - 1)
 
 
+def _over_folds(scores: Mapping[str, Sequence[float]], share: float) -> dict[str, Interval]:
+    """Mean scores over folds with their intervals, which end where scores end."""
+    found = {name: fold_interval(values, share, level=LEVEL) for name, values in scores.items()}
+    return {
+        name: replace(one, low=clip_score(one.low, name), high=clip_score(one.high, name))
+        for name, one in found.items()
+    }
+
+
 @finding("folds", title="Scores over folds", needs=("model",))
 def _folds(basis: Basis) -> Finding | None:
     results = getattr(basis.model, "cv_results_", None)
     if results is None or "score_name" not in results:
         return None
     folds = [v for k, v in results.items() if k.startswith("split") and k.endswith("_test_score")]
-    values = np.array([float(fold[basis.model.best_index_]) for fold in folds])
-    known = values[np.isfinite(values)]
-    if not len(known):
+    values = [float(fold[basis.model.best_index_]) for fold in folds]
+    known = [value for value in values if np.isfinite(value)]
+    if not known:
         return None
     name = str(results["score_name"])
-    one = within(fold_interval(known, fold_ratio(basis.model, len(folds)), level=LEVEL), name)
+    found = _over_folds({name: known}, fold_ratio(basis.model, len(folds)))
     listed = ", ".join(f"{value:.4f}" for value in values)
     note = f"{OF_95}, corrected for rows in common. At the chosen regularisation parameter, fold by fold: {listed}."
     return Finding(
-        {name: one},
+        found,
         "Mean score over folds at the chosen regularisation parameter.",
-        one.n,
+        len(known),
         "folds of the training rows",
         LEVEL,
         details={"score": name},
-        tables=(
-            Table.of_intervals("folds", "Scores over folds", ("score", "mean", "folds"), {name: one}, note),
-        ),
+        tables=(Table.of_intervals("folds", "Scores over folds", ("score", "mean", "folds"), found, note),),
     ).says(
         "score",
-        "The mean {name} over {n:d} folds is {v:.3f}{interval}; it chose the regularisation parameter, so it is "
+        "The mean {name} over {n:d} folds is {v:.3f}{interval:.3f}; it chose the regularisation parameter, so it is "
         "somewhat too good.",
         {"name": name},
-        OVER_FOLDS,
         **ends(name),
     )
 
@@ -681,29 +515,18 @@ def _nested(basis: Basis) -> Finding | None:
     outer = list(basis.nested or ())
     if not outer:
         return None
-    share = 1 / max(1, len(outer) - 1)
-    found = {
-        name: within(fold_interval([one[name] for one in outer if name in one], share, level=LEVEL), name)
-        for name in outer[0]
-    }
+    scores = {name: [one[name] for one in outer if name in one] for name in outer[0]}
+    found = _over_folds(scores, 1 / max(1, len(outer) - 1))
     note = f"{OF_95}, corrected for rows in common."
     table = Table.of_intervals("nested", "Nested cross-validation", ("score", "mean", "folds"), found, note)
-    made = Finding(
-        found,
-        "Mean scores of outer folds, which played no part in any choice.",
-        len(outer),
-        "outer folds",
-        LEVEL,
-        tables=(table,),
-    )
-    for name in found:
-        if name in ("accuracy", "R^2"):
-            made = made.says(
-                "score",
-                "Nested cross-validation, which repeats the whole fit on {n:d} parts of the rows, gives a mean {name} "
-                "of {v:.3f}{interval}.",
-                {"name": name},
-                OVER_FOLDS,
-                **ends(name),
-            )
+    meaning = "Mean scores of outer folds, which played no part in any choice."
+    made = Finding(found, meaning, len(outer), "outer folds", LEVEL, tables=(table,))
+    for name in {"accuracy", "R^2"} & set(found):
+        made = made.says(
+            "score",
+            "Nested cross-validation, which repeats the whole fit on {n:d} parts of the rows, gives a mean {name} "
+            "of {v:.3f}{interval:.3f}.",
+            {"name": name},
+            **ends(name),
+        )
     return made

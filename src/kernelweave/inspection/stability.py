@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, OneOf, Whole, checked
 from kernelweave._types import Features
-from kernelweave.estimators import MKLClassifier, MKLRegressor
-from kernelweave.estimators.defaults import stated
+from kernelweave.estimators.parameters import stated
 from kernelweave.inspection.arguments import (
     Jobs,
     Level,
@@ -23,12 +22,11 @@ from kernelweave.inspection.arguments import (
     OptionalEntries,
     Params,
     Report,
-    Rows,
     Seed,
     Targets,
-    as_rows,
     outputs_of,
 )
+from kernelweave.inspection.refitting import Places, Rows, each_done, plainly
 from kernelweave.inspection.registry import (
     MOST_NAMED,
     Basis,
@@ -39,7 +37,6 @@ from kernelweave.inspection.registry import (
     intervals_of,
     named,
 )
-from kernelweave.inspection.resampling import each_done, fit_on
 from kernelweave.inspection.weights import views_of
 from kernelweave.normalizers import Trace, resolve
 
@@ -176,18 +173,14 @@ def weight_stability(
     ('x0', 1.0, [])
     """
     check_is_fitted(estimator)
-    X, targets = as_rows(estimator, X, y)
-    given = None if groups is None else np.asarray(groups)
+    rows = Rows.read(estimator, X, y, params, groups)
+    told = rows.told_groups() if choose_again else rows
     fresh = clone(estimator) if choose_again else plainly(estimator)
-    passed = dict(params or {})
-    if choose_again and given is not None:
-        passed["groups"] = given
-    labels = targets if is_classifier(estimator) and np.ndim(targets) == 1 else None
-    weight = np.asarray(passed.get("sample_weight", np.ones(len(targets))), dtype=float)
+    weight = np.asarray(rows.params.get("sample_weight", np.ones(len(rows))), dtype=float)
     scaled = not choose_again and not isinstance(resolve(stated(estimator)["normalize"]), Trace)
     tasks = (
-        (fresh, X, targets, rows, passed, weight[rows].sum() / weight.sum() if scaled else 1.0)
-        for rows in _samples(len(targets), n_samples, sampling, labels, given, seed)
+        (told, fresh, places, weight[places].sum() / weight.sum() if scaled else 1.0)
+        for places in _samples(rows, n_samples, sampling, is_classifier(estimator), seed)
     )
     found, stopped = each_done(_weights_of, tasks, n_jobs, report, "sample", n_samples)
     names = tuple(map(str, estimator.kernel_names_))
@@ -226,41 +219,23 @@ def weight_stability(
     )
 
 
-def plainly(estimator: Any) -> Any:
-    """An estimator that is not fitted, without a choice of the regularisation parameter: that of a fitted one."""
-    kind = MKLClassifier if is_classifier(estimator) else MKLRegressor
-    options = clone(estimator).get_params(deep=False)
-    known = kind().get_params(deep=False)
-    learner = clone(estimator.model_.learner)
-    parameter = learner.regularization_parameter
-    value = estimator.C_ if parameter == "C" else estimator.alpha_
-    settings: dict[str, Any] = {parameter: float(value)}
-    if hasattr(estimator, "relax_") and "relax" in learner.get_params(deep=False):
-        settings["relax"] = float(estimator.relax_)
-    learner.set_params(**settings)
-    kept = {name: value for name, value in options.items() if name in known and name not in ("C", "alpha")}
-    return kind(**{**kept, "learner": learner})
-
-
-def _samples(
-    n: int, number: int, sampling: str, labels: Any, groups: NDArray[Any] | None, seed: int
-) -> Iterator[Rows]:
+def _samples(rows: Rows, number: int, sampling: str, classes: bool, seed: int) -> Iterator[Places]:
     rng = np.random.default_rng(seed)
-    if groups is not None:
-        names, place = np.unique(groups, return_inverse=True)
+    if rows.groups is None:
+        members: list[Places] = []
+        strata = [np.arange(len(rows))]
+        if classes and np.ndim(rows.y) == 1:
+            strata = [np.flatnonzero(rows.y == one) for one in np.unique(rows.y)]
+    else:
+        names, place = np.unique(rows.groups, return_inverse=True)
         members = [np.flatnonzero(place == k) for k in range(len(names))]
         strata = [np.arange(len(names))]
-    else:
-        members = []
-        strata = (
-            [np.arange(n)] if labels is None else [np.flatnonzero(labels == one) for one in np.unique(labels)]
-        )
     for _ in range(number):
-        drawn = np.concatenate([_draw(rng, part, sampling) for part in strata])
-        yield np.sort(drawn) if groups is None else np.concatenate([members[k] for k in np.sort(drawn)])
+        drawn = np.sort(np.concatenate([_draw(rng, part, sampling) for part in strata]))
+        yield np.concatenate([members[k] for k in drawn]) if members else drawn
 
 
-def _draw(rng: np.random.Generator, part: Rows, sampling: str) -> Rows:
+def _draw(rng: np.random.Generator, part: Places, sampling: str) -> Places:
     if sampling == "bootstrap":
         return rng.choice(part, len(part))
     return rng.choice(part, max(1, -(-len(part) // 2)), replace=False)
@@ -269,12 +244,6 @@ def _draw(rng: np.random.Generator, part: Rows, sampling: str) -> Rows:
 def _columns(weights: Array) -> Array:
     """Weights with a column for each output."""
     return np.atleast_2d(weights).T
-
-
-def _fractions(weights: Array, axis: int) -> Array:
-    """Weights divided by their sum over kernels."""
-    total = weights.sum(axis=axis, keepdims=True)
-    return weights / np.where(total > 0, total, 1.0)
 
 
 def _for_share(estimator: Any, share: float) -> Any:
@@ -292,12 +261,8 @@ def _for_share(estimator: Any, share: float) -> Any:
     return clone(estimator).set_params(learner=learner)
 
 
-def _weights_of(
-    estimator: Any, X: Features, y: Any, rows: Rows, params: Mapping[str, Any], share: float
-) -> tuple[Array, Array]:
-    if share != 1.0:
-        estimator = _for_share(estimator, share)
-    model = fit_on(estimator, X, y, rows, params).model_
+def _weights_of(rows: Rows, estimator: Any, places: Places, share: float) -> tuple[Array, Array]:
+    model = rows.fit(estimator if share == 1.0 else _for_share(estimator, share), places).model_
     return _columns(model.weights), model.weight_shares
 
 
@@ -311,17 +276,7 @@ def _weights_of(
     least=2,
 )
 def _stability(basis: Basis) -> Finding:
-    found = weight_stability(
-        basis.model,
-        basis.training.X,
-        basis.training.y,
-        n_samples=basis.count,
-        groups=basis.training.groups,
-        params=basis.training.params,
-        n_jobs=basis.n_jobs,
-        seed=basis.seed,
-        report=basis.report,
-    )
+    found = weight_stability(basis.model, **basis.training.given, n_samples=basis.count, **basis.how)
     # kernels that never have a weight would fill the file
     kept = np.flatnonzero(np.any(found.weights > 0, axis=1) | np.any(found.frequency > 0, axis=1))
     n, outputs = len(found.samples), [name or "weight" for name in found.outputs]

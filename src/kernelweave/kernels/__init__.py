@@ -18,8 +18,9 @@ A kernel is a class in one file, here or in a module of yours: see :class:`Kerne
     and `right`, the squared norms of the rows.
 ``gradient(xp, S, value)``
     The derivative by the statistic; then the kernel may be a layer of a deep kernel.
-``_features(table)``, ``graph_features(columns)``
-    An explicit feature map, and its nodes in an ONNX graph. A kernel without a statistic may have features alone.
+``_features(table)``
+    An explicit feature map, from ``table.take()``. A kernel without a statistic may have features alone. With NumPy's
+    functions only, of those that :mod:`kernelweave.persistence.graph` has, it is one of ONNX graphs too.
 ``is_fitted``, ``fitted_on(rows)``
     Of a kernel that takes numbers from training rows.
 ``aliases``, ``is_linear``, ``needs_psd_check``
@@ -50,18 +51,20 @@ import importlib as _importlib
 import os as _os
 import pkgutil as _pkgutil
 
+from kernelweave.kernels.additive import *
 from kernelweave.kernels.base import *
-from kernelweave.kernels.bases import *
+from kernelweave.kernels.categorical import *
 from kernelweave.kernels.composed import *
+from kernelweave.kernels.constant import *
 from kernelweave.kernels.dot import *
+from kernelweave.kernels.given import *
 from kernelweave.kernels.maps import *
-from kernelweave.kernels.other import *
 from kernelweave.kernels.pairs import *
 from kernelweave.kernels.parsing import *
-from kernelweave.kernels.rows import *
 from kernelweave.kernels.stationary import *
 from kernelweave.kernels.steps import *
 from kernelweave.kernels.text import *
+from kernelweave.kernels.training_rows import *
 
 # every file of this folder is read, so that a new kernel is one new file; its `__all__` lists public names
 _MODULES = [

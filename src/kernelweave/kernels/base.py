@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from abc import ABC
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError, check_known, check_row_weights
 from kernelweave._parameters import Number, ReadableSignature, Text, shown
 from kernelweave._sparse import sq_norms, to_dense
-from kernelweave._types import ColumnsLike, TableLike
+from kernelweave._types import ColumnsLike, TableLike, Tree
 from kernelweave.functions import KernelFunction
-from kernelweave.kernels.pairs import mirror, pairwise_statistic
-from kernelweave.kernels.rows import TrainingRows
-from kernelweave.kernels.steps import Step, apply_steps, as_steps
+from kernelweave.kernels.learnt import plain
+from kernelweave.kernels.pairs import mirror, pair_values
+from kernelweave.kernels.steps import Step, StepLike, apply_steps, as_steps
+from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.views import Table, as_table, as_tables
 
 __all__ = ["Kernel", "from_dict"]
@@ -150,7 +151,7 @@ class Kernel(KernelFunction, ABC):
 
     def diag(self, X: TableLike) -> FloatArray:
         """Return k(x, x) for every row of `X`, shape (n,), without computing the matrix."""
-        table = as_table(X, missing=self.takes_missing)
+        table = X if isinstance(X, Table) else as_table(X, missing=self.takes_missing)
         return self._on_rows(table)._diag(table)
 
     def fitted(self, X: TableLike, sample_weight: ArrayLike | None = None) -> Kernel:
@@ -198,7 +199,7 @@ class Kernel(KernelFunction, ABC):
             ``phi(X) @ phi(Z).T == k(X, Z)`` up to rounding. The result (None or r) depends only on the columns of
             the table, not on its rows. Do not modify the array: it may be a view of the data.
         """
-        table = as_table(X, missing=self.takes_missing)
+        table = X if isinstance(X, Table) else as_table(X, missing=self.takes_missing)
         return self._on_rows(table)._features(table)
 
     def transform(self, X: TableLike) -> FloatArray:
@@ -259,7 +260,7 @@ class Kernel(KernelFunction, ABC):
         """
         return _made("on", self, columns, name)
 
-    def prepared(self, *steps: Any) -> Kernel:
+    def prepared(self, *steps: StepLike) -> Kernel:
         """Apply a preparation to the columns of the kernel, with statistics of training rows.
 
         Parameters
@@ -330,7 +331,7 @@ class Kernel(KernelFunction, ABC):
         """
         if out is None:
             values = self.formula(np, S, sq_left, sq_right)
-            return values.copy() if values is S else values
+            return values.copy() if values is S and isinstance(S, np.ndarray) else values
         step = max(1, BLOCK * len(S) // max(S.size, 1))
         for start in range(0, len(S), step):
             rows = slice(start, start + step)
@@ -356,29 +357,7 @@ class Kernel(KernelFunction, ABC):
             "Polynomial, RBF, ArcCosine of one layer, or Elementwise, without `on`."
         )
 
-    # ONNX graphs. `columns` are those of new rows as nodes, beside the training rows; `columns.xp` is the namespace of
-    # nodes, with which formulas are computed.
-
-    def graph(self, columns: Any) -> tuple[Any, Any]:
-        """Values between new and training rows (n_rows, n_samples), and of new rows with themselves (n_rows,)."""
-        xp = columns.xp
-        if self.statistic is None:
-            phi, known = self.graph_features(columns), to_dense(self.features(columns.training))
-            return phi @ np.ascontiguousarray(known.T), xp.sum(phi * phi, axis=1)
-        left, right = columns.norms[:, None], columns.training_norms[None, :]
-        try:
-            K = self.formula(xp, columns.statistic(self.statistic), left, right)
-            return K, self.own_value(xp, columns.norms)
-        except (AttributeError, TypeError) as error:
-            raise InputError(
-                f"{_no_graph(self)} Its formula uses what graphs do not have: {error}."
-            ) from None
-
-    def graph_features(self, columns: Any) -> Any:
-        """Explicit features of new rows, (n_rows, n_features)."""
-        raise InputError(_no_graph(self))
-
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Tree:
         """Return a description of plain values for JSON; :func:`from_dict` reads it.
 
         Examples
@@ -388,21 +367,21 @@ class Kernel(KernelFunction, ABC):
         {'kernel': 'on', 'base': {'kernel': 'rbf', 'gamma': 0.5}, 'columns': ['age'], 'name': None}
         """
         values = {name: getattr(self, name) for name in parameters_of(self)}
-        return {"kernel": type(self).__name__.lower()} | {
-            key: list(value) if isinstance(value, tuple) else value for key, value in values.items()
-        }
+        if any(callable(value) and not isinstance(value, Kernel) for value in values.values()):
+            raise InputError(
+                f"The custom kernel {self._short()!r} cannot be saved as plain values, because it is a Python "
+                "function. Save the model with pickle or skops, or use built-in kernels."
+            )
+        plain_values = {_WRITTEN.get(name, name): plain(value) for name, value in values.items()}
+        return {"kernel": type(self).__name__.lower()} | plain_values
 
     @staticmethod
     def from_dict(description: Mapping[str, object]) -> Kernel:
         """Read what `to_dict` wrote; the same as the function :func:`from_dict`."""
         return from_dict(description)
 
-    @classmethod
-    def _from_values(cls, values: Mapping[str, object]) -> Kernel:
-        """Read what `to_dict` wrote, without the name of the kernel."""
-        return build(cls, (), {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
-
-    # Methods of implementations. Arguments are tables: columns are selected and expanded when they are read.
+    # Methods of implementations. Arguments are tables: columns are selected and expanded when they are read. For ONNX
+    # graphs the left table holds nodes, with which NumPy's functions make further nodes, see `persistence/graph.py`.
 
     def _gram(self, left: Table, right: Table | None) -> FloatArray:
         if self.statistic is None:
@@ -410,18 +389,19 @@ class Kernel(KernelFunction, ABC):
             return mirror(phi @ phi.T) if right is None else phi @ self._own_features(right).T
         A = apply_steps(self.preparation, left).take()
         B = None if right is None else apply_steps(self.preparation, right).take()
-        S = pairwise_statistic(self.statistic, A, B)
+        S = pair_values(self.statistic, A, B)
+        out = S if isinstance(S, np.ndarray) else None
         if not self.needs_norms:
-            return self.from_statistic(S, out=S)
+            return self.from_statistic(S, out=out)
         sq_left = S.diagonal().copy() if B is None else sq_norms(A)
         sq_right = sq_left if B is None else sq_norms(B)
-        return self.from_statistic(S, sq_left[:, None], sq_right, out=S)
+        return self.from_statistic(S, sq_left[:, None], sq_right, out=out)
 
     def _diag(self, table: Table) -> FloatArray:
         if self.statistic is None:
             return np.square(self._own_features(table)).sum(axis=1)
         if self.statistic != "dot":
-            return self.own_value(np, np.zeros(table.n_rows))
+            return self.own_value(np, table.per_row(0.0))
         return self.own_value(np, sq_norms(apply_steps(self.preparation, table).take()))
 
     def _own_features(self, table: Table) -> FloatArray:
@@ -485,17 +465,13 @@ def _made(kind: str, *args: Any) -> Kernel:
     return KERNELS[kind](*args)
 
 
-def _no_graph(kernel: Kernel) -> str:
-    return f"The kernel {kernel.label!r} has no ONNX form. Save the model with kernelweave.save instead."
-
-
 def parameters_of(kernel: Kernel | type[Kernel]) -> list[str]:
     """Names of the parameters of a kernel."""
     assert is_dataclass(kernel)  # like all kernels with a description
     return [field.name for field in fields(kernel)]
 
 
-def set_fields(frozen: Kernel, /, **values: Any) -> None:
+def set_fields(frozen: Kernel, /, **values: object) -> None:
     """Set fields of a kernel during its construction."""
     for key, value in values.items():
         object.__setattr__(frozen, key, value)
@@ -508,7 +484,7 @@ def is_kernel(kernel: object, owner: str) -> Kernel:
     return kernel
 
 
-def from_dict(description: Mapping[str, Any]) -> Kernel:
+def from_dict(description: Mapping[str, object]) -> Kernel:
     """Read the description that :meth:`Kernel.to_dict` wrote.
 
     Raises
@@ -525,11 +501,25 @@ def from_dict(description: Mapping[str, Any]) -> Kernel:
         raise InputError(
             f"A kernel is described by a dict with the key 'kernel', got {description!r}. See to_dict."
         )
-    values = dict(description)
-    return KERNELS[check_known(values.pop("kernel"), sorted(KERNELS), "kernel")]._from_values(values)
+    cls = KERNELS[check_known(str(description["kernel"]), sorted(KERNELS), "kernel")]
+    read = {written: name for name, written in _WRITTEN.items() if name in parameters_of(cls)}
+    return build(
+        cls, (), {read.get(key, key): _read(value) for key, value in description.items() if key != "kernel"}
+    )
 
 
-def build(cls: type[Kernel], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Kernel:
+#: Keys of descriptions that differ from the names of fields.
+_WRITTEN = {"kernel": "base"}
+
+
+def _read(value: object) -> object:
+    """A field of a kernel from a description."""
+    if isinstance(value, list):
+        return tuple(map(_read, value))
+    return from_dict(value) if isinstance(value, Mapping) and "kernel" in value else value
+
+
+def build(cls: type[Kernel], args: tuple[object, ...], kwargs: Mapping[str, object]) -> Kernel:
     """Make a kernel from parameters, with an error that lists those it has."""
     kind = cls.__name__.lower()
     known = parameters_of(cls)
@@ -539,12 +529,8 @@ def build(cls: type[Kernel], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
         check_known(key, known, f"parameter of kernel {kind!r}")
     if len(args) > len(known) or set(known[: len(args)]) & set(kwargs):
         raise InputError(f"Kernel {kind!r} takes the parameters {known} once each, got {args} and {kwargs}.")
+    declared = fields(cls)[len(args) :]  # type: ignore[arg-type]
+    lacking = [one.name for one in declared if one.default is MISSING and one.name not in kwargs]
+    if lacking:
+        raise InputError(f"Kernel {kind!r} needs {', '.join(lacking)}, got {sorted(kwargs)}. Complete it.")
     return cls(*args, **kwargs)
-
-
-def check_keys(cls: type[Kernel], values: Mapping[str, Any], *keys: str) -> None:
-    """Raise if the description of a kernel that is made of kernels has other keys."""
-    if set(values) != set(keys):
-        raise InputError(
-            f"The description of {cls.__name__.lower()!r} must have the keys {sorted(keys)}, got {sorted(values)}."
-        )

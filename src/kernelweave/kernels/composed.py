@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,72 +14,36 @@ import numpy as np
 from kernelweave._checks import InputError
 from kernelweave._parameters import check_fields, check_value, listed, shown
 from kernelweave._sparse import join_columns, to_dense
-from kernelweave._types import Tree
-from kernelweave.kernels.base import (
-    FACTOR,
-    VIEW_NAME,
-    FloatArray,
-    Kernel,
-    Positive,
-    check_keys,
-    from_dict,
-    is_kernel,
-    set_fields,
-)
+from kernelweave.kernels.base import FACTOR, VIEW_NAME, FloatArray, Kernel, Positive, is_kernel, set_fields
+from kernelweave.kernels.constant import Constant
 from kernelweave.kernels.dot import MAX_RANK
-from kernelweave.kernels.other import Constant
-from kernelweave.kernels.rows import TrainingRows
 from kernelweave.kernels.stationary import Decaying
 from kernelweave.kernels.steps import AffineStep, Step, apply_steps, as_steps
+from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.views import ColumnMask, ColumnSlice, Table, ViewColumns, freeze_columns
 from kernelweave.views.selection import Selection
 
-__all__ = [
-    "On",
-    "Prepared",
-    "Product",
-    "Scaled",
-    "Sum",
-]
+__all__ = ["On", "Prepared", "Product", "Scaled", "Sum"]
+
+
+def _of_parts(name: str, fold: Callable[[Iterable[bool]], bool], about: str) -> Any:
+    return property(lambda self: fold(getattr(one, name) for one in self.inner), doc=about)
 
 
 class Composed(Kernel, described=False):
     """Base of kernels that are made of others, `inner`."""
 
-    @property
-    def is_fitted(self) -> bool:
-        """Whether all kernels inside are fitted."""
-        return all(one.is_fitted for one in self.inner)
-
-    @property
-    def needs_psd_check(self) -> bool:
-        """Whether a kernel inside may fail to be positive semidefinite."""
-        return any(one.needs_psd_check for one in self.inner)
-
-    @property
-    def takes_missing(self) -> bool:
-        """Whether all kernels inside define the treatment of missing cells."""
-        return all(one.takes_missing for one in self.inner)
-
-    @property
-    def is_corrected(self) -> bool:
-        """Whether a kernel inside skips missing cells."""
-        return any(one.is_corrected for one in self.inner)
-
-    @property
-    def is_approximate(self) -> bool:
-        """Whether a kernel inside is that of features close to another kernel."""
-        return any(one.is_approximate for one in self.inner)
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether all kernels inside are linear."""
-        return all(one.is_linear for one in self.inner)
-
-    @property
-    def needs_norms(self) -> bool:
-        """Whether a kernel inside needs the squared norms of the rows."""
-        return any(one.needs_norms for one in self.inner)
+    is_fitted = _of_parts("is_fitted", all, "Whether all kernels inside are fitted.")
+    is_linear = _of_parts("is_linear", all, "Whether all kernels inside are linear.")
+    takes_missing = _of_parts("takes_missing", all, "Whether all kernels inside treat missing cells.")
+    is_corrected = _of_parts("is_corrected", any, "Whether a kernel inside skips missing cells.")
+    is_approximate = _of_parts(
+        "is_approximate", any, "Whether a kernel inside is that of features close to it."
+    )
+    needs_norms = _of_parts(
+        "needs_norms", any, "Whether a kernel inside needs the squared norms of the rows."
+    )
+    needs_psd_check = _of_parts("needs_psd_check", any, "Whether a kernel inside may not be semidefinite.")
 
 
 @dataclass(frozen=True)
@@ -93,20 +57,16 @@ class Terms(Composed, described=False):
 
     def __post_init__(self) -> None:
         owner = type(self)
-        flat: list[Kernel] = []
         terms = listed(self.terms)
-        if terms is None:
+        if not terms:
             raise InputError(
-                f"The terms of {owner.__name__} must be a tuple of kernels, got {shown(self.terms)}. Pass for example "
+                f"{owner.__name__} must have a tuple of at least one term, got {shown(self.terms)}. Pass for example "
                 "(Linear(), RBF(gamma=0.5))."
             )
+        flat: list[Kernel] = []
         for term in terms:
             is_kernel(term, owner.__name__)
             flat.extend(term.terms if isinstance(term, owner) else (term,))
-        if not flat:
-            raise InputError(
-                f"{owner.__name__} must have at least one term, got none. Pass a tuple of kernels."
-            )
         set_fields(self, terms=tuple(flat))
 
     @property
@@ -118,24 +78,26 @@ class Terms(Composed, described=False):
         """See :meth:`Kernel.remade`."""
         return type(self)(tuple(inner))
 
+    def _shared(self) -> tuple[str | None, tuple[Step, ...]]:
+        """The statistic of all terms and the steps before it, or None and no steps."""
+        found = {(term.statistic, term.preparation) for term in self.terms if not isinstance(term, Constant)}
+        statistic, steps = found.pop() if len(found) == 1 and not self._restricted() else (None, ())
+        return statistic, steps if statistic is not None else ()
+
     @property
     def statistic(self) -> str | None:
         """The pairwise statistic all terms share, or None."""
-        if self._restricted():
-            return None
-        kinds = {(term.statistic, term.preparation) for term in self.terms if not isinstance(term, Constant)}
-        return kinds.pop()[0] if len(kinds) == 1 else None
+        return self._shared()[0]
 
     @property
     def preparation(self) -> tuple[Step, ...]:
         """The steps before that statistic."""
-        found = {term.preparation for term in self.terms if not isinstance(term, Constant)}
-        return found.pop() if self.statistic is not None else ()
+        return self._shared()[1]
 
     def _after(self, steps: tuple[Step, ...]) -> Kernel:
         if not self._restricted() and not self._holds_steps():
             return super()._after(steps)
-        return type(self)(tuple(term.prepared(*steps) for term in self.terms))
+        return self.remade([term.prepared(*steps) for term in self.terms])
 
     def formula(self, xp, S, left, right):
         if self.statistic is None:
@@ -156,42 +118,30 @@ class Terms(Composed, described=False):
     def _diag(self, table: Table) -> FloatArray:
         return self._fold([term._diag(table) for term in self.terms])
 
-    def graph(self, columns):
-        K, own = zip(*(term.graph(columns) for term in self.terms), strict=True)
-        return self._fold(K), self._fold(own)
-
     @property
     def label(self) -> str:
         """A short name."""
         if not self._restricted():
             return super().label
-        parts = (f"({term.label})" if isinstance(term, Sum) else term.label for term in self.terms)
-        return f" {self.symbol} ".join(parts)
+        return self._joined(f"({term.label})" if isinstance(term, Sum) else term.label for term in self.terms)
 
     @property
     def view(self) -> str:
         """The columns or views of the terms; several views have "+" or "*" between them."""
-        return f" {self.symbol} ".join(dict.fromkeys(term.view for term in self.terms))
+        return self._joined(dict.fromkeys(term.view for term in self.terms))
+
+    def _joined(self, parts: Iterable[str]) -> str:
+        return f" {self.symbol} ".join(parts)
 
     def _short(self, nested: bool = False) -> str:
-        parts = (term.label if self._restricted() else term._short(nested=True) for term in self.terms)
-        text = f" {self.symbol} ".join(parts)
+        restricted = self._restricted()
+        text = self._joined(term.label if restricted else term._short(nested=True) for term in self.terms)
         return f"({text})" if nested else text
 
     def __repr__(self) -> str:
         if len(self.terms) == 1:
             return f"{type(self).__name__}(({self.terms[0]!r},))"
-        parts = (f"({term!r})" if isinstance(term, Terms) else repr(term) for term in self.terms)
-        return f" {self.symbol} ".join(parts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a description of plain values for JSON."""
-        return {"kernel": type(self).__name__.lower(), "terms": [term.to_dict() for term in self.terms]}
-
-    @classmethod
-    def _from_values(cls, values: Mapping[str, Any]) -> Kernel:
-        check_keys(cls, values, "terms")
-        return cls(tuple(map(from_dict, values["terms"])))
+        return self._joined(f"({term!r})" if isinstance(term, Terms) else repr(term) for term in self.terms)
 
 
 @dataclass(frozen=True, repr=False)
@@ -216,9 +166,6 @@ class Sum(Terms):
     def _features(self, table: Table) -> FloatArray | None:
         parts = [part for term in self.terms if (part := term._features(table)) is not None]
         return join_columns(parts) if len(parts) == len(self.terms) else None
-
-    def graph_features(self, columns):
-        return columns.xp.concat([term.graph_features(columns) for term in self.terms], axis=1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -247,31 +194,30 @@ class Product(Terms):
     is_linear: ClassVar[bool] = False
 
     def _features(self, table: Table) -> FloatArray | None:
-        phi = np.ones((table.n_rows, 1))
+        phi: Any = None
         for term in self.terms:
             part = term._features(table)
-            if part is None or phi.shape[1] * part.shape[1] > MAX_RANK:
+            width = 0 if part is None else part.shape[1] * (1 if phi is None else phi.shape[1])
+            if part is None or width > MAX_RANK:
                 return None
-            phi = (phi[:, :, None] * to_dense(part)[:, None, :]).reshape(table.n_rows, -1)
-        return phi
-
-    def graph_features(self, columns):
-        xp = columns.xp
-        phi, width = None, 1
-        for term in self.terms:
-            part, known = term.graph_features(columns), term.features(columns.training.rows(slice(0, 1)))
-            assert known is not None  # as for the training rows
-            width *= int(known.shape[1])
-            pairs = part if phi is None else phi[:, :, None] * part[:, None, :]
-            phi = pairs if phi is None else xp.reshape(pairs, (-1, width))
+            part = to_dense(part)
+            phi = part if phi is None else (phi[:, :, None] * part[:, None, :]).reshape(-1, width)
         return phi
 
 
 @dataclass(frozen=True)
 class Around(Composed, described=False):
-    """Base class of kernels that wrap one other kernel."""
+    """Base of kernels that wrap one other kernel: it sees other rows, or its values are changed."""
 
     kernel: Kernel
+
+    def _seen(self, table: Table) -> Table:
+        """The rows that the kernel inside is given."""
+        return table
+
+    def _result(self, values: Any) -> Any:
+        """What becomes of its values."""
+        return values
 
     @property
     def inner(self) -> tuple[Kernel, ...]:  # type: ignore[override]
@@ -281,6 +227,27 @@ class Around(Composed, described=False):
     def remade(self, inner: Sequence[Kernel]) -> Kernel:
         """See :meth:`Kernel.remade`."""
         return replace(self, kernel=inner[0])
+
+    def formula(self, xp, S, left, right):
+        if self.statistic is None:
+            return super().formula(xp, S, left, right)
+        return self._result(self.kernel.formula(xp, S, left, right))
+
+    def own_value(self, xp, kappa):
+        return self._result(self.kernel.own_value(xp, kappa))
+
+    def _gram(self, left: Table, right: Table | None) -> FloatArray:
+        return self._result(self.kernel._gram(self._seen(left), None if right is None else self._seen(right)))
+
+    def _diag(self, table: Table) -> FloatArray:
+        return self._result(self.kernel._diag(self._seen(table)))
+
+    def _features(self, table: Table) -> FloatArray | None:
+        return self.kernel._features(self._seen(table))
+
+    def _inside(self) -> str:
+        """The wrapped kernel, as text to which an operator or a method is added."""
+        return f"({self.kernel!r})" if isinstance(self.kernel, Terms | Scaled) else repr(self.kernel)
 
 
 @dataclass(frozen=True)
@@ -311,7 +278,7 @@ class Scaled(Around):
         set_fields(self, kernel=kernel, factor=factor)
 
     def _after(self, steps: tuple[Step, ...]) -> Kernel:
-        return Scaled(self.kernel.prepared(*steps), self.factor)
+        return self.remade([self.kernel.prepared(*steps)])
 
     @property
     def statistic(self) -> str | None:
@@ -333,46 +300,23 @@ class Scaled(Around):
         """The columns or view of the scaled kernel."""
         return self.kernel.view
 
-    def formula(self, xp, S, left, right):
-        return self.factor * self.kernel.formula(xp, S, left, right)
-
-    def own_value(self, xp, kappa):
-        return self.factor * self.kernel.own_value(xp, kappa)
+    def _result(self, values: Any) -> Any:
+        return self.factor * values
 
     def _gram(self, left: Table, right: Table | None) -> FloatArray:
         K = self.kernel._gram(left, right)
-        K *= self.factor
+        K *= self.factor  # without the memory of another matrix
         return K
-
-    def _diag(self, table: Table) -> FloatArray:
-        return self.factor * self.kernel._diag(table)
 
     def _features(self, table: Table) -> FloatArray | None:
         phi = self.kernel._features(table)
         return None if phi is None else math.sqrt(self.factor) * phi
 
-    def graph(self, columns):
-        K, own = self.kernel.graph(columns)
-        return self.factor * K, self.factor * own
-
-    def graph_features(self, columns):
-        return math.sqrt(self.factor) * self.kernel.graph_features(columns)
-
     def _short(self, nested: bool = False) -> str:
         return f"{self.factor:.4g} * {self.kernel._short(nested=True)}"
 
     def __repr__(self) -> str:
-        inner = f"({self.kernel!r})" if isinstance(self.kernel, Terms) else repr(self.kernel)
-        return f"{self.factor!r} * {inner}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a description of plain values for JSON."""
-        return {"kernel": "scaled", "base": self.kernel.to_dict(), "factor": self.factor}
-
-    @classmethod
-    def _from_values(cls, values: Mapping[str, Any]) -> Kernel:
-        check_keys(cls, values, "base", "factor")
-        return cls(from_dict(values["base"]), values["factor"])
+        return f"{self.factor!r} * {self._inside()}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -456,32 +400,12 @@ class Prepared(Around):
         """Whether the kernel is linear, and prepared columns are affine functions of columns."""
         return self.kernel.is_linear and all(isinstance(one, AffineStep) for one in self.steps)
 
-    def formula(self, xp, S, left, right):
-        return self.kernel.formula(xp, S, left, right)
-
-    def own_value(self, xp, kappa):
-        return self.kernel.own_value(xp, kappa)
-
-    def _gram(self, left: Table, right: Table | None) -> FloatArray:
-        steps = self.steps
-        return self.kernel._gram(
-            apply_steps(steps, left), None if right is None else apply_steps(steps, right)
-        )
-
-    def _diag(self, table: Table) -> FloatArray:
-        return self.kernel._diag(apply_steps(self.steps, table))
+    def _seen(self, table: Table) -> Table:
+        return apply_steps(self.steps, table)
 
     def _features(self, table: Table) -> FloatArray | None:
-        if self.is_corrected:
-            # sums over shared columns are not inner products
-            return None
-        return self.kernel._features(apply_steps(self.steps, table))
-
-    def graph(self, columns):
-        return self.kernel.graph(columns.after(self.steps))
-
-    def graph_features(self, columns):
-        return self.kernel.graph_features(columns.after(self.steps))
+        # sums over shared columns are not inner products
+        return None if self.is_corrected else super()._features(table)
 
     def _holds_steps(self) -> bool:
         return True
@@ -494,19 +418,8 @@ class Prepared(Around):
         return f"{words} {self.kernel._short(nested=True)}"
 
     def __repr__(self) -> str:
-        inner = f"({self.kernel!r})" if isinstance(self.kernel, (Terms, Scaled)) else repr(self.kernel)
         steps = (repr(v if isinstance(v := one.to_value(), str) else one) for one in self.steps)
-        return f"{inner}.prepared({', '.join(steps)})"
-
-    def to_dict(self) -> Tree:
-        """Return a description of plain values for JSON."""
-        steps = [one.to_value() for one in self.steps]
-        return {"kernel": "prepared", "base": self.kernel.to_dict(), "steps": steps}
-
-    @classmethod
-    def _from_values(cls, values: Mapping[str, Any]) -> Kernel:
-        check_keys(cls, values, "base", "steps")
-        return cls(from_dict(values["base"]), tuple(values["steps"]))
+        return f"{self._inside()}.prepared({', '.join(steps)})"
 
 
 @dataclass(frozen=True)
@@ -548,12 +461,10 @@ class On(Around):
 
     def fitted_on(self, rows: TrainingRows) -> Kernel:
         """See :meth:`Kernel.fitted_on`."""
-        if self.is_fitted:
-            return self
-        return On(self.kernel.fitted_on(rows.on(self.columns)), self.columns, self.name)
+        return self if self.is_fitted else self.remade([self.kernel.fitted_on(rows.on(self.columns))])
 
     def _after(self, steps: tuple[Step, ...]) -> Kernel:
-        return On(self.kernel.prepared(*steps), self.columns, self.name)
+        return self.remade([self.kernel.prepared(*steps)])
 
     @property
     def base(self) -> Kernel:
@@ -580,46 +491,22 @@ class On(Around):
             return self.columns.view
         return self.name or _columns_label(self.columns)
 
-    def _gram(self, left: Table, right: Table | None) -> FloatArray:
-        return self.kernel._gram(
-            left.select(self.columns), None if right is None else right.select(self.columns)
-        )
-
-    def _diag(self, table: Table) -> FloatArray:
-        return self.kernel._diag(table.select(self.columns))
-
-    def _features(self, table: Table) -> FloatArray | None:
-        return self.kernel._features(table.select(self.columns))
-
-    def graph(self, columns):
-        return self.kernel.graph(columns.select(self.columns))
-
-    def graph_features(self, columns):
-        return self.kernel.graph_features(columns.select(self.columns))
+    def _seen(self, table: Table) -> Table:
+        return table.select(self.columns)
 
     def _restricted(self) -> bool:
         return True
 
     def _times(self, factor: float) -> Kernel:
-        return On(Scaled(self.kernel, factor), self.columns, self.name)
+        return self.remade([Scaled(self.kernel, factor)])
 
     def _short(self, nested: bool = False) -> str:
         return f"({self.label})" if nested else self.label
 
     def __repr__(self) -> str:
-        inner = f"({self.kernel!r})" if isinstance(self.kernel, (Terms, Scaled)) else repr(self.kernel)
         name = "" if self.name is None else f", name={self.name!r}"
-        return f"{inner}.on({_columns_repr(self.columns)}{name})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a description of plain values for JSON."""
-        columns = _columns_value(self.columns)
-        return {"kernel": "on", "base": self.kernel.to_dict(), "columns": columns, "name": self.name}
-
-    @classmethod
-    def _from_values(cls, values: Mapping[str, Any]) -> Kernel:
-        check_keys(cls, values, "base", "columns", "name")
-        return cls(from_dict(values["base"]), _columns_of(values["columns"]), values["name"])
+        columns = list(self.columns) if isinstance(self.columns, tuple) else self.columns
+        return f"{self._inside()}.on({columns!r}{name})"
 
 
 def put(kernel: Kernel, place: Callable[[Kernel, Selection, str | None], Kernel]) -> Kernel:
@@ -644,40 +531,21 @@ def on_views(kernel: Kernel) -> bool:
     """Whether all columns of a kernel are those of views."""
     if isinstance(kernel, On):
         return isinstance(kernel.columns, ViewColumns)
-    if isinstance(kernel, Terms):
-        return all(on_views(term) or isinstance(term, Constant) for term in kernel.terms)
-    return isinstance(kernel, Scaled) and on_views(kernel.kernel)
+    parts = kernel.inner
+    return bool(parts) and all(on_views(one) or isinstance(one, Constant) for one in parts)
 
 
-def _columns_value(columns: Selection) -> Any:
-    """A selection as a plain value."""
-    if isinstance(columns, ColumnSlice):
-        return {"slice": [columns.start, columns.stop, columns.step]}
-    if isinstance(columns, ColumnMask):
-        return {"mask": list(columns.values)}
-    if isinstance(columns, ViewColumns):
-        return {"view": columns.view, "columns": _columns_value(columns.columns)}
-    return columns if columns is None else list(columns)
-
-
-def _columns_of(value: Any) -> Any:
-    """The selection that a plain value describes."""
-    if not isinstance(value, Mapping):
-        return value
-    if "view" in value:
-        own: Any = freeze_columns(_columns_of(value["columns"]))
-        return ViewColumns(value["view"], own)
-    return slice(*value["slice"]) if "slice" in value else list(value["mask"])
-
-
-def _columns_repr(columns: Selection) -> str:
-    if isinstance(columns, ViewColumns):
-        return repr(columns)
-    if isinstance(columns, ColumnSlice):
-        return f"slice({columns.start!r}, {columns.stop!r}, {columns.step!r})"
-    if isinstance(columns, ColumnMask):
-        return repr(list(columns.values))
-    return repr(columns if columns is None else list(columns))
+def parts_of(
+    kernel: Kernel, columns: Selection = None, name: str | None = None
+) -> Iterator[tuple[Kernel, Selection, str | None]]:
+    """The kernels inside of sums, products and selections, each with its columns and their name."""
+    if isinstance(kernel, On):
+        yield from parts_of(kernel.kernel, kernel.columns, kernel.name)
+    elif isinstance(kernel, Terms | Scaled):
+        for one in kernel.inner:
+            yield from parts_of(one, columns, name)
+    else:
+        yield kernel, columns, name
 
 
 def _columns_label(columns: Selection) -> str:
@@ -698,9 +566,11 @@ def _columns_label(columns: Selection) -> str:
 
 #: The multiples of gamma in a default bank.
 SPREAD = (0.25, 1.0, 4.0)
+#: What a gamma may be, see `RBF`.
+Gamma = float | str | tuple[str, float]
 
 
-def with_gamma(kernels: Iterable[Kernel], gamma: Any, *, spread: bool = False) -> list[Kernel]:
+def with_gamma(kernels: Iterable[Kernel], gamma: Gamma, *, spread: bool = False) -> list[Kernel]:
     """Kernels whose Gaussians and Laplacians have a given gamma in place of their own; equal ones once.
 
     Parameters
@@ -720,16 +590,13 @@ def with_gamma(kernels: Iterable[Kernel], gamma: Any, *, spread: bool = False) -
     >>> with_gamma([Linear(), RBF(0.1).on(["age"]), RBF(2.0).on(["age"])], "median")
     [Linear(), RBF(gamma='median').on(['age'])]
     """
-    found: dict[Kernel, None] = {}
-    for kernel in kernels:
-        for factor in SPREAD if spread else (1.0,):
-            found[_changed(kernel, partial(replace, gamma=_times(gamma, factor)))] = None
-    return list(found)
+    factors = SPREAD if spread else (1.0,)
+    return list(dict.fromkeys(_changed(one, _times(gamma, factor)) for one in kernels for factor in factors))
 
 
 def has_gamma(kernel: Kernel) -> bool:
     """Whether a kernel, or a term of it, has a gamma that is a width."""
-    return _changed(kernel, partial(replace, gamma=1.0)) != _changed(kernel, partial(replace, gamma=2.0))
+    return isinstance(kernel, Decaying) or any(map(has_gamma, kernel.inner))
 
 
 def check_gamma(kernels: Iterable[Kernel]) -> None:
@@ -741,15 +608,14 @@ def check_gamma(kernels: Iterable[Kernel]) -> None:
         )
 
 
-def _times(gamma: Any, factor: float) -> Any:
-    if isinstance(gamma, str):
-        return (gamma, factor)
-    if isinstance(gamma, (tuple, list)):
-        return (gamma[0], gamma[1] * factor)
-    return gamma * factor
+def _times(gamma: Gamma, factor: float) -> Gamma:
+    if isinstance(gamma, float | int):
+        return gamma * factor
+    rule, own = (gamma, 1.0) if isinstance(gamma, str) else gamma
+    return rule, own * factor
 
 
-def _changed(kernel: Kernel, change: Callable[[Any], Kernel]) -> Kernel:
+def _changed(kernel: Kernel, gamma: Gamma) -> Kernel:
     if isinstance(kernel, Decaying):
-        return change(kernel)
-    return kernel.remade([_changed(one, change) for one in kernel.inner])
+        return replace(kernel, gamma=gamma)
+    return kernel.remade([_changed(one, gamma) for one in kernel.inner])

@@ -55,9 +55,6 @@ class Linear(Kernel):
     def _features(self, table: Table) -> FloatArray:
         return table.take()
 
-    def graph_features(self, columns):
-        return columns.expanded
-
 
 @dataclass(frozen=True)
 class Polynomial(Kernel):
@@ -130,10 +127,7 @@ class Polynomial(Kernel):
     def _features(self, table: Table) -> FloatArray | None:
         if table.n_expanded_columns > 1 or self.degree >= MAX_RANK:
             return None
-        return np.concatenate(self._powers(to_dense(table.take())), axis=1)
-
-    def graph_features(self, columns):
-        return columns.xp.concat(self._powers(columns.expanded), axis=1)
+        return np.concat(self._powers(to_dense(table.take())), axis=1)
 
     def _short(self, nested: bool = False) -> str:
         extra = [f"{key}={getattr(self, key):.4g}" for key in ("coef0", "gamma") if getattr(self, key) != 1.0]
@@ -327,8 +321,8 @@ class Elementwise(Kernel, described=False):
            [1.   , 1.543]])
     """
 
-    function: Callable[[Any], Any]
-    derivative: Callable[[Any], Any]
+    function: Callable[..., Any]
+    derivative: Callable[..., Any]
     name: str | None = None
 
     statistic: ClassVar[str] = "dot"
@@ -358,9 +352,3 @@ class Elementwise(Kernel, described=False):
 
     def _short(self, nested: bool = False) -> str:
         return self.name or getattr(self.function, "__name__", None) or "Elementwise"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Raise: a function cannot be written as plain values."""
-        raise InputError(
-            f"The kernel {self._short()!r} cannot be saved as plain values, because it is a Python function."
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
@@ -12,22 +12,17 @@ import numpy as np
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Number, OneOf, ReadableSignature, Whole, check_fields, shown
-from kernelweave._types import FittedPart, Tree
+from kernelweave._types import FittedPart, TableLike, Tree
 from kernelweave.functions import power
 from kernelweave.gram.random_pivots import given_pivots, random_pivots, solve_lower
-from kernelweave.kernels.base import (
-    FloatArray,
-    Kernel,
-    check_keys,
-    from_dict,
-    is_kernel,
-)
+from kernelweave.kernels.base import FloatArray, Kernel, is_kernel, set_fields
+from kernelweave.kernels.categorical import Categorical
 from kernelweave.kernels.composed import Around, On, Prepared, Scaled, Sum
+from kernelweave.kernels.constant import Constant
 from kernelweave.kernels.dot import ArcCosine
-from kernelweave.kernels.other import Categorical, Constant
-from kernelweave.kernels.rows import TrainingRows
+from kernelweave.kernels.learnt import Learnt, plain
 from kernelweave.kernels.stationary import RBF, Laplacian
-from kernelweave.kernels.steps import ByContents
+from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.views import Table, as_table
 
 __all__ = [
@@ -71,7 +66,7 @@ class LeftOut:
     exact: bool
 
 
-class FeatureMap(ByContents, ABC):
+class FeatureMap(Learnt, ABC):
     """A rule that turns a kernel into few features, fitted on training rows: a frozen value, like kernels.
 
     `Approximate` is the kernel of such features.
@@ -86,11 +81,6 @@ class FeatureMap(ByContents, ABC):
     goes_inside: ClassVar[bool] = False
     left_out: LeftOut | None
 
-    @property
-    @abstractmethod
-    def is_fitted(self) -> bool:
-        """Whether all numbers from training rows are known."""
-
     @abstractmethod
     def fitted(self, kernel: Kernel, rows: TrainingRows) -> FeatureMap:
         """The map for a fitted kernel, with its numbers from training rows."""
@@ -98,10 +88,6 @@ class FeatureMap(ByContents, ABC):
     @abstractmethod
     def features(self, kernel: Kernel, table: Table) -> FloatArray:
         """Features of rows, shape (n_rows, width). Only of fitted maps."""
-
-    @abstractmethod
-    def graph_features(self, kernel: Kernel, columns: Any) -> Any:
-        """Features of new rows as nodes of a graph, see `Kernel.graph_features`."""
 
     @property
     @abstractmethod
@@ -112,9 +98,9 @@ class FeatureMap(ByContents, ABC):
     def takes(self, kernel: Kernel) -> bool:
         """Whether the kernel can have these features."""
 
-    @abstractmethod
-    def settings(self) -> dict[str, Any]:
+    def to_value(self) -> Tree:
         """The rule as plain values, by the names of the parameters."""
+        return {"map": self.name} | {name: plain(value) for name, value in self.settings().items()}
 
 
 def excess(values: FloatArray, largest: float) -> float:
@@ -176,39 +162,35 @@ class Nystroem(FeatureMap):
     """
 
     n_features: Annotated[int, Whole(1)] = 256
-    pivots: FittedPart = "cholesky"
+    pivots: str | Table | TableLike = "cholesky"
     tol: Annotated[float, Number(least=0, below=1)] = 1e-6
     random_state: Annotated[int, Whole(0)] = 0
-    landmarks: FittedPart = field(default=None, kw_only=True)
-    factor: FittedPart = field(default=None, kw_only=True)
-    left_out: LeftOut | None = field(default=None, kw_only=True)
+    landmarks: FittedPart = field(default=None, kw_only=True, repr=False)
+    factor: FittedPart = field(default=None, kw_only=True, repr=False)
+    left_out: LeftOut | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     name: ClassVar[str] = "nystroem"
     word: ClassVar[str] = "Nystroem"
+    learnt: ClassVar[tuple[str, ...]] = ("landmarks", "factor", "left_out")
 
     def __post_init__(self) -> None:
         check_fields(self, named=True)
-        if isinstance(self.pivots, str):
-            if self.pivots not in PIVOTS:
-                raise InputError(
-                    f"`pivots` of Nystroem must be one of {list(PIVOTS)}, or rows, got {shown(self.pivots)}."
-                )
-        elif self.pivots is None or (np.ndim(self.pivots) == 0 and not isinstance(self.pivots, Table)):
+        rows = not isinstance(self.pivots, str) and (
+            isinstance(self.pivots, Table) or np.ndim(self.pivots) > 0
+        )
+        if not rows and self.pivots not in PIVOTS:
             raise InputError(
                 f"`pivots` of Nystroem must be one of {list(PIVOTS)}, or rows, got {shown(self.pivots)}."
             )
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether the pivots are known."""
-        return self.landmarks is not None
+        if rows:
+            object.__setattr__(self, "pivots", as_table(self.pivots))
 
     @property
     def width(self) -> int:
         """Number of features; before the map is fitted, at most."""
         if self.is_fitted:
             return len(self.factor)
-        return self.n_features if isinstance(self.pivots, str) else len(as_table(self.pivots).values)
+        return self.pivots.n_rows if isinstance(self.pivots, Table) else self.n_features
 
     def takes(self, kernel: Kernel) -> bool:
         """Whether the kernel is one of rows, without missing cells that it skips."""
@@ -216,8 +198,7 @@ class Nystroem(FeatureMap):
 
     def fitted(self, kernel: Kernel, rows: TrainingRows) -> Nystroem:
         """See `FeatureMap.fitted`."""
-        if not isinstance(self.pivots, str):
-            given = as_table(self.pivots, missing=kernel.takes_missing)
+        if isinstance(given := self.pivots, Table):
             if given.n_columns != rows.table.n_columns:
                 raise InputError(
                     f"`pivots` of Nystroem must have the {rows.table.n_columns} columns of the kernel, got "
@@ -284,37 +265,12 @@ class Nystroem(FeatureMap):
     def features(self, kernel: Kernel, table: Table) -> FloatArray:
         """See `FeatureMap.features`."""
         if not len(self.factor):
-            return np.zeros((table.n_rows, 1))
-        return solve_lower(self.factor, kernel._gram(table, self.landmarks))
-
-    def graph_features(self, kernel: Kernel, columns: Any) -> Any:
-        """See `FeatureMap.graph_features`."""
-        # rows of the inverse factor instead of a triangular solve, which graphs do not have
-        inverse = np.linalg.solve(self.factor, np.eye(len(self.factor)))
-        values, _ = kernel.graph(columns.beside(as_table(self.landmarks)))
-        return values @ np.ascontiguousarray(inverse.T)
-
-    def settings(self) -> dict[str, Any]:
-        """See `FeatureMap.settings`."""
-        pivots = self.pivots if isinstance(self.pivots, str) else as_table(self.pivots).values.tolist()
-        return {
-            "n_features": self.n_features,
-            "pivots": pivots,
-            "tol": self.tol,
-            "random_state": self.random_state,
-        }
-
-    def _contents(self) -> Iterable[Any]:
-        pivots = self.pivots if isinstance(self.pivots, str) else as_table(self.pivots).values
-        own: list[Any] = [self.n_features, pivots, self.tol, self.random_state]
-        if self.is_fitted:
-            own += [self.factor, *self.landmarks.arrays()]
-        return own
-
-    def __repr__(self) -> str:
-        pivots = repr(self.pivots) if isinstance(self.pivots, str) else "..."
-        state = f", random_state={self.random_state}" if self.random_state else ""
-        return f"Nystroem({self.n_features}, {pivots}, tol={self.tol:g}{state})"
+            return table.per_row(0.0)[:, None]
+        values = kernel._gram(table, self.landmarks)
+        if isinstance(values, np.ndarray):
+            return solve_lower(self.factor, values)
+        # graphs have no triangular solve
+        return values @ np.ascontiguousarray(np.linalg.solve(self.factor, np.eye(len(self.factor))).T)
 
 
 #: Names of the ways to draw frequencies.
@@ -368,20 +324,16 @@ class RandomFeatures(FeatureMap):
     n_features: Annotated[int, Whole(2)] = 1000
     sampling: Annotated[str, OneOf(*SAMPLING)] = "auto"
     random_state: Annotated[int, Whole(0)] = 0
-    frequencies: FittedPart = field(default=None, kw_only=True)
-    left_out: LeftOut | None = field(default=None, kw_only=True)
+    frequencies: FittedPart = field(default=None, kw_only=True, repr=False)
+    left_out: LeftOut | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     name: ClassVar[str] = "random-features"
     word: ClassVar[str] = "random features of"
     goes_inside: ClassVar[bool] = True
+    learnt: ClassVar[tuple[str, ...]] = ("frequencies", "left_out")
 
     def __post_init__(self) -> None:
         check_fields(self, named=True)
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether the frequencies are known."""
-        return self.frequencies is not None
 
     @property
     def width(self) -> int:
@@ -459,56 +411,19 @@ class RandomFeatures(FeatureMap):
 
     def features(self, kernel: Kernel, table: Table) -> FloatArray:
         """See `FeatureMap.features`."""
-        first, *others = self.frequencies
-        projected = np.asarray(table.take() @ first.T)
-        if not isinstance(kernel, ArcCosine):
-            out = np.empty((len(projected), 2 * len(first)))
-            np.cos(projected, out=out[:, : len(first)])
-            np.sin(projected, out=out[:, len(first) :])
-            out /= math.sqrt(len(first))
-            return out
-        out = _layer(projected, kernel.degrees[0])
-        for W, degree in zip(others, kernel.degrees[1:], strict=True):
-            out = _layer(out @ W.T, degree)
+        projected = table.take() @ np.ascontiguousarray(self.frequencies[0].T)
+        if isinstance(kernel, ArcCosine):
+            for n, (degree, W) in enumerate(zip(kernel.degrees, self.frequencies, strict=True)):
+                projected = projected @ np.ascontiguousarray(W.T) if n else projected
+                if degree:
+                    projected = power(np.maximum(projected, 0.0), degree)
+                else:  # a step, which is 1/2 at 0
+                    projected = 0.5 * (projected > 0) + 0.5 * (projected >= 0)
+                projected = math.sqrt(2.0 / len(W)) * projected
+            return projected
+        out = np.concat([np.cos(projected), np.sin(projected)], axis=1)
+        out /= math.sqrt(len(self.frequencies[0]))
         return out
-
-    def graph_features(self, kernel: Kernel, columns: Any) -> Any:
-        """See `FeatureMap.graph_features`."""
-        xp, first = columns.xp, self.frequencies[0]
-        out = columns.expanded @ np.ascontiguousarray(first.T)
-        if not isinstance(kernel, ArcCosine):
-            return xp.concat([xp.cos(out), xp.sin(out)], axis=1) / math.sqrt(len(first))
-        for n, (degree, W) in enumerate(zip(kernel.degrees, self.frequencies, strict=True)):
-            out = out @ np.ascontiguousarray(W.T) if n else out
-            if degree == 0:
-                # a step of 1/2 at 0
-                out = 0.5 * (xp.astype(out > 0.0, np.float64) + xp.astype(out >= 0.0, np.float64))
-            else:
-                out = power(xp.maximum(out, 0.0), degree)
-            out = math.sqrt(2.0 / len(W)) * out
-        return out
-
-    def settings(self) -> dict[str, Any]:
-        """See `FeatureMap.settings`."""
-        return {
-            "n_features": self.n_features,
-            "sampling": self.sampling,
-            "random_state": self.random_state,
-        }
-
-    def _contents(self) -> Iterable[Any]:
-        return [self.n_features, self.sampling, self.random_state, *(self.frequencies or ())]
-
-    def __repr__(self) -> str:
-        state = f", random_state={self.random_state}" if self.random_state else ""
-        return f"RandomFeatures({self.n_features}, {self.sampling!r}{state})"
-
-
-def _layer(projected: FloatArray, degree: int) -> FloatArray:
-    """``sqrt(2 / n) step(x) x^degree``, with 1/2 for the step at 0."""
-    steps = np.heaviside(projected, 0.5)
-    out = steps if degree == 0 else steps * projected**degree
-    return out * math.sqrt(2.0 / projected.shape[1])
 
 
 def _measured(fitted: FeatureMap, kernel: Kernel, rows: TrainingRows, seed: int) -> LeftOut:
@@ -565,6 +480,10 @@ class Approximate(Around):
 
     def __post_init__(self) -> None:
         kernel = is_kernel(self.kernel, "Approximate")
+        if isinstance(self.map, Mapping):
+            settings = dict(self.map)
+            kind = MAPS[check_known(settings.pop("map", None), sorted(MAPS), "map of features")]
+            set_fields(self, map=kind(**settings))
         if not isinstance(self.map, FeatureMap):
             raise InputError(
                 f"Approximate takes a map of features, got {shown(self.map)}. Pass for example kernels.Nystroem(200)."
@@ -577,20 +496,12 @@ class Approximate(Around):
         """Whether the kernel and the map have their numbers."""
         return self.kernel.is_fitted and self.map.is_fitted
 
-    @property
-    def is_linear(self) -> bool:
-        """No: features are functions of the columns."""
-        return False
-
-    @property
-    def needs_psd_check(self) -> bool:
-        """No: it is a matrix of inner products."""
-        return False
-
-    @property
-    def is_approximate(self) -> bool:
-        """Yes."""
-        return True
+    # it is made of features, which are no linear functions of the columns, and have a semidefinite matrix
+    statistic: ClassVar[None] = None
+    is_linear: ClassVar[bool] = False
+    needs_psd_check: ClassVar[bool] = False
+    is_approximate: ClassVar[bool] = True
+    _gram, _diag, _after = Kernel._gram, Kernel._diag, Kernel._after
 
     def fitted_on(self, rows: TrainingRows) -> Kernel:
         """See :meth:`Kernel.fitted_on`."""
@@ -602,29 +513,11 @@ class Approximate(Around):
     def _features(self, table: Table) -> FloatArray:
         return self.map.features(self.kernel, table)
 
-    def graph_features(self, columns):
-        return self.map.graph_features(self.kernel, columns)
-
     def _short(self, nested: bool = False) -> str:
         return f"{self.map.word} {self.kernel._short(nested=True)}"
 
     def __repr__(self) -> str:
         return f"approximate({self.kernel!r}, {self.map!r})"
-
-    def to_dict(self) -> Tree:
-        """Return a description of plain values for JSON: the rule, without numbers of training rows."""
-        return {
-            "kernel": "approximate",
-            "base": self.kernel.to_dict(),
-            "map": {"map": self.map.name, **self.map.settings()},
-        }
-
-    @classmethod
-    def _from_values(cls, values: Mapping[str, Any]) -> Kernel:
-        check_keys(cls, values, "base", "map")
-        settings = dict(values["map"])
-        kind = MAPS[check_known(settings.pop("map", None), sorted(MAPS), "map of features")]
-        return cls(from_dict(values["base"]), kind(**settings))
 
 
 def no_features(kernel: Kernel, rule: FeatureMap) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from kernelweave._checks import InputError, as_floats, check_known
 from kernelweave._loops import core
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._sparse import entries as stored
-from kernelweave._sparse import is_sparse, l1_distances, sq_norms
+from kernelweave._sparse import is_sparse, l1_distances, sq_norms, to_dense
 from kernelweave._threads import threads_for
 from kernelweave._types import RowIndex
 
@@ -26,11 +26,13 @@ __all__ = [
 ]
 
 FloatArray = NDArray[np.float64]
+#: Rows of numbers: an array, a sparse one, `IncompleteRows`, or nodes of a graph.
+PairRows: TypeAlias = Any
 
 
-def has_missing(A: Any) -> bool:
+def has_missing(A: PairRows) -> bool:
     """Whether an array, or what a sparse one stores, has missing cells."""
-    return bool(np.isnan(A.data if is_sparse(A) else A).any())
+    return not is_node(A) and bool(np.isnan(A.data if is_sparse(A) else A).any())
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class ColumnSpread:
         return float(2.0 * self.variance.sum() if kind == "sqdist" else self.difference.sum())
 
 
-def column_spread(A: Any, weights: FloatArray | None) -> ColumnSpread:
+def column_spread(A: PairRows, weights: FloatArray | None) -> ColumnSpread:
     """Mean, variance and mean difference of every column over the known cells; 0 without any."""
     n, p = A.shape
     w = np.ones(n) if weights is None else weights
@@ -94,7 +96,7 @@ class IncompleteRows:
     spread : ColumnSpread
     """
 
-    def __init__(self, values: Any, spread: ColumnSpread) -> None:
+    def __init__(self, values: PairRows, spread: ColumnSpread) -> None:
         self.values, self.spread = values, spread
 
     @property
@@ -113,7 +115,7 @@ class IncompleteRows:
         found = self.values.data if is_sparse(self.values) else self.values
         return found[~np.isnan(found)]
 
-    def parts(self) -> tuple[Any, Any]:
+    def parts(self) -> tuple[PairRows, PairRows]:
         """The rows with 0 in place of missing cells, and ones where they are missing."""
         if not is_sparse(self.values):
             missing = np.isnan(self.values)
@@ -136,7 +138,7 @@ class IncompleteRows:
         return _scaled(total, there, unit, alone)
 
 
-def incomplete_statistic(kind: str, A: Any, B: Any, *, symmetric: bool = False) -> FloatArray:
+def incomplete_statistic(kind: str, A: PairRows, B: PairRows) -> FloatArray:
     """A statistic of pairs over shared columns, scaled to all columns.
 
     With u_j the part of column j (its variance for squared distances, its mean square for inner products, its mean
@@ -148,25 +150,20 @@ def incomplete_statistic(kind: str, A: Any, B: Any, *, symmetric: bool = False) 
     kind : {"sqdist", "dot", "l1"}
     A, B : IncompleteRows, or arrays of complete rows
         Of shapes (n, n_columns) and (m, n_columns).
-    symmetric : bool, default=False
-        Whether A and B are the same rows: distances of rows with themselves are then exactly 0.
     """
     spread = (A if isinstance(A, IncompleteRows) else B).spread
     left = A if isinstance(A, IncompleteRows) else IncompleteRows(A, spread)
     right = B if isinstance(B, IncompleteRows) else IncompleteRows(B, spread)
     unit = spread.unit(kind)
     (a, no_a), (b, no_b) = left.parts(), right.parts()
-    there = unit.sum() - (no_a @ unit)[:, None] - no_b @ unit + _dense(_times(no_a, unit) @ no_b.T)
+    there = unit.sum() - (no_a @ unit)[:, None] - no_b @ unit + to_dense(_times(no_a, unit) @ no_b.T)
     if kind == "dot":
-        S = _dense(a @ b.T)
+        S = np.array(to_dense(a @ b.T))
     elif kind == "sqdist":
         S = _sqdist(a, no_a, b, no_b, spread.mean)
     else:
         S = _l1(left.values, right.values, a, no_a, b, no_b)
-    S = _scaled(S, there, unit, spread.alone(kind))
-    if symmetric:
-        np.fill_diagonal(S, left.sq_norms() if kind == "dot" else 0.0)
-    return S
+    return _scaled(S, there, unit, spread.alone(kind))
 
 
 def _scaled(S: FloatArray, there: FloatArray, unit: FloatArray, alone: float) -> FloatArray:
@@ -188,9 +185,9 @@ def _sqdist(a: Any, no_a: Any, b: Any, no_b: Any, mean: FloatArray) -> FloatArra
         a, b = (a - mean) * (1.0 - no_a), (b - mean) * (1.0 - no_b)
         squares_a, squares_b = np.square(a), np.square(b)
     S = _sums(squares_a)[:, None] + _sums(squares_b)
-    S -= _dense(squares_a @ no_b.T)
-    S -= _dense(no_a @ squares_b.T)
-    S -= 2.0 * _dense(a @ b.T)
+    S -= to_dense(squares_a @ no_b.T)
+    S -= to_dense(no_a @ squares_b.T)
+    S -= 2.0 * to_dense(a @ b.T)
     return np.maximum(S, 0.0)
 
 
@@ -198,8 +195,8 @@ def _l1(A: Any, B: Any, a: Any, no_a: Any, b: Any, no_b: Any) -> FloatArray:
     """Sums of absolute differences over shared columns."""
     if is_sparse(A) or is_sparse(B):
         S = l1_distances(a, b)
-        S -= _dense(no_a @ abs(b).T)
-        S -= _dense(abs(a) @ no_b.T)
+        S -= to_dense(no_a @ abs(b).T)
+        S -= to_dense(abs(a) @ no_b.T)
         return np.maximum(S, 0.0)
     S = np.zeros((A.shape[0], B.shape[0]))
     for x, z in zip(A.T, B.T, strict=True):
@@ -215,15 +212,13 @@ def _sums(A: Any) -> FloatArray:
     return np.asarray(A.sum(axis=1)).reshape(-1)
 
 
-def _dense(A: Any) -> FloatArray:
-    return np.array(A.toarray() if is_sparse(A) else A)
-
-
+#: Up to this many columns squared distances are summed column by column, without cancellation.
 FEW_COLUMNS = 4
-"""Up to this many columns squared distances are summed column by column, without cancellation."""
+#: Columns of which nodes of a graph have their absolute differences at a time.
+BLOCK = 16
 
 
-def pairwise_statistic(kind: str, A: Any, B: Any = None) -> FloatArray:
+def pairwise_statistic(kind: str, A: PairRows, B: PairRows | None = None) -> FloatArray:
     """Compute a statistic of all pairs of rows.
 
     Parameters
@@ -253,55 +248,33 @@ def pairwise_statistic(kind: str, A: Any, B: Any = None) -> FloatArray:
            [25.,  0.]])
     """
     check_known(kind, ("sqdist", "dot", "l1"), "pairwise statistic")
-    left: Any = A if _is_rows(A) else as_floats(A, "A")
-    right: Any = left if B is None else B if _is_rows(B) else as_floats(B, "B")
-    if len(left.shape) != 2 or len(right.shape) != 2 or left.shape[1] != right.shape[1]:
+    left = A if is_sparse(A) else as_floats(A, "A")
+    right = B if B is None or is_sparse(B) else as_floats(B, "B")
+    other = left if right is None else right
+    if len(left.shape) != 2 or len(other.shape) != 2 or left.shape[1] != other.shape[1]:
         raise InputError(
-            f"Rows must be 2D arrays with equally many columns, got {left.shape} and {right.shape}. Select "
+            f"Rows must be 2D arrays with equally many columns, got {left.shape} and {other.shape}. Select "
             "the same columns on both sides."
         )
-    check_sizes(left)
-    check_sizes(right)
-    symmetric = B is None
-    if isinstance(left, IncompleteRows) or isinstance(right, IncompleteRows):
-        S = incomplete_statistic(kind, left, right, symmetric=symmetric)
-        return mirror(S) if symmetric else S
-    if is_sparse(left) or is_sparse(right):
-        S = _of_sparse(kind, left, right, right.T)
-        if symmetric:
-            np.fill_diagonal(S, sq_norms(left) if kind == "dot" else 0.0)
-        return mirror(S) if symmetric else S
-    if kind == "l1" or (kind == "sqdist" and left.shape[1] <= FEW_COLUMNS):
-        S = _by_columns(left, right, kind)
-        return mirror(S) if symmetric else S
-    if kind == "dot":
-        S = left @ right.T
-        return mirror(S) if symmetric else S
-    centre = right.mean(axis=0) if len(right) else 0.0
-    left = left - centre
-    right = left if symmetric else right - centre
-    S = _distances(left @ right.T, sq_norms(left), sq_norms(right))
-    if symmetric:
-        np.fill_diagonal(S, 0.0)
-    return mirror(S) if symmetric else S
+    return pair_values(kind, left, right)
 
 
-def _is_rows(A: Any) -> bool:
-    """Whether rows are in a format that needs no conversion."""
-    return is_sparse(A) or isinstance(A, IncompleteRows)
+def pair_values(kind: str, A: PairRows, B: PairRows | None = None) -> FloatArray:
+    """The same as `pairwise_statistic`, of rows of a table with the same columns."""
+    if is_node(A):
+        return _of_nodes(kind, A, to_dense(B))
+    check_sizes(A)
+    if B is not None:
+        check_sizes(B)
+        return _block(kind, *_centred(kind, A, B))
+    left, _ = _centred(kind, A, A)
+    S = _block(kind, left, left)
+    if kind != "dot" or not isinstance(left, np.ndarray):
+        _set_diagonal(kind, S, sq_norms(left))
+    return mirror(S)
 
 
-def check_sizes(A: FloatArray) -> None:
-    """Raise for numbers whose squares overflow."""
-    largest = float(np.abs(stored(A)).max(initial=0.0))
-    if largest > LARGEST_NUMBER:
-        raise InputError(
-            f"Rows must not hold numbers above {LARGEST_NUMBER:g}, got {largest:.3g}, whose square overflows. Divide "
-            "the column by a constant first."
-        )
-
-
-def statistic_panels(kind: str, A: FloatArray, entries: int) -> Iterator[tuple[slice, FloatArray]]:
+def statistic_panels(kind: str, A: PairRows, entries: int) -> Iterator[tuple[slice, FloatArray]]:
     """The upper triangle of `pairwise_statistic(kind, A)` without the whole matrix.
 
     Parameters
@@ -318,73 +291,104 @@ def statistic_panels(kind: str, A: FloatArray, entries: int) -> Iterator[tuple[s
         Their values with all rows from their own first one on. Inner products of rows with themselves are those that
         `sq_norms` gives, and their distances exactly 0.
     """
-    n, start = A.shape[0], 0
-    if is_sparse(A):
-        yield from _sparse_panels(kind, A, entries)
-        return
-    incomplete = isinstance(A, IncompleteRows)
-    by_columns = not incomplete and (kind == "l1" or (kind == "sqdist" and A.shape[1] <= FEW_COLUMNS))
-    if kind == "sqdist" and not incomplete and not by_columns:
-        A = A - A.mean(axis=0)
-    squares = A.sq_norms() if isinstance(A, IncompleteRows) else sq_norms(A)
+    n, start, first, sparse = A.shape[0], 0, 0, is_sparse(A)
+    A, right = _centred(kind, A, A)
+    squares, transposed = sq_norms(A), A.T.tocsr() if sparse else None
     while start < n:
-        rows = slice(start, min(n, start + max(1, entries // (n - start))))
-        if incomplete:
-            S = incomplete_statistic(kind, A[rows], A[start:])
-        elif by_columns:
-            S = _by_columns(A[rows], A[start:], kind)
-        elif kind == "dot":
-            S = A[rows] @ A[start:].T
-        else:
-            S = _distances(A[rows] @ A[start:].T, squares[rows], squares[start:])
-        np.fill_diagonal(S, squares[rows] if kind == "dot" else 0.0)
+        if sparse and 2 * (n - start) <= n - first:
+            # half of the columns are done: products with them are not needed
+            first, right = start, A[start:]
+            transposed = right.T.tocsr()
+        elif not sparse:
+            first, right = start, A[start:]
+        rows = slice(start, min(n, start + max(1, entries // (n - first))))
+        S = _block(kind, A[rows], right, squares[rows], squares[first:], transposed)[:, start - first :]
+        _set_diagonal(kind, S, squares[rows])
         yield rows, S
         start = rows.stop
 
 
-def _distances(S: FloatArray, left: FloatArray, right: FloatArray) -> FloatArray:
-    """Squared distances from inner products, in place, and the squared norms on both sides."""
+def is_node(A: object) -> bool:
+    """Whether rows are nodes of a graph, of which NumPy's functions make nodes."""
+    return hasattr(A, "__array_function__") and not isinstance(A, np.ndarray)
+
+
+def check_sizes(A: PairRows) -> None:
+    """Raise for numbers whose squares overflow."""
+    largest = float(np.abs(stored(A)).max(initial=0.0))
+    if largest > LARGEST_NUMBER:
+        raise InputError(
+            f"Rows must not hold numbers above {LARGEST_NUMBER:g}, got {largest:.3g}, whose square overflows. Divide "
+            "the column by a constant first."
+        )
+
+
+def _centred(kind: str, A: PairRows, B: PairRows) -> tuple[PairRows, PairRows]:
+    """Rows moved to the mean of B, where inner products give distances between them."""
+    plain = isinstance(A, np.ndarray) and isinstance(B, np.ndarray)
+    if kind != "sqdist" or not plain or A.shape[1] <= FEW_COLUMNS or not len(B):
+        return A, B
+    centre = B.mean(axis=0)
+    left = A - centre
+    return left, left if A is B else B - centre
+
+
+def _set_diagonal(kind: str, S: FloatArray, squares: FloatArray) -> None:
+    np.fill_diagonal(S, squares if kind == "dot" else 0.0)
+
+
+def _block(
+    kind: str,
+    A: PairRows,
+    B: PairRows,
+    left: FloatArray | None = None,
+    right: FloatArray | None = None,
+    transposed: Any = None,
+) -> FloatArray:
+    """A statistic of all pairs of rows, given their squared norms, and B transposed, where these are known."""
+    if isinstance(A, IncompleteRows) or isinstance(B, IncompleteRows):
+        return incomplete_statistic(kind, A, B)
+    sparse = is_sparse(A) or is_sparse(B)
+    if kind == "l1" and sparse:
+        return l1_distances(A, B)
+    if not sparse and (kind == "l1" or (kind == "sqdist" and A.shape[1] <= FEW_COLUMNS)):
+        return _by_columns(A, B, kind)
+    S = A @ (B.T if transposed is None else transposed)
+    S = np.array(to_dense(S)) if sparse else S
+    if kind == "dot":
+        return S
     S *= -2.0
-    S += left[:, None]
-    S += right
+    S += (sq_norms(A) if left is None else left)[:, None]
+    S += sq_norms(B) if right is None else right
     return np.maximum(S, 0.0, out=S)
 
 
-def _sparse_panels(kind: str, A: Any, entries: int) -> Iterator[tuple[slice, FloatArray]]:
-    n, start, first, right = A.shape[0], 0, 0, A.T.tocsr()
-    squares = sq_norms(A)
-    while start < n:
-        if 2 * (n - start) <= n - first:
-            # half of the columns are done: products with them are not needed
-            first, right = start, A[start:].T.tocsr()
-        rows = slice(start, min(n, start + max(1, entries // (n - first))))
-        S = _of_sparse(kind, A[rows], A[first:], right)[:, start - first :]
-        np.fill_diagonal(S, squares[rows] if kind == "dot" else 0.0)
-        yield rows, S
-        start = rows.stop
-
-
-def _of_sparse(kind: str, A: Any, B: Any, transposed: Any) -> FloatArray:
-    """A statistic from sparse products of A with B, of which one at least is sparse; `transposed` is that of B."""
+def _of_nodes(kind: str, A: Any, B: FloatArray) -> Any:
+    """The same between nodes of a graph and rows."""
+    n_columns = B.shape[1]
     if kind == "l1":
-        return l1_distances(A, B)
-    S = A @ transposed
-    S = S.toarray() if is_sparse(S) else np.array(S)
-    return _distances(S, sq_norms(A), sq_norms(B)) if kind == "sqdist" else S
+        blocks = (slice(j, j + BLOCK) for j in range(0, n_columns, BLOCK))
+        return sum(np.abs(A[:, None, some] - B[None, :, some]).sum(axis=2) for some in blocks)
+    if kind == "dot":
+        return A @ B.T
+    if n_columns <= FEW_COLUMNS:
+        return sum(np.square(A[:, j : j + 1] - B[:, j]) for j in range(n_columns))
+    centre = B.mean(axis=0)
+    A, B = A - centre, B - centre
+    return np.maximum(sq_norms(A)[:, None] + sq_norms(B) - 2.0 * (A @ B.T), 0.0)
 
 
 def _by_columns(A: FloatArray, B: FloatArray, kind: str) -> FloatArray:
     """Sums of differences over the columns, absolute or squared, of every row of A and B."""
     columns = np.ascontiguousarray(B.T)
+    S = np.empty((len(A), len(B))) if kind == "l1" else np.zeros((len(A), len(B)))
     if kind == "l1":
-        S = np.empty((len(A), len(B)))
         core.differences(np.ascontiguousarray(A), columns, S, threads_for(min(S.shape)))
         return S
     # in tiles of rows that stay in the cache
-    n, m = len(A), len(B)
-    S, rows = np.zeros((n, m)), max(1, 32768 // max(m, 1))
-    work = np.empty((rows, m))
-    for top in range(0, n, rows):
+    rows = max(1, 32768 // max(len(B), 1))
+    work = np.empty((rows, len(B)))
+    for top in range(0, len(A), rows):
         tile = S[top : top + rows]
         difference = work[: len(tile)]
         for a, b in zip(A.T, columns, strict=True):

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError, as_floats, check_known
-from kernelweave._parameters import Flag, OneOf, ReadableSignature, Whole, check_value, listed, shown
+from kernelweave._checks import InputError, check_known
+from kernelweave._parameters import Flag, OneOf, ReadableSignature, Whole, check_fields, shown
 from kernelweave._sparse import is_sparse, scale_rows, sq_norms, to_dense
-from kernelweave._types import FittedPart, RowIndex
+from kernelweave._types import FittedPart, RowIndex, Tree, Values
+from kernelweave.kernels.learnt import DONORS, Learnt
 from kernelweave.kernels.pairs import (
     ColumnSpread,
     IncompleteRows,
@@ -37,7 +36,7 @@ STEPS: dict[str, type[Step]] = {}
 
 
 #: Short names of steps with settings: the name of the step, and these.
-SHORT: dict[str, tuple[str, dict[str, Any]]] = {
+SHORT: dict[str, tuple[str, Tree]] = {
     "impute-median": ("impute", {"rule": "median", "indicator": True}),
     "impute-nearest": ("impute", {"rule": "nearest"}),
 }
@@ -49,7 +48,7 @@ def step(cls: Kind) -> Kind:
     return cls
 
 
-class Step(ABC):
+class Step(Learnt, ABC):
     """One step of a preparation: a frozen value, like kernels."""
 
     __signature__ = ReadableSignature()
@@ -62,44 +61,27 @@ class Step(ABC):
     #: Whether kernels skip missing cells after it; then it is the last step.
     skips: ClassVar[bool] = False
 
-    @property
-    def is_fitted(self) -> bool:
-        """Whether all numbers of the step are known."""
-        return True
-
-    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
+    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Self:
         """The step with numbers from training rows; unchanged if it has them or needs none."""
+        return self if self.is_fitted else self._fit(table, sample_weight)
+
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
+        """The step with its numbers, for steps that take some."""
         return self
 
     @abstractmethod
     def apply(self, table: Table) -> Table:
         """The prepared table."""
 
-    def to_value(self) -> Any:
+    def to_value(self) -> str | Tree:
         """The step as a plain value: its name, or a dict with its numbers."""
-        return self.name
+        values = self.given()
+        short = (one for one, known in SHORT.items() if known == (self.name, values))
+        return next(short, {"step": self.name, **values} if values else self.name)
 
 
-class ByContents:
-    """Frozen values with arrays, which are equal if all that they are made of is, arrays by their bytes."""
-
-    @abstractmethod
-    def _contents(self) -> Iterable[Any]:
-        """What is compared: plain values, and arrays."""
-
-    @cached_property
-    def _key(self) -> tuple[object, ...]:
-        return tuple(one.tobytes() if isinstance(one, np.ndarray) else one for one in self._contents())
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._key == other._key
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((type(self), self._key))
-
-    def __hash__(self) -> int:
-        return self._hash
+#: A step as it is given: itself, its name, or its description.
+StepLike: TypeAlias = Step | str | Mapping[str, object] | None
 
 
 class AffineStep(Step):
@@ -112,7 +94,7 @@ class AffineStep(Step):
 
 @step
 @dataclass(frozen=True, eq=False, repr=False)
-class Standardize(ByContents, AffineStep):
+class Standardize(AffineStep):
     """Numeric columns shifted to mean 0 and scaled to variance 1 over the training rows.
 
     Categorical and constant columns are not changed. A sample weight is equivalent to repetitions of the row.
@@ -134,68 +116,38 @@ class Standardize(ByContents, AffineStep):
 
     name: ClassVar[str] = "standardize"
     word: ClassVar[str] = "standardised"
+    learnt: ClassVar[tuple[str, ...]] = ("mean", "scale")
 
     def __post_init__(self) -> None:
+        for name in self.learnt:
+            self._freeze(name, "one number for each column", 1)
         if self.mean is None and self.scale is None:
             return
-        for key in ("mean", "scale"):
-            given = getattr(self, key)
-            values = None if listed(given) is None else np.array(as_floats(given, key))
-            fits = values is not None and values.ndim == 1 and bool(np.isfinite(values).all())
-            if values is None or not fits or (key == "scale" and not (values > 0).all()):
-                raise InputError(
-                    f"`{key}` of Standardize must hold one number for each column, scales above 0, got {shown(given)}. "
-                    "Leave both out to compute them from training rows."
-                )
-            values.flags.writeable = False
-            object.__setattr__(self, key, values)
-        if len(self.mean) != len(self.scale):
+        if self.mean is None or self.scale is None or len(self.mean) != len(self.scale):
             raise InputError(
-                f"`mean` and `scale` of Standardize must be equally long, got {len(self.mean)} and {len(self.scale)}. "
-                "Give one number of each for every column."
+                "`mean` and `scale` of Standardize must be equally long. Give one number of each for every column."
+            )
+        if not (self.scale > 0).all():
+            raise InputError(
+                "`scale` of Standardize must hold one number for each column, scales above 0. Leave both out to "
+                "take them from training rows."
             )
 
-    @property
-    def is_fitted(self) -> bool:
-        """Whether mean and scale are known."""
-        return self.mean is not None
-
-    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
-        return self if self.is_fitted else Standardize(*column_statistics(table, sample_weight))
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
+        mean, scale = column_statistics(table, sample_weight)
+        return replace(self, mean=mean, scale=scale)
 
     def apply(self, table: Table) -> Table:
-        if len(self.mean) != table.n_columns:
-            raise InputError(
-                f"Standardize was fitted on {len(self.mean)} columns, got {table.n_columns}. Pass the columns of the "
-                "training rows."
-            )
+        self._check_columns(len(self.mean), table.n_columns)
         _refuse_sparse(table)
         return table.with_values((table.values - self.mean) / self.scale)
 
     def affine(self) -> tuple[FloatArray, FloatArray]:
         return self.mean, self.scale
 
-    def to_value(self) -> Any:
-        if not self.is_fitted:
-            return self.name
-        return {"step": self.name, "mean": self.mean.tolist(), "scale": self.scale.tolist()}
-
-    def _contents(self) -> Iterable[Any]:
-        return self.mean, self.scale
-
-    def __repr__(self) -> str:
-        if not self.is_fitted:
-            return "Standardize()"
-        return f"Standardize(mean={_few.repr(self.mean.tolist())}, scale={_few.repr(self.scale.tolist())})"
-
-
-#: Numbers of up to this many columns are written in full, and can be read back.
-_few = reprlib.Repr()
-_few.maxlist, _few.maxother = 20, 40
-
 
 @step
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class NormalizeRows(Step):
     """Rows divided by their length, categories as indicator columns; rows of zeros are not changed.
 
@@ -220,15 +172,15 @@ class NormalizeRows(Step):
         names = table.names if values.shape[1] == table.n_columns else None
         known, there = _known(values)
         # the largest entry first, so that no square overflows; the inverse of a subnormal number would
-        largest = np.asarray(to_dense(abs(known).max(axis=1))).reshape(-1)
+        largest = to_dense(abs(known).max(axis=1)).reshape(-1)
         largest = 1.0 / np.where(largest > 0, np.maximum(largest, np.finfo(np.float64).tiny), 1.0)
         length = np.sqrt(sq_norms(scale_rows(known, largest)) / there)
         values = scale_rows(scale_rows(values, largest), 1.0 / np.where(length > 0, length, 1.0))
-        return SparseTable(values, names) if is_sparse(values) else Table(values, names)
+        return SparseTable(values, names) if is_sparse(values) else Table.of_checked(values, names)
 
 
 @step
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Log1p(Step):
     """Numeric columns x as sign(x) log(1 + abs(x)), which is log(1 + x) for counts.
 
@@ -250,7 +202,7 @@ class Log1p(Step):
             return SparseTable(values, table.names)
         values = np.sign(table.values) * np.log1p(np.abs(table.values))
         if any(table.levels):
-            values = np.where(np.asarray(table.levels) > 0, table.values, values)
+            values = np.where(np.asarray(table.levels)[None, :] > 0, table.values, values)
         return table.with_values(values)
 
 
@@ -347,19 +299,17 @@ def _of_known(
     return mean, np.sqrt((share * np.square(np.where(missing, mean, values) - mean)).sum(axis=0))
 
 
-def _known(values: Any) -> tuple[Any, FloatArray]:
+def _known(values: Any) -> tuple[Any, FloatArray | float]:
     """Rows with 0 in place of missing cells, and for each row the share of known cells."""
-    stored = values.data if is_sparse(values) else values
-    missing = np.isnan(stored)
+    if not has_missing(values):
+        return values, 1.0
     n, p = values.shape
-    if not missing.any():
-        return values, np.ones(n)
     if is_sparse(values):
-        known = values.copy()
-        known.data = np.where(missing, 0.0, stored)
-        rows = np.repeat(np.arange(n), np.diff(values.indptr))
-        lost = np.bincount(rows[missing], minlength=n)
+        known, missing = values.copy(), np.isnan(values.data)
+        known.data = np.where(missing, 0.0, values.data)
+        lost = np.bincount(np.repeat(np.arange(n), np.diff(values.indptr))[missing], minlength=n)
     else:
+        missing = np.isnan(values)
         known, lost = np.where(missing, 0.0, values), missing.sum(axis=1)
     return known, np.maximum(p - lost, 1) / p
 
@@ -367,43 +317,9 @@ def _known(values: Any) -> tuple[Any, FloatArray]:
 RULES = ("mean", "median", "nearest")
 
 
-class _WithArrays(ByContents, Step):
-    """Steps for missing cells, with arrays."""
-
-    takes_missing: ClassVar[bool] = True
-    parts: ClassVar[tuple[str, ...]]
-
-    def _contents(self) -> Iterable[Any]:
-        return [getattr(self, part) for part in self.parts]
-
-    def _freeze(self, name: str, dtype: Any, ndim: int) -> None:
-        given = getattr(self, name)
-        if given is None:
-            return
-        try:
-            values = np.array(given, dtype=dtype)
-        except (TypeError, ValueError):
-            values = np.empty(())
-        if values.ndim != ndim:
-            what = "one entry for each column" if ndim == 1 else "the training rows"
-            raise InputError(
-                f"`{name}` of {type(self).__name__} must hold {what}, got {given!r:.60}. Leave it out to take it from "
-                "training rows."
-            )
-        values.flags.writeable = False
-        object.__setattr__(self, name, values)
-
-    def _check_columns(self, fitted: int, table: Table) -> None:
-        if fitted != table.n_columns:
-            raise InputError(
-                f"{type(self).__name__} was fitted on {fitted} columns, got {table.n_columns}. Pass the columns of the "
-                "training rows."
-            )
-
-
 @step
 @dataclass(frozen=True, eq=False, repr=False)
-class Impute(_WithArrays):
+class Impute(Step):
     """Missing cells filled with numbers from training rows.
 
     Parameters
@@ -440,42 +356,34 @@ class Impute(_WithArrays):
     (Linear().prepared(Impute(fill=[2.0])), array([[10.]]))
     """
 
-    rule: str = "mean"
-    indicator: bool = False
-    n_neighbors: int = 5
+    rule: Annotated[str, OneOf(*RULES)] = "mean"
+    indicator: Annotated[bool, Flag()] = False
+    n_neighbors: Annotated[int, Whole(1)] = 5
     fill: FittedPart = None
     marked: FittedPart = None
     donors: FittedPart = None
 
     name: ClassVar[str] = "impute"
     word: ClassVar[str] = "imputed"
-    parts: ClassVar[tuple[str, ...]] = ("rule", "indicator", "n_neighbors", "fill", "marked", "donors")
+    takes_missing: ClassVar[bool] = True
+    learnt: ClassVar[tuple[str, ...]] = ("fill", "marked", "donors")
 
     def __post_init__(self) -> None:
-        checks = (("rule", OneOf(*RULES)), ("indicator", Flag()), ("n_neighbors", Whole(1)))
-        for name, rule in checks:
-            object.__setattr__(self, name, check_value(rule, name, getattr(self, name), of="Impute"))
-        for name, dtype, ndim in (("fill", np.float64, 1), ("marked", bool, 1), ("donors", np.float64, 2)):
-            self._freeze(name, dtype, ndim)
+        check_fields(self, named=True)
+        self._freeze("fill", "one entry for each column", 1)
+        self._freeze("marked", "one entry for each column", 1, bool)
+        self._freeze("donors", DONORS, 2)
 
-    @property
-    def is_fitted(self) -> bool:
-        """Whether the values for missing cells are known."""
-        return self.fill is not None
-
-    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Impute:
-        """See :meth:`Step.fitted`."""
-        if self.is_fitted:
-            return self
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
         if isinstance(table, SparseTable):
             if self.rule != "mean" or self.indicator:
                 raise InputError(
                     "Missing cells of sparse rows are filled with the mean of their column, without indicators, got "
                     f"{self!r}. Use 'impute', or pass X.toarray()."
                 )
-            return Impute(fill=_sparse_means(table, sample_weight))
+            return replace(self, fill=_sparse_means(table, sample_weight))
         values, weights = table.values, np.ones(table.n_rows) if sample_weight is None else sample_weight
-        middle = _mean if self.rule == "mean" else _median
+        middle = _mean if self.rule == "mean" else weighted_median
         fill = np.array(
             [
                 (_most_frequent if level else middle)(column[known], weights[known])
@@ -484,18 +392,12 @@ class Impute(_WithArrays):
                 for column, level in zip(values.T, table.levels, strict=True)
             ]
         )
-        return Impute(
-            self.rule,
-            self.indicator,
-            self.n_neighbors,
-            fill,
-            np.isnan(values).any(axis=0) if self.indicator else None,
-            values if self.rule == "nearest" else None,
-        )
+        marked = np.isnan(values).any(axis=0) if self.indicator else None
+        return replace(self, fill=fill, marked=marked, donors=values if self.rule == "nearest" else None)
 
     def apply(self, table: Table) -> Table:
         """See :meth:`Step.apply`."""
-        self._check_columns(len(self.fill), table)
+        self._check_columns(len(self.fill), table.n_columns)
         if isinstance(table, SparseTable):
             values = table.values.copy()
             missing = np.isnan(values.data)
@@ -528,36 +430,9 @@ class Impute(_WithArrays):
         out[:, usable] = imputer.transform(table.values[:, usable] / scale) * scale
         return out
 
-    def to_value(self) -> Any:
-        """See :meth:`Step.to_value`."""
-        settings = {"rule": self.rule, "indicator": self.indicator, "n_neighbors": self.n_neighbors}
-        usual = {"rule": "mean", "indicator": False, "n_neighbors": 5}
-        given = {k: v for k, v in settings.items() if v != usual[k]}
-        if not self.is_fitted:
-            for name, (own, preset) in SHORT.items():
-                if own == self.name and preset == given:
-                    return name
-            return {"step": self.name, **given} if given else self.name
-        numbers = {k: v.tolist() for k in ("fill", "marked", "donors") if (v := getattr(self, k)) is not None}
-        return {"step": self.name, **given, **numbers}
-
-    def __repr__(self) -> str:
-        shown = [] if self.rule == "mean" else [f"rule={self.rule!r}"]
-        shown += ["indicator=True"] if self.indicator else []
-        shown += [f"n_neighbors={self.n_neighbors}"] if self.n_neighbors != 5 else []
-        for part in ("fill", "marked", "donors"):
-            value = getattr(self, part)
-            if value is not None:
-                shown.append(f"{part}={_few.repr(value.tolist())}")
-        return f"Impute({', '.join(shown)})"
-
 
 def _mean(values: FloatArray, weights: FloatArray) -> float:
     return float(weights @ values / weights.sum())
-
-
-def _median(values: FloatArray, weights: FloatArray) -> float:
-    return weighted_median(values, weights)
 
 
 def _most_frequent(codes: FloatArray, weights: FloatArray) -> float:
@@ -579,7 +454,7 @@ def _sparse_means(table: SparseTable, sample_weight: FloatArray | None) -> Float
 
 @step
 @dataclass(frozen=True, eq=False, repr=False)
-class Skip(_WithArrays):
+class Skip(Step):
     """Missing cells skipped: pairs of rows are compared in the columns that both have, scaled to all columns.
 
     With V the columns that two rows share, a squared distance is
@@ -617,41 +492,22 @@ class Skip(_WithArrays):
 
     name: ClassVar[str] = "skip"
     word: ClassVar[str] = "missing cells skipped,"
+    takes_missing: ClassVar[bool] = True
     skips: ClassVar[bool] = True
-    parts: ClassVar[tuple[str, ...]] = ("mean", "variance", "difference")
+    learnt: ClassVar[tuple[str, ...]] = ("mean", "variance", "difference")
 
     def __post_init__(self) -> None:
-        for part in self.parts:
-            self._freeze(part, np.float64, 1)
+        for part in self.learnt:
+            self._freeze(part, "one entry for each column", 1)
 
-    @property
-    def is_fitted(self) -> bool:
-        """Whether the statistics of the columns are known."""
-        return self.variance is not None
-
-    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
-        """See :meth:`Step.fitted`."""
-        if self.is_fitted:
-            return self
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
         spread = column_spread(table.take(), sample_weight)
-        return Skip(spread.mean, spread.variance, spread.difference)
+        return replace(self, mean=spread.mean, variance=spread.variance, difference=spread.difference)
 
     def apply(self, table: Table) -> Table:
         """See :meth:`Step.apply`."""
-        if len(self.variance) != table.n_expanded_columns:
-            self._check_columns(len(self.variance), table)
+        self._check_columns(len(self.variance), table.n_expanded_columns)
         return IncompleteTable(table, ColumnSpread(self.mean, self.variance, self.difference))
-
-    def to_value(self) -> Any:
-        """See :meth:`Step.to_value`."""
-        if not self.is_fitted:
-            return self.name
-        return {"step": self.name, **{part: getattr(self, part).tolist() for part in self.parts}}
-
-    def __repr__(self) -> str:
-        if not self.is_fitted:
-            return "Skip()"
-        return f"Skip({', '.join(f'{k}={_few.repr(getattr(self, k).tolist())}' for k in self.parts)})"
 
 
 class IncompleteTable(Table):
@@ -678,10 +534,10 @@ class IncompleteTable(Table):
         """See `Table.n_expanded_columns`."""
         return self.table.n_expanded_columns
 
-    def take(self, columns: ColumnsLike = None, expand: bool = True) -> Any:
+    def take(self) -> Values | IncompleteRows:
         """All columns: a plain array, or a sparse one, if no cell is missing."""
-        A = self.table.take(columns, expand)
-        return IncompleteRows(A, self.spread) if columns is None and expand and has_missing(A) else A
+        A = self.table.take()
+        return IncompleteRows(A, self.spread) if has_missing(A) else A
 
     def select(self, columns: ColumnsLike) -> Table:
         """See `Table.select`."""
@@ -690,17 +546,3 @@ class IncompleteTable(Table):
     def rows(self, index: RowIndex) -> Table:
         """See `Table.rows`."""
         return IncompleteTable(self.table.rows(index), self.spread)
-
-    def agreement(self, other: Table) -> FloatArray:
-        """The share of shared columns in which rows agree, shape (n_rows, n_other); 0 without a shared column."""
-        A, B = self.values, other.values
-        if is_sparse(A):
-            raise InputError(
-                "Categorical compares cells, for which sparse columns must be dense. Pass X.toarray(), or use Linear."
-            )
-        equal, shared = np.zeros((2, len(A), len(B)))
-        for a, b, level in zip(A.T, B.T, self.levels, strict=True):
-            unknown = bool(level) & (a < 0)  # an unknown category is equal to no other
-            equal += (a[:, None] == b) & ~unknown[:, None]
-            shared += ~np.isnan(a)[:, None] & ~np.isnan(b)
-        return np.divide(equal, shared, out=np.zeros_like(equal), where=shared > 0)

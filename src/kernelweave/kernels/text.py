@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError, as_floats
+from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, ReadableSignature, Rule, Text, Unfit, Whole, check_fields, listed
-from kernelweave._sparse import scale_rows, sq_norms
-from kernelweave._types import FittedPart, Tree
+from kernelweave._sparse import sq_norms, unit_rows
+from kernelweave._types import FittedPart, Tree, csr_array
 from kernelweave.kernels.base import FloatArray, Kernel
-from kernelweave.kernels.rows import TrainingRows
+from kernelweave.kernels.learnt import Learnt, plain
 from kernelweave.kernels.steps import Step
+from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.views import Cells, GramTable, SparseTable, Table
 
 __all__ = ["CharNGrams", "Tokens", "Vocabulary"]
@@ -30,7 +31,7 @@ LONGEST = 50
 class Lengths(Rule):
     """Lengths of n-grams: one, or the least and the most."""
 
-    def read(self, value: Any) -> tuple[int, int]:
+    def read(self, value: object) -> tuple[int, int]:
         each = Whole(1, LONGEST)
         pair = listed(value)
         least, most = (value, value) if pair is None else pair if len(pair) == 2 else (None, None)
@@ -43,7 +44,8 @@ class Lengths(Rule):
         return f"a whole number from 1 to {LONGEST} or two of them, such as (2, 4)"
 
 
-class Vocabulary:
+@dataclass(frozen=True, eq=False, repr=False)
+class Vocabulary(Learnt):
     """The vocabulary of a text kernel: n-grams or words of training rows, and their weights.
 
     Attributes
@@ -58,18 +60,22 @@ class Vocabulary:
 
     __signature__ = ReadableSignature()
 
-    def __init__(self, terms: tuple[str, ...], idf: FittedPart = None, unseen: float = 1.0) -> None:
-        self.terms, self.unseen = tuple(terms), float(unseen)
-        self.idf = None if idf is None else as_floats(idf, "idf")
-        if self.idf is not None and self.idf.shape != (len(self.terms),):
+    terms: tuple[str, ...]
+    idf: FittedPart = None
+    unseen: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", tuple(self.terms))
+        self._freeze("idf", "one weight for each term", 1)
+        if self.idf is not None and len(self.idf) != len(self.terms):
             raise InputError(
-                f"A vocabulary has one weight for each of its {len(self.terms)} terms, got {self.idf.shape}."
+                f"A vocabulary has one weight for each of its {len(self.terms)} terms, got {len(self.idf)}."
             )
 
     def __len__(self) -> int:
         return len(self.terms)
 
-    def places(self, terms: list[str]) -> NDArray[np.intp]:
+    def places(self, terms: Sequence[str]) -> NDArray[np.intp]:
         """Positions of terms, -1 for unknown ones."""
         return np.array([self._place.get(term, -1) for term in terms], dtype=np.intp)
 
@@ -79,20 +85,7 @@ class Vocabulary:
 
     def to_value(self) -> Tree:
         """Plain values, from which it can be restored."""
-        idf = None if self.idf is None else self.idf.tolist()
-        return {"terms": list(self.terms), "idf": idf, "unseen": self.unseen}
-
-    @cached_property
-    def _key(self) -> tuple[object, ...]:
-        return hash(self.terms), None if self.idf is None else self.idf.tobytes(), self.unseen
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return isinstance(other, Vocabulary) and self._key == other._key and self.terms == other.terms
-
-    def __hash__(self) -> int:
-        return hash(self._key)
+        return {name: plain(value) for name, value in self.settings().items()}
 
     def __repr__(self) -> str:
         return f"<{len(self)} terms>"
@@ -102,7 +95,7 @@ class TextKernel(Kernel, described=False):
     """Base of kernels of texts: inner products of weighted sparse counts."""
 
     n: tuple[int, int]
-    learnt: Any
+    learnt: Vocabulary | None
     idf: bool
     sublinear: bool
     normalize: bool
@@ -142,7 +135,7 @@ class TextKernel(Kernel, described=False):
     def formula(self, xp, S, left, right):
         return S
 
-    def counts(self, table: Table) -> tuple[Any, list[str]]:
+    def counts(self, table: Table) -> tuple[csr_array, list[str]]:
         """Sparse counts of all terms of a column, shape (n_rows, n_terms), and the terms, sorted."""
         return self._cells(table).counted(tuple(sorted(self._counter().items())), self._count)
 
@@ -194,11 +187,7 @@ class TextKernel(Kernel, described=False):
         total = 1.0 + float(weight.sum())
         return Vocabulary(names, np.log(total / (1.0 + rows[used])) + 1.0, float(np.log(total)) + 1.0)
 
-    def with_terms(self, learnt: Vocabulary) -> TextKernel:
-        """The same kernel with its vocabulary."""
-        return type(self)(**{f.name: getattr(self, f.name) for f in fields(self)} | {"learnt": learnt})  # type: ignore[arg-type]
-
-    def weighted(self, table: Table) -> tuple[Any, list[str]]:
+    def weighted(self, table: Table) -> tuple[csr_array, list[str]]:
         """Weighted counts of all terms of these rows, of length 1 with `normalize`, and the terms."""
         counts, terms = self.counts(table)
         weighted = counts.copy()
@@ -209,17 +198,14 @@ class TextKernel(Kernel, described=False):
             places = learnt.places(terms)
             weights = np.where(places >= 0, np.append(learnt.idf, 0.0)[places], learnt.unseen)
             weighted.data = weighted.data * weights[weighted.indices]
-        if self.normalize:
-            length = np.sqrt(sq_norms(weighted))
-            weighted = scale_rows(weighted, 1.0 / np.where(length > 0, length, 1.0))
-        return weighted, terms
+        return unit_rows(weighted) if self.normalize else weighted, terms
 
     def _numbers(self) -> Vocabulary:
         if self.learnt is None:
             raise InputError(f"{self!r} learns its terms from training rows. Call fitted(X) first.")
         return self.learnt
 
-    def placed(self, table: Table, vocabulary: Vocabulary) -> Any:
+    def placed(self, table: Table, vocabulary: Vocabulary) -> csr_array:
         """Weighted counts of the terms of a vocabulary; others enter the lengths of rows only."""
         from scipy import sparse
 
@@ -269,11 +255,6 @@ class TextKernel(Kernel, described=False):
                 said.append(f"{one.name}={low!r}")
         return f"{type(self).__name__}({', '.join(said)})"
 
-    def to_dict(self) -> Tree:
-        """Return a description of plain values for JSON."""
-        learnt = None if self.learnt is None else self.learnt.to_value()
-        return super().to_dict() | {"learnt": learnt}
-
 
 @dataclass(frozen=True)
 class TextFeatures(Step):
@@ -289,20 +270,17 @@ class TextFeatures(Step):
         """Whether the terms of training rows are known."""
         return self.kernel.is_fitted
 
-    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
-        """See :meth:`Step.fitted`."""
-        if self.is_fitted:
-            return self
-        return TextFeatures(self.kernel.with_terms(self.kernel.learn(table, sample_weight)))
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
+        learnt = self.kernel.learn(table, sample_weight)
+        return replace(self, kernel=replace(self.kernel, learnt=learnt))  # type: ignore[type-var]
 
     def apply(self, table: Table) -> Table:
         """The counts as a table."""
-        return SparseTable(self.kernel.placed(table, self.kernel._numbers()))
+        return SparseTable.of_checked(self.kernel._features(table), None)
 
 
 NGrams = Annotated[Any, Lengths()]
 Switch = Annotated[bool, Flag()]
-Learnt = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, repr=False)
@@ -356,7 +334,7 @@ class CharNGrams(TextKernel):
     sublinear: Switch = False
     idf: Switch = False
     normalize: Switch = True
-    learnt: FittedPart = Learnt
+    learnt: FittedPart = field(default=None, repr=False)
 
     unit: ClassVar[str] = "n-grams"
     aliases: ClassVar[tuple[str, ...]] = ("spectrum",)
@@ -413,7 +391,7 @@ class Tokens(TextKernel):
     idf: Switch = True
     normalize: Switch = True
     pattern: Annotated[str, Text()] = r"(?u)\b\w\w+\b"
-    learnt: FittedPart = Learnt
+    learnt: FittedPart = field(default=None, repr=False)
 
     unit: ClassVar[str] = "words"
     aliases: ClassVar[tuple[str, ...]] = ("words",)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from kernelweave._parameters import Number, Shown
 from kernelweave.learners.solving import CostLearner, LossName, MarginLearner, Output
-from kernelweave.mkl.criteria.alignment import solve_align, solve_alignf, solve_easy_mkl
+from kernelweave.mkl.criteria.alignment import solve_align, solve_alignf
+from kernelweave.mkl.criteria.easy_mkl import solve_easy_mkl
 from kernelweave.results import Solution, Status
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
 
 from kernelweave._checks import InputError
+from kernelweave._devices import moved
 from kernelweave._parameters import (
     Cost,
     Flag,
@@ -22,17 +24,26 @@ from kernelweave._parameters import (
     Unfit,
     Whole,
 )
-from kernelweave.functions import Exponential, KernelFunction
+from kernelweave.functions import Exponential
 from kernelweave.kernels import RBF, Kernel, Linear, Polynomial, parse
 from kernelweave.learners.base import Array
 from kernelweave.learners.margin import CriterionFolds
 from kernelweave.learners.solving import CostLearner, MarginLearner, Output
+from kernelweave.machines.loss import Loss
+from kernelweave.machines.losses import Logistic, Squared
 from kernelweave.mkl.criteria.deep import Criterion, DualValue, OutOfFold, SpanBound, TrainingError
-from kernelweave.mkl.deep import STEPS, DeepSolution, Descent, Project, Validation, solve_deep
-from kernelweave.mkl.deep_kernel import DeepKernel
+from kernelweave.mkl.deep import (
+    STEPS,
+    DeepKernel,
+    DeepSolution,
+    Descent,
+    Project,
+    Validation,
+    machine_at,
+    solve_deep,
+)
 from kernelweave.mkl.layers import Layers
 from kernelweave.mkl.weight_sets import Simplex
-from kernelweave.results import Solution
 
 __all__ = ["DMKL", "MLMKL", "DeepUniform", "TwoLayerMKL"]
 
@@ -45,13 +56,16 @@ LAYER_KERNELS: tuple[Kernel, ...] = (Linear(), RBF(gamma=1.0), Polynomial(degree
 
 
 class _LayerKernels(Rule):
-    """Kernels of the upper layers; the learner checks their number of layers."""
+    """Kernels of the upper layers: one list for all of them, or one list (or kernel) for each."""
 
     def read(self, value: Any) -> Any:
-        if isinstance(value, Kernel):
-            return value
-        if isinstance(value, str) or not isinstance(value, Sequence) or not len(value):
+        layers = [value] if isinstance(value, Kernel) else value
+        if isinstance(layers, str) or not isinstance(layers, Sequence) or not len(layers):
             raise Unfit
+        for layer in layers:
+            for kernel in layer if isinstance(layer, Sequence) and len(layer) else [layer]:
+                if not isinstance(kernel, Kernel):
+                    raise Unfit("Each layer has kernels such as kw.kernels.RBF(gamma=1.0).")
         return value
 
     def parse(self, text: str) -> Any:
@@ -62,7 +76,7 @@ class _LayerKernels(Rule):
             raise Unfit(str(error)) from None
         if not all(layers):
             raise Unfit("No kernel is named.")
-        return self.read(layers if len(layers) > 1 else layers[0])
+        return layers if len(layers) > 1 else layers[0]
 
     def kinds(self) -> tuple[str, ...]:
         return ("Sequence[Kernel]", "Sequence[Sequence[Kernel]]")
@@ -132,25 +146,16 @@ class DeepLearner(CostLearner):
 
     def check_here(self) -> None:
         """Raise if torch or the device is not available."""
-        if not self.device:
-            return
-        try:
-            import torch
-        except ImportError as error:
-            raise InputError(
-                f"`device`: {self.device!r} needs torch. Use pip install 'kernelweave[gpu]', or leave it empty."
-            ) from error
-        try:
-            torch.zeros(1, device=self.device)
-        except (RuntimeError, AssertionError) as error:
-            # torch without CUDA fails an assertion, unknown names are runtime errors
-            reason = str(error).strip().splitlines()[0]
-            raise InputError(
-                f"`device`: {self.device!r} cannot be used: {reason:.200} Leave it empty to use the CPU."
-            ) from error
+        if self.device:
+            moved(np.zeros(1), self.device, "device")
 
     def _kernel(self, output: Output) -> DeepKernel:
         return DeepKernel(output.gram, output.problem.scale, self.layers(), self.device)
+
+    def _equal(self, output: Output) -> DeepSolution:
+        """The machine on the kernel with equal weights in every layer."""
+        kernel = self._kernel(output)
+        return machine_at(kernel, output.machine, kernel.uniform())
 
 
 class LayeredLearner(DeepLearner):
@@ -170,45 +175,25 @@ class LayeredLearner(DeepLearner):
 
     def layers(self) -> Layers:
         """The functions above the base kernels."""
-        return Layers(self._functions(), bool(self.normalize_layers))
+        functions = tuple(tuple(kernel.layer() for kernel in layer) for layer in self._per_layer())
+        return Layers(functions, bool(self.normalize_layers))
 
     def layer_names(self) -> list[list[str]]:
         """Names of the kernels of every layer above the first."""
         return [[kernel.label.removesuffix(" on all") for kernel in layer] for layer in self._per_layer()]
 
-    def _functions(self) -> tuple[tuple[KernelFunction, ...], ...]:
-        return tuple(tuple(kernel.layer() for kernel in layer) for layer in self._per_layer())
-
     def _per_layer(self) -> list[Sequence[Kernel]]:
-        """Kernels of every layer above the first, checked."""
+        """Kernels of every layer above the first."""
         kernels = LAYER_KERNELS if self.kernels is None else self.kernels
         if isinstance(kernels, Kernel):
             kernels = [kernels]
-        if isinstance(kernels, str) or not isinstance(kernels, Sequence) or not len(kernels):
+        n_above = self.n_layers - 1
+        layers = [kernels] * n_above if isinstance(kernels[0], Kernel) else kernels
+        if len(layers) != n_above:
             raise InputError(
-                f"`kernels` must be a list of kernels, a list of such lists (one per layer above the first) or None, "
-                f"got {kernels!r}."
+                f"`kernels` must have one list for each of the {n_above} layers above the first, got {len(layers)}."
             )
-        per_layer: Sequence[Any] = (
-            kernels if not isinstance(kernels[0], Kernel) else [kernels] * (self.n_layers - 1)
-        )
-        if len(per_layer) != self.n_layers - 1:
-            raise InputError(
-                f"`kernels` must have one list for each of the {self.n_layers - 1} layers above the first, got "
-                f"{len(per_layer)}."
-            )
-        per_layer = [[layer] if isinstance(layer, Kernel) else layer for layer in per_layer]
-        for layer in per_layer:
-            for kernel in layer if isinstance(layer, Sequence) else [layer]:
-                if not isinstance(kernel, Kernel):
-                    raise InputError(
-                        f"`kernels` must hold kernels such as kw.kernels.RBF(gamma=1.0), got {kernel!r}."
-                    )
-            if not len(layer):
-                raise InputError(
-                    "`kernels` must hold at least one kernel for every layer, got an empty list."
-                )
-        return list(per_layer)
+        return [[layer] if isinstance(layer, Kernel) else layer for layer in layers]
 
 
 class DescendingLearner(DeepLearner):
@@ -230,16 +215,25 @@ class DescendingLearner(DeepLearner):
     eta: Annotated[float, Number(above=0), Shown("Length of fixed steps (eta)")] = 0.1
     max_iter: MaxIter = None
 
-    def _descent(self, step: str = "", **published: Any) -> Descent:
-        most = 100 if self.max_iter is None else self.max_iter
-        return Descent(step or self.step, float(self.eta), float(self.tol), most, **published)
-
-    @staticmethod
-    def _tell(output: Output) -> Callable[[int, float], object] | None:
+    def _descend(self, output: Output, criterion: Criterion, project: Project, **more: Any) -> DeepSolution:
+        """The solution; `more` is passed to `solve_deep`."""
         report = output.training.report
-        if report is None:
-            return None
-        return lambda step, value: report(f"step {step}: criterion {value:.4g}")
+        return solve_deep(
+            self._kernel(output),
+            output.machine,
+            criterion,
+            self._descent(),
+            project,
+            start=self._start(output),
+            callback=None
+            if report is None
+            else lambda step, value: report(f"step {step}: criterion {value:.4g}"),
+            **more,
+        )
+
+    def _descent(self) -> Descent:
+        most = 100 if self.max_iter is None else self.max_iter
+        return Descent(self.step, float(self.eta), float(self.tol), most)
 
     @staticmethod
     def _start(output: Output) -> list[Array] | None:
@@ -278,9 +272,6 @@ class MLMKL(LayeredLearner, DescendingLearner, MarginLearner):
         `n_iter_no_change` steps without a better one end the descent. 0 keeps the weights with the best criterion.
     n_iter_no_change
         Steps without a better validation loss that end the descent.
-    as_published
-        The update as it is printed: the gradient of the training error without the sign of the residual and without
-        the derivatives of diagonals, *added* with a fixed step. For study only.
 
     Notes
     -----
@@ -310,62 +301,48 @@ class MLMKL(LayeredLearner, DescendingLearner, MarginLearner):
         float, Number(least=0, most=0.5), Shown("Share of rows for early stopping")
     ] = 0.0
     n_iter_no_change: Annotated[int, Whole(1), Shown("Patience", unit="steps")] = 10
-    as_published: Annotated[bool, Flag(), Shown("The update as published (ascends)")] = False
 
-    def check(self) -> None:
-        super().check()
-        if self.as_published and self.device is not None:
-            raise InputError("`as_published=True` needs NumPy. Use device=None.")
-
-    def learn(self, output: Output) -> Solution:
+    def learn(self, output: Output) -> DeepSolution:
         validation = self._validation(output)
         rows = np.arange(output.gram.n_samples) if validation is None else validation.train
-        descent = self._descent(
-            "fixed" if self.as_published else "",
-            as_published=self.as_published,
-            n_iter_no_change=self.n_iter_no_change,
-        )
-        return solve_deep(
-            self._kernel(output), output.machine, self._criterion(output, rows), descent, self._project(),
-            start=self._start(output), validation=validation, callback=self._tell(output),
-        )  # fmt: skip
+        criterion = self._criterion(output, rows)
+        if criterion is None:
+            # with one distinct row there is no validation: the weights stay at the start
+            return self._equal(output)
+        project = onto_simplices if self.weight_set == "simplex" else onto_orthant
+        return self._descend(output, criterion, project, validation=validation)
 
-    def _project(self) -> Project:
-        return onto_simplices if self.weight_set == "simplex" else onto_orthant
+    def _descent(self) -> Descent:
+        return replace(super()._descent(), n_iter_no_change=self.n_iter_no_change)
 
-    def _kind(self, output: Output) -> str:
+    def _measure(self, output: Output) -> Loss:
+        """The loss of decision values."""
         if self.criterion == "logistic":
             if output.training.classification:
-                return "logistic"
+                return Logistic()
             raise InputError("criterion='logistic' is for classification. For regression take 'out-of-fold'.")
         loss = output.machine.loss
-        return loss.name if loss.tube else "squared"
+        return loss if loss.tube else Squared()
 
     def _criterion(self, output: Output, rows: np.ndarray) -> Criterion | None:
-        machine, kind = output.machine, self._kind(output)
-        if self.as_published or self.criterion == "training":
-            return TrainingError(machine, rows, kind, as_published=self.as_published)
+        machine, loss = output.machine, self._measure(output)
+        if self.criterion == "training":
+            return TrainingError(machine, rows, loss=loss)
         folds = [np.intersect1d(fold, rows) for fold in output.folds(self.n_folds)]
         folds = [fold for fold in folds if len(fold)]
-        if len(folds) < 2:
-            # with one distinct row there is no validation: the weights stay at the start
-            return None
-        return OutOfFold(machine, folds, rows, kind)
+        return OutOfFold(machine, folds, rows, loss) if len(folds) > 1 else None
 
     def _validation(self, output: Output) -> Validation | None:
         share = float(self.validation_fraction)
         if share == 0.0:
             return None
-        folds = output.folds(max(2, round(min(1.0 / share, output.gram.n_samples))))
-        if len(folds) < 2:
+        every, machine = np.arange(output.gram.n_samples), output.machine
+        folds = output.folds(max(2, round(min(1.0 / share, len(every)))))
+        train = np.setdiff1d(every, folds[0])
+        if len(folds) < 2 or (machine.loss.classifies and len(np.unique(machine.y[train])) < 2):
             return None
-        train = np.setdiff1d(np.arange(output.gram.n_samples), folds[0])
-        machine = output.machine
-        if machine.loss.classifies and len(np.unique(machine.y[train])) < 2:
-            return None
-        return Validation(
-            machine, train, folds[0], self._kind(output), classification=output.training.classification
-        )
+        classification = output.training.classification
+        return Validation(machine, train, folds[0], self._measure(output), classification=classification)
 
 
 class DMKL(LayeredLearner, DescendingLearner):
@@ -403,13 +380,10 @@ class DMKL(LayeredLearner, DescendingLearner):
 
     smoothing: Annotated[Cost, Shown("Smoothing of the span")] = 1.0
 
-    def learn(self, output: Output) -> Solution:
+    def learn(self, output: Output) -> DeepSolution:
         rows = np.arange(output.gram.n_samples)
         criterion = SpanBound(output.machine, rows, smoothing=float(self.smoothing))
-        return solve_deep(
-            self._kernel(output), output.machine, criterion, self._descent(), last_at_most_one,
-            start=self._start(output), callback=self._tell(output),
-        )  # fmt: skip
+        return self._descend(output, criterion, last_at_most_one)
 
 
 class TwoLayerMKL(DescendingLearner, MarginLearner):
@@ -454,13 +428,10 @@ class TwoLayerMKL(DescendingLearner, MarginLearner):
         """The exponential."""
         return [["exp"]]
 
-    def learn(self, output: Output) -> Solution:
+    def learn(self, output: Output) -> DeepSolution:
         criterion = DualValue(output.machine, np.arange(output.gram.n_samples))
-        return solve_deep(
-            self._kernel(output), output.machine, criterion, self._descent(), onto_orthant,
-            start=self._start(output), learnt=[True, False], penalty=[float(self.penalty), 0.0],
-            callback=self._tell(output),
-        )  # fmt: skip
+        own: dict[str, Any] = {"learnt": [True, False], "penalty": [float(self.penalty), 0.0]}
+        return self._descend(output, criterion, onto_orthant, **own)
 
 
 class DeepUniform(LayeredLearner, MarginLearner):
@@ -484,5 +455,5 @@ class DeepUniform(LayeredLearner, MarginLearner):
         "its optimum."
     )
 
-    def learn(self, output: Output) -> Solution:
-        return solve_deep(self._kernel(output), output.machine, None, Descent(), onto_orthant)
+    def learn(self, output: Output) -> DeepSolution:
+        return self._equal(output)

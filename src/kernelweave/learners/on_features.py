@@ -12,7 +12,7 @@ from kernelweave.gram import FeatureGram
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.features.newton import MarginDescent
-from kernelweave.mkl.features.problem import on_positive_rows
+from kernelweave.mkl.features.problem import FeatureProblem, on_positive_rows
 from kernelweave.mkl.solve import descent_on_features
 from kernelweave.mkl.weight_sets import LpBall, WeightSet
 from kernelweave.results import Solution, WarmStart
@@ -75,7 +75,18 @@ def solve_on(
     with one_blas_thread():
         descent = start.descent
         if descent is None:
-            problem = on_positive_rows(gram.stack(), machine, scale, weight_set)
+            problem = on_positive_rows(
+                FeatureProblem(
+                    gram.stack(),
+                    machine.y[None],
+                    machine.loss,
+                    weight_set,
+                    machine.C,
+                    machine.sample_weight,
+                    scale,
+                    fit_intercept=machine.fit_intercept,
+                )
+            )
             descent = descent_on_features(problem, tol=tol, max_iter=max_iter)
             if start.feature_coef is None:
                 descent.on_the_way()
@@ -91,10 +102,7 @@ def machine_on(
 ) -> Solution:
     """The machine at given weights; the gap is that of the machine."""
     used = np.flatnonzero(weights)
-    part = gram
-    if len(used) < len(weights):
-        own = np.concatenate([np.arange(gram.offsets[m], gram.offsets[m + 1]) for m in used])
-        part = FeatureGram(gram.rows[own], np.r_[0, np.cumsum(gram.ranks[used])])
+    part = gram if len(used) == len(weights) else gram.take(used)
     begin = Start(found=start.found) if part is gram else Start()
     found = solve_on(part, machine, scale[used] * weights[used], LpBall(np.inf), begin, tol=tol)
     coef = np.zeros(int(gram.ranks.sum()))

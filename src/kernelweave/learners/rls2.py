@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from kernelweave._parameters import Flag, MaxIter, Number, OneOf, Shown, Whole, 
 from kernelweave.gram import FeatureGram, FeatureStack, Gram
 from kernelweave.learners.base import Array, Learner, TrainingSet
 from kernelweave.mkl.path import rls2_path
-from kernelweave.mkl.rls2 import solve_rls2
 from kernelweave.mkl.solve import SOLVERS
 from kernelweave.results import Path, Solution
 
@@ -109,32 +108,6 @@ class RLS2(Learner):
     def relax_grid(self, alphas: Array) -> Array | None:
         return alphas[:, None] * RELAX_SHARES if self.relax == "auto" else None
 
-    def _given(self, training: TrainingSet) -> Gram | FeatureStack:
-        """The kernels, or their features where they were prepared and are fewer than the rows."""
-        gram = training.gram
-        if not isinstance(gram, FeatureGram) or not self.on_features or gram.ranks.sum() > gram.n_samples:
-            return gram
-        return gram.stack()
-
-    def _settings(self, training: TrainingSet) -> dict[str, Any]:
-        """What a single solution and a path have in common."""
-        return {
-            "solver": self.solver,
-            "sample_weight": training.sample_weight,
-            "scale": training.scale,
-            "shared_weights": self.shared_weights,
-            "max_iter": self.max_iter,
-            "delta": self.delta,
-        }
-
-    def solve(self, training: TrainingSet, alpha: float) -> Solution:
-        relax = None if self.relax is None else float(self.relax)
-        settings = self._settings(training)
-        with allowed(seconds=self.max_time):
-            return unchecked(solve_rls2)(
-                self._given(training), training.y, alpha, tol=self.tol, relax=relax, **settings
-            )
-
     def path(
         self,
         training: TrainingSet,
@@ -143,15 +116,23 @@ class RLS2(Learner):
         tol: float | None = None,
         callback: Callable[[int, Solution], object] | None = None,
     ) -> Path[Solution]:
-        settings = self._settings(training)
+        kernels: Gram | FeatureStack = training.gram
+        # features that were prepared and are fewer than the rows
+        if isinstance(kernels, FeatureGram) and self.on_features and kernels.ranks.sum() <= kernels.n_samples:
+            kernels = kernels.stack()
         with allowed(seconds=self.max_time):
             return unchecked(rls2_path)(
-                self._given(training),
+                kernels,
                 training.y,
                 alphas,
                 tol=self.tol if tol is None else tol,
                 relax=self.relax_grid(alphas) if self.relax == "auto" else self.relax,
                 weights0=training.start,
                 callback=callback,
-                **settings,
+                solver=self.solver,
+                sample_weight=training.sample_weight,
+                scale=training.scale,
+                shared_weights=self.shared_weights,
+                max_iter=self.max_iter,
+                delta=self.delta,
             )

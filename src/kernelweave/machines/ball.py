@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import RowWeights, Start, check_row_weights
 from kernelweave._parameters import MaxIter, MaxTime, Nonnegative, Switch, Tol, checked
-from kernelweave._threads import blas_threads_for
-from kernelweave.machines.box import BoxProblem, OnIndefinite, as_kernel, check_start, project
+from kernelweave.machines.box import MachineProgram, OnIndefinite, Values, as_kernel, check_start, project
 from kernelweave.machines.rounding import EPS, sum_error
-from kernelweave.machines.smo import Values, solve_box
+from kernelweave.machines.smo import solve_box
 from kernelweave.results import Ball
 
 Array = NDArray[np.float64]
@@ -99,8 +98,8 @@ def solve_meb(
     # copies of a row share its coefficient, which divides their ridge
     ridges = np.divide(ridge, counts, out=np.zeros(n), where=inside)
     diagonal = np.diag(matrix) + ridge
-    problem = BoxProblem(
-        matrix, ridges, -0.5 * diagonal, np.zeros(n), inside.astype(np.float64), kink=0.0, total=1.0
+    problem = _Enclosing(
+        matrix, ridges, -0.5 * diagonal, np.zeros(n), inside.astype(np.float64), total=1.0, diagonal=diagonal
     )
     start = None if warm_start is None else project(problem, check_start(warm_start, n))
     if start is None:
@@ -108,50 +107,42 @@ def solve_meb(
         start = np.zeros(n)
         start[int(np.argmax(np.where(inside, diagonal, -np.inf)))] = 1.0
 
-    with blas_threads_for(n):
-        found = solve_box(
-            problem, _Enclosing(diagonal, ridges, inside), tol=tol, max_iter=max_iter, start=start
-        )
-    return Ball(
-        weights=np.ones(1),
-        dual_coef=found.b,
-        intercept=0.0,
+    found, product = solve_box(problem, tol=tol, max_iter=max_iter, start=start)
+    b = found.dual_coef
+    return found.extended(
+        Ball,
         certificate=replace(found.certificate, kind="ball"),
-        radius2=found.certificate.primal - found.certificate.own_gap,
-        center_norm2=float(found.b @ (found.product + ridges * found.b)),
-        n_iter=found.n_iter,
-        support=np.flatnonzero(found.b),
-        infeasibility=problem.infeasibility(found.b),
+        radius2=found.primal - found.own_gap,
+        center_norm2=float(b @ (product + ridges * b)),
+        support=found.support,
+        infeasibility=found.infeasibility,
     )
 
 
-@dataclass(frozen=True)
-class _Enclosing:
-    """Certifies coefficients of a centre (see `kernelweave.machines.smo.Certify`).
+@dataclass(frozen=True, kw_only=True)
+class _Enclosing(MachineProgram):
+    """The program of a ball.
 
     Attributes
     ----------
-    diagonal, ridges : arrays of shape (n_samples,)
-        The diagonal of the kernel with its ridge, and the ridge of each coefficient.
-    inside : array of bool, shape (n_samples,)
-        Rows that the ball must contain.
+    diagonal : array of shape (n_samples,)
+        The diagonal of the kernel with its ridge.
     """
 
     diagonal: Array
-    ridges: Array
-    inside: NDArray[np.bool_]
 
-    def __call__(self, b: Array, product: Array, factor: float) -> Values:
-        distances = self._distances(b, product + self.ridges * b)
-        farthest = float(distances[self.inside].max())
+    def values(self, b: Array, product: Array) -> Values:
+        """The largest distance of a row that the ball must contain, and the gap."""
+        distances = self._distances(b, product + self.ridge * b)
+        farthest = float(distances[self.upper > 0.0].max())
         return Values(farthest, float(b @ (farthest - distances)), 0.0)
 
     def _distances(self, b: Array, Qb: Array) -> Array:
         return self.diagonal - 2.0 * Qb + float(b @ Qb)
 
     def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
-        """Bound of the rounding errors of a certificate, given that of the product."""
-        Qb = product + self.ridges * b
+        """Bound of the rounding errors of these values, given that of the product."""
+        Qb = product + self.ridge * b
         if np.count_nonzero(b) == 1:
             # a ball around a row: entries of K, without sums
             error, share = np.zeros_like(error), 0.0
@@ -163,7 +154,7 @@ class _Enclosing:
         # rows that coincide with the centre have an exact distance of zero
         apart = np.where(distances != 0.0, np.abs(self.diagonal - 2.0 * Qb) + np.abs(distances), 0.0)
         own = 2.0 * error + EPS * apart
-        primal = float((distances + own)[self.inside].max()) - at.primal + middle
+        primal = float((distances + own)[self.upper > 0.0].max()) - at.primal + middle
         # error of b'diag - b'Kb, and of coefficients whose sum differs from 1 by rounding
         away = abs(math.fsum(b) - 1.0) + share
         return primal + middle + away * (float(b @ self.diagonal) + 2.0 * size)

@@ -10,8 +10,10 @@ some level lies between all D and all U.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Annotated
+from functools import cached_property
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +30,31 @@ Array = NDArray[np.float64]
 UNBOUNDED = 1e300
 #: Treatments of a matrix that is not positive semidefinite.
 OnIndefinite = Annotated[str, OneOf("raise", *CORRECTIONS)]
+
+
+#: What a matrix with a direction of negative curvature gets as an answer.
+INDEFINITE = (
+    "`K` must be positive semidefinite, got a matrix with a direction of negative curvature. Use another "
+    "kernel, repair the matrices with kernelweave.repair_gram, or pass on_indefinite='clip' (drop negative "
+    "eigenvalues) or 'shift' (add a multiple of the identity) to solvers of a single kernel."
+)
+
+
+@dataclass(frozen=True)
+class Values:
+    """Values of a machine at coefficients.
+
+    Attributes
+    ----------
+    primal, gap : float
+        The dual value is ``primal - gap``. The gap is summed from one nonnegative term for each sample: the
+        difference of the two values would lose the digits that a small tolerance needs.
+    intercept : float
+    """
+
+    primal: float
+    gap: float
+    intercept: float
 
 
 @dataclass(frozen=True)
@@ -63,18 +90,31 @@ class BoxProblem:
         core.add_rows(self.K, b, g)
         return g
 
-    def scaled(self, factor: float) -> BoxProblem:
+    def scaled(self, factor: float) -> Self:
         """The problem with C multiplied by a factor."""
         return replace(self, ridge=self.ridge / factor, lower=self.lower * factor, upper=self.upper * factor)
 
-    def product(self, b: Array, *, long: bool = False) -> tuple[Array, Array]:
-        """``K b``, and a bound of its rounding errors; with `long` summed in extended precision."""
-        return kernel_product(self.K, b, self.entry_error, long=long)
+    @cached_property
+    def unit(self) -> float:
+        """The largest entry of ``Q``."""
+        return float(np.abs(self.K.diagonal() + self.ridge).max())
 
     def infeasibility(self, b: Array) -> float:
         """Largest violation of a constraint."""
         box = max(float((self.lower - b).max()), float((b - self.upper).max()), 0.0)
         return max(box, abs(math.fsum(b) - self.total))
+
+
+class MachineProgram(BoxProblem, ABC):
+    """The program of a machine, which evaluates coefficients."""
+
+    @abstractmethod
+    def values(self, b: Array, product: Array) -> Values:
+        """The values of the machine at b, with ``product = K b``."""
+
+    @abstractmethod
+    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
+        """Bound of the rounding errors of these values, given that of the product."""
 
 
 def kernel_product(K: Array, b: Array, entries: float = 0.0, *, long: bool = False) -> tuple[Array, Array]:
@@ -101,8 +141,7 @@ def derivatives(problem: BoxProblem, b: Array, g: Array) -> tuple[Array, Array]:
 
 def resolution(problem: BoxProblem, b: Array) -> float:
     """Rounding error of a derivative at b."""
-    largest = float(np.abs(np.diag(problem.K) + problem.ridge).max())
-    return 8.0 * EPS * (largest * float(np.abs(b).sum()) + float(np.abs(problem.linear).max()))
+    return 8.0 * EPS * (problem.unit * float(np.abs(b).sum()) + float(np.abs(problem.linear).max()))
 
 
 def project(problem: BoxProblem, start: Array) -> Array | None:

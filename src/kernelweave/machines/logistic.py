@@ -14,15 +14,12 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 from scipy.special import expit
 
 from kernelweave._allowance import spend, used_up
-from kernelweave._checks import NotPSDError
 from kernelweave._loops import core
-from kernelweave._threads import blas_threads_for
-from kernelweave.machines.rounding import EPS
-from kernelweave.machines.smo import Values
+from kernelweave.machines.bordered import Weighted
+from kernelweave.machines.box import Values
 
 Array = NDArray[np.float64]
 
@@ -32,56 +29,8 @@ MOST_STEPS = 200
 SUFFICIENT, SHORTEST = 1e-4, 1e-12
 #: Curvature of a loss that is linear to rounding, as a share of its cost: with less, steps would have no length.
 FLATTEST = 1e-30
-#: Number of attempts with jitter on the diagonal, ten times as much each time, before a matrix counts as indefinite.
-JITTERS = 3
 #: Steps without a smaller gap after which rounding is assumed to limit it.
 PATIENCE = 3
-
-
-class Weighted:
-    """``(K + W^-1)^-1`` on coefficients that sum to zero, or without an intercept on all, for weights W > 0."""
-
-    def __init__(self, K: Array, W: Array, *, fit_intercept: bool = True) -> None:
-        self.root = np.sqrt(W)
-        # relative to entries much larger than 1 the identity is below rounding
-        rounding = len(K) * EPS * max(float((K.diagonal() * W).max()), 0.0)
-        for added in (0.0, *(rounding * 10.0**k for k in range(JITTERS))):
-            B = K * self.root[:, None]
-            B *= self.root
-            B.flat[:: len(B) + 1] += 1.0 + added
-            with blas_threads_for(len(B)):
-                self._factor, info = lapack.dpotrf(B.T, lower=1, clean=0, overwrite_a=1)
-            if info == 0:
-                break
-        else:
-            raise NotPSDError(
-                "`K` must be positive semidefinite, got a matrix with negative eigenvalues. Use another kernel, "
-                "repair it with kernelweave.repair_gram, or pass on_indefinite='clip' or 'shift'."
-            )
-        self._ones = self._inverse(self.root)
-        # without an intercept the sum is free: its multiplier is zero
-        self._total = float(self.root @ self._ones) if fit_intercept else np.inf
-
-    def _inverse(self, g: Array) -> Array:
-        return lapack.dpotrs(self._factor, g, lower=1)[0]
-
-    def solve(self, g: Array, s: float = 0.0) -> tuple[Array, float]:
-        """B and t for the right-hand side g, and s for the sum of b."""
-        return self.solve_scaled(self.root * g, s)
-
-    def solve_scaled(self, scaled: Array, s: float = 0.0) -> tuple[Array, float]:
-        """The same for the right-hand side ``scaled / root(W)``."""
-        x = self._inverse(scaled)
-        t = (float(self.root @ x) - s) / self._total
-        return self.root * (x - t * self._ones), t
-
-    def quadratic_forms(self, U: Array) -> Array:
-        """``U P U'`` for U of shape (k, n), P the inverse."""
-        scaled = U * self.root
-        with blas_threads_for(len(self.root)):
-            inner = scaled @ self._inverse(np.ascontiguousarray(scaled.T))
-        cross = scaled @ self._ones
-        return inner - np.outer(cross, cross) / self._total
 
 
 def best_intercept(y: Array, costs: Array, product: Array) -> float:

@@ -16,20 +16,19 @@ where a formula of its own is faster or has more digits. Losses are values witho
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, check_kernel_matrix, check_vector
+from kernelweave._checks import InputError, check_vector
 from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
-from kernelweave.machines.box import BoxProblem, check_start, kernel_product, project
-from kernelweave.machines.least_squares import Bordered
-from kernelweave.machines.logistic import Weighted
+from kernelweave.machines.bordered import Bordered, Weighted
+from kernelweave.machines.box import MachineProgram, Values, kernel_product, project
 from kernelweave.machines.rounding import EPS, of_machine
-from kernelweave.machines.smo import Values, solve_box
+from kernelweave.machines.smo import solve_box
 from kernelweave.machines.smooth import crossing, limits_of, solve_augmented
 from kernelweave.results import Certificate, MachineSolution, Status, limit_reached
 
@@ -42,32 +41,6 @@ DIFFERENCE = 6e-6
 INSIDE = 1e-12
 #: Largest second derivative of a loss on free rows, per unit of the kernel.
 STIFFEST = 1e10
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What `Loss.solve` is asked for, checked.
-
-    Attributes
-    ----------
-    K : array of shape (n_rows, n_rows)
-    y, costs : arrays of shape (n_rows,)
-    tol : float
-    start : array of shape (n_rows,) or None
-        Coefficients of a similar problem.
-    entry_error : float
-    max_iter : int or None
-    fit_intercept : bool
-    """
-
-    K: Array
-    y: Array
-    costs: Array
-    tol: float
-    start: Array | None
-    entry_error: float
-    max_iter: int | None
-    fit_intercept: bool = True
 
 
 @dataclass(frozen=True)
@@ -96,16 +69,6 @@ class Sides:
         if np.isfinite(self.upper).all():
             return float((self.upper * excess).sum())
         return float((0.5 * np.square(excess) / self.ridge).sum())
-
-
-class System(Protocol):
-    """``[A 1; 1' 0]`` with the kernel on free rows and the curvature of the loss in A."""
-
-    def solve(self, g: Array, s: float = 0.0) -> tuple[Array, float]:
-        """Solution x and t for the right-hand side g and s."""
-
-    def quadratic_forms(self, U: Array) -> Array:
-        """``U P U'`` for U of shape (k, n_free), P the inverse without its last row and column."""
 
 
 class Loss(ABC):
@@ -348,7 +311,7 @@ class Loss(ABC):
 
     def system(
         self, K: Array, y: Array, costs: Array, b: Array, rows: Index, *, fit_intercept: bool = True
-    ) -> System | None:
+    ) -> Bordered | None:
         """The linear system of the change of free coefficients with the kernel; None if there is none.
 
         Parameters
@@ -382,59 +345,54 @@ class Loss(ABC):
     def solve(
         self,
         K: Array,
-        y: ArrayLike,
+        y: Array,
         costs: Array,
         *,
         tol: float,
-        warm_start: ArrayLike | None = None,
+        start: Array | None = None,
         entry_error: float = 0.0,
         max_iter: int | None = None,
         fit_intercept: bool = True,
     ) -> MachineSolution:
-        """Solve on one kernel that is known to be symmetric and finite.
+        """Solve on one kernel; all arrays were checked.
 
         Parameters
         ----------
         K : array of shape (n_samples, n_samples)
-        y : array of shape (n_samples,)
-        costs : array of shape (n_samples,)
-            C_i >= 0; rows with 0 are ignored.
+            Symmetric and finite.
+        y, costs : arrays of shape (n_samples,)
+            Rows with a cost of 0 are ignored.
         tol : float
             Relative gap.
-        warm_start : array of shape (n_samples,), optional
-            `dual_coef` of a similar problem.
+        start : array of shape (n_samples,), optional
+            Coefficients of a similar problem.
         entry_error : float, default=0.0
             Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``.
         max_iter : int, optional
         fit_intercept : bool, default=True
         """
-        K = check_kernel_matrix(K)
-        start = None if warm_start is None else check_start(warm_start, len(K))
-        return self._solve(
-            Asked(K, self.check(y, costs), costs, tol, start, entry_error, max_iter, fit_intercept)
-        )
-
-    def _solve(self, asked: Asked) -> MachineSolution:
-        K, y, costs, tol = asked.K, asked.y, asked.costs, asked.tol
         used = np.flatnonzero(costs > 0)
         part = K if len(used) == len(K) else np.ascontiguousarray(K[np.ix_(used, used)])
-        start = np.zeros(len(used)) if asked.start is None else asked.start[used]
+        begin = np.zeros(len(used)) if start is None else start[used]
         with blas_threads_for(len(used)):
-            found, _, n_iter, all_steps = self._iterate(part, y[used], costs[used], start, asked)
+            found, _, n_iter, all_steps = self._iterate(
+                part, y[used], costs[used], begin, tol, max_iter, fit_intercept
+            )
         b = np.zeros(len(K))
         b[used] = found
-        product, error = kernel_product(K, b, asked.entry_error)
-        at = self.values(y, costs, b, product, None if asked.fit_intercept else 0.0)
-        rounding = self.rounding(y, costs, b, product, at, error, fit_intercept=asked.fit_intercept)
-        if at.gap + rounding > tol * abs(at.primal) and asked.entry_error == 0.0:
+        given = None if fit_intercept else 0.0
+        product, error = kernel_product(K, b, entry_error)
+        at = self.values(y, costs, b, product, given)
+        rounding = self.rounding(y, costs, b, product, at, error, fit_intercept=fit_intercept)
+        if at.gap + rounding > tol * abs(at.primal) and entry_error == 0.0:
             product, error = kernel_product(K, b, long=True)
-            at = self.values(y, costs, b, product, None if asked.fit_intercept else 0.0)
-            rounding = self.rounding(y, costs, b, product, at, error, fit_intercept=asked.fit_intercept)
+            at = self.values(y, costs, b, product, given)
+            rounding = self.rounding(y, costs, b, product, at, error, fit_intercept=fit_intercept)
         ended = limit_reached() or Status.STALLED
         if all_steps and at.gap > tol * abs(at.primal):
             ended = Status.MAX_ITER
         low, high = self.bounds(y, costs)
-        unequal = abs(float(b.sum())) if asked.fit_intercept else 0.0
+        unequal = abs(float(b.sum())) if fit_intercept else 0.0
         return MachineSolution.of(
             b,
             at.intercept,
@@ -444,10 +402,17 @@ class Loss(ABC):
         )
 
     def _iterate(
-        self, K: Array, y: Array, costs: Array, start: Array, asked: Asked
+        self,
+        K: Array,
+        y: Array,
+        costs: Array,
+        start: Array,
+        tol: float,
+        max_iter: int | None,
+        fit_intercept: bool,
     ) -> tuple[Array, Values, int, bool]:
         """Coefficients of the rows with a cost, their values, the number of systems, and whether all were used up."""
-        return solve_augmented(self, K, y, costs, start, asked)
+        return solve_augmented(self, K, y, costs, start, tol, max_iter, fit_intercept)
 
     def values(
         self, y: Array, costs: Array, b: Array, product: Array, intercept: float | None = None
@@ -487,16 +452,19 @@ class Loss(ABC):
         )
 
 
-@dataclass(frozen=True)
-class _Bounds:
-    """A loss with its data, for `solve_box`."""
+@dataclass(frozen=True, kw_only=True)
+class _Program(MachineProgram):
+    """The program of a loss with its data."""
 
     loss: Loss
     y: Array
     costs: Array
 
-    def __call__(self, b: Array, product: Array, factor: float) -> Values:
-        return self.loss.values(self.y, factor * self.costs, b, product)
+    def scaled(self, factor: float) -> Self:
+        return replace(super().scaled(factor), costs=factor * self.costs)
+
+    def values(self, b: Array, product: Array) -> Values:
+        return self.loss.values(self.y, self.costs, b, product)
 
     def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
         return self.loss.rounding(self.y, self.costs, b, product, at, error)
@@ -515,7 +483,7 @@ class BoxLoss(Loss):
 
     def system(
         self, K: Array, y: Array, costs: Array, b: Array, rows: Index, *, fit_intercept: bool = True
-    ) -> System | None:
+    ) -> Bordered | None:
         """The kernel on free rows with the ridge of the loss."""
         block = K[np.ix_(rows, rows)]
         block.flat[:: len(rows) + 1] += self.ridge(costs)[rows]
@@ -539,27 +507,37 @@ class BoxLoss(Loss):
         low, high = self.bounds(y, costs)
         return np.where((b != 0.0) & (b > low) & (b < high), pull / (1.0 + pull * self.ridge(costs)), 0.0)
 
-    def _solve(self, asked: Asked) -> MachineSolution:
-        if not asked.fit_intercept:
-            return super()._solve(asked)
-        K, y, costs = asked.K, asked.y, asked.costs
-        lower, upper = self.bounds(y, costs)
-        problem = BoxProblem(
-            K, self.ridge(costs), -y, lower, upper, kink=self.tube, entry_error=asked.entry_error
-        )
-        start = None if asked.start is None else project(problem, asked.start)
-        start = np.zeros(len(K)) if start is None else start
-        with blas_threads_for(len(K)):
-            found = solve_box(
-                problem, _Bounds(self, y, costs), tol=asked.tol, max_iter=asked.max_iter, start=start
+    def solve(
+        self,
+        K: Array,
+        y: Array,
+        costs: Array,
+        *,
+        tol: float,
+        start: Array | None = None,
+        entry_error: float = 0.0,
+        max_iter: int | None = None,
+        fit_intercept: bool = True,
+    ) -> MachineSolution:
+        if not fit_intercept:
+            return super().solve(
+                K,
+                y,
+                costs,
+                tol=tol,
+                start=start,
+                entry_error=entry_error,
+                max_iter=max_iter,
+                fit_intercept=False,
             )
-        return MachineSolution.of(
-            found.b,
-            found.intercept,
-            found.certificate,
-            n_iter=found.n_iter,
-            infeasibility=problem.infeasibility(found.b),
-        )
+        problem = _Program(
+            K, self.ridge(costs), -y, *self.bounds(y, costs), self.tube,
+            entry_error=entry_error, loss=self, y=y, costs=costs,
+        )  # fmt: skip
+        begin = None if start is None else project(problem, start)
+        if begin is None:
+            begin = np.zeros(len(K))
+        return solve_box(problem, tol=tol, max_iter=max_iter, start=begin)[0]
 
 
 def check_labels(y: ArrayLike, costs: Array) -> Array:

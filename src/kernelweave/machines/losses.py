@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from scipy.special import entr, expit, log_expit, xlog1py, xlogy
 
 from kernelweave._parameters import InstanceOf, Nonnegative, OneOf, check_fields, check_value
-from kernelweave.machines.box import UNBOUNDED, kernel_product
-from kernelweave.machines.least_squares import solve_least_squares
-from kernelweave.machines.logistic import Weighted, best_intercept, solve_logistic
-from kernelweave.machines.loss import Asked, BoxLoss, Index, Loss, Sides, System
+from kernelweave.machines.bordered import Bordered, Weighted
+from kernelweave.machines.box import UNBOUNDED, Values, kernel_product
+from kernelweave.machines.logistic import best_intercept, solve_logistic
+from kernelweave.machines.loss import BoxLoss, Index, Loss, Sides
 from kernelweave.machines.rounding import EPS
-from kernelweave.machines.smo import Values
 from kernelweave.results import Certificate, MachineSolution, Status, relative_gap
 
 Array = NDArray[np.float64]
@@ -240,22 +239,39 @@ class Squared(BoxLoss):
     def free(self, y: Array, costs: Array, b: Array) -> Index:
         return np.flatnonzero(costs > 0)
 
-    def _solve(self, asked: Asked) -> MachineSolution:
-        y, costs = asked.y, asked.costs
-        own = asked.fit_intercept
-        b, intercept = solve_least_squares(asked.K, y, costs, fit_intercept=own)
-        product, error = kernel_product(asked.K, b, asked.entry_error)
+    def solve(
+        self,
+        K: Array,
+        y: Array,
+        costs: Array,
+        *,
+        tol: float,
+        start: Array | None = None,
+        entry_error: float = 0.0,
+        max_iter: int | None = None,
+        fit_intercept: bool = True,
+    ) -> MachineSolution:
+        used = np.flatnonzero(costs > 0)
+        block = K[np.ix_(used, used)]
+        block.flat[:: len(used) + 1] += 1.0 / costs[used]
+        system = Bordered(block, jitter=0.0, fit_intercept=fit_intercept)
+        x, intercept = system.solve(y[used])
+        dx, dt = system.solve(y[used] - block @ x - intercept)  # one step of refinement
+        x, intercept = x + dx, float(intercept + dt)
+        b = np.zeros(len(y))
+        b[used] = x - x.sum() / len(x) if fit_intercept else x
+        product, error = kernel_product(K, b, entry_error)
         at = self.values(y, costs, b, product, intercept)
         # a linear system has no tolerance: it is solved, or singular
         solved = at.primal == 0.0 or relative_gap(at.primal, at.gap) < 1e-6
         status = Status.CONVERGED if solved else Status.STALLED
-        rounding = self.rounding(y, costs, b, product, at, error, fit_intercept=own)
+        rounding = self.rounding(y, costs, b, product, at, error, fit_intercept=fit_intercept)
         return MachineSolution.of(
             b,
             intercept,
             Certificate.of("machine", at.primal, at.gap, rounding, status),
             n_iter=1,
-            infeasibility=abs(float(b.sum())) if own else 0.0,
+            infeasibility=abs(float(b.sum())) if fit_intercept else 0.0,
         )
 
 
@@ -318,23 +334,24 @@ class Logistic(Loss):
 
     def system(
         self, K: Array, y: Array, costs: Array, b: Array, rows: Index, *, fit_intercept: bool = True
-    ) -> System:
+    ) -> Bordered:
         block = K if len(rows) == len(K) else K[np.ix_(rows, rows)]
         return Weighted(block, self._stiffness(y, costs, b)[rows], fit_intercept=fit_intercept)
 
     def _iterate(
-        self, K: Array, y: Array, costs: Array, start: Array, asked: Asked
+        self,
+        K: Array,
+        y: Array,
+        costs: Array,
+        start: Array,
+        tol: float,
+        max_iter: int | None,
+        fit_intercept: bool,
     ) -> tuple[Array, Values, int, bool]:
-        if not asked.fit_intercept:
-            return super()._iterate(K, y, costs, start, asked)
+        if not fit_intercept:
+            return super()._iterate(K, y, costs, start, tol, max_iter, False)
         return solve_logistic(
-            K,
-            y,
-            costs,
-            start,
-            lambda b, product: self.values(y, costs, b, product),
-            asked.tol,
-            asked.max_iter,
+            K, y, costs, start, lambda b, product: self.values(y, costs, b, product), tol, max_iter
         )
 
     @staticmethod

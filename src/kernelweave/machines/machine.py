@@ -60,6 +60,11 @@ class Machine:
         """C times the sample weights."""
         return self.C * check_row_weights(self.sample_weight, len(self.y))
 
+    @cached_property
+    def _checked(self) -> Array:
+        """The targets, checked when the machine is first solved."""
+        return self.loss.check(self.y, self.costs)
+
     @property
     def ridge(self) -> Array:
         """Ridge that the loss adds to the diagonal of the kernel."""
@@ -76,10 +81,10 @@ class Machine:
         """Solve on one kernel that is known to be symmetric and finite; see `Loss.solve`."""
         return self.loss.solve(
             K,
-            self.y,
+            self._checked,
             self.costs,
             tol=tol,
-            warm_start=warm_start,
+            start=warm_start,
             entry_error=entry_error,
             max_iter=self.max_iter,
             fit_intercept=self.fit_intercept,
@@ -95,18 +100,18 @@ class Machine:
         Products are summed in extended precision, unless the entries of K are less exact.
         """
         product, error = kernel_product(K, b, entry_error, long=entry_error == 0.0)
-        return self.certify_product(product, error, b, intercept)
+        return Certificate.of("machine", *self.bounds_of(product, error, b, intercept), Status.CONVERGED)
 
-    def certify_product(self, product: Array, error: Array, b: Array, intercept: float) -> Certificate:
-        """The same from ``K b``, and a bound of its rounding errors."""
+    def bounds_of(
+        self, product: Array, error: Array, b: Array, intercept: float
+    ) -> tuple[float, float, float]:
+        """Primal value, gap and rounding errors of these from ``K b``, and a bound of the errors of the product."""
         at = self.loss.values(self.y, self.costs, b, product, intercept)
         rounding = self.loss.rounding(
             self.y, self.costs, b, product, at, error, fit_intercept=self.fit_intercept
         )
         possible = self.feasible(b, OUTSIDE) and (self.fit_intercept or intercept == 0.0)
-        return Certificate.of(
-            "machine", at.primal, at.gap if possible else math.inf, rounding, Status.CONVERGED
-        )
+        return at.primal, at.gap if possible else math.inf, rounding
 
     def feasible(self, b: Array, tolerance: float) -> bool:
         """Whether coefficients are dual feasible up to a share of the sum of their sizes."""

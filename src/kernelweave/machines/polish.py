@@ -17,16 +17,17 @@ on Optimization 13 (2002), 865-888.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from kernelweave._allowance import spend, used_up
+from kernelweave._checks import NotPSDError
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for
-from kernelweave.machines.box import BoxProblem, derivatives, resolution
+from kernelweave.machines.box import INDEFINITE, BoxProblem, derivatives, resolution
 from kernelweave.machines.rounding import EPS
 
 Array = NDArray[np.float64]
@@ -42,8 +43,7 @@ SHARE = 2.0
 MOST_FREE = 6000
 
 
-@dataclass(frozen=True)
-class Polished:
+class Polished(NamedTuple):
     """Result of the Newton steps.
 
     Attributes
@@ -54,55 +54,46 @@ class Polished:
         Linear systems that were solved.
     solved : bool
         Whether the active set method converged.
-    negative : bool
-        The free block has negative eigenvalues beyond rounding.
     """
 
     b: Array
     g: Array
     systems: int
     solved: bool = False
-    negative: bool = False
 
 
-class _Negative(ArithmeticError):
-    """The free block is not positive semidefinite."""
+def _step(problem: BoxProblem, free: NDArray[np.int64], slope: Array, missing: float) -> tuple[Array, float]:
+    """The step d and level with ``Q_FF d - level 1 = -slope`` and ``1'd = missing``.
 
-
-class _FreeBlock:
-    """Factor of ``Q_FF``, with the smallest jitter that makes it positive definite."""
-
-    def __init__(self, problem: BoxProblem, free: NDArray[np.int64]) -> None:
-        self.free = free
-        self.block = problem.K[np.ix_(free, free)]
-        self.block.flat[:: len(free) + 1] += problem.ridge[free]
-        diagonal = np.abs(np.diag(self.block))
-        # rows of zeros in the kernel have no scale of their own
-        jitter = len(free) * EPS * float(diagonal.max()) if self.block.any() else 1.0
+    The factor of Q_FF is that with the smallest jitter that makes it positive definite.
+    """
+    spend(1.0)
+    n = len(free)
+    block = problem.K[np.ix_(free, free)]
+    block.flat[:: n + 1] += problem.ridge[free]
+    diagonal = np.abs(block.diagonal())
+    # rows of zeros in the kernel have no scale of their own
+    jitter = n * EPS * float(diagonal.max()) if block.any() else 1.0
+    with blas_threads_for(n):
         while True:
-            shifted = self.block.copy()
-            shifted.flat[:: len(free) + 1] += jitter
-            self._factor, info = lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)
+            shifted = block.copy()
+            shifted.flat[:: n + 1] += jitter
+            factor, info = lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)
             if info == 0:
                 break
             # a block of zeros does not occur here
             jitter = 100.0 * jitter + 1e-300
             if not jitter <= 1e-7 * float(diagonal.sum()):
-                raise _Negative
-        self._ones = self._solve(np.ones(len(free)))
-
-    def _solve(self, right: Array) -> Array:
-        return lapack.dpotrs(self._factor, right, lower=1)[0]
-
-    def step(self, slope: Array, missing: float) -> tuple[Array, float]:
-        """The step d and level with ``Q_FF d - level 1 = -slope`` and ``1'd = missing``."""
-        d, level = np.zeros(len(slope)), 0.0
+                raise NotPSDError(INDEFINITE)
+        ones = lapack.dpotrs(factor, np.ones(n), lower=1)[0]
+        total = float(ones.sum())
+        d, level = np.zeros(n), 0.0
         for _ in range(3):  # the first solve, and refinements that correct for the jitter
-            plain = self._solve(level - slope - self.block @ d)
-            more = (missing - float(d.sum()) - float(plain.sum())) / float(self._ones.sum())
-            d += plain + more * self._ones
+            plain = lapack.dpotrs(factor, level - slope - block @ d, lower=1)[0]
+            more = (missing - float(d.sum()) - float(plain.sum())) / total
+            d += plain + more * ones
             level += more
-        return d, level
+    return d, level
 
 
 def _segments(problem: BoxProblem, b: Array) -> tuple[Array, Array, Array]:
@@ -137,14 +128,11 @@ def polish(problem: BoxProblem, b: Array, g: Array, work: float) -> Polished:
     n_free = int(np.count_nonzero(free))
     if not 2 <= n_free <= MOST_FREE or _cost(n_free) > work:
         return Polished(b, g, 0)
-    try:
-        found = _active_set(problem, b, g, free, work)
-        if found.solved:
-            return found
-        rest = _descend(problem, b, g, free, work)
-    except _Negative:
-        return Polished(b, g, 1, negative=True)
-    return replace(rest, systems=found.systems + rest.systems)
+    found = _active_set(problem, b, g, free, work)
+    if found.solved:
+        return found
+    rest = _descend(problem, b, g, free, work)
+    return rest._replace(systems=found.systems + rest.systems)
 
 
 def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: float) -> Polished:
@@ -157,12 +145,8 @@ def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: 
         if used_up():
             break
         n_systems += 1
-        spend(1.0)
         where = np.flatnonzero(free)
-        with blas_threads_for(len(where)):
-            d, level = _FreeBlock(problem, where).step(
-                g[where] + slope[where], problem.total - float(b.sum())
-            )
+        d, level = _step(problem, where, g[where] + slope[where], problem.total - float(b.sum()))
         target = b[where] + d
         over, under = target > high[where], target < low[where]
         target = np.where(over, high[where], np.where(under, low[where], target))
@@ -197,10 +181,8 @@ def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: flo
         if spent > work:
             break
         n_systems += 1
-        spend(1.0)
         where = np.flatnonzero(free)
-        with blas_threads_for(len(where)):
-            d, level = _FreeBlock(problem, where).step(g[where] + slope[where], 0.0)
+        d, level = _step(problem, where, g[where] + slope[where], 0.0)
         room = np.where(d > 0, high[where] - b[where], low[where] - b[where])
         with np.errstate(over="ignore"):  # without a bound
             ratio = np.divide(room, d, out=np.full(len(d), np.inf), where=d != 0)

@@ -12,18 +12,25 @@ machines, Journal of Machine Learning Research 6 (2005), 1889-1918: the choice o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._allowance import spend, used_up
 from kernelweave._checks import NotPSDError
 from kernelweave._loops import core
-from kernelweave.machines.box import BoxProblem, derivatives, rescale, resolution, snap
+from kernelweave._threads import blas_threads_for
+from kernelweave.machines.box import (
+    INDEFINITE,
+    MachineProgram,
+    Values,
+    derivatives,
+    kernel_product,
+    rescale,
+    resolution,
+    snap,
+)
 from kernelweave.machines.polish import polish
-from kernelweave.results import Certificate, Status, limit_reached
+from kernelweave.results import Certificate, MachineSolution, Status, limit_reached
 
 Array = NDArray[np.float64]
 
@@ -41,53 +48,14 @@ SMALL_SHARE = 0.1
 PATIENCE = 4
 
 
-@dataclass(frozen=True)
-class Values:
-    """Values of a machine at coefficients.
-
-    Attributes
-    ----------
-    primal, gap : float
-        The dual value is ``primal - gap``. The gap is summed from one nonnegative term for each sample: the
-        difference of the two values would lose the digits that a small tolerance needs.
-    intercept : float
-    """
-
-    primal: float
-    gap: float
-    intercept: float
-
-
-class Certify(Protocol):
-    """Certificates of a machine for its coefficients."""
-
-    def __call__(self, b: Array, product: Array, factor: float) -> Values:
-        """The values of b, with ``product = K b``, of the problem whose C is multiplied by the factor."""
-
-    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
-        """Bound of the rounding errors of a certificate, given that of the product."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Coefficients, ``K b``, intercept, certificate, and SMO steps plus Newton systems."""
-
-    b: Array
-    product: Array
-    intercept: float
-    certificate: Certificate
-    n_iter: int
-
-
 def solve_box(
-    problem: BoxProblem, certify: Certify, *, tol: float, max_iter: int | None, start: Array
-) -> Outcome:
+    problem: MachineProgram, *, tol: float, max_iter: int | None, start: Array
+) -> tuple[MachineSolution, Array]:
     """Solve until ``gap <= tol * |primal|``.
 
     Parameters
     ----------
-    problem : BoxProblem
-    certify : callable
+    problem : MachineProgram
     tol : float
         Relative gap.
     max_iter : int or None
@@ -95,63 +63,41 @@ def solve_box(
     start : array of shape (n,)
         Feasible.
 
+    Returns
+    -------
+    found : MachineSolution
+        Its iterations are SMO steps plus Newton systems.
+    product : array of shape (n,)
+        ``K b``.
+
     Raises
     ------
     NotPSDError
         Negative curvature was found.
     """
-    n = len(start)
-    limit = 1_000_000 + 100 * n if max_iter is None else max_iter
-    run = _Run(problem, certify, tol, limit, 1.0, start)
-    # a warm start gets more rounds, because the next method discards it
-    first = FIRST_ROUNDS + 3 if start.any() else FIRST_ROUNDS
-    if not run.rounds(first) and problem.total == 0.0 and run.steps < limit:
-        _continue(run)
-    run.rounds(None)
-    found = _finish(run, tol)
-    left = tol * abs(found.certificate.primal) - found.certificate.rounding
-    if found.certificate.status is Status.ROUNDING and left > 0.0:
-        # another try, if rounding leaves a part of the tolerance
-        run.tol, run.idle = 0.5 * left / abs(found.certificate.primal), 0
-        run.rounds(None)
-        found = _finish(run, tol)
-    return found
-
-
-def _finish(run: _Run, tol: float) -> Outcome:
-    """Certify the best coefficients, with the rounding errors of the certificate."""
-    problem, b = run.problem, snap(run.problem, run.best_b)
-
-    def certified(*, long: bool) -> tuple[Array, Values, float]:
-        product, error = problem.product(b, long=long)
-        final = run.certify(b, product, 1.0)
-        return product, final, run.certify.rounding(b, product, final, error)
-
-    product, final, rounding = certified(long=False)
-    if float(b @ product) < -NEGATIVE * float(np.diag(problem.K) @ np.square(b)):
-        raise NotPSDError(_indefinite())
-    allowed = tol * abs(final.primal)
-    own = final.gap
-    # extended precision is of no use for a sum of kernels in double precision
-    if own + rounding > allowed and rounding > SMALL_SHARE * own and problem.entry_error == 0.0:
-        longer = certified(long=True)
-        if longer[1].gap + longer[2] < own + rounding:
-            product, final, rounding = longer
-    # the limit of steps does not matter if the gap is small enough
-    ended = limit_reached() or Status.STALLED
-    if run.steps >= run.limit and final.gap > allowed:
-        ended = Status.MAX_ITER
-    certificate = Certificate.of("machine", final.primal, final.gap, rounding, ended, tol=tol)
-    return Outcome(b, product, final.intercept, certificate, run.steps + run.systems)
+    limit = 1_000_000 + 100 * len(start) if max_iter is None else max_iter
+    with blas_threads_for(len(start)):
+        run = _Run(problem, tol, limit, start)
+        # a warm start gets more rounds, because the next method discards it
+        first = FIRST_ROUNDS + 3 if start.any() else FIRST_ROUNDS
+        if not run.rounds(first) and problem.total == 0.0 and run.steps < limit:
+            _raise_costs(run)
+        run.rounds()
+        found, product = run.certified(tol)
+        left = tol * abs(found.primal) - found.rounding
+        if found.status is Status.ROUNDING and left > 0.0:
+            # another try, if rounding leaves a part of the tolerance
+            run.tol, run.idle = 0.5 * left / abs(found.primal), 0
+            run.rounds()
+            found, product = run.certified(tol)
+    return found, product
 
 
 class _Run:
     """SMO and Newton alternately on one problem, until the gap is small, the steps are used up, or nothing changes."""
 
-    def __init__(
-        self, problem: BoxProblem, certify: Certify, tol: float, limit: int, factor: float, start: Array
-    ) -> None:
-        self.problem, self.certify, self.tol, self.limit, self.factor = problem, certify, tol, limit, factor
+    def __init__(self, problem: MachineProgram, tol: float, limit: int, start: Array) -> None:
+        self.problem, self.tol, self.limit = problem, tol, limit
         self.steps = self.systems = self.idle = 0
         self.count = int(np.count_nonzero(start) > 1)  # a given start counts as a round
         self.work = 0.0
@@ -161,144 +107,148 @@ class _Run:
 
     def move_to(self, start: Array) -> None:
         """Continue from other feasible coefficients, or the best multiple of them."""
-        self.b, self.g = start.copy(), self.problem.gradient(start)
-        if start.any():
-            self.b, self.g = rescale(self.problem, self.b, self.g)
+        b, g = start.copy(), self.problem.gradient(start)
+        self.b, self.g = rescale(self.problem, b, g) if start.any() else (b, g)
         up, down = derivatives(self.problem, self.b, self.g)
         self.eps = max(1e-2 * float(down.max() - up.min()), 1e-300)
-        self.value = self.objective()
-        self.keep(self.judge())
+        self.value = self._objective()
+        self._keep(self._values())
 
-    def objective(self) -> float:
-        """The objective of the box problem."""
-        half = 0.5 * float(self.b @ (self.g + self.problem.linear))
-        return half + self.problem.kink * float(np.abs(self.b).sum())
+    def _objective(self) -> float:
+        problem, b = self.problem, self.b
+        return 0.5 * float(b @ (self.g + problem.linear)) + problem.kink * float(np.abs(b).sum())
 
-    def judge(self) -> Values:
-        """The values of the current point."""
-        product = self.g - self.problem.linear - self.problem.ridge * self.b
-        return self.certify(self.b, product, self.factor)
+    def _values(self) -> Values:
+        problem, b = self.problem, self.b
+        return problem.values(b, self.g - problem.linear - problem.ridge * b)
 
-    def good(self, c: Values) -> bool:
-        """Whether a point meets the tolerance."""
-        return c.gap <= self.tol * abs(c.primal)
-
-    def keep(self, here: Values) -> None:
-        """Store the current point if it has the smallest gap."""
+    def _keep(self, here: Values) -> None:
         if here.gap < self.best.gap:
             self.best_b, self.best = self.b.copy(), here
 
-    def rounds(self, most: int | None) -> bool:
-        """Run at most that many rounds; returns whether the tolerance is met."""
-        count = 0
-        while not self.good(self.best) and self.steps < self.limit and self.idle < PATIENCE:
-            if most is not None and count == most:
-                break
+    def rounds(self, most: float = np.inf) -> bool:
+        """Run at most that many rounds of SMO and Newton; returns whether the tolerance is met."""
+        problem, count = self.problem, 0
+        while not self.best.gap <= self.tol * abs(self.best.primal):
+            if count == most or self.steps >= self.limit or self.idle >= PATIENCE or (count and used_up()):
+                return False
             count += 1
-            self.one()
+            self.count += 1
+            before = self.best.gap
+            self.eps = max(self.eps, resolution(problem, self.b))
+            reached = self._smo(min(self.budget, self.limit - self.steps))
+            here = self._values()
+            if good := here.gap <= self.tol * abs(here.primal):
+                # the gradient was updated step by step; the certificate recomputes it
+                self.g = problem.gradient(self.b)
+                here = self._values()
+                good = here.gap <= self.tol * abs(here.primal)
+            # the free set after a first coarse round is rarely the final one
+            near = not reached or (self.count > 1 and here.gap <= 1e-2 * abs(here.primal))
+            if near and not good and self.steps < self.limit:
+                here = self._newton(here)
+            self._keep(here)
+            value = self._objective()
+            falling = value < self.value - 1e-9 * abs(self.value)
+            self.idle = 0 if falling or self.best.gap <= 0.9 * before else self.idle + 1
+            self.value = value
+            if reached:
+                share = self.tol * abs(self.best.primal) / self.best.gap if self.best.gap > 0 else 1.0
+                self.eps *= min(max(0.3 * share, 1e-2), 0.3)
+            else:
+                self.budget *= 2
             spend(1.0)
-            if used_up():
+        return True
+
+    def _smo(self, budget: int) -> bool:
+        """SMO in chunks; returns whether the violation fell to `eps`."""
+        problem, b, total = self.problem, self.b, 0
+        size = max(int(CHUNK / len(b)), 100)
+        while True:
+            chunk = min(size, budget - total)
+            steps, violation, curvature = core.box_smo(
+                problem.K, problem.ridge, problem.lower, problem.upper, problem.kink,
+                b, self.g, self.eps, chunk, True,
+            )  # fmt: skip
+            total += steps
+            if curvature < -NEGATIVE:
+                raise NotPSDError(INDEFINITE)
+            if violation <= self.eps or steps < chunk or total >= budget or used_up():
                 break
-        return self.good(self.best)
+        self.steps += total
+        self.work += float(total * len(b))
+        return bool(violation <= self.eps)
 
-    def one(self) -> None:
-        """One round: SMO, then Newton."""
-        before = self.best.gap
-        self.count += 1
-        self.eps = max(self.eps, resolution(self.problem, self.b))
-        done, reached = _run(
-            self.problem, self.b, self.g, self.eps, min(self.budget, self.limit - self.steps)
+    def _newton(self, here: Values) -> Values:
+        """Newton steps, which are kept if the gap is smaller than here; returns the values of the point."""
+        b, g, systems, _ = polish(self.problem, self.b, self.g, self.work)
+        if not systems:
+            return here
+        self.systems += systems
+        self.work = 0.0
+        old = self.b, self.g
+        self.b, self.g = b, g
+        there = self._values()
+        if there.gap < here.gap:
+            return there
+        self.b, self.g = old
+        return here
+
+    def certified(self, tol: float) -> tuple[MachineSolution, Array]:
+        """The best coefficients, with a certificate and its rounding errors, and their product with the kernel."""
+        problem, b = self.problem, snap(self.problem, self.best_b)
+        product, error = kernel_product(problem.K, b, problem.entry_error)
+        if float(b @ product) < -NEGATIVE * float(problem.K.diagonal() @ np.square(b)):
+            raise NotPSDError(INDEFINITE)
+        at = problem.values(b, product)
+        rounding = problem.rounding(b, product, at, error)
+        allowed = tol * abs(at.primal)
+        # extended precision is of no use for a sum of kernels in double precision
+        if at.gap + rounding > allowed and rounding > SMALL_SHARE * at.gap and problem.entry_error == 0.0:
+            longer, error = kernel_product(problem.K, b, long=True)
+            there = problem.values(b, longer)
+            left = problem.rounding(b, longer, there, error)
+            if there.gap + left < at.gap + rounding:
+                product, at, rounding = longer, there, left
+        # the limit of steps does not matter if the gap is small enough
+        ended = limit_reached() or Status.STALLED
+        if self.steps >= self.limit and at.gap > tol * abs(at.primal):
+            ended = Status.MAX_ITER
+        certificate = Certificate.of("machine", at.primal, at.gap, rounding, ended, tol=tol)
+        found = MachineSolution.of(
+            b,
+            at.intercept,
+            certificate,
+            n_iter=self.steps + self.systems,
+            infeasibility=problem.infeasibility(b),
         )
-        self.steps += done
-        self.work += float(done * len(self.b))
-        here = self.judge()
-        if self.good(here):
-            # the gradient was updated step by step; the certificate recomputes it
-            self.g = self.problem.gradient(self.b)
-            here = self.judge()
-        # the free set after a first coarse round is rarely the final one
-        near = not reached or (self.count > 1 and here.gap <= 1e-2 * abs(here.primal))
-        if near and not self.good(here) and self.steps < self.limit:
-            found = polish(self.problem, self.b, self.g, self.work)
-            self.systems += found.systems
-            if found.negative:
-                raise NotPSDError(_indefinite())
-            if found.systems:
-                self.work = 0.0
-                old = self.b, self.g
-                self.b, self.g = found.b.copy(), found.g.copy()
-                there = self.judge()
-                if there.gap < here.gap:
-                    here = there
-                else:
-                    self.b, self.g = old
-        self.keep(here)
-        value = self.objective()
-        falling = value < self.value - 1e-9 * abs(self.value)
-        self.idle = 0 if falling or self.best.gap <= 0.9 * before else self.idle + 1
-        self.value = value
-        if reached:
-            share = self.tol * abs(self.best.primal) / self.best.gap if self.best.gap > 0 else 1.0
-            self.eps *= min(max(0.3 * share, 1e-2), 0.3)
-        else:
-            self.budget *= 2
+        return found, product
 
 
-def _continue(run: _Run) -> None:
+def _raise_costs(run: _Run) -> None:
     """Raise C to its value in steps, each solved from the previous one, and continue with `run`.
 
     With little regularisation relative to the kernel SMO is slow, and the active set method starts too far away. But
     the solution for C / `RAISE`, multiplied, has nearly the free set of the solution for C.
     """
-    factor = 1.0
-    b = None
-    while factor > SMALLEST and not used_up():
+
+    def stage(start: Array | None) -> tuple[Array, bool]:
+        scaled = run.problem.scaled(factor)
+        begin = np.zeros_like(run.b) if start is None else np.clip(start, scaled.lower, scaled.upper)
+        own = _Run(scaled, STAGE_TOL, run.limit, begin)
+        good = own.rounds(STAGE_ROUNDS)
+        run.steps += own.steps
+        run.systems += own.systems
+        return own.best_b, good
+
+    factor, found, b = 1.0, False, run.b
+    while not found and factor > SMALLEST and not used_up():
         # the first C is the one with which rows leave their bounds
         factor /= RAISE**2
-        stage = _Run(run.problem.scaled(factor), run.certify, STAGE_TOL, run.limit, factor, 0.0 * run.b)
-        found = stage.rounds(STAGE_ROUNDS)
-        run.steps += stage.steps
-        run.systems += stage.systems
-        if found:
-            b = stage.best_b
-            break
-    if b is None:
+        b, found = stage(None)
+    if not found:
         return
-    while factor < 1.0 and not used_up():
-        factor = min(1.0, factor * RAISE)
-        if factor == 1.0:
-            break
-        scaled = run.problem.scaled(factor)
-        stage = _Run(
-            scaled, run.certify, STAGE_TOL, run.limit, factor, np.clip(b, scaled.lower, scaled.upper)
-        )
-        stage.rounds(STAGE_ROUNDS)
-        run.steps += stage.steps
-        run.systems += stage.systems
-        b = stage.best_b
-    if b is not None:
-        run.move_to(b)
-
-
-def _run(problem: BoxProblem, b: Array, g: Array, eps: float, budget: int) -> tuple[int, bool]:
-    """SMO in chunks; b and g are changed. Returns the steps, and whether the violation fell to eps."""
-    total = 0
-    size = max(int(CHUNK / len(b)), 100)
-    while True:
-        chunk = min(size, budget - total)
-        steps, violation, curvature = core.box_smo(
-            problem.K, problem.ridge, problem.lower, problem.upper, problem.kink, b, g, eps, chunk, True
-        )
-        total += steps
-        if curvature < -NEGATIVE:
-            raise NotPSDError(_indefinite())
-        if violation <= eps or steps < chunk or total >= budget or used_up():
-            return total, violation <= eps
-
-
-def _indefinite() -> str:
-    return (
-        "`K` must be positive semidefinite, got a matrix with a direction of negative curvature. Use another "
-        "kernel, repair the matrices with kernelweave.repair_gram, or pass on_indefinite='clip' (drop negative "
-        "eigenvalues) or 'shift' (add a multiple of the identity) to solvers of a single kernel."
-    )
+    while factor * RAISE < 1.0 and not used_up():
+        factor *= RAISE
+        b, _ = stage(b)
+    run.move_to(b)

@@ -25,13 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._allowance import spend, used_up
-from kernelweave.machines.logistic import Weighted
+from kernelweave.machines.bordered import Weighted
+from kernelweave.machines.box import Values
 from kernelweave.machines.rounding import EPS, imbalance
-from kernelweave.machines.smo import Values
 
 Array = NDArray[np.float64]
-#: `kernelweave.machines.loss` has these classes, and uses this module.
-Asked: TypeAlias = Any
+#: `kernelweave.machines.loss` has this class, and uses this module.
 Loss: TypeAlias = Any
 
 #: Steps to the best intercept, and to where a function of a row is zero.
@@ -291,7 +290,14 @@ def crossing(
 
 
 def solve_augmented(
-    loss: Loss, K: Array, y: Array, costs: Array, start: Array, asked: Asked
+    loss: Loss,
+    K: Array,
+    y: Array,
+    costs: Array,
+    start: Array,
+    tol: float,
+    max_iter: int | None,
+    fit_intercept: bool,
 ) -> tuple[Array, Values, int, bool]:
     """A machine on one kernel by Newton on augmented losses, whose centres move to their coefficients.
 
@@ -307,8 +313,9 @@ def solve_augmented(
     K : array of shape (n, n)
         Rows with positive costs only, like all other arrays.
     y, costs, start : arrays of shape (n,)
-    asked : Asked
-        For `tol`, `max_iter` and `fit_intercept`.
+    tol : float
+    max_iter : int or None
+    fit_intercept : bool
 
     Returns
     -------
@@ -319,15 +326,14 @@ def solve_augmented(
     all_used : bool
         Whether it stopped at `max_iter`.
     """
-    own = asked.fit_intercept
-    settle = balanced if own else np.asarray
+    settle = balanced if fit_intercept else np.asarray
     low, high = loss.bounds(y, costs)
     c = settle(np.clip(start, low, high))
     # at first about as steep as the kernel: most rows are between their kinks
     size = float(np.average(K.diagonal(), weights=costs)) * float(costs.mean())
     radius = min(RADIUS / size if size > 0.0 else np.inf, RADIUS / unit_of(loss, y, costs))
-    smooth = Augmented(loss, y, costs, c, radius, fit_intercept=own)
-    limit = MOST_SYSTEMS if asked.max_iter is None else asked.max_iter
+    smooth = Augmented(loss, y, costs, c, radius, fit_intercept=fit_intercept)
+    limit = MOST_SYSTEMS if max_iter is None else max_iter
     product = K @ c
     t = smooth.intercept(product, 0.0)
     best, at = np.zeros(len(y)), Values(np.inf, np.inf, 0.0)
@@ -344,7 +350,7 @@ def solve_augmented(
             if here.gap < at.gap:
                 best, at = one, here
         # a start is improved once, so that coefficients respond to changes of the kernel
-        if (at.gap <= asked.tol * abs(at.primal) and n > 0) or n >= limit or idle >= PATIENCE or used_up():
+        if (at.gap <= tol * abs(at.primal) and n > 0) or n >= limit or idle >= PATIENCE or used_up():
             return best, at, n, n >= limit
         of_loss = loss.gap(y, costs, b, f)
         value = 0.5 * float(c @ product) + smooth.value(f)
@@ -363,12 +369,12 @@ def solve_augmented(
             rest = b.copy()
             rest[rows] = 0.0
             right = f[rows] + b[rows] / h[rows] - K[rows] @ rest
-            system = Weighted(K[np.ix_(rows, rows)], h[rows], fit_intercept=own)
+            system = Weighted(K[np.ix_(rows, rows)], h[rows], fit_intercept=fit_intercept)
             found, level = system.solve(right, -float(rest.sum()))
             if np.isfinite(found).all():
                 aim[rows], shift = found, level - t
         moved = K @ aim
-        if not len(rows) and own:
+        if not len(rows) and fit_intercept:
             shift = smooth.intercept(moved, t) - t
         value = 0.5 * float(c @ product) + smooth.value(f)
         expected = float((aim - c) @ (product - K @ b)) - shift * float(b.sum())

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import Labels, RowWeights, Start, Targets, check_row_weights
 from kernelweave._parameters import Cost, MaxIter, MaxTime, Nonnegative, Switch, Tol, checked
-from kernelweave.machines.box import OnIndefinite, as_kernel
+from kernelweave.machines.box import OnIndefinite, as_kernel, check_start
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge
 from kernelweave.results import MachineSolution
@@ -359,4 +359,5 @@ def _solve(
     warm_start: ArrayLike | None,
 ) -> MachineSolution:
     costs = C * check_row_weights(sample_weight, len(K))
-    return loss.solve(K, y, costs, tol=tol, max_iter=max_iter, warm_start=warm_start)
+    start = None if warm_start is None else check_start(warm_start, len(K))
+    return loss.solve(K, loss.check(y, costs), costs, tol=tol, max_iter=max_iter, start=start)

@@ -1,6 +1,6 @@
-"""Branch and bound over subsets of limited size: the search, independent of the kind of members.
+"""Branch and bound over subsets of limited size: bounds of all subsets from the coefficients of some, and the search.
 
-It finds the subset of at most `most` members with the smallest value, where a value never rises when a member
+It finds the subset of at most `most` kernels with the smallest value, where a value never rises when a kernel
 is added. Bounds come from a growing pool: every computed value also bounds all other subsets, so that most of
 the tree is pruned without further computation.
 """
@@ -9,89 +9,158 @@ from __future__ import annotations
 
 import heapq
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave.mkl.certify import term_error
+from kernelweave.mkl.kernel_problem import KernelProblem
+from kernelweave.mkl.simplex_ridge import spread
+from kernelweave.results import Solution
+
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
+#: Multiples of coefficients that give bounds too. Small ones are best for subsets with larger quadratic forms.
+MULTIPLES = np.array([1.0, 0.97, 0.93, 0.88, 0.8, 0.7, 0.55, 0.35])
 
-class Subsets(ABC):
-    """The interface of subsets for the search.
 
-    Attributes
+class Subsets:
+    """Subsets of kernels, and bounds of their values from a pool of dual coefficients.
+
+    Parameters
     ----------
-    n_members : int
-        Number of members.
+    whole : KernelProblem
+        The machine on all kernels.
+    ridge : float
+        Factor of the squared weights.
     most : int
-        Largest number of members of a subset.
+        Largest number of kernels of a subset.
+    target : float
+        Subsets with at least this value need not be examined.
     """
 
-    n_members: int
-    most: int
+    def __init__(self, whole: KernelProblem, ridge: float, most: int, target: float = math.inf) -> None:
+        self.whole, self.ridge, self.most, self.target = whole, ridge, most, target
+        self.n_members = whole.n_kernels
+        self.coefficients: list[Array] = []
+        self._terms = np.empty((0, len(MULTIPLES)))
+        self._quadratic_forms = np.empty((0, whole.n_kernels))
 
-    @property
-    @abstractmethod
-    def target(self) -> float:
-        """Subsets with at least this value need not be examined: the best value so far, less the tolerance."""
-
-    @abstractmethod
-    def bound(self, inside: Index, free: Index, room: int) -> float:
-        """Lower bound of all subsets that hold `inside` and at most `room` of `free`."""
-
-    @abstractmethod
-    def bounds_with(self, inside: Index, free: Index) -> Array:
-        """Lower bounds of `inside` with one of `free`, for each of them."""
-
-    @abstractmethod
-    def needed(self, inside: Index, free: Index, room: int) -> Index | None:
-        """Members of `free` of which every subset below the target contains one, the most promising first.
-
-        None if no bound in the pool excludes `inside` alone.
-        """
-
-    @abstractmethod
-    def compute(self, members: Index, near: Any = None) -> Any:
+    def compute(self, members: Index, near: Solution | None = None) -> Solution | None:
         """Compute the value of these members, of any number, and add its bound to the pool.
+
+        By default nothing: the pool stays as it is.
 
         Parameters
         ----------
         members : array of int
-        near : object, optional
+        near : Solution, optional
             The result for similar members, as a warm start.
         """
+        return None
+
+    def add(self, b: Array) -> None:
+        """Add dual feasible coefficients to the pool."""
+        whole, machine = self.whole, self.whole.machine
+        quadratic_forms = whole.quad(b)
+        quadratic_forms = quadratic_forms + whole.quad_error(b, quadratic_forms)
+        terms = np.array([machine.dual_term(t * b) for t in MULTIPLES]) - term_error(machine, b)
+        self.coefficients.append(b)
+        self._terms = np.vstack([self._terms, terms])
+        self._quadratic_forms = np.vstack([self._quadratic_forms, quadratic_forms])
+
+    def bound(self, inside: Index, free: Index, room: int) -> float:
+        """The largest bound of the pool of all subsets of `inside` and at most `room` of `free`."""
+        if not self.coefficients:
+            return -math.inf
+        values = self._quadratic_forms[:, free]
+        if 0 < room < len(free):
+            values = -np.partition(-values, room - 1, axis=1)[:, :room]
+        elif room == 0:
+            values = values[:, :0]
+        return float(self._value(np.hstack([self._quadratic_forms[:, inside], values])).max())
+
+    def bounds_with(self, inside: Index, free: Index) -> Array:
+        """The largest bound of `inside` with one of `free`, for each of them."""
+        own = self._quadratic_forms[:, inside]
+        if self.ridge > 0.0:
+            return np.array(
+                [self._value(np.hstack([own, self._quadratic_forms[:, [j]]])).max() for j in free]
+            )
+        tops = np.maximum(own.max(axis=1, initial=0.0)[:, None], self._quadratic_forms[:, free])
+        out = np.full(len(free), -np.inf)
+        for t, terms in zip(MULTIPLES, self._terms.T, strict=True):
+            np.maximum(out, (terms[:, None] - 0.5 * t**2 * tops).max(axis=0), out=out)
+        return out
+
+    def needed(self, inside: Index, free: Index, room: int) -> Index | None:
+        """The shortest list of kernels of which subsets below the target contain one, largest quadratic forms first.
+
+        None if no bound in the pool excludes `inside` alone.
+        """
+        target = self.target
+        own = self._quadratic_forms[:, inside]
+        telling = np.flatnonzero(self._value(own) >= target) if len(inside) else np.arange(len(own))
+        if not len(telling):
+            return None
+        own, values = own[telling], self._quadratic_forms[np.ix_(telling, free)]
+        order = np.argsort(-values, axis=1, kind="stable")
+        ranked = np.hstack([np.take_along_axis(values, order, 1), np.full((len(telling), room), -np.inf)])
+        # number of the first ones that are needed: bounds rise without them
+        low, high = np.zeros(len(telling), np.int64), np.full(len(telling), len(free))
+        while (low < high).any():
+            middle = (low + high) // 2
+            rest = np.take_along_axis(ranked, middle[:, None] + np.arange(room), 1)
+            enough = self._value(np.hstack([own, rest]), telling) >= target
+            high, low = np.where(enough, middle, high), np.where(enough, low, np.minimum(middle + 1, high))
+        best = int(np.argmin(high))
+        return free[order[best, : high[best]]]
+
+    def _value(self, quadratic_forms: Array, rows: Index | slice = slice(None)) -> Array:
+        """Bounds of subsets with these quadratic forms, one row for each entry of the pool."""
+        if not quadratic_forms.shape[1]:
+            return np.full(len(quadratic_forms), np.inf)
+        ridge, out = self.ridge, np.full(len(quadratic_forms), -np.inf)
+        quadratic_forms = quadratic_forms if ridge == 0.0 else -np.sort(-quadratic_forms, axis=1)
+        top = quadratic_forms.max(axis=1)
+        empty = np.isneginf(top)
+        quadratic_forms, top = np.where(empty[:, None], 0.0, quadratic_forms), np.where(empty, 0.0, top)
+        for t, terms in zip(MULTIPLES, self._terms[rows].T, strict=True):
+            least = -0.5 * t**2 * top
+            if ridge > 0.0:
+                least = least + spread(t**2 * (quadratic_forms - top[:, None]), ridge)
+            np.maximum(out, terms + least, out=out)
+        return np.where(empty, np.inf, out)
 
 
-@dataclass(order=True)
-class Node:
+class Node(NamedTuple):
     """Subsets that contain `inside`, and otherwise only members of `free`.
+
+    The first three fields are the order in which nodes are examined.
 
     Attributes
     ----------
-    key : tuple
-        Order in which nodes are examined: the smallest bound first, then the largest `inside`, then the oldest.
-    near : object
+    bound : float
+        Lower bound of the subsets.
+    rank, number : int
+        The largest `inside` first, then the oldest.
+    near : Solution or None
         The result for the parent node.
     relaxed : bool
         Whether the value without a limit is known already.
     """
 
-    key: tuple[float, int, int]
-    inside: Index = field(compare=False)
-    free: Index = field(compare=False)
-    near: Any = field(compare=False, default=None)
-    relaxed: bool = field(compare=False, default=False)
-
-    @property
-    def bound(self) -> float:
-        """Lower bound of the subsets."""
-        return self.key[0]
+    bound: float
+    rank: int
+    number: int
+    inside: Index
+    free: Index
+    near: Solution | None
+    relaxed: bool
 
 
 @dataclass
@@ -111,7 +180,7 @@ class Search:
     n_nodes: int = 0
     closed: float = math.inf
     _open: list[Node] = field(default_factory=list)
-    _count: Any = field(default_factory=count)
+    _pushed: int = 0
     _current: float = -math.inf
 
     @property
@@ -121,7 +190,7 @@ class Search:
 
     @property
     def n_open(self) -> int:
-        """Open nodes."""
+        """Number of open nodes."""
         return len(self._open)
 
     def run(self, max_nodes: int, stop: Callable[[], bool]) -> bool:
@@ -146,7 +215,7 @@ class Search:
         return True
 
     def _push(
-        self, inside: Index, free: Index, least: float, near: Any = None, *, relaxed: bool = False
+        self, inside: Index, free: Index, least: float, near: Solution | None = None, *, relaxed: bool = False
     ) -> None:
         """Add a node, unless its bound is not below the target."""
         room = self.subsets.most - len(inside)
@@ -157,8 +226,8 @@ class Search:
         if bound >= self.subsets.target:
             self._close(bound)
         else:
-            key = (bound, -len(inside), next(self._count))
-            heapq.heappush(self._open, Node(key, inside, free, near, relaxed))
+            self._pushed += 1
+            heapq.heappush(self._open, Node(bound, -len(inside), self._pushed, inside, free, near, relaxed))
 
     def _close(self, bound: float) -> None:
         self.closed = min(self.closed, bound)

@@ -10,8 +10,8 @@ bound the values of *all* subsets from below: with q_m = s_m b'K_m b,
                       (ridge |d|^2 - t^2/2 sum_m d_m q_m) ,
 
 and at the solution of S itself the two agree. Without a ridge B depends on the largest q_m in S alone: a subset that is
-better than the best known one must contain one of the kernels whose q_m is above a threshold. `Pool` stores all
-coefficients, and `branch_and_bound.Search` branches on the shortest list of kernels of which one is needed.
+better than the best known one must contain one of the kernels whose q_m is above a threshold. `Subsets` stores all
+coefficients, and `Search` branches on the shortest list of kernels of which one is needed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,7 +38,6 @@ from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.problem import make_kernel_problem
 from kernelweave.mkl.simplex_ridge import solve_ridge
 from kernelweave.mkl.solve import check_warm, solve_problem
-from kernelweave.mkl.subset_bounds import Pool
 from kernelweave.results import Certificate, Solution, Status, WarmStart, relative_gap
 
 Array = NDArray[np.float64]
@@ -119,49 +118,21 @@ class CardinalityProblem:
                 float(solution.intercept),
                 entry_error=2.0 * sum_error(terms),
             )
-            pool = Pool(self.whole, self.ridge)
+            # bounds alone, with the reported one as the target
+            proven = Subsets(self.whole, self.ridge, self.k, solution.dual + solution.rounding)
             for b in proof:
-                pool.add(b)
+                proven.add(b)
         primal = found.primal + self.penalty(weights)
-        proven = Proof(pool, self.k, solution.dual + solution.rounding)
         search = Search(proven)
         search.run(10**9, lambda: False)
         own = max(0.0, primal - search.bound)
         return Certificate.of("cardinality", primal, own, found.rounding, Status.CONVERGED)
 
 
-class Proof(Subsets):
-    """Subsets bounded by a pool of coefficients only, without solving problems, to verify a target."""
-
-    def __init__(self, pool: Pool, most: int, target: float) -> None:
-        self.pool, self.most = pool, most
-        self.n_members = pool.whole.n_kernels
-        self._target = target
-
-    @property
-    def target(self) -> float:
-        """The value to verify as a lower bound of all subsets."""
-        return self._target
-
-    def bound(self, inside: Index, free: Index, room: int) -> float:
-        """See `Pool.bound`."""
-        return self.pool.bound(inside, free, room)
-
-    def bounds_with(self, inside: Index, free: Index) -> Array:
-        """See `Pool.bounds_with`."""
-        return self.pool.bounds_with(inside, free)
-
-    def needed(self, inside: Index, free: Index, room: int) -> Index | None:
-        """See `Pool.needed`."""
-        return self.pool.needed(inside, free, room, self.target)
-
-    def compute(self, members: Index, near: Any = None) -> Any:
-        """Nothing: the pool stays as it is."""
-        return None
-
-
-class Kernels(Proof):
+class Kernels(Subsets):
     """Subsets of kernels during the search: values are computed, and the best point is stored.
+
+    The target is the value of the best weights so far, less the tolerance.
 
     Parameters
     ----------
@@ -171,22 +142,11 @@ class Kernels(Proof):
     """
 
     def __init__(self, problem: CardinalityProblem, tol: float) -> None:
-        super().__init__(Pool(problem.whole, problem.ridge), min(problem.k, problem.n_kernels), math.inf)
+        super().__init__(problem.whole, problem.ridge, problem.k)
         self.problem, self.tol = problem, tol
         self.best: Solution | None = None
         self.n_machines = 0
         self._known: dict[bytes, Solution] = {}
-
-    @property
-    def incumbent(self) -> float:
-        """Value of the best weights so far."""
-        return math.inf if self.best is None else self.best.primal
-
-    @property
-    def target(self) -> float:
-        """The incumbent less the tolerance."""
-        # half of it is for the bounds, and the rest for their rounding errors
-        return self.incumbent - 0.5 * self.tol * abs(self.incumbent) if self.best is not None else math.inf
 
     def compute(self, members: Index, near: Solution | None = None) -> Solution:
         """Solve the convex problem of these kernels; with few enough of them it is a candidate."""
@@ -199,10 +159,13 @@ class Kernels(Proof):
             tol = max(tol, RELAXED)
         found = solve_convex(self.problem, members, tol, near)
         self.n_machines += found.n_machines
-        self.pool.add(found.dual_coef)
+        self.add(found.dual_coef)
         self._known[key] = found
-        if np.count_nonzero(found.weights) <= self.most and found.primal < self.incumbent:
+        best = math.inf if self.best is None else self.best.primal
+        if np.count_nonzero(found.weights) <= self.most and found.primal < best:
             self.best = found
+            # half of the tolerance is for the bounds, and the rest for their rounding errors
+            self.target = found.primal - 0.5 * self.tol * abs(found.primal)
         return found
 
     def improve(self, near: Solution, start: Array | None, late: Callable[[], bool]) -> None:
@@ -220,7 +183,7 @@ class Kernels(Proof):
             free = np.setdiff1d(np.arange(self.n_members), used)
             if not len(free):
                 return
-            bounds = np.array([self.pool.bounds_with(swap, free) for swap in swaps])
+            bounds = np.array([self.bounds_with(swap, free) for swap in swaps])
             out, new = np.unravel_index(int(np.argmin(bounds)), bounds.shape)
             if bounds[out, new] >= self.target:
                 return
@@ -241,17 +204,13 @@ def solve_convex(
             warm.weights = own / own.sum()
     if problem.ridge == 0.0 or len(members) == 1:
         found = solve_problem(part, tol=tol, warm=warm if warm.dual_coef is not None else None)
-        found = _raised(found, problem.penalty(found.weights))
+        c, by = found.certificate, problem.penalty(found.weights)
+        found = replace(found, certificate=replace(c, primal=c.primal + by, dual=c.dual + by))
     else:
         found = solve_ridge(part, problem.ridge, tol, warm)
     weights = np.zeros(problem.n_kernels)
     weights[members] = found.weights
     return replace(found, weights=weights)
-
-
-def _raised(found: Solution, by: float) -> Solution:
-    c = found.certificate
-    return replace(found, certificate=replace(c, primal=c.primal + by, dual=c.dual + by)) if by else found
 
 
 @checked
@@ -413,6 +372,6 @@ def solve_cardinality(
         n_iter=max(1, search.n_nodes),
         n_machines=kernels.n_machines,
         trace={key: np.asarray(values) for key, values in trace.items()},
-        proof=np.array(kernels.pool.coefficients),
+        proof=np.array(kernels.coefficients),
         n_nodes=search.n_nodes,
     )

@@ -1,23 +1,267 @@
-"""Kernels with user-defined parameters, for criteria of margin and radius."""
+"""Kernels K(t) with parameters t >= 0, for criteria of margin and radius: sums of kernels, Gaussians, and your own."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import copy
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError
+from kernelweave._checks import Floats, InputError
+from kernelweave._loops import core
+from kernelweave._parameters import check_value
+from kernelweave.functions import squared_distances
+from kernelweave.gram import Gram
+from kernelweave.machines.rounding import imbalance, sum_error
 
 Array = NDArray[np.float64]
 
+#: A radius below this share of the mean diagonal means that the rows coincide in the feature space.
+FLAT = 1e-12
+#: Squared distances of all pairs.
+DISTANCES = Floats((3,), least=0.0, what="squared distances")
 #: Step of differences, as a share of the parameter: near the cube root of the precision, which balances the errors.
 STEP = 1e-5
 #: Parameters below this share of the mean start use the step of this share.
 LEAST = 1e-2
 
 
-class KernelFamily:
+class Family(ABC):
+    """Kernels K(t) on the training rows with parameters t >= 0, and their derivatives."""
+
+    n_parameters: int
+    n_samples: int
+
+    @abstractmethod
+    def start(self, sample_weight: Array | None = None) -> Array:
+        """Start of the descent."""
+
+    @abstractmethod
+    def kernel(self, t: Array) -> Array:
+        """K(t), symmetric; the next call may overwrite it."""
+
+    @abstractmethod
+    def quadratic_forms(self, t: Array, b: Array) -> Array:
+        """``b' (dK / dt_m) b`` for every parameter."""
+
+    @abstractmethod
+    def diagonals(self, t: Array, weights: Array) -> Array:
+        """``sum_i weights_i (dK / dt_m)_ii`` for every parameter."""
+
+
+def coinciding(n_samples: int) -> InputError:
+    """The error for rows without a distance under any kernel."""
+    return InputError(
+        f"The rows (n_samples={n_samples}) coincide in the feature space of the kernel: its enclosing ball has no "
+        "radius. Drop constant kernels, and `distances` that are all zero; centre or rescale the others."
+    )
+
+
+class WeightedSum(Family):
+    """``K(t) = sum_m t_m s_m (K_m + ridge_m I)``.
+
+    Parameters
+    ----------
+    gram : Gram
+    scale : array of shape (n_kernels,)
+    ridge : float
+        Added to every kernel, as a share of its largest diagonal entry: it makes coefficients unique, hence the
+        criterion differentiable, if rows repeat or the rank is low.
+    """
+
+    def __init__(self, gram: Gram, scale: Array, ridge: float = 0.0) -> None:
+        self.gram, self.scale = gram, scale
+        self.n_parameters, self.n_samples = gram.n_kernels, gram.n_samples
+        self._diagonal = gram.diagonal()
+        self.ridge = ridge
+        self._ridge = ridge * self._diagonal.max(axis=1) + gram.residual_trace
+        self._matrix = np.empty((gram.n_samples, gram.n_samples))
+
+    def rescaled(self, factors: Array) -> WeightedSum:
+        """The same kernels with other factors; a factor of 0 excludes a kernel."""
+        out = copy(self)
+        out.scale = self.scale * factors
+        return out
+
+    def start(self, sample_weight: Array | None = None) -> Array:
+        """Equal weights."""
+        return np.full(self.n_parameters, 1.0 / self.n_parameters)
+
+    def kernel(self, t: Array) -> Array:
+        """K(t)."""
+        weights = t * self.scale
+        out = self.gram.combine_upper(weights, self._matrix)
+        core.mirror(out)
+        out.flat[:: len(out) + 1] += float(weights @ self._ridge)
+        return out
+
+    def quadratic_forms(self, t: Array, b: Array) -> Array:
+        """``b'K_m b``, which does not depend on t."""
+        return self.scale * (self.gram.quadratic_forms(b[None]) + self._ridge * float(b @ b))
+
+    def products(self, b: Array, kernels: NDArray[np.int64]) -> Array:
+        """``(s_m K_m) b`` of some kernels, ridge included, shape (len(kernels), n_samples)."""
+        plain = self.gram.matvecs(b[None], kernels)[:, 0] + self._ridge[kernels, None] * b
+        return plain * self.scale[kernels, None]
+
+    def diagonal(self, kernels: NDArray[np.int64]) -> Array:
+        """Diagonals of some kernels, ridge included."""
+        return (self._diagonal[kernels] + self._ridge[kernels, None]) * self.scale[kernels, None]
+
+    def diagonals(self, t: Array, weights: Array) -> Array:
+        """Weighted diagonals of the kernels."""
+        return self.scale * (self._diagonal @ weights + self._ridge * float(weights.sum()))
+
+    def quadratic_form_errors(self, b: Array, q: Array) -> Array:
+        """Bounds of the errors of quadratic forms: of rounding, and of coefficients whose sum is not quite zero."""
+        size = self._root @ np.abs(b)
+        return (
+            sum_error(len(b)) * np.square(size) + 2.0 * imbalance(b)[0] * np.sqrt(np.maximum(q, 0.0)) * size
+        )
+
+    @property
+    def _root(self) -> Array:
+        """Square roots of the diagonals, ridge included, shape (n_kernels, n_samples)."""
+        return np.sqrt(np.maximum(self.diagonal(np.arange(self.n_parameters)), 0.0))
+
+    def entry_error(self, t: Array) -> float:
+        """Rounding of the entries of K(t), as a share of the roots of its diagonal."""
+        return 2.0 * sum_error(int(np.maximum(self.gram.ranks[t > 0], 1).sum()))
+
+
+class _GaussianFamily(Family):
+    """``K(t) = exp(-sum_p t_p D_p)`` of squared distances D_p, which the subclasses store in different ways."""
+
+    def __init__(self, n_parameters: int, n_samples: int) -> None:
+        self.n_parameters, self.n_samples = n_parameters, n_samples
+        self._at: Array | None = None
+        self._matrix = np.empty((n_samples, n_samples))
+
+    @abstractmethod
+    def _distances(self, t: Array, out: Array) -> None:
+        """Put ``sum_p t_p D_p``, symmetric, into `out`."""
+
+    @abstractmethod
+    def _sums(self, A: Array) -> Array:
+        """``sum_ij A_ij D_pij`` for every parameter, with symmetric A."""
+
+    @abstractmethod
+    def _means(self, share: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Mean of every distance over pairs of rows with these shares, and whether it exceeds rounding."""
+
+    def start(self, sample_weight: Array | None = None) -> Array:
+        """Equal shares of a mean exponent of 1; 0 for parameters of distances that are all zero (below 2.2e-308).
+
+        Parameters
+        ----------
+        sample_weight : array of shape (n_samples,), optional
+            For the mean over pairs of rows.
+
+        Raises
+        ------
+        InputError
+            All distances are zero.
+        """
+        weight = np.ones(self.n_samples) if sample_weight is None else sample_weight
+        mean, apart = self._means(weight / weight.sum())
+        if not apart.any():
+            raise coinciding(self.n_samples)
+        return np.divide(1.0, mean * int(apart.sum()), out=np.zeros_like(mean), where=apart)
+
+    def kernel(self, t: Array) -> Array:
+        """K(t)."""
+        self._distances(t, self._matrix)
+        np.exp(np.negative(self._matrix, out=self._matrix), out=self._matrix)
+        self._at = t.copy()
+        return self._matrix
+
+    def quadratic_forms(self, t: Array, b: Array) -> Array:
+        """``-sum_ij b_i b_j K_ij D_pij``."""
+        K = self._matrix if self._at is not None and np.array_equal(self._at, t) else self.kernel(t)
+        # the derivative is a multiple of K, which is applied after the sums
+        return -self._sums(K * np.outer(b, b))
+
+    def diagonals(self, t: Array, weights: Array) -> Array:
+        """Zero: the diagonal is always 1."""
+        return np.zeros(self.n_parameters)
+
+
+class Gaussians(_GaussianFamily):
+    """``K(t)_ij = exp(-sum_p t_p D_pij)``: one Gaussian with a parameter for each squared distance.
+
+    Parameters
+    ----------
+    distances : array of shape (n_parameters, n_samples, n_samples)
+        Squared distances; one of all columns gives the usual gamma, one for each column a relevance for each.
+    """
+
+    def __init__(self, distances: Array) -> None:
+        self.distances = np.ascontiguousarray(check_value(DISTANCES, "distances", distances))
+        if self.distances.shape[1] != self.distances.shape[2]:
+            raise InputError(
+                f"`distances` must have shape (n_parameters, n_samples, n_samples), got {self.distances.shape}. Pass "
+                "the distances of all pairs of training rows."
+            )
+        super().__init__(*self.distances.shape[:2])
+
+    @classmethod
+    def of_columns(cls, X: ArrayLike, *, each: bool) -> Gaussians:
+        """From rows X (n_samples, n_features): one gamma for all columns, or one for each."""
+        values = np.asarray(X, dtype=np.float64)
+        columns = values.T[:, :, None] if each else values[None]
+        return cls(np.stack([np.square(c[:, None] - c[None]).sum(axis=-1) for c in columns]))
+
+    def _distances(self, t: Array, out: Array) -> None:
+        np.dot(t, self.distances.reshape(self.n_parameters, -1), out=out.reshape(-1))
+
+    def _sums(self, A: Array) -> Array:
+        return np.einsum("pij,ij->p", self.distances, A, optimize=True)
+
+    def _means(self, share: Array) -> tuple[Array, NDArray[np.bool_]]:
+        mean = np.einsum("pij,i,j->p", self.distances, share, share, optimize=True)
+        # the inverse of smaller ones overflows
+        return mean, mean >= np.finfo(np.float64).tiny
+
+
+class GaussianOfSum(_GaussianFamily):
+    """``K(t) = exp(-sum_m t_m s_m D_m)``, with D_m the squared distances of the kernels of a stack.
+
+    ``D_m(x, z) = K_m(x, x) + K_m(z, z) - 2 K_m(x, z)``: with one linear kernel, t is the usual gamma, with one for each
+    column it holds a relevance for each. No further memory of size n_kernels n_samples^2 is needed.
+
+    Parameters
+    ----------
+    gram : Gram
+    scale : array of shape (n_kernels,)
+    """
+
+    def __init__(self, gram: Gram, scale: Array) -> None:
+        super().__init__(gram.n_kernels, gram.n_samples)
+        self.gram, self.scale = gram, scale
+        self._diagonal = gram.diagonal()
+
+    def diagonal(self, t: Array) -> Array:
+        """Diagonal of the sum in the exponent, ``sum_m t_m s_m K_m(x, x)``."""
+        return (t * self.scale) @ self._diagonal
+
+    def _distances(self, t: Array, out: Array) -> None:
+        K = self.gram.combine_upper(t * self.scale, out)
+        core.mirror(K)
+        diagonal = self.diagonal(t)
+        squared_distances(np, K, diagonal[:, None], diagonal[None], out=out)
+
+    def _sums(self, A: Array) -> Array:
+        return 2.0 * self.scale * (self._diagonal @ A.sum(axis=1) - self.gram.inner(A))
+
+    def _means(self, share: Array) -> tuple[Array, NDArray[np.bool_]]:
+        level = self._diagonal @ share
+        mean = 2.0 * self.scale * (level - self.gram.quadratic_forms(share[None]))
+        return mean, mean > FLAT * self.scale * level
+
+
+class KernelFamily(Family):
     """A kernel matrix K(t) given as a function of parameters t >= 0, for `solve_radius`.
 
     Parameters

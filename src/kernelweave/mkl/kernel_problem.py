@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -52,6 +53,21 @@ class KernelProblem:
         """Number of kernels."""
         return self.gram.n_kernels
 
+    def at(self, C: float) -> KernelProblem:
+        """The problem with another weight of the loss."""
+        return replace(self, machine=replace(self.machine, C=C))
+
+    @cached_property
+    def residual(self) -> Array | None:
+        """``s_m`` times a bound of the trace that factors leave out; None if they are exact."""
+        left = self.gram.residual_trace
+        return self.scale * left if left.any() else None
+
+    def entry_error(self, weights: Array) -> float:
+        """Rounding errors of the entries of K(d), as a share of ``sqrt(K_ii K_jj)``."""
+        # once for the sum, and once for weights whose own sum is not quite 1
+        return 2.0 * sum_error(int(np.maximum(self.gram.ranks[weights > 0], 1).sum()))
+
     def combine(self, weights: Array, out: Array | None = None) -> Array:
         """``K(d)``, symmetric."""
         K = self.gram.combine_upper(weights * self.scale, out)
@@ -65,11 +81,8 @@ class KernelProblem:
     def quad(self, b: Array, kernels: Index | None = None) -> Array:
         """Upper bounds of ``s_m b'K_m b``, exact if the representation is."""
         pick = slice(None) if kernels is None else kernels
-        values = self.gram.quadratic_forms(b[None], kernels)
-        residual = self.gram.residual_trace[pick]
-        if residual.any():
-            values = values + residual * float(b @ b)
-        return self.scale[pick] * values
+        values = self.scale[pick] * self.gram.quadratic_forms(b[None], kernels)
+        return values if self.residual is None else values + self.residual[pick] * float(b @ b)
 
     def products(self, b: Array, kernels: Index) -> Array:
         """``s_m K_m b``, shape (len(kernels), n_samples)."""
@@ -81,29 +94,28 @@ class KernelProblem:
         share = (weights * self.scale)[active]
         out = share @ self.gram.matvecs(b[None], active)[:, 0] if len(active) else np.zeros_like(b)
         # abs(K_ij) <= sqrt(K_ii K_jj), also for the terms of a sum of kernels
-        root = np.sqrt(np.maximum(share @ self.gram.diagonal_of(active), 0.0))
-        terms = int(np.maximum(self.gram.ranks[active], 1).sum())
-        error = sum_error(int(np.count_nonzero(b))) + 2.0 * sum_error(terms)
+        root = np.sqrt(np.maximum(share @ self.gram.diagonal(active), 0.0))
+        error = sum_error(int(np.count_nonzero(b))) + self.entry_error(weights)
         return out, error * float(root @ np.abs(b)) * root
 
-    def quad_of(self, b: Array, V: Array) -> Array:
-        """`quad` of all kernels from their `products` V with b."""
-        return V @ b + self.scale * self.gram.residual_trace * float(b @ b)
+    def quad_of(self, b: Array, V: Array, kernels: Index | None = None) -> Array:
+        """`quad` of some kernels, by default all, from their `products` V with b."""
+        if self.residual is None:
+            return V @ b
+        return V @ b + self.residual[slice(None) if kernels is None else kernels] * float(b @ b)
 
     def left_out(self, weights: Array, b: Array) -> float:
         """Difference between ``<weights, quad>`` and the quadratic form of K(d) as stored, due to truncated factors."""
-        residual = self.gram.residual_trace
-        if not residual.any():
-            return 0.0
-        return float((weights * self.scale) @ residual) * float(b @ b)
+        return 0.0 if self.residual is None else float(weights @ self.residual) * float(b @ b)
 
     def allowed_gap(self, at: Point, tol: float) -> float:
         """Required value of the gap without rounding, at upper bounds of all quadratic forms.
 
         The tolerance, less rounding and truncation errors if these are at most half of it.
         """
-        allowed = tol * abs(at.machine.primal)
-        left = allowed - 2.0 * at.machine.rounding - 0.5 * self.left_out(at.weights, at.machine.dual_coef)
+        bounds = at.machine.certificate
+        allowed = tol * abs(bounds.primal)
+        left = allowed - 2.0 * bounds.rounding - 0.5 * self.left_out(at.weights, at.machine.dual_coef)
         return left if left >= 0.5 * allowed else allowed
 
     def quad_error(self, b: Array, q: Array) -> Array:
@@ -130,36 +142,29 @@ class KernelProblem:
         return self.machine.dual_term(b) - 0.5 * highest, term_error(self.machine, b) + 0.5 * away
 
     def certify(self, solution: Solution) -> Certificate:
-        """The certificate of weights, coefficients and intercept, independent of the reported one."""
-        return _certify(self, solution)
+        """The certificate of weights, coefficients and intercept, independent of the reported one.
+
+        The gap is that of the machine, and the possible gain of other weights.
+        """
+        weights, b, proof = solution.weights, solution.dual_coef, solution.proof
+        if not self.weight_set.violation(weights) <= OUTSIDE * float(np.abs(weights).max()):
+            return outside("joint")
+        with blas_threads_for(self.gram.n_samples):
+            machine, product = self.machine_at(weights), self.product(weights, b)
+            primal, own, rounding = machine.bounds_of(*product, b, float(solution.intercept))
+            if not len(proof):
+                gain, error = self.outer_gap(weights, b)
+                own += gain
+            elif feasible(self.machine, proof):
+                dual, error = self.bound(proof[0])
+                own = primal - dual
+            else:
+                return outside("joint")
+        return Certificate.of("joint", primal, own, rounding + error, Status.CONVERGED)
 
     def statement(self, solution: Solution) -> Statement:
         """The problem in numbers."""
         return self.weight_set.in_statement(self.machine.statement(self.scale))
-
-
-def _certify(problem: KernelProblem, solution: Solution) -> Certificate:
-    """A machine and weights over a convex set: the gap of the machine, and the possible gain of other weights."""
-    gram, weight_set = problem.gram, problem.weight_set
-    weights, b = solution.weights, solution.dual_coef
-    away = float(np.abs(weight_set.project(weights) - weights).max())
-    if not away <= OUTSIDE * float(np.abs(weights).max()):
-        return outside("joint")
-    with blas_threads_for(gram.n_samples):
-        found = problem.machine_at(weights).certify_product(
-            *problem.product(weights, b), b, float(solution.intercept)
-        )
-        if len(solution.proof):
-            if not feasible(problem.machine, solution.proof):
-                return outside("joint")
-            dual, error = problem.bound(solution.proof[0])
-            return Certificate.of(
-                "joint", found.primal, found.primal - dual, found.rounding + error, Status.CONVERGED
-            )
-        gain, error = problem.outer_gap(weights, b)
-    return Certificate.of(
-        "joint", found.primal, found.own_gap + gain, found.rounding + error, Status.CONVERGED
-    )
 
 
 @dataclass
@@ -182,7 +187,6 @@ class Session(SessionOf["Point"]):
     warm: WarmStart
     n_machines: int = 0
     machine: Machine = field(init=False)
-    _matrix: Array | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.machine = self.problem.machine
@@ -194,16 +198,15 @@ class Session(SessionOf["Point"]):
 
     def combine(self, weights: Array) -> Array:
         """``K(d)``; the next call overwrites it."""
-        return self.problem.combine(weights, self._room())
+        return self.problem.combine(weights, self._room)
 
+    @cached_property
     def _room(self) -> Array:
-        if self._matrix is None:
-            self._matrix = np.empty((self.problem.gram.n_samples, self.problem.gram.n_samples))
-        return self._matrix
+        return np.empty((self.problem.gram.n_samples, self.problem.gram.n_samples))
 
     def combine_with(self, weights: Array, U: Array) -> Array:
         """``K(d) + U'U`` for rows U; the next call overwrites it."""
-        K, problem = self._room(), self.problem
+        K, problem = self._room, self.problem
         problem.gram.combine_upper(weights * problem.scale, K)
         if len(U):
             # the upper triangle of rows is the lower one of columns
@@ -213,11 +216,11 @@ class Session(SessionOf["Point"]):
 
     def solve(self, weights: Array, tol: float, b: Array | None) -> Point:
         """The machine at weights, from coefficients b; `kernel` is its kernel until the next call."""
+        problem = self.problem
         self.n_machines += 1
-        self.kernel = self.combine(weights)
-        self.machine = self.problem.machine_at(weights)
-        # once for the sum, and once for weights whose own sum is not quite 1
-        error = 2.0 * sum_error(int(np.maximum(self.problem.gram.ranks[weights > 0], 1).sum()))
+        self.kernel = problem.combine(weights, self._room)
+        self.machine = problem.machine_at(weights)
+        error = problem.entry_error(weights)
         return Point(weights, self.machine.solve(self.kernel, tol=tol, warm_start=b, entry_error=error))
 
     def start(self) -> Array:
@@ -231,14 +234,10 @@ class Session(SessionOf["Point"]):
         """Set the start of the next step."""
         self.warm = WarmStart(found.weights, found.dual_coef)
 
-    def result(self, at: Point, status: Status, loop: Loop[Point]) -> Solution:
-        """The solution, with the certificate that the problem gives its numbers."""
-        return self.certified(at, status, loop)
-
-    def certified(
+    def result(
         self, at: Point, status: Status, loop: Loop[Point], kind: str = "joint", proof: Array | None = None
     ) -> Solution:
-        """A solution with the certificate that the problem gives its numbers, by a proof if there is one."""
+        """The solution, with the certificate that the problem gives its numbers, by a proof if there is one."""
         found = Solution(
             weights=at.weights,
             dual_coef=at.machine.dual_coef,

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
+from kernelweave._devices import namespace_of
 from kernelweave._loops import HAS_EXTENSION, core
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._threads import threads_for
@@ -40,17 +41,7 @@ Array = NDArray[np.float64]
 
 def namespace(x: Any) -> Any:
     """The array API namespace of an array or tensor."""
-    if isinstance(x, np.ndarray):
-        return np
-    if hasattr(x, "__array_namespace__"):
-        return x.__array_namespace__()
-    try:
-        from array_api_compat import array_namespace
-    except ImportError as error:
-        raise InputError(
-            f"Arrays of type {type(x).__name__} need the package array-api-compat. Use pip install 'kernelweave[gpu]'."
-        ) from error
-    return array_namespace(x)
+    return np if isinstance(x, np.ndarray) else namespace_of(x)
 
 
 # ---- layers ---------------------------------------------------------------------------------------
@@ -134,24 +125,23 @@ class Layers:
         xp = namespace(kappa) if xp is None else xp
         out, units, roots = [kappa], [], []
         for layer, w in zip(self.functions, weights, strict=True):
-            raw = [f.own_value(xp, out[-1]) for f in layer]
-            units.append(self._unit(xp, raw))
-            roots.append(self._roots(xp, raw))
-            out.append(_sum([float(v) * d for v, d in zip(w, units[-1], strict=True)]))
+            raw, factors = self._own(xp, layer, out[-1])
+            if self.cosine:
+                raw = [xp.where(u > 0, xp.ones_like(u), xp.zeros_like(u)) for u in raw]
+            units.append(raw)
+            roots.append(factors)
+            out.append(_sum([float(v) * d for v, d in zip(w, raw, strict=True)]))
         return out, units, roots
 
-    def _unit(self, xp: Any, raw: list[Any]) -> list[Any]:
-        """Diagonals of the normalised functions."""
+    def _own(self, xp: Any, layer: Sequence[KernelFunction], kappa: Any) -> tuple[list[Any], list[Any]]:
+        """Diagonals of the functions, and their factors on either side."""
+        raw = [f.own_value(xp, kappa) for f in layer]
         if not self.cosine:
-            return raw
-        return [xp.where(u > 0, xp.ones_like(u), xp.zeros_like(u)) for u in raw]
-
-    def _roots(self, xp: Any, raw: list[Any]) -> list[Any]:
-        """Factors of the functions on either side."""
-        if not self.cosine:
-            return [xp.ones_like(u) for u in raw]
-        return [
-            xp.where(u > 0, 1.0 / xp.sqrt(xp.where(u > 0, u, xp.ones_like(u))), xp.zeros_like(u)) for u in raw
+            return raw, [xp.ones_like(u) for u in raw]
+        # where a diagonal is zero, so is the whole row
+        safe = [xp.where(u > 0, u, xp.ones_like(u)) for u in raw]
+        return raw, [
+            xp.where(u > 0, 1.0 / xp.sqrt(v), xp.zeros_like(u)) for u, v in zip(raw, safe, strict=True)
         ]
 
     def forward(self, K: Any, kappa: Any, weights: Sequence[Array], workspace: Tape | None = None) -> Tape:
@@ -210,7 +200,7 @@ class Layers:
         self, xp: Any, layer: Sequence[KernelFunction], w: Array, K: Any, left: Any, right: Any
     ) -> Iterator[Any]:
         """Normalised functions of a (cross) kernel, one at a time; None for those without weight."""
-        rows, columns = (self._roots(xp, [f.own_value(xp, d) for f in layer]) for d in (left, right))
+        rows, columns = (self._own(xp, layer, d)[1] for d in (left, right))
         for f, v, a, b in zip(layer, w, rows, columns, strict=True):
             if not v:
                 yield None
@@ -239,28 +229,6 @@ class Layers:
         for depth in range(len(self.functions) - 1, -1, -1):
             gradient, H = self._backward_layer(tape, depth, H)
             gradients.insert(0, gradient)
-        return gradients, H
-
-    def published_backward(self, tape: Tape, H: Array) -> tuple[list[Array], Array]:
-        """The chain rule as published: entry by entry, without the terms through diagonals and normalisation.
-
-        Arguments and results are those of `backward`. For study only.
-        """
-        core.mirror(H)
-        gradients: list[Array] = []
-        for depth in range(len(self.functions) - 1, -1, -1):
-            K, kappa = tape.kernels[depth], tape.diagonals[depth]
-            core.mirror(K)
-            left, right = kappa[:, None], kappa[None, :]
-            layer, w = self.functions[depth], tape.weights[depth]
-            below, gradient = np.zeros_like(K), np.empty(len(layer))
-            for k, (f, r) in enumerate(zip(layer, tape.roots[depth], strict=True)):
-                u = f.layer_value(np, K, left, right)
-                outside = H * r[:, None] * r[None, :]
-                gradient[k] = float(np.vdot(outside, u))
-                below += float(w[k]) * outside * f.layer_partials(np, K, left, right, u)[0]
-            gradients.insert(0, gradient)
-            H = below
         return gradients, H
 
     def _backward_layer(self, tape: Tape, depth: int, H: Any) -> tuple[Array, Any]:

@@ -1,31 +1,31 @@
-"""Regularisation paths of RLS2 with warm starts."""
+"""Regularisation paths with warm starts: RLS2 along alpha, machines on sums of kernels along C."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh
 
 from kernelweave._checks import (
+    COSTS,
     Alphas,
     Floats,
+    GivenTargets,
     InputError,
-    RidgeAlphas,
     RowWeights,
     Scale,
     Start,
 )
-from kernelweave._devices import Kind
 from kernelweave._parameters import (
     Flag,
     Function,
     MaxIter,
     MaxTime,
+    Nonnegative,
     Number,
     OneOf,
     Tol,
@@ -34,95 +34,40 @@ from kernelweave._parameters import (
     checked,
 )
 from kernelweave._threads import blas_threads_for, one_blas_thread
-from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, kind_of
-from kernelweave.machines.ridge import Workspace
+from kernelweave.gram import BlockStatistics, ChunkedFeatures, FeatureStack, Gram, KernelStream, kind_of
+from kernelweave.machines.losses import GivenLoss
+from kernelweave.mkl.features.newton import knows
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.ridge_paths import (
     FeaturePath,
     alpha_range_of_features,
-    relaxed_path_on_features,
+    on_all_rows,
+    path_on_all_rows,
     with_features_of_path,
 )
-from kernelweave.mkl.features.summaries import on_all_rows, path_on_all_rows
-from kernelweave.mkl.largest_alpha import EIGEN_ROWS, smallest_single
-from kernelweave.mkl.outputs import join_outputs, squeeze
-from kernelweave.mkl.problem import make_ridge_form
+from kernelweave.mkl.features.row_newton import solve_on_chunks
+from kernelweave.mkl.problem import MarginForm, RidgeForm, make_margin_form, make_ridge_form
 from kernelweave.mkl.published import published
-from kernelweave.mkl.relaxed import relax_path
-from kernelweave.mkl.ridge_problem import RidgeProblem, first_kernel
-from kernelweave.mkl.selection import Criteria, compute_criteria, mallows_cp
-from kernelweave.mkl.solve import SOLVERS, check_simplex
+from kernelweave.mkl.regularization import SMALLEST, alpha_range, criteria_along, join_outputs, squeeze
+from kernelweave.mkl.ridge_problem import RidgeProblem
+from kernelweave.mkl.solve import (
+    METHODS,
+    SOLVERS,
+    check_simplex,
+    confirmed,
+    descent_on_features,
+    relaxed_along,
+    solve_margin_on_features,
+    solve_problem,
+)
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
-from kernelweave.results import Path, Solution
+from kernelweave.mkl.weight_sets import WeightSet
+from kernelweave.results import Path, Solution, Status, WarmStart
 
 Array = NDArray[np.float64]
 
-#: Called after every alpha with (index, result); a true return value ends the path there.
+#: Called after every solution with (index, result); a true return value ends the path there.
 PathCallback = Callable[[int, Solution], object]
-
-#: Smallest alpha of an automatic range, as a share of the largest trace of a kernel.
-SMALLEST = 1e-6
-
-
-def alpha_range(problem: RidgeProblem) -> tuple[float, float]:
-    """Return (largest, smallest) alpha of an automatic path.
-
-    The largest is the smallest alpha at which a single kernel is optimal, found by bisection to 5 %, or to 50 % for
-    more than `EIGEN_ROWS` rows (where one
-    kernel, or several that fit alike, is all there is: the trace of the largest). The smallest is `SMALLEST`
-    times the largest weighted trace ``s_m sum_i w_i K_m(x_i, x_i)``.
-    """
-    weights = 1.0 / problem.inverse_weights
-    traces = problem.scale * (problem.gram.diagonal() @ weights)
-    top = float(traces.max())
-    if top <= 0 or not problem.targets.any():
-        return 1.0, SMALLEST
-    largest = _single_kernel_alpha(problem, top)
-    return largest, SMALLEST * top
-
-
-def _single_kernel_alpha(problem: RidgeProblem, top: float) -> float:
-    start, _ = first_kernel(problem)
-    unit = np.zeros(problem.n_kernels)
-    unit[start] = 1.0
-    large = problem.gram.n_samples > EIGEN_ROWS
-    coefficients = _dual_by_solving(problem, unit) if large else _dual_by_eigenvalues(problem, unit)
-
-    def single(alpha: float) -> bool:
-        quadratic_forms = problem.quad(coefficients(alpha))
-        return bool(quadratic_forms.max() <= quadratic_forms[start] * (1 + 1e-8))
-
-    return smallest_single(single, top, problem.gram.n_samples)
-
-
-def _dual_by_eigenvalues(problem: RidgeProblem, unit: Array) -> Callable[[float], Array]:
-    """Dual coefficients at fixed weights as a function of alpha, from one eigendecomposition of the whitened kernel."""
-    root = 1.0 / np.sqrt(problem.inverse_weights)
-    factor = problem.gram.factor(unit * problem.scale)
-    if factor is not None and 2 * len(factor) < problem.gram.n_samples:
-        vectors, singular, _ = np.linalg.svd((factor * root).T, full_matrices=False)
-        values = np.square(singular)
-    else:
-        K = problem.gram.combine(unit * problem.scale) * root[:, None] * root
-        values, vectors = eigh(K, driver="evd")
-    white = problem.targets * root
-    coordinates = white @ vectors
-
-    def coefficients(alpha: float) -> Array:
-        inside = (coordinates * (values / (values + alpha))) @ vectors.T
-        return np.ascontiguousarray((white - inside) / alpha * root)
-
-    return coefficients
-
-
-def _dual_by_solving(problem: RidgeProblem, unit: Array) -> Callable[[float], Array]:
-    """The same by one factorisation for each alpha; an eigendecomposition of thousands of rows costs as much as 30."""
-    work = Workspace()
-
-    def coefficients(alpha: float) -> Array:
-        return np.ascontiguousarray(problem.system(unit, alpha, work).solve(problem.targets.T).T)
-
-    return coefficients
 
 
 def make_alphas(problem: RidgeProblem | FeatureProblem, n_alphas: int) -> Array:
@@ -156,7 +101,7 @@ def rls2_path(
     max_iter: MaxIter = None,
     max_time: MaxTime = None,
     delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
-    relax: Annotated[ArrayLike | None, RidgeAlphas() | None] = None,
+    relax: Annotated[ArrayLike | None, Alphas(table=True) | None] = None,
     weights0: Start = None,
     fit_intercept: Annotated[bool, Flag()] = False,
     callback: Annotated[PathCallback | None, Function() | None] = None,
@@ -235,107 +180,187 @@ def rls2_path(
     """
     problem, single = make_ridge_form(gram, y, sample_weight, scale, fit_intercept=fit_intercept)
     kind = kind_of(gram)
-    call = None if callback is None else _on_all_rows(problem, callback, kind)
+    start = None if weights0 is None else check_simplex(weights0, problem.n_kernels)
+    call: PathCallback | None = None
+    if callback is not None:
+        call = lambda index, found: callback(index, on_all_rows(problem, found).of_kind(kind))  # noqa: E731
     # on features, products are small and many: threads of BLAS would wait for each other
     few = isinstance(problem, FeatureProblem)
     with one_blas_thread() if few else blas_threads_for(problem.targets.shape[1]):
         values = make_alphas(problem, n_alphas) if alphas is None else check_alphas(alphas)
-        start = None if weights0 is None else check_simplex(weights0, problem.n_kernels)
-        apart = not shared_weights and len(problem.targets) > 1
+        given = problem.parts() if not shared_weights and len(problem.targets) > 1 else [problem]
         if isinstance(problem, FeatureProblem) and solver == "newton":
-            features = problem.parts() if apart else [problem]
-            on_features = FeaturePath(features, tol=tol, max_iter=max_iter, start=start)
+            on_features = FeaturePath(given, tol=tol, max_iter=max_iter, start=start)
             on_features.run(values, call)
-            found = on_features.result(_measure, single=single)
-            done = found if relax is None else relaxed_path_on_features(features, found, relax)
-            return path_on_all_rows(problem, done).of_kind(kind)
-        given = problem
-        problem = problem.on_kernels() if isinstance(problem, FeatureProblem) else problem
-        groups = problem.parts() if apart else [problem]
-        path = _Path(groups, start, tol=tol, solver=solver, max_iter=max_iter, delta=delta)
-        try:
-            for index, alpha in enumerate(values):
-                result = path.step(float(alpha))
-                if call is not None and call(index, result) and index + 1 < len(values):
-                    path.interrupted = True
-                    break
-        except KeyboardInterrupt:
-            if not path.done:
-                raise
-            path.interrupted = True
-        found = path.result(single=single)
-        if isinstance(given, FeatureProblem):
-            whole = with_features_of_path(given.parts() if apart else [given], found, relax)
-            return path_on_all_rows(given, whole).of_kind(kind)
-        return (found if relax is None else relax_path(groups, found, relax)).of_kind(kind)
+            path = on_features.result(_measure, single=single)
+        else:
+            groups = [part.on_kernels() if isinstance(part, FeatureProblem) else part for part in given]
+            done: list[list[Solution]] = []
+            found = _on_kernels(
+                groups, values, done, start, tol=tol, solver=solver, max_iter=max_iter, delta=delta
+            )
+            whole = (squeeze(one) if single else one for one in found)
+            path = Path.collect(whole, len(values), call, partial(_measure, groups, done))
+            if few:
+                path = with_features_of_path(given, path)
+        path = _confirmed(problem, path, tol)
+        if relax is not None:
+            path = relaxed_along(given, path, relax)
+    return path_on_all_rows(problem, path).of_kind(kind)
 
 
-def _on_all_rows(
-    problem: RidgeProblem | FeatureProblem, callback: PathCallback, kind: Kind | None
-) -> PathCallback:
-    """The callback with solutions as they are returned."""
-    return lambda index, result: callback(index, on_all_rows(problem, result).of_kind(kind))
-
-
-class _Path:
-    """Solutions so far; `step` appends one regularisation parameter for every group of outputs."""
-
-    def __init__(
-        self,
-        groups: list[RidgeProblem],
-        start: Array | None,
-        *,
-        tol: float,
-        solver: str,
-        max_iter: int | None,
-        delta: float,
-    ) -> None:
-        self.groups, self.tol, self.solver, self.max_iter, self.delta = groups, tol, solver, max_iter, delta
-        self.warm = [RidgeStart(weights=start) for _ in groups]
-        self.done: list[list[Solution]] = []
-        self.measures: list[dict[str, float]] = []
-        self.interrupted = False
-
-    def step(self, alpha: float) -> Solution:
-        results = [self._solve(p, alpha, warm) for p, warm in zip(self.groups, self.warm, strict=True)]
-        self.done.append(results)
-        return self.groups[0].for_all_rows(results[0])
-
-    def _solve(self, problem: RidgeProblem, alpha: float, warm: RidgeStart) -> Solution:
-        if self.solver == "newton":
-            limit = 200 if self.max_iter is None else self.max_iter
-            return newton_result(problem, alpha, tol=self.tol, max_iter=limit, warm=warm)
-        limit = 50_000 if self.max_iter is None else self.max_iter
-        solve = published(self.solver)
-        result: Solution = solve(problem, alpha, delta=self.delta, weights0=warm.weights, max_iter=limit)
-        warm.weights = result.weights
-        return result
-
-    def result(self, *, single: bool) -> Path[Solution]:
+def _on_kernels(
+    groups: Sequence[RidgeProblem],
+    alphas: Array,
+    done: list[list[Solution]],
+    start: Array | None,
+    *,
+    tol: float,
+    solver: str,
+    max_iter: int | None,
+    delta: float,
+) -> Iterator[Solution]:
+    """Solutions for all given rows, each of all groups of outputs; `done` receives those of the groups."""
+    warm = [RidgeStart(weights=start) for _ in groups]
+    for alpha in alphas:
         found = []
-        for results in self.done:
-            whole = self.groups[0].for_all_rows(results[0] if len(results) == 1 else join_outputs(results))
-            found.append(squeeze(whole) if single else whole)
-        return Path.of(found, interrupted=self.interrupted, measure=partial(_measure, self.groups, self.done))
+        for problem, own in zip(groups, warm, strict=True):
+            if solver == "newton":
+                limit = 200 if max_iter is None else max_iter
+                found.append(newton_result(problem, float(alpha), tol=tol, max_iter=limit, warm=own))
+                continue
+            limit = 50_000 if max_iter is None else max_iter
+            solve = published(solver)
+            found.append(solve(problem, float(alpha), delta=delta, weights0=own.weights, max_iter=limit))
+            own.weights = found[-1].weights
+        done.append(found)
+        yield groups[0].for_all_rows(join_outputs(found))
 
 
-def _measure(groups: list[RidgeProblem], done: list[list[Solution]], everything: bool) -> dict[str, Array]:
-    """Criteria at every solution of a path, summed over groups of outputs."""
-    names = [f.name for f in fields(Criteria)] if everything else ["df"]
-    found = {name: np.zeros((len(groups), len(done))) for name in names}
-    with blas_threads_for(groups[0].gram.n_samples):
-        for k, results in enumerate(done):
-            for g, (problem, result) in enumerate(zip(groups, results, strict=True)):
-                got = compute_criteria(
-                    problem, result.alpha, result.weights, result.dual_coef.T, total=everything
-                )
-                for name in names:
-                    found[name][g, k] = getattr(got, name)
-    out = {name: values.sum(axis=0) for name, values in found.items()}
-    if everything:
-        per_group = [
-            mallows_cp(rss, df, problem.n_eff)
-            for problem, rss, df in zip(groups, found["rss"], found["df"], strict=True)
-        ]
-        out["cp"] = np.sum(per_group, axis=0)
-    return out
+def _confirmed(problem: RidgeForm, path: Path[Solution], tol: float) -> Path[Solution]:
+    """Solutions that converged are confirmed by their problem, or have its certificate."""
+    if problem.certifies_itself:
+        return path
+    checked = (confirmed(problem, on_all_rows(problem, one), tol).certificate for one in path.solutions)
+    solutions = (replace(one, certificate=own) for one, own in zip(path.solutions, checked, strict=True))
+    return replace(path, solutions=tuple(solutions))
+
+
+def _measure(
+    problems: Sequence[RidgeProblem], done: Sequence[Sequence[Solution]], everything: bool
+) -> dict[str, Array]:
+    """Criteria at every solution of a path, from those of all groups of outputs."""
+    points = [[(one.alpha, one.weights, one.dual_coef.T) for one in found] for found in done]
+    return criteria_along(problems, points, everything)
+
+
+# ---- machines along C -----------------------------------------------------------------------------
+
+
+@checked
+def svm_mkl_path(
+    gram: Gram | FeatureStack | ChunkedFeatures | ArrayLike,
+    y: GivenTargets,
+    Cs: Annotated[ArrayLike, COSTS],
+    weight_set: str | WeightSet = "simplex",
+    *,
+    loss: GivenLoss = "hinge",
+    epsilon: Nonnegative = 0.1,
+    sample_weight: RowWeights = None,
+    scale: Scale = None,
+    tol: Tol = 1e-4,
+    method: Annotated[str, OneOf(*METHODS)] = "auto",
+    max_iter: MaxIter = None,
+    max_time: MaxTime = None,
+    callback: Annotated[PathCallback | None, Function() | None] = None,
+) -> Path[Solution]:
+    """Solve `solve_svm_mkl` for ascending C, each from the solution before.
+
+    Minimises over weights d in a convex set and over f = <w, phi_d(x)> + intercept with the kernel
+    ``K(d) = sum_m d_m s_m K_m``, for every C,
+
+        1/2 ||w||^2 + C sum_i sample_weight_i loss(y_i, f_i) .
+
+    Parameters
+    ----------
+    gram : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack or RowFeatures
+        Symmetric PSD matrices, kernels last, or features in blocks. Not modified. With `RowFeatures` all C are solved
+        in the same passes over the rows.
+    y : array of shape (n_samples,)
+        Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``; None for `RowFeatures`, which have them.
+    Cs : array of shape (n_values,)
+        Weights of the loss > 0, in any order.
+    weight_set, loss, epsilon, sample_weight, scale, tol, method
+        See `solve_svm_mkl`.
+    max_iter : int, optional
+        Outer iterations for each C. Default: 500; of `RowFeatures` passes, 100.
+    max_time : float, optional
+        Seconds for the whole path; regularisation parameters that are not solved by then get few iterations each. The
+        status is ``MAX_TIME``.
+    callback : callable, optional
+        ``callback(index, result)`` after each C; a true value ends the path there.
+
+    Returns
+    -------
+    Path
+        ``alphas`` are 1 / C, in descending order. After Ctrl-C or a true value of `callback` it is the finished part.
+
+    Raises
+    ------
+    InputError
+        As `solve_svm_mkl`.
+
+    References
+    ----------
+    T. Hastie et al., The entire regularization path for the support vector machine, JMLR 5 (2004), for paths in C.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> Z = np.random.default_rng(0).normal(size=(60, 12))
+    >>> y = np.where(Z[:, 0] - Z[:, 9] > 0, 1, -1)
+    >>> path = kw.svm_mkl_path(kw.FeatureStack(Z, [0, 4, 8, 12]), y, np.geomspace(1e-3, 1.0, 4), loss="logistic")
+    >>> path.feature_coef.shape, bool(path.rel_gap.max() <= 1e-4)
+    ((4, 12), True)
+    """
+    values = np.unique(COSTS.read(Cs))
+    problem = make_margin_form(
+        gram,
+        y,
+        float(values[0]),
+        weight_set,
+        loss=loss,
+        epsilon=epsilon,
+        sample_weight=sample_weight,
+        scale=scale,
+    )
+    found, kind = _along_costs(problem, values, method, tol, max_iter), kind_of(gram)
+    return Path.collect((one.of_kind(kind) for one in found), len(values), callback)
+
+
+def _along_costs(
+    problem: MarginForm, values: Array, method: str, tol: float, max_iter: int | None
+) -> Iterator[Solution]:
+    """Confirmed solutions for ascending C; fewer after Ctrl-C."""
+    if isinstance(problem, FeatureProblem) and not problem.in_memory:
+        # all in the same passes over the rows
+        on_rows = solve_on_chunks(problem, values, method, tol=tol, max_iter=max_iter)
+        yield from (replace(one, alpha=1.0 / float(C)) for C, one in zip(values, on_rows, strict=False))
+        return
+    descent = None
+    if isinstance(problem, FeatureProblem) and method == "auto" and knows(problem.weight_set):
+        descent = descent_on_features(problem, tol=tol, max_iter=max_iter)
+    warm: WarmStart | None = None
+    for C in values:
+        here = problem.at(float(C))
+        if descent is not None:
+            with one_blas_thread():
+                found = descent.solve(float(C))
+        elif isinstance(here, FeatureProblem):
+            found = solve_margin_on_features(here, method, tol=tol, max_iter=max_iter, warm=warm)
+        else:
+            found = solve_problem(here, method, tol=tol, max_iter=max_iter, warm=warm)
+        warm = WarmStart(found.weights, found.dual_coef)
+        yield replace(confirmed(here, found, tol), alpha=1.0 / float(C))
+        if found.status is Status.INTERRUPTED:
+            return

@@ -19,13 +19,7 @@ from kernelweave.gram import BlockStatistics, ChunkedFeatures, FeatureStack, Gra
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import as_loss
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.features.on_chunks import make_chunked_problem
-from kernelweave.mkl.features.problem import (
-    FeatureProblem,
-    make_feature_problem,
-    make_margin_feature_problem,
-)
-from kernelweave.mkl.features.summaries import make_statistics_problem
+from kernelweave.mkl.features.problem import FeatureProblem, make_feature_problem
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.ridge_problem import make_problem as make_ridge_problem
@@ -189,7 +183,7 @@ def make_ridge_form(
 ) -> tuple[RidgeForm, bool]:
     """Least squares on the simplex on kernels, features, streams or statistics, and whether y had one dimension."""
     if isinstance(kernels, BlockStatistics):
-        return make_statistics_problem(kernels, y, sample_weight, scale, fit_intercept=fit_intercept)
+        return make_feature_problem(kernels, y, sample_weight, scale, fit_intercept=fit_intercept)
     if fit_intercept:
         raise InputError(
             "`fit_intercept` must be False for kernels and features, got True. Centre the columns of features and the "
@@ -216,14 +210,21 @@ def make_margin_form(
 ) -> MarginForm:
     """A machine on kernels, on features, or on rows in chunks."""
     own = as_loss(loss, epsilon)
-    more: dict[str, Any] = {"loss": own, "scale": scale, "fit_intercept": fit_intercept}
-    if isinstance(kernels, ChunkedFeatures):
-        return make_chunked_problem(kernels, y, C, weights, sample_weight=sample_weight, **more)
-    targets = need_targets(y)
-    if isinstance(kernels, FeatureStack):
-        return make_margin_feature_problem(kernels, targets, C, weights, sample_weight=sample_weight, **more)
+    if not isinstance(kernels, ChunkedFeatures):
+        y = need_targets(y)
+    if isinstance(kernels, FeatureStack | ChunkedFeatures):
+        return make_feature_problem(
+            kernels, y, sample_weight, scale, loss=own, weights=weights, C=C, fit_intercept=fit_intercept
+        )[0]
     return make_kernel_problem(
-        cast(ArrayLike, kernels), targets, C, weights, sample_weight=sample_weight, **more
+        cast(ArrayLike, kernels),
+        cast(ArrayLike, y),
+        C,
+        weights,
+        loss=own,
+        sample_weight=sample_weight,
+        scale=scale,
+        fit_intercept=fit_intercept,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -20,126 +19,60 @@ from kernelweave._checks import (
 from kernelweave._parameters import Cost, Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
-from kernelweave.machines.loss import Loss
+from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.losses import GivenLoss, SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.certify import certify_radius
-from kernelweave.mkl.criteria.gaussians import GaussianOfSum, Gaussians
+from kernelweave.mkl.certify import OUTSIDE, feasible, outside
 from kernelweave.mkl.criteria.radius import (
-    Family,
     RadiusMargin,
     Stationarity,
-    WeightedSum,
     on_parameters,
     on_simplex,
     on_sphere,
     radii_of,
 )
-from kernelweave.mkl.do_radius import DoProblem
-from kernelweave.mkl.families import KernelFamily
+from kernelweave.mkl.families import Family, WeightedSum
 from kernelweave.mkl.kernel_problem import KernelProblem, Session
 from kernelweave.mkl.loop import Callback, minimise
 from kernelweave.mkl.steps.descent import DescentSession, ProjectedGradient
 from kernelweave.mkl.steps.newton import Newton
 from kernelweave.mkl.steps.rkl import RKLSession, turns
 from kernelweave.mkl.weight_sets import Orthant, Parameters, Region, Simplex, Sphere
-from kernelweave.results import Certificate, RadiusSolution, WarmStart, relative_gap
+from kernelweave.results import (
+    Certificate,
+    RadiusSolution,
+    Solution,
+    Statement,
+    Status,
+    WarmStart,
+    relative_gap,
+)
 
 Array = NDArray[np.float64]
+Index = NDArray[np.int64]
 
 #: Steps.
 MOST = 200
-#: Families with parameters instead of weights.
-FAMILIES = (Gaussians, GaussianOfSum, KernelFamily)
+#: Tolerance of the ball in the verification of RKL.
+BALL_TOL = 1e-11
 STEPS = ("auto", "newton", "spectral", "armijo")
-
-
-@dataclass(frozen=True)
-class _Place:
-    """The set of weights or parameters, their measure of stationarity, and whether each has its own unit."""
-
-    region: Region
-    stationarity: Stationarity
-    units: bool = False
-
-
-NORMS: dict[int | None, _Place] = {
-    1: _Place(Simplex(), on_simplex),
-    2: _Place(Sphere(), on_sphere),
-    None: _Place(Orthant(), on_simplex),
+#: Criteria by name, with their sets of weights by the norm.
+KINDS: dict[str, tuple[int | None, ...]] = {
+    "rkl": (1, 2, None),
+    "kl-c": (1, 2),
+    "kl-c-eq10": (1, 2),
+    "do": (1,),
+    "margin": (1,),
 }
-PARAMETERS = _Place(Parameters(), on_parameters, units=True)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """Arguments of a solver with a global certificate."""
-
-    family: WeightedSum
-    machine: Machine
-    start: Array | None
-    norm: int | None
-    tol: float
-    max_iter: int
-    callback: Callback | None
-
-
-def _do_by_newton(asked: _Asked) -> RadiusSolution:
-    family, machine = asked.family, asked.machine
-    plain = KernelProblem(family.gram, machine, family.scale, Simplex())
-    radii = radii_of(plain.combine, plain.n_kernels, max(1e-2 * asked.tol, 1e-10))
-    problem = DoProblem(plain.gram, machine, plain.scale, plain.weight_set, radii)
-    session = Session(problem, asked.tol, WarmStart(asked.start))
-    most = asked.max_iter
-    found = minimise(session, [Newton()], max_iter=most, callback=asked.callback, limited=most <= MOST)
-    return found.extended(
-        RadiusSolution,
-        certificate=replace(found.certificate, stationarity=relative_gap(found.primal, found.own_gap)),
-        value=found.primal - found.own_gap,
-        radius2=float(found.weights @ radii),
-    )
-
-
-def _rkl_by_newton(asked: _Asked) -> RadiusSolution:
-    session = RKLSession(asked.family, asked.machine, asked.start, asked.norm, asked.tol)
-    most = asked.max_iter
-    found = minimise(session, turns(), max_iter=most, callback=asked.callback, limited=most <= MOST)
-    assert isinstance(found, RadiusSolution)
-    return found
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """Properties of a criterion.
-
-    `norms` are its admissible sets of weights, `squared` means that it has the squared hinge only, `newton` solves it
-    on sums of kernels, and `ridge` says whether also with a ridge.
-    """
-
-    norms: tuple[int | None, ...]
-    squared: bool = False
-    families: bool = True
-    newton: Callable[[_Asked], RadiusSolution] | None = None
-    ridge: bool = True
-
-    def loss(self, kind: str, asked: Loss) -> Loss:
-        """The loss of the machine."""
-        if self.squared and not asked.classifies:
-            raise InputError(
-                f"kind={kind!r} is for classification; with loss={asked.name!r} use kind='rkl' or 'margin'."
-            )
-        return SquaredHinge() if self.squared else asked
-
-
-#: Criteria by name.
-ROWS = {
-    "rkl": _Kind((1, 2, None), newton=_rkl_by_newton),
-    "kl-c": _Kind((1, 2), squared=True),
-    "kl-c-eq10": _Kind((1, 2), squared=True),
-    # its balls and machines are computed kernel by kernel, without a ridge
-    "do": _Kind((1,), squared=True, families=False, newton=_do_by_newton, ridge=False),
-    "margin": _Kind((1,)),
+#: Criteria that have the squared hinge only.
+SQUARED = ("kl-c", "kl-c-eq10", "do")
+#: Sets of weights, and their measures of stationarity.
+NORMS: dict[int | None, tuple[Region, Stationarity]] = {
+    1: (Simplex(), on_simplex),
+    2: (Sphere(), on_sphere),
+    None: (Orthant(), on_simplex),
 }
+PARAMETERS: tuple[Region, Stationarity] = (Parameters(), on_parameters)
 
 
 @checked
@@ -147,7 +80,7 @@ def solve_radius(
     gram: Gram | ArrayLike | Family,
     y: Targets,
     C: Cost,
-    kind: Annotated[str, OneOf(*ROWS)] = "rkl",
+    kind: Annotated[str, OneOf(*KINDS)] = "rkl",
     norm: Annotated[int | None, OneOf(1, 2, None)] = 1,
     *,
     loss: GivenLoss = "hinge",
@@ -253,31 +186,66 @@ def solve_radius(
     >>> int(np.argmax(result.weights)), result.stationarity <= 1e-4
     (0, True)
     """
-    family: Family
-    if isinstance(gram, FAMILIES):
-        family = gram
-        _check_family(kind, unused={"scale": scale is None, "ridge": ridge == 0, "norm": norm != 2})
-    else:
-        stack = as_gram(gram)  # type: ignore[arg-type]
-        family = WeightedSum(stack, check_scale(scale, stack.n_kernels), ridge)
+    family = _family(gram, kind, norm, scale, ridge)
+    if step == "newton" and not _has_newton(family, kind):
+        if kind == "do":
+            raise InputError(
+                f"`ridge` needs step='spectral' or 'armijo' with kind={kind!r}, got ridge={ridge:g}."
+            )
+        raise InputError(
+            f"step='newton' is for kind='rkl' and kind='do' on sums of kernels, got kind={kind!r}. Use 'spectral'."
+        )
     targets = np.asarray(y, dtype=np.float64)
     if targets.shape != (family.n_samples,):
         raise InputError(
             f"`y` must have one entry per row of the kernels ({family.n_samples}), got {np.shape(y)}."
         )
+    given = as_loss(loss, epsilon)
+    if kind in SQUARED:
+        if not given.classifies:
+            raise InputError(
+                f"kind={kind!r} is for classification; with loss={given.name!r} use kind='rkl' or 'margin'."
+            )
+        given = SquaredHinge()
     own = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    machine = Machine(targets, C, as_loss(loss, epsilon), own)
+    first = None if start is None else np.array(start, dtype=np.float64)
+    if first is not None and (
+        first.shape != (family.n_parameters,) or not (first >= 0).all() or not first.any()
+    ):
+        raise InputError(f"`start` must hold {family.n_parameters} nonnegative numbers, not all zero.")
     return solve_radius_problem(
-        family,
-        machine,
-        kind,
-        norm,
-        tol=tol,
-        step=step,
-        max_iter=max_iter or MOST,
-        start=start,
-        callback=callback,
-    )
+        family, Machine(targets, C, given, own), kind, norm,
+        tol=tol, step=step, max_iter=max_iter or MOST, start=first, callback=callback,
+    )  # fmt: skip
+
+
+def _family(
+    gram: Gram | ArrayLike | Family, kind: str, norm: int | None, scale: ArrayLike | None, ridge: float
+) -> Family:
+    """The family of kernels; raises for arguments that it does not have."""
+    if not isinstance(gram, Family):
+        if norm not in KINDS[kind]:
+            raise InputError(
+                f"kind={kind!r} needs norm={' or '.join(map(str, KINDS[kind]))}: its value depends on the scale of "
+                f"the weights. Got {norm!r}."
+            )
+        stack = as_gram(gram)
+        return WeightedSum(stack, check_scale(scale, stack.n_kernels), ridge)
+    for name, given in (("scale", scale is not None), ("ridge", ridge != 0), ("norm", norm == 2)):
+        if given:
+            raise InputError(
+                f"`{name}` is for sums of kernels; the parameters of a family are only nonnegative. Leave it out."
+            )
+    if kind == "do":
+        raise InputError(
+            f"kind={kind!r} is for sums of kernels: its radius is a sum of the radii of single kernels. Use kind='rkl'."
+        )
+    return gram
+
+
+def _has_newton(family: Family, kind: str) -> bool:
+    # the balls and machines of "do" are computed kernel by kernel, without a ridge
+    return isinstance(family, WeightedSum) and (kind == "rkl" or (kind == "do" and family.ridge == 0.0))
 
 
 def solve_radius_problem(
@@ -289,84 +257,138 @@ def solve_radius_problem(
     tol: float,
     step: str = "auto",
     max_iter: int = MOST,
-    start: ArrayLike | None = None,
+    start: Array | None = None,
     callback: Callback | None = None,
 ) -> RadiusSolution:
-    """`solve_radius` on a family of kernels and a machine; criteria with the squared hinge allow no other loss."""
-    row = ROWS[kind]
-    place = PARAMETERS
-    ridge = 0.0
-    if isinstance(family, WeightedSum):
-        ridge = family.ridge
-        if norm not in row.norms:
-            raise InputError(
-                f"kind={kind!r} needs norm={' or '.join(map(str, row.norms))}: its value depends on the scale of the "
-                f"weights. Got {norm!r}."
-            )
-        place = NORMS[norm]
-    machine = replace(machine, loss=row.loss(kind, machine.loss))
-    first = _first(family, machine.sample_weight) if start is None else np.array(start, dtype=float)
-    if first.shape != (family.n_parameters,) or not (first >= 0).all() or not first.any():
-        raise InputError(f"`start` must hold {family.n_parameters} nonnegative numbers, not all zero.")
-    newton = row.newton if isinstance(family, WeightedSum) and (row.ridge or ridge == 0) else None
-    if step == "newton" and row.newton is not None and not row.ridge and ridge > 0:
-        raise InputError(
-            f"`ridge` needs step='spectral' or 'armijo' with kind={kind!r}, got ridge={ridge:g}."
-        )
-    if step == "newton" and newton is None:
-        raise InputError(
-            f"step='newton' is for kind='rkl' and kind='do' on sums of kernels, got kind={kind!r}. Use 'spectral'."
-        )
+    """`solve_radius` on a family of kernels and a machine, checked."""
     with blas_threads_for(family.n_samples):
-        if newton is not None and step in ("auto", "newton"):
+        if _has_newton(family, kind) and step in ("auto", "newton"):
             assert isinstance(family, WeightedSum)
-            begin = None if start is None else first
-            found = newton(_Asked(family, machine, begin, norm, tol, max_iter, callback))
+            if kind == "do":
+                return _do_by_newton(family, machine, start, tol, max_iter, callback)
+            rkl = RKLSession(family, machine, start, norm, tol)
+            found = minimise(rkl, turns(), max_iter=max_iter, callback=callback, limited=max_iter <= MOST)
         else:
+            region, stationarity = NORMS[norm] if isinstance(family, WeightedSum) else PARAMETERS
+            first = family.start(machine.sample_weight) if start is None else start
             criterion = RadiusMargin(family, machine, kind)
-            session = DescentSession(criterion, first, place.region.scaled, place.stationarity, tol)
-            steps = [ProjectedGradient(spectral=step != "armijo", scaled=place.units)]
-            descended = minimise(session, steps, max_iter=max_iter, callback=callback)
-            assert isinstance(descended, RadiusSolution)
-            found = descended
-        if (
-            kind != "rkl"
-            or not isinstance(family, WeightedSum)
-            or ridge > 0.0
-            or family.gram.residual_trace.any()
-        ):
+            session = DescentSession(criterion, first, region.scaled, stationarity, tol)
+            steps = [ProjectedGradient(spectral=step != "armijo", scaled=isinstance(region, Parameters))]
+            found = minimise(session, steps, max_iter=max_iter, callback=callback)
+        assert isinstance(found, RadiusSolution)
+        if kind != "rkl" or not isinstance(family, WeightedSum):
             return found
-        return _recertified(family, machine, found, tol)
+        # the certificate of its own numbers, over all kernels and with an accurate ball
+        old, new = found.certificate, RadiusProblem(family, machine).certify(found)
+        if not new.gap < math.inf:
+            return found
+        certificate = Certificate.of(
+            old.kind,
+            new.primal,
+            new.own_gap,
+            new.rounding,
+            old.status,
+            tol=tol,
+            stationarity=old.stationarity,
+        )
+        return replace(found, certificate=certificate)
 
 
-def _recertified(family: WeightedSum, machine: Machine, found: RadiusSolution, tol: float) -> RadiusSolution:
-    """The solution with the certificate of its own numbers, over all kernels and with an accurate ball."""
-    old = found.certificate
-    new = certify_radius(family.gram, machine, family.scale, found)
-    if not new.gap < math.inf:
-        return found
-    certificate = Certificate.of(
-        old.kind, new.primal, new.own_gap, new.rounding, old.status, tol=tol, stationarity=old.stationarity
+@dataclass(frozen=True)
+class RadiusProblem:
+    """RKL on sums of kernels, to verify solutions."""
+
+    family: WeightedSum
+    machine: Machine
+
+    def certify(self, solution: Solution) -> Certificate:
+        """The machine on the kernel divided by the radius of a recomputed ball, and the bound of both.
+
+        The bound is that of the proof, if the solution has one.
+        """
+        weights, family, machine = solution.weights, self.family, self.machine
+        if not (weights >= 0).all() or not weights.any():
+            return outside("joint")
+        with blas_threads_for(family.n_samples):
+            K = family.kernel(weights)
+            ball = solve_meb(K, tol=BALL_TOL, check=False)
+            # coefficients near their bounds are feasible for the radius that they were found with
+            r2 = float(getattr(solution, "radius2", ball.radius2))
+            if not 0.0 < r2 < math.inf:
+                return outside("joint")
+            b, beta = solution.dual_coef * r2, ball.dual_coef
+            found = machine.certify(
+                K / r2, b, float(solution.intercept), entry_error=family.entry_error(weights)
+            )
+            if len(solution.proof):
+                b, beta = solution.proof
+                if not feasible(machine, b[None]) or beta.min() < 0.0 or abs(math.fsum(beta) - 1.0) > OUTSIDE:
+                    return outside("joint")
+            session = RKLSession(family, machine, None, None, BALL_TOL)
+            dual, certain = session.bounds(session.cut(b, beta))
+        # weights are too large by this factor for a radius of 1; the norm of w grows with it at most
+        primal = found.primal * max(1.0, ball.primal / r2)
+        dual = min(dual, primal)
+        # an infinite gap of the machine, for coefficients outside of its box, makes the whole gap infinite
+        own = primal - dual if math.isfinite(found.own_gap) else math.inf
+        rounding = found.rounding + primal * ball.rounding / r2 + max(0.0, dual - certain)
+        return Certificate.of("joint", primal, own, rounding, Status.CONVERGED)
+
+    def statement(self, solution: Solution) -> Statement:
+        """The problem in numbers, with the ball of the learnt kernel."""
+        ball = solve_meb(self.family.kernel(solution.weights), tol=BALL_TOL, check=False)
+        return replace(self.machine.statement(self.family.scale), ball=ball.dual_coef)
+
+
+@dataclass(frozen=True)
+class DoProblem(KernelProblem):
+    """The method of Do et al. as margin MKL: a squared-hinge machine whose C decreases with the radius of the weights.
+
+    With ``rho(d) = sum_m d_m r_m^2`` the squared hinge with C / rho adds ``rho / C`` to the diagonal, so its optimal
+    value is that of a machine without slack on ``sum_m d_m (K_m + r_m^2 / C I)``: convex in d, with the certificate of
+    `svm_mkl`.
+
+    Attributes
+    ----------
+    radii : array of shape (n_kernels,)
+        Squared radius of every kernel, with its scale.
+    """
+
+    radii: Array
+
+    def machine_at(self, weights: Array) -> Machine:
+        """The machine with C divided by the radius."""
+        return replace(self.machine, C=self.machine.C / float(weights @ self.radii))
+
+    def quad(self, b: Array, kernels: Index | None = None) -> Array:
+        """``b'(s_m K_m + r_m^2 / C I) b``."""
+        radii = self.radii if kernels is None else self.radii[kernels]
+        return super().quad(b, kernels) + radii * float(self.machine.ridge @ np.square(b))
+
+    def products(self, b: Array, kernels: Index) -> Array:
+        """``(s_m K_m + r_m^2 / C I) b``."""
+        return super().products(b, kernels) + self.radii[kernels, None] * (self.machine.ridge * b)
+
+
+def _do_by_newton(
+    family: WeightedSum,
+    machine: Machine,
+    start: Array | None,
+    tol: float,
+    max_iter: int,
+    callback: Callback | None,
+) -> RadiusSolution:
+    plain = KernelProblem(family.gram, machine, family.scale, Simplex())
+    radii = radii_of(plain.combine, plain.n_kernels, max(1e-2 * tol, 1e-10))
+    problem = DoProblem(plain.gram, machine, plain.scale, plain.weight_set, radii)
+    session = Session(problem, tol, WarmStart(start))
+    found = minimise(session, [Newton()], max_iter=max_iter, callback=callback, limited=max_iter <= MOST)
+    return found.extended(
+        RadiusSolution,
+        certificate=replace(found.certificate, stationarity=relative_gap(found.primal, found.own_gap)),
+        value=found.primal - found.own_gap,
+        radius2=float(found.weights @ radii),
     )
-    return replace(found, certificate=certificate)
-
-
-def _first(family: Family, sample_weight: Array | None) -> Array:
-    if isinstance(family, FAMILIES):
-        return family.start(sample_weight)
-    return np.full(family.n_parameters, 1.0 / family.n_parameters)
-
-
-def _check_family(kind: str, unused: dict[str, bool]) -> None:
-    """Raise for arguments that do not apply to the parameters of a family."""
-    for name in (name for name, left_out in unused.items() if not left_out):
-        raise InputError(
-            f"`{name}` is for sums of kernels; the parameters of a family are only nonnegative. Leave it out."
-        )
-    if not ROWS[kind].families:
-        raise InputError(
-            f"kind={kind!r} is for sums of kernels: its radius is a sum of the radii of single kernels. Use kind='rkl'."
-        )
 
 
 @checked

@@ -16,12 +16,12 @@ from typing import Annotated, cast
 
 from numpy.typing import ArrayLike
 
-from kernelweave._checks import Floats, RowWeights, Scale, Start, check_alpha
-from kernelweave._parameters import Flag, Function, MaxIter, MaxTime, Number, OneOf, Tol, checked
+from kernelweave._checks import Floats, RowWeights, Scale, Start
+from kernelweave._parameters import Flag, Function, MaxIter, MaxTime, Number, OneOf, Tol, check_value, checked
 from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.problem import make_ridge_form
-from kernelweave.mkl.solve import SOLVERS, as_asked, check_simplex, confirmed, solve_ridge
+from kernelweave.mkl.solve import SOLVERS, check_simplex, confirmed, solve_ridge
 from kernelweave.results import Solution
 
 
@@ -127,7 +127,7 @@ def solve_rls2(
     >>> result.rel_gap <= 1e-6
     True
     """
-    alpha = check_alpha(cast(float, alpha))
+    alpha = cast(float, check_value(Number(above=0, infinite=True), "alpha", alpha))
     problem, single = make_ridge_form(gram, y, sample_weight, scale, fit_intercept=fit_intercept)
     start = None if weights0 is None else check_simplex(weights0, problem.n_kernels)
     found = solve_ridge(
@@ -135,6 +135,7 @@ def solve_rls2(
         alpha,
         solver=solver,
         tol=tol,
+        single=single,
         weights0=start,
         max_iter=max_iter,
         shared_weights=shared_weights,
@@ -143,5 +144,4 @@ def solve_rls2(
         delta=delta,
         linear_solver=linear_solver,
     )
-    found = as_asked(problem, found, single)
     return (found if relax is not None else confirmed(problem, found, tol)).of_kind(kind_of(gram))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Annotated, Any, cast
 
 import numpy as np
@@ -21,16 +22,17 @@ from kernelweave.gram import kind_of
 from kernelweave.machines.box import check_start
 from kernelweave.mkl import published
 from kernelweave.mkl.features.newton import MarginDescent, knows
-from kernelweave.mkl.features.on_chunks import check_for_chunks, solve_on_chunks
 from kernelweave.mkl.features.problem import FeatureProblem
-from kernelweave.mkl.features.ridge_paths import relaxed_on_features, solve_on_features
-from kernelweave.mkl.features.row_newton import Start
-from kernelweave.mkl.features.summaries import on_all_rows
+from kernelweave.mkl.features.ridge_paths import (
+    on_all_rows,
+    relaxed_path_on_features,
+    solve_on_features,
+)
+from kernelweave.mkl.features.row_newton import Start, check_for_chunks, solve_on_chunks
 from kernelweave.mkl.kernel_problem import KernelProblem, MarginStep, Session
 from kernelweave.mkl.loop import Callback, minimise
-from kernelweave.mkl.outputs import join_outputs, squeeze
 from kernelweave.mkl.problem import MarginForm, Problem, RidgeForm
-from kernelweave.mkl.relaxed import relax_result
+from kernelweave.mkl.regularization import join_outputs, relax_path, squeeze
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.steps.closed_form import ClosedForm
 from kernelweave.mkl.steps.dual_newton import DualNewton
@@ -38,7 +40,7 @@ from kernelweave.mkl.steps.interior_point import InteriorPoint, has_interior
 from kernelweave.mkl.steps.newton import PATIENCE, Newton
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
 from kernelweave.mkl.weight_sets import Simplex, WeightSet
-from kernelweave.results import Certificate, RelaxedSolution, Solution, Status, Verifier, WarmStart
+from kernelweave.results import Certificate, Path, RelaxedSolution, Solution, Status, Verifier, WarmStart
 
 Array = NDArray[np.float64]
 
@@ -120,26 +122,23 @@ def solve(
         )
     form = cast(RidgeForm, form)
     cost, weights = problem.C, None if start is None else start.weights
-    told = None if callback is None else _in_costs(callback, cost)
+    told: Callback | None = None
+    if callback is not None:
+        # the objective of the solver is divided by C
+        told = lambda n, value, left: callback(n, cost * value, left)  # noqa: E731
     found = solve_ridge(
         form,
         1.0 / cost,
         solver="newton" if step == "auto" else step,
         tol=tol,
+        single=problem.single,
         weights0=None if weights is None else check_simplex(weights, form.n_kernels),
         max_iter=max_iter,
         callback=told,
     )
     trace = {name: cost * values if name == "objective" else values for name, values in found.trace.items()}
-    found = replace(
-        as_asked(form, found, problem.single), certificate=found.certificate.times(cost), trace=trace
-    )
+    found = replace(found, certificate=found.certificate.times(cost), trace=trace)
     return confirmed(problem, found, tol).of_kind(kind_of(problem.kernels))
-
-
-def _in_costs(callback: Callback, cost: float) -> Callback:
-    """A callback of a problem for a solver whose objective is divided by C."""
-    return lambda n, value, left: callback(n, cost * value, left)
 
 
 def confirmed(problem: Verifier, found: Solution, tol: float) -> Solution:
@@ -170,6 +169,7 @@ def solve_ridge(
     *,
     solver: str,
     tol: float,
+    single: bool,
     weights0: Array | None = None,
     max_iter: int | None = None,
     shared_weights: bool = True,
@@ -177,7 +177,7 @@ def solve_ridge(
     callback: Callback | None = None,
     **literal: Any,
 ) -> Solution:
-    """RLS2 on kernels, features, streams or statistics; dual_coef is (n_rows, n_outputs)."""
+    """RLS2 on kernels, features, streams or statistics, for all given rows; `single` for one output as a vector."""
 
     def solve_one(part: RidgeForm) -> Solution:
         if isinstance(part, FeatureProblem):
@@ -187,42 +187,32 @@ def solve_ridge(
                 )
             return part.with_features(solve_one(part.on_kernels()))
         if solver == "newton":
-            return newton_result(
-                part,
-                alpha,
-                tol=tol,
-                max_iter=200 if max_iter is None else max_iter,
-                warm=RidgeStart(weights=weights0),
-                callback=callback,
-            )
-        most = 50_000 if max_iter is None else max_iter
+            limit = 200 if max_iter is None else max_iter
+            start = RidgeStart(weights=weights0)
+            return newton_result(part, alpha, tol=tol, max_iter=limit, warm=start, callback=callback)
+        limit = 50_000 if max_iter is None else max_iter
         other = published.published(solver)
-        result: Solution = other(part, alpha, weights0=weights0, max_iter=most, callback=callback, **literal)
+        result: Solution = other(part, alpha, weights0=weights0, max_iter=limit, callback=callback, **literal)
         return result
 
     # on features, products are small and many: threads of BLAS would wait for each other
     few = isinstance(problem, FeatureProblem)
     with one_blas_thread() if few else blas_threads_for(problem.targets.shape[1]):
-        if shared_weights or len(problem.targets) == 1:
-            result = solve_one(problem)
-        else:
-            result = join_outputs([solve_one(part) for part in problem.parts()])
+        parts = problem.parts() if not shared_weights and len(problem.targets) > 1 else [problem]
+        found = problem.for_all_rows(join_outputs([solve_one(part) for part in parts]))
+        found = squeeze(found) if single else found
         if relax is not None:
-            result = relaxed(problem.parts() if result.weights.ndim == 2 else [problem], result, relax)
-    return result
+            found = relaxed_along(parts, Path.of([found]), relax).solutions[0]
+    return on_all_rows(problem, found)
 
 
-def as_asked(problem: RidgeForm, found: Solution, single: bool) -> Solution:
-    """A solution for all given rows, with one output as a vector."""
-    found = problem.for_all_rows(found)
-    return on_all_rows(problem, squeeze(found) if single else found)
-
-
-def relaxed(problems: Sequence[RidgeForm], result: Solution, relax: float) -> RelaxedSolution:
-    """Ridge regression at another alpha, on kernels or on features."""
+def relaxed_along(
+    problems: Sequence[RidgeForm], path: Path[Solution], relax: ArrayLike
+) -> Path[RelaxedSolution]:
+    """Ridge regression at other regularisation parameters, on kernels or on features."""
     if isinstance(problems[0], FeatureProblem):
-        return relaxed_on_features(cast(list[FeatureProblem], problems), result, relax)
-    return relax_result(cast(list[RidgeProblem], problems), result, relax)
+        return relaxed_path_on_features(cast(list[FeatureProblem], problems), path, relax)
+    return relax_path(cast(list[RidgeProblem], problems), path, relax)
 
 
 def check_simplex(weights: ArrayLike, n_kernels: int) -> Array:
@@ -294,6 +284,7 @@ def solve_problem(
         )
 
 
+@cache
 def methods_for(kind: type[WeightSet]) -> tuple[str, ...]:
     """Names of the methods for a kind of sets."""
     own = (name for name, step in STEPS.items() if issubclass(kind, step.fits))

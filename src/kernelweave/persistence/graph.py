@@ -1,458 +1,303 @@
-"""Nodes of an ONNX graph with the operators of arrays, and columns of new rows made of them.
+"""Nodes of an ONNX graph as arrays: NumPy's functions and operators of nodes are nodes, in double precision.
 
-The module itself is a namespace like that of NumPy, with which kernels compute their formulas: functions take nodes and
-NumPy arrays, which become constants of the graph; of arrays alone they return arrays. It has what kernels and models
-need, in double precision where runtimes have it.
+A table of nodes in place of numbers is thus all that kernels and models need to become a graph. What the tables below
+do not have raises a `TypeError`.
 """
 
 from __future__ import annotations
 
-import operator
-import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, reduce
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kernelweave._checks import InputError
-from kernelweave._sparse import sq_norms, to_dense
-from kernelweave.kernels.pairs import FEW_COLUMNS
-from kernelweave.kernels.steps import AffineStep, Log1p, NormalizeRows, Step, apply_steps
-from kernelweave.views import Table
 
-__all__ = ["Columns", "Graph", "Node"]
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto
+
+__all__ = ["Graph", "Node", "Values", "taken"]
 
 #: The first set of operators in which texts can be compared, and the format of files that goes with it.
 OPERATORS, FILE_FORMAT = 19, 9
 
-float64, float32, int64 = np.float64, np.float32, np.int64
-
-
-def _onnx() -> Any:
-    try:
-        import onnx
-    except ImportError as error:
-        raise InputError("ONNX files need the package onnx: pip install 'kernelweave[onnx]'.") from error
-    return onnx
-
-
-#: Before the functions of the namespace take these names.
-_most = max
+#: Lengths along axes, None of that of the rows.
+Shape: TypeAlias = tuple[int | None, ...]
+Part: TypeAlias = "Node | ArrayLike"
+#: What NumPy's functions take and return: to type checkers, nodes are arrays.
+Values: TypeAlias = NDArray[Any]
 
 
 class Graph:
     """The nodes, constants and inputs of a graph, in the order in which they were made."""
 
     def __init__(self) -> None:
-        self._onnx = _onnx()
-        self._nodes: list[Any] = []
+        try:
+            import onnx
+        except ImportError as error:
+            raise InputError("ONNX files need the package onnx: pip install 'kernelweave[onnx]'.") from error
+        self.onnx = onnx
+        self._nodes: list[NodeProto] = []
         self._constants: dict[tuple[object, ...], tuple[str, Any]] = {}
         self._inputs: list[Any] = []
-        self._numbers: dict[tuple[object, ...], Node] = {}
+        self._known: dict[tuple[object, ...], Node] = {}
 
-    def input(self, name: str, n_columns: int, dtype: Any) -> Node:
+    def input(self, name: str, n_columns: int, dtype: DTypeLike) -> Values:
         """A matrix of any number of rows."""
-        kind = self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        self._inputs.append(self._onnx.helper.make_tensor_value_info(name, kind, ["n_rows", n_columns]))
-        return Node(self, name, 2)
+        self._inputs.append(self._declared(name, dtype, ["n_rows", n_columns]))
+        return cast(Values, Node(self, name, (None, n_columns), np.dtype(dtype)))
 
-    def constant(self, value: Any) -> str:
+    def _declared(self, name: str, dtype: DTypeLike, shape: Sequence[object]) -> Any:
+        helper = self.onnx.helper
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
+
+    def _constant(self, value: object) -> str:
         """The name of a constant; equal ones are stored once."""
-        array = np.ascontiguousarray(value).reshape(np.shape(value))
+        array = np.ascontiguousarray(value).reshape(np.shape(value))  # type: ignore[call-overload]
         key = (array.dtype.str, array.shape, array.tobytes() if array.dtype != object else tuple(array.flat))
         if key not in self._constants:
             name = f"c{len(self._constants)}"
             texts = array.astype(object) if array.dtype.kind == "U" else array
-            self._constants[key] = name, self._onnx.numpy_helper.from_array(texts, name)
+            self._constants[key] = name, self.onnx.numpy_helper.from_array(texts, name)
         return self._constants[key][0]
 
-    def node(self, operator: str, *args: Any, ndim: int, **attributes: Any) -> Node:
+    def node(
+        self, operator: str, *args: object, shape: Shape, dtype: DTypeLike = np.float64, **attributes: int
+    ) -> Node:
         """The result of an operator; the same operator on the same arguments is one node."""
-        names = [a.name if isinstance(a, Node) else self.constant(a) for a in args]
+        names = [one.name if isinstance(one, Node) else self._constant(one) for one in args]
         key = (operator, *names, *sorted(attributes.items()))
-        if key not in self._numbers:
+        if key not in self._known:
             name = f"n{len(self._nodes)}"
-            self._nodes.append(self._onnx.helper.make_node(operator, names, [name], **attributes))
-            self._numbers[key] = Node(self, name, ndim)
-        return self._numbers[key]
+            self._nodes.append(self.onnx.helper.make_node(operator, names, [name], **attributes))  # type: ignore[arg-type]
+            self._known[key] = Node(self, name, shape, np.dtype(dtype))
+        return self._known[key]
 
-    def built(self, outputs: dict[str, tuple[Node, Any]]) -> Any:
+    def built(self, outputs: Mapping[str, tuple[Values, DTypeLike]]) -> ModelProto:
         """The model with some nodes as outputs, given with their types; `object` of texts."""
-        helper, declared = self._onnx.helper, []
-        for name, (node, dtype) in outputs.items():
+        helper, declared = self.onnx.helper, []
+        for name, (found, dtype) in outputs.items():
+            node = cast(Node, found)
             self._nodes.append(helper.make_node("Identity", [node.name], [name]))
-            kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-            declared.append(
-                helper.make_tensor_value_info(name, kind, ["n_rows", None] if node.ndim == 2 else ["n_rows"])
-            )
-        made = self._needed(set(outputs))
-        read = {name for node in made for name in node.input}
+            declared.append(self._declared(name, dtype, ["n_rows", None][: node.ndim]))
+        # only the nodes from which the outputs follow
+        read, made = set(outputs), []
+        for node in reversed(self._nodes):
+            if node.output[0] in read:
+                read.update(node.input)
+                made.append(node)
         constants = [tensor for name, tensor in self._constants.values() if name in read]
-        graph = helper.make_graph(made, "kernelweave", self._inputs, declared, constants)
-        model = helper.make_model(
+        graph = helper.make_graph(made[::-1], "kernelweave", self._inputs, declared, constants)
+        model: ModelProto = helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", OPERATORS)], producer_name="kernelweave"
         )
         model.ir_version = FILE_FORMAT
-        self._onnx.checker.check_model(model, full_check=True)
+        self.onnx.checker.check_model(model, full_check=True)
         return model
 
-    def _needed(self, names: set[str]) -> list[Any]:
-        """The nodes from which some results follow, in their order."""
-        found = []
-        for node in reversed(self._nodes):
-            if node.output[0] in names:
-                names.update(node.input)
-                found.append(node)
-        return found[::-1]
 
+class Node(NDArrayOperatorsMixin):
+    """A result in a graph, with an array's shape, type and operators."""
 
-class Node:
-    """A result in a graph, of one or two dimensions, or three on the way."""
+    def __init__(self, graph: Graph, name: str, shape: Shape, dtype: np.dtype[Any]) -> None:
+        self.graph, self.name, self.shape, self.dtype = graph, name, shape, dtype
 
-    #: Operators between NumPy arrays and nodes are those of nodes.
-    __array_ufunc__ = None
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
 
-    def __init__(self, graph: Graph, name: str, ndim: int) -> None:
-        self.graph, self.name, self.ndim = graph, name, ndim
+    def __len__(self) -> int:
+        raise TypeError("the number of rows, which graphs do not know")
 
-    def __add__(self, other: object) -> Node:
-        return _combined("Add", self, other)
+    def __array__(self, *args: object, **options: object) -> NDArray[Any]:
+        raise TypeError("the numbers themselves, which graphs do not have")
 
-    def __radd__(self, other: object) -> Node:
-        return _combined("Add", other, self)
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **_: object) -> Node:
+        # results in place are new nodes
+        if method == "__call__" and ufunc in _ELEMENTWISE:
+            return _elementwise(_ELEMENTWISE[ufunc], *args, logical=ufunc in _COMPARISONS)
+        return self.__array_function__(ufunc, (), args, {})
 
-    def __sub__(self, other: object) -> Node:
-        return _combined("Sub", self, other)
-
-    def __rsub__(self, other: object) -> Node:
-        return _combined("Sub", other, self)
-
-    def __mul__(self, other: object) -> Node:
-        return _combined("Mul", self, other)
-
-    def __rmul__(self, other: object) -> Node:
-        return _combined("Mul", other, self)
-
-    def __truediv__(self, other: object) -> Node:
-        return _combined("Div", self, other)
-
-    def __rtruediv__(self, other: object) -> Node:
-        return _combined("Div", other, self)
-
-    def __pow__(self, other: object) -> Node:
-        return _combined("Pow", self, other)
-
-    def __gt__(self, other: object) -> Node:
-        return _combined("Greater", self, other)
-
-    def __ge__(self, other: object) -> Node:
-        return _combined("GreaterOrEqual", self, other)
-
-    def __lt__(self, other: object) -> Node:
-        return _combined("Less", self, other)
-
-    def __le__(self, other: object) -> Node:
-        return _combined("LessOrEqual", self, other)
-
-    def __neg__(self) -> Node:
-        return self.graph.node("Neg", self, ndim=self.ndim)
-
-    def __matmul__(self, other: Any) -> Node:
-        return self.graph.node("MatMul", self, other, ndim=self.ndim + other.ndim - 2)
+    def __array_function__(
+        self, function: Any, types: object, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Node:
+        if function not in _FUNCTIONS:
+            raise TypeError(function.__name__)
+        return _FUNCTIONS[function](*args, **options)
 
     def __getitem__(self, key: Any) -> Node:
-        """Slices of columns, one column, or new axes."""
-        node, axis, new = self, 0, []
-        for place, part in enumerate(key):
+        """Slices, one column or some, or new axes."""
+        node, axis = self, 0
+        for part in key:
+            shape = node.shape
             if part is None:
-                new.append(place)
-                continue
-            if isinstance(part, int):
-                node = self.graph.node("Gather", node, np.int64(part), axis=axis, ndim=node.ndim - 1)
-                continue
-            if part != slice(None):
-                ends = [np.array([v], dtype=np.int64) for v in (part.start or 0, part.stop, axis)]
-                node = self.graph.node("Slice", node, *ends, ndim=node.ndim)
+                axes = np.array([axis], dtype=np.int64)
+                node = self.graph.node(
+                    "Unsqueeze", node, axes, shape=(*shape[:axis], 1, *shape[axis:]), dtype=self.dtype
+                )
+            elif not isinstance(part, slice):
+                node = taken(node, part, axis=axis)
+                axis -= np.ndim(part) == 0  # an axis less
+            elif part != slice(None):
+                first, last, _ = part.indices(shape[axis] or 0)
+                ends = [np.array([v], dtype=np.int64) for v in (first, last, axis)]
+                rest = (*shape[:axis], last - first, *shape[axis + 1 :])
+                node = self.graph.node("Slice", node, *ends, shape=rest, dtype=self.dtype)
             axis += 1
-        if new:
-            axes = np.array(new, dtype=np.int64)
-            node = self.graph.node("Unsqueeze", node, axes, ndim=node.ndim + len(new))
         return node
 
+    def astype(self, dtype: DTypeLike) -> Node:
+        """Another type of numbers."""
+        kind = int(self.graph.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+        return self.graph.node("Cast", self, to=kind, shape=self.shape, dtype=dtype)
 
-def _combined(operator: str, *args: Any) -> Node:
-    """An operator that broadcasts."""
-    graph = next(a.graph for a in args if isinstance(a, Node))
-    given = [
-        a if isinstance(a, Node) else np.float64(a) if isinstance(a, int) else np.asarray(a) for a in args
+    def reshape(self, *shape: int) -> Node:
+        """The same numbers in another shape; -1 is the number of rows."""
+        known = tuple(None if n < 0 else n for n in shape)
+        return self.graph.node("Reshape", self, np.array(shape, dtype=np.int64), shape=known)
+
+    def max(self, axis: int) -> Node:
+        """Largest number along an axis."""
+        return _reduced("ReduceMax", self, axis)
+
+    def sum(self, axis: int) -> Node:
+        """Sum along an axis."""
+        return _reduced("ReduceSum", self, axis)
+
+    def sq_norms(self) -> Node:
+        """Squared lengths of the rows."""
+        return (self * self).sum(axis=1)
+
+
+def _elementwise(operator: str, *args: Part, logical: bool = False) -> Node:
+    """An operator that broadcasts: truth values are numbers for it, and constants have the type of the nodes."""
+    nodes = [one for one in args if isinstance(one, Node)]
+    dtype = next((one.dtype for one in nodes if one.dtype != bool), np.dtype(np.float64))
+    given: list[Node | NDArray[Any]] = [
+        one
+        if isinstance(one, Node) and one.dtype == dtype
+        else one.astype(dtype)
+        if isinstance(one, Node)
+        else np.asarray(one, dtype)
+        for one in args
     ]
-    return graph.node(operator, *given, ndim=_most(a.ndim for a in given))
+    shape = _broadcast([one.shape for one in given])
+    return nodes[0].graph.node(operator, *given, shape=shape, dtype=bool if logical else dtype)
 
 
-def _is_array(*args: object) -> bool:
-    return not any(isinstance(a, Node) for a in args)
+def _broadcast(shapes: Sequence[Shape]) -> Shape:
+    n = max(map(len, shapes))
+    lengths = zip(*((1,) * (n - len(shape)) + tuple(shape) for shape in shapes), strict=True)
+    return tuple(None if None in length else max(length) for length in lengths)
 
 
-def _elementwise(operator: str, name: str) -> Any:
-    def function(x: Any) -> Any:
-        return getattr(np, name)(x) if _is_array(x) else _combined(operator, x)
-
-    return function
-
-
-abs = _elementwise("Abs", "abs")
-exp = _elementwise("Exp", "exp")
-log = _elementwise("Log", "log")
-sign = _elementwise("Sign", "sign")
-sin = _elementwise("Sin", "sin")
-sqrt = _elementwise("Sqrt", "sqrt")
+def _reduced(operator: str, x: Node, axis: int, keepdims: bool = False) -> Node:
+    x = x.astype(np.float64) if x.dtype == bool else x
+    rest = (*x.shape[:axis], *((1,) if keepdims else ()), *x.shape[axis + 1 :])
+    axes = np.array([axis], dtype=np.int64)
+    return x.graph.node(operator, x, axes, keepdims=int(keepdims), shape=rest)
 
 
-def log1p(x: Any) -> Any:
-    """Logarithm of 1 + x."""
-    return np.log1p(x) if _is_array(x) else _combined("Log", 1.0 + x)
+def _matmul(a: Node | NDArray[Any], b: Node | NDArray[Any]) -> Node:
+    graph = next(one.graph for one in (a, b) if isinstance(one, Node))
+    return graph.node("MatMul", a, b, shape=(*a.shape[:-1], *b.shape[1:]))
 
 
-def cos(x: Any) -> Any:
-    """Cosine, by the sine of half of the angle: runtimes have no cosine of double precision."""
-    if _is_array(x):
-        return np.cos(x)
-    half = sin(0.5 * x)
+def _where(condition: Node | NDArray[np.bool_], a: Part, b: Part) -> Node:
+    parts = [one if isinstance(one, Node) else np.asarray(one, np.float64) for one in (a, b)]
+    graph = next(one.graph for one in (condition, *parts) if isinstance(one, Node))
+    shape = _broadcast([one.shape for one in (condition, *parts)])
+    return graph.node("Where", condition, *parts, shape=shape)
+
+
+def _full_like(x: Node, value: float) -> Node:
+    shape = x.graph.node("Shape", x, shape=(x.ndim,), dtype=np.int64)
+    return x.graph.node("Expand", np.float64(value), shape, shape=x.shape)
+
+
+def _concatenate(parts: Sequence[Node], axis: int = 0, dtype: DTypeLike = np.float64) -> Node:
+    whole = [one if one.dtype == np.dtype(dtype) else one.astype(dtype) for one in parts]
+    lengths = [one.shape[axis] for one in parts]
+    total = None if None in lengths else sum(lengths)  # type: ignore[arg-type]
+    shape = (*parts[0].shape[:axis], total, *parts[0].shape[axis + 1 :])
+    return parts[0].graph.node("Concat", *whole, axis=axis, shape=shape, dtype=dtype)
+
+
+def taken(values: Node | NDArray[Any], places: Node | int | NDArray[np.integer], *, axis: int = 0) -> Node:
+    """Entries along an axis, of nodes or at places that are nodes."""
+    at = places if isinstance(places, Node) else np.asarray(places, dtype=np.int64)
+    graph = next(one.graph for one in (values, at) if isinstance(one, Node))
+    shape = (*values.shape[:axis], *at.shape, *values.shape[axis + 1 :])
+    return graph.node("Gather", values, at, axis=axis, shape=shape, dtype=values.dtype)
+
+
+def _argmax(x: Node, axis: int) -> Node:
+    rest = (*x.shape[:axis], *x.shape[axis + 1 :])
+    return x.graph.node("ArgMax", x, axis=axis, keepdims=0, shape=rest, dtype=np.int64)
+
+
+def _clip(x: Node, least: float | None = None, most: float | None = None) -> Node:
+    x = x if least is None else _elementwise("Max", x, least)
+    return x if most is None else _elementwise("Min", x, most)
+
+
+def _cos(x: Node) -> Node:
+    """By the sine of half of the angle: runtimes have no cosine of double precision."""
+    half = np.sin(0.5 * x)
     return 1.0 - 2.0 * half * half
 
 
-def acos(x: Any) -> Any:
-    """The angle between 0 and pi: in single precision, which runtimes have, and one step of Newton's method."""
-    if _is_array(x):
-        return np.arccos(x)
-    start = astype(_combined("Acos", astype(x, float32)), float64)
-    sine = sqrt(maximum((1.0 - x) * (1.0 + x), 0.0))
-    off = sine * cos(start) - x * sin(start)
+def _arccos(x: Node) -> Node:
+    """In single precision, which runtimes have, and one step of Newton's method."""
+    single = x.astype(np.float32)
+    start = x.graph.node("Acos", single, shape=x.shape, dtype=np.float32).astype(np.float64)
+    sine = np.sqrt(np.maximum((1.0 - x) * (1.0 + x), 0.0))
+    off = sine * np.cos(start) - x * np.sin(start)
     # the sine of what is missing: at most 1e-3, and its angle up to the fifth power
     return start + off * (1.0 + off * off * (1.0 / 6.0 + off * off * (3.0 / 40.0)))
 
 
-def maximum(a: Any, b: Any) -> Any:
-    """The larger of two numbers."""
-    return np.maximum(a, b) if _is_array(a, b) else _combined("Max", a, b)
-
-
-def clip(x: Any, least: float | None = None, most: float | None = None) -> Any:
-    """The nearest number between two."""
-    if _is_array(x):
-        return np.clip(x, least, most)
-    x = x if least is None else _combined("Max", x, least)
-    return x if most is None else _combined("Min", x, most)
-
-
-def equal(a: Any, b: Any) -> Any:
-    """Whether cells are equal."""
-    return np.equal(a, b) if _is_array(a, b) else _combined("Equal", a, b)
-
-
-def where(condition: Any, a: Any, b: Any) -> Any:
-    """One of two numbers."""
-    return np.where(condition, a, b) if _is_array(condition, a, b) else _combined("Where", condition, a, b)
-
-
-def full_like(x: Any, value: float) -> Any:
-    """The same number in the shape of x."""
-    if _is_array(x):
-        return np.full_like(x, value)
-    return x.graph.node("Expand", np.float64(value), x.graph.node("Shape", x, ndim=1), ndim=x.ndim)
-
-
-def ones_like(x: Any) -> Any:
-    """Ones in the shape of x."""
-    return full_like(x, 1.0)
-
-
-def zeros_like(x: Any) -> Any:
-    """Zeros in the shape of x."""
-    return full_like(x, 0.0)
-
-
-def astype(x: Any, dtype: Any) -> Any:
-    """Another type of numbers."""
-    if _is_array(x):
-        return np.asarray(x).astype(dtype)
-    kind = _onnx().helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    return x.graph.node("Cast", x, to=int(kind), ndim=x.ndim)
-
-
-def _reduced(operator: str, x: Any, axis: int, keepdims: bool) -> Node:
-    axes = np.array([axis], dtype=np.int64)
-    return x.graph.node(operator, x, axes, keepdims=int(keepdims), ndim=x.ndim - (not keepdims))
-
-
-def sum(x: Any, *, axis: int, keepdims: bool = False) -> Any:
-    """Sum along an axis."""
-    return (
-        np.sum(x, axis=axis, keepdims=keepdims) if _is_array(x) else _reduced("ReduceSum", x, axis, keepdims)
-    )
-
-
-def max(x: Any, *, axis: int, keepdims: bool = False) -> Any:
-    """Largest number along an axis."""
-    return (
-        np.max(x, axis=axis, keepdims=keepdims) if _is_array(x) else _reduced("ReduceMax", x, axis, keepdims)
-    )
-
-
-def total(parts: Iterable[Node]) -> Node:
-    """The sum of nodes."""
-    first, *others = parts
-    return reduce(operator.add, others, first)
-
-
-def argmax(x: Node, *, axis: int) -> Node:
-    """Position of the largest number along an axis, the first of equal ones."""
-    return x.graph.node("ArgMax", x, axis=axis, keepdims=0, ndim=x.ndim - 1)
-
-
-def concat(parts: Sequence[Node], *, axis: int) -> Node:
-    """One after another."""
-    return parts[0].graph.node("Concat", *parts, axis=axis, ndim=parts[0].ndim)
-
-
-def reshape(x: Node, shape: tuple[int, ...]) -> Node:
-    """The same numbers in another shape."""
-    return x.graph.node("Reshape", x, np.array(shape, dtype=np.int64), ndim=len(shape))
-
-
-def take(x: Any, indices: Any, *, axis: int) -> Node:
-    """Some rows or columns, or entries of an array at places that are nodes."""
-    places = indices.ndim if isinstance(indices, Node) else np.ndim(indices)
-    graph = x.graph if isinstance(x, Node) else indices.graph
-    return graph.node("Gather", x, indices, axis=axis, ndim=x.ndim - 1 + places)
-
-
-# ---- columns ------------------------------------------------------------------------------------------
-
-#: Columns whose absolute differences are taken at a time.
-BLOCK = 16
-
-
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """New rows as nodes, with training rows that have the same columns.
-
-    Attributes
-    ----------
-    values : node of shape (n_rows, n_columns)
-        As in the table: numbers, and codes of categories.
-    training : Table
-    """
-
-    values: Node
-    training: Table
-    _selected: dict[object, Columns] = field(default_factory=dict, repr=False)
-    _statistics: dict[str, Node] = field(default_factory=dict, repr=False)
-
-    @property
-    def xp(self) -> Any:
-        """The namespace of nodes."""
-        return sys.modules[__name__]
-
-    def beside(self, training: Table) -> Columns:
-        """The same new rows beside other training rows."""
-        return Columns(self.values, training)
-
-    def select(self, columns: Any) -> Columns:
-        """Some columns; nodes of the same selection are made once."""
-        if columns is None:
-            return self
-        if columns not in self._selected:
-            found = self.training.resolve(columns)
-            self._selected[columns] = Columns(self._taken(found), self.training.select(columns))
-        return self._selected[columns]
-
-    def _taken(self, found: NDArray[np.intp]) -> Node:
-        if np.array_equal(found, np.arange(self.training.n_columns)):
-            return self.values
-        return take(self.values, np.asarray(found, dtype=np.int64), axis=1)
-
-    @cached_property
-    def expanded(self) -> Node:
-        """All columns as numbers, categories as indicators."""
-        levels = self.training.levels
-        if not any(levels):
-            return self.values
-        parts = []
-        for j, level in enumerate(levels):
-            column = self.values[:, j : j + 1]
-            known = np.arange(float(level))[None, :]
-            parts.append(astype(equal(column, known), float64) if level else column)
-        return concat(parts, axis=1)
-
-    @cached_property
-    def norms(self) -> Node:
-        """Squared lengths, shape (n_rows,)."""
-        return sum(self.expanded * self.expanded, axis=1)
-
-    @cached_property
-    def training_rows(self) -> NDArray[np.float64]:
-        """The training rows as numbers, categories as indicators."""
-        return to_dense(self.training.take())
-
-    @property
-    def training_norms(self) -> NDArray[np.float64]:
-        """Their squared lengths."""
-        return sq_norms(self.training_rows)
-
-    def statistic(self, kind: str) -> Node:
-        """Inner products or distances between new and training rows, made once; see `pairwise_statistic`."""
-        if kind not in self._statistics:
-            self._statistics[kind] = self._pairs(kind)
-        return self._statistics[kind]
-
-    def _pairs(self, kind: str) -> Node:
-        A, B = self.expanded, self.training_rows
-        if kind == "dot":
-            return A @ B.T
-        if kind == "l1":
-            blocks = range(0, B.shape[1], BLOCK)
-            return total(
-                sum(abs(A[:, None, j : j + BLOCK] - B[None, :, j : j + BLOCK]), axis=2) for j in blocks
-            )
-        if B.shape[1] <= FEW_COLUMNS:
-            apart = (A[:, j : j + 1] - B[None, :, j] for j in range(B.shape[1]))
-            return total(one * one for one in apart)
-        centre = B.mean(axis=0)
-        A, B = A - centre, B - centre
-        S = sum(A * A, axis=1)[:, None] + sq_norms(B)[None, :] - 2.0 * (A @ B.T)
-        return maximum(S, 0.0)
-
-    def after(self, steps: tuple[Step, ...]) -> Columns:
-        """The columns after a preparation."""
-        if steps not in self._selected:
-            values, training = self.values, self.training.joined()
-            for one in steps:
-                values = _applied(one, Columns(values, training))
-                training = apply_steps((one,), training)
-            self._selected[steps] = Columns(values, training)
-        return self._selected[steps]
-
-
-def _applied(step: Step, columns: Columns) -> Node:
-    values = columns.values
-    if isinstance(step, AffineStep):
-        shift, scale = step.affine()
-        return (values - shift) / scale
-    if isinstance(step, Log1p):
-        moved = sign(values) * log1p(abs(values))
-        numeric = np.asarray(columns.training.levels) == 0
-        return moved if numeric.all() else where(numeric[None, :], moved, values)
-    if isinstance(step, NormalizeRows):
-        rows = columns.expanded
-        largest = max(abs(rows), axis=1, keepdims=True)
-        rows = rows / where(largest > 0, largest, ones_like(largest))
-        length = sqrt(sum(rows * rows, axis=1, keepdims=True))
-        return rows / where(length > 0, length, ones_like(length))
-    raise InputError(
-        f"The preparation {step.name!r} has no ONNX form: there are standardize, log1p and normalize-rows. Impute "
-        "missing cells before the model, in a pipeline."
-    )
+#: Operators of the same name and meaning.
+_ELEMENTWISE: dict[np.ufunc, str] = {
+    np.absolute: "Abs",
+    np.add: "Add",
+    np.divide: "Div",
+    np.equal: "Equal",
+    np.exp: "Exp",
+    np.greater: "Greater",
+    np.greater_equal: "GreaterOrEqual",
+    np.less: "Less",
+    np.less_equal: "LessOrEqual",
+    np.log: "Log",
+    np.maximum: "Max",
+    np.minimum: "Min",
+    np.multiply: "Mul",
+    np.negative: "Neg",
+    np.power: "Pow",
+    np.sign: "Sign",
+    np.sin: "Sin",
+    np.sqrt: "Sqrt",
+    np.subtract: "Sub",
+}
+_COMPARISONS = (np.equal, np.greater, np.greater_equal, np.less, np.less_equal)
+#: All others.
+_FUNCTIONS: dict[Any, Callable[..., Node]] = {
+    np.arccos: _arccos,
+    np.argmax: _argmax,
+    np.clip: _clip,
+    np.concatenate: _concatenate,
+    np.cos: _cos,
+    np.full_like: _full_like,
+    np.log1p: lambda x: np.log(1.0 + x),
+    np.matmul: _matmul,
+    np.max: lambda x, axis, keepdims=False: _reduced("ReduceMax", x, axis, keepdims),
+    np.ones_like: lambda x: _full_like(x, 1.0),
+    np.reshape: lambda x, shape: x.reshape(*shape),
+    np.square: lambda x: x * x,
+    np.sum: lambda x, axis, keepdims=False: _reduced("ReduceSum", x, axis, keepdims),
+    np.where: _where,
+    np.zeros_like: lambda x: _full_like(x, 0.0),
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,11 @@ from kernelweave.estimators.targets import Classes
 from kernelweave.fitting.calibration import Calibration
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.source import TableSource
+from kernelweave.kernels import Kernel
 from kernelweave.normalizers import FittedNormalizer
-from kernelweave.persistence import graph as nodes
 from kernelweave.persistence.archive import check_place, whole_file
-from kernelweave.persistence.graph import Columns, Graph, Node
-from kernelweave.views import TableEncoder, ViewsEncoder
+from kernelweave.persistence.graph import Graph, Values, taken
+from kernelweave.views import Table, TableEncoder
 
 __all__ = ["to_onnx"]
 
@@ -101,7 +101,7 @@ def _graph(estimator: Any, dtype: str) -> Any:
             "pipeline pass the last step."
         )
     source, graph = _source_of(model), Graph()
-    decision = _decision(model, source, _columns(graph, model, source, np.dtype(dtype)))
+    decision = _decision(model, source, _cells_of(graph, model, np.dtype(dtype)))
     own = decision[:, 0] if model.n_outputs == 1 else decision
     if not is_classifier(estimator):
         return graph.built({"prediction": (own if model.flat else decision, np.float64)})
@@ -127,32 +127,27 @@ def _source_of(model: Model) -> TableSource:
 # ---- inputs ---------------------------------------------------------------------------------------
 
 
-def _columns(graph: Graph, model: Model, source: TableSource, dtype: FloatType) -> Columns:
-    """The inputs of the graph as the columns that kernels read, after standardisation."""
+def _cells_of(graph: Graph, model: Model, dtype: FloatType) -> Values:
+    """The inputs of the graph as numbers and codes, shape (n_rows, n_columns)."""
     encoder = model.encoder
-    if isinstance(encoder, ViewsEncoder):
-        parts = []
-        for view, own in encoder.encoders_.items():
-            if not isinstance(own, TableEncoder):
-                raise InputError(f"The view {view!r} is precomputed, which has no ONNX form.")
-            parts.append(_cells(graph, own, dtype, view))
-        cells = parts[0] if len(parts) == 1 else nodes.concat(parts, axis=1)
-    else:
-        assert encoder is not None  # sources of tables have one
-        cells = _cells(graph, encoder, dtype)
-    if source.statistics is not None:
-        mean, std = source.statistics
-        cells = (cells - mean) / std
-    return Columns(cells, source.table)
+    if isinstance(encoder, TableEncoder):
+        return _cells(graph, encoder, dtype)
+    assert encoder is not None  # sources of tables have one
+    parts = []
+    for view, own in encoder.encoders_.items():
+        if not isinstance(own, TableEncoder):
+            raise InputError(f"The view {view!r} is precomputed, which has no ONNX form.")
+        parts.append(_cells(graph, own, dtype, view))
+    return np.concat(parts, axis=1)
 
 
-def _cells(graph: Graph, encoder: TableEncoder, dtype: FloatType, view: str | None = None) -> Node:
-    """Columns of a table as numbers and codes, shape (n_rows, n_columns)."""
+def _cells(graph: Graph, encoder: TableEncoder, dtype: FloatType, view: str | None = None) -> Values:
+    """Columns of one table."""
     if encoder.texts_:
         raise InputError("Models of texts and other objects have no ONNX form.")
     if not any(encoder.categories_):
         name = "X" if view is None else view
-        return nodes.astype(graph.input(name, encoder.n_columns_, dtype), np.float64)
+        return graph.input(name, encoder.n_columns_, dtype).astype(np.float64)
     parts = []
     for j, categories in enumerate(encoder.categories_):
         own = f"x{j}" if encoder.names_ is None else encoder.names_[j]
@@ -164,135 +159,123 @@ def _cells(graph: Graph, encoder: TableEncoder, dtype: FloatType, view: str | No
                 "of them texts before fit."
             )
         column = graph.input(name, 1, np.dtype(object) if words else dtype)
-        parts.append(_codes(column, categories, dtype) if categories else nodes.astype(column, np.float64))
-    return nodes.concat(parts, axis=1)
-
-
-def _codes(column: Node, categories: list[str | float], dtype: FloatType) -> Node:
-    """Positions among the categories, -1 for others."""
-    texts = isinstance(categories[0], str)
-    known = np.array(categories, dtype=object if texts else dtype)[None, :]
-    found = nodes.astype(nodes.equal(column, known), np.float64)
-    return found @ np.arange(1.0, len(categories) + 1.0)[:, None] - 1.0
+        if categories:
+            # positions among the categories, -1 for others
+            found = (column == np.array(categories, column.dtype)).astype(np.float64)
+            column = found @ np.arange(1.0, len(categories) + 1.0)[:, None] - 1.0
+        parts.append(column.astype(np.float64))
+    return np.concat(parts, axis=1)
 
 
 # ---- decision values --------------------------------------------------------------------------------
 
 
-def _decision(model: Model, source: TableSource, columns: Columns) -> Node:
+def _decision(model: Model, source: TableSource, cells: Values) -> Values:
     """Decision values of new rows, shape (n_rows, n_outputs)."""
     linear = model.linear
     if linear is not None:
-        # coefficients are those of the cells before standardisation
-        raw = _unscaled(source, columns)
-        return raw @ np.ascontiguousarray(linear.coef.T) + linear.intercept
-    if model.features is not None:
-        return _of_features(model, source, columns)
+        return cells @ np.ascontiguousarray(linear.coef.T) + linear.intercept
+    new = source.encode(source.table.like(cells))
+    total = np.zeros_like(cells[:, :1]) + model.intercept
     if model.layers:
-        return _of_layers(model, source, columns)
+        return _of_layers(model, source, new, total)
     fitted = model.normalizers[0]
+    if model.features is not None:
+        return _of_features(model, source, new, total)
     kept = np.flatnonzero(model.dual_coef.any(axis=1))
-    if fitted.probability is None and len(kept):
-        columns = columns.beside(columns.training.rows(kept))
-    else:
+    if fitted.probability is not None or not len(kept):
         kept = np.arange(source.n_samples)
-    total = nodes.zeros_like(columns.values[:, :1]) + model.intercept
     for m in np.flatnonzero((model.effective != 0).any(axis=0)):
-        K = _normalized(source, fitted, int(m), columns, kept)
+        K, _ = _normalized(source, fitted, int(m), new, kept)
         total = total + K @ model.dual_coef[kept] * model.effective[:, m]
     return total
 
 
-def _unscaled(source: TableSource, columns: Columns) -> Node:
-    if source.statistics is None:
-        return columns.values
-    mean, std = source.statistics
-    return columns.values * std + mean
+def _values(kernel: Kernel, new: Table, training: Table) -> tuple[Values, Values]:
+    """Values between new and training rows (n_rows, n_training), and of new rows with themselves (n_rows,)."""
+    try:
+        return kernel._gram(new, training), kernel._diag(new)
+    except (AttributeError, TypeError) as error:
+        raise _no_form(kernel, error) from None
 
 
-def _normalized(
-    source: TableSource, fitted: FittedNormalizer, m: int, columns: Columns, kept: NDArray[np.intp]
-) -> Node:
-    """Kernel m between new and training rows after cosine normalisation and centring, without its factor."""
-    K, own = source.kernels[m].graph(columns)
-    if fitted.cosine_scale is not None:
-        K = K * fitted.cosine_scale[m, kept] * _inverse_root(own)[:, None]
-    if fitted.probability is not None and fitted.center_means is not None and fitted.center_total is not None:
-        means = K @ fitted.probability[:, None]
-        K = K - means - fitted.center_means[m] - fitted.center_total[m]
-    return K
-
-
-def _inverse_root(squares: Node) -> Node:
-    positive = squares > 0
-    ones = nodes.ones_like(squares)
-    return nodes.where(
-        positive, 1.0 / nodes.sqrt(nodes.where(positive, squares, ones)), nodes.zeros_like(squares)
+def _no_form(kernel: Kernel, error: Exception) -> InputError:
+    return InputError(
+        f"The kernel {kernel.label!r} has no ONNX form. Save the model with kernelweave.save instead. It uses what "
+        f"graphs do not have: {error}."
     )
 
 
-def _of_features(model: Model, source: TableSource, columns: Columns) -> Node:
+def _normalized(
+    source: TableSource, fitted: FittedNormalizer, m: int, new: Table, kept: NDArray[np.intp]
+) -> tuple[Values, Values]:
+    """The values of kernel m after cosine normalisation and centring, without its factor, as of `_values`."""
+    K, own = _values(source.kernels[m], new, source.table.rows(kept))
+    if fitted.cosine_scale is not None:
+        root = _inverse_root(own)
+        K, own = K * fitted.cosine_scale[m, kept] * root[:, None], own * root * root
+    if fitted.probability is not None and fitted.center_means is not None and fitted.center_total is not None:
+        means = K @ fitted.probability[:, None]
+        K = K - means - fitted.center_means[m] - fitted.center_total[m]
+    return K, own
+
+
+def _inverse_root(squares: Values) -> Values:
+    ones, positive = np.ones_like(squares), squares > 0
+    return np.where(positive, 1.0 / np.sqrt(np.where(positive, squares, ones)), 0.0)
+
+
+def _of_features(model: Model, source: TableSource, new: Table, total: Values) -> Values:
     form, fitted = model.features, model.normalizers[0]
     assert form is not None
-    total = nodes.zeros_like(columns.values[:, :1]) + model.intercept
-    for m in range(source.n_kernels):
+    for m, kernel in enumerate(source.kernels):
         own = slice(form.offsets[m], form.offsets[m + 1])
         if not form.coef[own].any() or (fitted.constant is not None and fitted.constant[m]):
             continue
-        phi = source.kernels[m].graph_features(columns)
+        try:
+            phi = kernel._own_features(new)
+        except (AttributeError, TypeError) as error:
+            raise _no_form(kernel, error) from None
         if fitted.cosine_scale is not None:
-            phi = phi * _inverse_root(nodes.sum(phi * phi, axis=1))[:, None]
+            phi = phi * _inverse_root(np.sum(phi * phi, axis=1))[:, None]
         total = total + phi @ np.ascontiguousarray(form.coef[own])
         if form.means is not None:
             total = total - form.means[own] @ form.coef[own]
     return total
 
 
-def _of_layers(model: Model, source: TableSource, columns: Columns) -> Node:
+def _of_layers(model: Model, source: TableSource, new: Table, total: Values) -> Values:
     fitted, every = model.normalizers[0], np.arange(source.n_samples)
+    if fitted.probability is not None and fitted.center_means is not None:
+        raise InputError("Layers of centred kernels have no ONNX form. Use another normalize=.")
     outputs = []
     for k, (layers, effective) in enumerate(zip(model.layers, model.effective, strict=True)):
-        constant = nodes.zeros_like(columns.values[:, 0]) + float(model.intercept[k])
-        if layers is None:
-            outputs.append(constant[:, None])
-            continue
-        K = kappa = None
-        for m in np.flatnonzero(effective):
-            part = effective[m] * _normalized(source, fitted, int(m), columns, every)
-            own = effective[m] * _normalized_diagonal(source, fitted, int(m), columns)
-            K, kappa = (part, own) if K is None else (K + part, kappa + own)
-        if K is None:
-            outputs.append(constant[:, None])
-            continue
-        placed = layers.cross(K, kappa, nodes)
-        outputs.append((placed @ model.dual_coef[:, k] + constant)[:, None])
-    return outputs[0] if len(outputs) == 1 else nodes.concat(outputs, axis=1)
-
-
-def _normalized_diagonal(source: TableSource, fitted: FittedNormalizer, m: int, columns: Columns) -> Node:
-    own = source.kernels[m].graph(columns)[1]
-    if fitted.cosine_scale is not None:
-        own = own * _inverse_root(own) * _inverse_root(own)
-    if fitted.probability is not None and fitted.center_means is not None and fitted.center_total is not None:
-        raise InputError("Layers of centred kernels have no ONNX form. Use another normalize=.")
-    return own
+        own, places = total[:, k : k + 1], np.flatnonzero(effective)
+        if layers is not None and len(places):
+            parts = [_normalized(source, fitted, int(m), new, every) for m in places]
+            K, kappa = (
+                sum(effective[m] * one for m, one in zip(places, each, strict=True))
+                for each in zip(*parts, strict=True)
+            )
+            own = own + layers.cross(K, kappa, np) @ model.dual_coef[:, k : k + 1]
+        outputs.append(own)
+    return np.concat(outputs, axis=1)
 
 
 # ---- labels and probabilities -----------------------------------------------------------------------
 
 
-def _labels(classes: Classes, decision: Node) -> tuple[Node, type]:
+def _labels(classes: Classes, decision: Values) -> tuple[Values, type]:
     """Labels of decision values, and their type."""
     if isinstance(classes, list):
-        return nodes.astype(decision > 0.0, np.int64), np.int64
-    binary = len(classes) <= 2
-    place = nodes.astype(decision[:, 0] > 0.0, np.int64) if binary else nodes.argmax(decision, axis=1)
+        return (decision > 0.0).astype(np.int64), np.int64
+    place = (decision[:, 0] > 0.0).astype(np.int64) if len(classes) <= 2 else np.argmax(decision, axis=1)
     # texts of any length are objects for ONNX
     dtype = {"b": bool, "i": np.int64, "u": np.int64, "f": np.float64}.get(classes.dtype.kind, object)
-    return nodes.take(classes.astype(dtype), place, axis=0), dtype
+    return cast(Values, taken(classes.astype(dtype), place)), dtype
 
 
-def _probabilities(model: Model, decision: Node, calibration: Calibration | None) -> Node:
+def _probabilities(model: Model, decision: Values, calibration: Calibration | None) -> Values:
     """Probabilities of the classes, or of each of several labels; see `predict_proba`."""
     if calibration is not None and calibration.method != "platt":
         raise InputError("Isotonic calibration has no ONNX form. Use calibrate('platt').")
@@ -303,14 +286,13 @@ def _probabilities(model: Model, decision: Node, calibration: Calibration | None
     if model.task.multilabel:
         return out
     if model.n_outputs == 1:
-        return nodes.concat([_sigmoid(-decision), out], axis=1)
-    total = nodes.sum(out, axis=1, keepdims=True)
-    some = total > 0
-    shares = out / nodes.where(some, total, nodes.ones_like(total))
-    return nodes.where(some, shares, nodes.full_like(out, 1.0 / model.n_outputs))
+        return np.concat([_sigmoid(-decision), out], axis=1)
+    total = np.sum(out, axis=1, keepdims=True)
+    shares = out / np.where(total > 0, total, 1.0)
+    return np.where(total > 0, shares, 1.0 / model.n_outputs)
 
 
-def _sigmoid(f: Node) -> Node:
+def _sigmoid(f: Values) -> Values:
     """``1 / (1 + exp(-f))`` without overflow."""
-    small = nodes.exp(-nodes.abs(f))
-    return nodes.where(f >= 0, 1.0 / (1.0 + small), small / (1.0 + small))
+    small = np.exp(-np.abs(f))
+    return np.where(f >= 0, 1.0, small) / (1.0 + small)

@@ -1,7 +1,6 @@
 """Pictures of fitted estimators: display classes as in scikit-learn; matplotlib is imported when drawing."""
 
-from kernelweave.plots.descent import DescentDisplay
-from kernelweave.plots.layers import KernelMatricesDisplay, LayerSpectraDisplay
+from kernelweave.plots.layers import DescentDisplay, KernelMatricesDisplay, LayerSpectraDisplay
 from kernelweave.plots.path import CVCurveDisplay, RegularizationPathDisplay, SelectionCriteriaDisplay
 from kernelweave.plots.weights import KernelContributionsDisplay, KernelWeightsDisplay, LayerWeightsDisplay
 

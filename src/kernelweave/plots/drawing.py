@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from kernelweave._checks import InputError, Reals
+from kernelweave._checks import Floats, InputError
 from kernelweave._drawing import COLOURS
 from kernelweave._parameters import (
-    LARGEST_NUMBER,
     Each,
     ReadableSignature,
     Rule,
@@ -20,6 +20,7 @@ from kernelweave._parameters import (
     Texts,
     Unfit,
     Whole,
+    check_fields,
     checked,
 )
 from kernelweave._types import Axes, Figure, Style, SubFigure, SubplotSpec
@@ -30,26 +31,28 @@ Array = NDArray[np.float64]
 # ---- rules -----------------------------------------------------------------------------------------
 
 #: Numbers to draw; values that are not finite are left out.
-LINE = Reals(largest=LARGEST_NUMBER)
-COLUMNS = Reals((1, 2), LARGEST_NUMBER)
-TABLE = Reals((2,), LARGEST_NUMBER)
+LINE = Floats(finite=False)
+COLUMNS = Floats((1, 2), finite=False)
+TABLE = Floats((2,), finite=False)
 #: A title, or None.
 Title = Annotated[str | None, Text() | None]
 #: Number of items shown.
 Most = Annotated[int, Whole(1)]
 #: Names of the items drawn.
-Names = Annotated[ArrayLike, Texts()]
-#: Classes or outputs.
-Outputs = Annotated[Sequence[str], Texts()]
+Names = Annotated[Sequence[str], Texts()]
 #: One number for each item.
-Line = Annotated[ArrayLike, LINE]
+Line = Annotated[Array, LINE]
+#: The same, or None.
+OptionalLine = Annotated[Array | None, LINE | None]
 #: Numbers for each kernel, and for each output if there are several.
-Columns = Annotated[ArrayLike, COLUMNS]
+Columns = Annotated[Array, COLUMNS]
+#: Numbers for each item along rows.
+Table = Annotated[Array, TABLE]
 #: Names, lines or columns of every layer, the lowest first.
-LayerNames = Annotated[Sequence[ArrayLike], Each(Texts())]
-LayerLines = Annotated[Sequence[ArrayLike], Each(LINE)]
-LayerColumns = Annotated[Sequence[ArrayLike], Each(COLUMNS)]
-LayerTables = Annotated[Sequence[ArrayLike], Each(TABLE)]
+LayerNames = Annotated[Sequence[Sequence[str]], Each(Texts())]
+LayerLines = Annotated[Sequence[Array], Each(LINE)]
+LayerColumns = Annotated[Sequence[Array], Each(COLUMNS)]
+LayerTables = Annotated[Sequence[Array], Each(TABLE)]
 #: A position, or None.
 Place = Annotated[int | None, Whole(0) | None]
 
@@ -94,16 +97,29 @@ class Sortable(Rule):
 
 
 #: Classes or numbers by which rows are sorted.
-Target = Annotated[ArrayLike, Sortable()]
+Target = Annotated[NDArray[Any], Sortable()]
 
 
 # ---- displays --------------------------------------------------------------------------------------
 
 
-class Display(ABC):
-    """A display of numbers."""
+@dataclass(eq=False, repr=False)
+class Checked(ABC):
+    """Numbers that are drawn: fields of a class with their rules, which are checked and converted."""
 
     __signature__ = ReadableSignature()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        self._belong()
+
+    @abstractmethod
+    def _belong(self) -> None:
+        """Raise unless the numbers belong together."""
+
+
+class Display(Checked):
+    """A display of numbers."""
 
     @abstractmethod
     def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
@@ -130,10 +146,8 @@ class Display(ABC):
         return self
 
 
-class ListDisplay(ABC):
+class ListDisplay(Checked):
     """A display of kernels, the largest first."""
-
-    __signature__ = ReadableSignature()
 
     @abstractmethod
     def _draw(self, ax: Axes | None, most: int, name: str, style: Style) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._drawing import clip_score
-from kernelweave._parameters import InstanceOf, OneOf, ReadableSignature, Text, Whole, check_value, checked
+from kernelweave._parameters import InstanceOf, OneOf, Text, Whole, check_value, checked
 from kernelweave._types import Axes, Style
 from kernelweave.inspection.arguments import Model, Output
 from kernelweave.plots.drawing import (
@@ -20,12 +21,14 @@ from kernelweave.plots.drawing import (
     COLORS,
     GREY,
     LINE,
-    TABLE,
+    Array,
+    Checked,
     Display,
     Line,
     Most,
     Names,
     Place,
+    Table,
     Title,
     axes,
     check_place,
@@ -45,7 +48,8 @@ from kernelweave.plots.drawing import (
 Parameter = Annotated[str, OneOf("alpha", "C")]
 
 
-class RegularizationPathDisplay:
+@dataclass(eq=False, repr=False)
+class RegularizationPathDisplay(Checked):
     """Weights (or coefficients) along the regularisation path, with the chosen point.
 
     Parameters
@@ -66,29 +70,18 @@ class RegularizationPathDisplay:
     chosen_line_ : Line2D
     """
 
-    __signature__ = ReadableSignature()
+    alphas: Line
+    df: Line
+    values: Table
+    names: Names
+    chosen: Place
+    ylabel: Annotated[str, Text()]
+    parameter: Parameter = "alpha"
 
-    @checked
-    def __init__(
-        self,
-        alphas: Line,
-        df: Line,
-        values: Annotated[ArrayLike, TABLE],
-        names: Names,
-        chosen: Place,
-        ylabel: Annotated[str, Text()],
-        parameter: Parameter = "alpha",
-    ) -> None:
-        self.alphas = np.asarray(alphas)
-        self.df = np.asarray(df)
-        self.values = np.asarray(values)
-        self.names = np.array(names, dtype=object)
-        self.chosen = chosen
-        self.ylabel = ylabel
-        self.parameter = parameter
+    def _belong(self) -> None:
         same_length({"alphas": self.alphas, "df": self.df, "values": self.values})
         same_length({"columns of `values`": self.values.T, "names": self.names})
-        check_place(chosen, "chosen", len(self.alphas))
+        check_place(self.chosen, "chosen", len(self.alphas))
 
     @checked
     def plot(
@@ -129,14 +122,13 @@ class RegularizationPathDisplay:
         for rank, m in enumerate(order):
             own = GREY
             if rank < most:
-                own = {**line_style(rank), "label": short(str(self.names[m]), 34)}
+                own = {**line_style(rank), "label": short(self.names[m], 34)}
             self.lines_ += self.ax_.plot(where, self.values[:, m], **{**own, **style})
         if self.chosen is not None:
             self.chosen_line_ = self.ax_.axvline(where[self.chosen], **CHOSEN)
         if x != "df":
             parameter_axis(self.ax_, self.alphas, x)
-        self.ax_.set_xlabel("degrees of freedom" if x == "df" else x)
-        self.ax_.set_ylabel(self.ylabel)
+        self.ax_.set(xlabel="degrees of freedom" if x == "df" else x, ylabel=self.ylabel)
         titled(self.ax_, name or "")
         legend_beside(self.ax_)
         plain(self.ax_)
@@ -178,22 +170,19 @@ class RegularizationPathDisplay:
         """
         path = inspection.regularization_path(estimator, alphas=alphas, Cs=Cs, output=output)
         parameter = "alpha" if path.Cs is None else "C"
+        values, names, label = path.weights, list(path.names), "kernel weight"
         if what == "coef":
             if path.coef is None:
                 raise InputError(
                     "`what='coef'` needs linear kernels, such as kw.banks.linear_features(n_features)."
                 )
-            names = getattr(estimator, "feature_names_in_", None)
-            if names is None:
-                names = [f"x{j}" for j in range(path.coef.shape[1])]
-            return cls(path.alphas, path.df, path.coef, names, path.chosen, "coefficient", parameter).plot(
-                ax, **plot_kwargs
-            )
-        return cls(
-            path.alphas, path.df, path.weights, path.names, path.chosen, "kernel weight", parameter
-        ).plot(ax, **plot_kwargs)
+            columns = range(path.coef.shape[1])
+            names = list(getattr(estimator, "feature_names_in_", [f"x{j}" for j in columns]))
+            values, label = path.coef, "coefficient"
+        return cls(path.alphas, path.df, values, names, path.chosen, label, parameter).plot(ax, **plot_kwargs)
 
 
+@dataclass(eq=False, repr=False)
 class CVCurveDisplay(Display):
     """Mean score over folds along the path with a band of one standard error, and the chosen point.
 
@@ -212,24 +201,16 @@ class CVCurveDisplay(Display):
     line_, band_, chosen_line_ : artists
     """
 
-    @checked
-    def __init__(
-        self,
-        alphas: Line,
-        mean: Line,
-        error: Line,
-        chosen: Annotated[int, Whole(0)],
-        ylabel: Annotated[str, Text()] = "score",
-        parameter: Parameter = "alpha",
-    ) -> None:
-        self.alphas = np.asarray(alphas)
-        self.mean = np.asarray(mean)
-        self.error = np.asarray(error)
-        self.chosen = chosen
-        self.ylabel = ylabel
-        self.parameter = parameter
+    alphas: Line
+    mean: Line
+    error: Line
+    chosen: Annotated[int, Whole(0)]
+    ylabel: Annotated[str, Text()] = "score"
+    parameter: Parameter = "alpha"
+
+    def _belong(self) -> None:
         same_length({"alphas": self.alphas, "mean": self.mean, "error": self.error})
-        check_place(chosen, "chosen", len(self.alphas))
+        check_place(self.chosen, "chosen", len(self.alphas))
 
     def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
         self.figure_, self.ax_ = axes(ax, (6.5, 3.8))
@@ -246,8 +227,7 @@ class CVCurveDisplay(Display):
         )
         self.chosen_line_ = self.ax_.axvline(where[self.chosen], **CHOSEN)
         parameter_axis(self.ax_, self.alphas, self.parameter)
-        self.ax_.set_xlabel(self.parameter)
-        self.ax_.set_ylabel(self.ylabel)
+        self.ax_.set(xlabel=self.parameter, ylabel=self.ylabel)
         titled(self.ax_, name)
         low, high = (clip_score(float(end), self.ylabel) for end in self.ax_.get_ylim())
         self.ax_.set_ylim(low, high)
@@ -289,11 +269,12 @@ class CVCurveDisplay(Display):
         ).plot(ax, **plot_kwargs)
 
 
-Criteria = Annotated[Mapping[str, ArrayLike], InstanceOf((Mapping,), "a dict of arrays")]
+Criteria = Annotated[dict[str, Array], InstanceOf((Mapping,), "a dict of arrays")]
 #: Criteria of `kernelweave.inspection.Path.criteria` that are drawn, with their labels.
 CRITERIA = {"gcv": "generalised cross-validation", "aic": "AIC", "bic": "BIC", "cp": "Mallows' Cp"}
 
 
+@dataclass(eq=False, repr=False)
 class SelectionCriteriaDisplay(Display):
     """Criteria for the choice of the regularisation parameter along the path, each with its smallest value marked.
 
@@ -316,27 +297,18 @@ class SelectionCriteriaDisplay(Display):
         Position of the smallest finite value; left out if there is none.
     """
 
-    @checked
-    def __init__(
-        self,
-        alphas: Line,
-        criteria: Criteria,
-        chosen: Place = None,
-    ) -> None:
-        self.alphas = np.asarray(alphas)
-        self.criteria = {
-            name: check_value(LINE, f"criteria[{name!r}]", criteria[name])
-            for name in CRITERIA
-            if name in criteria
-        }
-        self.chosen = chosen
-        for name, values in self.criteria.items():
-            same_length({"alphas": self.alphas, f"criteria[{name!r}]": values})
+    alphas: Line
+    criteria: Criteria
+    chosen: Place = None
+
+    def _belong(self) -> None:
+        given, self.criteria = self.criteria, {}
+        for name in (name for name in CRITERIA if name in given):
+            self.criteria[name] = check_value(LINE, f"criteria[{name!r}]", given[name])
+            same_length({"alphas": self.alphas, f"criteria[{name!r}]": self.criteria[name]})
         if not self.criteria:
-            raise InputError(
-                f"`criteria` must hold some of {', '.join(CRITERIA)}, got {', '.join(criteria)}."
-            )
-        check_place(chosen, "chosen", len(self.alphas))
+            raise InputError(f"`criteria` must hold some of {', '.join(CRITERIA)}, got {', '.join(given)}.")
+        check_place(self.chosen, "chosen", len(self.alphas))
 
     def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
         self.figure_, place = grid(ax, (8.0, 5.0))

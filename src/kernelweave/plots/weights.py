@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,6 @@ from kernelweave.plots.drawing import (
     LayerNames,
     ListDisplay,
     Names,
-    Outputs,
     axes,
     layer_name,
     legend_beside,
@@ -30,7 +31,7 @@ from kernelweave.plots.drawing import (
 )
 
 
-def _check_outputs(outputs: tuple[str, ...], values: Array) -> None:
+def _check_outputs(outputs: Sequence[str], values: Array) -> None:
     """Raise unless there is a name for every column."""
     columns = 1 if values.ndim == 1 else values.shape[1]
     if len(outputs) != columns:
@@ -40,18 +41,19 @@ def _check_outputs(outputs: tuple[str, ...], values: Array) -> None:
         )
 
 
+@dataclass(eq=False, repr=False)
 class _Bars(ListDisplay):
     """Horizontal bars, one group per kernel."""
 
-    _label = ""
+    names: Names
+    values: Columns
+    outputs: Names = ("",)
 
-    @checked
-    def __init__(self, names: Names, values: Columns, outputs: Outputs = ("",)) -> None:
-        self.names = np.array(names, dtype=object)
-        self.values = np.asarray(values)
-        self.outputs = tuple(outputs)
+    def _belong(self) -> None:
         same_length({"names": self.names, "values": self.values})
         _check_outputs(self.outputs, self.values)
+
+    _label = ""
 
     def _draw(self, ax: Axes | None, most: int, name: str, style: Style) -> None:
         values = self.values.reshape(len(self.values), len(self.outputs))
@@ -70,7 +72,7 @@ class _Bars(ListDisplay):
                 **{"color": COLORS[k % len(COLORS)], **style},
             )
             self.bars_.append(bars)
-        self.ax_.set_yticks(place, [short(str(n)) for n in self.names[:shown]])
+        self.ax_.set_yticks(place, [short(name) for name in self.names[:shown]])
         self.ax_.invert_yaxis()
         self.ax_.set_xlabel(self._label)
         title = name
@@ -130,7 +132,7 @@ class KernelWeightsDisplay(_Bars):
         True
         """
         found = inspection.kernel_weights(estimator)
-        display = cls(found.names, found.fractions, found.outputs)
+        display = cls(list(found.names), found.fractions, found.outputs)
         if len(estimator.layer_kernel_names_) > 1:
             display._label = "kernel weight in the first layer (fraction)"
         return display.plot(ax, **plot_kwargs)
@@ -175,9 +177,10 @@ class KernelContributionsDisplay(_Bars):
         KernelContributionsDisplay
         """
         found = inspection.contribution_sizes(estimator, X)
-        return cls(found.names, found.weights, found.outputs).plot(ax, **plot_kwargs)
+        return cls(list(found.names), found.weights, found.outputs).plot(ax, **plot_kwargs)
 
 
+@dataclass(eq=False, repr=False)
 class LayerWeightsDisplay(ListDisplay):
     """Weights of the kernels of every layer as a heat map: a row for a kernel, a column for a layer.
 
@@ -201,11 +204,11 @@ class LayerWeightsDisplay(ListDisplay):
         The numbers in the cells.
     """
 
-    @checked
-    def __init__(self, names: LayerNames, weights: LayerColumns, outputs: Outputs = ("",)) -> None:
-        self.names = [np.array(layer, dtype=object) for layer in names]
-        self.weights = [np.asarray(layer) for layer in weights]
-        self.outputs = tuple(outputs)
+    names: LayerNames
+    weights: LayerColumns
+    outputs: Names = ("",)
+
+    def _belong(self) -> None:
         same_length({"names": self.names, "weights": self.weights})
         for own, layer in zip(self.names, self.weights, strict=True):
             same_length({"names": own, "weights": layer})
@@ -220,9 +223,9 @@ class LayerWeightsDisplay(ListDisplay):
             own = []
             for name in layer:
                 # only kernels of the first layer are "on all" columns, so that equal names of other layers differ
-                short = str(name).removesuffix(" on all")
-                seen[short] = seen.get(short, 0) + 1
-                own.append(keys.setdefault((short, seen[short]), len(keys)))
+                key = name.removesuffix(" on all")
+                seen[key] = seen.get(key, 0) + 1
+                own.append(keys.setdefault((key, seen[key]), len(keys)))
             places.append(own)
         shares = np.full((len(keys), len(self.names), len(self.outputs)), np.nan)
         for depth, (own, w) in enumerate(zip(places, self.weights, strict=True)):
@@ -333,4 +336,4 @@ class LayerWeightsDisplay(ListDisplay):
         """
         found = inspection.layer_weights(estimator, output=output)
         outputs = found.outputs if len(found.outputs) > 1 else ("",)
-        return cls(found.names, found.weights, outputs).plot(ax, **plot_kwargs)
+        return cls([list(own) for own in found.names], found.weights, outputs).plot(ax, **plot_kwargs)

@@ -50,6 +50,39 @@ class Path(Generic[S_co]):
             found[-1] = found[-1].ended(Status.INTERRUPTED)
         return cls(np.array([one.alpha for one in found]), tuple(found), measure)
 
+    @classmethod
+    def collect(
+        cls,
+        solutions: Iterable[S_co],
+        count: int,
+        callback: Callable[[int, S_co], object] | None = None,
+        measure: Measure | None = None,
+    ) -> Path[S_co]:
+        """The path of solutions that are made one after another.
+
+        It ends early, with what is finished, at a true value of ``callback(index, solution)`` and at Ctrl-C.
+
+        Parameters
+        ----------
+        solutions : iterable of Solution
+        count : int
+            How many are expected.
+        callback : callable, optional
+        measure : callable, optional
+        """
+        done: list[S_co] = []
+        interrupted = False
+        try:
+            for one in solutions:
+                done.append(one)
+                if callback is not None and callback(len(done) - 1, one):
+                    break
+        except KeyboardInterrupt:
+            if not done:
+                raise
+            interrupted = True
+        return cls.of(done, interrupted=interrupted or len(done) < count, measure=measure)
+
     def __len__(self) -> int:
         return len(self.solutions)
 

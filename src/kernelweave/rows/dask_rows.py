@@ -1,8 +1,8 @@
-"""Rows of Dask arrays and frames: statistics of their parts, merged pairwise where the parts are."""
+"""Rows of Dask arrays and frames, whose parts are computed and worked on where they are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,25 +10,26 @@ import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave._parameters import shown
-from kernelweave._threads import one_blas_thread_each
-from kernelweave.rows.arrays import chunk_of_frame
-from kernelweave.rows.chunk import Chunk, Layout
-from kernelweave.rows.folds import Statistics, add_chunk
+from kernelweave.rows.chunks import Chunk, Layout, Source, chunk_of_frame
 from kernelweave.rows.parallel import RETRIES
-from kernelweave.rows.sources import Blocks, Request, Transform, features_of
 
-#: Statistics that are merged at a time.
+#: Results that are merged at a time.
 TOGETHER = 4
 
 
+def is_dask(rows: object) -> bool:
+    """Whether something is a collection of Dask."""
+    return hasattr(rows, "__dask_graph__") and hasattr(rows, "to_delayed")
+
+
 @dataclass(frozen=True)
-class Part:
-    """A block of a Dask array, or a partition of a frame, that is not computed yet.
+class DaskPart(Source):
+    """A block of a Dask array, or a partition of a frame: delayed here, and computed where Dask hands it to a function.
 
     Attributes
     ----------
-    table : delayed array or frame
-    y, sample_weight : delayed array or None
+    table : array or frame
+    y, sample_weight : array or None
     layout : Layout or None
         Of frames.
     source : str
@@ -42,36 +43,63 @@ class Part:
     source: str = ""
     first: int = 0
 
+    def chunks(self, taken: Mapping[str, int]) -> Iterator[Chunk]:
+        """The computed rows as one chunk."""
+        if self.layout is None:
+            yield Chunk(self.table, self.y, self.sample_weight, self.source, self.first)
+        else:
+            yield chunk_of_frame(self.table, self.layout, self.source, self.first)
 
-def is_dask(rows: object) -> bool:
-    """Whether something is a collection of Dask."""
-    return hasattr(rows, "__dask_graph__") and hasattr(rows, "to_delayed")
 
+class DaskRows(Source):
+    """A Dask array with targets and weights, or a Dask frame with a layout.
 
-def dask_parts(rows: Any, request: Request) -> tuple[list[Part], Blocks]:
-    """The parts of a Dask array or frame, and the blocks of its features."""
-    if hasattr(rows, "columns"):
-        layout, blocks = request.layout([str(name) for name in rows.columns])
-        delayed = rows[layout.needed].to_delayed()
-        # numbers of rows are not known before they are computed: folds hash the partition and the number in it
-        return [Part(part, layout=layout, source=f"partition {k}") for k, part in enumerate(delayed)], blocks
-    if rows.ndim != 2:
-        raise InputError(f"`rows` must have shape (n_samples, n_features), got {rows.ndim} dimensions.")
-    blocks = request.blocks()
-    if request.targets and request.y is None:
-        raise InputError("`y` must hold the targets of the rows of an array, got None.")
-    table = rows.rechunk({1: -1})
-    sizes = table.chunks[0]
-    columns = {"y": request.y, "sample_weight": request.sample_weight}
-    found = {name: _blocks_like(name, values, sizes) for name, values in columns.items()}
-    known = not np.isnan(sizes).any()
-    firsts = np.r_[0, np.cumsum(sizes)[:-1]].astype(int) if known else np.zeros(len(sizes), dtype=int)
-    return [
-        Part(part, y, weight, source="" if known else f"partition {k}", first=int(firsts[k]))
-        for k, (part, y, weight) in enumerate(
-            zip(table.to_delayed().ravel(), found["y"], found["sample_weight"], strict=True)
-        )
-    ], blocks
+    Parameters
+    ----------
+    rows : Dask array or frame
+    y, sample_weight : array or None
+    layout : Layout, optional
+    """
+
+    def __init__(
+        self, rows: Any, y: Any = None, sample_weight: Any = None, layout: Layout | None = None
+    ) -> None:
+        if layout is not None:
+            # numbers of rows are not known before they are computed: folds hash the partition and the number in it
+            delayed = rows[layout.needed].to_delayed()
+            self.parts = [
+                DaskPart(part, layout=layout, source=f"partition {k}") for k, part in enumerate(delayed)
+            ]
+            return
+        if rows.ndim != 2:
+            raise InputError(f"`rows` must have shape (n_samples, n_features), got {rows.ndim} dimensions.")
+        table = rows.rechunk({1: -1})
+        sizes = table.chunks[0]
+        known = not np.isnan(sizes).any()
+        firsts = np.r_[0, np.cumsum(sizes)[:-1]].astype(int) if known else np.zeros(len(sizes), dtype=int)
+        self.parts = [
+            DaskPart(part, own, weight, source="" if known else f"partition {k}", first=int(firsts[k]))
+            for k, (part, own, weight) in enumerate(
+                zip(
+                    table.to_delayed().ravel(),
+                    _blocks_like("y", y, sizes),
+                    _blocks_like("sample_weight", sample_weight, sizes),
+                    strict=True,
+                )
+            )
+        ]
+
+    def pieces(self) -> list[Source]:
+        """All parts."""
+        return list(self.parts)
+
+    def chunks(self, taken: Mapping[str, int]) -> Iterator[Chunk]:
+        """The parts one after another, each computed when it is read."""
+        import dask
+
+        for part in self.parts:
+            (computed,) = dask.compute(part)
+            yield from computed.chunks(taken)
 
 
 def _blocks_like(name: str, values: Any, sizes: Sequence[float]) -> Sequence[Any]:
@@ -98,62 +126,30 @@ def _blocks_like(name: str, values: Any, sizes: Sequence[float]) -> Sequence[Any
     return list(array.to_delayed().ravel())
 
 
-def chunk_of_part(table: Any, y: Any, weight: Any, layout: Layout | None, source: str, first: int) -> Chunk:
-    """The rows of a part that was computed."""
-    if layout is None:
-        return Chunk(table, y, weight, source, first)
-    return chunk_of_frame(table, layout, source, first)
+def on_workers(
+    function: Callable[..., Any],
+    pieces: Iterable[Source],
+    arguments: Iterable[tuple[Any, ...]],
+    merge: Callable[[Sequence[Any]], Any] | None = None,
+) -> list[Any]:
+    """Results of a function of parts, or the one result that they are merged to; those of a lost worker are redone.
 
-
-def statistics_of_dask(parts: Sequence[Part], empty: Statistics, features: Transform | None) -> Any:
-    """Statistics of all parts; those of a lost worker are computed again."""
+    They are computed by the client in use, or by the scheduler of this process.
+    """
     import dask
 
-    first = dask.delayed(empty, traverse=False)
-    start = dask.delayed(_of_part, pure=False)
-    merge = dask.delayed(_merged, pure=False)
+    start, merged = dask.delayed(function, pure=False), dask.delayed(merge, pure=False)
     level = [
-        start(part.table, part.y, part.sample_weight, part.layout, part.source, part.first, first, features)
-        for part in parts
+        start(piece, *(dask.delayed(one, traverse=False) for one in own))
+        for piece, own in zip(pieces, arguments, strict=True)
     ]
-    while len(level) > 1:
-        level = [merge(level[k : k + TOGETHER]) for k in range(0, len(level), TOGETHER)]
-    return computed(level[0])
-
-
-def computed(value: Any) -> Any:
-    """A delayed value, by the client in use, with retries, or by the scheduler of this process."""
+    while merge is not None and len(level) > 1:
+        level = [merged(level[k : k + TOGETHER]) for k in range(0, len(level), TOGETHER)]
+    whole = dask.delayed(list)(level)
     try:
         from distributed import get_client
 
         client = get_client()
     except (ImportError, ValueError):
-        return value.compute()
-    return client.compute(value, retries=RETRIES).result()
-
-
-def _of_part(
-    table: Any,
-    y: Any,
-    weight: Any,
-    layout: Layout | None,
-    source: str,
-    first: int,
-    empty: Statistics,
-    features: Transform | None,
-) -> Statistics:
-    chunk = chunk_of_part(table, y, weight, layout, source, first)
-    found = empty.copy()
-    with one_blas_thread_each():
-        if features is not None:
-            chunk = Chunk(features_of(features, chunk.Z), chunk.y, chunk.sample_weight, source, first)
-        add_chunk(found, chunk)
-    return found
-
-
-def _merged(parts: Sequence[Any]) -> Any:
-    # the results of other tasks may be needed again, and are not changed
-    found = parts[0].copy()
-    for part in parts[1:]:
-        found.merge(part)
-    return found
+        return list(whole.compute())
+    return list(client.compute(whole, retries=RETRIES).result())

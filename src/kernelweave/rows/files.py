@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
-from kernelweave.rows.arrays import chunk_of_frame
-from kernelweave.rows.chunk import Chunk, Layout, Source
+from kernelweave.rows.chunks import Chunk, Layout, Source, chunk_of_frame
 
 PARQUET = (".parquet", ".pq")
 TEXT = (".csv", ".tsv", ".txt")
@@ -36,7 +35,6 @@ class FileRows(Source):
 
     def __init__(self, files: Mapping[str, Path], layout: Layout, size: int) -> None:
         self.files, self.layout, self.size = dict(files), layout, size
-        self.columns = layout.columns
         self.total = _count(self.files.values())
 
     def pieces(self) -> list[Source]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -16,16 +15,14 @@ from kernelweave._devices import is_foreign, moved, take_rows
 from kernelweave._interrupts import interrupts_deferred
 from kernelweave._parameters import OneOf, ReadableSignature, Whole, checked, shown
 from kernelweave._sparse import is_sparse
-from kernelweave._types import Device, Values
+from kernelweave._types import Device, Labels, Tree, Values
 from kernelweave.gram import BlockStatistics
 from kernelweave.gram.row_checks import check_chunk
-from kernelweave.gram.statistics_files import files_in, read_arrays, write_arrays
-from kernelweave.rows.chunk import Chunk, in_chunk
+from kernelweave.gram.statistics_files import AddedRows, taken_of, unreadable
+from kernelweave.rows.chunks import Chunk, in_chunk
 
 Index = NDArray[np.int64]
 
-#: What files hold.
-KIND = "statistics of folds"
 #: What goes to a fold together.
 UNITS = ("row", "file")
 
@@ -70,7 +67,7 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-class FoldStatistics:
+class FoldStatistics(AddedRows):
     """Statistics of folds of rows, for cross-validation without the rows: see `rls2_path_cv`.
 
     Parameters
@@ -107,6 +104,7 @@ class FoldStatistics:
     (300, 300)
     """
 
+    KIND = "statistics of folds"
     __signature__ = ReadableSignature()
 
     @checked
@@ -201,7 +199,7 @@ class FoldStatistics:
                 own = np.flatnonzero(folds == k)
                 if len(own):
                     part.add(take_rows(rows, own), Y[own], None if weights is None else weights[own])
-            self.taken[source] = self.taken.get(source, 0) + count
+            self._count({source: count})
         return self
 
     def merge(self, other: FoldStatistics) -> Self:
@@ -217,8 +215,7 @@ class FoldStatistics:
         with interrupts_deferred():
             for part, more in zip(self.parts, other.parts, strict=True):
                 part.merge(more)
-            for key, count in other.taken.items():
-                self.taken[key] = self.taken.get(key, 0) + count
+            self._count(other.taken)
         return self
 
     def copy(self) -> Self:
@@ -228,56 +225,32 @@ class FoldStatistics:
         out.parts, out.taken = [part.copy() for part in self.parts], dict(self.taken)
         return out
 
-    def __add__(self, other: object) -> Self:
-        if not isinstance(other, FoldStatistics):
-            return NotImplemented
-        return self.copy().merge(other)
-
-    def __radd__(self, other: object) -> Self:
-        # sum(parts) begins with 0
-        return self.copy() if isinstance(other, int) and other == 0 else NotImplemented
+    def empty(self) -> Self:
+        """Statistics of the same folds and blocks without rows."""
+        out = self.copy()
+        out.parts, out.taken = [part.empty() for part in self.parts], {}
+        return out
 
     # ---- files ------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to an npz file of plain arrays, without pickles; the file appears when it is complete."""
-        arrays: dict[str, Any] = {
-            "folds": np.array([self.n_folds, UNITS.index(self.by), self.seed], dtype=np.int64),
-            "sources": np.array(list(self.taken), dtype=np.str_),
-            "taken": np.array(list(self.taken.values()), dtype=np.int64),
+    def state(self) -> Tree:
+        """All numbers as plain arrays."""
+        folds = np.array([self.n_folds, UNITS.index(self.by), self.seed], dtype=np.int64)
+        parts = {
+            f"{k}.{name}": value for k, part in enumerate(self.parts) for name, value in part.state().items()
         }
-        for k, part in enumerate(self.parts):
-            arrays |= {f"{k}.{name}": value for name, value in part.state().items()}
-        write_arrays(path, KIND, arrays)
+        return {"folds": folds, **self._state_of_taken(), **parts}
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote.
-
-        Raises
-        ------
-        InputError
-            No such file, a damaged one, one of something else, a later version of the format.
-        """
-        arrays = read_arrays(path, KIND)
+    def of_state(cls, arrays: Mapping[str, Labels], where: object) -> Self:
+        """Statistics from the arrays of `state`; what does not fit together is an `InputError`."""
         try:
             n_folds, unit, seed = map(int, arrays["folds"])
             out = cls(n_folds, by=UNITS[unit], seed=seed)
-            out.taken = {str(k): int(v) for k, v in zip(arrays["sources"], arrays["taken"], strict=True)}
+            out.taken = taken_of(arrays)
         except (KeyError, ValueError, IndexError) as error:
-            raise InputError(
-                f"{path} cannot be read as statistics: {error}. Write it again, or leave it out."
-            ) from error
-        out.parts = [BlockStatistics.of_state(_of_fold(arrays, k), path) for k in range(n_folds)]
-        return out
-
-    @classmethod
-    def from_files(cls, folder: str | os.PathLike[str], pattern: str = "*.npz") -> Self:
-        """Merge the files of a folder, such as those of the jobs of an array, in the order of their names."""
-        every = iter(files_in(folder, pattern))
-        out = cls.load(next(every))
-        for path in every:
-            out.merge(cls.load(path))
+            raise unreadable(where, error) from error
+        out.parts = [BlockStatistics.of_state(_of_fold(arrays, k), where) for k in range(n_folds)]
         return out
 
 
@@ -299,19 +272,3 @@ def add_chunk(found: Statistics, chunk: Chunk) -> None:
             found.add(chunk.Z, chunk.y, chunk.sample_weight, taken=taken, first=chunk.first)
         else:
             found.add(chunk.Z, chunk.y, chunk.sample_weight, taken=taken)
-
-
-def empty_like(found: Statistics) -> Statistics:
-    """Statistics of the same blocks without rows."""
-    if isinstance(found, FoldStatistics):
-        one = found.parts[0]
-        return FoldStatistics(
-            found.n_folds,
-            one.given_groups,
-            names=one.names,
-            columns=one.columns,
-            by=found.by,
-            seed=found.seed,
-            device=one.device,
-        )
-    return BlockStatistics(found.given_groups, names=found.names, columns=found.columns, device=found.device)

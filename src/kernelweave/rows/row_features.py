@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,14 +22,13 @@ from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram.chunked import ChunkedFeatures, ChunkWork, Vectors
 from kernelweave.gram.features import as_groups
 from kernelweave.gram.row_checks import check_chunk
-from kernelweave.rows.chunk import Chunk, Source, in_chunk
-from kernelweave.rows.dask_rows import Part, chunk_of_part, computed, dask_parts, is_dask
+from kernelweave.rows.chunks import Chunk, OwnFolder, Source, WrittenRows, in_chunk
+from kernelweave.rows.dask_rows import is_dask, on_workers
 from kernelweave.rows.folds import UNITS, folds_of_rows
 from kernelweave.rows.parallel import Jobs, each
-from kernelweave.rows.progress import Report, make_report
+from kernelweave.rows.progress import Report, reporting
 from kernelweave.rows.sampling import Sampling, sample_size
-from kernelweave.rows.sources import Request, Transform, features_of, open_rows
-from kernelweave.rows.written import OwnFolder, WrittenRows
+from kernelweave.rows.sources import Request, open_rows
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -42,9 +41,10 @@ class Scan:
     Attributes
     ----------
     y, weight : list of arrays
-    square_sums, weighted_square_sums : arrays of shape (n_features,)
-        Of the columns, and with the weights of the rows.
+    square_sums : array of shape (2, n_features)
+        Sums of squares of the columns, without and with the weights of the rows.
     sampling : Sampling or None
+        None without rows.
     segments : list of (str, int, int)
         Name of the file, number of the first row there, and number of rows, of successive chunks.
     written : WrittenRows or None
@@ -54,7 +54,6 @@ class Scan:
     y: list[Array] = field(default_factory=list)
     weight: list[Array] = field(default_factory=list)
     square_sums: Any = 0.0
-    weighted_square_sums: Any = 0.0
     sampling: Sampling | None = None
     segments: list[tuple[str, int, int]] = field(default_factory=list)
     written: WrittenRows | None = None
@@ -63,6 +62,22 @@ class Scan:
     def n_rows(self) -> int:
         """Number of rows."""
         return sum(count for _, _, count in self.segments)
+
+    def merge(self, other: Scan) -> None:
+        """Take the rows of the next part."""
+        if other.sampling is None:
+            return
+        if self.sampling is None:
+            self.sampling = other.sampling
+        else:
+            n_features, given = self.square_sums.shape[1], other.square_sums.shape[1]
+            if n_features != given:
+                raise InputError(f"All rows must have {n_features} features, as the first, got {given}.")
+            self.sampling.merge(other.sampling, self.n_rows)
+        self.y += other.y
+        self.weight += other.weight
+        self.segments += other.segments
+        self.square_sums = self.square_sums + other.square_sums
 
 
 class RowFeatures(ChunkedFeatures):
@@ -145,17 +160,15 @@ class RowFeatures(ChunkedFeatures):
     ) -> None:
         self.budget, self.n_jobs, self.progress = memory_budget(max_memory), n_jobs, progress
         request = Request(y, sample_weight, target, weight, columns, groups, features, max_memory)
-        self._pieces: Sequence[Source] | Sequence[Part]
-        if is_dask(rows):
-            if cache is not None:
-                raise InputError(
-                    f"`cache` must be None for Dask collections, got {shown(cache)}. Persist the collection instead."
-                )
-            parts, blocks = dask_parts(rows, request)
-            self._pieces, self._features, self._total = parts, features, None
-        else:
-            source, blocks = open_rows(_repeated(rows, once=cache is not None), request)
-            self._pieces, self._features, self._total = source.pieces(), None, source.total
+        self._on_dask = is_dask(rows)
+        if self._on_dask and cache is not None:
+            raise InputError(
+                f"`cache` must be None for Dask collections, got {shown(cache)}. Persist the collection instead."
+            )
+        source, blocks = open_rows(
+            rows if self._on_dask else _repeated(rows, once=cache is not None), request
+        )
+        self._pieces, self._total = source.pieces(), source.total
         self.names, self.columns = blocks.names, blocks.columns
         self._counts: list[int] = []
         self._cache = None if cache is None else OwnFolder(cache)
@@ -167,44 +180,27 @@ class RowFeatures(ChunkedFeatures):
     # ---- the first pass ---------------------------------------------------------------------------
 
     def _scan(self, ends: ArrayLike | None) -> None:
-        whole = Scan()
-        written: list[Source] = []
-        for part in self._each(_scanned, [(self.budget, self._place(k)) for k in range(len(self._pieces))]):
-            if part.written is not None:
-                written.append(part.written)
-            shift = whole.n_rows
+        whole, written = Scan(), []
+        places = [
+            (self.budget, None if self._cache is None else self._cache.path / str(k))
+            for k in range(len(self._pieces))
+        ]
+        for part in self._each(_scanned, places):
             self._counts.append(part.n_rows)
-            if part.sampling is None:
-                continue
-            whole.y += part.y
-            whole.weight += part.weight
-            whole.segments += part.segments
-            if whole.sampling is None:
-                whole.sampling = part.sampling
-            elif len(part.square_sums) != len(whole.square_sums):
-                raise InputError(
-                    f"All rows must have {len(whole.square_sums)} features, as the first, got {len(part.square_sums)}."
-                )
-            else:
-                whole.sampling.merge(part.sampling, shift)
-            whole.square_sums = whole.square_sums + part.square_sums
-            whole.weighted_square_sums = whole.weighted_square_sums + part.weighted_square_sums
+            written.append(part.written)
+            whole.merge(part)
         if whole.sampling is None:
             raise InputError("`rows` must hold at least one row, got none.")
         self.y, self.sample_weight = np.concatenate(whole.y), np.concatenate(whole.weight)
         if not (self.sample_weight > 0).any():
             raise InputError("`sample_weight` must be positive for at least one row, got zeros only.")
         self.segments = whole.segments
-        self.square_sums, self._weighted_square_sums = whole.square_sums, whole.weighted_square_sums
-        self.groups = as_groups(ends, len(whole.square_sums))
+        self.square_sums, self._weighted_square_sums = whole.square_sums
+        self.groups = as_groups(ends, len(self.square_sums))
         self.n_samples = self.n_given = self._total = len(self.y)
         self.sample = whole.sampling.result()
-        if written:
+        if self._cache is not None:
             self._pieces = written
-
-    def _place(self, piece: int) -> Path | None:
-        """Folder for the features of a piece, if there is a copy."""
-        return None if self._cache is None else self._cache.path / str(piece)
 
     @checked
     def folds(
@@ -266,44 +262,25 @@ class RowFeatures(ChunkedFeatures):
 
     def _each(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
         """Results of a function of every piece, in their order."""
-        report, close = make_report(self.progress)
-        seen = 0
-        try:
-            if self._pieces and isinstance(self._pieces[0], Part):
-                yield from self._on_dask(function, arguments)
+        with reporting(self.progress) as report:
+            if self._on_dask:
+                yield from on_workers(_alone, self._pieces, [(function, one) for one in arguments])
                 return
-            together = len(self._pieces) > 1 and joblib.effective_n_jobs(self.n_jobs) > 1
-            if together:
-                tasks = ((function, piece, one) for piece, one in zip(self._pieces, arguments, strict=True))
+            seen = 0
+            if len(self._pieces) > 1 and joblib.effective_n_jobs(self.n_jobs) > 1:
+                tasks = ((piece, function, one) for piece, one in zip(self._pieces, arguments, strict=True))
                 for k, found in enumerate(each(_alone, tasks, self.n_jobs)):
                     yield found
                     seen += self._counts[k]
                     report(seen, self._total)
                 return
             for piece, one in zip(self._pieces, arguments, strict=True):
-                assert isinstance(piece, Source)
 
                 def told(count: int, before: int = seen) -> None:
                     report(before + count, self._total)
 
                 yield function(piece, *one, report=told)
                 seen += self._counts[-1] if function is _scanned else one[-1]
-        finally:
-            close()
-
-    def _on_dask(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-        import dask
-
-        start = dask.delayed(_on_part, pure=False)
-        tasks = [
-            start(
-                part.table, part.y, part.sample_weight, part.layout, part.source, part.first,
-                self._features, function, dask.delayed(one, traverse=False),
-            )
-            for part, one in zip(self._pieces, arguments, strict=True)
-            if isinstance(part, Part)
-        ]  # fmt: skip
-        yield from computed(dask.delayed(list)(tasks))
 
 
 class Gathered:
@@ -359,36 +336,10 @@ def _repeated(rows: Any, *, once: bool) -> Any:
     return rows
 
 
-class ReadRows(Source):
-    """A part of a Dask collection that was computed."""
-
-    def __init__(self, chunk: Chunk, features: Transform | None) -> None:
-        self.chunk, self.features, self.total = chunk, features, len(chunk)
-
-    def chunks(self, taken: Mapping[str, int]) -> Iterator[Chunk]:
-        """The rows as one chunk."""
-        yield replace(self.chunk, Z=features_of(self.features, self.chunk.Z))
-
-
-def _alone(function: Callable[..., Any], piece: Source, arguments: tuple[Any, ...]) -> Any:
+def _alone(piece: Source, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """The function with one thread, in a process or thread of its own."""
     with one_blas_thread_each():
         return function(piece, *arguments)
-
-
-def _on_part(
-    table: Any,
-    y: Any,
-    weight: Any,
-    layout: Any,
-    source: str,
-    first: int,
-    features: Transform | None,
-    function: Callable[..., Any],
-    arguments: tuple[Any, ...],
-) -> Any:
-    chunk = chunk_of_part(table, y, weight, layout, source, first)
-    return _alone(function, ReadRows(chunk, features), arguments)
 
 
 def _scanned(
@@ -402,7 +353,7 @@ def _scanned(
         if len(chunk) == 0:
             continue
         with in_chunk(chunk):
-            width = 0 if found.sampling is None else len(found.square_sums)
+            width = 0 if found.sampling is None else found.square_sums.shape[1]
             Z, targets, single = check_chunk(hosted(chunk.Z), chunk.y, width, 1)
             if not single and targets.shape[1] > 1:
                 raise InputError(f"`y` must have one column, got {targets.shape[1]}.")
@@ -417,8 +368,7 @@ def _scanned(
         if (weight != 1.0).any():
             roots = np.sqrt(weight)[:, None]
             weighted = _square_sums(Z.multiply(roots) if is_sparse(Z) else Z * roots)
-        found.square_sums = found.square_sums + own
-        found.weighted_square_sums = found.weighted_square_sums + weighted
+        found.square_sums = found.square_sums + np.stack([own, weighted])
         found.segments.append((chunk.source, chunk.first, len(y)))
         if found.written is not None:
             found.written.write(Z)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,18 @@ from kernelweave._errors import InputError
 from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
 from kernelweave.fitting.memory import memory_budget
-from kernelweave.rows.arrays import ArrayRows, FrameRows, IteratedRows
-from kernelweave.rows.chunk import Chunk, Layout, Source, make_layout
+from kernelweave.rows.chunks import (
+    ArrayRows,
+    FrameRows,
+    IteratedRows,
+    Layout,
+    Source,
+    Transform,
+    Transformed,
+    chunk_of_array,
+    make_layout,
+)
+from kernelweave.rows.dask_rows import DaskRows, is_dask
 from kernelweave.rows.files import FileRows, columns_of, find_files
 from kernelweave.views.groups import expand_views, read_views
 
@@ -24,8 +34,6 @@ from kernelweave.views.groups import expand_views, read_views
 MOST, LEAST = 2**22, 64
 #: Copies of a chunk at the same time: as read, as features, as deviations from means.
 COPIES = 4
-
-Transform = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,11 @@ class Request:
                 )
         return Blocks(self.groups)
 
+    def need_targets(self) -> None:
+        """Raise for rows of an array without their targets."""
+        if self.targets and self.y is None:
+            raise InputError("`y` must hold the targets of the rows of an array, got None.")
+
     def rows_of_chunk(self, n_columns: int) -> int:
         """Rows that are read at a time, within the memory."""
         most = MOST // max(1, n_columns)
@@ -125,22 +138,28 @@ def open_rows(given: Any, request: Request) -> tuple[Source, Blocks]:
 
     Parameters
     ----------
-    given : array, sparse matrix, frame, path, list of paths, or iterable of chunks
+    given : array, sparse matrix, frame, path, list of paths, iterable of chunks, Dask array or Dask frame
     request : Request
     """
-    if isinstance(given, str | os.PathLike) or _are_paths(given):
+    if is_dask(given) and hasattr(given, "columns"):
+        layout, blocks = request.layout([str(name) for name in given.columns])
+        source: Source = DaskRows(given, layout=layout)
+    elif is_dask(given):
+        blocks = request.blocks()
+        request.need_targets()
+        source = DaskRows(given, request.y, request.sample_weight)
+    elif isinstance(given, str | os.PathLike) or _are_paths(given):
         files = find_files(given)
         layout, blocks = request.layout(columns_of(next(iter(files.values()))))
-        source: Source = FileRows(files, layout, request.rows_of_chunk(len(layout.needed)))
+        source = FileRows(files, layout, request.rows_of_chunk(len(layout.needed)))
     elif hasattr(given, "columns") and hasattr(given, "dtypes"):
         layout, blocks = request.layout([str(name) for name in given.columns])
         source = FrameRows(given, layout, request.rows_of_chunk(len(layout.needed)))
     elif is_sparse(given) or isinstance(given, np.ndarray) or is_foreign(given):
         blocks = request.blocks()
-        if request.targets and request.y is None:
-            raise InputError("`y` must hold the targets of the rows of an array, got None.")
+        request.need_targets()
         size = request.rows_of_chunk(int(given.shape[-1]) if given.ndim else 1)
-        source = ArrayRows(given, request.y, request.sample_weight, size)
+        source = ArrayRows(chunk_of_array(given, request.y, request.sample_weight), size)
     elif isinstance(given, Iterable) and not isinstance(given, Mapping | bytes | type):
         blocks = request.blocks()
         for name in ("y", "sample_weight"):
@@ -160,39 +179,3 @@ def open_rows(given: Any, request: Request) -> tuple[Source, Blocks]:
 def _are_paths(given: Any) -> bool:
     kinds = str | os.PathLike
     return isinstance(given, list | tuple) and len(given) > 0 and all(isinstance(one, kinds) for one in given)
-
-
-class Transformed(Source):
-    """A source whose features are computed from its chunks.
-
-    Parameters
-    ----------
-    source : Source
-    features : callable
-        Z of X, row by row.
-    """
-
-    def __init__(self, source: Source, features: Transform) -> None:
-        self.source, self.features, self.total = source, features, source.total
-
-    def pieces(self) -> list[Source]:
-        """A source for each file."""
-        return [Transformed(piece, self.features) for piece in self.source.pieces()]
-
-    def chunks(self, taken: Mapping[str, int]) -> Iterator[Chunk]:
-        """Chunks with the features of their rows."""
-        for chunk in self.source.chunks(taken):
-            yield replace(chunk, Z=features_of(self.features, chunk.Z))
-
-
-def features_of(features: Transform | None, X: Any) -> Any:
-    """Features of some rows, checked for their number."""
-    if features is None:
-        return X
-    Z = features(X)
-    Z = Z if is_sparse(Z) or is_foreign(Z) else np.asarray(Z)
-    if Z.ndim != 2 or Z.shape[0] != X.shape[0]:
-        raise InputError(
-            f"`features` must return shape ({X.shape[0]}, n_features) for {X.shape[0]} rows, got {Z.shape}."
-        )
-    return Z

@@ -1,31 +1,51 @@
-"""Cross-validation of RLS2 from statistics of folds."""
+"""Cross-validated paths on rows beyond memory: RLS2 from statistics of folds, machines in passes over the rows."""
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import Alphas, InputError, KernelWarning, Scale
+from kernelweave._checks import COSTS, Alphas, InputError, KernelWarning, Scale
 from kernelweave._devices import hosted
-from kernelweave._parameters import Flag, Function, MaxIter, MaxTime, OneOf, Tol, Whole, checked, shown
+from kernelweave._parameters import (
+    Flag,
+    Function,
+    MaxIter,
+    MaxTime,
+    Nonnegative,
+    OneOf,
+    Tol,
+    Whole,
+    checked,
+    shown,
+)
 from kernelweave._threads import one_blas_thread_each
 from kernelweave.fitting.folds import choose
 from kernelweave.gram import BlockStatistics
+from kernelweave.machines.losses import GivenLoss, as_loss
+from kernelweave.machines.machine import Machine
+from kernelweave.mkl.features.problem import make_feature_problem
+from kernelweave.mkl.features.row_machine import RowMachine
+from kernelweave.mkl.features.row_newton import RowDescent, check_for_chunks
+from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.path import PathCallback, rls2_path
+from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Path, Solution, Status
-from kernelweave.rows.folds import FoldStatistics, folds_of_rows
+from kernelweave.rows.folds import UNITS, FoldStatistics, folds_of_rows
 from kernelweave.rows.parallel import Jobs, each
-from kernelweave.rows.progress import Report, make_report
+from kernelweave.rows.progress import Report, reporting
+from kernelweave.rows.row_features import RowFeatures
 from kernelweave.rows.sources import Request, open_rows
 
 Array = NDArray[np.float64]
+Index = NDArray[np.int64]
 
 RULES = ("min", "1se")
 
@@ -178,15 +198,14 @@ class CrossValidatedPath(CrossValidated):
         """
         request = Request(y, sample_weight, target, weight, columns, groups, features, max_memory)
         source, _ = open_rows(rows, request)
-        report, close = make_report(progress)
         right, total, seen = np.zeros(self.mse.shape[:2]), np.zeros(self.n_folds), 0
         coef = self.fold_coef if self.fold_coef.ndim == 4 else self.fold_coef[..., None]
         intercept = self.fold_intercept.reshape(*coef.shape[:2], -1)
-        try:
+        with reporting(progress) as report:
             for chunk in source.chunks({}):
                 if len(chunk) == 0:
                     continue
-                labels = _labels(np.asarray(chunk.y).reshape(len(chunk), -1))
+                classes, middle = _labels(np.asarray(chunk.y).reshape(len(chunk), -1))
                 ones = np.ones(len(chunk)) if chunk.sample_weight is None else chunk.sample_weight
                 folds = folds_of_rows(
                     chunk.first, len(chunk), self.n_folds, source=chunk.source, by=self.by, seed=self.seed
@@ -196,36 +215,26 @@ class CrossValidatedPath(CrossValidated):
                     own = np.flatnonzero(folds == k)
                     values = np.einsum("apt->pat", coef[k]).reshape(coef.shape[2], -1)
                     f = (Z[own] @ values).reshape(len(own), *coef.shape[1::2]) + intercept[k]
-                    middle = 0.5 if labels.zeros else 0.0
                     found = f[..., 0] > middle if f.shape[2] == 1 else f.argmax(axis=2)
-                    right[k] += ones[own] @ (found == labels.classes[own, None])
+                    right[k] += ones[own] @ (found == classes[own, None])
                     total[k] += ones[own].sum()
                 seen += len(chunk)
                 report(seen, source.total)
-        finally:
-            close()
         if not total.all():
             raise InputError("Every fold must have rows: pass those that the statistics were made of.")
         return right / total[:, None]
 
 
-@dataclass(frozen=True)
-class _Labels:
-    """Classes of rows as numbers, and whether negatives are zeros."""
-
-    classes: NDArray[Any]
-    zeros: bool
-
-
-def _labels(Y: Array) -> _Labels:
+def _labels(Y: Array) -> tuple[NDArray[Any], float]:
+    """Classes of rows as numbers, and the value between two of one column."""
     if Y.shape[1] > 1:
-        return _Labels(Y.argmax(axis=1), False)
+        return Y.argmax(axis=1), 0.0
     zeros = bool((Y == 0).any())
     if not np.isin(Y, (0.0, 1.0) if zeros else (-1.0, 1.0)).all():
         raise InputError(
             f"`y` must hold labels -1 and 1, or 0 and 1, for the accuracy, got {shown(np.unique(Y)[:4])}."
         )
-    return _Labels(Y[:, 0] > 0, zeros)
+    return Y[:, 0] > 0, 0.5 if zeros else 0.0
 
 
 @checked
@@ -300,25 +309,14 @@ def rls2_path_cv(
     """
     given = _as_folds(folds)
     n_folds = given.n_folds
-    path = rls2_path(
-        given.total,
-        None,
-        alphas,
-        n_alphas=n_alphas,
-        tol=tol,
-        scale=scale,
-        shared_weights=shared_weights,
-        max_iter=max_iter,
-        fit_intercept=fit_intercept,
-        callback=callback,
-    )
-    options = {
+    options: dict[str, Any] = {
         "tol": tol,
         "scale": scale,
         "shared_weights": shared_weights,
         "max_iter": max_iter,
         "fit_intercept": fit_intercept,
     }
+    path = rls2_path(given.total, None, alphas, n_alphas=n_alphas, callback=callback, **options)
     tasks = ((given.without(k), given.parts[k], path.alphas, options) for k in range(n_folds))
     found = list(each(_of_fold, tasks, n_jobs))
     coef, intercept, mse, r2, good = (np.array(part) for part in zip(*found, strict=True))
@@ -392,3 +390,220 @@ def scores(held: BlockStatistics, coef: Array, intercept: Array) -> tuple[Array,
     with np.errstate(divide="ignore", invalid="ignore"):
         r2 = np.where(variance > 0, 1.0 - errors / variance, np.nan)
     return errors / held.weight_sum, r2
+
+
+# ---- machines ----------------------------------------------------------------------------------------
+
+#: What chooses C.
+SCORINGS = ("auto", "accuracy", "auc", "loss")
+
+
+@dataclass(frozen=True)
+class CrossValidatedMargins(CrossValidated):
+    """A path of machines on all rows, and how paths without each fold do on the rows of that fold.
+
+    Attributes
+    ----------
+    path : Path
+        On all rows, for ascending C.
+    loss, accuracy, auc : arrays of shape (n_folds, n_values)
+        Weighted mean of the loss; share of right labels and area under the ROC curve, NaN for targets that are no
+        labels, and the area in folds of one class. Folds that an interruption left out are NaN.
+    fold_weights : array of shape (n_folds,)
+        Sums of the weights of the rows.
+    fold_coef : array of shape (n_folds, n_values, n_features)
+        Coefficients without the rows of each fold.
+    fold_intercept : array of shape (n_folds, n_values)
+    scoring : {"accuracy", "auc", "loss"}
+        What chooses C.
+    rule : {"min", "1se"}
+    """
+
+    loss: Array = field(repr=False)
+    accuracy: Array = field(repr=False)
+    auc: Array = field(repr=False)
+    scoring: str = "accuracy"
+
+    @property
+    def Cs(self) -> Array:
+        """Weights of the loss, ascending."""
+        return 1.0 / self.path.alphas
+
+    @property
+    def scores(self) -> Array:
+        """What `scoring` names of every fold; minus the loss."""
+        return -self.loss if self.scoring == "loss" else np.asarray(getattr(self, self.scoring))
+
+    @property
+    def mean_loss(self) -> Array:
+        """Mean loss over all rows, shape (n_values,)."""
+        return self._mean(self.loss)
+
+    @property
+    def mean_accuracy(self) -> Array:
+        """Share of right labels, shape (n_values,)."""
+        return self._mean(self.accuracy)
+
+    @property
+    def mean_auc(self) -> Array:
+        """Mean of `auc` over folds, shape (n_values,)."""
+        return self._mean(self.auc)
+
+    @property
+    def C(self) -> float:
+        """The chosen C."""
+        return float(self.Cs[self.best_index])
+
+
+@checked
+def svm_mkl_path_cv(
+    rows: RowFeatures,
+    Cs: Annotated[ArrayLike, COSTS],
+    weight_set: str | WeightSet = "simplex",
+    *,
+    loss: GivenLoss = "hinge",
+    epsilon: Nonnegative = 0.1,
+    scale: Scale = None,
+    folds: Annotated[int, Whole(2)] = 5,
+    fold_by: Annotated[str, OneOf(*UNITS)] = "row",
+    seed: Annotated[int, Whole(0)] = 0,
+    scoring: Annotated[str, OneOf(*SCORINGS)] = "auto",
+    rule: Annotated[str, OneOf(*RULES)] = "min",
+    tol: Tol = 1e-3,
+    max_iter: MaxIter = None,
+    max_time: MaxTime = None,
+    callback: Annotated[Callback | None, Function() | None] = None,
+) -> CrossValidatedMargins:
+    """Solve `svm_mkl_path` on all rows and without each fold, in the same passes, and score each fold.
+
+    Parameters
+    ----------
+    rows : RowFeatures
+    Cs : array of shape (n_values,)
+        Weights of the loss > 0. Without a fold C is the same: the sum of losses has fewer terms.
+    weight_set, loss, epsilon, scale
+        As for `solve_svm_mkl`; weights on the simplex or in an elastic net.
+    folds : int, default=5
+    fold_by : {"row", "file"}, default="row"
+        Whether folds are made of rows or of files; a row's fold follows from its number in its file, as for
+        `block_statistics`.
+    seed : int, default=0
+        Other numbers make other folds.
+    scoring : {"auto", "accuracy", "auc", "loss"}, default="auto"
+        What chooses C: "accuracy" for labels, the mean loss otherwise.
+    rule : {"min", "1se"}, default="min"
+        The C of the best score, or the smallest within one standard error of it.
+    tol : float, default=1e-3
+        Relative gap of every solution.
+    max_iter : int, optional
+        Passes. Default: 100.
+    max_time : float, optional
+        Seconds for the whole path; regularisation parameters that are not solved by then get few iterations each. The
+        status is ``MAX_TIME``.
+    callback : callable, optional
+        ``callback(n_passes, objective, rel_gap)`` after every pass, of the machine farthest from its tolerance; a true
+        value ends the descent.
+
+    Returns
+    -------
+    CrossValidatedMargins
+        After Ctrl-C with the folds that were done, and a warning.
+
+    Raises
+    ------
+    InputError
+        Fewer than two folds, a fold without rows, or with one class left outside it; for ``scoring="auc"`` a fold of
+        one class.
+
+    Notes
+    -----
+    A pass serves as many machines as have room for some numbers of every row in half of the memory of `rows`; more
+    folds or C take further passes.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.normal(size=(500, 12))
+    >>> y = np.where(Z[:, 0] - Z[:, 9] + rng.normal(size=500) > 0, 1, -1)
+    >>> rows = kw.RowFeatures(Z, y, groups=[0, 4, 8, 12])
+    >>> found = kw.svm_mkl_path_cv(rows, [1e-3, 1e-2, 1e-1], loss="logistic")
+    >>> found.accuracy.shape, bool(found.mean_accuracy.max() > 0.75)
+    ((5, 3), True)
+    """
+    if not isinstance(rows, RowFeatures):
+        raise InputError(f"`rows` must be RowFeatures, got {shown(rows)}. Make them with kw.RowFeatures.")
+    values = np.unique(COSTS.read(Cs))
+    problem, _ = make_feature_problem(
+        rows,
+        scale=scale,
+        loss=as_loss(loss, epsilon),
+        weights=weight_set,
+        C=float(values[0]),
+        fit_intercept=True,
+    )
+    check_for_chunks("auto", problem.weight_set)
+    labels = problem.machine.loss.classifies
+    if scoring in ("accuracy", "auc") and not labels:
+        raise InputError(f"`scoring` must be 'loss' for targets that are no labels, got {scoring!r}.")
+    numbers = rows.folds(folds, by=fold_by, seed=seed)
+    numbers = numbers if problem.rows is None else numbers[problem.rows]
+    weight = problem.machine.sample_weight
+    sums = np.bincount(numbers, minlength=folds, weights=weight).astype(np.float64)
+    if not sums.all():
+        raise InputError(f"Every fold must have rows, got {sums.tolist()} as weights. Take fewer folds.")
+    if scoring == "auc":
+        positive = np.bincount(
+            numbers,
+            minlength=folds,
+            weights=np.where(problem.machine.y > 0, 1.0 if weight is None else weight, 0.0),
+        )
+        if alone := int(np.count_nonzero((positive == 0) | (positive == sums))):
+            raise InputError(
+                f"Every fold must have rows of both classes for scoring='auc', got {alone} folds with one. Take fewer "
+                "folds, or scoring='accuracy'."
+            )
+    shape = (folds, len(values))
+    score = {name: np.full(shape, np.nan) for name in ("loss", "accuracy", "auc")}
+    coef, intercept = np.full((*shape, rows.n_features), np.nan), np.full(shape, np.nan)
+    solutions: list[Solution] = []
+    descent = RowDescent(problem, values, tol=tol, max_iter=max_iter, callback=callback, folds=numbers)
+    good = True
+    for group in descent.machines():
+        for machine in group:
+            found = machine.solution(tol, descent.interrupted)
+            if machine.fold < 0:
+                solutions.append(replace(found, alpha=1.0 / machine.problem.machine.C))
+                continue
+            k = machine.fold
+            j = int(np.flatnonzero(values == machine.problem.machine.C)[0])
+            good = good and found.status is Status.CONVERGED
+            coef[k, j], intercept[k, j] = found.feature_coef, found.intercept
+            for name, value in _scores_of(machine, problem.machine, np.flatnonzero(numbers == k)).items():
+                score[name][k, j] = value
+    if not np.isfinite(score["loss"]).all(axis=1).any():
+        raise KeyboardInterrupt
+    if descent.interrupted or not good:
+        reason = "Interrupted" if descent.interrupted else "Not every machine without a fold reached `tol`"
+        warnings.warn(f"{reason}: scores are of what was done.", KernelWarning, stacklevel=3)
+    chosen = ("accuracy" if labels else "loss") if scoring == "auto" else scoring
+    return CrossValidatedMargins(
+        Path.of(solutions, interrupted=descent.interrupted),
+        sums, coef, intercept, rule, **score, scoring=chosen,
+    )  # fmt: skip
+
+
+def _scores_of(fitted: RowMachine, whole: Machine, rows: Index) -> dict[str, float]:
+    """Scores of a machine on the rows that it was not trained on."""
+    assert fitted.best is not None
+    f, y = fitted.best.product[rows] + fitted.best.t, whole.y[rows]
+    weight = None if whole.sample_weight is None else whole.sample_weight[rows]
+    found = {"loss": float(np.average(whole.loss.value(y, f), weights=weight))}
+    if whole.loss.classifies:
+        found["accuracy"] = float(np.average((f > 0) == (y > 0), weights=weight))
+        if len(np.unique(y)) > 1:
+            # read late, like all of scikit-learn
+            from sklearn.metrics import roc_auc_score
+
+            found["auc"] = float(roc_auc_score(y > 0, f, sample_weight=weight))
+    return found

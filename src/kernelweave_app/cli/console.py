@@ -1,22 +1,15 @@
-"""Output: lines, and a progress bar on a terminal."""
+"""Output: lines, tables, findings, and a progress bar on a terminal."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import MofNCompleteColumn, Progress
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -24,10 +17,22 @@ if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
     from kernelweave.inspection.registry import Found
 
+#: Width at which no line is cut.
+WIDE = 1000
+#: Rows of a table of a finding.
+MOST_ROWS = 12
+#: Seconds between two lines about progress.
+EVERY = 5.0
+
 
 def make_console() -> Console:
     """Console on standard output; a new one each time, so that redirected output is respected."""
     return Console(file=sys.stdout, highlight=False, soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """Print a line, as it is."""
+    make_console().print(text, markup=False)
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -39,12 +44,6 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     if not console.is_terminal:
         console = Console(file=sys.stdout, highlight=False, width=WIDE)
     console.print(table)
-
-
-#: Width at which no line is cut.
-WIDE = 1000
-#: Rows of a table of a finding.
-MOST_ROWS = 12
 
 
 def print_findings(found: Found) -> None:
@@ -59,48 +58,56 @@ def print_findings(found: Found) -> None:
             if len(table.rows) > MOST_ROWS:
                 console.print(f"... and {len(table.rows) - MOST_ROWS} more rows, in the report.")
             if table.note:
-                console.print(table.note, markup=False)
+                say(table.note)
     for topic, head in QUESTIONS.items():
         said = [one.text for _, one in sentences_of(found) if one.topic == topic]
         if said:
             console.print(head, style="bold")
             for text in said:
-                console.print(f"  {text}", markup=False)
+                say(f"  {text}")
 
 
 class Steps:
-    """A progress bar on a terminal, occasional lines elsewhere."""
+    """A progress bar on a terminal, occasional lines elsewhere; also a callback of scikit-learn.
 
-    EVERY = 5.0
+    Parameters
+    ----------
+    label : str
+    total : int, optional
+        Steps expected; a fit brings its own number.
+    """
 
-    def __init__(self, label: str, total: int | None) -> None:
-        self.label, self.total, self.done = label, total, 0
-        self._start = self._last = time.monotonic()
+    def __init__(self, label: str, total: int | None = None) -> None:
+        self.label, self.total = label, total
         self._bar: Progress | None = None
+
+    def __enter__(self) -> Self:
+        self.done = 0
+        self._start = self._last = time.monotonic()
         console = make_console()
         if console.is_terminal:
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TextColumn("left"),
-                TimeRemainingColumn(),
-                console=console,
-                transient=True,
-            )
+            columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+            self._bar = Progress(*columns, console=console, transient=True)
             self._bar.start()
-            self._task = self._bar.add_task(label, total=total)
+            self._task = self._bar.add_task(self.label, total=self.total)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def advance(self, text: str = "") -> bool:
         """Show one finished step; returns False, as nothing requests a stop."""
-        self.done += 1
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self.done, total=self.total)
-        elif time.monotonic() - self._last > self.EVERY:
-            self._last = time.monotonic()
-            print(f"{self.label}: {self.done} of {self.total or 'some'} steps{self._left()}", flush=True)
+        self.show(self.done + 1, self.total)
         return False
+
+    def show(self, done: int, total: int | None) -> None:
+        """Show how many steps are done."""
+        self.done, self.total = done, total
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, total=total)
+        elif time.monotonic() - self._last > EVERY:
+            self._last = time.monotonic()
+            print(f"{self.label}: {done} of {total or 'some'} steps{self._left()}", flush=True)
 
     def _left(self) -> str:
         if not self.total or self.done >= self.total:
@@ -114,52 +121,24 @@ class Steps:
             self._bar.stop()
             self._bar = None
 
-
-class FitProgress:
-    """A scikit-learn callback that shows the steps of a fit.
-
-    Parameters
-    ----------
-    label : str
-    """
-
-    def __init__(self, label: str) -> None:
-        self.label = label
+    # ---- as a callback of scikit-learn ----------------------------------------------------------------
 
     def setup(self, estimator: BaseMKL, context: CallbackContext) -> None:
         """Start."""
-        self._steps = Steps(self.label, context.max_subtasks)
+        self.total = context.max_subtasks
+        self.__enter__()
 
     def teardown(self, estimator: BaseMKL, context: CallbackContext) -> None:
         """Stop the bar."""
-        self._steps.close()
+        self.close()
 
     def on_fit_task_begin(self, estimator: BaseMKL, context: CallbackContext, **kwargs: Any) -> None:
         """Nothing to show at the beginning of a step."""
 
     def on_fit_task_end(self, estimator: BaseMKL, context: CallbackContext, **kwargs: Any) -> bool:
         """Show one finished step."""
-        return context.parent is not None and self._steps.advance()
+        return context.parent is not None and self.advance()
 
-    def __deepcopy__(self, memo: dict[int, object]) -> FitProgress:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         # scikit-learn copies callbacks with the estimator; a bar belongs to one terminal
         return self
-
-
-class RowProgress:
-    """Progress in rows."""
-
-    def __init__(self) -> None:
-        self.steps: Steps | None = None
-
-    def __call__(self, n_rows: int, total: int | None) -> None:
-        """Show the number of rows so far."""
-        if self.steps is None:
-            self.steps = Steps("rows", total)
-        self.steps.done = n_rows - 1
-        self.steps.advance()
-
-    def close(self) -> None:
-        """Remove the bar."""
-        if self.steps is not None:
-            self.steps.close()

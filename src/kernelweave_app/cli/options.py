@@ -1,4 +1,4 @@
-"""The options of `fit`, `path` and `recommend`, made from the fields of a `Spec`."""
+"""Options that several commands have; those of `fit`, `path` and `recommend` come from the fields of a `Spec`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,26 @@ from kernelweave_app.runs.spec import (
     plain_kernels,
     read_spec,
 )
+
+#: One name or several after an option.
+Names = Annotated[list[str] | None, Parameter(consume_multiple=True)]
+Settings = Annotated[Path | None, Parameter(name="--spec")]
+NoSeed = Annotated[int, Parameter(help="Every command takes it; here no random numbers are drawn.")]
+
+# of commands on rows of tables of any size
+Blocks = Annotated[
+    str,
+    Parameter(
+        help="Blocks of features: a TOML file with a table [views] of names and columns, a GMT file, or the starts of "
+        "the blocks and the end, such as 0,10,25. Default: every column is a block."
+    ),
+]
+FeatureNames = Annotated[Names, Parameter(help="Columns that are features. Default: all others.")]
+WeightColumn = Annotated[str, Parameter(help="Column of sample weights.")]
+Folds = Annotated[int, Parameter(help="Folds for cross-validation; 0 for none.")]
+FoldBy = Annotated[str, Parameter(help="row or file: what goes to a fold together.")]
+TablesAtOnce = Annotated[int, Parameter(help="Tables at the same time; -1 for one per core.")]
+FoldSeed = Annotated[int, Parameter(help="Other numbers make other folds.")]
 
 KINDS: dict[str, Any] = {"number": float, "whole number": int, "yes/no": bool}
 OF_LEARNERS = Group("Parameters of learners")
@@ -77,20 +97,15 @@ def final_spec(options: BaseModel | None, file: Path | None) -> Spec:
         method = "rls2"
         if "alphas" in given:
             given["method"] = method
-    _check_path(given, method)
-    own = {name: given.pop(name) for name in list(given) if name not in Spec.model_fields}
-    return check_spec({**values, **given, "learner_params": {**values.get("learner_params", {}), **own}})
-
-
-def _check_path(given: dict[str, Any], method: str) -> None:
-    """Raise for `alphas` of a learner with a C, and for `Cs` of one with alpha."""
-    own = parameter_of(method)
-    if own == "C" and "alphas" in given:
+    parameter = parameter_of(method)
+    if parameter == "C" and "alphas" in given:
         raise InputError(
             f"--alphas is for learners with an alpha, and {method} has a C, which is 1 / alpha. "
             f"Write --cs {inverted(given['alphas'])}."
         )
-    if own == "alpha" and "Cs" in given:
+    if parameter == "alpha" and "Cs" in given:
         raise InputError(
             f"--cs is for learners with a C, and {method} has an alpha. Write --alphas, such as --alphas 0.1,1,10."
         )
+    own = {name: given.pop(name) for name in list(given) if name not in Spec.model_fields}
+    return check_spec({**values, **given, "learner_params": {**values.get("learner_params", {}), **own}})

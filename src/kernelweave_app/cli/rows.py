@@ -1,13 +1,14 @@
-"""Commands on rows of tables of any number and size; what they need is imported inside them."""
+"""Commands on rows of tables of any number and size: `statistics` and `margins`, with imports inside them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from kernelweave_app.cli.arguments import (
+from kernelweave._errors import InputError
+from kernelweave_app.cli.options import (
     Blocks,
     FeatureNames,
     FoldBy,
@@ -17,6 +18,9 @@ from kernelweave_app.cli.arguments import (
     TablesAtOnce,
     WeightColumn,
 )
+
+#: C times the number of rows, by default: the smallest and the largest.
+RANGE = (0.1, 1000.0)
 
 
 def statistics(
@@ -60,25 +64,94 @@ def statistics(
     max_memory
         For sums and rows at a time, such as 2GB.
     """
-    from kernelweave_app.cli.statistics import run_merge, run_statistics
+    import warnings
 
+    from kernelweave._errors import KernelWarning
+    from kernelweave.rows.collecting import block_statistics
+    from kernelweave_app.cli.console import Steps, say
+    from kernelweave_app.cli.paths import describe_statistics, read_statistics
+    from kernelweave_app.runs.folders import writing
+
+    if not out.endswith(".npz"):
+        raise InputError(f"--out must be a file .npz, got {out}.")
+    there = Path(out).exists()
+    if there and not (overwrite or (resume and not merge)):
+        raise InputError(f"{out} exists. Add --overwrite to replace it, or --resume to continue.")
     if merge:
-        return run_merge(list(rows), out, overwrite=overwrite)
-    return run_statistics(
-        list(rows),
-        out,
-        target=target,
-        groups=groups,
-        columns=columns,
-        weight=weight,
-        folds=folds,
-        fold_by=fold_by,
-        seed=seed,
-        resume=resume,
-        overwrite=overwrite,
-        max_memory=max_memory,
-        jobs=jobs,
-    )
+        found = _merged(rows, Path(out))
+        interrupted = False
+    else:
+        given = _find_tables(rows, target)
+        into = read_statistics(out) if resume and there else None
+        if into is not None:
+            say(f"Found {out}: {describe_statistics(into)}.")
+        with Steps("rows") as steps, warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", KernelWarning)
+            found = block_statistics(
+                given,
+                groups=_block_ends(groups),
+                target=target[0] if target and len(target) == 1 else target,
+                weight=weight or None,
+                columns=columns,
+                folds=folds or None,
+                fold_by=fold_by,
+                seed=seed,
+                into=into,
+                max_memory=None if max_memory == "auto" else max_memory,
+                n_jobs=jobs,
+                progress=steps.show,
+            )
+        interrupted = any("Interrupted" in str(one.message) for one in caught)
+    with writing():
+        found.save(out)
+    if interrupted:
+        say("Interrupted; the same command with --resume continues.")
+    say(f"Wrote {out}: {describe_statistics(found)}")
+    return 130 if interrupted else 0
+
+
+def _merged(rows: tuple[str, ...], out: Path) -> Any:
+    """The sum of files of statistics."""
+    from kernelweave.gram.statistics_files import files_in
+    from kernelweave_app.cli.console import Steps, say
+    from kernelweave_app.cli.paths import read_statistics
+
+    if not rows:
+        raise InputError("Name a folder of files of this command, or files.")
+    paths = [path for row in rows for path in (files_in(row, "*.npz") if Path(row).is_dir() else [Path(row)])]
+    paths = [path for path in paths if path.resolve() != out.resolve()]
+    if not paths:
+        raise InputError(f"There are no files to merge in {rows[0]}.")
+    say(f"Found {len(paths)} files.")
+    found: Any = read_statistics(paths[0])
+    with Steps("files", len(paths)) as steps:
+        for path in paths[1:]:
+            part = read_statistics(path)
+            if type(part) is not type(found):
+                raise InputError(f"Files must all have folds, or none: {paths[0]} and {path} differ.")
+            found.merge(part)
+            steps.advance()
+    return found
+
+
+def _find_tables(rows: tuple[str, ...], target: object) -> Any:
+    """The tables of a command as the library takes them."""
+    from kernelweave.rows.files import find_files
+    from kernelweave_app.cli.console import say
+
+    if not rows:
+        raise InputError("Name a folder of tables, or tables.")
+    if not target:
+        raise InputError("--target must name the column to predict.")
+    given: Any = rows[0] if len(rows) == 1 else list(rows)
+    say(f"Found {len(find_files(given))} tables.")
+    return given
+
+
+def _block_ends(groups: str) -> Any:
+    """Ends of blocks in a text, or the path of a file."""
+    parts = groups.split(",")
+    return [int(part) for part in parts] if all(part.strip().isdigit() for part in parts) else groups or None
 
 
 def margins(
@@ -139,23 +212,59 @@ def margins(
     max_memory
         For a sample, and numbers of rows, such as 2GB.
     """
-    from kernelweave_app.cli.margins import run_margins
+    import numpy as np
 
-    return run_margins(
-        list(rows),
-        Path(out),
-        reading={
-            "target": target,
-            "columns": columns,
-            "weight": weight or None,
-            "max_memory": None if max_memory == "auto" else max_memory,
-            "n_jobs": jobs,
-        },
-        groups=groups,
-        cs=cs,
-        points=points,
-        normalize=normalize,
-        validation={"folds": folds, "fold_by": fold_by, "scoring": scoring, "rule": rule, "seed": seed},
-        machine={"loss": loss, "epsilon": epsilon, "tol": tol},
-        overwrite=overwrite,
-    )
+    from kernelweave.mkl.path import svm_mkl_path
+    from kernelweave.results import Status
+    from kernelweave.rows.row_features import RowFeatures
+    from kernelweave.rows.validation import svm_mkl_path_cv
+    from kernelweave_app.cli.console import Steps, say
+    from kernelweave_app.cli.paths import FILES, write_block_path
+    from kernelweave_app.runs.folders import whole_folder
+
+    if normalize not in ("mean-diagonal", "none"):
+        raise InputError(f"--normalize must be mean-diagonal or none, got {normalize}.")
+    if points < 1 or folds < 0 or folds == 1:
+        raise InputError(
+            f"--points must be at least 1, and --folds 0 or at least 2, got {points} and {folds}."
+        )
+    given = _find_tables(rows, target)
+    with whole_folder(out, overwrite=overwrite, files=FILES) as folder:
+        with Steps("rows") as steps:
+            features = RowFeatures(
+                given,
+                groups=_block_ends(groups),
+                progress=steps.show,
+                target=target,
+                columns=columns,
+                weight=weight or None,
+                max_memory=None if max_memory == "auto" else max_memory,
+                n_jobs=jobs,
+            )
+            steps.close()
+            say(
+                f"Read {features.n_samples:,} rows, {features.n_features} features in {features.n_kernels} blocks."
+            )
+            if loss != "epsilon-insensitive":
+                features.as_labels()
+            Cs = cs or list(np.geomspace(*RANGE, points) / features.sample_weight.sum())
+            machine: dict[str, Any] = {"loss": loss, "epsilon": epsilon, "tol": tol}
+            machine |= {} if normalize == "none" else {"scale": features.scales()}
+            best, said = None, ""
+            if folds:
+                choice: dict[str, Any] = {"folds": folds, "fold_by": fold_by, "scoring": scoring}
+                validated = svm_mkl_path_cv(features, Cs, **machine, **choice, rule=rule, seed=seed)
+                solved, best = validated.path, validated.best_index
+            else:
+                solved = svm_mkl_path(features, None, Cs, **machine)
+        head: dict[str, Any] = {"n_kernels": solved.n_active, "rel_gap": solved.rel_gap}
+        if best is not None:
+            scores = validated.mean_loss, validated.mean_accuracy, validated.mean_auc
+            head |= dict(zip(("loss", "accuracy", "auc"), scores, strict=True))
+            lost, right, area = (one[best] for one in scores)
+            # numbers have a loss only
+            labels = f", {right:.4f} of the labels right, AUC {area:.4f}" if np.isfinite(right) else ""
+            said = f"mean loss {lost:.4g}{labels}"
+        write_block_path(folder, features, solved, "C", head, best, said)
+    say(f"Wrote {out}: {', '.join(FILES)}")
+    return 130 if any(status is Status.INTERRUPTED for status in solved.status) else 0

@@ -1,10 +1,11 @@
-"""Commands on fitted models. Heavy imports happen inside them, so that ``--help`` is quick."""
+"""Commands on fitted models: `predict`, `evaluate`, `export`. Imports happen inside, so that ``--help`` is quick."""
 
 from __future__ import annotations
 
-from kernelweave_app.cli.arguments import Names
+from pathlib import Path
 
-__all__ = ["evaluate", "export", "predict"]
+from kernelweave._errors import InputError
+from kernelweave_app.cli.options import Names, NoSeed
 
 
 def predict(
@@ -18,7 +19,7 @@ def predict(
     view: Names = None,
     gram: Names = None,
     std: bool = False,
-    seed: int = 0,
+    seed: NoSeed = 0,
 ) -> None:
     """Predict the rows of a table, or of several, with a fitted model.
 
@@ -44,12 +45,25 @@ def predict(
         column for each training row, or for each row of the matrix of the fit.
     std
         Also write posterior standard deviations (regression).
-    seed
-        Every command takes it; here no random numbers are drawn.
     """
-    from kernelweave_app.cli.runs import run_predict
+    from kernelweave_app.cli.console import say
+    from kernelweave_app.runs.columns import describe
+    from kernelweave_app.runs.folders import csv_text, write_text, writing
+    from kernelweave_app.runs.reading import load_model, read_new
+    from kernelweave_app.runs.scoring import predictions
 
-    run_predict(model, table, out, join=join, key=key, std=std, view=view, gram=gram)
+    fitted = load_model(model)
+    rows = read_new(fitted, Path(model), table, join=join, key=key, view=view or [], gram=gram or [])
+    for old, new in rows.stands_for.items():
+        say(f"{new} is used for {old} of the run.")
+    classifier = hasattr(fitted, "classes_")
+    if std and classifier:
+        raise InputError("--std is for regression; this model is a classifier.")
+    say(f"Found {table}: {describe(rows.table)}; a {'classifier' if classifier else 'regression model'}.")
+    frame = predictions(fitted, rows.X, std=std, keys=rows.keys)
+    with writing():
+        write_text(Path(out), csv_text(frame))
+    say(f"Wrote {len(frame)} predictions to {out}")
 
 
 def evaluate(
@@ -63,7 +77,7 @@ def evaluate(
     key: str = "",
     view: Names = None,
     gram: Names = None,
-    seed: int = 0,
+    seed: NoSeed = 0,
 ) -> None:
     """Score a fitted model on a table with known targets.
 
@@ -88,15 +102,50 @@ def evaluate(
         Sparse views of the model, as for predict.
     gram
         Precomputed kernels, as for predict.
-    seed
-        Every command takes it; here no random numbers are drawn.
     """
-    from kernelweave_app.cli.runs import run_evaluate
+    from kernelweave.inspection.arguments import target_names
+    from kernelweave.inspection.held import HeldOut
+    from kernelweave_app.cli.console import say
+    from kernelweave_app.runs.columns import check_target, describe, need_column, target_of_model
+    from kernelweave_app.runs.folders import csv_text, write_text, writing
+    from kernelweave_app.runs.lineage import learnt_from
+    from kernelweave_app.runs.reading import load_model, read_new
+    from kernelweave_app.runs.scoring import predictions, with_truth
 
-    run_evaluate(model, table, target, out, join=join, key=key, view=view, gram=gram)
+    fitted = load_model(model)
+    rows = read_new(fitted, Path(model), table, join=join, key=key, view=view or [], gram=gram or [])
+    for old, new in rows.stands_for.items():
+        say(f"{new} is used for {old} of the run.")
+    task = "classification" if hasattr(fitted, "classes_") else "regression"
+    names = target_names(fitted)
+    say(f"Found {table}: {describe(rows.table)}.")
+    if names:
+        y, stands_for = target_of_model(rows.table, target, names, task)
+        for name, column in stands_for.items():
+            say(f"Column {column} is the truth of {name}.")
+    else:
+        y = check_target(need_column(rows.table, target, "the target"), task)
+        strangers = sorted(set(map(str, y)) - set(map(str, fitted.classes_))) if task != "regression" else []
+        if strangers:
+            known = ", ".join(map(repr, fitted.classes_))
+            raise InputError(
+                f"Column {target!r} has labels that the model does not know: {strangers[:5]}. It knows {known}."
+            )
+    if learnt_from(Path(model), table):
+        say(
+            "The model was fitted on rows of this file: these are not scores of new rows. Those of rows that were "
+            "held out are in the report of the run."
+        )
+    found = predictions(fitted, rows.X, keys=rows.keys)
+    for name, value in HeldOut.of_columns(fitted, found, y).scores.items():
+        say(f"{name}: {value:.4f}")
+    if out:
+        with writing():
+            write_text(Path(out), csv_text(with_truth(found, y, names)))
+        say(f"Wrote {out}")
 
 
-def export(model: str, /, *, out: str, single: bool = False, seed: int = 0) -> None:
+def export(model: str, /, *, out: str, single: bool = False, seed: NoSeed = 0) -> None:
     """Write a fitted model as an ONNX graph, for predictions without Python.
 
     Example: kernelweave export run --out model.onnx
@@ -109,9 +158,14 @@ def export(model: str, /, *, out: str, single: bool = False, seed: int = 0) -> N
         ONNX file to write.
     single
         Read numbers in single precision; the graph computes in double precision all the same.
-    seed
-        Every command takes it; here no random numbers are drawn.
     """
-    from kernelweave_app.cli.runs import run_export
+    from kernelweave.persistence.onnx_file import to_onnx
+    from kernelweave_app.cli.console import say
+    from kernelweave_app.runs.folders import writing
+    from kernelweave_app.runs.reading import load_model
 
-    run_export(model, out, single=single)
+    fitted = load_model(model)
+    with writing():
+        file = to_onnx(fitted, out, dtype="float32" if single else "float64")
+    say(f"Found a {type(fitted).__name__} of {fitted.n_kernels_} kernels.")
+    say(f"Wrote {file.stat().st_size / 1e6:.2f} MB to {out}")

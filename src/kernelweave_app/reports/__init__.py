@@ -14,50 +14,15 @@ import numpy as np
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kernelweave._types import DataFrame, Figure, Labels, SubFigure
+    from kernelweave._types import DataFrame, Figure, SubFigure
     from kernelweave.estimators import BaseMKL
-    from kernelweave.inspection.registry import Found, HeldOut, Table
+    from kernelweave.inspection.held import HeldOut
+    from kernelweave.inspection.registry import Found, Table
 
-__all__ = ["Held", "Picture", "close", "draw_pictures", "make_report", "svg"]
+__all__ = ["Picture", "close", "draw_pictures", "make_report", "svg"]
 
 #: Rows of a table.
 MOST_ROWS = 60
-
-
-@dataclass
-class Held:
-    """Held-out rows: scores, true targets (of several a column each), and the table of predictions."""
-
-    scores: dict[str, float]
-    truth: Labels
-    predictions: DataFrame
-
-    def rows(self, model: BaseMKL) -> HeldOut:
-        """The same rows for findings."""
-        from kernelweave.inspection.arguments import target_names
-        from kernelweave.inspection.registry import HeldOut
-
-        table, classes = self.predictions, getattr(model, "classes_", None)
-        if np.ndim(self.truth) != 1:
-            targets = target_names(model)
-            parts: list[Any] = []
-            for what in ("prediction", "decision", "probability"):
-                own = [f"{what} {name}" for name in targets]
-                parts.append(table[own].to_numpy() if set(own) <= set(table.columns) else None)
-            guess, decision, probability = parts
-            return HeldOut(np.asarray(self.truth), guess, None, decision, probability, targets)
-        guess = table["prediction"].to_numpy()
-        if classes is None:
-            return HeldOut(np.asarray(self.truth, dtype=float), guess.astype(float))
-        names = [str(name) for name in classes]
-        columns = [f"probability {name}" for name in names]
-        return HeldOut(
-            np.asarray(self.truth).astype(str),
-            guess.astype(str),
-            names,
-            table["decision"].to_numpy(dtype=float) if "decision" in table else None,
-            table[columns].to_numpy(dtype=float) if set(columns) <= set(table.columns) else None,
-        )
 
 
 @dataclass
@@ -113,14 +78,19 @@ def close(figure: Figure | SubFigure) -> None:
 
 
 def draw_pictures(
-    model: BaseMKL, held: Held | None = None, X: DataFrame = None, path: Any = None, *, with_path: bool = True
+    model: BaseMKL,
+    held: HeldOut | None = None,
+    X: DataFrame = None,
+    path: Any = None,
+    *,
+    with_path: bool = True,
 ) -> list[Picture]:
     """Draw everything that a report shows.
 
     Parameters
     ----------
     model : fitted estimator
-    held : Held, optional
+    held : HeldOut, optional
         Held-out rows.
     X : table, optional
         Rows for the contributions of kernels.
@@ -184,15 +154,15 @@ def draw_pictures(
         drawn.append(Picture("contributions", "Contribution of each kernel", figure))
     if held is not None:
         if not hasattr(model, "label_names_"):
-            drawn.append(Picture("held-out", "Held-out rows", held_figure(model, held)))
+            drawn.append(Picture("held-out", "Held-out rows", held_figure(held)))
         if not hasattr(model, "classes_"):
-            drawn.append(Picture("residuals", "Residuals of held-out rows", residual_figure(model, held)))
+            drawn.append(Picture("residuals", "Residuals of held-out rows", residual_figure(held)))
         else:
             for name, title in (
                 ("roc", "Receiver operating characteristic"),
                 ("precision", "Precision and recall"),
             ):
-                ranking = ranking_figure(model, held, name)
+                ranking = ranking_figure(held, name)
                 if ranking is not None:
                     drawn.append(Picture(name, title, ranking))
     histories = [history for history in model.history_ if len(history.get("rel_gap", ()))]
@@ -221,7 +191,7 @@ def make_report(
     title: str,
     data: list[str],
     settings: Mapping[str, object],
-    held: Held | None = None,
+    held: HeldOut | None = None,
     X: DataFrame = None,
     comparison: dict[str, float] | None = None,
     pictures: list[Picture] | None = None,
@@ -238,7 +208,7 @@ def make_report(
         Lines about the data.
     settings : dict
         Settings of the run.
-    held : Held, optional
+    held : HeldOut, optional
         Held-out rows.
     X : table, optional
         Rows for the contributions of kernels.
@@ -265,7 +235,7 @@ def make_report(
     learner = model.model_.learner
     given = learner.get_params(deep=False)
     if found is None:
-        found = collect(Basis(model=model, held=None if held is None else held.rows(model)))
+        found = collect(Basis(model=model, held=held))
     sentences = sentences_of(found)
     answers = [
         (head, [one.text for _, one in sentences if one.topic == topic]) for topic, head in QUESTIONS.items()
@@ -309,7 +279,7 @@ def make_report(
     )
 
 
-def _tiles(held: Held | None, found: Found) -> list[tuple[str, str]]:
+def _tiles(held: HeldOut | None, found: Found) -> list[tuple[str, str]]:
     """The scores at the top of a report with what they are."""
     tiles = (
         [] if held is None else [(name, value, "held out", "held out") for name, value in held.scores.items()]

@@ -9,18 +9,19 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from kernelweave._drawing import COLOURS, GREY, score_axis
-from kernelweave.inspection.arguments import outputs_of, target_names
+from kernelweave.inspection.arguments import outputs_of
 from kernelweave.plots.drawing import legend, legend_beside, line_style, log_axis, plain, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from kernelweave._types import DataFrame, Labels
+    from kernelweave._types import Labels, Style
     from kernelweave.estimators import BaseMKL
+    from kernelweave.inspection.held import HeldOut
     from kernelweave.inspection.registry import Finding, Found
-    from kernelweave_app.reports import Held, Picture
+    from kernelweave_app.reports import Picture
 
 #: With more classes, a confusion matrix has colours and no numbers.
 MOST_NUMBERS = 24
@@ -28,46 +29,52 @@ MOST_NUMBERS = 24
 MOST_PANELS, MOST_KERNELS, MOST_LINES = 12, 20, 8
 
 
-def _frame(wide: float = 5.0, tall: float = 4.2) -> tuple[Figure, Axes]:
+#: Inches of a figure with one panel.
+SIZE = (5.0, 4.2)
+
+
+def _frame(wide: float = SIZE[0], tall: float = SIZE[1]) -> tuple[Figure, Axes]:
     figure, ax = plt.subplots(figsize=(wide, tall), layout="constrained")
     return figure, ax
 
 
-def residual_figure(model: BaseMKL, held: Held) -> Figure:
-    """True minus predicted against predicted, a panel for each of several targets."""
-    if names := target_names(model):
-        return draw_panels(held.truth, held.predictions, names, residuals=True)
-    figure, ax = _frame()
-    predicted = held.predictions["prediction"].to_numpy()
-    ax.axhline(0.0, color=GREY, linewidth=1)
-    ax.plot(predicted, np.asarray(held.truth, dtype=float) - predicted, ".", color=COLOURS[0])
-    ax.set_xlabel("predicted")
-    ax.set_ylabel("true − predicted")
-    plain(ax)
-    return figure
+def residual_figure(held: HeldOut) -> Figure:
+    """True minus predicted against predicted numbers, a panel for each of several targets."""
+    return _panels(held, residuals=True)
 
 
-def held_figure(model: BaseMKL, held: Held) -> Figure:
+def held_figure(held: HeldOut) -> Figure:
     """The confusion matrix of classes; true against predicted numbers, a panel for each of several targets."""
-    if hasattr(model, "classes_"):
-        classes = [str(name) for name in model.classes_]
-        truth, guess = (np.asarray(v).astype(str) for v in (held.truth, held.predictions["prediction"]))
-        return confusion_figure(classes, truth, guess)
-    if names := target_names(model):
-        return draw_panels(held.truth, held.predictions, names, residuals=False)
-    figure, ax = _frame()
-    predicted = held.predictions["prediction"].to_numpy()
-    truth = np.asarray(held.truth, dtype=float)
-    ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
-    ax.plot(ends, ends, color=GREY, linewidth=1)
-    ax.plot(predicted, truth, ".", color=COLOURS[0])
-    ax.set_xlabel("predicted")
-    ax.set_ylabel("true")
-    plain(ax)
+    if held.classes is None:
+        return _panels(held, residuals=False)
+    return confusion_figure(held.classes, held.truth, held.prediction)
+
+
+def _panels(held: HeldOut, *, residuals: bool) -> Figure:
+    """Predicted and true numbers of held-out rows, a panel for each target, at most `MOST_PANELS`."""
+    names = held.targets[:MOST_PANELS] or ("",)
+    n_wide = min(len(names), 3)
+    n_high = -(-len(names) // n_wide)
+    size = (3.4 * n_wide, 3.2 * n_high) if held.targets else SIZE
+    figure, panels = plt.subplots(n_high, n_wide, figsize=size, layout="constrained", squeeze=False)
+    for ax in panels.flat[len(names) :]:
+        ax.set_visible(False)
+    for k, (ax, name) in enumerate(zip(panels.flat, names, strict=False)):
+        truth, guess = (values.reshape(len(values), -1)[:, k] for values in (held.truth, held.prediction))
+        if residuals:
+            ax.axhline(0.0, color=GREY, linewidth=1)
+        else:
+            ends = [min(truth.min(), guess.min()), max(truth.max(), guess.max())]
+            ax.plot(ends, ends, color=GREY, linewidth=1)
+        ax.plot(guess, truth - guess if residuals else truth, ".", color=COLOURS[0])
+        ax.set_title(short(name, 32), parse_math=False)
+        ax.set_xlabel("predicted")
+        ax.set_ylabel("true − predicted" if residuals else "true")
+        plain(ax)
     return figure
 
 
-def confusion_figure(classes: Sequence[str], truth: NDArray[np.str_], guess: NDArray[np.str_]) -> Figure:
+def confusion_figure(classes: Sequence[str], truth: Labels, guess: Labels) -> Figure:
     """How often each class was predicted as which, in a figure that grows with the classes.
 
     Parameters
@@ -75,57 +82,43 @@ def confusion_figure(classes: Sequence[str], truth: NDArray[np.str_], guess: NDA
     classes : sequence of str
     truth, guess : arrays of str, shape (n_rows,)
     """
+    from sklearn.metrics import confusion_matrix
+
     n = len(classes)
-    place = {name: k for k, name in enumerate(classes)}
-    counts = np.zeros((n, n), dtype=int)
-    np.add.at(counts, ([place[name] for name in truth], [place[name] for name in guess]), 1)
+    counts = confusion_matrix(truth, guess, labels=classes)
     names = [short(name, 24) for name in classes]
+    longest = max(map(len, names))
+    numbers, many = n <= MOST_NUMBERS, n > 9
     # a cell holds a number of four digits; longer names lie at an angle below it
-    side = n * (0.44 if n <= MOST_NUMBERS else 0.2)
-    margin = 0.9 + 0.075 * max(map(len, names), default=0)
-    figure, ax = _frame(max(5.0, side + margin), max(4.2, side + margin))
+    side = n * (0.44 if numbers else 0.2) + 0.9 + 0.075 * longest
+    figure, ax = _frame(max(SIZE[0], side), max(SIZE[1], side))
     ax.imshow(counts, cmap="Blues", vmin=0)
-    if n <= MOST_NUMBERS:
-        for (i, j), value in np.ndenumerate(counts):
-            dark = value > counts.max() / 2
-            colour = "white" if dark else "black"
-            ax.text(
-                j,
-                i,
-                str(value),
-                ha="center",
-                va="center",
-                color=colour,
-                fontsize="small" if n > 9 else "medium",
-            )
-    size = "small" if n <= MOST_NUMBERS else "x-small"
-    turned = max(map(len, names), default=0) * n > 36
-    if turned:
-        ax.set_xticks(
-            range(n), names, rotation=90 if n > 9 else 45, ha="center" if n > 9 else "right", fontsize=size
-        )
-        for label in ax.get_xticklabels():
-            label.set_rotation_mode("default" if n > 9 else "anchor")
-    else:
-        ax.set_xticks(range(n), names, fontsize=size)
+    for (i, j), value in np.ndenumerate(counts) if numbers else ():
+        colour = "white" if value > counts.max() / 2 else "black"
+        at_centre: Style = {"ha": "center", "va": "center", "color": colour}
+        ax.text(j, i, str(value), fontsize="small" if many else "medium", **at_centre)
+    turned: Style = {}
+    if longest * n > 36:
+        turned = {"rotation": 90} if many else {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    size = "small" if numbers else "x-small"
+    ax.set_xticks(range(n), names, fontsize=size, **turned)
     ax.set_yticks(range(n), names, fontsize=size)
     ax.set_xlabel("predicted")
     ax.set_ylabel("true")
     return figure
 
 
-def ranking_figure(model: BaseMKL, held: Held, kind: str) -> Figure | None:
+def ranking_figure(held: HeldOut, kind: str) -> Figure | None:
     """Curves of held-out rows for each class or label with rows inside and outside it; None without any.
 
     Parameters
     ----------
-    model : fitted estimator
-    held : Held
+    held : HeldOut
     kind : {"roc", "precision"}
     """
     from sklearn import metrics
 
-    values = decisions_of(model, held)
+    values = held.rankings()
     shown = {name: pair for name, pair in values.items() if 0 < pair[0].sum() < len(pair[0])}
     if not shown:
         return None
@@ -149,23 +142,6 @@ def ranking_figure(model: BaseMKL, held: Held, kind: str) -> Figure | None:
     return figure
 
 
-def decisions_of(model: BaseMKL, held: Held) -> dict[str, tuple[NDArray[np.bool_], NDArray[np.float64]]]:
-    """For each class or label which held-out rows have it, and their decision values."""
-    table = held.predictions
-    if hasattr(model, "label_names_"):
-        return {
-            str(name): (own == 1, table[f"decision {name}"].to_numpy())
-            for name, own in zip(model.label_names_, np.asarray(held.truth).T, strict=True)
-        }
-    truth = np.asarray(held.truth).astype(str)
-    if "decision" in table:
-        values = {str(model.classes_[1]): table["decision"].to_numpy()}
-    else:
-        named = {str(name): f"decision {name}" for name in model.classes_}
-        values = {name: table[column].to_numpy() for name, column in named.items() if column in table}
-    return {name: (truth == name, value) for name, value in values.items()}
-
-
 def convergence_figure(model: BaseMKL, histories: Sequence[Mapping[str, ArrayLike]]) -> Figure:
     """The relative gap at every iteration."""
     outputs = outputs_of(model)
@@ -183,31 +159,6 @@ def convergence_figure(model: BaseMKL, histories: Sequence[Mapping[str, ArrayLik
     ax.locator_params(axis="x", integer=True)
     legend_beside(ax)
     plain(ax)
-    return figure
-
-
-def draw_panels(truth: Labels, predictions: DataFrame, names: Sequence[str], *, residuals: bool) -> Figure:
-    """Predicted and true numbers of held-out rows, a panel for each target, at most `MOST_PANELS`."""
-    names = list(names)[:MOST_PANELS]
-    n_wide = min(len(names), 3)
-    n_high = -(-len(names) // n_wide)
-    figure, panels = plt.subplots(
-        n_high, n_wide, figsize=(3.4 * n_wide, 3.2 * n_high), layout="constrained", squeeze=False
-    )
-    for ax in panels.flat[len(names) :]:
-        ax.set_visible(False)
-    for ax, name, own in zip(panels.flat, names, np.asarray(truth, dtype=float).T, strict=False):
-        predicted = predictions[f"prediction {name}"].to_numpy()
-        if residuals:
-            ax.axhline(0.0, color=GREY, linewidth=1)
-        else:
-            ends = [min(own.min(), predicted.min()), max(own.max(), predicted.max())]
-            ax.plot(ends, ends, color=GREY, linewidth=1)
-        ax.plot(predicted, own - predicted if residuals else own, ".", color=COLOURS[0])
-        ax.set_title(short(name, 32), parse_math=False)
-        ax.set_xlabel("predicted")
-        ax.set_ylabel("true − predicted" if residuals else "true")
-        plain(ax)
     return figure
 
 

@@ -13,19 +13,18 @@ import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave._types import Labels
+from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.registry import Basis, Finding, Found, Rows, collect
 from kernelweave.views import PrecomputedView
+from kernelweave_app.runs.doubts import doubts_of_table
 from kernelweave_app.runs.fitting import chosen, fit_model, make_cv, make_model
 from kernelweave_app.runs.folders import write_text, writing
+from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.preparing import split
-from kernelweave_app.runs.scoring import predictions
-from kernelweave_app.runs.sparse_views import Tables
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.runs.table_doubts import doubts_of_table
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
-    from kernelweave_app.reports import Held
     from kernelweave_app.runs.preparing import Prepared
     from kernelweave_app.runs.preparing import Rows as Positions
 
@@ -43,7 +42,7 @@ Report = Callable[[str], bool]
 def gather(
     model: BaseMKL,
     prepared: Prepared,
-    held: Held | None = None,
+    held: HeldOut | None = None,
     nested: list[dict[str, float]] | None = None,
     train: Positions | None = None,
 ) -> Found:
@@ -51,9 +50,8 @@ def gather(
 
     A model from a file may be without its training rows: `train` are their positions in the table.
     """
-    rows = None if held is None else held.rows(model)
     training = None if train is None else Rows(prepared.X.iloc[train], prepared.target(train))
-    basis = Basis(model=model, held=rows, nested=nested, training=training)
+    basis = Basis(model=model, held=held, nested=nested, training=training)
     return {**collect(basis), **doubts_of_table(prepared)}
 
 
@@ -96,7 +94,7 @@ def basis_of(
     spec: Spec,
     prepared: Prepared,
     rows: tuple[Positions, Positions],
-    held: Held | None,
+    held: HeldOut | None,
     *,
     count: int = 0,
     refit: bool = True,
@@ -112,7 +110,7 @@ def basis_of(
     prepared : Prepared
     rows : pair of arrays
         Training and held-out rows.
-    held : Held or None
+    held : HeldOut or None
     count : int, default=0
         Permutations, divisions, samples or sizes; 0 for the usual number.
     refit : bool, default=True
@@ -128,7 +126,7 @@ def basis_of(
     once = spec.model_copy(update={"repeats": 1})
     return Basis(
         model=model,
-        held=None if held is None else held.rows(model),
+        held=held,
         held_rows=Rows(prepared.X.iloc[test], prepared.y[test]) if len(test) else None,
         training=Rows(
             prepared.X.iloc[train],
@@ -200,7 +198,7 @@ def _predict_other(
 ) -> Labels:
     train, test = rows
     other = fit_model(_other(spec, prepared, test, changes), prepared, train, None)
-    return predictions(other, prepared.X.iloc[test], prepared.task)["prediction"].to_numpy()
+    return other.predict(prepared.X.iloc[test])
 
 
 def _has_kernels(X: Any) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from collections.abc import Mapping
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelweave import normalizers, recipe
-from kernelweave._checks import Costs, InputError, check_known
+from kernelweave._checks import COSTS, InputError, check_known
 from kernelweave._parameters import check_value
 from kernelweave._types import BaseCrossValidator, Labels
 from kernelweave.estimators.choosing import N_FOLDS
@@ -57,54 +56,45 @@ def parse_path(spec: Spec) -> tuple[dict[str, Array | None], int]:
 
 def parse_values(name: str, text: str) -> tuple[Array | None, int]:
     """Values of the setting `alphas` or `Cs`, from strong to weak regularisation, or None, and their number."""
-    values, number = _read_values(name, text.strip())
-    if values is None:
-        return None, number
-    if not np.isfinite(values).all():
-        raise InputError(f"`{name}` must hold finite numbers, got {text!r:.60}.")
-    if name == "alphas":
-        return check_alphas(values), number
-    return np.unique(check_value(Costs(), name, values)), number
-
-
-def _read_values(name: str, text: str) -> tuple[Array | None, int]:
+    text = text.strip()
+    ends, listed = text.split(":"), "," in text or "." in text or "e" in text.lower()
+    values: Array | None = None
     try:
-        if ":" in text:
-            low, high, number = text.split(":")
-            with np.errstate(all="ignore"):  # numbers that are not finite are refused afterwards
-                return np.geomspace(float(high), float(low), _count(name, number)), int(number)
-        if "," in text or "." in text or "e" in text.lower():
+        if len(ends) == 1 and listed:
             values = np.array([float(part) for part in text.split(",") if part.strip()])
-            _count(name, len(values))
-            return values, len(values)
-        return None, _count(name, text)
+        number = int(ends[-1]) if values is None else len(values)
+        if not 1 <= number <= MOST_ALPHAS:
+            raise InputError(f"`{name}` must ask for 1 to {MOST_ALPHAS} values, got {number!s:.20}.")
+        if len(ends) > 1:
+            low, high, _ = ends
+            with np.errstate(all="ignore"):  # numbers that are not finite are refused afterwards
+                values = np.geomspace(float(high), float(low), number)
     except InputError:
         raise
     except ValueError:
         raise InputError(
             f"`{name}` must be a number of values, 'low:high:number' or a list such as '0.1,1,10', got {text!r}."
         ) from None
-
-
-def _count(name: str, number: str | int) -> int:
-    count = int(number)
-    if not 1 <= count <= MOST_ALPHAS:
-        raise InputError(f"`{name}` must ask for 1 to {MOST_ALPHAS} values, got {number!s:.20}.")
-    return count
+    if values is None:
+        return None, number
+    if not np.isfinite(values).all():
+        raise InputError(f"`{name}` must hold finite numbers, got {text!r:.60}.")
+    if name == "alphas":
+        return check_alphas(values), number
+    return np.unique(check_value(COSTS, name, values)), number
 
 
 def parse_gamma(text: str) -> float | str | tuple[str, float] | None:
     """The setting `gamma`: a number, a rule, or a multiple of one; None for none."""
-    factor, separator, rule = (part.strip() for part in text.partition("*"))
-    if not separator:
-        factor, rule = "", factor
+    if not text.strip():
+        return None
+    factor, _, rule = (part.strip() for part in text.rpartition("*"))
     try:
-        value: Any = float(rule) if not factor and rule not in ("", "median", "scale") else rule
-        value = (rule, float(factor)) if factor else value
-        return None if not text.strip() else check_value(Width(), "gamma", value)
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
+        value: Any = rule if factor or rule in ("median", "scale") else float(rule)
+        return check_value(Width(), "gamma", (rule, float(factor)) if factor else value)
+    except InputError:
+        raise
+    except ValueError:
         raise InputError(
             f"Setting `gamma` must be a number, median, scale, or a multiple such as 4*median, got {text!r:.60}."
         ) from None
@@ -200,17 +190,14 @@ def calibration_cv(spec: Spec, *, several: bool = False) -> BaseCrossValidator:
     return make_cv(once, "classification", several=several)
 
 
-def normalizer_name(spec: Spec) -> str | None:
-    """The normaliser of a spec by name; that of a plain fit where nothing else was asked for."""
-    name = spec.normalize.lower()
-    if name == "auto":
-        return recipe.NORMALIZER if plain_kernels(spec.kernels) else "mean-diagonal"
-    return None if name == "none" else spec.normalize
-
-
 def make_normalizer(spec: Spec, prepared: Prepared, held: Rows) -> str | Normalizer | None:
-    """The normaliser of a spec: a name, or with `transductive` a rule with the inputs of held-out rows."""
-    name = normalizer_name(spec)
+    """The normaliser of a spec: a name, or with `transductive` a rule with the inputs of held-out rows.
+
+    Without another one it is that of a plain fit.
+    """
+    name = None if spec.normalize.lower() == "none" else spec.normalize
+    if spec.normalize.lower() == "auto":
+        name = recipe.NORMALIZER if plain_kernels(spec.kernels) else "mean-diagonal"
     if not spec.transductive:
         return name
     rule = normalizers.resolve(name)
@@ -318,17 +305,18 @@ def class_weight(spec: Spec, prepared: Prepared) -> Any:
         return "balanced" if spec.balanced else None
     if spec.balanced:
         raise InputError("Settings `balanced` and `class_weights` exclude each other. Give one of them.")
-    if prepared.names:
-        given = _weights_by_name(spec.class_weights, {name: name for name in prepared.names}, "label")
-        return [{1: given[name]} if given[name] != 1.0 else {} for name in prepared.names]
-    return _weights_by_name(
-        spec.class_weights, {str(label): label for label in np.unique(prepared.y).tolist()}
-    )
-
-
-def _weights_by_name(text: str, labels: dict[str, Any], what: str = "class") -> dict[Any, float]:
-    out: dict[Any, float] = dict.fromkeys(labels.values(), 1.0)
-    for part in _with_commas(names_in(text), labels):
+    several = bool(prepared.names)
+    labels: list[Any] = list(prepared.names) if several else np.unique(prepared.y).tolist()
+    known = {str(label): label for label in labels}
+    weights: dict[Any, float] = dict.fromkeys(labels, 1.0)
+    parts: list[str] = []
+    for part in names_in(spec.class_weights):
+        # a name may itself hold commas
+        if parts and "=" not in parts[-1] and any(f"{name}=".startswith(f"{parts[-1]},") for name in known):
+            parts[-1] = f"{parts[-1]},{part}"
+        else:
+            parts.append(part)
+    for part in parts:
         name, _, number = (text.strip() for text in part.rpartition("="))
         try:
             weight = float(number)
@@ -338,22 +326,8 @@ def _weights_by_name(text: str, labels: dict[str, Any], what: str = "class") -> 
             raise InputError(
                 f"Setting `class_weights` must be like 'ill=5, well=1' with weights > 0, got {part!r}."
             )
-        out[labels[check_known(name, labels, what)]] = weight
-    return out
-
-
-def _with_commas(parts: list[str], names: Collection[str]) -> list[str]:
-    """Parts of a text between commas, those of a name that itself holds a comma together."""
-    out: list[str] = []
-    for part in parts:
-        whole = [
-            name for name in names if out and "=" not in out[-1] and f"{name}=".startswith(f"{out[-1]},")
-        ]
-        if whole:
-            out[-1] = f"{out[-1]},{part}"
-        else:
-            out.append(part)
-    return out
+        weights[known[check_known(name, known, "label" if several else "class")]] = weight
+    return [{1: one} if one != 1.0 else {} for one in weights.values()] if several else weights
 
 
 def stopped_at(model: BaseMKL, spec: Spec) -> float | None:
@@ -390,63 +364,52 @@ def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
 
     if not getattr(model, "scoring", None):
         return
-    learner: Any = model.learner
-    attempt = partial(try_score, learner=learner)
     check_known(model.scoring, get_scorer_names(), "scoring")
     y = prepared.y[rows]
     classes: Any = None
     if prepared.task == "classification":
         classes = [np.arange(2) for _ in prepared.names] if prepared.names else np.unique(y)
-    where = prepared.said if prepared.names else f"{prepared.task} with {_count_of(classes)}"
-    _try_score(model.scoring, y, classes, where, attempt)
-    if classes is None:
-        return
-    groups = None if prepared.groups is None else prepared.groups[rows]
-    seen = set()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the run itself warns of rare classes
-        try:
-            folds = [test for _, test in islice(model.cv.split(np.zeros((len(y), 1)), y, groups), MOST_FOLDS)]
-        except ValueError:
-            return  # the model raises its own error
-    for k, test in enumerate(folds):
+    kind = "numbers" if classes is None else f"{len(classes)} classes"
+    # all rows, and one fold of each kind
+    parts: dict[object, tuple[str, Labels]] = {
+        None: (prepared.said if prepared.names else f"{prepared.task} with {kind}", y)
+    }
+    for k, test in enumerate(_folds(model, prepared, rows) if classes is not None else ()):
         if prepared.names:
             here = tuple((y[test].min(axis=0) == y[test].max(axis=0)).tolist())
             lacks = f"fold {k + 1}, whose rows say the same of {sum(here)} of {len(here)} labels"
         else:
             here = tuple(np.unique(y[test]).tolist())
             lacks = f"fold {k + 1}, which has {len(here)} of {len(classes)} classes"
-        if here not in seen:
-            seen.add(here)
-            _try_score(model.scoring, y[test], classes, lacks, attempt)
+        parts.setdefault(here, (lacks, y[test]))
+    for where, truth in parts.values():
+        reason = "it is not defined there"
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                if np.isfinite(try_score(model.scoring, truth, classes, learner=model.learner)):
+                    continue
+        except (AttributeError, IndexError, TypeError, ValueError) as error:
+            # the message names the class of the stand-in for the model
+            said = str(error).strip().split("\n")[0].rstrip(".")
+            reason = re.sub(r"Known(Classes|Targets)", "the model", said)
+        usual = "accuracy or f1_macro" if y.ndim == 2 else "accuracy or balanced_accuracy"
+        usual = "r2" if classes is None else usual
+        raise InputError(
+            f"Score {model.scoring!r} does not work for {where}: {reason:.200}. Choose another, such as {usual}."
+        )
 
 
-def _count_of(classes: Labels | None) -> str:
-    return "numbers" if classes is None else f"{len(classes)} classes"
-
-
-def _try_score(
-    scoring: str,
-    y: Labels,
-    classes: Labels | list[Labels] | None,
-    where: str,
-    attempt: Callable[..., float],
-) -> None:
-    reason = "it is not defined there"
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if np.isfinite(attempt(scoring, y, classes)):
-                return
-    except (AttributeError, IndexError, TypeError, ValueError) as error:
-        reason = str(error).strip().split("\n")[0].rstrip(".")
-        # the message names the class of the stand-in for the model
-        reason = re.sub(r"Known(Classes|Targets)", "the model", reason)
-    usual = "accuracy or f1_macro" if y.ndim == 2 else "accuracy or balanced_accuracy"
-    usual = "r2" if classes is None else usual
-    raise InputError(
-        f"Score {scoring!r} does not work for {where}: {reason:.200}. Choose another, such as {usual}."
-    )
+def _folds(model: Any, prepared: Prepared, rows: Rows) -> list[Rows]:
+    """The first folds of some rows; none where the model will refuse them in its own words."""
+    y = prepared.y[rows]
+    groups = None if prepared.groups is None else prepared.groups[rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the run itself warns of rare classes
+        try:
+            return [test for _, test in islice(model.cv.split(np.zeros((len(y), 1)), y, groups), MOST_FOLDS)]
+        except ValueError:
+            return []
 
 
 def fit_model(model: BaseMKL, prepared: Prepared, rows: Rows, progress: object) -> BaseMKL:

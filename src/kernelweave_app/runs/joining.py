@@ -13,7 +13,7 @@ from typing import Any
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.tables import need_column
+from kernelweave_app.runs.columns import need_column
 
 #: File of a run with the layout of its joined tables.
 LAYOUT = "tables.json"
@@ -107,11 +107,20 @@ def join_tables(tables: Mapping[str, DataFrame], key: str, rows: str = "shared")
     """
     import pandas as pd
 
-    if rows == "order":
-        return _join_by_order(tables)
-    if not key:
+    by_order = rows == "order"
+    if by_order:
+        key = ""
+        sizes = {name: len(table) for name, table in tables.items()}
+        if len(set(sizes.values())) > 1:
+            told = ", ".join(f"{name!r} has {size}" for name, size in sizes.items())
+            raise InputError(
+                f"Rows can be matched by their order only in tables of equally many: {told}. Name a key."
+            )
+    elif not key:
         raise InputError("Which column names the rows of the tables? Give its name as `key`.")
-    keys = {name: need_column(table, key, f"the key of table {name!r}") for name, table in tables.items()}
+    keys = {
+        name: need_column(table, key, f"the key of table {name!r}") for name, table in tables.items() if key
+    }
     for name, values in keys.items():
         if values.isna().any():
             raise InputError(
@@ -123,44 +132,26 @@ def join_tables(tables: Mapping[str, DataFrame], key: str, rows: str = "shared")
                 f"Table {name!r}: the key {key!r} must name one row each, but {again!r} occurs again."
             )
     renamed = rename_shared(tables, key)
-    parts = {name: table.rename(columns=renamed[name]).set_index(key) for name, table in tables.items()}
-    how = "outer" if rows == "all" else "inner"
-    table = pd.concat(list(parts.values()), axis=1, join=how).rename_axis(key).reset_index()
-    shared = set.intersection(*({*part.index} for part in parts.values()))
-    if not shared:
+    parts = {name: table.rename(columns=renamed[name]) for name, table in tables.items()}
+    parts = {
+        name: part.set_index(key) if key else part.reset_index(drop=True) for name, part in parts.items()
+    }
+    if not set.intersection(*({*part.index} for part in parts.values())):
         raise InputError(
             f"The tables have no value of {key!r} in common. Is it the same kind of key in each of them?"
         )
+    table = pd.concat(list(parts.values()), axis=1, join="outer" if rows == "all" else "inner")
+    table = table.rename_axis(key).reset_index() if key else table
     if table.columns.duplicated().any():
         raise InputError("The tables have columns of the same name. Rename them.")
-    every = dict.fromkeys(k for part in parts.values() for k in part.index)
-    missing = {}
-    for name, part in parts.items():
-        here = set(part.index)
-        missing[name] = [k for k in every if k not in here]
     views = {name: list(part.columns) for name, part in parts.items()}
+    if by_order:
+        return Joined(table, views, renamed, by_order=True)
+    every = dict.fromkeys(k for part in parts.values() for k in part.index)
+    here = {name: set(part.index) for name, part in parts.items()}
+    missing = {name: [k for k in every if k not in some] for name, some in here.items()}
     kinds = {str(c): kind for part in parts.values() for c, kind in part.dtypes.items()}
     return Joined(table, views, renamed, missing, kinds=kinds if rows == "all" else {})
-
-
-def _join_by_order(tables: Mapping[str, DataFrame]) -> Joined:
-    import pandas as pd
-
-    sizes = {name: len(table) for name, table in tables.items()}
-    if len(set(sizes.values())) > 1:
-        told = ", ".join(f"{name!r} has {size}" for name, size in sizes.items())
-        raise InputError(
-            f"Rows can be matched by their order only in tables of equally many: {told}. Name a key."
-        )
-    renamed = rename_shared(tables, "")
-    parts = {
-        name: table.rename(columns=renamed[name]).reset_index(drop=True) for name, table in tables.items()
-    }
-    table = pd.concat(list(parts.values()), axis=1)
-    if table.columns.duplicated().any():
-        raise InputError("The tables have columns of the same name. Rename them.")
-    views = {name: list(part.columns) for name, part in parts.items()}
-    return Joined(table, views, renamed, {}, by_order=True)
 
 
 def rename_shared(tables: Mapping[str, DataFrame], key: str) -> dict[str, dict[str, str]]:
@@ -238,11 +229,11 @@ def join_new(
     stands_for : dict of str to str
         For each table of the run the new one that replaces it; empty if there was nothing to match.
     """
-    if len(tables) == 1 and (
-        layout is None or len(layout.tables) == 1 or set(needed) <= set(next(iter(tables.values())).columns)
-    ):
-        return Joined(next(iter(tables.values()))), {}
-    if layout is None or len(layout.tables) == 1:
+    several = layout is not None and len(layout.tables) > 1
+    [first, *others] = tables.values()
+    if not others and (not several or set(needed) <= set(first.columns)):
+        return Joined(first), {}
+    if layout is None or not several:
         return join_tables(tables, key), {}
     key = "" if layout.rows == "order" else key or layout.key
     for name, table in tables.items() if key else ():
@@ -295,20 +286,14 @@ def match_tables(tables: Mapping[str, DataFrame], layout: Layout, needed: list[s
 
 
 def pair_names(olds: list[str], news: list[str]) -> dict[str, str]:
-    """Which of as many new names replaces which: by the words in them, else by their order."""
-    return _by_name(olds, news) or dict(zip(olds, news, strict=True))
-
-
-def _by_name(olds: list[str], news: list[str]) -> dict[str, str] | None:
-    """Tables of the same names, or whose names contain all words of one old name each, such as rna and rna_new."""
+    """Which of as many new names replaces which: by the words in them, such as rna and rna_new, else by their order."""
     if set(olds) == set(news):
         return {old: old for old in olds}
     words = {name: set(re.split(r"[\W_]+", name.casefold())) for name in (*olds, *news)}
-    found = {old: [new for new in news if words[old] <= words[new]] for old in olds}
-    if any(len(some) != 1 for some in found.values()):
-        return None
-    pairs = {old: some[0] for old, some in found.items()}
-    return pairs if len(set(pairs.values())) == len(olds) else None
+    found = [[new for new in news if words[old] <= words[new]] for old in olds]
+    if all(len(some) == 1 for some in found) and len({new for [new] in found}) == len(olds):
+        news = [new for [new] in found]
+    return dict(zip(olds, news, strict=True))
 
 
 def _by_columns(

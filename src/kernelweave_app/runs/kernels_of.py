@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kernelweave import banks, kernels, recipe
 from kernelweave._checks import InputError, check_known
 from kernelweave.estimators.texts import long_texts, reads_text
 from kernelweave.views import PrecomputedView, as_table
+from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.preparing import Prepared
-from kernelweave_app.runs.sparse_views import Tables
 from kernelweave_app.runs.spec import Spec
 
 if TYPE_CHECKING:
@@ -37,92 +38,86 @@ def kernel_names() -> list[str]:
 
 def make_kernels(spec: Spec, prepared: Prepared) -> Any:
     """The kernels of a spec, by view where there are sparse ones; None or mere views stand for those of a plain fit."""
-    if isinstance(prepared.X, Tables):
-        return _kernels_of_tables(spec, prepared.X)
+    X = prepared.X
+    if isinstance(X, Tables):
+        asked = kernels_by_view(spec, X.names)
+        if all(map(_is_default, asked.values())):
+            return None
+        return {view: _kernels_of_table(spec, view, text, X[view]) for view, text in asked.items()}
     if prepared.views:
         asked = kernels_by_view(spec, prepared.views)
-        if all(text.strip().lower() == "default" for text in asked.values()):
+        if all(map(_is_default, asked.values())):
             return banks.DefaultViews(dict(prepared.views))
-        bank: list[Any] = []
-        for view, columns in prepared.views.items():
-            name = asked[view].strip().lower()
-            if name == "default":
-                bank += default_view(prepared, view)
-            else:
-                bank += listed_views({view: columns}, parse_kernels(asked[view]))
-        return bank
+        return [
+            kernel.on(columns, name=view)
+            if kernel.columns is None or not _is_default(asked[view])
+            else kernel
+            for view, columns in prepared.views.items()
+            for kernel in _kernels_of_columns(asked[view], prepared, columns)
+        ]
     if not isinstance(spec.kernels, str):
         raise InputError("`kernels` for each view needs views.")
-    name = spec.kernels.strip().lower().replace("-", "_")
+    name = _plain(spec.kernels)
     if name == "default":
         return None
     if name in BANKS:
-        return banks.get(name, list(prepared.X.columns))
+        return banks.get(name, list(X.columns))
     if "(" not in name and ";" not in name and not _is_kernel(name):
         check_known(name, [*BANKS, *kernel_names()], "bank or kernel")
     return parse_kernels(spec.kernels)
 
 
-def _kernels_of_tables(spec: Spec, tables: Tables) -> dict[str, list[Kernel] | None] | None:
+def kernels_by_view(spec: Spec, views: Iterable[str]) -> dict[str, str]:
+    """The kernels of each view as text; views without one have the default."""
     if isinstance(spec.kernels, str):
-        asked = dict.fromkeys(tables.names, spec.kernels)
-    else:
-        for name in spec.kernels:
-            check_known(name, tables.names, "view")
-        asked = {view: spec.kernels.get(view, "default") for view in tables.names}
-    if all(map(_is_default, asked.values())):
-        return None
-    found: dict[str, list[Kernel] | None] = {}
-    for view, text in asked.items():
-        if isinstance(tables[view], PrecomputedView):
-            if not isinstance(spec.kernels, str) and text.strip().lower() not in ("default", "precomputed"):
-                raise InputError(
-                    f"View {view!r} is a precomputed kernel, and is taken as it is, got {text!r:.60}. Leave it out."
-                )
-            found[view] = None
-        else:
-            found[view] = (
-                None if _is_default(text) else _of_view(_parse_plain(text), tables[view], spec.standardize)
-            )
-    return found
+        return dict.fromkeys(views, spec.kernels)
+    known = list(views)
+    for name in spec.kernels:
+        check_known(name, known, "view")
+    return {view: spec.kernels.get(view, "default") for view in known}
 
 
-def _of_view(bank: list[Kernel], table: Any, standardize: bool) -> list[Kernel]:
-    """Kernels for a view: those of texts where all columns are text, others, on standardised columns, elsewhere."""
-    texts = [kernel for kernel in bank if reads_text(kernel)]
-    if not hasattr(table, "columns"):
-        return [kernel for kernel in bank if kernel not in texts]
-    if texts and all(table[name].dtype == object for name in table.columns):
-        return texts
-    numeric = [kernel for kernel in bank if kernel not in texts]
-    on_columns = [kernel for kernel in texts if kernel.columns is not None]
-    return [k.prepared("standardize") if standardize else k for k in numeric] + on_columns
+def _plain(text: str) -> str:
+    return text.strip().lower().replace("-", "_")
 
 
 def _is_default(text: str) -> bool:
-    return text.strip().lower() == "default"
+    return _plain(text) == "default"
 
 
-def _parse_plain(text: str) -> list[Kernel]:
-    if text.strip().lower().replace("-", "_") in BANKS:
+def _kernels_of_columns(text: str, prepared: Prepared, columns: list[str]) -> list[Kernel]:
+    """The kernels of a view of columns: those named, or those of a plain fit where other views have their own."""
+    if not _is_default(text):
+        return parse_kernels(text)
+    table = as_table(prepared.X[columns])
+    return list(banks.default(table.declared(long_texts(table, None)), regression=False))
+
+
+def _kernels_of_table(spec: Spec, view: str, text: str, table: Any) -> list[Kernel] | None:
+    """The kernels of a view beside sparse ones or kernels; None for those of a plain fit, and of a precomputed one."""
+    if isinstance(table, PrecomputedView):
+        if not isinstance(spec.kernels, str) and _plain(text) not in ("default", "precomputed"):
+            raise InputError(
+                f"View {view!r} is a precomputed kernel, and is taken as it is, got {text!r:.60}. Leave it out."
+            )
+        return None
+    if _is_default(text):
+        return None
+    if _plain(text) in BANKS:
         raise InputError(
             f"The bank {text.strip()!r} is for one table of columns, and there are views of files. Use default, or "
             "kernels such as \"linear; rbf(gamma='median')\", also for each view."
         )
-    return parse_kernels(text)
-
-
-def listed_views(views: dict[str, list[str]], bank: list[Any]) -> list[Any]:
-    """Every kernel on every view."""
-    return [kernel.on(columns, name=name) for name, columns in views.items() for kernel in bank]
-
-
-def default_view(prepared: Prepared, view: str) -> list[Any]:
-    """The kernels of a plain fit for one view, where others have kernels of their own."""
-    columns = prepared.views[view]
-    table = as_table(prepared.X[columns])
-    found = banks.default(table.declared(long_texts(table, None)), regression=False)
-    return [kernel.on(columns, name=view) if kernel.columns is None else kernel for kernel in found]
+    bank = parse_kernels(text)
+    texts = [kernel for kernel in bank if reads_text(kernel)]
+    numeric = [kernel for kernel in bank if kernel not in texts]
+    if not hasattr(table, "columns"):
+        return numeric
+    # those of texts where all columns are text, others, on standardised columns, elsewhere
+    if texts and all(table[name].dtype == object for name in table.columns):
+        return texts
+    on_columns = [kernel for kernel in texts if kernel.columns is not None]
+    return [k.prepared("standardize") if spec.standardize else k for k in numeric] + on_columns
 
 
 def is_plain(bank: object) -> bool:
@@ -149,15 +144,6 @@ def known_kernels(bank: Any, X: DataFrame, task: str) -> list[Kernel]:
     places = places_of(table, None if bank is None else bank.columns)
     views = None if places is None else {view: (at.table, at.place) for view, at in places.items()}
     return recipe.choose(table, regression=task == "regression", views=views).kernels
-
-
-def kernels_by_view(spec: Spec, views: dict[str, list[str]]) -> dict[str, str]:
-    """The kernels of each view as text; views without one have the default."""
-    if isinstance(spec.kernels, str):
-        return dict.fromkeys(views, spec.kernels)
-    for name in spec.kernels:
-        check_known(name, views, "view")
-    return {view: spec.kernels.get(view, "default") for view in views}
 
 
 def _is_kernel(name: str) -> bool:

@@ -19,8 +19,6 @@ from kernelweave_app.runs.spec import Spec
 #: File of a run with its lineage.
 LINEAGE = "lineage.json"
 PACKAGES = ("kernelweave", "numpy", "scipy", "scikit-learn")
-#: Bytes that are read at once.
-CHUNK = 2**20
 
 
 @dataclass(frozen=True)
@@ -83,14 +81,11 @@ class Lineage:
 
 def checksum(path: str | Path) -> str:
     """SHA-256 of a file, empty where it cannot be read."""
-    found = hashlib.sha256()
     try:
         with Path(path).open("rb") as file:
-            while part := file.read(CHUNK):
-                found.update(part)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return ""
-    return found.hexdigest()
 
 
 def trace(paths: Mapping[str, str], spec: Spec) -> Lineage:
@@ -113,13 +108,12 @@ def trace(paths: Mapping[str, str], spec: Spec) -> Lineage:
     for one in names_in(spec.gram):
         path = one if Path(one).is_file() else one.partition("=")[2]
         files[Path(path).name] = path
-    tables = []
-    for name, path in files.items():
-        size = Path(path).stat().st_size if Path(path).is_file() else 0
-        tables.append(Source(name, str(path), checksum(path), size))
-    return Lineage(
-        tables, versions(), spec.seed, repeating(paths, "spec.toml"), time.strftime("%Y-%m-%d %H:%M:%S")
-    )
+    tables = [
+        Source(name, str(path), checksum(path), Path(path).stat().st_size if Path(path).is_file() else 0)
+        for name, path in files.items()
+    ]
+    when = time.strftime("%Y-%m-%d %H:%M:%S")
+    return Lineage(tables, versions(), spec.seed, repeating(paths, "spec.toml"), when)
 
 
 def repeating(paths: Mapping[str, str], settings: str) -> str:
@@ -139,13 +133,13 @@ def versions() -> dict[str, str]:
     """Versions of Python and of the packages that numbers depend on."""
     from kernelweave._loops import HAS_EXTENSION
 
-    found = {"Python": platform.python_version()}
+    found, system = {"Python": platform.python_version()}, f"{platform.system()} {platform.machine()}"
     for name in PACKAGES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:  # run from its sources
             found[name] = "unknown"
-    return {**found, "compiled core": "yes" if HAS_EXTENSION else "no", "system": _system()}
+    return {**found, "compiled core": "yes" if HAS_EXTENSION else "no", "system": system}
 
 
 def learnt_from(model: Path, path: str | Path) -> bool:
@@ -164,10 +158,6 @@ def learnt_from(model: Path, path: str | Path) -> bool:
         return False
     own = checksum(path)
     return found is not None and bool(own) and own in {one.sha256 for one in found.tables}
-
-
-def _system() -> str:
-    return f"{platform.system()} {platform.machine()}"
 
 
 def _read(folder: Path) -> Lineage | None:

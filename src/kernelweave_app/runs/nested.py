@@ -9,9 +9,9 @@ import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave._forms import plus_minus
+from kernelweave.inspection.held import HeldOut
 from kernelweave_app.runs.fitting import fit_model, make_cv, make_model
 from kernelweave_app.runs.preparing import Prepared
-from kernelweave_app.runs.scoring import scores
 from kernelweave_app.runs.spec import Spec
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def nested_scores(
     for k, (inside, outside) in enumerate(parts):
         part = rows[outside]
         model = fit_model(make_model(spec, prepared, part), prepared, rows[inside], progress)
-        found.append(scores(model, prepared.X.iloc[part], prepared.y[part], prepared.task))
+        found.append(HeldOut.of(model, prepared.X.iloc[part], prepared.y[part]).scores)
         if report(f"outer fold {k + 1} of {spec.nested}"):
             break
     return found

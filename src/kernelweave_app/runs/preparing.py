@@ -13,13 +13,11 @@ from kernelweave._errors import InputError
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._types import DataFrame, Series
 from kernelweave.views.groups import expand_views, names_in, read_views
-from kernelweave_app.runs.columns import with_types
+from kernelweave_app.runs.columns import check_cells, need_column, need_target, read_target, with_types
 from kernelweave_app.runs.division import Division, read_division
+from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.joining import Joined
-from kernelweave_app.runs.sparse_views import Tables
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.runs.tables import check_cells, check_target, detect_task, need_column
-from kernelweave_app.runs.targets import named, need_target, read_targets
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -65,7 +63,11 @@ class Prepared:
 
     def target(self, rows: Any = slice(None)) -> Any:
         """The target of some rows as estimators take it: several with their names."""
-        return named(self.y[rows], self.names)
+        if not self.names:
+            return self.y[rows]
+        import pandas as pd
+
+        return pd.DataFrame(self.y[rows], columns=list(self.names))
 
     @property
     def frame(self) -> DataFrame:
@@ -84,57 +86,76 @@ class Prepared:
 def prepare(data: Joined, spec: Spec) -> Prepared:
     """Separate the target, weights and groups from a table and detect the task."""
     table = with_types(data.table, spec.types)
-    data = replace(data, table=table)
     targets = need_target(table, spec.target)
-    leave = set(targets)
+    # names of rows say nothing about other rows
+    leave = {*targets, data.names, *(one.column for one in data.grams.values())}
     for name, what in (
         (spec.weights, "the weights"),
         (spec.group, "the groups"),
         (spec.holdout, "the held-out rows"),
         (spec.key, "the key"),
+        *((name, "`drop`, the columns to leave out") for name in names_in(spec.drop)),
     ):
         if name:
             need_column(table, name, what)
             leave.add(name)
-    # names of rows say nothing about other rows
-    leave.update([data.names, *(one.column for one in data.grams.values())])
-    for name in names_in(spec.drop):
-        need_column(table, name, "`drop`, the columns to leave out")
-        leave.add(name)
     columns = [c for c in table.columns if c not in leave]
     if not columns and not data.further:
         raise InputError("There is no column left to learn from.")
-    views = _views(data, spec, columns)
+    if spec.views:
+        partial = isinstance(spec.views, str) and spec.views.lower().endswith(".gmt")
+        views = expand_views(read_views(spec.views), columns, partial=partial)
+    else:
+        known = set(columns)
+        views = {name: [c for c in found if c in known] for name, found in data.views.items()}
+        views = {name: found for name, found in views.items() if found}
     if views:
         # columns outside all views are not used, so their missing values do not matter
         used = {c for view in views.values() for c in view}
         columns = [c for c in columns if c in used]
     n_rows = len(table)
     if data.kinds:
-        table = _rows_to_learn_from(data, spec, columns, targets)
+        # tables that some rows lack: those with a target, what else is needed, and one view at least
+        needed = needed_columns(spec, targets)
+        table = rows_with(replace(data, table=table), spec, needed)
+        if columns and not data.further:
+            table = table[~table[columns].isna().all(axis=1)]
+        if table.empty:
+            raise InputError(
+                f"No row has {spec.target!r} and a table to learn from. Is it the same kind of key?"
+            )
+        table = table.astype({name: data.kinds[name] for name in needed if name in data.kinds})
+    missing = missing_cells(table, columns, views, spec)
     if spec.missing == "drop":
-        others = other_columns(spec, targets)
-        lost = missing_cells(table, columns, views, spec).any(axis=1) | table[others].isna().any(axis=1)
-        table = table[~lost]
+        known_rows = ~(missing.any(axis=1) | table[other_columns(spec, targets)].isna().any(axis=1))
+        table, missing = table[known_rows], missing[known_rows]
         if table.empty:
             raise InputError("Every row has a missing value. Leave out the columns with most of them.")
     check_cells(table, [*targets, *columns])
     _check_infinite(table, targets, "The target must be finite")
-    y, task, reason = _read_target(table, targets, spec.task)
-    _check_cells(table, columns, views, spec)
+    y, task, reason = read_target(table, targets, spec.task)
+    # rows, held out or not, whose cells cannot be used for fitting or prediction
+    rows = int(missing.any(axis=1).sum())
+    if rows and spec.missing in ("error", "drop"):
+        worst = missing.sum().nlargest(3)
+        named = ", ".join(f"{name!r} ({count})" for name, count in worst.items() if count)
+        raise InputError(
+            f"Features must be known, got {rows} rows with missing values (NaN), most of them in {named}. Leave these "
+            "rows out (`missing` = drop), fill the cells (impute) or skip them (skip), or drop the columns."
+        )
+    _check_infinite(table, columns, "Features must be finite")
     X: Any = table[columns]
     if data.further:
         # rows were numbered when the table was read
         kept = table.index.to_numpy()
         X = Tables(X, views, {name: rows[kept] for name, rows in data.further.items()})
-    weights = _read_weights(table[spec.weights]) if spec.weights else None
     held, division = read_division(table[spec.holdout], spec.holdout_values) if spec.holdout else (None, None)
     return Prepared(
         X=X,
         y=y,
         task=task,
         reason=reason,
-        weights=weights,
+        weights=_read_weights(table[spec.weights]) if spec.weights else None,
         groups=table[spec.group].to_numpy() if spec.group else None,
         held=held,
         views=views,
@@ -145,35 +166,24 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
     )
 
 
-def _read_target(table: DataFrame, targets: list[str], task: str) -> tuple[Any, str, str]:
-    """The target, its task and the reason for it."""
-    if len(targets) > 1:
-        return read_targets(table, targets, task)
-    [name] = targets
-    task, reason = detect_task(table[name], task)
-    y = check_target(table[name], task)
-    if task == "classification" and len(set(y.tolist())) < 2:
-        raise InputError(
-            f"Column {name!r} holds one class only, {y.tolist()[0]!r}: there is nothing to learn. Choose another "
-            "target."
-        )
-    return y, task, reason
+def needed_columns(spec: Spec, targets: Sequence[str]) -> list[str]:
+    """Columns without which a row of several tables cannot be used."""
+    return [name for name in (*targets, spec.weights, spec.group, spec.holdout) if name]
 
 
-def _rows_to_learn_from(data: Joined, spec: Spec, columns: list[str], targets: Sequence[str]) -> DataFrame:
-    """Rows of tables that some lack: those with a target, and what else is needed, and with one view at least."""
-    needed = [name for name in (*targets, spec.weights, spec.group, spec.holdout) if name]
-    table = rows_with(data, spec, needed)
-    if columns and not data.further:
-        table = table[~table[columns].isna().all(axis=1)]
-    if table.empty:
-        raise InputError(f"No row has {spec.target!r} and a table to learn from. Is it the same kind of key?")
-    return table.astype({name: data.kinds[name] for name in needed if name in data.kinds})
+def other_columns(spec: Spec, targets: Sequence[str]) -> list[str]:
+    """Columns beside the features whose missing values matter: targets, weights and groups."""
+    return [name for name in (*targets, spec.weights, spec.group) if name]
+
+
+def lacking_keys(data: Joined, needed: Sequence[str]) -> set[Any]:
+    """Keys of rows that a table with one of these columns lacks."""
+    return {k for name in needed for k in data.missing.get(data.table_of(name) or "", ())}
 
 
 def rows_with(data: Joined, spec: Spec, needed: Sequence[str]) -> DataFrame:
     """Rows that no table with one of these columns lacks."""
-    lacking = {k for name in needed for k in data.missing.get(data.table_of(name) or "", ())}
+    lacking = lacking_keys(data, needed)
     return data.table[~data.table[spec.key].isin(lacking)] if lacking else data.table
 
 
@@ -186,36 +196,20 @@ def missing_cells(table: DataFrame, columns: list[str], views: dict[str, list[st
     return missing
 
 
-def _check_cells(table: DataFrame, columns: list[str], views: dict[str, list[str]], spec: Spec) -> None:
-    """Raise if a row, held out or not, has cells that cannot be used for fitting or prediction."""
-    missing = missing_cells(table, columns, views, spec)
-    rows = int(missing.any(axis=1).sum())
-    if rows and spec.missing in ("error", "drop"):
-        worst = missing.sum().nlargest(3)
-        named = ", ".join(f"{name!r} ({count})" for name, count in worst.items() if count)
-        raise InputError(
-            f"Features must be known, got {rows} rows with missing values (NaN), most of them in {named}. Leave these "
-            "rows out (`missing` = drop), fill the cells (impute) or skip them (skip), or drop the columns."
-        )
-    _check_infinite(table, columns, "Features must be finite")
-
-
 def _check_infinite(table: DataFrame, columns: list[str], what: str) -> None:
     values = table[columns].select_dtypes(include=["floating"])
     numbers = values.to_numpy(dtype=float, na_value=np.nan)
-    large = np.isfinite(numbers) & (np.abs(numbers) > LARGEST_NUMBER)
+    large = (np.isfinite(numbers) & (np.abs(numbers) > LARGEST_NUMBER)).any(axis=0)
     if large.any():
-        j = int(np.argmax(large.any(axis=0)))
         raise InputError(
-            f"{what}, and so must be sums of squares: column {values.columns[j]!r} has numbers beyond "
+            f"{what}, and so must be sums of squares: column {values.columns[large.argmax()]!r} has numbers beyond "
             f"{LARGEST_NUMBER:g}. Write it in another unit, or leave it out."
         )
     count = np.isinf(numbers).sum(axis=0)
     if count.any():
-        j = int(np.argmax(count > 0))
         raise InputError(
-            f"{what}, got {int(count.sum())} infinite values (infinity), the first in column {values.columns[j]!r}. "
-            "Correct these cells, or leave out their rows or columns."
+            f"{what}, got {int(count.sum())} infinite values (infinity), the first in column "
+            f"{values.columns[(count > 0).argmax()]!r}. Correct these cells, or leave out their rows or columns."
         )
 
 
@@ -241,68 +235,37 @@ def _read_weights(column: Series) -> Array:
     return weights
 
 
-def other_columns(spec: Spec, targets: Sequence[str]) -> list[str]:
-    """Columns beside the features whose missing values matter: targets, weights and groups."""
-    return [*targets, *(name for name in (spec.weights, spec.group) if name)]
-
-
-def _views(data: Joined, spec: Spec, columns: list[str]) -> dict[str, list[str]]:
-    if spec.views:
-        partial = isinstance(spec.views, str) and spec.views.lower().endswith(".gmt")
-        return expand_views(read_views(spec.views), columns, partial=partial)
-    known = set(columns)
-    views = {name: [c for c in found if c in known] for name, found in data.views.items()}
-    return {name: found for name, found in views.items() if found}
-
-
 def split(prepared: Prepared, spec: Spec) -> tuple[Rows, Rows]:
     """Row numbers for training and for the held-out score."""
-    train, test = _split(prepared, spec)
+    from sklearn.model_selection import GroupShuffleSplit, train_test_split
+
+    y, rows = prepared.y, np.arange(len(prepared.y))
+    classes = prepared.task == "classification" and not prepared.names
+    if prepared.held is not None:
+        if prepared.division is not None and prepared.division.problem:
+            raise InputError(prepared.division.problem)
+        train, test = rows[~prepared.held], rows[prepared.held]
+    elif spec.test_size == 0:
+        train, test = rows, rows[:0]
+    else:
+        how: dict[str, Any] = {"test_size": spec.test_size, "random_state": spec.seed}
+        try:
+            if prepared.groups is not None:
+                train, test = next(GroupShuffleSplit(1, **how).split(rows, groups=prepared.groups))
+            else:
+                train, test = map(np.sort, train_test_split(rows, stratify=y if classes else None, **how))
+        except ValueError as error:
+            raise InputError(
+                f"No rows can be held out: {error} Hold out more or fewer (`test_size`), or none (0); or use more rows."
+            ) from error
     counted = train if prepared.weights is None else train[prepared.weights[train] > 0]
     if not len(counted):
         raise InputError(
             f"No training row has a positive weight in column {spec.weights!r}. Hold out other rows."
         )
-    if prepared.names:
-        return train, test
-    if prepared.task == "classification" and len(set(prepared.y[counted].tolist())) < 2:
+    if classes and len(set(y[counted].tolist())) < 2:
         raise InputError(
-            f"The {len(counted)} training rows are all of class {prepared.y[counted][0]!r}; at least two classes "
+            f"The {len(counted)} training rows are all of class {y[counted][0]!r}; at least two classes "
             "are needed. Hold out other rows."
         )
     return train, test
-
-
-def _split(prepared: Prepared, spec: Spec) -> tuple[Rows, Rows]:
-    from sklearn.model_selection import GroupShuffleSplit, train_test_split
-
-    rows = np.arange(len(prepared.y))
-    if prepared.held is not None:
-        if prepared.division is not None and prepared.division.problem:
-            raise InputError(prepared.division.problem)
-        return rows[~prepared.held], rows[prepared.held]
-    if spec.test_size == 0:
-        return rows, rows[:0]
-    if prepared.groups is not None:
-        splitter = GroupShuffleSplit(1, test_size=spec.test_size, random_state=spec.seed)
-        try:
-            train, test = next(splitter.split(rows, groups=prepared.groups))
-        except ValueError as error:
-            raise _cannot_split(error) from error
-        return train, test
-    try:
-        train, test = train_test_split(
-            rows,
-            test_size=spec.test_size,
-            random_state=spec.seed,
-            stratify=prepared.y if prepared.task == "classification" and not prepared.names else None,
-        )
-    except ValueError as error:
-        raise _cannot_split(error) from error
-    return np.sort(train), np.sort(test)
-
-
-def _cannot_split(error: ValueError) -> InputError:
-    return InputError(
-        f"No rows can be held out: {error} Hold out more or fewer (`test_size`), or none (0); or use more rows."
-    )

@@ -1,25 +1,78 @@
-"""The tables of a run, and of new rows for its model, with all views of their rows."""
+"""What a run reads: its tables with all views of their rows, divided for a fit; and new rows for its model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame, Series
-from kernelweave_app.runs.columns import read_types_of, with_types_of
+from kernelweave_app.runs.columns import need_column, types_of_run, with_types
 from kernelweave_app.runs.formats import read_file, read_table
-from kernelweave_app.runs.gram_views import new_grams, read_names, with_grams
-from kernelweave_app.runs.joining import Joined, files_in, join_new, join_tables, name_tables, read_layout
+from kernelweave_app.runs.further_views import READERS, Readers, new_grams, read_views, with_further
+from kernelweave_app.runs.joining import (
+    Joined,
+    files_in,
+    join_new,
+    join_tables,
+    name_tables,
+    read_layout,
+)
+from kernelweave_app.runs.lineage import Lineage, trace
+from kernelweave_app.runs.preparing import Prepared, Rows, prepare, split
 from kernelweave_app.runs.scoring import columns_of, features_of, grams_of, sparse_views_of
-from kernelweave_app.runs.sparse_views import read_views, with_views
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.runs.tables import need_column
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run before its fit.
+
+    Attributes
+    ----------
+    spec : Spec
+    paths : dict of str to str
+        Its table files by name.
+    data : Joined
+        The tables that were read.
+    prepared : Prepared
+        Features and target.
+    train, test : array of int
+        Training and held-out rows.
+    origin : Lineage
+    """
+
+    spec: Spec
+    paths: dict[str, str]
+    data: Joined
+    prepared: Prepared
+    train: Rows
+    test: Rows
+    origin: Lineage
+
+    @property
+    def file(self) -> str:
+        """The name of the first table file."""
+        return Path(next(iter(self.paths.values()))).name
+
+
+def files_of(table: str, spec: Spec) -> dict[str, str]:
+    """The table of a command and those joined to it, by name."""
+    return name_tables([table, *files_in(spec.join)])
+
+
+def read_run(paths: Mapping[str, str], spec: Spec, *, labelled: bool = False) -> Run:
+    """Read the tables of a run, and divide them; see `read_all`."""
+    data = read_all(paths, spec, labelled=labelled)
+    paths = {name: str(Path(file).resolve()) for name, file in paths.items()}
+    origin = trace(paths, spec)
+    prepared = prepare(data, spec)
+    return Run(spec, paths, data, prepared, *split(prepared, spec), origin)
 
 
 def read_all(paths: Mapping[str, str], spec: Spec, *, labelled: bool = False) -> Joined:
@@ -39,7 +92,6 @@ def read_all(paths: Mapping[str, str], spec: Spec, *, labelled: bool = False) ->
     Joined
     """
     first = next(iter(paths.values()))
-    several = len(paths) > 1
     data = read_tables(paths, spec.key, spec.rows, dense=spec.dense or not labelled)
     if not data.table.shape[1]:
         [name] = data.sparse
@@ -47,8 +99,7 @@ def read_all(paths: Mapping[str, str], spec: Spec, *, labelled: bool = False) ->
             f"{first} has rows but no target. Pass the table with the target first, and this file as --view "
             f"{name}={first}."
         )
-    data = with_views(data, spec.view, first, joined=several)
-    return with_grams(data, spec.gram, spec.key, joined=several)
+    return with_further(data, spec.view, spec.gram, spec.key, first, joined=len(paths) > 1)
 
 
 def read_tables(
@@ -75,6 +126,21 @@ def read_tables(
     return join_tables({name: read_table(path) for name, path in paths.items()}, key, rows)
 
 
+# ---- models and new rows ------------------------------------------------------------------------------
+
+
+def load_model(name: str) -> BaseMKL:
+    """Read the model of a run folder or a file."""
+    from kernelweave.persistence import load
+
+    source = Path(name)
+    if source.is_dir():
+        source = source / "model.skops"
+    if not source.exists():
+        raise InputError(f"There is no model at {name}. Pass the folder of a run, or a .skops file.")
+    return load(source)
+
+
 @dataclass(frozen=True)
 class NewRows:
     """Rows to predict.
@@ -87,69 +153,76 @@ class NewRows:
         As the model takes them.
     keys : Series or None
         Names of the rows.
+    stands_for : dict of str to str
+        For each table or kernel of the run the new one that replaces it, where names differ.
     """
 
     table: DataFrame
     X: Any
     keys: Series | None
+    stands_for: dict[str, str]
 
 
 def read_new(
+    model: BaseMKL, folder: Path, path: str, *, join: str, key: str, view: list[str], gram: list[str]
+) -> NewRows:
+    """Read tables as a run read those that its model was learnt from; see `match_new`."""
+    dense = bool(join) or not sparse_views_of(model)
+    read = {name: read_file(file, dense=dense) for name, file in name_tables([path, *files_in(join)]).items()}
+    return match_new(model, folder, read, path, key=key, view=view, gram=gram)
+
+
+def match_new(
     model: BaseMKL,
     folder: Path,
+    read: Mapping[str, Joined],
     path: str,
     *,
-    join: str = "",
-    key: str = "",
-    view: list[str] | None = None,
-    gram: list[str] | None = None,
-    say: Callable[[str], None],
+    key: str,
+    view: Sequence[str],
+    gram: Sequence[str],
+    readers: Readers = READERS,
 ) -> NewRows:
-    """Read tables as a run read those that its model was learnt from.
+    """New rows as a model takes them, from the tables that were read.
 
     Parameters
     ----------
     model : fitted estimator
     folder : Path
-        Of the run.
+        Of the run, or a file in it.
+    read : mapping of str to Joined
+        The tables by name.
     path : str
-        The table.
-    join : str
-        Further tables.
+        What messages call the first.
     key : str
         Column that names the rows; default that of the run.
-    view, gram : list of str, optional
+    view, gram : sequence of str
         Sparse views and kernels, as the settings of these names.
-    say : callable
-        Called with what stands for what.
+    readers : Readers
 
     Returns
     -------
     NewRows
     """
-    layout, wanted = read_layout(folder), sparse_views_of(model)
-    tables: dict[str, DataFrame] = {}
-    own: dict[str, Any] = {}
-    named = ""
-    for name, file in name_tables([path, *files_in(join)]).items():
-        read = read_file(file, dense=not wanted or bool(join))
-        tables[name], own, named = read.table, {**own, **read.sparse}, named or read.names
-    data, stands_for = join_new(tables, layout, columns_of(model), key)
-    for old, new in stands_for.items():
-        say(f"Table {new} is used for {old} of the run.")
-    table = with_types_of(data.table, read_types_of(folder))
-    usual = key or (layout.key if layout else named)
+    folder = folder if folder.is_dir() else folder.parent
+    layout = read_layout(folder)
+    data, stands_for = join_new(
+        {name: one.table for name, one in read.items()}, layout, columns_of(model), key
+    )
+    table = with_types(data.table, types_of_run(folder), new=True)
     if key:
         need_column(table, key, "the key")
+    usual = key or (layout.key if layout else next((one.names for one in read.values() if one.names), ""))
     keys = table[usual] if usual in table.columns else None
-    further = read_views(view or [], len(table), path)
+    own = {name: rows for one in read.values() for name, rows in one.sparse.items()}
+    wanted = sparse_views_of(model)
+    further: dict[str, Any] = read_views(view, len(table), path, readers)
     if len(own) == 1 and len(wanted) == 1 and not further:
         # the only sparse view of a model has no other file
         further = dict.fromkeys(wanted, *own.values())
     further = {name: rows for name, rows in own.items() if name in wanted} | further
-    kernels, stands_for = new_grams(
-        grams_of(model), gram or [], table, read_names(folder), "" if keys is None else str(keys.name)
+    kernels, others = new_grams(
+        grams_of(model), gram, table, folder, "" if keys is None else str(keys.name), readers
     )
-    for old, new in stands_for.items():
-        say(f"Kernel {new} is used for {old} of the run.")
-    return NewRows(table, features_of(model, table, {**further, **kernels}), keys)
+    X = features_of(model, table, {**further, **kernels})
+    return NewRows(table, X, keys, {**stands_for, **others})

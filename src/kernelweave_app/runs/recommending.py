@@ -12,14 +12,13 @@ from kernelweave._forms import numbered
 from kernelweave.estimators.routes import TOO_MANY_ROWS, TOO_MANY_TILES
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.views.groups import names_in
+from kernelweave_app.runs.doubts import doubts_of_table, row_names_in
 from kernelweave_app.runs.fitting import OF_PATHS, chosen, unused_settings
+from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import Prepared, prepare, split
 from kernelweave_app.runs.questions import Question, question
-from kernelweave_app.runs.row_names import row_names_in
-from kernelweave_app.runs.sparse_views import Tables
 from kernelweave_app.runs.spec import DEFAULT, Spec, plain_kernels
-from kernelweave_app.runs.table_doubts import doubts_of_table
 
 #: Kernels of a plain fit on one view: linear, and Gaussian and Laplacian with three widths each, see `recipe`.
 USUAL_KERNELS = 7

@@ -1,4 +1,4 @@
-"""Predictions of a fitted model for rows of a table, and scores where the target is known."""
+"""Predictions of a fitted model for rows of a table."""
 
 from __future__ import annotations
 
@@ -9,75 +9,16 @@ import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame, Labels, Series
-from kernelweave.inspection.arguments import target_names
+from kernelweave.inspection.held import predicted_columns
 from kernelweave.views import GramEncoder, TableEncoder, ViewsEncoder
-from kernelweave_app.runs.sparse_views import Tables
-from kernelweave_app.runs.tables import check_cells, need_column
+from kernelweave_app.runs.columns import check_cells, need_column
+from kernelweave_app.runs.further_views import Tables
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
 
 #: What columns of predictions begin with.
 MADE = ("prediction", "std", "decision", "probability", "truth")
-
-
-def scores(model: BaseMKL, X: DataFrame, y: Labels, task: str) -> dict[str, float]:
-    """Scores on rows with a known target."""
-    from sklearn import metrics
-
-    predicted = model.predict(X)
-    if task == "regression":
-        # means over several targets
-        return {
-            "R^2": float(metrics.r2_score(y, predicted)) if len(y) > 1 else float("nan"),
-            "RMSE": float(metrics.root_mean_squared_error(y, predicted)),
-            "MAE": float(metrics.mean_absolute_error(y, predicted)),
-        }
-    if np.ndim(y) == 2:
-        return _scores_of_labels(model, X, y)
-    out = {
-        "accuracy": float(metrics.accuracy_score(y, predicted)),
-        "balanced accuracy": float(metrics.balanced_accuracy_score(y, predicted)),
-        "F1 (macro)": float(metrics.f1_score(y, predicted, average="macro", zero_division=0)),
-    }
-    if len(model.classes_) == 2 and len(set(y)) == 2:
-        out["ROC AUC"] = float(metrics.roc_auc_score(y, model.decision_function(X)))
-    if hasattr(model, "predict_proba"):
-        share = model.predict_proba(X)
-        out["log loss"] = float(metrics.log_loss(y, share, labels=model.classes_))
-        right = np.asarray(y)[:, None] == model.classes_
-        out["Brier score"] = float(np.square(share - right).sum(axis=1).mean()) / (
-            2 if len(model.classes_) == 2 else 1
-        )
-    return out
-
-
-def _scores_of_labels(model: BaseMKL, X: DataFrame, y: Labels) -> dict[str, float]:
-    from sklearn import metrics
-
-    predicted, values = model.predict(X), model.decision_function(X)
-    right = predicted == y
-    out = {
-        "share of right labels": float(right.mean()),
-        "all labels right": float(right.all(axis=1).mean()),
-        "F1 (macro)": float(metrics.f1_score(y, predicted, average="macro", zero_division=0)),
-    }
-    # labels that all rows have, or none, have no curve
-    areas = [
-        metrics.roc_auc_score(truth, value)
-        for truth, value in zip(y.T, values.T, strict=True)
-        if len(set(truth.tolist())) == 2
-    ]
-    if areas:
-        out["ROC AUC (mean)"] = float(np.mean(areas))
-    if hasattr(model, "predict_proba"):
-        share = model.predict_proba(X)
-        losses = [
-            metrics.log_loss(truth, one, labels=[0, 1]) for truth, one in zip(y.T, share.T, strict=True)
-        ]
-        out["log loss"] = float(np.mean(losses))
-        out["Brier score"] = float(np.square(share - y).mean())
-    return out
 
 
 def columns_of(model: BaseMKL) -> list[str]:
@@ -136,9 +77,7 @@ def _option(encoder: ViewsEncoder, view: str) -> str:
     return "gram" if isinstance(encoder.encoders_[view], GramEncoder) else "view"
 
 
-def predictions(
-    model: BaseMKL, X: DataFrame, task: str, *, std: bool = False, keys: Series = None
-) -> DataFrame:
+def predictions(model: BaseMKL, X: DataFrame, *, std: bool = False, keys: Series = None) -> DataFrame:
     """A table of predictions, decision values and standard deviations; `keys`, a series, names the rows."""
     import pandas as pd
 
@@ -146,44 +85,14 @@ def predictions(
     if keys is not None:
         taken = keys.name == "row" or str(keys.name).split(" ")[0] in MADE
         table[f"key {keys.name}" if taken else keys.name] = keys.to_numpy()
-    if several := target_names(model):
-        parts = {"prediction": model.predict(X)}
-        if task != "regression":
-            parts["decision"] = model.decision_function(X)
-            if hasattr(model, "predict_proba"):
-                parts["probability"] = model.predict_proba(X)
-        elif std:
-            parts["prediction"], parts["std"] = model.predict(X, return_std=True)
-        for what, columns in parts.items():
-            table = table.assign(**_by_name(what, columns, several))
-        return table
-    if task == "regression":
-        if std:
-            mean, deviation = model.predict(X, return_std=True)
-            table["prediction"], table["std"] = mean, deviation
-        else:
-            table["prediction"] = model.predict(X)
-        return table
-    table["prediction"] = model.predict(X)
-    values = model.decision_function(X)
-    if values.ndim == 1:
-        table["decision"] = values
-    else:
-        for name, column in zip(model.classes_, values.T, strict=True):
-            table[f"decision {name}"] = column
-    if hasattr(model, "predict_proba"):
-        for name, column in zip(model.classes_, model.predict_proba(X).T, strict=True):
-            table[f"probability {name}"] = column
-    return table
-
-
-def _by_name(what: str, columns: Labels, names: Sequence[str]) -> dict[str, Labels]:
-    return {f"{what} {name}": column for name, column in zip(names, columns.T, strict=True)}
+    return table.assign(**predicted_columns(model, X, std=std))
 
 
 def with_truth(table: DataFrame, truth: Labels, names: Sequence[str]) -> DataFrame:
     """Predictions beside the truth: a column, or one for each of several targets."""
-    return table.assign(**(_by_name("truth", truth, names) if names else {"truth": np.asarray(truth)}))
+    truth = np.asarray(truth)
+    columns = {f"truth {name}": own for name, own in zip(names, truth.T, strict=True)} if names else {}
+    return table.assign(**(columns or {"truth": truth}))
 
 
 def features_of(model: BaseMKL, table: DataFrame, further: Mapping[str, Any] | None = None) -> Any:

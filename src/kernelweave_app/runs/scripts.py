@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,16 +12,15 @@ from kernelweave import banks
 from kernelweave.kernels import FeatureMap, Kernel
 from kernelweave.learners import Learner
 from kernelweave.normalizers import Normalizer
-from kernelweave_app.runs.columns import type_lines
+from kernelweave_app.runs.columns import need_target, target_lines, type_lines
 from kernelweave_app.runs.fitting import calibration_cv, make_model
 from kernelweave_app.runs.formats import format_of
-from kernelweave_app.runs.gram_views import gram_reading
+from kernelweave_app.runs.further_views import TABLE, Tables, further_lines
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.kernels_of import BANKS, kernels_by_view, parse_kernels
-from kernelweave_app.runs.preparing import Prepared, other_columns, split
-from kernelweave_app.runs.sparse_views import TABLE, Tables, sparse_reading
+from kernelweave_app.runs.preparing import Prepared, lacking_keys, needed_columns, other_columns
+from kernelweave_app.runs.reading import Run
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.runs.targets import need_target, target_lines
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
@@ -31,115 +30,59 @@ AGAIN = "this script makes the same model again."
 STOPPED = "the run was stopped early; this script makes its model, with the regularisation chosen by then."
 
 
-def script(
-    spec: Spec,
-    data: Joined,
-    prepared: Prepared,
-    paths: Mapping[str, str],
-    alpha: float | None = None,
-    lineage: Sequence[str] = (),
-) -> str:
+def script(run: Run, alpha: float | None = None) -> str:
     """Return a script that fits the model of a run again and prints its held-out score.
 
     Parameters
     ----------
-    spec : Spec
-    data : Joined
-        The tables that were read.
-    prepared : Prepared
-        The prepared data.
-    paths : mapping of str to str
-        The table files by name.
+    run : Run
     alpha : float, optional
         Regularisation parameter of a run that was stopped early; the script does not choose it again.
-    lineage : sequence of str
-        Lines on what the run read and used.
 
     Returns
     -------
     str
     """
-    classification = prepared.task == "classification"
-    several = bool(prepared.names)
+    spec, prepared = run.spec, run.prepared
+    sparse_lines, gram_lines = further_lines(run.data)
+    model = make_model(spec, prepared, run.test, alpha)
+    learner = "None  # as a plain fit chooses" if model.learner is None else code(model.learner)
+    some = ".iloc" if prepared.names else ""
+    extra = ", sample_weight=weights[train]" if spec.weights else ""
+    extra += ", groups=groups[train]" if spec.group and alpha is None else ""
     lines = [
         f"# Written by kernelweave: {AGAIN if alpha is None else STOPPED}",
-        *(f"# {line}" for told in lineage for line in told.splitlines()),
+        *(f"# {line}" for told in run.origin.lines() for line in told.splitlines()),
         "import numpy as np",
         "",
-    ]
-    body = [
-        *_reading_lines(data, paths, spec.key),
-        *sparse_reading(data.files),
+        "import pandas as pd",
+        "from sklearn import model_selection",
+        "",
+        "import kernelweave as kw",
+        "",
+        *_reading_lines(run.data, run.paths, spec.key),
+        *sparse_lines,
         "table.columns = [str(c) for c in table.columns]",
-        *gram_reading(data.grams),
+        *gram_lines,
         *type_lines(spec.types),
-    ]
-    columns = list(prepared.X.columns)
-    targets = need_target(data.table, spec.target)
-    others = other_columns(spec, targets)
-    if data.kinds:
-        needed = [name for name in (*targets, spec.weights, spec.group, spec.holdout) if name]
-        kinds = {name: str(data.kinds[name]) for name in needed if name in data.kinds}
-        lacking = {k for name in needed for k in data.missing.get(data.table_of(name) or "", ())}
-        body.append(f"table = table[~table[{spec.key!r}].isin({sorted(lacking)!r})]")
-        body.append(f"table = table.dropna(subset={columns!r}, how='all').astype({kinds!r})")
-    if spec.missing == "drop" and (spec.missing_views == "error" or len(prepared.views) < 2):
-        body.append(f"table = table.dropna(subset={[*columns, *others]!r})")
-    elif spec.missing == "drop":
-        body += [
-            f"missing = table[{columns!r}].isna()",
-            f"for view in {list(prepared.views.values())!r}:",
-            "    missing.loc[missing[view].all(axis=1), view] = False  # rows without the view stay",
-            f"table = table[~(missing.any(axis=1) | table[{others!r}].isna().any(axis=1))]",
-        ]
-    body += [
-        *target_lines(targets, classification=classification),
-        _columns_line(data, prepared, columns),
-    ]
-    if spec.weights:
-        body.append(f"weights = table[{spec.weights!r}].to_numpy(dtype=float)")
-    if spec.group:
-        body.append(f"groups = table[{spec.group!r}].to_numpy()")
-    body.append("rows = np.arange(len(y))")
-    if prepared.division is not None:
-        body += prepared.division.lines()
-        body.append("train, test = rows[~held], rows[held]")
-    elif spec.test_size == 0:
-        body.append("train, test = rows, rows[:0]")
-    elif spec.group:
-        body.append(
-            f"splitter = model_selection.GroupShuffleSplit(1, test_size={spec.test_size}, random_state={spec.seed})"
-        )
-        body.append("train, test = next(splitter.split(rows, groups=groups))")
-    else:
-        stratify = "y" if classification and not several else "None"
-        body.append(
-            f"train, test = model_selection.train_test_split(rows, test_size={spec.test_size}, "
-            f"random_state={spec.seed}, stratify={stratify})"
-        )
-        body.append("train, test = np.sort(train), np.sort(test)")
-    body.append("")
-    _, test = split(prepared, spec)
-    model = make_model(spec, prepared, test, alpha)
-    body += _kernel_lines(spec, prepared, model.kernels)
-    learner = "None  # as a plain fit chooses" if model.learner is None else code(model.learner)
-    body += [f"learner = {learner}", f"model = kw.{type(model).__name__}("]
-    body += [
+        *_row_lines(run),
+        *_division_lines(run),
+        "",
+        *_kernel_lines(spec, prepared, model.kernels),
+        f"learner = {learner}",
+        f"model = kw.{type(model).__name__}(",
         "    kernels,",
         "    learner,",
         *(f"    {name}={code(value)}," for name, value in settings_of(model)),
         ")",
+        f"model.fit(X.iloc[train], y{some}[train]{extra})",
     ]
-    some = ".iloc" if several else ""
-    extra = ", sample_weight=weights[train]" if spec.weights else ""
-    extra += ", groups=groups[train]" if spec.group and alpha is None else ""
-    body.append(f"model.fit(X.iloc[train], y{some}[train]{extra})")
     if spec.probabilities != "none" and alpha is None:
         known = "train[weights[train] > 0]" if spec.weights else "train"
-        cv = calibration_cv(spec, several=several)
         groups = f", groups=groups[{known}]" if spec.group else ""
-        body.append(f"model.calibrate({spec.probabilities!r}, cv={code(cv)}{groups})")
-    body += [
+        cv = code(calibration_cv(spec, several=bool(prepared.names)))
+        lines.append(f"model.calibrate({spec.probabilities!r}, cv={cv}{groups})")
+    lines += [
         'print(f"alpha {model.alpha_:.6g}, relative gap {model.rel_gap_:.1e}")',
         "layers = kw.inspection.layer_weights(model)",
         "for names, weights in zip(layers.names, layers.weights, strict=True):",
@@ -149,16 +92,55 @@ def script(
         "if len(test):",
         f'    print(f"held-out score {{model.score(X.iloc[test], y{some}[test]):.4f}}")',
     ]
-    lines += [
-        "import pandas as pd",
-        "from sklearn import model_selection",
-        "",
-        "import kernelweave as kw",
-        "",
-    ]
-    text = "\n".join([*lines, *body]) + "\n"
+    text = "\n".join(lines) + "\n"
     # views are indexed by rows
     return text.replace("X.iloc[", "X[") if isinstance(prepared.X, Tables) else text
+
+
+def _row_lines(run: Run) -> list[str]:
+    """The rows and columns to learn from: X and y."""
+    spec, data, prepared = run.spec, run.data, run.prepared
+    columns, targets = list(prepared.X.columns), need_target(data.table, spec.target)
+    lines = []
+    if data.kinds:
+        needed = needed_columns(spec, targets)
+        kinds = {name: str(data.kinds[name]) for name in needed if name in data.kinds}
+        lines.append(f"table = table[~table[{spec.key!r}].isin({sorted(lacking_keys(data, needed))!r})]")
+        lines.append(f"table = table.dropna(subset={columns!r}, how='all').astype({kinds!r})")
+    others = other_columns(spec, targets)
+    if spec.missing == "drop" and (spec.missing_views == "error" or len(prepared.views) < 2):
+        lines.append(f"table = table.dropna(subset={[*columns, *others]!r})")
+    elif spec.missing == "drop":
+        lines += [
+            f"missing = table[{columns!r}].isna()",
+            f"for view in {list(prepared.views.values())!r}:",
+            "    missing.loc[missing[view].all(axis=1), view] = False  # rows without the view stay",
+            f"table = table[~(missing.any(axis=1) | table[{others!r}].isna().any(axis=1))]",
+        ]
+    lines += target_lines(targets, classification=prepared.task == "classification")
+    return [*lines, _columns_line(data, prepared, columns)]
+
+
+def _division_lines(run: Run) -> list[str]:
+    """Weights, groups, training and held-out rows."""
+    spec, prepared = run.spec, run.prepared
+    lines = [f"weights = table[{spec.weights!r}].to_numpy(dtype=float)"] if spec.weights else []
+    lines += [f"groups = table[{spec.group!r}].to_numpy()"] if spec.group else []
+    lines.append("rows = np.arange(len(y))")
+    how = f"test_size={spec.test_size}, random_state={spec.seed}"
+    if prepared.division is not None:
+        return [*lines, *prepared.division.lines(), "train, test = rows[~held], rows[held]"]
+    if spec.test_size == 0:
+        return [*lines, "train, test = rows, rows[:0]"]
+    if spec.group:
+        splitter = f"splitter = model_selection.GroupShuffleSplit(1, {how})"
+        return [*lines, splitter, "train, test = next(splitter.split(rows, groups=groups))"]
+    stratify = "y" if prepared.task == "classification" and not prepared.names else "None"
+    return [
+        *lines,
+        f"train, test = model_selection.train_test_split(rows, {how}, stratify={stratify})",
+        "train, test = np.sort(train), np.sort(test)",
+    ]
 
 
 def _columns_line(data: Joined, prepared: Prepared, columns: list[str]) -> str:

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernelweave._errors import InputError
 from kernelweave._forms import numbered
-from kernelweave._types import Tree
-from kernelweave_app.runs.fitting import stopped_at
+from kernelweave.inspection.held import HeldOut
+from kernelweave_app.runs.columns import describe
+from kernelweave_app.runs.fitting import OF_PATHS, chosen, fits_plainly, path_setting, stopped_at
 from kernelweave_app.runs.folders import csv_text, write_text, writing
-from kernelweave_app.runs.gram_views import GRAMS, grams_text
-from kernelweave_app.runs.joining import LAYOUT, Joined, layout_text
-from kernelweave_app.runs.lineage import LINEAGE, Lineage, trace
-from kernelweave_app.runs.preparing import Prepared
-from kernelweave_app.runs.scoring import predictions, scores, with_truth
+from kernelweave_app.runs.further_views import GRAMS, Tables, grams_text
+from kernelweave_app.runs.joining import LAYOUT, layout_text
+from kernelweave_app.runs.lineage import LINEAGE
+from kernelweave_app.runs.preparing import Prepared, Rows
+from kernelweave_app.runs.reading import Run
+from kernelweave_app.runs.scoring import predictions, with_truth
 from kernelweave_app.runs.scripts import script
-from kernelweave_app.runs.sparse_views import Tables
-from kernelweave_app.runs.spec import Spec
-from kernelweave_app.runs.tables import describe
-from kernelweave_app.runs.used import used_settings
+from kernelweave_app.runs.spec import Spec, applies, check_spec, own_fields, read_spec
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
     from kernelweave.inspection.registry import Found
-    from kernelweave_app.reports import Held, Picture
-    from kernelweave_app.runs.preparing import Rows
+    from kernelweave_app.reports import Picture
 
 #: Folders of the command `evidence`, in a run.
 FIGURES, TABLES = "evidence-figures", "evidence-tables"
@@ -35,115 +34,95 @@ FILES = (
     *("model.skops", "report.html", "predictions.csv", "spec.toml", "script.py"),
     *("evidence.json", LAYOUT, GRAMS, LINEAGE, FIGURES, TABLES),
 )
+#: Settings whose default means that nothing is done.
+SILENT = {
+    *("balanced", "dense", "transductive", "nested", "rank_tol"),
+    *("n_features", "repeats", "probabilities", "drop"),
+}
 
 
-def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> Held | None:
-    """Scores and predictions of the held-out rows; None without held-out rows."""
-    from kernelweave_app.reports import Held
-
+def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> HeldOut | None:
+    """The held-out rows with their predictions; None without held-out rows."""
     if not len(test):
         return None
-    X, y = prepared.X.iloc[test], prepared.y[test]
-    keys = None if prepared.keys is None else prepared.keys.iloc[test]
-    return Held(scores(model, X, y, prepared.task), y, predictions(model, X, prepared.task, keys=keys))
+    y, keys = prepared.y[test], None if prepared.keys is None else prepared.keys.iloc[test]
+    table = predictions(model, prepared.X.iloc[test], keys=keys)
+    return HeldOut.of_columns(model, with_truth(table, y, prepared.names), y)
 
 
-def write_run(
-    folder: Path,
-    model: BaseMKL,
-    spec: Spec,
-    data: Joined,
-    prepared: Prepared,
-    paths: Mapping[str, str],
-    held: Held | None,
-    origin: Lineage | None = None,
-) -> None:
+def write_run(folder: Path, run: Run, model: BaseMKL, held: HeldOut | None) -> None:
     """Write the files of a run, the model first, except the report (see `write_report`).
 
     Parameters
     ----------
     folder : Path
+    run : Run
     model : fitted estimator
-    spec : Spec
-    data : Joined
-        The tables that were read.
-    prepared : Prepared
-        The prepared data.
-    paths : mapping of str to str
-        The table files by name.
-    held : Held or None
+    held : HeldOut or None
         Of `score_held`.
-    origin : Lineage, optional
-        Of `trace`, made when the tables were read.
     """
     import tomli_w
 
     from kernelweave.persistence import save
 
-    origin = origin or trace(paths, spec)
+    spec, data = run.spec, run.data
     with writing():
         # evidence solves paths again on the rows of the run
         save(model, folder / "model.skops", training_rows=True)
-        origin.write(folder)
+        run.origin.write(folder)
         if spec.key or data.by_order:
-            write_text(folder / LAYOUT, layout_text(data, spec.key, _first(paths)))
+            write_text(folder / LAYOUT, layout_text(data, spec.key, run.file))
         if data.grams:
             write_text(folder / GRAMS, grams_text(data))
         if held is not None:
-            write_text(
-                folder / "predictions.csv", csv_text(with_truth(held.predictions, held.truth, prepared.names))
-            )
-        write_text(folder / "spec.toml", tomli_w.dumps(_settings(spec, paths)))
+            write_text(folder / "predictions.csv", csv_text(held.table))
+        write_text(folder / "spec.toml", tomli_w.dumps({"table": run.file, **spec.model_dump()}))
         alpha = stopped_at(model, spec)
         if alpha is not None and hasattr(model, "relax_"):
             # the script of a stopped fit does not choose again
-            spec = spec.with_params(relax=float(model.relax_))
-        write_text(folder / "script.py", script(spec, data, prepared, paths, alpha, origin.lines()))
+            run = replace(run, spec=spec.with_params(relax=float(model.relax_)))
+        write_text(folder / "script.py", script(run, alpha))
 
 
 def write_report(
     folder: Path,
+    run: Run,
     model: BaseMKL,
-    spec: Spec,
-    data: Joined,
-    prepared: Prepared,
-    paths: Mapping[str, str],
-    rows: tuple[Rows, Rows],
-    held: Held | None,
+    held: HeldOut | None,
+    found: Found,
+    *,
     nested: str = "",
     title: str = "",
+    comparison: dict[str, float] | None = None,
     pictures: list[Picture] | None = None,
-    found: Found | None = None,
-    origin: Lineage | None = None,
 ) -> None:
     """Write the report of a run, and the findings that it shows.
 
     Parameters
     ----------
-    folder, model, spec, data, prepared, paths
-        As for `write_run`.
-    rows : pair of arrays
-        Training and held-out rows.
-    held : Held or None
+    folder : Path
+    run : Run
+    model : fitted estimator
+    held : HeldOut or None
         Of `score_held`.
+    found : dict of str to Finding
+        Of `kernelweave_app.runs.evidence.gather`, and what was computed later.
     nested : str
         One line about outer folds.
     title : str
         Of the report; default the first file and the target.
+    comparison : dict of str to float, optional
+        Held-out accuracy of this model and others.
     pictures : list of Picture, optional
         If they have been drawn already.
-    found : dict of str to Finding, optional
-        Of `kernelweave_app.runs.evidence.gather`, the default, and what was computed later.
-    origin : Lineage, optional
-        Of `trace`.
     """
     from kernelweave_app.reports import make_report
-    from kernelweave_app.runs.evidence import gather, write_evidence
+    from kernelweave_app.runs.evidence import write_evidence
 
-    train, test = rows
+    data, prepared = run.data, run.prepared
     about = [
         describe(data.table),
-        f"{numbered(len(train), 'training row')}, {len(test)} held out",
+        f"{numbered(len(run.train), 'training row')}, {len(run.test)} held out",
         f"task: {prepared.said}",
     ]
     if prepared.n_dropped:
@@ -154,33 +133,68 @@ def write_report(
         if lost
     ]
     about += [nested] if nested else []
-    found = gather(model, prepared, held) if found is None else found
     write_evidence(folder, found)
+    n_missing = 0 if isinstance(prepared.X, Tables) else int(prepared.X.isna().to_numpy().sum())
     with writing():
         report = make_report(
             model,
-            title=title or f"{_first(paths)}: {spec.target}",
+            title=title or f"{run.file}: {run.spec.target}",
             data=about,
-            settings={
-                "Table": _first(paths),
-                **used_settings(spec, prepared, n_missing=_n_missing(prepared)),
-            },
+            settings={"Table": run.file, **used_settings(run.spec, prepared, n_missing=n_missing)},
             held=held,
-            X=prepared.X.iloc[train],
+            X=prepared.X.iloc[run.train],
+            comparison=comparison,
             pictures=pictures,
             found=found,
-            lineage=origin or trace(paths, spec),
+            lineage=run.origin,
         )
         write_text(folder / "report.html", report)
 
 
-def _n_missing(prepared: Prepared) -> int:
-    return 0 if isinstance(prepared.X, Tables) else int(prepared.X.isna().to_numpy().sum())
+def spec_of(folder: Path) -> Spec:
+    """The settings of a run."""
+    path = folder / "spec.toml"
+    if not path.is_file():
+        raise InputError(f"There is no run at {folder}: it lacks spec.toml. Pass the folder of a run.")
+    return check_spec(read_spec(path))
 
 
-def _first(paths: Mapping[str, str]) -> str:
-    return Path(next(iter(paths.values()))).name
+def used_settings(spec: Spec, prepared: Prepared, *, n_missing: int = 0) -> dict[str, str]:
+    """Settings that had an effect, by their labels, for reports.
+
+    Parameters
+    ----------
+    spec : Spec
+        As it was asked for.
+    prepared : Prepared
+    n_missing : int, default=0
+        Missing cells.
+
+    Returns
+    -------
+    dict of str to str
+    """
+    now = chosen(spec, prepared.task)
+    unused = {"Cs" if path_setting(now.method) == "alphas" else "alphas"}
+    if fits_plainly(spec):
+        unused |= {*OF_PATHS}
+    if not n_missing:
+        unused |= {"missing", "missing_views"}
+    elif len(prepared.views) < 2:
+        unused.add("missing_views")
+    unused |= {name for name in SILENT if not now.differs(name)}
+    found = {}
+    for name, field in own_fields().items():
+        value = getattr(now, name)
+        if name not in unused and value not in ("", [], {}) and applies(field, spec, prepared.task):
+            found[field.label] = in_words(value)
+    return found
 
 
-def _settings(spec: Spec, paths: Mapping[str, str]) -> Tree:
-    return {"table": _first(paths), **spec.model_dump()}
+def in_words(value: object) -> str:
+    """The value of a setting in words."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {in_words(part)}" for name, part in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -7,7 +7,7 @@ import threading
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -21,15 +21,16 @@ from kernelweave._types import DataFrame
 from kernelweave_app.runs.folders import write_text
 from kernelweave_app.runs.formats import check_file, format_of, read_file, read_rows, read_table
 from kernelweave_app.runs.formats.kernel_matrices import GramFile, read_grams
-from kernelweave_app.runs.gram_views import new_grams, with_grams
+from kernelweave_app.runs.further_views import Readers, with_further
 from kernelweave_app.runs.joining import Joined, join_tables, name_tables, pair_names
-from kernelweave_app.runs.sparse_views import read_views, with_views
+from kernelweave_app.runs.reading import NewRows, match_new
+from kernelweave_app.runs.scoring import sparse_views_of
 from kernelweave_app.studio.checking import Limits
 from kernelweave_app.studio.schema import Data, TableRef, Use
 from kernelweave_app.studio.store import Places, free_path, room, safe_name
 
 if TYPE_CHECKING:
-    from kernelweave.views import GramEncoder, PrecomputedView
+    from kernelweave.estimators import BaseMKL
 
 
 Read = TypeVar("Read")
@@ -206,9 +207,17 @@ class Catalogue:
         [first, *_] = self.paths(data).values()
         alone = None if several else self._whole(Path(first), Path(first).name)
         joined = join_tables(tables, data.key, rows) if alone is None else alone
-        files = self.further(data)
-        joined = with_views(joined, files["view"], Path(first).name, joined=several, read=self._sparse)
-        return with_grams(joined, files["gram"], data.key, joined=several, read=self._grams)
+        return with_further(
+            joined,
+            **self.further(data),
+            key=data.key,
+            table=Path(first).name,
+            joined=several,
+            readers=self._readers(),
+        )
+
+    def _readers(self) -> Readers:
+        return Readers(self._sparse, self._grams)
 
     def further(self, data: Data) -> dict[str, list[str]]:
         """Files of further views, as the settings `view` and `gram` name them."""
@@ -218,30 +227,22 @@ class Catalogue:
             "gram": [str(self.entry(file).path()) for file in dict.fromkeys(data.kernels)],
         }
 
-    def new_kernels(
-        self,
-        encoders: Mapping[str, GramEncoder],
-        data: Data,
-        table: DataFrame,
-        names: Mapping[str, tuple[str, ...]],
-        key: str,
-    ) -> tuple[dict[str, PrecomputedView], dict[str, str]]:
-        """Kernel values of new rows, see `new_grams`."""
-        return new_grams(encoders, self.further(data)["gram"], table, names, key, self._grams)
-
-    def new_sparse(self, views: list[str], data: Data, table: DataFrame) -> dict[str, Any]:
-        """Sparse views of new rows, by the names of those of a run."""
+    def new_rows(self, model: BaseMKL, folder: Path, data: Data) -> NewRows:
+        """New rows as the model of a run takes them."""
+        self.tables(data)  # a table is needed, and not too many cells
+        read = {name: self._whole(Path(path), Path(path).name) for name, path in self.paths(data).items()}
         [first, *_] = self.paths(data).values()
-        own = self._whole(Path(first), Path(first).name).sparse
-        if views and set(views) <= set(own):
-            return {view: own[view] for view in views}
-        given = read_views(self.further(data)["view"], len(table), Path(first).name, self._sparse)
-        if len(given) != len(views):
+        files = self.further(data)
+        lacking = [view for view in sparse_views_of(model) if view not in read[next(iter(read))].sparse]
+        given = dict(one.split("=", 1) for one in files["view"])
+        if len(given) != len(lacking):
             raise InputError(
-                f"The model has {len(views)} sparse views ({', '.join(views) or 'none'}), got {len(given)}. Choose a "
-                "file for each."
+                f"The model has {len(lacking)} sparse views ({', '.join(lacking) or 'none'}), got {len(given)}. "
+                "Choose a file for each."
             )
-        return {old: given[new] for old, new in pair_names(views, list(given)).items()}
+        files["view"] = [f"{old}={given[new]}" for old, new in pair_names(lacking, list(given)).items()]
+        readers = self._readers()
+        return match_new(model, folder, read, Path(first).name, key=data.key, readers=readers, **files)
 
 
 def memory_of(table: DataFrame) -> int:

@@ -12,24 +12,20 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from kernelweave._errors import InputError
-from kernelweave_app.runs.formats import CHUNK, check_file
+from kernelweave_app.runs.formats import CHUNK, FileLimits, check_file
 from kernelweave_app.runs.formats.arrays import check_arrays
 
 
 @dataclass(frozen=True)
-class Limits:
+class Limits(FileLimits):
     """Limits of uploads and requests.
 
     Attributes
     ----------
     upload : int
         Bytes of a table that is uploaded.
-    unpacked : int
-        Bytes of a table after decompression.
-    cells : int
-        Rows times columns of a table.
-    columns : int
-        Columns of a table.
+    unpacked, cells, columns : int
+        Of a table, see `FileLimits`.
     views : int
         Bytes of a file of views.
     project, project_unpacked : int
@@ -39,9 +35,6 @@ class Limits:
     """
 
     upload: int = 200_000_000
-    unpacked: int = 2**30
-    cells: int = 100_000_000
-    columns: int = 100_000
     views: int = 32_000_000
     project: int = 2_000_000_000
     project_unpacked: int = 2**33

@@ -17,14 +17,13 @@ from kernelweave._types import DataFrame, Series
 from kernelweave.kernels import Impute
 from kernelweave.views import Cells, PrecomputedView, TableEncoder
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.columns import with_types
+from kernelweave_app.runs.columns import check_target, detect_task, need_column, with_types
 from kernelweave_app.runs.division import counts_of, read_division, texts_of
+from kernelweave_app.runs.doubts import why_names
+from kernelweave_app.runs.further_views import TABLE, Tables
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import Prepared, prepare, rows_with
-from kernelweave_app.runs.row_names import why_names
-from kernelweave_app.runs.sparse_views import TABLE, Tables
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.runs.tables import check_target, detect_task, need_column
 from kernelweave_app.studio.catalogue import Catalogue, memory_of
 from kernelweave_app.studio.schema import (
     Alignments,
@@ -383,7 +382,7 @@ def _nearest(
     lost = part[wanted].isna().any(axis=1).to_numpy()
     rows = np.r_[np.flatnonzero(lost)[: most_rows // 2], np.flatnonzero(~lost)[:most_rows]][:most_rows]
     frame = part.iloc[np.sort(rows)].astype(float)
-    encoded = TableEncoder(missing=True).fit(frame).transform(frame)
+    encoded = TableEncoder(missing=True).fit_transform(frame)
     filled = Impute("nearest").fitted(encoded).apply(encoded).values
     found = {}
     for j, name in enumerate(wanted):
@@ -501,7 +500,7 @@ def _linear(part: Any) -> Array:
     if all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in part.dtypes):
         A = part.to_numpy(dtype=np.float64)
     else:
-        table = TableEncoder(missing=True).fit(part).transform(part)
+        table = TableEncoder(missing=True).fit_transform(part)
         A = table.values[:, np.asarray(table.levels) == 0]
         codes = table.values[:, np.asarray(table.levels) > 0]
     known = ~np.isnan(A)

@@ -10,22 +10,13 @@ from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
 from kernelweave.fitting.partial import PartialSource
-from kernelweave_app.runs.columns import with_types_of
+from kernelweave.inspection.held import HeldOut
+from kernelweave_app.runs.columns import check_target
 from kernelweave_app.runs.folders import csv_text, write_text
-from kernelweave_app.runs.gram_views import read_names
-from kernelweave_app.runs.joining import join_new, read_layout
+from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.preparing import missing_cells
-from kernelweave_app.runs.scoring import (
-    columns_of,
-    features_of,
-    grams_of,
-    predictions,
-    scores,
-    sparse_views_of,
-)
-from kernelweave_app.runs.sparse_views import Tables
+from kernelweave_app.runs.scoring import predictions
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.runs.tables import check_target
 from kernelweave_app.studio.catalogue import Catalogue
 from kernelweave_app.studio.schema import Data, Predicted
 
@@ -48,14 +39,8 @@ def predict_table(
     from kernelweave_app.studio.results import plain
 
     model = load(model_file)
-    layout = read_layout(folder)
-    needed = columns_of(model)
-    joined, stands_for = join_new(catalogue.tables(data), layout, needed, data.key)
-    table = with_types_of(joined.table, spec.types)
-    key = data.key or (layout.key if layout else "")
-    kernels, others = catalogue.new_kernels(grams_of(model), data, table, read_names(folder), key)
-    stands_for |= others
-    X = features_of(model, table, {**catalogue.new_sparse(sparse_views_of(model), data, table), **kernels})
+    found = catalogue.new_rows(model, folder, data)
+    table, X, keys = found.table, found.X, found.keys
     classifier = hasattr(model, "classes_")
     task = "classification" if classifier else "regression"
     missing = _without_prediction(model, X, spec)
@@ -67,17 +52,18 @@ def predict_table(
     if missing.all():
         raise InputError("Every row has a missing value among the columns that the model needs.")
     known = X.iloc[np.flatnonzero(~missing)]
-    keys = table[key] if key in table.columns else None
-    frame = predictions(model, known, task, keys=None if keys is None else keys[~missing])
+    frame = predictions(model, known, keys=None if keys is None else keys[~missing])
+    made = frame
     frame = frame.set_index("row").reindex(table.index).rename_axis("row").reset_index()
     if keys is not None:
         frame.isetitem(1, keys.to_numpy())
-    found: dict[str, float] = {}
+    right: dict[str, float] = {}
     if spec.target in table.columns and not table[spec.target].isna().any():
         try:
             y = check_target(table[spec.target], task)
             if not classifier or set(map(str, y)) <= set(map(str, model.classes_)):
-                found = {k: v for k, v in scores(model, known, y[~missing], task).items() if v == v}
+                scores = HeldOut.of_columns(model, made, y[~missing]).scores
+                right = {name: value for name, value in scores.items() if value == value}
                 frame = frame.assign(truth=y)
         except InputError:
             pass  # a column of that name which is not such a target
@@ -90,8 +76,8 @@ def predict_table(
         n_rows=len(frame),
         columns=[str(c) for c in frame.columns],
         rows=[[plain(v) for v in row] for row in frame.head(FEW_ROWS).itertuples(index=False, name=None)],
-        scores=found,
-        stands_for=stands_for,
+        scores=right,
+        stands_for=found.stands_for,
         n_missing=int(missing.sum()),
     )
     return answer, path

@@ -16,9 +16,9 @@ from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram.building import MAX_RANK_SHARE
 from kernelweave.kernels import TrainingRows
 from kernelweave.views import as_table
+from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.kernels_of import is_plain, known_kernels, make_kernels
 from kernelweave_app.runs.preparing import Prepared, split
-from kernelweave_app.runs.sparse_views import Tables
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.looking import alignment, centred, target_kernel
 from kernelweave_app.studio.schema import KernelPreview, KernelPreviews

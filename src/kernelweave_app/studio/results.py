@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights, view_weights
+from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.registry import Found, sentences_of
-from kernelweave_app.reports import Held
 from kernelweave_app.runs.evidence import gather
 from kernelweave_app.runs.fitting import chosen
 from kernelweave_app.runs.preparing import Prepared, Rows
@@ -20,7 +20,7 @@ from kernelweave_app.studio.schema import (
     Contributions,
     Convergence,
     Curve,
-    HeldOut,
+    HeldResult,
     Layer,
     PathResult,
     Receiver,
@@ -46,7 +46,7 @@ def describe_model(
     spec: Spec,
     prepared: Prepared,
     rows: tuple[Rows, Rows],
-    held: Held | None,
+    held: HeldOut | None,
     paths: list[Path],
     nested: list[dict[str, float]],
     remarks: list[str],
@@ -61,7 +61,7 @@ def describe_model(
     prepared : Prepared
     rows : pair of arrays
         Training and held-out rows.
-    held : Held or None
+    held : HeldOut or None
     paths : list of Path
         One for each output that has its own.
     nested : list of dict
@@ -87,7 +87,7 @@ def describe_model(
         curve=describe_curve(model, spec.rule),
         paths=[describe_path(path) for path in paths],
         contributions=describe_contributions(model, prepared, shown[:MOST_ROWS], held=bool(len(test))),
-        held=None if held is None else describe_held(model, prepared, test, held, findings),
+        held=None if held is None else describe_held(held, findings),
         nested=[dict(fold) for fold in nested],
         certificate=describe_certificate(model),
         convergence=[
@@ -218,38 +218,30 @@ def describe_contributions(
     )
 
 
-def describe_held(model: BaseMKL, prepared: Prepared, test: Rows, held: Held, findings: Found) -> HeldOut:
+def describe_held(held: HeldOut, findings: Found) -> HeldResult:
     """Scores, predictions, confusion matrix and curves of the held-out rows."""
-    frame = held.predictions.assign(truth=held.truth)
-    columns = ["row", "truth", *(c for c in frame.columns if c not in ("row", "truth"))]
-    out = HeldOut(
-        scores={**held.scores},
+    from sklearn.metrics import confusion_matrix
+
+    columns = ["row", "truth", *(c for c in held.table.columns if c not in ("row", "truth"))]
+    out = HeldResult(
+        scores=held.scores,
         columns=columns,
         rows=[
             [plain(value) for value in row]
-            for row in frame[columns].head(MOST_PREDICTIONS).itertuples(index=False, name=None)
+            for row in held.table[columns].head(MOST_PREDICTIONS).itertuples(index=False, name=None)
         ],
-        n_rows=len(frame),
+        n_rows=len(held.table),
         intervals={
             name: (one.low, one.high)
             for name, one in (findings["held out"].values.items() if "held out" in findings else ())
             if name in held.scores and np.isfinite(one.low)
         },
     )
-    if prepared.task == "classification":
-        from sklearn.metrics import confusion_matrix
-
-        classes = [str(c) for c in model.classes_]
-        truth = np.asarray(held.truth).astype(str)
-        guess = held.predictions["prediction"].to_numpy().astype(str)
-        out.classes = classes
-        out.confusion = confusion_matrix(truth, guess, labels=classes).tolist()
-        values = np.asarray(model.decision_function(prepared.X.iloc[test]))
-        values = values[:, None] if values.ndim == 1 else values
-        for name, column in zip(output_names(model, values.shape[1]), values.T, strict=True):
-            receiver = _receiver(name, truth == name, column)
-            if receiver is not None:
-                out.receivers.append(receiver)
+    if held.classes is not None:
+        out.classes = held.classes
+        out.confusion = confusion_matrix(held.truth, held.prediction, labels=held.classes).tolist()
+        receivers = [_receiver(name, has, values) for name, (has, values) in held.rankings().items()]
+        out.receivers = [one for one in receivers if one is not None]
     return out
 
 

@@ -613,7 +613,7 @@ class Receiver(Record):
     average_precision: Real
 
 
-class HeldOut(Record):
+class HeldResult(Record):
     """Rows that were held out."""
 
     scores: dict[str, Real]
@@ -660,7 +660,7 @@ class Results(Record):
     curve: Curve | None
     paths: list[PathResult]
     contributions: Contributions | None
-    held: HeldOut | None
+    held: HeldResult | None
     nested: list[dict[str, Real]]
     certificate: Certificate
     convergence: list[Convergence]

@@ -16,6 +16,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,9 +55,10 @@ if TYPE_CHECKING:
     from kernelweave import inspection
     from kernelweave._callbacks import CallbackContext
     from kernelweave.estimators import BaseMKL
-    from kernelweave_app.reports import Held, Picture
-    from kernelweave_app.runs.joining import Joined
+    from kernelweave.inspection.held import HeldOut
+    from kernelweave_app.reports import Picture
     from kernelweave_app.runs.preparing import Prepared, Rows
+    from kernelweave_app.runs.reading import Run
 
 
 #: Seconds between two writes; pages show a change within a second.
@@ -215,17 +217,12 @@ def _why(error: BaseException, places: Places) -> str:
     return full or f"{type(error).__name__}: {str(error) or 'no reason given'}"
 
 
-def read_run(store: Store, run_id: str) -> tuple[Spec, dict[str, str], Joined, Prepared, tuple[Rows, Rows]]:
-    """The settings of a run, its files, its tables side by side, features and target, and how rows are divided."""
-    from kernelweave_app.runs.preparing import prepare, split
-    from kernelweave_app.runs.reading import read_all
+def read_asked(store: Store, run_id: str) -> Run:
+    """A run as it was asked for, with its tables."""
+    from kernelweave_app.runs.reading import read_run
 
     request = json.loads(store.run(run_id)["request"])
-    spec = Spec(**{**request["spec"], **request.get("files", {})})
-    paths: dict[str, str] = request["paths"]
-    data = read_all(paths, spec)
-    prepared = prepare(data, spec)
-    return spec, paths, data, prepared, split(prepared, spec)
+    return read_run(request["paths"], Spec(**{**request["spec"], **request.get("files", {})}))
 
 
 def _finish(store: Store, run_id: str, state: str, reason: str) -> None:
@@ -300,20 +297,18 @@ class Job:
 
     def do(self) -> None:
         """Read, fit, score, write."""
+        from kernelweave_app.runs.columns import describe
         from kernelweave_app.runs.evidence import gather
         from kernelweave_app.runs.fitting import calibrate_model, fit_model, make_model
-        from kernelweave_app.runs.lineage import trace
         from kernelweave_app.runs.nested import nested_scores, say_nested
-        from kernelweave_app.runs.tables import describe
         from kernelweave_app.runs.writing import score_held, write_report, write_run
         from kernelweave_app.studio.results import describe_model
 
         begin = time.monotonic()
-        spec, paths, data, prepared, rows = read_run(self.store, self.run_id)
-        train, test = rows
-        origin = trace(paths, spec)
+        run = read_asked(self.store, self.run_id)
+        spec, prepared, train, test = run.spec, run.prepared, run.train, run.test
         model = make_model(spec, prepared, test)
-        self._tell(f"Read {describe(data.table)}. {prepared.task}: {prepared.reason}.")
+        self._tell(f"Read {describe(run.data.table)}. {prepared.task}: {prepared.reason}.")
         if prepared.division is None:
             self._tell(f"{numbered(len(train), 'row')} to learn from, {len(test)} held out.")
         else:
@@ -339,8 +334,8 @@ class Job:
         held = score_held(model, prepared, test)
         self._keep_scores(model, held)
         # the files first, so that an error in what is shown cannot lose the model
-        portable = self._portable(spec, paths)
-        write_run(self.folder, model, portable, data, prepared, paths, held, origin)
+        portable = replace(run, spec=self._portable(spec, run.paths))
+        write_run(self.folder, portable, model, held)
         self._list_files()
         found = [] if kept else self._paths(model, progress)
         outer: list[dict[str, float]] = []
@@ -356,23 +351,14 @@ class Job:
         pictures = self._pictures(model, held, prepared.X.iloc[train], found)
         about = say_nested(outer) if outer else ""
         evidence = gather(model, prepared, held, outer)
+        title = self.store.run(self.run_id)["name"]
         write_report(
-            self.folder,
-            model,
-            portable,
-            data,
-            prepared,
-            paths,
-            rows,
-            held,
-            about,
-            self.store.run(self.run_id)["name"],
-            pictures,
-            evidence,
-            origin,
+            self.folder, portable, model, held, evidence, nested=about, title=title, pictures=pictures
         )
         self._list_files()
-        results = describe_model(model, spec, prepared, rows, held, found, outer, self.remarks, evidence)
+        results = describe_model(
+            model, spec, prepared, (train, test), held, found, outer, self.remarks, evidence
+        )
         (self.folder / RESULTS).write_text(results.model_dump_json(), encoding="utf8")
         summary = {
             "task": prepared.task,
@@ -467,7 +453,7 @@ class Job:
         progress.stage = progress.output = ""
         return found
 
-    def _keep_scores(self, model: BaseMKL, held: Held | None) -> None:
+    def _keep_scores(self, model: BaseMKL, held: HeldOut | None) -> None:
         results, found = getattr(model, "cv_results_", None), []
         if results is not None:
             mean, error = (results[f"{of}_test_score"][model.best_index_] for of in ("mean", "std_error"))
@@ -486,7 +472,7 @@ class Job:
             self.store.write(self.run_id, score)
 
     def _pictures(
-        self, model: BaseMKL, held: Held | None, X: DataFrame, found: list[inspection.Path]
+        self, model: BaseMKL, held: HeldOut | None, X: DataFrame, found: list[inspection.Path]
     ) -> list[Picture]:
         from kernelweave_app.reports import draw_pictures
 
@@ -590,11 +576,13 @@ class Proving:
         from kernelweave_app.runs.writing import score_held
 
         store = Store(self.places.database)
-        spec, _, _, prepared, rows = read_run(store, self.run_id)
+        run = read_asked(store, self.run_id)
         model, status = load(self.folder / MODEL), self.asked()
-        held = score_held(model, prepared, rows[1])
+        held = score_held(model, run.prepared, run.test)
         how: Tree = {"count": int(status["count"]), "refit": bool(status["refit"]), "report": self.report}
-        found = compute(self.kind, basis_of(model, spec, prepared, rows, held, **how))
+        found = compute(
+            self.kind, basis_of(model, run.spec, run.prepared, (run.train, run.test), held, **how)
+        )
         # read again: another kind may have been added meanwhile
         write_evidence(self.folder, {**read_evidence(self.folder), self.kind: found})
         size = (self.folder / EVIDENCE).stat().st_size
@@ -663,28 +651,29 @@ def draw_figure(folder: Path, name: str) -> Picture:
     elif name == "choice" and results.curve is not None:
         figure = plots.CVCurveDisplay.from_estimator(load(folder / MODEL)).figure_
     elif results.held is not None:
-        model, held = load(folder / MODEL), _read_held(folder, results.task)
+        held = _read_held(folder, results.task)
         classes = results.task == "classification"
         if name in ("roc", "precision") and classes:
-            figure = ranking_figure(model, held, name)
+            figure = ranking_figure(held, name)
         elif name == ("confusion" if classes else "held-out"):
-            figure = held_figure(model, held)
+            figure = held_figure(held)
         elif name == "residuals" and not classes:
-            figure = residual_figure(model, held)
+            figure = residual_figure(held)
     if figure is None:
         raise InputError(f"This figure could not be drawn: this run has no figure {name}.")
     return Picture(name, name, figure)
 
 
-def _read_held(folder: Path, task: str) -> Held:
+def _read_held(folder: Path, task: str) -> HeldOut:
     """Held-out rows, from the file of predictions."""
     import pandas as pd
 
-    from kernelweave_app.reports import Held
+    from kernelweave.inspection.held import HeldOut
+    from kernelweave.persistence import load
 
     kinds = {"truth": str, "prediction": str} if task == "classification" else None
     table = pd.read_csv(folder / "predictions.csv", dtype=kinds, keep_default_na=not kinds)
-    return Held({}, table["truth"].to_numpy(), table)
+    return HeldOut.of_columns(load(folder / MODEL), table, table["truth"].to_numpy())
 
 
 def print_figure(folder: str, name: str, width: float, kind: str) -> Tree:

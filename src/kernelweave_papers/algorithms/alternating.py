@@ -12,7 +12,6 @@ from kernelweave._loops import core
 from kernelweave.machines.ridge import NotPositiveDefinite
 from kernelweave.mkl.loop import Callback, Limits, Look, Loop, Moves, SessionOf, Step, minimise
 from kernelweave.mkl.ridge_problem import RidgeProblem, infinite_alpha, null_result
-from kernelweave.mkl.ridge_rounding import rounding_bound
 from kernelweave.results import Certificate, Solution, Status
 
 Array = NDArray[np.float64]
@@ -116,8 +115,8 @@ class AlternatingSession(SessionOf[Round]):
         quadratic_forms = problem.quad(C)
         r = problem.targets - at.fitted - alpha * N * C
         left = 0.5 * float(np.sum(np.square(r) / N))
-        rounding = rounding_bound(
-            problem, alpha, at.weights, C, quadratic_forms, primal=at.objective, residual=left
+        rounding = problem.rounding_bound(
+            alpha, at.weights, C, quadratic_forms, primal=at.objective, residual=left
         )
         own = max(0.0, left + 0.5 * alpha * (float(quadratic_forms.max()) - at.level))
         return Solution(

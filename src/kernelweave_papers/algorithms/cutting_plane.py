@@ -114,4 +114,4 @@ class CuttingPlane(MarginStep):
     def result(self, session: Session, loop: Loop[Point], status: Status) -> Solution:
         """The solution with the bound of the cuts, which does not depend on its coefficients."""
         assert loop.best is not None
-        return session.certified(loop.best.point, status, loop, "cuts", self.proof[None])
+        return session.result(loop.best.point, status, loop, "cuts", self.proof[None])

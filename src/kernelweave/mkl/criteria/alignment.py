@@ -1,4 +1,4 @@
-"""Kernel weights from the targets, before and without a machine: alignment, alignment of the combination, EasyMKL.
+"""Kernel weights from the targets, before and without a machine: alignment, and alignment of the combination.
 
 The alignment of a kernel with the targets is the cosine between two matrices,
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,30 +22,28 @@ from kernelweave._checks import (
     InputError,
     RowWeights,
     Scale,
-    Start,
     Targets,
     check_row_weights,
     check_scale,
     check_vector,
 )
-from kernelweave._loops import core
-from kernelweave._parameters import MaxIter, MaxTime, Number, Tol, checked
+from kernelweave._parameters import MaxIter, MaxTime, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
-from kernelweave.machines.losses import SquaredHinge
 from kernelweave.machines.rounding import EPS, sum_error
+from kernelweave.mkl.certify import outside
 from kernelweave.mkl.frobenius import frobenius_norms, frobenius_products
-from kernelweave.results import AlignmentSolution, Certificate, Solution, Status, limit_reached
+from kernelweave.results import (
+    AlignmentSolution,
+    Certificate,
+    Solution,
+    Statement,
+    Status,
+    limit_reached,
+)
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-
-#: Ridge used for lam = 0, as a share of the mean diagonal of the summed kernel: too small to affect the weights, and
-#: large enough for numerical accuracy.
-SMALLEST_RIDGE = 1e-12
-
-
-# ---- alignment ------------------------------------------------------------------------------------
 
 
 @checked
@@ -291,7 +288,7 @@ def _centred_target(y: ArrayLike, row_weight: Array) -> tuple[Array, float]:
 
 def _alignments(gram: Gram, target: Array, row_weight: Array, norms: Array) -> Array:
     """``<K_m^c, T> / |K_m^c|``; needs no centred kernel, because the weighted target sums to zero."""
-    products = gram.quadratic_forms(row_weight * target)
+    products = gram.quadratic_forms((row_weight * target)[None])
     out = np.divide(np.maximum(products, 0.0), norms, out=np.zeros(gram.n_kernels), where=norms > 0)
     if not out.max() > 16.0 * EPS:
         raise InputError(
@@ -364,184 +361,29 @@ def _solve(block: Array, right: Array) -> Array | None:
     return solution
 
 
-# ---- EasyMKL --------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class AlignmentProblem:
+    """AlignF: kernels, targets, sample weights, and factors s_m."""
 
+    gram: Gram
+    y: Array
+    row_weight: Array
+    scale: Array
 
-@checked
-def solve_easy_mkl(
-    gram: Gram | ArrayLike,
-    y: Targets,
-    lam: Annotated[float, Number(least=0, most=1)] = 0.1,
-    *,
-    scale: Scale = None,
-    sample_weight: RowWeights = None,
-    tol: Tol = 1e-8,
-    max_iter: MaxIter = None,
-    max_time: MaxTime = None,
-    warm_start: Start = None,
-) -> Solution:
-    """Weight kernels by the margin of each in one common solution (EasyMKL), and certify the solution.
+    def certify(self, solution: Solution) -> Certificate:
+        """The certificate of weights, with recomputed products of all kernels."""
+        weights = np.asarray(solution.weights)
+        if not (weights >= 0.0).all() or not weights.any():
+            return outside("alignment")
+        with blas_threads_for(self.gram.n_samples):
+            at = KernelTargets.of(self.gram, self.y, self.row_weight)
+        # any length of them has the same alignment
+        u = weights[at.used] * self.scale[at.used] * at.lengths
+        return certify_alignment(at, u / u.sum(), 0.0, Status.CONVERGED)
 
-    With ``K = sum_m s_m K_m``, Y = diag(y), and probability vectors gamma on either class,
-
-        gamma = argmin (1 - lam) gamma' Y K Y gamma + lam sum_i gamma_i^2 / sample_weight_i ,
-
-    the weights are proportional to ``s_m gamma' Y K_m Y gamma``, the squared distance between the
-    two mixtures under ``s_m K_m``, with sum 1.
-
-    Parameters
-    ----------
-    gram : array of shape (n_samples, n_samples, n_kernels) or Gram
-        Symmetric PSD matrices, kernels last. Not modified.
-    y : array of shape (n_samples,)
-        Labels -1 and +1, both present.
-    lam : float, default=0.1
-        From 0 (the nearest points of the two convex hulls) to 1 (the means of the classes).
-    scale : array of shape (n_kernels,), optional
-        Factors s_m > 0. Default: 1.
-    sample_weight : array of shape (n_samples,), optional
-        Nonnegative. A weight is equivalent to a repetition: w copies of a row share its gamma_i equally, and the sum
-        of their squares is ``gamma_i^2 / w``. A row of weight 0 is ignored.
-    tol : float, default=1e-8
-        Stop when ``gap <= tol * primal``. Weights have about half as many correct digits.
-    max_iter : int, optional
-        Largest number of SMO steps. Default: 1000000 plus 100 for each row.
-    max_time : float, optional
-        Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
-    warm_start : array of shape (n_samples,), optional
-        `dual_coef` of a similar problem, for example at another `lam`; see `solve_svc`.
-
-    Returns
-    -------
-    Solution
-        Non-convergence is reported in ``status``, never raised.
-
-    Raises
-    ------
-    InputError
-        Wrong shapes, NaN, lam outside [0, 1], labels other than -1 and +1, a single class, or no kernel that
-        separates the two mixtures.
-    NotPSDError
-        A matrix that cannot be a kernel.
-
-    Notes
-    -----
-    The quadratic program has two equalities; for lam > 0 it is solved with one. Over coefficients t gamma with t > 0,
-    the dual of the classifier with the squared hinge loss, kernel (1 - lam) K and C = 1 / lam is
-    ``2 t - t^2 / 2 * objective(gamma)``, at most ``2 / objective(gamma)``: both problems have the same solution up to
-    its length, and a bound P of the classifier's value bounds this objective by ``2 / P``. Costs one combination of all
-    kernels and one such classifier, see `solve_l2svc`.
-
-    At lam = 0 a ridge of 1e-12 times the mean diagonal is used; `primal` and `gap` belong to lam = 0. If the
-    classes overlap in the feature space, the optimal value is 0 and determines no weights: the gap is then as large as
-    `primal` and its rounding errors, or, if only rounding errors are left, an `InputError` suggests a larger lam.
-
-    References
-    ----------
-    F. Aiolli, M. Donini, EasyMKL: a scalable multiple kernel learning algorithm, Neurocomputing 169 (2015).
-    Weights have sum 1 as in the authors' package MKLpy, not Euclidean norm 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelweave import solve_easy_mkl
-    >>> X = np.random.default_rng(0).normal(size=(40, 3))
-    >>> result = solve_easy_mkl(X[:, None, :] * X[None, :, :], np.sign(X[:, 1]), 0.5)
-    >>> int(np.argmax(result.weights)), result.rel_gap <= 1e-8
-    (1, True)
-    """
-    stack, factors, row_weight = _prepare(gram, scale, sample_weight)
-    share = (1.0 - lam) * factors
-    with blas_threads_for(stack.n_samples):
-        K = stack.combine_upper(share)
-        core.mirror(K)
-        diagonal = np.diag(K)
-        ridge = lam if lam > 0 else SMALLEST_RIDGE * float(diagonal.mean())
-        if ridge == 0.0:
-            raise InputError("The kernels must not all be zero.")
-        terms = int(np.maximum(stack.ranks, 1).sum())
-        entries = 2.0 * sum_error(terms)
-        machine = SquaredHinge().solve(
-            K,
-            y,
-            row_weight / ridge,
-            tol=0.1 * tol,
-            max_iter=max_iter,
-            warm_start=warm_start,
-            entry_error=entries,
-        )
-        b, labels = machine.dual_coef, np.asarray(y, dtype=np.float64)
-        above = labels > 0
-        if not b.any():  # stopped before the first step: the means of the classes
-            b = labels * row_weight
-        # the two sums agree up to rounding
-        b = b / np.where(above, b[above].sum(), -b[~above].sum())
-        quadratic_forms = stack.quadratic_forms(b)
-    # no kernel has larger entries than their sum
-    bound = np.divide(diagonal.max(), share, out=np.full_like(share, np.inf), where=share > 0)
-    squares = np.square(b)
-    spread = float(np.divide(squares, row_weight, out=np.zeros_like(b), where=row_weight > 0).sum())
-    # truncated factors can only lower the objective, at most by this
-    missing = float(share @ stack.residual_trace) * float(squares.sum())
-    primal = max(float(share @ quadratic_forms) + lam * spread + missing, 0.0)
-    root = np.sqrt(np.maximum(diagonal, 0.0))
-    size = float(root @ np.abs(b))
-    rounding = sum_error(len(b)) * (size**2 + lam * spread)  # error of the primal value
-    dual = machine.primal - machine.own_gap
-    if lam > 0 and machine.dual > 0:
-        gap = 2.0 * machine.own_gap / (machine.primal * dual)
-        rounding += 2.0 / machine.dual - 2.0 / (machine.primal + machine.rounding) - gap
-    elif lam > 0:
-        gap = primal - 2.0 / machine.primal
-        rounding += 2.0 / machine.primal - 2.0 / (machine.primal + machine.rounding)
-    else:
-        # the distance of the hulls is at least margin / sqrt(primal), the distance along these coefficients
-        product = K @ b
-        used = row_weight > 0
-        margin = float(product[used & (labels > 0)].min() - product[used & (labels < 0)].max())
-        gap = primal - max(margin, 0.0) ** 2 / primal if primal > 0 else np.inf
-        error = 2.0 * (sum_error(len(b)) + entries) * float(root.max()) * size
-        rounding += 2.0 * max(margin, 0.0) * error / primal if primal > 0 else 0.0
-    solved = gap = max(gap, 0.0)
-    # the objective is no less than 0
-    gap = min(gap + missing + rounding, primal + rounding)
-    if gap <= tol * primal:
-        status = Status.CONVERGED
-    elif solved > tol * primal:
-        status = Status.STALLED if machine.status in (Status.CONVERGED, Status.ROUNDING) else machine.status
-    else:
-        status = Status.TRUNCATED if solved + missing > tol * primal else Status.ROUNDING
-    return Solution(
-        weights=_shares(stack, quadratic_forms, bound, row_weight, factors),
-        dual_coef=b,
-        intercept=0.0,
-        certificate=Certificate("margins", primal, primal - gap, gap, float(rounding), status=status),
-        n_iter=machine.n_iter,
-        proof=machine.dual_coef[None],
-    )
-
-
-def _shares(gram: Gram, quadratic_forms: Array, bound: Array, row_weight: Array, factors: Array) -> Array:
-    """Divide ``s_m b'K_m b`` by the sum, after removing values that are only rounding errors.
-
-    `bound` holds upper bounds of the entries of each kernel.
-    """
-    # quadratic forms from factors are squares of small numbers, those from entries are small sums of large ones
-    threshold = np.where(gram.ranks >= 0, (256.0 * EPS) ** 2, 256.0 * EPS)
-    if not (quadratic_forms > threshold * bound).all():
-        # all diagonals together cost more than the quadratic forms, so they are read only if they matter
-        bound = gram.diagonal()[:, row_weight > 0].max(axis=1)
-    kept = np.where(quadratic_forms > threshold * bound, factors * quadratic_forms, 0.0)
-    total = float(kept.sum())
-    if total == 0.0:
-        raise InputError(
-            "At least one kernel must separate the classes, got none: the kernels are constant on these rows, or the "
-            "classes overlap and lam is next to 0. Raise lam, or use other kernels."
-        )
-    return kept / total
-
-
-# ---- common ---------------------------------------------------------------------------------------
+    def statement(self, solution: Solution) -> Statement:
+        """The problem in numbers."""
+        return Statement("", 1.0, self.row_weight, self.scale, criterion="alignment")
 
 
 def _prepare(

@@ -20,54 +20,39 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
-from kernelweave._checks import check_known
 from kernelweave._threads import one_blas_thread
-from kernelweave.machines.least_squares import Bordered
-from kernelweave.machines.losses import as_loss
+from kernelweave.machines.bordered import Bordered
+from kernelweave.machines.loss import Loss
 from kernelweave.machines.machine import Machine
+from kernelweave.results import MachineSolution
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
-
-MEASURES = ("squared", "logistic", "epsilon-insensitive")
+#: The value of a criterion, and its derivative by the kernel, if it was asked for.
+Value = tuple[float, Array | None]
 
 #: Steepness of the smoothed step in the span bound.
 STEEPNESS = 5.0
 
 
-def measure(kind: str, f: Array, y: Array, epsilon: float = 0.0) -> tuple[Array, Array]:
-    """Losses of decision values and their derivatives.
-
-    Parameters
-    ----------
-    kind : {"squared", "logistic", "epsilon-insensitive"}
-        ``(f - y)^2 / 2``, ``log(1 + exp(-y f))``, or ``max(0, abs(f - y) - epsilon)``.
-    f, y : arrays of shape (n,)
-    epsilon : float
-    """
-    loss = as_loss(kind, epsilon)
-    return loss.value(y, f), loss.slope(y, f)
-
-
-def _outer_sum(left: Array, right: Array) -> Array:
-    """The upper triangle of ``sum_t (l_t r_t' + r_t l_t') / 2`` for rows of both."""
-    n = left.shape[1]
-    out = np.zeros((n, n))
-    # the upper triangle of a C-ordered matrix is the lower one of its Fortran-ordered transpose
-    # the rank is so low that a second thread makes it slower
-    with one_blas_thread():
-        done = blas.dsyr2k(0.5, left.T, right.T, beta=0.0, c=out.T, lower=1, overwrite_c=1)
-    return done.T
-
-
 class Criterion(ABC):
     """A number to minimise, as a function of the kernel."""
 
-    machine: Machine
-
     @abstractmethod
-    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:
+    def at(self, K: Array, gradient: bool = True) -> Value:
         """The value, and the upper triangle of H (n, n); lower values are better. K is symmetric."""
+
+
+def restricted(machine: Machine, rows: Rows) -> Machine:
+    """The machine on some of its rows."""
+    weight = None if machine.sample_weight is None else machine.sample_weight[rows]
+    return replace(machine, y=machine.y[rows], sample_weight=weight)
+
+
+def shares_of(machine: Machine, rows: Rows) -> Array:
+    """Weights of all rows, divided by the sum over some of them."""
+    weight = np.ones(len(machine.y)) if machine.sample_weight is None else machine.sample_weight
+    return weight / float(weight[rows].sum())
 
 
 @dataclass
@@ -82,60 +67,46 @@ class OutOfFold(Criterion):
         Test rows.
     rows : int array
         Rows used, which include the folds.
-    kind : {"squared", "logistic", "epsilon-insensitive"}
-        Loss.
+    loss : Loss
+        Of the decision values.
     tol : float
         Relative gap of the machines.
-    implicit : bool
-        Differentiate the coefficients too. Without it the result is the derivative at fixed coefficients.
     """
 
     machine: Machine
     folds: Sequence[Rows]
     rows: Rows
-    kind: str = "squared"
+    loss: Loss
     tol: float = 1e-8
-    implicit: bool = True
     _warm: list[Array | None] = field(default_factory=list, repr=False)
 
-    def __post_init__(self) -> None:
-        check_known(self.kind, MEASURES, "criterion")
-        self._warm = [None] * len(self.folds)
-
-    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:
+    def at(self, K: Array, gradient: bool = True) -> Value:
         machine, n = self.machine, len(K)
-        weight = np.ones(n) if machine.sample_weight is None else machine.sample_weight
-        covered = np.concatenate(list(self.folds))
-        share = weight / float(weight[covered].sum())
+        share = shares_of(machine, np.concatenate(list(self.folds)))
+        self._warm = self._warm or [None] * len(self.folds)
         value = 0.0
         left: list[Array] = []
         right: list[Array] = []
         for k, test in enumerate(self.folds):
             train = np.setdiff1d(self.rows, test)
-            own = _restricted(machine, train)
+            own, y = restricted(machine, train), machine.y[test]
             if own.one_class:
-                value += float(
-                    share[test] @ measure(self.kind, np.full(len(test), own.y[0]), machine.y[test])[0]
-                )
+                value += float(share[test] @ self.loss.value(y, np.full(len(test), own.y[0])))
                 continue
             # whole rows, then columns: twice as fast as both at once
             block = np.take(np.take(K, train, axis=0), train, axis=1)
             found = own.solve(block, tol=self.tol, warm_start=self._warm[k])
             b = self._warm[k] = found.dual_coef
-            cross, spread = np.take(K, test, axis=0), _scatter(b, train, n)
-            losses, slopes = measure(
-                self.kind, cross @ spread + found.intercept, machine.y[test], machine.loss.tube
-            )
-            value += float(share[test] @ losses)
+            cross, spread = np.take(K, test, axis=0), np.zeros(n)
+            spread[train] = b
+            f = cross @ spread + found.intercept
+            value += float(share[test] @ self.loss.value(y, f))
             if gradient:
-                e = share[test] * slopes
+                e = share[test] * self.loss.slope(y, f)
                 row = np.zeros(n)
                 row[test] = e
-                if self.implicit:
-                    free = own.free(b)
-                    row[train[free]] -= _adjoint(
-                        own, block, b, free, (e @ cross)[train[free]], float(e.sum())
-                    )
+                free = own.free(b)
+                row[train[free]] -= _adjoint(own, block, b, free, (e @ cross)[train[free]], float(e.sum()))
                 left.append(row)
                 right.append(spread)
         if not gradient:
@@ -144,78 +115,81 @@ class OutOfFold(Criterion):
 
 
 @dataclass
-class TrainingError(Criterion):
-    """Mean loss on the training rows of the machine, as in the MLMKL paper; it favours overfitting.
+class OnRows(Criterion):
+    """Base of the criteria of one machine, on some of the rows.
 
     Attributes
     ----------
-    machine, rows, kind, tol, implicit
-        See `OutOfFold`.
-    as_published : bool
-        The published equation (18), which has ``abs(f - y)`` for the residual.
-    """
-
-    machine: Machine
-    rows: Rows
-    kind: str = "squared"
-    tol: float = 1e-8
-    implicit: bool = False
-    as_published: bool = False
-    _warm: Array | None = field(default=None, repr=False)
-
-    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:
-        rows, n = self.rows, len(K)
-        own = _restricted(self.machine, rows)
-        weight = np.ones(len(rows)) if own.sample_weight is None else own.sample_weight
-        share = weight / float(weight.sum())
-        if own.one_class:
-            return 0.0, np.zeros((n, n))
-        block = np.ascontiguousarray(K[np.ix_(rows, rows)])
-        found = own.solve(block, tol=self.tol, warm_start=self._warm)
-        b = self._warm = found.dual_coef
-        losses, slopes = measure(self.kind, block @ b + found.intercept, own.y, own.loss.tube)
-        value = float(share @ losses)
-        if not gradient:
-            return value, None
-        e = share * (np.abs(slopes) if self.as_published else slopes)
-        row = e.copy()
-        if self.implicit:
-            free = own.free(b)
-            row[free] -= _adjoint(own, block, b, free, block[free] @ e, float(e.sum()))
-        return value, _outer_sum(_scatter(row, rows, n)[None], _scatter(b, rows, n)[None])
-
-
-@dataclass
-class DualValue(Criterion):
-    """The optimal value of the machine: its derivative is ``-b b' / 2``, without any further system.
-
-    Attributes
-    ----------
-    machine, rows, tol
-        See `OutOfFold`.
+    machine : Machine
+        Over all rows.
+    rows : int array
+        Rows used, ascending.
+    tol : float
+        Relative gap of the machine.
     """
 
     machine: Machine
     rows: Rows
     tol: float = 1e-8
-    _warm: Array | None = field(default=None, repr=False)
+    _warm: Array | None = field(default=None, init=False, repr=False)
 
-    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:
-        own = _restricted(self.machine, self.rows)
+    @abstractmethod
+    def of(self, own: Machine, K: Array, found: MachineSolution, gradient: bool) -> Value:
+        """`at` of a solved machine and its kernel."""
+
+    def at(self, K: Array, gradient: bool = True) -> Value:
+        rows, own = self.rows, restricted(self.machine, self.rows)
         if own.one_class:
             return 0.0, np.zeros_like(K)
-        found = own.solve(
-            np.ascontiguousarray(K[np.ix_(self.rows, self.rows)]), tol=self.tol, warm_start=self._warm
-        )
+        block = np.ascontiguousarray(K[np.ix_(rows, rows)])
+        found = own.solve(block, tol=self.tol, warm_start=self._warm)
         self._warm = found.dual_coef
-        if not gradient:
-            return found.primal, None
-        b = _scatter(found.dual_coef, self.rows, len(K))[None]
-        return found.primal, _outer_sum(-0.5 * b, b)
+        value, H = self.of(own, block, found, gradient)
+        if H is None or len(rows) == len(K):
+            return value, H
+        out = np.zeros_like(K)
+        out[np.ix_(rows, rows)] = H
+        return value, out
 
 
 @dataclass
-class SpanBound(Criterion):
+class TrainingError(OnRows):
+    """Mean loss on the training rows of the machine, as in the MLMKL paper; it favours overfitting.
+
+    The derivative is that at fixed coefficients.
+
+    Attributes
+    ----------
+    loss : Loss
+        Of the decision values.
+    """
+
+    loss: Loss = field(kw_only=True)
+
+    def of(self, own: Machine, K: Array, found: MachineSolution, gradient: bool) -> Value:
+        b, share = found.dual_coef, shares_of(own, np.arange(len(K)))
+        f = K @ b + found.intercept
+        value = float(share @ self.loss.value(own.y, f))
+        if not gradient:
+            return value, None
+        return value, _outer_sum((share * self.slope(own.y, f))[None], b[None])
+
+    def slope(self, y: Array, f: Array) -> Array:
+        """Derivative of the loss by the decision values."""
+        return self.loss.slope(y, f)
+
+
+@dataclass
+class DualValue(OnRows):
+    """The optimal value of the machine: its derivative is ``-b b' / 2``, without any further system."""
+
+    def of(self, own: Machine, K: Array, found: MachineSolution, gradient: bool) -> Value:
+        b = found.dual_coef[None]
+        return found.primal, _outer_sum(-0.5 * b, b) if gradient else None
+
+
+@dataclass
+class SpanBound(OnRows):
     """A smooth estimate of the leave-one-out error of a classifier with the hinge loss.
 
     With a_p the multiplier of row p and S_p^2 the squared distance of its image from the span of the other free ones,
@@ -231,8 +205,8 @@ class SpanBound(Criterion):
 
     Attributes
     ----------
-    machine, rows, tol
-        See `OutOfFold`; the loss must be the hinge.
+    machine : Machine
+        Its loss must be the hinge.
     smoothing : float
         > 0.
 
@@ -243,33 +217,14 @@ class SpanBound(Criterion):
     ICMLA 2013. The derivatives printed with the latter's code are wrong in several places; these are the exact ones.
     """
 
-    machine: Machine
-    rows: Rows
-    tol: float = 1e-8
-    smoothing: float = 1.0
-    _warm: Array | None = field(default=None, repr=False)
+    smoothing: float = field(default=1.0, kw_only=True)
 
-    def at(self, K: Array, gradient: bool = True) -> tuple[float, Array | None]:
-        rows, n = self.rows, len(K)
-        own = _restricted(self.machine, rows)
-        if own.one_class:
-            return 0.0, np.zeros((n, n))
-        block = np.ascontiguousarray(K[np.ix_(rows, rows)])
-        found = own.solve(block, tol=self.tol, warm_start=self._warm)
-        b = self._warm = found.dual_coef
-        weight = np.ones(len(rows)) if own.sample_weight is None else own.sample_weight
-        share = weight / float(weight.sum())
-        spans = Spans.of(own, block, b, found.intercept, self.smoothing)
+    def of(self, own: Machine, K: Array, found: MachineSolution, gradient: bool) -> Value:
+        share = shares_of(own, np.arange(len(K)))
+        spans = Spans.of(own, K, found.dual_coef, found.intercept, self.smoothing)
         smooth = 1.0 / (1.0 + np.exp(-STEEPNESS * np.clip(spans.fall, -100.0, 100.0)))
         value = float(share @ smooth)
-        if not gradient:
-            return value, None
-        H = spans.gradient(share * STEEPNESS * smooth * (1.0 - smooth))
-        if len(rows) == n:
-            return value, H
-        out = np.zeros((n, n))
-        out[np.ix_(rows, rows)] = H
-        return value, out
+        return value, spans.gradient(share * STEEPNESS * smooth * (1.0 - smooth)) if gradient else None
 
 
 @dataclass(frozen=True)
@@ -362,15 +317,15 @@ class Spans:
         return H
 
 
-def _restricted(machine: Machine, rows: Rows) -> Machine:
-    weight = None if machine.sample_weight is None else machine.sample_weight[rows]
-    return replace(machine, y=machine.y[rows], sample_weight=weight)
-
-
-def _scatter(values: Array, rows: Rows, n: int) -> Array:
-    out = np.zeros(n)
-    out[rows] = values
-    return out
+def _outer_sum(left: Array, right: Array) -> Array:
+    """The upper triangle of ``sum_t (l_t r_t' + r_t l_t') / 2`` for rows of both."""
+    n = left.shape[1]
+    out = np.zeros((n, n))
+    # the upper triangle of a C-ordered matrix is the lower one of its Fortran-ordered transpose
+    # the rank is so low that a second thread makes it slower
+    with one_blas_thread():
+        done = blas.dsyr2k(0.5, left.T, right.T, beta=0.0, c=out.T, lower=1, overwrite_c=1)
+    return done.T
 
 
 def _adjoint(

@@ -10,109 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError
-from kernelweave._loops import core
-from kernelweave.gram import Gram
 from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.machine import Machine
-from kernelweave.machines.rounding import imbalance, sum_error
+from kernelweave.mkl.families import FLAT, Family, WeightedSum, coinciding
 from kernelweave.results import Ball, Certificate, MachineSolution, Status
 
 Array = NDArray[np.float64]
-
-#: A radius below this share of the mean diagonal means that the rows coincide in the feature space.
-FLAT = 1e-12
-
-
-class Family(Protocol):
-    """Kernels K(t) on the training rows with parameters t >= 0, and their derivatives."""
-
-    n_parameters: int
-    n_samples: int
-
-    def kernel(self, t: Array) -> Array:
-        """K(t), symmetric; the next call may overwrite it."""
-
-    def quadratic_forms(self, t: Array, b: Array) -> Array:
-        """``b' (dK / dt_m) b`` for every parameter."""
-
-    def diagonals(self, t: Array, weights: Array) -> Array:
-        """``sum_i weights_i (dK / dt_m)_ii`` for every parameter."""
-
-
-class WeightedSum:
-    """``K(t) = sum_m t_m s_m (K_m + ridge_m I)``.
-
-    Parameters
-    ----------
-    gram : Gram
-    scale : array of shape (n_kernels,)
-    ridge : float
-        Added to every kernel, as a share of its largest diagonal entry: it makes coefficients unique, hence the
-        criterion differentiable, if rows repeat or the rank is low.
-    """
-
-    def __init__(self, gram: Gram, scale: Array, ridge: float = 0.0) -> None:
-        self.gram, self.scale = gram, scale
-        self.n_parameters, self.n_samples = gram.n_kernels, gram.n_samples
-        self._diagonal = gram.diagonal()
-        self.ridge = ridge
-        self._ridge = ridge * self._diagonal.max(axis=1) + gram.residual_trace
-        self._matrix = np.empty((gram.n_samples, gram.n_samples))
-
-    def rescaled(self, factors: Array) -> WeightedSum:
-        """The same kernels with other factors; a factor of 0 excludes a kernel."""
-        out = copy(self)
-        out.scale = self.scale * factors
-        return out
-
-    def kernel(self, t: Array) -> Array:
-        """K(t)."""
-        weights = t * self.scale
-        out = self.gram.combine_upper(weights, self._matrix)
-        core.mirror(out)
-        out.flat[:: len(out) + 1] += float(weights @ self._ridge)
-        return out
-
-    def quadratic_forms(self, t: Array, b: Array) -> Array:
-        """``b'K_m b``, which does not depend on t."""
-        return self.scale * (self.gram.quadratic_forms(b[None]) + self._ridge * float(b @ b))
-
-    def products(self, b: Array, kernels: NDArray[np.int64]) -> Array:
-        """``(s_m K_m) b`` of some kernels, ridge included, shape (len(kernels), n_samples)."""
-        plain = self.gram.matvecs(b[None], kernels)[:, 0] + self._ridge[kernels, None] * b
-        return plain * self.scale[kernels, None]
-
-    def diagonal(self, kernels: NDArray[np.int64]) -> Array:
-        """Diagonals of some kernels, ridge included."""
-        return (self._diagonal[kernels] + self._ridge[kernels, None]) * self.scale[kernels, None]
-
-    def diagonals(self, t: Array, weights: Array) -> Array:
-        """Weighted diagonals of the kernels."""
-        return self.scale * (self._diagonal @ weights + self._ridge * float(weights.sum()))
-
-    def quadratic_form_errors(self, b: Array, q: Array) -> Array:
-        """Bounds of the errors of quadratic forms: of rounding, and of coefficients whose sum is not quite zero."""
-        size = self._root @ np.abs(b)
-        return (
-            sum_error(len(b)) * np.square(size) + 2.0 * imbalance(b)[0] * np.sqrt(np.maximum(q, 0.0)) * size
-        )
-
-    @property
-    def _root(self) -> Array:
-        """Square roots of the diagonals, ridge included, shape (n_kernels, n_samples)."""
-        return np.sqrt(np.maximum(self.diagonal(np.arange(self.n_parameters)), 0.0))
-
-    def entry_error(self, t: Array) -> float:
-        """Rounding of the entries of K(t), as a share of the roots of its diagonal."""
-        return 2.0 * sum_error(int(np.maximum(self.gram.ranks[t > 0], 1).sum()))
 
 
 @dataclass(frozen=True)
@@ -143,14 +51,6 @@ class Evaluation:
         return math.isfinite(self.value)
 
 
-def coinciding(n_samples: int) -> InputError:
-    """The error for rows without a distance under any kernel."""
-    return InputError(
-        f"The rows (n_samples={n_samples}) coincide in the feature space of the kernel: its enclosing ball has no "
-        "radius. Drop constant kernels, and `distances` that are all zero; centre or rescale the others."
-    )
-
-
 class RadiusMargin:
     """A criterion of margin and radius on a family of kernels, with warm starts of machine and ball.
 
@@ -164,28 +64,57 @@ class RadiusMargin:
 
     def __init__(self, family: Family, machine: Machine, kind: str) -> None:
         self.family, self.machine, self.kind = family, machine, kind
-        self.n_machines = self.n_balls = 0
+        self.n_machines = 0
         self._b: Array | None = None
         self._beta: Array | None = None
         self._radii: Array | None = None
-
-    def _ball(self, K: Array, tol: float, ridge: float = 0.0) -> Ball:
-        self.n_balls += 1
-        ball = solve_meb(
-            K,
-            ridge=ridge,
-            sample_weight=self.machine.sample_weight if ridge else None,
-            tol=tol,
-            warm_start=self._beta,
-            check=False,
-        )
-        self._beta = ball.dual_coef
-        return ball
 
     @property
     def convex(self) -> bool:
         """Whether every local solution is a global one, so that its distance from the optimum has a bound."""
         return isinstance(self.family, WeightedSum) and self.kind in ("rkl", "do", "margin")
+
+    def at(self, t: Array, tol: float) -> Evaluation:
+        """Value and gradient."""
+        family, machine, kind = self.family, self.machine, self.kind
+        if kind == "do":
+            radii = self.radii(tol)
+            machine = replace(machine, C=machine.C / float(t @ radii))
+        K = family.kernel(t)
+        if kind in ("do", "margin"):
+            found = self._solve(machine, K, tol, t)
+            b = found.dual_coef
+            gradient = -0.5 * family.quadratic_forms(t, b)
+            if kind == "do":
+                gradient = gradient - 0.5 * radii * float(self.machine.ridge @ np.square(b))
+            return Evaluation(t, found.dual, gradient, b, found, None)
+        ridge = 1.0 / machine.C if kind == "kl-c" else 0.0
+        ball = solve_meb(
+            K,
+            ridge=ridge,
+            sample_weight=machine.sample_weight if ridge else None,
+            tol=tol,
+            warm_start=self._beta,
+            check=False,
+        )
+        self._beta = beta = ball.dual_coef
+        r2 = ball.radius2
+        if not r2 > FLAT * float(K.diagonal().mean()):
+            nothing = Certificate("machine", math.inf, math.inf, 0.0, status=Status.STALLED)
+            zero = np.zeros(len(K))
+            found = MachineSolution.of(zero, 0.0, nothing, n_iter=0, infeasibility=0.0)
+            return Evaluation(t, math.inf, np.zeros_like(t), zero, found, ball)
+        found = self._solve(machine, K / r2 if kind == "rkl" else K, tol, t)
+        b = found.dual_coef
+        quadratic_forms = family.quadratic_forms(t, b)
+        radius = family.diagonals(t, beta) - family.quadratic_forms(t, beta)
+        if kind == "rkl":
+            gradient = -0.5 / r2 * quadratic_forms + 0.5 / r2**2 * float(b @ (K @ b)) * radius
+            return Evaluation(t, found.dual, gradient, b / r2, found, ball)
+        # the value of the machine is W^2 / 2
+        return Evaluation(
+            t, r2 * found.dual, found.dual * radius - 0.5 * r2 * quadratic_forms, b, found, ball
+        )
 
     def _solve(self, machine: Machine, K: Array, tol: float, t: Array) -> MachineSolution:
         self.n_machines += 1
@@ -193,62 +122,6 @@ class RadiusMargin:
         found = machine.solve(K, tol=tol, warm_start=self._b, entry_error=error)
         self._b = found.dual_coef
         return found
-
-    def at(self, t: Array, tol: float) -> Evaluation:
-        """Value and gradient."""
-        own = {
-            "rkl": self._rkl,
-            "kl-c": self._klc,
-            "kl-c-eq10": self._klc,
-            "do": self._do,
-            "margin": self._margin,
-        }
-        return own[self.kind](t, tol)
-
-    def _margin(self, t: Array, tol: float) -> Evaluation:
-        machine = self._solve(self.machine, self.family.kernel(t), tol, t)
-        b = machine.dual_coef
-        return Evaluation(t, machine.dual, -0.5 * self.family.quadratic_forms(t, b), b, machine, None)
-
-    def _rkl(self, t: Array, tol: float) -> Evaluation:
-        K = self.family.kernel(t)
-        mean = float(K.diagonal().mean())
-        ball = self._ball(K, tol)
-        r2 = ball.radius2
-        if not r2 > FLAT * mean:
-            return Evaluation(t, math.inf, np.zeros_like(t), np.zeros(len(K)), _nothing(len(K)), ball)
-        machine = self._solve(self.machine, K / r2, tol, t)
-        b, beta = machine.dual_coef, ball.dual_coef
-        quadratic_forms = self.family.quadratic_forms(t, b)
-        squares = float(b @ (K @ b))
-        radius = self.family.diagonals(t, beta) - self.family.quadratic_forms(t, beta)
-        gradient = -0.5 / r2 * quadratic_forms + 0.5 / r2**2 * squares * radius
-        return Evaluation(t, machine.dual, gradient, b / r2, machine, ball)
-
-    def _klc(self, t: Array, tol: float) -> Evaluation:
-        K = self.family.kernel(t)
-        ridge = 1.0 / self.machine.C if self.kind == "kl-c" else 0.0
-        ball = self._ball(K, tol, ridge)
-        r2 = ball.radius2
-        if not r2 > FLAT * float(K.diagonal().mean()):
-            return Evaluation(t, math.inf, np.zeros_like(t), np.zeros(len(K)), _nothing(len(K)), ball)
-        machine = self._solve(self.machine, K, tol, t)
-        b, beta = machine.dual_coef, ball.dual_coef
-        half = machine.dual  # W^2 / 2
-        radius = self.family.diagonals(t, beta) - self.family.quadratic_forms(t, beta)
-        gradient = half * radius - 0.5 * r2 * self.family.quadratic_forms(t, b)
-        return Evaluation(t, r2 * half, gradient, b, machine, ball)
-
-    def _do(self, t: Array, tol: float) -> Evaluation:
-        radii = self.radii(tol)
-        rho = float(t @ radii)
-        machine = replace(self.machine, C=self.machine.C / rho)
-        found = self._solve(machine, self.family.kernel(t), tol, t)
-        b = found.dual_coef
-        gradient = -0.5 * self.family.quadratic_forms(t, b) - 0.5 * radii * float(
-            self.machine.ridge @ np.square(b)
-        )
-        return Evaluation(t, found.dual, gradient, b, found, None)
 
     def radii(self, tol: float) -> Array:
         """Squared radius of every kernel on its own (Do et al.), computed once."""
@@ -270,11 +143,6 @@ def radii_of(kernel: Callable[[Array], Array], n_kernels: int, tol: float) -> Ar
     if not out.max() > FLAT * level:
         raise coinciding(len(K))
     return out
-
-
-def _nothing(n: int) -> MachineSolution:
-    nothing = Certificate("machine", math.inf, math.inf, 0.0, status=Status.STALLED)
-    return MachineSolution.of(np.zeros(n), 0.0, nothing, n_iter=0, infeasibility=0.0)
 
 
 #: Distance of a point from stationarity, as a share of the value; 0 means that no feasible direction descends.

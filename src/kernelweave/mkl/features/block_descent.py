@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -137,38 +138,24 @@ class WorkingBlocks:
         return turns, h, widths
 
     def _more_products(self, kernels: Index) -> tuple[list[Array | None], Array, Index]:
-        problem, stack = self.problem, self.problem.stack
-        everything = np.r_[self.kernels, kernels]
-        fresh, before = stack.owned(kernels), self.n_columns
-        factors = np.repeat(problem.kernel_factors[everything], stack.widths[everything])
+        problem, stack, before = self.problem, self.problem.stack, self.n_columns
+        widths = stack.widths[kernels]
+        ends = np.r_[0, np.cumsum(widths)]
+        fresh, old = stack.owned(kernels), stack.owned(self.kernels)
         C = np.empty((before + len(fresh), before + len(fresh)))
         C[:before, :before] = self._C
         strip = C[before:]
+        strip[:, before:] = self._products(fresh, fresh)
         if before:
-            old = stack.owned(self.kernels)
-            strip[:, :before] = stack.cross(fresh, old, problem.root, single=self.single)
-        strip[:, before:] = stack.cross(fresh, fresh, problem.root, single=self.single)
-        strip *= factors[before:, None] * factors
+            strip[:, :before] = self._products(fresh, old)
         turns: list[Array | None] = []
-        widths = stack.widths[kernels]
-        ends = np.r_[0, np.cumsum(widths)]
+        for first, last in pairwise(ends):
+            block = strip[first:last, before + first : before + last]
+            turns.append(np.linalg.eigh(0.5 * (block + block.T))[1] if last - first > 1 else None)
         Q = problem.gradient_of_targets[:, fresh]
-        for k, width in enumerate(widths):
-            own = slice(ends[k], ends[k + 1])
-            turn = None
-            if width > 1:
-                block = strip[own, before + ends[k] : before + ends[k + 1]]
-                _, turn = np.linalg.eigh(0.5 * (block + block.T))
-                strip[own] = turn.T @ strip[own]
-                Q[:, own] = Q[:, own] @ turn
-            turns.append(turn)
-        for k, turn in enumerate([*self.turns, *turns]):
-            if turn is not None:
-                first = (
-                    int(self.offsets[k]) if k < len(self.kernels) else before + ends[k - len(self.kernels)]
-                )
-                own = slice(first, first + len(turn))
-                strip[:, own] = strip[:, own] @ turn
+        _turn_rows(strip, ends, turns)
+        _turn_rows(Q.T, ends, turns)
+        _turn_rows(strip.T, np.r_[self.offsets[:-1], before + ends], [*self.turns, *turns])
         C[:before, before:] = strip[:, :before].T
         corner = C[before:, before:]
         corner += corner.T.copy()
@@ -176,21 +163,20 @@ class WorkingBlocks:
         self._C, self._Q = C, np.ascontiguousarray(np.c_[self._Q, Q])
         return turns, np.maximum(np.diag(corner), 0.0), widths
 
+    def _products(self, left: Index, right: Index) -> Array:
+        """Products of some columns in the solver's units, before they are turned."""
+        factors = self.problem.factors
+        found = self.problem.stack.cross(left, right, self.problem.root, single=self.single)
+        return np.asarray(found * factors[left][:, None] * factors[right])
+
     def sharpen(self) -> None:
         """Take all products once more, in float64, in the coordinates in which the blocks are."""
         self.single = False
-        problem, stack = self.problem, self.problem.stack
-        index = stack.owned(self.kernels)
-        factors = np.repeat(problem.kernel_factors[self.kernels], stack.widths[self.kernels])
-        C = stack.cross(index, index, problem.root)
-        C *= factors[:, None] * factors
-        for first, turn in zip(self.offsets, self.turns, strict=False):
-            if turn is not None:
-                own = slice(int(first), int(first) + len(turn))
-                C[own] = turn.T @ C[own]
-                C[:, own] = C[:, own] @ turn
-        self._C = C
-        self.h = np.maximum(np.diag(C), 0.0)
+        index = self.problem.stack.owned(self.kernels)
+        self._C = self._products(index, index)
+        _turn_rows(self._C, self.offsets, self.turns)
+        _turn_rows(self._C.T, self.offsets, self.turns)
+        self.h = np.maximum(np.diag(self._C), 0.0)
 
     # ---- descent ----------------------------------------------------------------------------------
 
@@ -206,36 +192,11 @@ class WorkingBlocks:
 
     def descend(self, a: float, aim: float, most: int) -> tuple[int, float]:
         """Sweeps until the gap is at most `aim` as a share of the objective; returns their number and that share."""
-        chosen = np.arange(len(self.kernels))
-        if self.on_products:
-            total = float(np.vdot(self.problem.Y, self.problem.Y))
-            return core.blocks_on_products(
-                self._C,
-                self.offsets,
-                chosen,
-                self.h,
-                self._Q,
-                total,
-                self.W,
-                self.norms,
-                self.gradient(),
-                a,
-                aim,
-                most,
-            )
-        return core.blocks_on_rows(
-            self.rows,
-            self.offsets,
-            chosen,
-            self.h,
-            self.problem.Y,
-            self.W,
-            self.norms,
-            self.R,
-            a,
-            aim,
-            most,
-        )
+        Y, blocks = self.problem.Y, (self.offsets, np.arange(len(self.kernels)), self.h)
+        if not self.on_products:
+            return core.blocks_on_rows(self.rows, *blocks, Y, self.W, self.norms, self.R, a, aim, most)
+        total, G = float(np.vdot(Y, Y)), self.gradient()
+        return core.blocks_on_products(self._C, *blocks, self._Q, total, self.W, self.norms, G, a, aim, most)
 
     def residual_sums(self, G: Array) -> tuple[float, float]:
         """``<Y, R>`` and ``||R||^2``, given the gradient."""
@@ -265,10 +226,7 @@ class WorkingBlocks:
             kernels = self.kernels[chosen]
             given = self.problem.columns(kernels)
             ends = np.r_[0, np.cumsum(self.problem.stack.widths[kernels])]
-            for m, first, last in zip(chosen, ends[:-1], ends[1:], strict=True):
-                turn = self.turns[m]
-                if turn is not None:
-                    given[first:last] = turn.T @ given[first:last]
+            _turn_rows(given, ends, [self.turns[m] for m in chosen])
             return given, self.problem.Y
         values, vectors = np.linalg.eigh(self._C[np.ix_(columns, columns)])
         root = np.sqrt(np.maximum(values, 0.0))
@@ -282,21 +240,13 @@ class WorkingBlocks:
         self.W[:, : W.shape[1]] = W
         self.refresh()
 
-    def _active_columns(self) -> Index:
-        return np.flatnonzero(np.repeat(self.norms > 0, np.diff(self.offsets)))
 
-    # ---- the features -----------------------------------------------------------------------------
-
-    def coefficients(self, W: Array, kernels: Index) -> tuple[Index, Array]:
-        """Numbers of the columns of some blocks, and their coefficients before the rotation."""
-        stack = self.problem.stack
-        parts = []
-        for m in self.place[kernels]:
-            own = W[:, self.offsets[m] : self.offsets[m + 1]]
-            turn = self.turns[m]
-            parts.append(own if turn is None else own @ turn.T)
-        index = stack.owned(kernels)
-        return index, np.concatenate(parts, axis=1) if parts else np.empty((len(W), 0))
+def _turn_rows(A: Array, offsets: Index, turns: Sequence[Array | None]) -> None:
+    """Turn blocks of rows of an array in place."""
+    for first, turn in zip(offsets, turns, strict=False):
+        if turn is not None:
+            own = slice(int(first), int(first) + len(turn))
+            A[own] = turn.T @ A[own]
 
 
 def _turn(columns: Array, widths: Index, out: Array) -> tuple[list[Array | None], Array]:
@@ -679,7 +629,8 @@ class FeatureDescent:
         if not self.work.on_products:
             return [point.R for point in points if point.R is not None]
         index, coef = self._features(points)
-        return list(self.problem.residuals(index, coef))
+        fitted = self.problem.combine(index, coef.reshape(-1, len(index)))
+        return list(self.problem.Y - fitted.reshape(len(coef), self.problem.n_outputs, -1))
 
     def _features(self, points: list[Point]) -> tuple[Index, Array]:
         """Columns of the active kernels of some points, and coefficients (n_points, n_outputs, n_columns)."""
@@ -688,13 +639,15 @@ class FeatureDescent:
         for point in points:
             active[: len(point.norms)] |= point.norms > 0
         kernels = np.sort(work.kernels[active])
-        coef = []
-        for point in points:
-            W = np.zeros((len(point.W), work.n_columns))
-            W[:, : point.W.shape[1]] = point.W
-            index, own = work.coefficients(W, kernels)
-            coef.append(own)
-        return index, np.array(coef)
+        coef = [np.empty((len(points), self.problem.n_outputs, 0))]
+        for m in work.place[kernels]:
+            first, last, turn = int(work.offsets[m]), int(work.offsets[m + 1]), work.turns[m]
+            own = np.zeros((len(points), self.problem.n_outputs, last - first))
+            for k, point in enumerate(points):
+                # blocks that came later have no coefficients
+                own[k, :, : max(0, point.W.shape[1] - first)] = point.W[:, first:last]
+            coef.append(own if turn is None else own @ turn.T)
+        return self.problem.stack.owned(kernels), np.concatenate(coef, axis=2)
 
     # ---- solutions --------------------------------------------------------------------------------
 
@@ -710,8 +663,23 @@ class FeatureDescent:
 
         Their certificates are computed from their own numbers, over all blocks.
         """
-        problem = self.problem
-        found = [self._solution(*parts) for parts in zip(alphas, points, evaluated, strict=True)]
+        problem, found = self.problem, []
+        for alpha, point, known in zip(alphas, points, evaluated, strict=True):
+            features = self._feature_coef(point)
+            weights = self._weights_of(point, features)
+            if not weights.any():
+                weights[int(np.argmax(known.quadratic_forms))] = 1.0
+            found.append(
+                self._solution(
+                    alpha,
+                    weights / weights.sum(),
+                    known.theta * (known.multiple / point.a),
+                    self._at(point.a).certificate(known.values, Status.STALLED),
+                    features=features,
+                    n_iter=point.n_iter,
+                    trace=problem.trace(point.trace),
+                )
+            )
         if self.rough or not found:
             return found
         candidates = [
@@ -739,42 +707,35 @@ class FeatureDescent:
             status = Status.MAX_ITER if point.n_iter >= self.max_iter else limit_reached() or Status.STALLED
         return Certificate.of("joint", found.primal, found.own_gap, found.rounding, status, tol=self.tol)
 
-    def _solution(self, alpha: float, point: Point, evaluated: Evaluated) -> Solution:
-        """A point as a solution with the bounds of the descent."""
+    def _solution(
+        self,
+        alpha: float,
+        weights: Array,
+        b: Array,
+        certificate: Certificate,
+        *,
+        features: Array | None = None,
+        n_iter: int = 1,
+        trace: dict[str, Array] | None = None,
+    ) -> Solution:
+        """Weights, and coefficients of the rows in the solver's units, as a solution."""
         problem = self.problem
-        features = self._feature_coef(point)
-        weights = self._weights_of(point, features)
-        if not weights.any():
-            weights[int(np.argmax(evaluated.quadratic_forms))] = 1.0
-        weights /= weights.sum()
-        C = evaluated.theta * (evaluated.multiple * problem.length / alpha)
-        if problem.root is not None:
-            C *= problem.root
-        names = ("objective", "rel_gap", "n_active")
-        trace = dict(zip(names, np.array(point.trace, dtype=np.float64).T, strict=True))
-        trace["objective"] *= problem.length * problem.length
+        C = b * (problem.length / problem.unit / problem.unit)
         return Solution(
             weights=weights,
-            dual_coef=C.T,
+            dual_coef=(C if problem.root is None else C * problem.root).T,
             intercept=0.0,
-            certificate=self._at(point.a).certificate(evaluated.values, Status.STALLED),
-            n_iter=point.n_iter,
+            certificate=certificate,
+            n_iter=n_iter,
             alpha=alpha,
-            trace=trace,
-            feature_coef=features,
+            trace={} if trace is None else trace,
+            feature_coef=self._feature_coef(None) if features is None else features,
         )
 
     def _weights_of(self, point: Point, features: Array) -> Array:
         """Norms of the blocks of coefficients, shape (n_kernels,): those of the features, not of the turned columns."""
         problem = self.problem
-        kernels = np.sort(self.work.kernels[: len(point.norms)][point.norms > 0])
-        weights = np.zeros(problem.n_kernels)
-        if len(kernels):
-            widths = problem.stack.widths[kernels]
-            squares = np.square(features[problem.stack.owned(kernels)] / problem.length).sum(axis=1)
-            norms = np.sqrt(np.add.reduceat(squares, np.cumsum(widths) - widths))
-            weights[kernels] = norms / problem.kernel_factors[kernels]
-        return weights
+        return problem.norms(features.T / problem.factors / problem.length)
 
     def _feature_coef(self, point: Point | None) -> Array:
         """Coefficients of the features, shape (n_features, n_outputs); zero without a point."""
@@ -792,12 +753,5 @@ class FeatureDescent:
         weights[int(np.argmax(self.quadratic_forms))] = 1.0
         value = problem.null_value()
         rounding = EPS * math.sqrt(problem.targets.size + 8) * value
-        return Solution(
-            weights=weights,
-            dual_coef=np.zeros(problem.targets.shape[::-1]),
-            intercept=0.0,
-            certificate=Certificate.of("joint", value, 0.0, rounding, Status.CONVERGED, tol=self.tol),
-            n_iter=1,
-            alpha=alpha,
-            feature_coef=self._feature_coef(None),
-        )
+        certificate = Certificate.of("joint", value, 0.0, rounding, Status.CONVERGED, tol=self.tol)
+        return self._solution(alpha, weights, np.zeros(problem.targets.shape), certificate)

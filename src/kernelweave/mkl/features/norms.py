@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +23,8 @@ from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Share
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
+#: Share of the largest gradient from which blocks are taken at the beginning, and of the level with others.
+FIRST, NEAR = 0.9, 0.97
 #: Steps of the weights of a model, those without a smaller gap, and the shortest.
 STEPS, PATIENCE, SHORTEST = 60, 5, 1e-4
 #: The required share of the expected decrease, and the share of a value that is rounding.
@@ -39,21 +42,18 @@ LARGEST = 6000
 class Model:
     """``1/2 w'C w - q'w + mix/2 (sum_m ||w_m||)^2`` over some blocks."""
 
-    def __init__(self, C: Array, q: Array, mix: float, offsets: Index) -> None:
+    def __init__(self, C: Array, q: Array, mix: float, offsets: Index, *, turn: bool = True) -> None:
         self.mix, self.offsets = mix, offsets
         self.turns: list[tuple[slice, Array]] = []
         runs = np.flatnonzero(np.diff(np.diff(offsets))) + 1
-        for first, last in pairwise([0, *runs.tolist(), len(offsets) - 1]):
+        for first, last in pairwise([0, *runs.tolist(), len(offsets) - 1]) if turn else ():
             width, own = int(offsets[first + 1] - offsets[first]), slice(offsets[first], offsets[last])
             if width > 1:
-                count = last - first
-                blocks = np.empty((count, width, width))
-                for k in range(count):
-                    at = slice(own.start + k * width, own.start + (k + 1) * width)
-                    blocks[k] = C[at, at]
+                starts = range(own.start, own.stop, width)
+                blocks = np.stack([C[at : at + width, at : at + width] for at in starts])
                 self.turns.append((own, np.linalg.eigh(blocks)[1]))
-        self.q = self.turned(q)
-        self.C = C if not self.turns else self.turned(self.turned(C).T)
+        self.q = self.turned(q) if self.turns else q
+        self.C = self.turned(self.turned(C).T) if self.turns else C
         self.h = np.maximum(np.diag(self.C), 0.0)
 
     def turned(self, A: Array) -> Array:
@@ -107,18 +107,13 @@ class Model:
                 self.C, self.offsets, chosen, self.h, self.q[None].copy(), total, W, norms,
                 (self.q - self.C @ w)[None].copy(), self.mix, 0.5 * aim / primal, SWEEPS * (1 + round_),
             )  # fmt: skip
-            w = W[0]
-            gap = self.gap(w)
-            if gap < least:
-                best, least = w, gap
-            if gap <= aim:
-                break
-            w = self._newton(w)
-            gap = self.gap(w)
-            if gap < least:
-                best, least = w, gap
-            if gap <= aim:
-                break
+            for refined in (lambda x: x, self._newton):
+                w = refined(W[0])
+                gap = self.gap(w)
+                if gap < least:
+                    best, least = w, gap
+                if gap <= aim:
+                    return self.turned_back(best)
         return self.turned_back(best)
 
     def _newton(self, w: Array) -> Array:
@@ -132,8 +127,7 @@ class Model:
         C, q, width = self.C[np.ix_(own, own)], self.q[own], widths[active]
         offsets = np.r_[0, np.cumsum(width)]
         x = w[own]
-        part = Model.__new__(Model)
-        part.mix, part.offsets, part.turns, part.q, part.C, part.h = self.mix, offsets, [], q, C, self.h[own]
+        part = Model(C, q, self.mix, offsets, turn=False)
         value = part.value(x)
         for _ in range(NEWTON_STEPS):
             norms = part.norms(x)
@@ -183,6 +177,7 @@ class Norm(ABC):
         Blocks among which there is always a point of the set.
     """
 
+    weight_set: WeightSet
     ridge: float = 0.0
     everywhere: bool = False
     fewest: int = 1
@@ -195,9 +190,52 @@ class Norm(ABC):
     def level(self, norms: Array) -> float:
         """The largest gradient at which a block without coefficients stays so."""
 
-    @abstractmethod
     def weights(self, norms: Array, reach: Array) -> Array:
         """The best weights for coefficients with these norms; for none, those for gradients with norms `reach`."""
+        if norms.any():
+            return self.weights_of(norms)
+        if reach.any():
+            return self.weight_set.best(np.square(reach))
+        return self.weight_set.start(len(norms))
+
+    @abstractmethod
+    def weights_of(self, norms: Array) -> Array:
+        """The best weights for coefficients with these norms, which are not all zero."""
+
+    def entering(
+        self, norms: Array, reach: Array, inside: NDArray[np.bool_], widths: Index, most: float
+    ) -> Index:
+        """Blocks outside of a working set that could gain, those that gain most first.
+
+        Parameters
+        ----------
+        norms : array
+            Those of the coefficients.
+        reach : array of shape (n_kernels,)
+            Norms of the blocks of the gradient.
+        inside : array of bool, shape (n_kernels,)
+            The working set.
+        widths : array of int, shape (n_kernels,)
+        most : float
+            Columns that may join at once, unless a single block has more.
+        """
+        if self.everywhere:
+            found = np.flatnonzero(reach > 0.0)
+            return found[~inside[found]] if len(found) else np.array([0])
+        level = self.level(norms)
+        if level == 0.0 and norms.any():
+            reach = np.where(inside, 0.0, reach)
+        top = float(reach.max())
+        if level == 0.0:
+            found = np.flatnonzero(reach >= FIRST * top) if top > 0 else np.array([0])
+            if len(found) < self.fewest:
+                found = np.argsort(-reach, kind="stable")[: self.fewest]
+        else:
+            found = np.flatnonzero(reach > NEAR * level) if top > level else np.empty(0, dtype=np.int64)
+        found = found[~inside[found]]
+        found = found[np.argsort(-reach[found], kind="stable")]
+        count = int(np.searchsorted(np.cumsum(widths[found]), most, side="right"))
+        return found[: max(self.fewest, count)]
 
     @abstractmethod
     def minimise(self, C: Array, q: Array, offsets: Index, start: Array, aim: float, extent: float) -> Array:
@@ -228,12 +266,9 @@ class SumOfNorms(Norm):
         """The largest gradient of a block without coefficients."""
         return self.mix * float(norms.sum())
 
-    def weights(self, norms: Array, reach: Array) -> Array:
+    def weights_of(self, norms: Array) -> Array:
         """Shares proportional to the norms."""
-        total = float(norms.sum())
-        if total > 0.0:
-            return self.weight_set.of_shares(norms / total)
-        return self.weight_set.best(np.square(reach)) if reach.any() else self.weight_set.start(len(norms))
+        return self.weight_set.of_shares(norms / float(norms.sum()))
 
     def minimise(self, C: Array, q: Array, offsets: Index, start: Array, aim: float, extent: float) -> Array:
         """Sweeps over the blocks, and Newton steps on those with coefficients."""
@@ -253,11 +288,9 @@ class OverWeights(Norm):
         d = self.weight_set.fixed_point(norms)
         return 0.5 * float((np.square(norms[used]) / d[used]).sum())
 
-    def weights(self, norms: Array, reach: Array) -> Array:
+    def weights_of(self, norms: Array) -> Array:
         """The closed form."""
-        if norms.any():
-            return self.weight_set.fixed_point(norms)
-        return self.weight_set.best(np.square(reach)) if reach.any() else self.weight_set.start(len(norms))
+        return self.weight_set.fixed_point(norms)
 
     def minimise(self, C: Array, q: Array, offsets: Index, start: Array, aim: float, extent: float) -> Array:
         """Newton steps for the weights, or the closed form where these do not help."""
@@ -289,7 +322,7 @@ class OverWeights(Norm):
         aimed = self._step(system, at, d)
         if aimed is None:
             return None
-        slope, t = system.slope(at, d, aimed), 1.0
+        slope, t = max(0.0, 0.5 * float(at.squares @ (aimed - d))), 1.0
         while t > SHORTEST:
             nearer = self._between(d, aimed, t)
             tried = system.at(nearer)
@@ -398,15 +431,17 @@ class Ball(OverWeights):
         return self._on_sphere(d * (aimed / d) ** t)
 
 
+@dataclass
 class At:
-    """The best coefficients at some weights, and their value."""
+    """The best coefficients at some weights, with the gradients there, the value, and a factor of the system."""
 
-    def __init__(
-        self, w: Array, G: Array, value: float, factor: Array, active: Index, offsets: Index
-    ) -> None:
-        self.w, self.G, self.value, self.factor, self.active = w, G, value, factor, active
-        self.norms = np.sqrt(np.add.reduceat(np.square(w), offsets[:-1]))
-        self.squares = np.add.reduceat(np.square(G), offsets[:-1])
+    w: Array
+    G: Array
+    value: float
+    factor: Array
+    active: Index
+    norms: Array
+    squares: Array
 
 
 class System:
@@ -428,11 +463,8 @@ class System:
         w = np.zeros(len(root))
         w[active] = S * cho_solve((factor, True), S * self.q[active], check_finite=False)
         G = self.q - self.C @ w
-        return At(w, G, -0.5 * float(self.q @ w), factor, active, self.offsets)
-
-    def slope(self, at: At, d: Array, aimed: Array) -> float:
-        """How fast the value falls on the way to other weights."""
-        return max(0.0, 0.5 * float(at.squares @ (aimed - d)))
+        squares = np.add.reduceat(np.square([w, G]), self.offsets[:-1], axis=1)
+        return At(w, G, -0.5 * float(self.q @ w), factor, active, np.sqrt(squares[0]), squares[1])
 
     def curvature(self, at: At, d: Array) -> Array:
         """Second derivative in the weights, ``Gamma'(C - C S (I + S C S)^-1 S C) Gamma`` for the gradients' blocks."""

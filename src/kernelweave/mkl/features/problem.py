@@ -42,17 +42,18 @@ from kernelweave._checks import (
 from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.features import FeatureStack
+from kernelweave.gram.statistics import BlockStatistics
 from kernelweave.gram.streams import KernelStream
 from kernelweave.machines.loss import Loss
-from kernelweave.machines.losses import Squared, as_loss
+from kernelweave.machines.losses import Squared
 from kernelweave.machines.machine import OUTSIDE as OUTSIDE_OF_BOX
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import EPS, imbalance, sum_error
 from kernelweave.mkl.certify import OUTSIDE, outside
+from kernelweave.mkl.features.summaries import Summary, summarised
 from kernelweave.mkl.kernel_problem import KernelProblem
-from kernelweave.mkl.ridge_problem import RidgeProblem, ridge_statement
-from kernelweave.mkl.ridge_rounding import SAFETY
-from kernelweave.mkl.weight_sets import Simplex, WeightSet, as_weight_set
+from kernelweave.mkl.ridge_problem import SAFETY, RidgeProblem, ridge_statement
+from kernelweave.mkl.weight_sets import WeightSet, as_weight_set
 from kernelweave.results import Certificate, RelaxedSolution, Solution, Statement, Status
 
 #: Multiples of coefficients are taken where they gain more than this share of the gap.
@@ -107,32 +108,6 @@ class Candidate:
     b: Array
     intercept: float = 0.0
     quadratic_forms: Array | None = None
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The rows that the rows of a problem stand for, if these are fewer rows with the same products.
-
-    Attributes
-    ----------
-    feature_means, target_means : arrays of shape (n_features,) and (n_outputs,)
-        For the intercept; zeros without.
-    weight_sum : float
-        Sum of the weights of all rows.
-    error : float
-        Relative rounding errors of the products of two columns, and of their factor.
-    stretch : float
-        Lengths of columns for these errors, as a multiple of their present ones: above 1 after subtractions.
-    constants : array of shape (n_outputs,)
-        Added to the objective of each output; all <= 0.
-    """
-
-    feature_means: Array
-    target_means: Array
-    weight_sum: float
-    error: float
-    stretch: float
-    constants: Array
 
 
 @dataclass(frozen=True)
@@ -358,11 +333,6 @@ class FeatureProblem:
         found = self.stack.combine(index, coef * self.factors[index])
         return np.asarray(found if self.root is None else found * self.root)
 
-    def residuals(self, index: Index, coef: Array) -> Array:
-        """``Y - Z w`` for coefficients (n_points, n_outputs, len(index)) of some columns, of the same shape in rows."""
-        fitted = self.combine(index, coef.reshape(len(coef) * self.n_outputs, len(index)))
-        return self.Y - fitted.reshape(len(coef), self.n_outputs, -1)
-
     def columns(self, kernels: Index) -> Array:
         """Columns of some blocks in the solver's units, as rows."""
         out = self.stack.columns(self.stack.owned(kernels))
@@ -503,6 +473,19 @@ class FeatureProblem:
         )
         return self.values(square, product, intercept, b, q, size, int(np.count_nonzero(w)) + 1)
 
+    def bracket(
+        self, weights: Array, w: Array, intercept: float, product: Array, b: Array, q: Array, *, enough: float
+    ) -> tuple[Values, Array]:
+        """The values of coefficients, and those of the rows: a multiple of b where `enough` is not reached by b."""
+        values = self.values_of(weights, w, intercept, product, b, q)
+        if values.gap <= enough:
+            return values, b
+        multiple = self.multiple(b, self.weight_set.support(q), values.gap)
+        if multiple == 1.0:
+            return values, b
+        other = self.values_of(weights, w, intercept, product, multiple * b, multiple**2 * q)
+        return (other, multiple * b) if other.gap < values.gap else (values, b)
+
     def multiple(self, b: Array, support: float, gap: float, *, worth: float = WORTH) -> float:
         """The multiple of coefficients with the best bound; 1 if others gain only a small share of the gap."""
         loss, (y, costs), b = self.loss, self._losses, b.ravel()
@@ -547,16 +530,28 @@ class FeatureProblem:
             )
         W, b = self._coefficients_of(solution), self._rows_of(solution)
         C = 1.0 / solution.alpha if self.least_squares else self.C
-        if solution.weights.ndim == 1:
-            # a summary has its intercept in the means
-            t = 0.0 if self.summary is not None else float(solution.intercept)
-            return self.certificates([Candidate(C, solution.weights, W, b, t)])[0]
-        return Certificate.total(
-            [
-                part.certificates([Candidate(C, d, w[None], c[None])])[0]
-                for part, d, w, c in zip(self.parts(), solution.weights, W, b, strict=True)
-            ]
-        )
+        if solution.weights.ndim == 2:
+            return Certificate.total(
+                [
+                    part._certificate_of(Candidate(C, d, w[None], c[None]))
+                    for part, d, w, c in zip(self.parts(), solution.weights, W, b, strict=True)
+                ]
+            )
+        # a summary has its intercept in the means
+        t = 0.0 if self.summary is not None else float(solution.intercept)
+        return self._certificate_of(Candidate(C, solution.weights, W, b, t))
+
+    def _certificate_of(self, candidate: Candidate) -> Certificate:
+        """The certificate of any weights and coefficients, also of those outside, and of f = 0 for infinite alpha."""
+        weights = candidate.weights
+        away = float(np.abs(self.weight_set.project(weights) - weights).max())
+        if not away <= OUTSIDE * float(np.abs(weights).max()):
+            return outside("joint")
+        if candidate.C > 0.0:
+            return self.certificates([candidate])[0]
+        value = self.null_value()
+        left = math.inf if candidate.b.any() or candidate.W.any() else 0.0
+        return Certificate.of("joint", value, left, 16.0 * EPS * value, Status.CONVERGED)
 
     def statement(self, solution: Solution) -> Statement:
         """The problem in numbers, at the regularisation parameter of a solution."""
@@ -593,55 +588,30 @@ class FeatureProblem:
 
     def certificates(self, candidates: list[Candidate]) -> list[Certificate]:
         """Certificates of several solutions, from one pass over all blocks and one over those with coefficients."""
-        found = [self._without_pass(one) for one in candidates]
-        open_ = [one for one, known in zip(candidates, found, strict=True) if known is None]
-        rest = iter(self._certificates_of(open_) if open_ else [])
-        return [next(rest) if known is None else known for known in found]
-
-    def _without_pass(self, candidate: Candidate) -> Certificate | None:
-        """The certificate of weights outside of their set, and that of f = 0 for infinite alpha."""
-        weights = candidate.weights
-        away = float(np.abs(self.weight_set.project(weights) - weights).max())
-        if not away <= OUTSIDE * float(np.abs(weights).max()):
-            return outside("joint")
-        if candidate.C > 0.0:
-            return None
-        value = self.null_value()
-        left = math.inf if candidate.b.any() or candidate.W.any() else 0.0
-        return Certificate.of("joint", value, left, 16.0 * EPS * value, Status.CONVERGED)
-
-    def _certificates_of(self, candidates: list[Candidate]) -> list[Certificate]:
+        stream = isinstance(self.stack, KernelStream)
         root = 1.0 if self.root is None else self.root
         duals = [one.b / root * (self.unit * self.unit / self.length) for one in candidates]
-        unknown = [k for k, one in enumerate(candidates) if one.quadratic_forms is None]
-        fresh: Iterator[Array] = iter(self.forms([duals[k] for k in unknown]) if unknown else [])
-        forms = [next(fresh) if one.quadratic_forms is None else one.quadratic_forms for one in candidates]
-        problems = [self.at(one.C) for one in candidates]
-        if isinstance(self.stack, KernelStream):
+        unknown = [b for one, b in zip(candidates, duals, strict=True) if one.quadratic_forms is None]
+        fresh: Iterator[Array] = iter(self.forms(unknown) if unknown else [])
+        if stream:
+            W = [one.W for one in candidates]
             products = self.apply([one.weights for one in candidates], duals)
-            values = [
-                problem.values_of_weights(one.weights, product, b, q)
-                for problem, one, product, b, q in zip(
-                    problems, candidates, products, duals, forms, strict=True
-                )
-            ]
         else:
             W = [one.W / self.factors / self.length for one in candidates]
             on = np.flatnonzero(np.any([w.any(axis=0) for w in W], axis=0))
             whole = self.combine(on, np.concatenate([w[:, on] for w in W]))
             products = list(whole.reshape(len(W), self.n_outputs, -1))
-            values = [
-                problem.values_of(one.weights, w, one.intercept, product, b, q)
-                for problem, one, w, product, b, q in zip(
-                    problems, candidates, W, products, duals, forms, strict=True
-                )
-            ]
-        return [
-            problem.certificate(
-                known, feasible=problem._feasible(b) and (self.fit_intercept or one.intercept == 0.0)
-            )
-            for one, problem, known, b in zip(candidates, problems, values, duals, strict=True)
-        ]
+        found = []
+        for one, w, product, b in zip(candidates, W, products, duals, strict=True):
+            problem = self.at(one.C)
+            q = next(fresh) if one.quadratic_forms is None else one.quadratic_forms
+            if stream:
+                values = problem.values_of_weights(one.weights, product, b, q)
+            else:
+                values = problem.values_of(one.weights, w, one.intercept, product, b, q)
+            feasible = problem._feasible(b) and (self.fit_intercept or one.intercept == 0.0)
+            found.append(problem.certificate(values, feasible=feasible))
+        return found
 
     def values_of_weights(self, weights: Array, product: Array, b: Array, q: Array) -> Values:
         """The values of weights and coefficients of rows on a stream, whose ``K(d) b`` is the product."""
@@ -684,6 +654,13 @@ class FeatureProblem:
 
     # ---- solutions --------------------------------------------------------------------------------
 
+    def trace(self, rows: list[tuple[float, float, int]]) -> dict[str, Array]:
+        """Objectives in the solver's units, relative gaps and numbers of active kernels as columns."""
+        columns = np.array(rows, dtype=np.float64).T
+        names = ("objective", "rel_gap", "n_active")
+        unit = self.length * self.length if self.least_squares else 1.0 / self.unit**2
+        return dict(zip(names, (columns[0] * unit, *columns[1:]), strict=True))
+
     def solution(
         self,
         weights: Array,
@@ -695,12 +672,9 @@ class FeatureProblem:
         tol: float,
         n_iter: int,
         trace: dict[str, Array],
-        values: Values | None = None,
+        values: Values,
     ) -> Solution:
         """Coefficients of one output in the solver's units as a solution, with its certificate."""
-        if values is None:
-            q = np.square(self.norms(self.gradient(b)))
-            values = self.values_of(weights, w, intercept, self.fitted(w), b, q)
         found = b / (self.unit * self.unit)
         if self.rows is not None:
             found, own = np.zeros(len(self.rows)), found
@@ -740,17 +714,14 @@ class FeatureProblem:
             rows = np.ascontiguousarray(found.dual_coef.T)
             return replace(found, feature_coef=self.features_of(found.weights, rows).T)
         assert tol is not None
-        b = found.dual_coef * self.unit * self.unit
+        b, t = found.dual_coef * self.unit * self.unit, float(found.intercept)
+        G = self.gradient(b)
+        w = np.repeat(found.weights, self.stack.widths) * G
+        values = self.values_of(found.weights, w, t, self.fitted(w), b, np.square(self.norms(G)))
         solution = self.solution(
-            found.weights,
-            np.repeat(found.weights, self.stack.widths) * self.gradient(b),
-            float(found.intercept),
-            b,
-            status=found.status,
-            tol=tol,
-            n_iter=found.n_iter,
-            trace=dict(found.trace),
-        )
+            found.weights, w, t, b,
+            status=found.status, tol=tol, n_iter=found.n_iter, trace=dict(found.trace), values=values,
+        )  # fmt: skip
         return replace(solution, n_machines=found.n_machines)
 
     # ---- other problems ---------------------------------------------------------------------------
@@ -805,81 +776,79 @@ class FeatureProblem:
 
 
 def make_feature_problem(
-    stack: FeatureStack | KernelStream,
-    y: ArrayLike,
+    rows: FeatureStack | KernelStream | ChunkedFeatures | BlockStatistics,
+    y: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     scale: ArrayLike | None = None,
-) -> tuple[FeatureProblem, bool]:
-    """RLS2 on the rows of positive weight from checked arrays; also return whether y had one dimension."""
-    targets, single = check_targets(y, stack.n_samples)
-    factors = check_scale(scale, stack.n_kernels)
-    weights = check_row_weights(sample_weight, stack.n_samples)
-    kept, targets, weights, rows = _positive(stack, targets, weights)
-    own = None if (weights == 1.0).all() else weights
-    Y = np.ascontiguousarray(targets.T)
-    problem = FeatureProblem(
-        kept, Y, Squared(), Simplex(), math.nan, own, factors, rows, least_squares=True, fit_intercept=False
-    )
-    return problem, single
-
-
-def make_margin_feature_problem(
-    stack: FeatureStack | ChunkedFeatures,
-    y: ArrayLike,
-    C: float,
-    weight_set: str | WeightSet,
     *,
-    loss: str | Loss = "hinge",
-    epsilon: float = 0.1,
-    sample_weight: ArrayLike | None = None,
-    scale: ArrayLike | None = None,
-    fit_intercept: bool = True,
-) -> FeatureProblem:
-    """Check arrays and put a loss on the rows of positive weight."""
-    targets = as_floats(y, "y")
-    if targets.shape != (stack.n_samples,):
-        raise InputError(
-            f"`y` must have one entry per row of `Z`, shape ({stack.n_samples},), got {targets.shape}."
-        )
+    loss: Loss | None = None,
+    weights: str | WeightSet = "simplex",
+    C: float = math.nan,
+    fit_intercept: bool = False,
+) -> tuple[FeatureProblem, bool]:
+    """A loss on features, however these are held, from checked arguments; RLS2 without a loss.
+
+    Also return whether targets had one dimension.
+    """
+    summary: Summary | None = None
+    single = True
+    if isinstance(rows, ChunkedFeatures | BlockStatistics):
+        for name, value in (("y", y), ("sample_weight", sample_weight)):
+            if value is not None:
+                raise InputError(
+                    f"`{name}` must be None for {type(rows).__name__}, which have it, got values. Pass it where they "
+                    "are made."
+                )
+    if isinstance(rows, BlockStatistics):
+        single = rows.single
+        stack, targets, summary = summarised(rows, centered=fit_intercept)
+        fit_intercept = False
+    elif isinstance(rows, ChunkedFeatures):
+        stack, targets, sample_weight = rows, rows.y, rows.sample_weight
+    else:
+        stack, targets = rows, y
     factors = check_scale(scale, stack.n_kernels)
-    kind, cost = as_loss(loss, epsilon), check_positive(C, "C")
-    weights = check_row_weights(sample_weight, stack.n_samples)
-    targets = kind.check(targets, cost * weights)
-    kept, targets, weights, rows = _positive(stack, targets, weights)
-    sets = as_weight_set(weight_set, stack.n_kernels)
-    return FeatureProblem(
-        kept, targets[None], kind, sets, cost, weights, factors, rows, fit_intercept=fit_intercept
-    )
-
-
-def on_positive_rows(
-    stack: FeatureStack, machine: Machine, scale: Array, weight_set: WeightSet
-) -> FeatureProblem:
-    """A machine on features, of the rows of positive weight."""
-    weights = check_row_weights(machine.sample_weight, stack.n_samples)
-    kept, y, weights, rows = _positive(stack, machine.y, weights)
-    own = None if machine.sample_weight is None else weights
-    return FeatureProblem(
-        kept,
-        y[None],
-        machine.loss,
-        weight_set,
-        machine.C,
+    own = check_row_weights(sample_weight, stack.n_samples)
+    if loss is None:
+        Y, one = check_targets(targets, stack.n_samples)
+        single = single and (one or summary is not None)
+    else:
+        Y = as_floats(targets, "y")
+        if Y.shape != (stack.n_samples,):
+            raise InputError(
+                f"`y` must have one entry per row of `Z`, shape ({stack.n_samples},), got {Y.shape}."
+            )
+        Y = loss.check(Y, check_positive(C, "C") * own)[:, None]
+    problem = FeatureProblem(
+        stack,
+        np.ascontiguousarray(Y.T),
+        Squared() if loss is None else loss,
+        as_weight_set(weights, stack.n_kernels),
+        float(C),
         own,
-        scale,
-        rows,
-        fit_intercept=machine.fit_intercept,
+        factors,
+        least_squares=loss is None,
+        fit_intercept=fit_intercept,
+        summary=summary,
     )
+    return on_positive_rows(problem), single
 
 
-def _positive(
-    stack: Any, targets: Array, weights: Array
-) -> tuple[Any, Array, Array, NDArray[np.bool_] | None]:
-    """Kernels, targets and weights on the rows of positive weight, and which these are; None for all."""
-    if weights.all():
-        return stack, targets, weights, None
-    rows = weights > 0
-    return stack.restrict(np.flatnonzero(rows)), targets[rows], weights[rows], rows
+def on_positive_rows(problem: FeatureProblem) -> FeatureProblem:
+    """The problem without the rows of weight 0, and without weights where all others are one."""
+    weight = problem.sample_weight
+    if weight is None:
+        return problem
+    if not weight.all():
+        rows = np.flatnonzero(weight)
+        weight = weight[rows]
+        problem = replace(
+            problem,
+            stack=problem.stack.restrict(rows),
+            targets=np.ascontiguousarray(problem.targets[:, rows]),
+            rows=problem.sample_weight > 0,
+        )
+    return replace(problem, sample_weight=None if (weight == 1.0).all() else weight)
 
 
 def _power_of_two(size: float) -> float:

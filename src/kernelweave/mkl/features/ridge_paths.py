@@ -14,10 +14,8 @@ from kernelweave.gram import KernelStream
 from kernelweave.mkl.features.block_descent import FeatureDescent
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.stream_descent import StreamDescent, single_block_alpha_of_stream
-from kernelweave.mkl.largest_alpha import smallest_single
 from kernelweave.mkl.loop import Callback
-from kernelweave.mkl.outputs import join_outputs, squeeze
-from kernelweave.mkl.relaxed import relax_path, relax_result
+from kernelweave.mkl.regularization import join_outputs, relax_path, smallest_single, squeeze
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.results import Path, RelaxedSolution, Solution
 
@@ -52,17 +50,9 @@ def solve_on_features(
 ) -> Solution:
     """Solve for one alpha, by way of larger ones; coefficients have shape (.., n_outputs)."""
     descent = descent_of(problem, tol=tol, max_iter=max_iter, callback=callback)
-    descent.prepare([alpha])
-    if weights0 is not None:
-        descent.work.add(np.flatnonzero(weights0))
-    top = float(problem.traces.max())
-    decades = math.log10(top / alpha) if 0 < alpha < top and problem.targets.any() else 0.0
     found: list[Solution] = []
     try:
-        if decades > 0 and max_iter is None:
-            descent.on_the_way(
-                np.geomspace(top, alpha, 1 + math.ceil(STEPS_PER_DECADE * decades))[:-1], ROUGH
-            )
+        _begin(descent, [alpha], weights0, max_iter)
         descent.solve([alpha], found.append)
     except KeyboardInterrupt:
         best = descent.best_so_far(alpha) if isinstance(descent, StreamDescent) else None
@@ -72,17 +62,25 @@ def solve_on_features(
     return found[0]
 
 
-def relaxed_on_features(problems: list[FeatureProblem], result: Solution, relax: float) -> RelaxedSolution:
-    """Replace the coefficients of a solution by those of the ridge at another alpha."""
-    kernels, parts = on_used_kernels(problems, np.atleast_2d(result.weights))
-    found = relax_result(parts, replace(result, weights=result.weights[..., kernels]), relax)
-    return _with_features(problems, result, found)
+def _begin(
+    descent: FeatureDescent, alphas: list[float], weights0: Array | None, max_iter: int | None
+) -> None:
+    """Begin with weights, if there are some; to a single alpha by way of larger ones."""
+    descent.prepare(alphas)
+    if weights0 is not None:
+        descent.work.add(np.flatnonzero(weights0))
+    problem = descent.problem
+    top = float(problem.traces.max())
+    if len(alphas) > 1 or max_iter is not None or not 0 < alphas[0] < top or not problem.targets.any():
+        return
+    steps = math.ceil(STEPS_PER_DECADE * math.log10(top / alphas[0]))
+    descent.on_the_way(np.geomspace(top, alphas[0], 1 + steps)[:-1], ROUGH)
 
 
 def relaxed_path_on_features(
     problems: list[FeatureProblem], path: Path[Solution], relax: ArrayLike
 ) -> Path[RelaxedSolution]:
-    """The same along a path, for one alpha of the ridge or several."""
+    """Replace the coefficients along a path by those of the ridge at another alpha, or several."""
     used = path.weights.reshape(-1, problems[0].n_kernels)
     kernels, parts = on_used_kernels(problems, used)
     restricted = tuple(replace(one, weights=one.weights[..., kernels]) for one in path.solutions)
@@ -193,7 +191,7 @@ class FeaturePath:
     ) -> None:
         self.groups = groups
         self.descents = [descent_of(group, tol=tol, max_iter=max_iter) for group in groups]
-        self.start = start
+        self.start, self.max_iter = start, max_iter
         self.found: list[list[Solution]] = [[] for _ in groups]
         self.interrupted = False
 
@@ -201,9 +199,7 @@ class FeaturePath:
         """Solve for all alphas; after Ctrl-C, or a true value of `callback`, the finished part is kept."""
         last = len(alphas) - 1
         for descent in self.descents:
-            descent.prepare([float(alpha) for alpha in alphas])
-            if self.start is not None:
-                descent.work.add(np.flatnonzero(self.start))
+            _begin(descent, [float(alpha) for alpha in alphas], self.start, self.max_iter)
 
         def tell(result: Solution) -> bool:
             index = len(self.found[0])
@@ -233,7 +229,7 @@ class FeaturePath:
         done = [list(parts) for parts in zip(*self.found, strict=False)]
         out = []
         for parts in done:
-            whole = self.groups[0].for_all_rows(parts[0] if len(parts) == 1 else join_outputs(parts))
+            whole = self.groups[0].for_all_rows(join_outputs(parts))
             out.append(squeeze(whole) if single else whole)
 
         def criteria(everything: bool) -> dict[str, Array]:
@@ -245,10 +241,38 @@ class FeaturePath:
         return Path.of(out, interrupted=self.interrupted, measure=criteria)
 
 
-def with_features_of_path(
-    problems: list[FeatureProblem], path: Path[Solution], relax: ArrayLike | None
-) -> Path[Solution] | Path[RelaxedSolution]:
+def with_features_of_path(problems: list[FeatureProblem], path: Path[Solution]) -> Path[Solution]:
     """A path that was solved on kernels, with the coefficients of the features."""
-    whole = path if relax is None else relaxed_path_on_features(problems, path, relax)
-    solutions = tuple(with_own_features(problems, one) for one in whole.solutions)
-    return replace(whole, solutions=solutions)
+    return replace(path, solutions=tuple(with_own_features(problems, one) for one in path.solutions))
+
+
+# ---- statistics -----------------------------------------------------------------------------------
+
+
+def on_all_rows(problem: FeatureProblem | RidgeProblem, solution: S) -> S:
+    """A solution of statistics with an intercept, and without dual coefficients, of which all rows would have one.
+
+    Its `proof` has those of the rows that stand for all. Solutions of other problems are returned as they are.
+    """
+    summary = problem.summary if isinstance(problem, FeatureProblem) else None
+    if summary is None:
+        return solution
+    several = isinstance(solution, RelaxedSolution) and np.ndim(solution.relax) == 1
+    coef, dual = np.asarray(solution.feature_coef), np.asarray(solution.dual_coef)
+    at = 1 if several else 0
+    fitted = np.tensordot(coef, summary.feature_means, axes=([at], [0]))
+    # of outputs apart, callbacks see the first
+    means = summary.target_means[: coef.shape[-1]] if coef.ndim == at + 2 else summary.target_means[0]
+    intercept = means - fitted
+    none = isinstance(solution, RelaxedSolution)
+    return replace(
+        solution,
+        dual_coef=np.empty(0),
+        proof=np.empty((0, 0)) if none else np.atleast_2d(dual.T),
+        intercept=float(intercept) if np.ndim(intercept) == 0 else intercept,
+    )
+
+
+def path_on_all_rows(problem: FeatureProblem | RidgeProblem, path: Path[S]) -> Path[S]:
+    """The same for all solutions of a path."""
+    return replace(path, solutions=tuple(on_all_rows(problem, one) for one in path.solutions))

@@ -1,14 +1,18 @@
-"""A machine on rows that are read in chunks, between two passes over them."""
+"""A machine on rows that are read in chunks: what a pass over them computes, and what happens between two passes."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._sparse import is_sparse
+from kernelweave.gram.chunked import Vectors, times, times_transposed
+from kernelweave.machines.loss import Loss
 from kernelweave.machines.smooth import Augmented, Exact, Smooth, unit_of
 from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.norms import norm_of
@@ -33,6 +37,95 @@ RADIUS, GROWTH, FALL = 10.0, 3.0, 0.5
 WORSE, NEARER = 5.0, 0.2
 #: Shares of a step that are tried where the whole one leads up, and those that say that the radius is too large.
 SHORTER, SHORT = (0.5, 0.25, 0.1, 0.03, 0.01, 0.003, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5), 0.03
+#: Numbers of rows whose products are taken together.
+TOGETHER = 2**18
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Values and derivatives of machines at points: ``f = Z coef + intercept``.
+
+    Beside the rows stand their targets, weights and folds, and the centres of augmented losses. Of every machine the
+    numbers of rows are ``Z coef``; added up are ``Z'b`` for the coefficients b of rows, ``Z' max(b, 0)``, and for
+    augmented losses ``Z'b`` once these have moved on to b as their centre; then the second derivatives, of augmented
+    losses also once they have moved.
+
+    Attributes
+    ----------
+    loss : Loss
+    coef : array of shape (n_machines, n_features)
+    intercept, C : arrays of shape (n_machines,)
+    fold : array of int, shape (n_machines,)
+        The fold whose rows are left out, -1 for none.
+    radius, later : arrays of shape (n_machines,)
+        Of augmented losses, and after their centre has moved.
+    curved : tuple of int
+        Machines for which second derivatives are wanted, between the columns `index`, which are multiplied by `factors`
+        and from which `centre` is subtracted.
+    """
+
+    loss: Loss
+    coef: Array
+    intercept: Array
+    C: Array
+    fold: Index
+    radius: Array
+    later: Array
+    curved: tuple[int, ...]
+    index: Index
+    factors: Array
+    centre: Array
+
+    def __call__(self, Z: Any, beside: Vectors) -> tuple[Sequence[Array], tuple[Array, ...]]:
+        """Results of a chunk."""
+        (y, weight, folds), centres = beside[:3], beside[3:]
+        exact = self.loss.smooth
+        product = times_transposed(self.coef, Z)
+        b, later = np.empty_like(product), np.empty_like(product if not exact else product[:0])
+        hessians: list[Array] = []
+        for k, own in enumerate(product):
+            f = own + self.intercept[k]
+            costs = self.C[k] * weight
+            if self.fold[k] >= 0:
+                costs[folds == self.fold[k]] = 0.0
+            both: list[Smooth]
+            if exact:
+                both = [Exact(self.loss, y, costs)]
+                b[k] = both[0].coefficients(f)
+            else:
+                first = Augmented(self.loss, y, costs, centres[k], float(self.radius[k]))
+                b[k] = first.coefficients(f)
+                moved = Augmented(self.loss, y, costs, b[k], float(self.later[k]))
+                later[k] = moved.coefficients(f)
+                both = [first, moved]
+            if k in self.curved:
+                for smooth in both:
+                    hessians += self._second_derivative(Z, smooth.curvature(f))
+        above = self._above(Z, y, b)
+        return list(product), (times(b, Z), above, times(later, Z), *hessians)
+
+    def _above(self, Z: Any, y: Array, b: Array) -> Array:
+        """``Z' max(b, 0)``."""
+        own = np.flatnonzero((b > 0.0).any(axis=0))
+        above = np.maximum(b, 0.0)
+        # for most losses of classes these are half of the rows
+        return times(above[:, own], Z[own]) if 4 * len(own) < 3 * len(y) else times(above, Z)
+
+    def _second_derivative(self, Z: Any, h: Array) -> tuple[Array, Array, Array]:
+        """``X diag(h) X'`` for columns as rows of X, ``X h`` and the sum of h."""
+        used = np.flatnonzero(h)
+        size = len(self.index)
+        out, sums = np.zeros((size, size)), np.zeros(size)
+        step = max(1, TOGETHER // max(1, size))
+        for first in range(0, len(used), step):
+            some = used[first : first + step]
+            X = Z[some][:, self.index]
+            X = (X.toarray() if is_sparse(X) else X) * self.factors - self.centre
+            root = np.sqrt(h[some])
+            X *= root[:, None]
+            out += X.T @ X
+            sums += root @ X
+        return out, sums, np.array([h.sum()])
 
 
 class Sums(NamedTuple):
@@ -117,7 +210,7 @@ class RowMachine:
         # the norms' part of the gap at which the centre moves, as a share of that of the losses
         self.inner = 1.0
         self.trace: list[tuple[float, float, int]] = []
-        self._G = self._b = np.empty(0)
+        self._G = self._b = self._f = np.empty(0)
         self._hessian: tuple[Array, ...] = ()
         self._aim = self._of_norms = self._of_loss = 0.0
         self._kept: tuple[Array, float, Array, Array, Array] | None = None
@@ -141,13 +234,15 @@ class RowMachine:
                 self._shorten(self.at, product, before)
                 return False
         self.at = Point(self.w, self.t, product, value)
-        b = self.smooth.coefficients(product + self.t)
+        # of losses that are augmented, decision values have their coefficients with them
+        self._f = product + self.t
+        b = self.smooth.coefficients(self._f)
         self._certify(b, found, tol)
         if self.status is not None:
             return False
         self._G, self._b, self._hessian = found.G, b, found.hessian[:3]
         if isinstance(self.smooth, Augmented):
-            self._move(self.smooth, self.at, b, found)
+            self._move(self.smooth, b, found)
         return True
 
     def _shorten(self, at: Point, product: Array, before: float) -> None:
@@ -192,13 +287,9 @@ class RowMachine:
         near = gap <= NEARLY * tol * abs(primal)
         if near or self.best is None:
             weights = self.norm.weights(norms, reach)
-            product, q = self.at.product, np.square(reach)
-            values = problem.values_of(weights, w, t, product, b, q)
-            multiple = problem.multiple(b, support, values.gap) if values.gap > tol * abs(primal) else 1.0
-            if multiple != 1.0:
-                other = problem.values_of(weights, w, t, product, multiple * b, multiple**2 * q)
-                if other.gap < values.gap:
-                    values, b = other, multiple * b
+            values, b = problem.bracket(
+                weights, w, t, self.at.product, b, np.square(reach), enough=tol * abs(primal)
+            )
             gap = values.gap
             if self.best is None or values.gap < self.best.values.gap:
                 self.best = Best(w, t, b, weights, values, found.product)
@@ -218,14 +309,14 @@ class RowMachine:
         inner = max(gap, tol * abs(primal)) if self.smooth.exact else self._of_norms
         self._aim = max(MODEL_SHARE * inner, 1e-15 * abs(primal))
 
-    def _move(self, smooth: Augmented, at: Point, b: Array, found: Sums) -> None:
+    def _move(self, smooth: Augmented, b: Array, found: Sums) -> None:
         """Take the coefficients as centre of the augmented loss once the norms' part of the gap is small beside it."""
         if self._of_norms > self.inner * self._of_loss:
             return
         self._hessian = found.hessian[3:]
         worse = self.gap > WORSE * self.recent
         smooth.centre, smooth.radius = b, self.later
-        self._G, self._b = found.later, smooth.coefficients(at.product + at.t)
+        self._G, self._b = found.later, smooth.coefficients(self._f)
         self._aim = MODEL_SHARE * self._of_loss
         if worse:
             # a smaller radius has more rows between the kinks, and longer steps; far from its solution a centre is
@@ -239,25 +330,21 @@ class RowMachine:
 
     # ---- a step -----------------------------------------------------------------------------------
 
-    def wanted(self, near: float, first: float) -> Index:
+    def wanted(self, chosen: WorkingColumns, most: float) -> Index:
         """Blocks that could gain at the point of the last pass, those that gain most first."""
         assert self.at is not None
-        problem = self.problem
-        norms = problem.norms(self.at.w)
-        reach = problem.norms(self._G * problem.factors)
-        level, top = self.norm.level(norms), float(reach.max())
-        found = np.flatnonzero(reach >= (first * top if level == 0.0 else near * level))
-        return found[np.argsort(-reach[found], kind="stable")]
+        norms, reach = self.problem.norms(self.at.w), self.problem.norms(self._G * self.problem.factors)
+        return self.norm.entering(norms, reach, chosen.inside, self.problem.stack.widths, most)
 
-    def step(self, chosen: WorkingColumns, positions: Index, shares: Array, y: Array, weight: Array) -> None:
+    def step(self, chosen: WorkingColumns, positions: Index, shares: Array) -> None:
         """A Newton step on the chosen columns, with second derivatives of all rows if the pass gave them.
 
         Parameters
         ----------
         chosen : WorkingColumns
             Columns of the sampled rows.
-        positions, shares, y, weight
-            Numbers of these rows, for how many each stands, their targets and weights: 0 for rows left out.
+        positions, shares
+            Numbers of these rows, and for how many each stands; 0 for rows left out.
         """
         assert self.at is not None
         problem, at = self.problem, self.at
@@ -268,7 +355,11 @@ class RowMachine:
             C = C - np.outer(x, mean)
             C.flat[:: len(C) + 1] += self.norm.ridge
         else:
-            h = self._sampled_curvature(positions, y, weight) * shares
+            inside = np.flatnonzero(shares)
+            place = positions[inside]
+            place = place if isinstance(self.rows, slice) else np.searchsorted(self.rows, place)
+            h = np.zeros(len(positions))
+            h[inside] = self.smooth.curvature(self._f)[place] * shares[inside]
             C, mean, total = chosen.second_derivative(h, 0.0, self.norm.ridge)
         index, centre = chosen.index, chosen.centre[chosen.index]
         w, s = at.w[index], float(self._b.sum())
@@ -284,23 +375,6 @@ class RowMachine:
         else:
             self.t = self.smooth.intercept(at.product, at.t)
 
-    def _sampled_curvature(self, positions: Index, y: Array, weight: Array) -> Array:
-        assert self.at is not None
-        problem, smooth = self.problem, self.smooth
-        place = positions if isinstance(self.rows, slice) else np.searchsorted(self.rows, positions)
-        inside = weight > 0
-        place = place[inside]
-        f = self.at.product[place] + self.at.t
-        costs = self.costs[place]
-        part: Smooth
-        if isinstance(smooth, Augmented):
-            part = Augmented(smooth.loss, y[inside], costs, smooth.centre[place], smooth.radius)
-        else:
-            part = Exact(problem.machine.loss, y[inside], costs)
-        h = np.zeros(len(positions))
-        h[inside] = part.curvature(f)
-        return h
-
     # ---- the end ----------------------------------------------------------------------------------
 
     def solution(self, tol: float, interrupted: bool) -> Solution:
@@ -309,12 +383,9 @@ class RowMachine:
         assert self.best is not None
         best, problem = self.best, self.problem
         status = self.status or (Status.INTERRUPTED if interrupted else limit_reached() or Status.MAX_ITER)
-        names = ("objective", "rel_gap", "n_active")
-        trace = dict(zip(names, np.array(self.trace, dtype=np.float64).T, strict=True))
-        trace["objective"] /= problem.unit**2
         return problem.solution(
             best.weights, best.w, best.t, best.b,
-            status=status, tol=tol, n_iter=len(self.trace), trace=trace, values=best.values,
+            status=status, tol=tol, n_iter=len(self.trace), trace=problem.trace(self.trace), values=best.values,
         )  # fmt: skip
 
     def _settle(self) -> None:

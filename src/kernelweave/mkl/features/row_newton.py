@@ -19,14 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._allowance import used_up
+from kernelweave._checks import InputError
 from kernelweave._threads import one_blas_thread
 from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.machines.smooth import Augmented
 from kernelweave.mkl.features.columns import WorkingColumns
-from kernelweave.mkl.features.evaluation import Evaluation, HessianColumns
-from kernelweave.mkl.features.newton import FIRST, LEAST, NEAR, MarginDescent
+from kernelweave.mkl.features.newton import LEAST, MarginDescent
+from kernelweave.mkl.features.norms import SUMS
 from kernelweave.mkl.features.problem import FeatureProblem
-from kernelweave.mkl.features.row_machine import RowMachine, Sums
+from kernelweave.mkl.features.row_machine import Evaluation, RowMachine, Sums
+from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Solution
 
 Array = NDArray[np.float64]
@@ -173,8 +175,6 @@ class RowDescent:
             used |= self.problem.norms(machine.w) > 0
         if used.any():
             chosen.add(np.flatnonzero(used))
-        y = self.problem.machine.y[sample.positions]
-        weight = self.weight[sample.positions]
         fold = None if self.folds is None else self.folds[sample.positions]
         active = list(machines)
         begun = False
@@ -188,11 +188,14 @@ class RowDescent:
                 active = [m for m in active if m.status is None]
                 if self._told(active or machines) or not active or used_up():
                     break
-                if moving:
-                    self._grow(chosen, moving)
                 for m in moving:
-                    own = weight if fold is None or m.fold < 0 else np.where(fold == m.fold, 0.0, weight)
-                    m.step(chosen, sample.positions, sample.shares, y, own)
+                    # products with new columns are of the next pass
+                    chosen.add(m.wanted(chosen, max(LEAST, chosen.n_columns)))
+                for m in moving:
+                    own = sample.shares
+                    if fold is not None and m.fold >= 0:
+                        own = np.where(fold == m.fold, 0.0, own)
+                    m.step(chosen, sample.positions, own)
         except KeyboardInterrupt:
             if not begun or any(m.best is None for m in machines):
                 raise
@@ -219,9 +222,10 @@ class RowDescent:
             np.array([m.fold for m in machines]),
             np.array([getattr(m.smooth, "radius", 0.0) for m in machines]),
             np.array([m.later for m in machines]),
-            HessianColumns(curved, index, problem.factors[index], chosen.centre[index])
-            if curved
-            else HessianColumns(),
+            curved,
+            index,
+            problem.factors[index],
+            chosen.centre[index],
         )
         folds = np.zeros(self.stack.n_samples) if self.folds is None else self.folds.astype(np.float64)
         beside = [problem.machine.y, self.weight, folds, *(self._centre(m) for m in machines)]
@@ -243,20 +247,34 @@ class RowDescent:
         out[machine.rows] = machine.smooth.centre
         return out
 
-    def _grow(self, chosen: WorkingColumns, machines: Sequence[RowMachine]) -> None:
-        """Add blocks that could gain in a machine."""
-        widths = self.stack.widths
-        for m in machines:
-            found = m.wanted(NEAR, FIRST)
-            found = found[~chosen.inside[found]]
-            if not len(found):
-                continue
-            count = int(np.searchsorted(np.cumsum(widths[found]), max(LEAST, chosen.n_columns), side="right"))
-            chosen.add(found[: max(1, count)])
-            # products with new columns are of the next pass
-
     # ---- solutions --------------------------------------------------------------------------------
 
     def solutions(self) -> list[Solution]:
         """The solutions for all C, or after an interruption of those that have begun."""
         return [one.solution(self.tol, self.interrupted) for group in self.machines() for one in group]
+
+
+def solve_on_chunks(
+    problem: FeatureProblem,
+    Cs: Array,
+    method: str,
+    *,
+    tol: float,
+    max_iter: int | None = None,
+    callback: Callable[[int, float, float], object] | None = None,
+    start: Start | None = None,
+) -> list[Solution]:
+    """Solutions for ascending C, all in the same passes; after an interruption those that have begun."""
+    check_for_chunks(method, problem.weight_set)
+    descent = RowDescent(problem, Cs, tol=tol, max_iter=max_iter, callback=callback, start=start)
+    return descent.solutions()
+
+
+def check_for_chunks(method: str, weight_set: WeightSet) -> None:
+    """Raise for a method or a set of weights that needs all rows in memory."""
+    if method != "auto" or not isinstance(weight_set, SUMS):
+        names = " or ".join(kind.__name__ for kind in SUMS)
+        raise InputError(
+            f"`method` must be 'auto', with weights of a {names}, for RowFeatures, got {method!r} and "
+            f"{weight_set!r}. Others need all rows in memory: pass a FeatureStack."
+        )

@@ -215,15 +215,4 @@ class StreamDescent(FeatureDescent):
         problem = self.problem.at(1.0 / alpha)
         d, b, product, q = self.evaluated
         found = problem.values_of_weights(d, product, b, q)
-        C = b * (problem.length / problem.unit / problem.unit)
-        if problem.root is not None:
-            C = C * problem.root
-        return Solution(
-            weights=d,
-            dual_coef=C.T,
-            intercept=0.0,
-            certificate=problem.certificate(found, Status.INTERRUPTED, tol=self.tol),
-            n_iter=1,
-            alpha=alpha,
-            feature_coef=self._feature_coef(None),
-        )
+        return self._solution(alpha, d, b, problem.certificate(found, Status.INTERRUPTED, tol=self.tol))

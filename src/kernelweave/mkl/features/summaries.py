@@ -17,45 +17,54 @@ condition costs, and it is in the certificate.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import TypeVar
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
 from kernelweave._checks import InputError
 from kernelweave.gram.features import FeatureStack
 from kernelweave.gram.statistics import BlockStatistics
 from kernelweave.machines.rounding import EPS
-from kernelweave.mkl.features.problem import FeatureProblem, Summary, make_feature_problem
-from kernelweave.mkl.ridge_problem import RidgeProblem
-from kernelweave.mkl.ridge_rounding import SAFETY
-from kernelweave.results import Path, RelaxedSolution, Solution
+from kernelweave.mkl.ridge_problem import SAFETY
 
 Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
-def make_statistics_problem(
-    statistics: BlockStatistics,
-    y: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    scale: ArrayLike | None = None,
-    *,
-    fit_intercept: bool = False,
-) -> tuple[FeatureProblem, bool]:
-    """Check arguments and build the problem; also return whether targets had one dimension."""
-    for name, value in (("y", y), ("sample_weight", sample_weight)):
-        if value is not None:
-            raise InputError(
-                f"`{name}` must be None, as the statistics include it, got values. Pass it where rows are added."
-            )
+@dataclass(frozen=True)
+class Summary:
+    """The rows that the rows of a problem stand for, if these are fewer rows with the same products.
+
+    Attributes
+    ----------
+    feature_means, target_means : arrays of shape (n_features,) and (n_outputs,)
+        For the intercept; zeros without.
+    weight_sum : float
+        Sum of the weights of all rows.
+    error : float
+        Relative rounding errors of the products of two columns, and of their factor.
+    stretch : float
+        Lengths of columns for these errors, as a multiple of their present ones: above 1 after subtractions.
+    constants : array of shape (n_outputs,)
+        Added to the objective of each output; all <= 0.
+    """
+
+    feature_means: Array
+    target_means: Array
+    weight_sum: float
+    error: float
+    stretch: float
+    constants: Array
+
+
+def summarised(statistics: BlockStatistics, *, centered: bool) -> tuple[FeatureStack, Array, Summary]:
+    """Rows of features and of targets that stand for those of statistics, about their means or about zero."""
     if not statistics.n_rows or statistics.groups is None:
         raise InputError("`gram` must be statistics of at least one row, got none. Add rows first.")
     p, T = statistics.n_features, statistics.n_outputs
-    A = statistics.products(centered=fit_intercept)
-    lengths = np.sqrt(statistics.reach(centered=fit_intercept))
+    A = statistics.products(centered=centered)
+    lengths = np.sqrt(statistics.reach(centered=centered))
     lengths[lengths == 0] = 1.0
     white = A / lengths[:, None] / lengths
     F, inner, error = _factor(white[:p, :p], white[:p, p:])
@@ -69,7 +78,7 @@ def make_statistics_problem(
     known = now > 0
     stretch = float((lengths[known] / now[known]).max(initial=1.0))
     zeros = np.zeros(p + T)
-    means = np.r_[statistics.feature_means, statistics.target_means] if fit_intercept else zeros
+    means = np.r_[statistics.feature_means, statistics.target_means] if centered else zeros
     summary = Summary(
         feature_means=means[:p],
         target_means=means[p:],
@@ -78,8 +87,7 @@ def make_statistics_problem(
         stretch=stretch,
         constants=0.5 * np.minimum(left, 0.0) * np.square(lengths[p:]),
     )
-    problem, _ = make_feature_problem(FeatureStack(Z, statistics.groups), targets, scale=scale)
-    return replace(problem, summary=summary), statistics.single
+    return FeatureStack(Z, statistics.groups), targets, summary
 
 
 def _factor(G: Array, P: Array) -> tuple[Array, Array, float]:
@@ -103,35 +111,3 @@ def _factor(G: Array, P: Array) -> tuple[Array, Array, float]:
     # what was left out of G, and products of these columns with the targets that the factor does not have
     lost = np.abs(P - F.T @ inner).max(initial=0.0)
     return F, inner, floor + 2.0 * float(lost)
-
-
-S = TypeVar("S", bound=Solution)
-
-
-def on_all_rows(problem: FeatureProblem | RidgeProblem, solution: S) -> S:
-    """A solution of statistics with an intercept, and without dual coefficients, of which all rows would have one.
-
-    Its `proof` has those of the rows that stand for all. Solutions of other problems are returned as they are.
-    """
-    summary = problem.summary if isinstance(problem, FeatureProblem) else None
-    if summary is None:
-        return solution
-    several = isinstance(solution, RelaxedSolution) and np.ndim(solution.relax) == 1
-    coef, dual = np.asarray(solution.feature_coef), np.asarray(solution.dual_coef)
-    at = 1 if several else 0
-    fitted = np.tensordot(coef, summary.feature_means, axes=([at], [0]))
-    # of outputs apart, callbacks see the first
-    means = summary.target_means[: coef.shape[-1]] if coef.ndim == at + 2 else summary.target_means[0]
-    intercept = means - fitted
-    none = isinstance(solution, RelaxedSolution)
-    return replace(
-        solution,
-        dual_coef=np.empty(0),
-        proof=np.empty((0, 0)) if none else np.atleast_2d(dual.T),
-        intercept=float(intercept) if np.ndim(intercept) == 0 else intercept,
-    )
-
-
-def path_on_all_rows(problem: FeatureProblem | RidgeProblem, path: Path[S]) -> Path[S]:
-    """The same for all solutions of a path."""
-    return replace(path, solutions=tuple(on_all_rows(problem, one) for one in path.solutions))

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave.mkl.criteria.radius import Evaluation, RadiusMargin, Stationarity, WeightedSum, coinciding
+from kernelweave.mkl.criteria.radius import Evaluation, RadiusMargin, Stationarity
+from kernelweave.mkl.families import WeightedSum, coinciding
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step
 from kernelweave.mkl.steps.rkl import RKLSession
 from kernelweave.results import Certificate, RadiusSolution, Solution, Status

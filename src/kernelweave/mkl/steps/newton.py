@@ -96,36 +96,32 @@ class Newton(MarginStep):
             rejected = 0
             damping = max(0.1 * damping, 1e-10)
             V = problem.products(b, working)
-            q = V @ b
-            residual = problem.gram.residual_trace[working]
-            if residual.any():
-                q = q + problem.scale[working] * residual * float(b @ b)
+            q = problem.quad_of(b, V, working)
             level = float(weights[working] @ q)
+            own, primal = machine.own_gap, machine.primal
             outer = 0.5 * max(0.0, weight_set.support(q) - level)
-            gap = machine.own_gap + outer
-            primal = machine.primal
             allowed = problem.allowed_gap(at, session.tol)
-            if (
-                outer <= max(0.5 * allowed, min(CHECK_SHARE * known, CHECK_LARGEST * abs(primal)))
-                or gap <= allowed
-            ):
-                quadratic_forms = problem.quad(b)
-                quadratic_forms[working] = q
-                outer = known = 0.5 * max(0.0, weight_set.support(quadratic_forms) - level)
-                gap = machine.own_gap + outer
-                if outer > 0.5 * allowed:
+            checks = outer <= max(0.5 * allowed, min(CHECK_SHARE * known, CHECK_LARGEST * abs(primal)))
+            if checks or own + outer <= allowed:
+                if len(working) < problem.n_kernels:
+                    quadratic_forms = problem.quad(b)
+                    quadratic_forms[working] = q
+                    outer = 0.5 * max(0.0, weight_set.support(quadratic_forms) - level)
+                known = outer
+                if outer > 0.5 * allowed and len(working) < problem.n_kernels:
                     grown = np.union1d(working, _working_set(shares, quadratic_forms, weight_set))
                     if len(grown) > len(working):
                         working = grown
                         V = problem.products(b, working)
                         q = quadratic_forms[working]
+            gap = own + outer
             arrived = Status.CONVERGED if gap <= allowed else None
             yield Look(at, primal, gap, at.n_active, arrived)
             # a warm machine within the tolerance does not change with the step: use a smaller tolerance
             inner = max(inner_tol(outer / abs(primal), session.tol) * 0.1**loop.idle, FINEST)
-            if machine.own_gap > outer:
+            if own > outer:
                 # the remaining gap is that of the machine
-                inner = min(inner, 0.1 * relative_gap(primal, machine.own_gap))
+                inner = min(inner, 0.1 * relative_gap(primal, own))
                 if machine.status in (Status.STALLED, Status.ROUNDING):
                     return machine.status
             first, second = weight_set.slopes(shares[working])

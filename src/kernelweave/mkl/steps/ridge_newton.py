@@ -12,7 +12,6 @@ from kernelweave._loops import core
 from kernelweave.machines.ridge import NotPositiveDefinite, RidgeSystem, Workspace
 from kernelweave.mkl.loop import Callback, Limits, Look, Loop, Moves, SessionOf, Step, minimise
 from kernelweave.mkl.ridge_problem import RidgeProblem, first_kernel, infinite_alpha, null_result
-from kernelweave.mkl.ridge_rounding import rounding_bound
 from kernelweave.results import Certificate, Solution, Status, relative_gap
 
 Array = NDArray[np.float64]
@@ -82,8 +81,8 @@ class _Iterate:
 
     def bound_rounding(self, problem: RidgeProblem, alpha: float, quadratic_forms: Array) -> float:
         """Bound of rounding in objective and gap, given the quadratic forms of all kernels."""
-        self.rounding = found = rounding_bound(
-            problem, alpha, self.weights, self.C, quadratic_forms, primal=self.primal, residual=self.residual
+        self.rounding = found = problem.rounding_bound(
+            alpha, self.weights, self.C, quadratic_forms, primal=self.primal, residual=self.residual
         )
         return found
 

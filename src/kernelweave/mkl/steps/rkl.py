@@ -28,11 +28,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave.machines.ball import solve_meb
-from kernelweave.machines.least_squares import Bordered
+from kernelweave.machines.bordered import Bordered
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import sum_error
-from kernelweave.mkl.certify import SHARES, term_error
-from kernelweave.mkl.criteria.radius import FLAT, Evaluation, WeightedSum, coinciding
+from kernelweave.mkl.certify import term_error
+from kernelweave.mkl.criteria.radius import Evaluation
+from kernelweave.mkl.families import FLAT, WeightedSum, coinciding
 from kernelweave.mkl.kernel_problem import LOOSEST, inner_tol
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step, most_work
 from kernelweave.mkl.steps.newton import FIRST, MOST_REJECTED, WORKING_MOST, WORKING_SHARE, newton_step
@@ -123,6 +124,8 @@ class Cut:
     rho_error: Array
 
 
+#: Shares of the variances; the bound of RKL uses the best.
+SHARES = (1e-13, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
 #: Number of cuts that Newton passes on.
 KEPT = 40
 #: Share of the way from the best point to the solution of the linear program for the next cut.
@@ -213,7 +216,8 @@ class RKLSession(SessionOf[RKLPoint]):
     def keep(self, at: RKLPoint) -> RKLPoint:
         """The better of a point and the best one, with the better bounds of both; both steps continue from there."""
         if (best := self.best) is not None:
-            point, bound = min(at, best, key=_value), max(at, best, key=_certain)
+            point = min(at, best, key=lambda one: one.primal)
+            bound = max(at, best, key=lambda one: one.certain)
             at = replace(point, dual=bound.dual, certain=bound.certain, proof=bound.proof)
         self.best, self.start = at, at.t
         return at
@@ -224,8 +228,8 @@ class RKLSession(SessionOf[RKLPoint]):
         return Look(at, at.primal, at.gap, n_active, status, more={"n_machines": self.n_machines})
 
     def result(self, at: RKLPoint, status: Status, loop: Loop[RKLPoint]) -> RadiusSolution:
-        """The best point of all steps."""
-        return replace(self._solution(self.best or at, status), n_iter=loop.n_iter, trace=loop.arrays())
+        """The best point of all steps, with their best bounds."""
+        return replace(self._solution(self.keep(at), status), n_iter=loop.n_iter, trace=loop.arrays())
 
     def _solution(self, best: RKLPoint, status: Status) -> RadiusSolution:
         if best.gap <= self.tol * abs(best.primal):
@@ -233,9 +237,11 @@ class RKLSession(SessionOf[RKLPoint]):
         elif status is Status.NOT_STATIONARY:
             status = Status.STALLED
         own = best.proof.b is best.machine.dual_coef
+        # the decrease predicted by the linear model, as a share of the value: the gap of the weights
+        left = max(0.0, best.gap - best.machine.own_gap) / max(abs(best.primal), 1e-300)
         certificate = Certificate.of(
             "joint" if own else "cuts", best.primal, best.gap, best.rounding, status,
-            tol=self.tol, stationarity=stationarity_of(best),
+            tol=self.tol, stationarity=left,
         )  # fmt: skip
         t = np.divide(best.t, self.variance, out=np.zeros_like(best.t), where=self.variance > 0)
         size = float(np.linalg.norm(t)) if self.norm == 2 else float(t.sum())
@@ -406,12 +412,6 @@ class RKLNewton(Step[RKLSession, RKLPoint]):
                 share = min(2.0 * share, 0.5)
                 here = session.at(direction, inner)
 
-    def result(self, session: RKLSession, loop: Loop[RKLPoint], status: Status) -> Solution:
-        """With the best bounds of all steps."""
-        assert loop.best is not None
-        session.keep(loop.best.point)
-        return session.result(loop.best.point, status, loop)
-
 
 @dataclass
 class RKLCuts(Step[RKLSession, RKLPoint]):
@@ -472,14 +472,6 @@ def turns() -> Iterator[Step[RKLSession, RKLPoint]]:
         yield RKLNewton(most=SLOW)
 
 
-def _value(at: RKLPoint) -> float:
-    return at.primal
-
-
-def _certain(at: RKLPoint) -> float:
-    return at.certain
-
-
 def _next(at: RKLPoint, rho: Array, scaled: Array, H: Array, working: Index, damping: float) -> Array:
     # the gradient of the criterion in the coordinates t * rho; rho may be mixed, the gradient is exact
     level = float(at.t @ at.q)
@@ -489,8 +481,3 @@ def _next(at: RKLPoint, rho: Array, scaled: Array, H: Array, working: Index, dam
     out = np.zeros_like(at.t)
     out[working] = moved[working] / rho[working]
     return out
-
-
-def stationarity_of(at: RKLPoint) -> float:
-    """Decrease predicted by the linear model, as a share of the value: the gap of the weights."""
-    return max(0.0, at.gap - at.machine.own_gap) / max(abs(at.primal), 1e-300)

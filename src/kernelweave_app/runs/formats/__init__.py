@@ -16,6 +16,8 @@ import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -23,8 +25,8 @@ from typing import Any, Literal, Protocol
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
+from kernelweave_app.runs.columns import columns_of_objects, hold_only
 from kernelweave_app.runs.joining import Joined
-from kernelweave_app.runs.tables import columns_of_objects, hold_only
 
 Use = Literal["table", "kernels", "sparse"]
 
@@ -32,27 +34,47 @@ Use = Literal["table", "kernels", "sparse"]
 CHUNK = 2**20
 #: Exceptions of files that are damaged or something else.
 BROKEN = (
-    OSError, EOFError, ValueError, TypeError, csv.Error, zipfile.BadZipFile, lzma.LZMAError, zlib.error,
-)  # fmt: skip
+    *(ArithmeticError, AttributeError, EOFError, ImportError, KeyError, MemoryError, OSError, RuntimeError),
+    *(TypeError, ValueError, csv.Error, lzma.LZMAError, zlib.error),
+)
 
 
-class Limits(Protocol):
-    """How large a file may be that somebody else has made."""
+@dataclass(frozen=True)
+class FileLimits:
+    """How large a file may be that somebody else has made.
 
-    @property
-    def unpacked(self) -> int:
-        """Bytes after decompression."""
-        ...
+    Attributes
+    ----------
+    unpacked : int
+        Bytes after decompression.
+    cells : int
+        Rows times columns.
+    columns : int
+        Columns.
+    """
 
-    @property
-    def cells(self) -> int:
-        """Rows times columns."""
-        ...
+    unpacked: int = 2**30
+    cells: int = 100_000_000
+    columns: int = 100_000
 
-    @property
-    def columns(self) -> int:
-        """Columns."""
-        ...
+    def check(self, name: str, rows: int, columns: int) -> None:
+        """Raise for a table that is too large."""
+        if columns > self.columns or rows * columns > self.cells:
+            raise InputError(
+                f"{name} is larger than the studio takes: at most {self.columns} columns and {self.cells} cells."
+            )
+
+    def unpack(self, file: SupportsRead, name: str, counted: int = 0) -> Iterator[bytes]:
+        """The bytes of a file, some at once, as long as there are not too many with those counted before."""
+        while chunk := file.read(CHUNK):
+            counted += len(chunk)
+            self.check_bytes(name, counted)
+            yield chunk
+
+    def check_bytes(self, name: str, size: int) -> None:
+        """Raise for more bytes than may be unpacked."""
+        if size > self.unpacked:
+            raise InputError(f"{name} holds more than {self.unpacked} bytes after decompression.")
 
 
 class SupportsRead(Protocol):
@@ -103,11 +125,9 @@ class Format(ABC):
         """The file as a table with the views in it; sparse rows become columns where `dense`."""
         return Joined(checked(path, self))
 
-    def check(self, path: Path, name: str, limits: Limits) -> None:
+    def check(self, path: Path, name: str, limits: FileLimits) -> None:
         """Raise for a file that is too large, or not what its name says; the first bytes have been looked at."""
-        rows, columns = checked(path, self).shape
-        if columns > limits.columns or rows * columns > limits.cells:
-            raise too_many(name, limits)
+        limits.check(name, *checked(path, self).shape)
 
     def kind(self, name: str) -> str:
         """What messages call a file of this name."""
@@ -177,14 +197,8 @@ def there(path: str | Path) -> Path:
 
 def checked(source: Path, form: Format) -> DataFrame:
     """The table of a file, with rows, and with columns whose names differ and are text."""
-    try:
+    with one_error(source, "a table"):
         table = form.table(source)
-    except (InputError, ModuleNotFoundError):
-        raise
-    except ImportError as error:
-        raise InputError(f"{source} cannot be read: {str(error).strip()}") from error
-    except BROKEN as error:
-        raise InputError(f"{source} cannot be read as a table: {one_line(error)}.") from error
     if table.shape[0] == 0 or table.shape[1] == 0:
         raise InputError(f"{source} holds no rows or no columns, got {table.shape[0]} x {table.shape[1]}.")
     table.columns = [str(c) for c in table.columns]
@@ -213,12 +227,25 @@ def same_name(source: Path, names: Sequence[str]) -> InputError:
     return InputError(f"{source} has columns of the same name: {few}. Rename them.")
 
 
+@contextmanager
+def one_error(name: object, what: str) -> Iterator[None]:
+    """Every failure to read a file as `what` becomes an `InputError` of one line."""
+    try:
+        yield
+    except (InputError, ModuleNotFoundError):
+        raise
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{name} is damaged: {one_line(error)}.") from error
+    except BROKEN as error:
+        raise InputError(f"{name} cannot be read as {what}: {one_line(error)}.") from error
+
+
 def one_line(error: Exception) -> str:
     """The reason of an exception."""
     said = str(error).strip().splitlines()
     if said and ("allow_pickle" in said[0] or "Python objects" in said[0]):
         return "it holds Python objects, which are never read"
-    return said[0].rstrip(".") if said else type(error).__name__
+    return said[0].rstrip(".")[:200] if said else type(error).__name__
 
 
 def csr(values: Any, what: str) -> Any:
@@ -234,7 +261,7 @@ def csr(values: Any, what: str) -> Any:
 # ---- files of others -------------------------------------------------------------------------------
 
 
-def check_file(path: Path, name: str, limits: Limits) -> None:
+def check_file(path: Path, name: str, limits: FileLimits) -> None:
     """Raise unless a file is what its name says, by its content, before it is read.
 
     Parameters
@@ -243,7 +270,7 @@ def check_file(path: Path, name: str, limits: Limits) -> None:
         The file; it need not have its final name.
     name : str
         The name, whose ending gives the format.
-    limits : Limits
+    limits : FileLimits
 
     Raises
     ------
@@ -257,16 +284,3 @@ def check_file(path: Path, name: str, limits: Limits) -> None:
     if (starts and not form.start) or (form.start and form.start not in starts):
         raise InputError(f"{name} is not what its name says: the content is not a {form.kind(name)} table.")
     form.check(path, name, limits)
-
-
-def chunks(file: SupportsRead) -> Iterator[bytes]:
-    """The bytes of a file, some at once."""
-    while chunk := file.read(CHUNK):
-        yield chunk
-
-
-def too_many(name: str, limits: Limits) -> InputError:
-    """The error for a table that is too large."""
-    return InputError(
-        f"{name} is larger than the studio takes: at most {limits.columns} columns and {limits.cells} cells."
-    )

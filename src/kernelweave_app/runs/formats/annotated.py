@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
-from kernelweave_app.runs.formats import Format, Limits, csr
+from kernelweave_app.runs.formats import FileLimits, Format, csr, one_error, same_name, there
 from kernelweave_app.runs.joining import Joined
 
 if TYPE_CHECKING:
@@ -29,25 +29,6 @@ MOST_CELLS = 20_000_000
 MOST_PARTS = 20_000
 
 
-@dataclass(frozen=True)
-class AnnotatedFile:
-    """An annotated matrix as a table and views.
-
-    Attributes
-    ----------
-    table : DataFrame
-        The names of the observations, the columns of `obs`, a dense `X` and the matrices of `obsm`.
-    views : dict of str to list of str
-        The columns of each of these parts.
-    sparse : dict of str to CSR array
-        `X` where it is sparse.
-    """
-
-    table: DataFrame
-    views: dict[str, list[str]]
-    sparse: dict[str, Any]
-
-
 class Annotated(Format):
     """Observations by variables: the columns beside them are a table, dense matrices and sparse ones are views."""
 
@@ -61,7 +42,7 @@ class Annotated(Format):
 
     def read(self, path: Path, *, dense: bool = True) -> Joined:
         """The table with its parts as views."""
-        return annotated(read_annotated(path), str(path))
+        return read_annotated(path)
 
     def rows(self, path: str) -> Any:
         """One matrix."""
@@ -73,7 +54,7 @@ class Annotated(Format):
         group, _, key = part.partition("/")
         return f"anndata.read_h5ad({file!r}).{f'{group}[{key!r}]' if key else 'X'}"
 
-    def check(self, path: Path, name: str, limits: Limits) -> None:
+    def check(self, path: Path, name: str, limits: FileLimits) -> None:
         """Raise for what is no annotated matrix, for links, and for too many numbers."""
         check_annotated(path, name, limits.cells, limits.columns)
 
@@ -96,15 +77,6 @@ class Annotated(Format):
 ANNOTATED = Annotated()
 
 
-def annotated(found: AnnotatedFile, path: str) -> Joined:
-    """An annotated matrix, whose parts are views."""
-    views = found.views if len(found.views) + len(found.sparse) > 1 else {}
-    files = {
-        view: f"{Path(path).resolve()}#{'X' if view == 'X' else f'obsm/{view}'}" for view in found.sparse
-    }
-    return Joined(found.table, views, sparse=found.sparse, files=files, names=NAMES, parts=tuple(found.views))
-
-
 def _libraries() -> tuple[Any, Any]:
     try:
         import h5py
@@ -118,17 +90,8 @@ def _libraries() -> tuple[Any, Any]:
 def _opened(path: Path, shown: str = "") -> Iterator[h5py.File]:
     """The file; every failure is an `InputError` of one line."""
     h5py, _ = _libraries()
-    shown = shown or str(path)
-    if not path.is_file():
-        raise InputError(f"There is no file {path}.")
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except InputError:
-        raise
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError, AttributeError, MemoryError) as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise InputError(f"{shown} cannot be read as AnnData: {said[0].rstrip('.'):.200}.") from error
+    with one_error(shown or path, "AnnData"), h5py.File(there(path), "r") as file:
+        yield file
 
 
 def check_annotated(path: Path, shown: str, cells: int = MOST_NUMBERS, columns: int = 10**6) -> None:
@@ -214,7 +177,7 @@ def _length(file: Any, name: str) -> int:
     return int(part[index].shape[0])
 
 
-def read_annotated(path: str | Path) -> AnnotatedFile:
+def read_annotated(path: str | Path) -> Joined:
     """Read an annotated matrix as a table and views.
 
     Parameters
@@ -224,7 +187,9 @@ def read_annotated(path: str | Path) -> AnnotatedFile:
 
     Returns
     -------
-    AnnotatedFile
+    Joined
+        The names of the observations, the columns of `obs`, a dense `X` and the matrices of `obsm` as a table, with a
+        view for each of these parts; sparse ones are views of their own.
     """
     import pandas as pd
 
@@ -250,41 +215,29 @@ def read_annotated(path: str | Path) -> AnnotatedFile:
             if hasattr(values, "tocsr"):
                 sparse[view] = csr(values, f"{source}: {name}")
                 continue
-            columns = (
-                [str(v) for v in read(file["var"]).index]
-                if name == "X"
-                else [f"{view}.{k}" for k in range(np.shape(values)[1])]
-            )
             if np.size(values) > MOST_CELLS:
                 raise InputError(
                     f"{source}: {name} has {np.size(values):.3g} cells, too many for a table of columns. Store it as a "
                     "sparse matrix, or leave out variables."
                 )
+            columns = [f"{view}.{k}" for k in range(np.shape(values)[1])]
+            if name == "X":
+                columns = [str(v) for v in read(file["var"]).index]
             frame = values if isinstance(values, pd.DataFrame) else pd.DataFrame(np.asarray(values))
             parts[view] = frame.reset_index(drop=True).set_axis(columns, axis=1)
-    return _side_by_side(source, names, parts, sparse)
-
-
-def _side_by_side(
-    source: Path, names: list[str], parts: dict[str, DataFrame], sparse: dict[str, Any]
-) -> AnnotatedFile:
-    """One table; columns that several parts have get the name of their part."""
-    import pandas as pd
-
-    taken: dict[str, int] = {NAMES: 1}
-    for part in parts.values():
-        for name in part.columns:
-            taken[name] = taken.get(name, 0) + 1
+    # columns that several parts have get the name of their part
+    taken = Counter(name for part in parts.values() for name in part.columns) + Counter([NAMES])
     parts = {
         view: part.rename(columns={c: f"{view}.{c}" for c in part.columns if taken[c] > 1})
         for view, part in parts.items()
     }
     table = pd.concat([pd.DataFrame({NAMES: names}), *parts.values()], axis=1)
     if table.columns.duplicated().any():
-        again = table.columns[table.columns.duplicated()][0]
-        raise InputError(f"{source} has columns of the same name: {again!r}. Make names of variables unique.")
+        raise same_name(source, list(table.columns))
     views = {view: list(part.columns) for view, part in parts.items() if part.shape[1]}
-    return AnnotatedFile(table, views, sparse)
+    files = {view: f"{source.resolve()}#{'X' if view == 'X' else f'obsm/{view}'}" for view in sparse}
+    several = views if len(views) + len(sparse) > 1 else {}
+    return Joined(table, several, sparse=sparse, files=files, names=NAMES, parts=tuple(views))
 
 
 def read_part(path: str | Path) -> Any:

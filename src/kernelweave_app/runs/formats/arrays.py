@@ -1,4 +1,4 @@
-"""NumPy's npz files of arrays as a table."""
+"""NumPy's npz files of arrays as a table, and checks of arrays in files."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import zlib
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
-from kernelweave_app.runs.formats import Format, Limits, Use, chunks, same_name, too_many
+from kernelweave_app.runs.formats import FileLimits, Format, Use, same_name
 from kernelweave_app.runs.joining import Joined
 
 MOST_ARRAYS = 1000
@@ -45,11 +47,47 @@ class Arrays(Format):
 
     def table(self, path: Path) -> DataFrame:
         """The columns."""
-        return read_arrays(path)
+        import pandas as pd
 
-    def check(self, path: Path, name: str, limits: Limits) -> None:
-        """Raise for objects, and for arrays that unpack to too much."""
-        check_archive(path, name, limits)
+        columns: dict[str, Any] = {}
+        with np.load(path, allow_pickle=False) as arrays:
+            for name in arrays.files:
+                values = arrays[name]
+                if values.dtype.kind not in "biufUSmMc":
+                    raise InputError(
+                        f"{path}: array {name!r} holds {values.dtype}, neither numbers nor text."
+                    )
+                if values.dtype.kind == "S":
+                    values = values.astype(str)
+                if values.ndim not in (1, 2):
+                    raise InputError(
+                        f"{path}: array {name!r} has {values.ndim} dimensions; a table is made of vectors and matrices."
+                    )
+                new = {f"{name}.{j}": column for j, column in enumerate(values.T)}
+                new = {name: values} if values.ndim == 1 else new
+                if not columns.keys().isdisjoint(new):
+                    raise same_name(path, [*columns, *new])
+                columns |= new
+        if len({len(column) for column in columns.values()}) > 1:
+            raise InputError(f"{path}: all arrays need one entry for each row, but their lengths differ.")
+        return pd.DataFrame(columns)
+
+    def check(self, path: Path, name: str, limits: FileLimits) -> None:
+        """Raise for objects, for something else than arrays, and for arrays that unpack to too much."""
+        try:
+            with zipfile.ZipFile(path) as archive:
+                members = archive.infolist()
+                limits.check_bytes(name, sum(member.file_size for member in members))
+                if len(members) > MOST_ARRAYS:
+                    raise InputError(f"{name} holds more than {MOST_ARRAYS} arrays.")
+                for member in members:
+                    if not member.filename.endswith(".npy") or "/" in member.filename or member.flag_bits & 1:
+                        raise InputError(
+                            f"{name} is not a file of NumPy arrays: it holds {member.filename!r:.60}."
+                        )
+                check_arrays(archive, members, name, limits)
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+            raise InputError(f"{name} cannot be unpacked: {error!s:.200}.") from None
 
     def lines(self, variable: str, path: str, data: Joined) -> list[str]:
         """The same, by NumPy."""
@@ -66,56 +104,9 @@ class Arrays(Format):
 ARRAYS = Arrays()
 
 
-def read_arrays(path: Path) -> DataFrame:
-    """Arrays of one length as a table: one column for a vector, ``name.0``, ``name.1``, ... for a matrix."""
-    import numpy as np
-    import pandas as pd
-
-    columns: dict[str, Any] = {}
-    with np.load(path, allow_pickle=False) as arrays:
-        for name in arrays.files:
-            values = arrays[name]
-            if values.dtype.kind not in "biufUSmMc":
-                raise InputError(f"{path}: array {name!r} holds {values.dtype}, neither numbers nor text.")
-            if values.dtype.kind == "S":
-                values = values.astype(str)
-            if values.ndim not in (1, 2):
-                raise InputError(
-                    f"{path}: array {name!r} has {values.ndim} dimensions; a table is made of vectors and matrices."
-                )
-            new = (
-                {name: values}
-                if values.ndim == 1
-                else {f"{name}.{j}": column for j, column in enumerate(values.T)}
-            )
-            if not columns.keys().isdisjoint(new):
-                raise same_name(path, [*columns, *new])
-            columns |= new
-    if len({len(column) for column in columns.values()}) > 1:
-        raise InputError(f"{path}: all arrays need one entry for each row, but their lengths differ.")
-    return pd.DataFrame(columns)
-
-
-def check_archive(path: Path, name: str, limits: Limits) -> None:
-    """Raise for an archive of something else than arrays, or of too much."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            if len(members) > MOST_ARRAYS or sum(m.file_size for m in members) > limits.unpacked:
-                raise InputError(
-                    f"{name} holds too much: {MOST_ARRAYS} arrays, {limits.unpacked} bytes at most."
-                )
-            for member in members:
-                if not member.filename.endswith(".npy") or "/" in member.filename or member.flag_bits & 1:
-                    raise InputError(
-                        f"{name} is not a file of NumPy arrays: it holds {member.filename!r:.60}."
-                    )
-            check_arrays(archive, members, name, limits)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
-        raise InputError(f"{name} cannot be unpacked: {error!s:.200}.") from None
-
-
-def check_arrays(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], name: str, limits: Limits) -> None:
+def check_arrays(
+    archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], name: str, limits: FileLimits
+) -> None:
     """Refuse arrays of an archive that hold objects, or more than may be unpacked."""
     counted = 0
     for member in members:
@@ -123,20 +114,13 @@ def check_arrays(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], name:
             what = f"{name}: array {member.filename.removesuffix('.npy')!r:.60}"
             check_array(file, member.file_size, what, limits)
             # sizes in the directory may be wrong, so the unpacked bytes are counted
-            for chunk in chunks(file):
-                counted += len(chunk)
-                if counted > limits.unpacked:
-                    raise InputError(f"{name} holds more than {limits.unpacked} bytes.")
+            counted += sum(map(len, limits.unpack(file, name, counted)))
 
 
-def check_array(file: IO[bytes], size: int, what: str, limits: Limits) -> None:
+def check_array(file: IO[bytes], size: int, what: str, limits: FileLimits) -> None:
     """Raise for an array of objects, a large one, or one that is cut off."""
-    from numpy.lib import format as npy
-
     try:
-        version = npy.read_magic(file)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, _, dtype = read(file, max_header_size=LONGEST_HEADER)
+        shape, dtype = _read_header(file)
     except (ValueError, OSError) as error:
         raise InputError(f"{what} cannot be read: {str(error).splitlines()[0]:.100}.") from None
     if dtype.hasobject:
@@ -147,10 +131,19 @@ def check_array(file: IO[bytes], size: int, what: str, limits: Limits) -> None:
     for length in shape:
         cells *= int(length)
     columns = shape[1] if len(shape) == 2 else 1
-    if cells > limits.cells or columns > limits.columns or cells * dtype.itemsize > limits.unpacked:
-        raise too_many(what, limits)
+    limits.check(what, -(-cells // max(columns, 1)), columns)
+    limits.check_bytes(what, cells * dtype.itemsize)
     if cells * dtype.itemsize > size:
         raise InputError(f"{what} is cut off.")
+
+
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of an array in a file."""
+    from numpy.lib import format as npy
+
+    read = npy.read_array_header_1_0 if npy.read_magic(file) == (1, 0) else npy.read_array_header_2_0
+    shape, _, dtype = read(file, max_header_size=LONGEST_HEADER)
+    return shape, dtype
 
 
 def seem_kernels(path: Path) -> bool:
@@ -158,18 +151,12 @@ def seem_kernels(path: Path) -> bool:
 
     Kernels are square matrices of one size, or matrices with names of columns.
     """
-    from numpy.lib import format as npy
-
     shapes = {}
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.namelist():
                 with archive.open(member) as file:
-                    version = npy.read_magic(file)
-                    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-                    shapes[member.removesuffix(".npy").lower()] = read(file, max_header_size=LONGEST_HEADER)[
-                        0
-                    ]
+                    shapes[member.removesuffix(".npy").lower()], _ = _read_header(file)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):
         return False
     known = (*ROW_NAMES, *COLUMN_NAMES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
-from kernelweave_app.runs.formats import Format, Limits, Use, one_line
+from kernelweave_app.runs.formats import FileLimits, Format, Use, one_error, there
 from kernelweave_app.runs.formats.arrays import COLUMN_NAMES, ROW_NAMES, check_array
 from kernelweave_app.runs.joining import Joined
 
@@ -83,7 +82,7 @@ class KernelMatrices(Format):
         """Refused."""
         raise InputError(f"{path} holds kernel matrices, not a table. Pass it as --gram {path.name}.")
 
-    def check(self, path: Path, name: str, limits: Limits) -> None:
+    def check(self, path: Path, name: str, limits: FileLimits) -> None:
         """Raise for objects, and for a large or incomplete array."""
         with path.open("rb") as file:
             check_array(file, path.stat().st_size, name, limits)
@@ -111,7 +110,7 @@ def name_of(value: Any) -> str:
     return str(value)
 
 
-def read_grams(path: str | Path, shown: str = "") -> GramFile:
+def read_grams(path: str | Path) -> GramFile:
     """Read the kernel matrices of a file; every failure is an `InputError` of one line.
 
     Parameters
@@ -120,47 +119,15 @@ def read_grams(path: str | Path, shown: str = "") -> GramFile:
         An .npy file of a matrix, or of a stack of shape (n_kernels, n_rows, n_columns); or an .npz file of several. Of
         an npz file the arrays `names` (also `rows`, `samples`, `ids`, `index`) and `columns` (also `training`, `train`)
         name the rows and columns. Nothing in the file is executed.
-    shown : str
-        What messages call it.
 
     Returns
     -------
     GramFile
     """
-    source = Path(path)
-    shown = shown or str(source)
-    if not source.is_file():
-        raise InputError(f"There is no file {source}.")
-    try:
+    source = there(path)
+    shown = str(source)
+    with one_error(shown, "kernel matrices"):
         arrays = _read_arrays(source, shown)
-    except InputError:
-        raise
-    except (OSError, EOFError, ValueError, TypeError, KeyError, MemoryError, zlib.error) as error:
-        raise InputError(f"{shown} cannot be read as kernel matrices: {one_line(error)}.") from error
-    except zipfile.BadZipFile as error:
-        raise InputError(f"{shown} is damaged: {one_line(error)}.") from error
-    return _matrices_and_names(arrays, shown)
-
-
-def _read_arrays(source: Path, shown: str) -> dict[str, Any]:
-    with source.open("rb") as file:
-        start = file.read(6)
-    if start == b"\x93NUMPY":
-        return {"": np.load(source, mmap_mode="r", allow_pickle=False)}
-    if not start.startswith(b"PK"):
-        raise InputError(
-            f"{shown} is neither an npy nor an npz file. Save kernel matrices by numpy.save or numpy.savez."
-        )
-    with zipfile.ZipFile(source) as archive:
-        # sizes are those of the unpacked arrays: a small file may state large ones
-        if sum(member.file_size for member in archive.infolist()) > 8 * MOST_VALUES:
-            raise InputError(f"{shown} holds more than {MOST_VALUES:.3g} values.")
-    with np.load(source, allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}
-
-
-def _matrices_and_names(arrays: dict[str, Any], shown: str) -> GramFile:
-    """Matrices and names; what is neither is an error."""
     named, rows = _take_names(arrays, ROW_NAMES, shown)
     _, columns = _take_names(arrays, COLUMN_NAMES, shown)
     matrices: dict[str, Array] = {}
@@ -197,6 +164,23 @@ def _matrices_and_names(arrays: dict[str, Any], shown: str) -> GramFile:
     if columns is None and n_rows == n_columns:
         columns = rows
     return GramFile(matrices, rows, columns, places, named)
+
+
+def _read_arrays(source: Path, shown: str) -> dict[str, Any]:
+    with source.open("rb") as file:
+        start = file.read(6)
+    if start == b"\x93NUMPY":
+        return {"": np.load(source, mmap_mode="r", allow_pickle=False)}
+    if not start.startswith(b"PK"):
+        raise InputError(
+            f"{shown} is neither an npy nor an npz file. Save kernel matrices by numpy.save or numpy.savez."
+        )
+    with zipfile.ZipFile(source) as archive:
+        # sizes are those of the unpacked arrays: a small file may state large ones
+        if sum(member.file_size for member in archive.infolist()) > 8 * MOST_VALUES:
+            raise InputError(f"{shown} holds more than {MOST_VALUES:.3g} values.")
+    with np.load(source, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}
 
 
 def _take_names(

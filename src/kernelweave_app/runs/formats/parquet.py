@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from kernelweave._errors import InputError
-from kernelweave._types import DataFrame, Series
-from kernelweave_app.runs.formats import Format, Limits, too_many
+from kernelweave._types import DataFrame
+from kernelweave_app.runs.formats import FileLimits, Format, one_error
 from kernelweave_app.runs.joining import Joined
 
 
@@ -22,18 +22,46 @@ class Parquet(Format):
         """The table, after a check of the checksums and statistics of the file, if it has any."""
         import pandas as pd
 
-        try:
-            import pyarrow.parquet as pq
-        except ImportError:
-            raise InputError("Parquet files need pyarrow: pip install 'kernelweave[parquet]'.") from None
+        pq = _library()
         table = pd.read_parquet(path, engine="pyarrow", page_checksum_verification=True)
         with pq.ParquetFile(path) as file:
             _check_ranges(path, table, file.metadata)
         return table
 
-    def check(self, path: Path, name: str, limits: Limits) -> None:
+    def check(self, path: Path, name: str, limits: FileLimits) -> None:
         """Raise for cells that are neither numbers nor text, and for too many of them."""
-        _check_content(path, name, limits)
+        pq = _library()
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        with one_error(name, "Parquet"):
+            texts = []
+            with pq.ParquetFile(path) as file:
+                about, schema = file.metadata, file.schema_arrow
+                sizes = (about.row_group(k).total_byte_size for k in range(about.num_row_groups))
+                limits.check_bytes(name, sum(sizes))
+                limits.check(name, about.num_rows, len(schema))
+                for field in schema:
+                    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+                    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+                        texts.append(field.name)
+                    elif (
+                        pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+                    ):
+                        raise InputError(
+                            f"{name}: column {field.name!r} holds {kind}, neither numbers nor text."
+                        )
+            # one long text may stand for millions of cells: as a dictionary it is counted without being copied
+            counted = 0
+            with pq.ParquetFile(path, read_dictionary=texts) as file:
+                for batch in file.iter_batches(batch_size=65536, columns=texts) if texts else ():
+                    for column in batch.columns:
+                        if hasattr(column, "dictionary"):
+                            lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
+                            counted += int(pc.sum(lengths).as_py() or 0)
+                        else:
+                            counted += int(column.nbytes)
+                    limits.check_bytes(name, counted)
 
     def lines(self, variable: str, path: str, data: Joined) -> list[str]:
         """The call of pandas."""
@@ -41,6 +69,14 @@ class Parquet(Format):
 
 
 PARQUET = Parquet()
+
+
+def _library() -> Any:
+    try:
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise InputError("Parquet files need pyarrow: pip install 'kernelweave[parquet]'.") from None
+    return pq
 
 
 def _check_ranges(path: Path, table: DataFrame, about: Any) -> None:
@@ -67,46 +103,3 @@ def _check_ranges(path: Path, table: DataFrame, about: Any) -> None:
                 f"{path} is damaged: column {name!r} has numbers from {low:g} to {high:g}, but was written with "
                 f"{least:g} to {most:g}. Copy it from its source again."
             )
-
-
-def _check_content(path: Path, name: str, limits: Limits) -> None:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise InputError("Parquet files need pyarrow: pip install 'kernelweave[parquet]'.") from None
-    try:
-        texts = []
-        with pq.ParquetFile(path) as file:
-            about, schema = file.metadata, file.schema_arrow
-            declared = sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups))
-            if declared > limits.unpacked:
-                raise InputError(f"{name} holds more than {limits.unpacked} bytes after decompression.")
-            if len(schema) > limits.columns or about.num_rows * len(schema) > limits.cells:
-                raise too_many(name, limits)
-            for field in schema:
-                kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-                if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-                    texts.append(field.name)
-                elif pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-                    raise InputError(f"{name}: column {field.name!r} holds {kind}, neither numbers nor text.")
-        # one long text may stand for millions of cells: as a dictionary it is counted without being copied
-        counted = 0
-        with pq.ParquetFile(path, read_dictionary=texts) as file:
-            for batch in file.iter_batches(batch_size=65536, columns=texts) if texts else ():
-                for column in batch.columns:
-                    counted += _expanded(column)
-                if counted > limits.unpacked:
-                    raise InputError(f"{name} holds more than {limits.unpacked} bytes after decompression.")
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{name} cannot be read as Parquet: {str(error).splitlines()[0]:.200}.") from None
-
-
-def _expanded(column: Series) -> int:
-    """Bytes of a column of text if each cell were written out."""
-    import pyarrow.compute as pc
-
-    if not hasattr(column, "dictionary"):
-        return int(column.nbytes)
-    lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
-    return int(pc.sum(lengths).as_py() or 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,17 @@ import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
-from kernelweave_app.runs.formats import Format, Limits, Use, chunks, csr, one_line, too_many
+from kernelweave_app.runs.formats import (
+    CHUNK,
+    FileLimits,
+    Format,
+    Use,
+    csr,
+    no_rows,
+    one_error,
+    one_line,
+    there,
+)
 from kernelweave_app.runs.formats.arrays import is_sparse_archive
 from kernelweave_app.runs.formats.text import BINARY
 from kernelweave_app.runs.joining import Joined
@@ -29,21 +39,6 @@ ENTRY = 16
 MOST_CELLS = 20_000_000
 #: The name of the labels of svmlight files.
 TARGET = "target"
-
-
-@dataclass(frozen=True)
-class SparseFile:
-    """A sparse table.
-
-    Attributes
-    ----------
-    rows : CSR array of shape (n_rows, n_columns)
-    target : array of shape (n_rows,), or None
-        The labels of svmlight files.
-    """
-
-    rows: Any
-    target: Any = None
 
 
 class Sparse(Format):
@@ -67,7 +62,19 @@ class Sparse(Format):
 
     def table(self, path: Path) -> DataFrame:
         """Columns x0, x1, and so on, where there are few; labels are the column "target"."""
-        return sparse_columns(path)
+        import pandas as pd
+
+        rows, target = read_sparse(path)
+        n_rows, n_columns = rows.shape
+        if n_rows * n_columns > MOST_CELLS:
+            raise InputError(
+                f"{path} has {n_rows} x {n_columns} cells, too many for a table of columns. Pass it as a sparse "
+                f"view: kernelweave fit table.csv --view words={path.name}, or kw.Views in Python."
+            )
+        table = pd.DataFrame(rows.toarray(), columns=[f"x{j}" for j in range(n_columns)])
+        if target is not None:
+            table.insert(0, TARGET, target)
+        return table
 
     def read(self, path: Path, *, dense: bool = True) -> Joined:
         """The rows as a view beside the labels, or as columns."""
@@ -75,15 +82,13 @@ class Sparse(Format):
             return super().read(path)
         import pandas as pd
 
-        found, name = read_sparse(path), path.name.split(".")[0] or "table"
-        table = pd.DataFrame(index=range(found.rows.shape[0]))
-        if found.target is not None:
-            table = table.assign(**{TARGET: found.target})
-        return Joined(table, sparse={name: found.rows}, files={name: str(path.resolve())})
+        (rows, target), name = read_sparse(path), path.name.split(".")[0] or "table"
+        table = pd.DataFrame({} if target is None else {TARGET: target}, index=range(rows.shape[0]))
+        return Joined(table, sparse={name: rows}, files={name: str(path.resolve())})
 
     def rows(self, path: str) -> Any:
         """The rows."""
-        return read_sparse(path).rows
+        return read_sparse(path)[0]
 
     def rows_call(self, path: str) -> str:
         """The call that reads them."""
@@ -92,18 +97,17 @@ class Sparse(Format):
             return f"sparse.load_npz({path!r})"
         return f"load_svmlight_file({path!r})[0]" if suffixes & set(SVMLIGHT) else f"io.mmread({path!r})"
 
-    def check(self, path: Path, name: str, limits: Limits) -> None:
+    def check(self, path: Path, name: str, limits: FileLimits) -> None:
         """Raise for what is no text, and for more cells than a table of columns may have."""
         with path.open("rb") as file:
-            for chunk in chunks(file):
+            while chunk := file.read(CHUNK):
                 if not BINARY.isdisjoint(chunk):
                     raise InputError(f"{name} is not text: a sparse table has no control characters.")
         try:
-            n_rows, n_columns = read_sparse(path, name).rows.shape
+            n_rows, n_columns = read_sparse(path, name)[0].shape
         except InputError as error:
             raise InputError(str(error).replace(str(path), name)) from None
-        if n_columns > limits.columns or n_rows * n_columns > min(limits.cells, MOST_CELLS):
-            raise too_many(name, limits)
+        replace(limits, cells=min(limits.cells, MOST_CELLS)).check(name, n_rows, n_columns)
 
     def lines(self, variable: str, path: str, data: Joined) -> list[str]:
         """Labels alone where the rows are a view, or all columns."""
@@ -127,7 +131,7 @@ class Sparse(Format):
 SPARSE = Sparse()
 
 
-def read_sparse(path: str | Path, name: str = "") -> SparseFile:
+def read_sparse(path: str | Path, name: str = "") -> tuple[Any, Any]:
     """Read a sparse table; every failure is an `InputError` of one line.
 
     Parameters
@@ -140,43 +144,28 @@ def read_sparse(path: str | Path, name: str = "") -> SparseFile:
 
     Returns
     -------
-    SparseFile
+    rows : CSR array of shape (n_rows, n_columns)
+    target : array of shape (n_rows,), or None
+        The labels of svmlight files.
     """
-    source = Path(path)
-    if not source.is_file():
-        raise InputError(f"There is no file {source}.")
-    called = Path(name) if name else source
-    if not SPARSE.holds(source) and not (name and SPARSE.named(name)):
-        raise InputError(
-            f"{source} is not a sparse table. Save one with scipy.sparse.save_npz (.npz), scipy.io.mmwrite (.mtx) or "
-            "sklearn.datasets.dump_svmlight_file (.svmlight)."
-        )
-    suffixes = {suffix.lower() for suffix in called.suffixes}
-    try:
+    source = there(path)
+    if not SPARSE.holds(source) and not SPARSE.named(name):
+        raise no_rows(str(source))
+    suffixes = {suffix.lower() for suffix in Path(name or source).suffixes}
+    rows, target = None, None
+    with one_error(source, "a sparse table"):
         if ".npz" in suffixes:
-            found = SparseFile(_read_npz(source))
+            rows = _read_npz(source)
         elif suffixes & set(SVMLIGHT):
-            found = _read_svmlight(source)
+            from sklearn.datasets import load_svmlight_file
+
+            _refuse_size(source, source.stat().st_size / 4)
+            rows, target = load_svmlight_file(str(source), zero_based="auto")
         else:
-            found = SparseFile(_read_market(source))
-    except InputError:
-        raise
-    except (
-        ArithmeticError,
-        AttributeError,
-        EOFError,
-        KeyError,
-        MemoryError,
-        OSError,
-        TypeError,
-        ValueError,
-    ) as error:
-        raise InputError(f"{source} cannot be read as a sparse table: {one_line(error)}.") from error
-    except zipfile.BadZipFile as error:
-        raise InputError(f"{source} is damaged: {one_line(error)}.") from error
-    if not hasattr(found.rows, "tocsr"):
+            rows = _read_market(source)
+    if not hasattr(rows, "tocsr"):
         raise InputError(f"{source} holds a dense matrix. Save it as a table, CSV or Parquet.")
-    return SparseFile(csr(found.rows, str(source)), found.target)
+    return csr(rows, str(source)), target
 
 
 def _refuse_size(source: Path, entries: float) -> None:
@@ -198,16 +187,12 @@ def _read_npz(source: Path) -> Any:
         raise InputError(f"{source} must hold real numbers, got {kinds['data']!r}. Convert them.")
     found = sparse.load_npz(source)
     if found.format == "csr":
-        _check_structure(source, found)
+        try:
+            # columns out of range, which SciPy does not check
+            found.check_format(full_check=True)
+        except ValueError as error:
+            raise InputError(f"{source} is damaged: {one_line(error)}.") from error
     return found
-
-
-def _check_structure(source: Path, found: Any) -> None:
-    """Raise for columns out of range, which SciPy does not check."""
-    try:
-        found.check_format(full_check=True)
-    except ValueError as error:
-        raise InputError(f"{source} is damaged: {one_line(error)}.") from error
 
 
 def _read_market(source: Path) -> Any:
@@ -224,28 +209,3 @@ def _read_market(source: Path) -> Any:
     if field == "complex":
         raise InputError(f"{source} holds complex numbers. Pass real and imaginary parts.")
     return io.mmread(source)
-
-
-def _read_svmlight(source: Path) -> SparseFile:
-    from sklearn.datasets import load_svmlight_file
-
-    _refuse_size(source, source.stat().st_size / 4)
-    rows, target = load_svmlight_file(str(source), zero_based="auto")
-    return SparseFile(rows, target)
-
-
-def sparse_columns(source: str | Path) -> DataFrame:
-    """A sparse file as a table of columns x0, x1, and so on, where it is small; labels are the column "target"."""
-    import pandas as pd
-
-    found = read_sparse(source)
-    n_rows, n_columns = found.rows.shape
-    if n_rows * n_columns > MOST_CELLS:
-        raise InputError(
-            f"{source} has {n_rows} x {n_columns} cells, too many for a table of columns. Pass it as a sparse "
-            f"view: kernelweave fit table.csv --view words={Path(source).name}, or kw.Views in Python."
-        )
-    table = pd.DataFrame(found.rows.toarray(), columns=[f"x{j}" for j in range(n_columns)])
-    if found.target is not None:
-        table.insert(0, TARGET, found.target)
-    return table

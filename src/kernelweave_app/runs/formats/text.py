@@ -9,13 +9,12 @@ import gzip
 import lzma
 import re
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
-from kernelweave_app.runs.formats import CHUNK, Format, Limits, chunks, same_name, too_many
+from kernelweave_app.runs.formats import CHUNK, FileLimits, Format, same_name
 from kernelweave_app.runs.joining import Joined
 
 #: Separators of text tables, the usual one first.
@@ -46,12 +45,71 @@ class Text(Format):
         return "tsv" if name.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else "csv"
 
     def table(self, path: Path) -> DataFrame:
-        """The table."""
-        return read_text(path)
+        """The table, whose separator is inferred from its first lines."""
+        import pandas as pd
 
-    def check(self, path: Path, name: str, limits: Limits) -> None:
+        options, header, first = look_at_text(path, check_text(path))
+        surplus = len(first) - len(header)
+        if surplus > 0:
+            names = [name or f"Unnamed: {j}" for j, name in enumerate(header)]
+            # no column has these names
+            table = pd.read_csv(
+                path, **options, header=0, names=[*names, *(f"\x01{k}" for k in range(surplus))]
+            )
+            if table.iloc[:, len(header) :].notna().any(axis=None):
+                raise InputError(
+                    f"{path} has rows with {len(first)} fields, but names for {len(header)} columns. Name every "
+                    "column, also one of row names, and put quotation marks around fields that contain the separator."
+                )
+            table = table.iloc[:, : len(header)]
+        else:
+            table = pd.read_csv(path, **options)
+        while table.shape[1] and not header[table.shape[1] - 1 :][0] and table.iloc[:, -1].isna().all():
+            # a separator at the end of every line
+            table = table.iloc[:, :-1]
+        if options.get("sep") == ";":
+            _check_decimals(path, table)
+        return table
+
+    def check(self, path: Path, name: str, limits: FileLimits) -> None:
         """Raise for what is no text, or unpacks to too much."""
-        _check_content(path, name, self.kind(name), limits)
+        with path.open("rb") as begin:
+            packed = begin.read(2) == b"\x1f\x8b"
+        if packed != name.lower().endswith(".gz"):
+            raise InputError(f"{name} is not what its name says: it is {'' if packed else 'not '}compressed.")
+        decoder: codecs.IncrementalDecoder | None = None
+        lines = columns = 0
+        head = ""
+        try:
+            with gzip.open(path) if packed else path.open("rb") as file:
+                for chunk in limits.unpack(file, name):
+                    if decoder is None:
+                        encoding = text_encoding(chunk)
+                        if encoding == "utf-8" and _is_bare_utf16(chunk):
+                            raise InputError(
+                                f"{name} seems to be text in UTF-16 without a mark at its beginning. Save it as UTF-8."
+                            )
+                        decoder = codecs.getincrementaldecoder(encoding)()
+                    text = decoder.decode(chunk)
+                    if _CONTROL.search(text):
+                        raise InputError(
+                            f"{name} is not text: a {self.kind(name)} table has no control characters."
+                        )
+                    if not columns:
+                        head += text
+                        if "\n" in head or "\r" in head or len(head) > 64 * CHUNK:
+                            start = re.split(r"[\r\n]", head, maxsplit=1)[0]
+                            columns = max(start.count(mark) for mark in SEPARATORS) + 1
+                    lines += text.count("\n") + text.count("\r")
+                    limits.check(name, lines, columns)
+                if decoder is not None:
+                    decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            raise InputError(
+                f"{name} must be text in UTF-8, or in UTF-16 with its mark at the beginning. Save it as UTF-8."
+            ) from None
+        except (EOFError, OSError, zlib.error) as error:
+            raise InputError(f"{name} cannot be unpacked: {error}.") from None
 
     def lines(self, variable: str, path: str, data: Joined) -> list[str]:
         """The call of pandas."""
@@ -106,32 +164,6 @@ def check_text(path: Path) -> str:
     return encoding or "utf-8"
 
 
-def read_text(path: Path) -> DataFrame:
-    """A text table whose separator is inferred from its first lines."""
-    import pandas as pd
-
-    options, header, first = look_at_text(path, check_text(path))
-    surplus = len(first) - len(header)
-    if surplus > 0:
-        names = [name or f"Unnamed: {j}" for j, name in enumerate(header)]
-        # no column has these names
-        table = pd.read_csv(path, **options, header=0, names=[*names, *(f"\x01{k}" for k in range(surplus))])
-        if table.iloc[:, len(header) :].notna().any(axis=None):
-            raise InputError(
-                f"{path} has rows with {len(first)} fields, but names for {len(header)} columns. Name every column, "
-                "also one of row names, and put quotation marks around fields that contain the separator."
-            )
-        table = table.iloc[:, : len(header)]
-    else:
-        table = pd.read_csv(path, **options)
-    while table.shape[1] and not header[table.shape[1] - 1 :][0] and table.iloc[:, -1].isna().all():
-        # a separator at the end of every line
-        table = table.iloc[:, :-1]
-    if options.get("sep") == ";":
-        _check_decimals(path, table)
-    return table
-
-
 def look_at_text(path: Path, encoding: str = "") -> tuple[dict[str, object], list[str], list[str]]:
     """Format of a text table.
 
@@ -148,9 +180,21 @@ def look_at_text(path: Path, encoding: str = "") -> tuple[dict[str, object], lis
     header, first : list of str
         Fields of the first two lines.
     """
-    encoding = encoding or _encoding(path)
-    lines = _first_lines(path, encoding)
-    separator = find_separator(lines, usual="\t" if {".tsv", ".tab"} & _suffixes(path) else ",")
+    import pandas as pd
+
+    if not encoding:
+        unpack: Any = UNPACKERS.get(path.suffix.lower(), open)
+        with unpack(path, "rb") as file:
+            encoding = text_encoding(file.read(4))
+    # the first lines as pandas unpacks and decodes them; tables do not contain this separator, so that a line is one
+    # field
+    table = pd.read_csv(
+        path, sep="\x01", header=None, nrows=LOOKED_AT, dtype=str, na_filter=False, quoting=csv.QUOTE_NONE,
+        encoding=encoding,
+    )  # fmt: skip
+    lines = list(map(str, table[0]))
+    suffixes = {suffix.lower() for suffix in path.suffixes}
+    separator = find_separator(lines, usual="\t" if {".tsv", ".tab"} & suffixes else ",")
     records = csv.reader((f"{line}\n" for line in lines), delimiter=separator)
     header, first = next(records, []), next(records, [])
     named = [name for name in header if name]
@@ -159,34 +203,14 @@ def look_at_text(path: Path, encoding: str = "") -> tuple[dict[str, object], lis
     options: dict[str, Any] = {} if encoding == "utf-8" else {"encoding": encoding}
     if separator != ",":
         options["sep"] = separator
-    if separator == ";" and _has_decimal_commas(records, first):
-        options["decimal"] = ","
+    if separator == ";":
+        fields = [field for record in (first, *records) for field in record]
+        if any(_COMMA.fullmatch(field) for field in fields) and not any(map(_POINT.fullmatch, fields)):
+            options["decimal"] = ","
     if len(first) > len(header):
         # otherwise pandas would use the first field of a row as its name, and shift all others by a column
         options["index_col"] = False
     return options, header, first
-
-
-def _suffixes(path: Path) -> set[str]:
-    return {suffix.lower() for suffix in path.suffixes}
-
-
-def _encoding(path: Path) -> str:
-    unpack: Any = UNPACKERS.get(path.suffix.lower(), open)
-    with unpack(path, "rb") as file:
-        return text_encoding(file.read(4))
-
-
-def _first_lines(path: Path, encoding: str) -> list[str]:
-    """The first lines of a text table as pandas unpacks and decodes them, without empty ones."""
-    import pandas as pd
-
-    # tables do not contain this character, so that a line is one field
-    lines = pd.read_csv(
-        path, sep="\x01", header=None, nrows=LOOKED_AT, dtype=str, na_filter=False, quoting=csv.QUOTE_NONE,
-        encoding=encoding,
-    )  # fmt: skip
-    return list(map(str, lines[0]))
 
 
 def find_separator(lines: list[str], usual: str = ",") -> str:
@@ -204,22 +228,14 @@ def find_separator(lines: list[str], usual: str = ",") -> str:
     str
         Of those in the header the one that occurs as often in the rows, or else the most frequent one.
     """
-    counts = {s: [_outside_quotes(line).count(s) for line in lines] for s in SEPARATORS}
+    lines = [re.sub(r'"[^"]*"', "", line) for line in lines]  # without what is quoted
+    counts = {s: [line.count(s) for line in lines] for s in SEPARATORS}
     found = [s for s in SEPARATORS if counts[s] and counts[s][0]]
     if len(found) < 2:
         return found[0] if found else usual
     # a separator at the end of the lines, or row names, make one more
     steady = [s for s in found if all(0 <= count - counts[s][0] <= 1 for count in counts[s])]
     return max(steady or found, key=lambda s: (counts[s][0], s == usual, -SEPARATORS.index(s)))
-
-
-def _outside_quotes(line: str) -> str:
-    return re.sub(r'"[^"]*"', "", line)
-
-
-def _has_decimal_commas(records: Iterable[list[str]], first: list[str]) -> bool:
-    fields = [field for record in (first, *records) for field in record]
-    return any(_COMMA.fullmatch(field) for field in fields) and not any(map(_POINT.fullmatch, fields))
 
 
 def _check_decimals(path: Path, table: DataFrame) -> None:
@@ -233,48 +249,6 @@ def _check_decimals(path: Path, table: DataFrame) -> None:
                 f"{path}: column {name!r} holds numbers with decimal commas, but the file has decimal points too. "
                 "Write all numbers alike."
             )
-
-
-def _check_content(path: Path, name: str, kind: str, limits: Limits) -> None:
-    with path.open("rb") as begin:
-        packed = begin.read(2) == b"\x1f\x8b"
-    if packed != name.lower().endswith(".gz"):
-        raise InputError(f"{name} is not what its name says: it is {'' if packed else 'not '}compressed.")
-    decoder: codecs.IncrementalDecoder | None = None
-    size = lines = columns = 0
-    head = ""
-    try:
-        with gzip.open(path) if packed else path.open("rb") as file:
-            for chunk in chunks(file):
-                size += len(chunk)
-                if size > limits.unpacked:
-                    raise InputError(f"{name} holds more than {limits.unpacked} bytes after decompression.")
-                if decoder is None:
-                    encoding = text_encoding(chunk)
-                    if encoding == "utf-8" and _is_bare_utf16(chunk):
-                        raise InputError(
-                            f"{name} seems to be text in UTF-16 without a mark at its beginning. Save it as UTF-8."
-                        )
-                    decoder = codecs.getincrementaldecoder(encoding)()
-                text = decoder.decode(chunk)
-                if _CONTROL.search(text):
-                    raise InputError(f"{name} is not text: a {kind} table has no control characters.")
-                if not columns:
-                    head += text
-                    if "\n" in head or "\r" in head or len(head) > 64 * CHUNK:
-                        start = re.split(r"[\r\n]", head, maxsplit=1)[0]
-                        columns = max(start.count(mark) for mark in SEPARATORS) + 1
-                lines += text.count("\n") + text.count("\r")
-                if columns > limits.columns or lines * columns > limits.cells:
-                    raise too_many(name, limits)
-        if decoder is not None:
-            decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        raise InputError(
-            f"{name} must be text in UTF-8, or in UTF-16 with its mark at the beginning. Save it as UTF-8."
-        ) from None
-    except (EOFError, OSError, zlib.error) as error:
-        raise InputError(f"{name} cannot be unpacked: {error}.") from None
 
 
 def _is_bare_utf16(start: bytes) -> bool:

@@ -1,8 +1,7 @@
-"""Kernels of categories, constants, and any function of two arrays of rows."""
+"""Kernels that are given: as a precomputed matrix, or as a function of two arrays of rows."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,126 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import check_fields, check_value
-from kernelweave._types import Tree
-from kernelweave.kernels.base import FACTOR, VIEW_NAME, FloatArray, Kernel, Positive, set_fields
+from kernelweave._parameters import check_value
+from kernelweave.kernels.base import VIEW_NAME, FloatArray, Kernel, set_fields
 from kernelweave.kernels.pairs import IncompleteRows
-from kernelweave.kernels.steps import IncompleteTable, Step
-from kernelweave.views import GramTable, SparseTable, Table
+from kernelweave.kernels.steps import Step
+from kernelweave.views import GramTable, Table
 
-__all__ = ["Categorical", "Constant", "Custom", "Precomputed"]
-
-
-@dataclass(frozen=True)
-class Categorical(Kernel):
-    """The share of columns in which two rows agree, k(x, z) = #{j : x_j = z_j} / n_columns.
-
-    Categorical columns are compared by category, numeric columns by value. An unknown category is equal
-    to no other, not even to itself in another row; k(x, x) is still 1.
-
-    Notes
-    -----
-    On categorical columns only, the feature map is the indicator columns divided by sqrt(n_columns). It gives
-    a row with unknown categories a squared norm below 1.
-
-    Examples
-    --------
-    >>> Categorical()([["red", "small"], ["red", "large"]])
-    array([[1. , 0.5],
-           [0.5, 1. ]])
-    """
-
-    def _gram(self, left: Table, right: Table | None) -> FloatArray:
-        left, right = left.joined(), None if right is None else right.joined()
-        if isinstance(left, IncompleteTable):
-            K = left.agreement(left if right is None else right)
-            if right is None:
-                np.fill_diagonal(K, 1.0)
-            return K
-        if isinstance(left, SparseTable):
-            raise InputError(
-                "Categorical compares cells, for which sparse columns must be dense. Pass X.toarray(), or use Linear."
-            )
-        A = left.values.copy()
-        for j, level in enumerate(left.levels):
-            if level:
-                A[A[:, j] < 0, j] = np.nan  # NaN is equal to nothing
-        B = (left if right is None else right).values
-        K = np.zeros((len(A), len(B)))
-        for a, b in zip(A.T, B.T, strict=True):
-            K += a[:, None] == b
-        K /= left.n_columns
-        if right is None:
-            np.fill_diagonal(K, 1.0)
-        return K
-
-    def _diag(self, table: Table) -> FloatArray:
-        return np.ones(table.n_rows)
-
-    def _features(self, table: Table) -> FloatArray | None:
-        return table.take() / math.sqrt(table.n_columns) if min(table.levels) > 0 else None
-
-    def graph(self, columns):
-        xp, training = columns.xp, columns.training.joined()
-        total: Any = 0.0
-        for j, level in enumerate(training.levels):
-            new = columns.values[:, j : j + 1]
-            same = xp.astype(xp.equal(new, training.values[None, :, j]), np.float64)
-            # an unknown category is equal to nothing
-            total = total + (same * xp.astype(new >= 0.0, np.float64) if level else same)
-        return total / float(training.n_columns), xp.ones_like(columns.norms)
-
-    def graph_features(self, columns):
-        return columns.expanded / math.sqrt(columns.training.n_columns)
-
-
-@dataclass(frozen=True)
-class Constant(Kernel):
-    """The kernel that is the same for all pairs, k(x, z) = value: a penalised intercept.
-
-    Parameters
-    ----------
-    value : float, default=1.0
-        > 0.
-
-    Examples
-    --------
-    >>> from kernelweave.kernels import Linear
-    >>> (Linear() + 1.0)([[1.0], [2.0]])
-    array([[2., 3.],
-           [3., 5.]])
-    """
-
-    value: Positive = 1.0
-
-    takes_missing: ClassVar[bool] = True  # it reads no cells
-
-    def __post_init__(self) -> None:
-        check_fields(self, named=True)
-
-    def formula(self, xp, S, left, right):
-        return self.value * xp.ones_like(S)
-
-    def _gram(self, left: Table, right: Table | None) -> FloatArray:
-        return np.full((left.n_rows, (left if right is None else right).n_rows), self.value)
-
-    def _diag(self, table: Table) -> FloatArray:
-        return np.full(table.n_rows, self.value)
-
-    def _features(self, table: Table) -> FloatArray:
-        return np.full((table.n_rows, 1), math.sqrt(self.value))
-
-    def graph_features(self, columns):
-        return math.sqrt(self.value) * columns.xp.ones_like(columns.expanded[:, :1])
-
-    def _after(self, steps: tuple[Step, ...]) -> Kernel:
-        return self
-
-    def _times(self, factor: float) -> Kernel:
-        return Constant(self.value * check_value(FACTOR, "factor", factor, of="Constant"))
-
-    def _short(self, nested: bool = False) -> str:
-        return f"Constant({self.value:.4g})"
+__all__ = ["Custom", "Precomputed"]
 
 
 @dataclass(frozen=True)
@@ -225,16 +111,16 @@ class Custom(Kernel, described=False):
            [1., 1.]])
     """
 
-    function: Callable[[Any, Any], ArrayLike]
-    diagonal: Callable[[Any], ArrayLike] | None
+    function: Callable[..., ArrayLike]
+    diagonal: Callable[..., ArrayLike] | None
     name: str | None
 
     needs_psd_check: ClassVar[bool] = True
 
     def __init__(
         self,
-        function: Callable[[Any, Any], ArrayLike],
-        diag: Callable[[Any], ArrayLike] | None = None,
+        function: Callable[..., ArrayLike],
+        diag: Callable[..., ArrayLike] | None = None,
         name: str | None = None,
     ) -> None:
         for label, value in (("function", function), ("diag", diag)):
@@ -295,10 +181,3 @@ class Custom(Kernel, described=False):
         diag = "" if self.diagonal is None else f", diag={self.diagonal!r}"
         name = "" if self.name is None else f", name={self.name!r}"
         return f"Custom({self.function!r}{diag}{name})"
-
-    def to_dict(self) -> Tree:
-        """Raise: a function cannot be written as plain values."""
-        raise InputError(
-            f"The custom kernel {self._short()!r} cannot be saved as plain values, because it is a Python "
-            "function. Save the model with pickle or skops, or use built-in kernels."
-        )

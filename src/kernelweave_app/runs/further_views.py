@@ -1,4 +1,4 @@
-"""Precomputed kernels beside a table, for a fit and for new rows."""
+"""Views from files of their own beside a table, sparse rows and precomputed kernels: for a fit and for new rows."""
 
 from __future__ import annotations
 
@@ -6,24 +6,38 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
-from kernelweave.views import PrecomputedView, precomputed
+from kernelweave.views import PrecomputedView, Views, precomputed
 from kernelweave.views.groups import names_in
+from kernelweave_app.runs.columns import need_column
+from kernelweave_app.runs.formats import format_of, read_rows
 from kernelweave_app.runs.formats.kernel_matrices import GramFile, name_of, read_grams
 from kernelweave_app.runs.joining import Joined, pair_names
-from kernelweave_app.runs.tables import need_column
 
 if TYPE_CHECKING:
     from kernelweave.views.encoding import GramEncoder
-    from kernelweave_app.runs.preparing import Rows
 
+#: The name of the columns of the table beside these views.
+TABLE = "table"
 #: File of a run with the names of the rows of its kernel matrices.
 GRAMS = "grams.json"
+
+
+@dataclass(frozen=True)
+class Readers:
+    """What reads the files: sparse rows, and kernel matrices."""
+
+    rows: Callable[[str], Any] = read_rows
+    grams: Callable[[str], GramFile] = read_grams
+
+
+READERS = Readers()
 
 
 @dataclass(frozen=True)
@@ -49,16 +63,128 @@ class GramView:
     column: str
 
 
+class Tables(Views):
+    """A table and sparse views or kernels of the same rows, with what a frame has for those who look at its parts."""
+
+    index: Any
+    columns: list[str]
+
+    def __init__(self, frame: DataFrame, groups: Mapping[str, list[str]], further: Mapping[str, Any]) -> None:
+        parts = {name: frame[columns] for name, columns in groups.items()}
+        if not groups and frame.shape[1]:
+            parts = {TABLE: frame}
+        if same := sorted(parts.keys() & further.keys()):
+            raise InputError(f"There are two views {same[0]!r}. Choose another name for the one of a file.")
+        super().__init__({**parts, **further})
+        self.frame, self.groups, self.further = frame, dict(groups), dict(further)
+        self.index, self.columns = frame.index, list(frame.columns)
+
+    @property
+    def iloc(self) -> _Rows:
+        """Some rows, by position."""
+        return _Rows(self)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    tables: Tables
+
+    def __getitem__(self, rows: Any) -> Tables:
+        whole = self.tables
+        further = {name: table[rows] for name, table in whole.further.items()}
+        return Tables(whole.frame.iloc[rows], whole.groups, further)
+
+
+# ---- for a fit ----------------------------------------------------------------------------------------
+
+
+def with_further(
+    data: Joined,
+    view: str | Sequence[str],
+    gram: str | Sequence[str],
+    key: str,
+    table: str,
+    *,
+    joined: bool,
+    readers: Readers = READERS,
+) -> Joined:
+    """Tables with sparse views and kernels from files.
+
+    Parameters
+    ----------
+    data : Joined
+    view, gram : str or list of str
+        The settings of these names.
+    key : str
+        Column that names the rows of kernels; else a column with all names of a file is searched for.
+    table : str
+        What messages call the table.
+    joined : bool
+        Whether rows of several tables were matched, so that rows of a file without names have no position.
+    readers : Readers
+    """
+    if view:
+        if joined:
+            raise InputError(
+                "Setting `view`: rows of sparse files belong to those of one table, by position, and `join` matches "
+                "rows of several. Leave one of them out."
+            )
+        found = read_views(view, len(data.table), table, readers)
+        if same := sorted(found.keys() & data.sparse.keys()):
+            raise InputError(f"Setting `view` has the name {same[0]!r} twice. Choose another.")
+        files = {name: str(Path(path).resolve()) for name, path in name_views(view).items()}
+        data = replace(data, sparse={**data.sparse, **found}, files={**data.files, **files})
+    if not gram:
+        return data
+    grams: dict[str, GramView] = {}
+    for name, (path, array, file) in named_grams(gram, readers).items():
+        if name in data.sparse or name in data.views:
+            raise InputError(
+                f"There are two views {name!r}. Name the kernel, such as --gram kernel={Path(path).name}."
+            )
+        what = f"Kernel {name!r} of {Path(path).name}"
+        file.check(array, what)
+        column, rows = match_rows(data.table, file, what, key, joined=joined)
+        grams[name] = GramView(precomputed(file.matrices[array])[rows], path, array, file, column)
+    return replace(data, grams=grams)
+
+
+def name_views(asked: str | Sequence[str]) -> dict[str, str]:
+    """Files by the names of views, from texts such as "words=words.npz"."""
+    found: dict[str, str] = {}
+    for one in names_in(asked) if isinstance(asked, str) else asked:
+        name, separator, path = (part.strip() for part in one.partition("="))
+        if not separator or not name or not path:
+            raise InputError(f"Setting `view` must be like 'words=words.npz', got {one!r:.100}.")
+        if name in found or name == TABLE:
+            raise InputError(f"Setting `view` has the name {name!r} twice, or it is taken. Choose another.")
+        found[name] = path
+    return found
+
+
+def read_views(
+    asked: str | Sequence[str], n_rows: int, table: str, readers: Readers = READERS
+) -> dict[str, Any]:
+    """Sparse views by name, each with as many rows as the table."""
+    found = {name: readers.rows(path) for name, path in name_views(asked).items()}
+    for name, rows in found.items():
+        if rows.shape[0] != n_rows:
+            raise InputError(
+                f"View {name!r} has {rows.shape[0]} rows, but {table} has {n_rows}. Rows belong together by position: "
+                "write the same ones, in the same order."
+            )
+    return found
+
+
 def named_grams(
-    asked: str | Sequence[str], read: Callable[[str], GramFile] = read_grams
+    asked: str | Sequence[str], readers: Readers = READERS
 ) -> dict[str, tuple[str, str, GramFile]]:
     """Files of kernels from texts such as "similarity=K.npy" or "grams.npz".
 
     Parameters
     ----------
     asked : str or list of str
-    read : callable
-        Reads a file.
+    readers : Readers
 
     Returns
     -------
@@ -74,13 +200,13 @@ def named_grams(
             raise InputError(
                 f"Setting `gram` must be like 'grams.npz' or 'similarity=K.npy', got {one!r:.100}."
             )
-        file = read(path)
+        file = readers.grams(path)
         stem = name or Path(path).name.split(".")[0] or "kernel"
         several = len(file.matrices) > 1
         for array in file.matrices:
             view = (f"{name}.{array}" if name else array) if several else stem
-            if view in found and not name:
-                view = f"{stem}.{array}" if several else view
+            if view in found and several and not name:
+                view = f"{stem}.{array}"
             if view in found:
                 raise InputError(
                     f"Setting `gram` has the name {view!r} twice. Give another, such as --gram other={path}."
@@ -89,46 +215,9 @@ def named_grams(
     return found
 
 
-def with_grams(
-    data: Joined,
-    asked: str | Sequence[str],
-    key: str,
-    *,
-    joined: bool,
-    read: Callable[[str], GramFile] = read_grams,
-) -> Joined:
-    """Tables with kernels from files.
-
-    Parameters
-    ----------
-    data : Joined
-    asked : str or list of str
-        The setting `gram`.
-    key : str
-        Column that names the rows; else a column with all names of a file is searched for.
-    joined : bool
-        Whether rows of several tables were matched, so that they have no position in a file.
-    read : callable
-        Reads a file.
-    """
-    if not asked:
-        return data
-    found: dict[str, GramView] = {}
-    for view, (path, array, file) in named_grams(asked, read).items():
-        if view in data.sparse or view in data.views:
-            raise InputError(
-                f"There are two views {view!r}. Name the kernel, such as --gram kernel={Path(path).name}."
-            )
-        K, what = file.matrices[array], f"Kernel {view!r} of {Path(path).name}"
-        file.check(array, what)
-        column, rows = match_rows(data.table, file, what, key, joined=joined)
-        found[view] = GramView(precomputed(K)[rows], path, array, file, column)
-    return replace(data, grams=found)
-
-
 def match_rows(
     table: DataFrame, file: GramFile, what: str, key: str, *, joined: bool = False
-) -> tuple[str, Rows]:
+) -> tuple[str, NDArray[np.intp]]:
     """Which row of a kernel belongs to each row of a table.
 
     Returns
@@ -151,7 +240,13 @@ def match_rows(
             )
         return "", np.arange(n_rows)
     place = {name: k for k, name in enumerate(file.rows)}
-    column = key or _column_of_names(table, place)
+    column = key
+    for other in () if key else table.columns:
+        cells = table[other]
+        # all cells are names of rows, each of them once
+        if name_of(cells.iloc[0]) in place and cells.is_unique and all(name_of(c) in place for c in cells):
+            column = str(other)
+            break
     if not column:
         few = ", ".join(map(repr, file.rows[:3]))
         raise InputError(
@@ -168,16 +263,7 @@ def match_rows(
     return column, np.array([place[name] for name in names], dtype=np.intp)
 
 
-def _column_of_names(table: DataFrame, names: Mapping[str, int]) -> str:
-    """The first column whose cells are all names of rows, each of them once."""
-    for column in table.columns:
-        cells = table[column]
-        if name_of(cells.iloc[0]) in names and cells.is_unique and all(name_of(c) in names for c in cells):
-            return str(column)
-    return ""
-
-
-# ---- what is kept for new rows --------------------------------------------------------------------
+# ---- for new rows -------------------------------------------------------------------------------------
 
 
 def grams_text(data: Joined) -> str:
@@ -186,7 +272,7 @@ def grams_text(data: Joined) -> str:
     return json.dumps({"grams": views})
 
 
-def read_names(folder: Path) -> dict[str, tuple[str, ...]]:
+def _names_of_rows(folder: Path) -> dict[str, tuple[str, ...]]:
     """Names of the rows of the kernels of a run, for those that have some."""
     path = folder / GRAMS
     if not path.is_file():
@@ -202,9 +288,9 @@ def new_grams(
     encoders: Mapping[str, GramEncoder],
     asked: str | Sequence[str],
     table: DataFrame,
-    names: Mapping[str, tuple[str, ...]],
+    folder: Path,
     key: str,
-    read: Callable[[str], GramFile] = read_grams,
+    readers: Readers = READERS,
 ) -> tuple[dict[str, PrecomputedView], dict[str, str]]:
     """Kernel values of new rows with training rows, by view.
 
@@ -216,12 +302,11 @@ def new_grams(
         Files, as the setting `gram`.
     table : DataFrame
         The new rows.
-    names : mapping of str to tuple of str
-        Of `read_names`.
+    folder : Path
+        Of the run.
     key : str
         Column that names the new rows.
-    read : callable
-        Reads a file.
+    readers : Readers
 
     Returns
     -------
@@ -229,20 +314,18 @@ def new_grams(
     stands_for : dict of str to str
         For each kernel of the run the new one that replaces it, where names differ.
     """
-    given = named_grams(asked, read) if asked else {}
+    given = named_grams(asked, readers) if asked else {}
     if len(given) != len(encoders):
         raise InputError(
             f"The model has the precomputed kernels {', '.join(encoders) or 'none'}, got {', '.join(given) or 'none'}. "
             f"Pass {' '.join(f'--gram {view}=FILE' for view in encoders) or 'no --gram'}."
         )
-    stands_for = pair_names(list(encoders), list(given))
+    names, stands_for = _names_of_rows(folder), pair_names(list(encoders), list(given))
     out = {}
     for view, new in stands_for.items():
-        path, array, file = given[new]
-        what = f"Kernel {view!r} of {Path(path).name}"
+        (path, array, file), encoder = given[new], encoders[view]
+        what, K = f"Kernel {view!r} of {Path(path).name}", file.matrices[array]
         _, rows = match_rows(table, file, what, key)
-        K = file.matrices[array]
-        encoder = encoders[view]
         if file.columns is not None and view in names:
             place = {name: k for k, name in enumerate(file.columns)}
             wanted = [names[view][k] for k in encoder.columns_]
@@ -262,37 +345,41 @@ def new_grams(
     return out, {old: new for old, new in stands_for.items() if old != new}
 
 
-# ---- scripts --------------------------------------------------------------------------------------
+# ---- scripts ------------------------------------------------------------------------------------------
 
 
-def gram_reading(grams: Mapping[str, GramView]) -> list[str]:
-    """Lines of a script that read kernels into a dict `grams`, in the order of the rows of `table`."""
-    if not grams:
-        return []
-    lines = ["", *_AS_NAME, "grams = {}"] if any(one.column for one in grams.values()) else ["", "grams = {}"]
-    for view, one in grams.items():
+def further_lines(data: Joined) -> tuple[list[str], list[str]]:
+    """Lines of a script that read sparse views into a dict `sparse_views`, and kernels into a dict `grams`."""
+    calls = {name: format_of(path).rows_call(path) for name, path in data.files.items()}
+    views = [
+        *(["import anndata"] if any(call.startswith("anndata") for call in calls.values()) else []),
+        "from scipy import io, sparse",
+        "from sklearn.datasets import load_svmlight_file",
+        "",
+        "sparse_views = {",
+        *(f"    {name!r}: sparse.csr_array({call})," for name, call in calls.items()),
+        "}",
+    ]
+    grams = ["", *(_AS_NAME if any(one.column for one in data.grams.values()) else ()), "grams = {}"]
+    for view, one in data.grams.items():
         array, place = one.file.places[one.array]
-        K = (
-            f"np.load({one.path!r})"
-            + (f"[{array!r}]" if array else "")
-            + ("" if place is None else f"[{place}]")
-        )
+        K = f"np.load({one.path!r}){f'[{array!r}]' if array else ''}{'' if place is None else f'[{place}]'}"
         rows = ""
         if one.column:
-            lines += [
+            grams += [
                 f"names = np.load({one.path!r})[{one.file.names!r}].tolist()",
                 "place = {as_name(name): k for k, name in enumerate(names)}",
             ]
             rows = f"[np.array([place[as_name(name)] for name in table[{one.column!r}].tolist()])]"
-        lines.append(f"grams[{view!r}] = kw.precomputed({K}){rows}")
-    return lines
+        grams.append(f"grams[{view!r}] = kw.precomputed({K}){rows}")
+    return views if calls else [], grams if data.grams else []
 
 
-_AS_NAME = [
+_AS_NAME = (
     "def as_name(value):",
     "    if isinstance(value, bytes):",
     "        return value.decode()",
     "    return str(int(value)) if isinstance(value, float) and value == int(value) else str(value)",
     "",
     "",
-]
+)

@@ -1,0 +1,528 @@
+"""Which sources does a score need? Sources that are exchanged between rows, and fits without a source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import ShuffleSplit
+from sklearn.utils.validation import check_is_fitted
+
+from kernelweave._checks import InputError, check_known
+from kernelweave._parameters import Each, Flag, Text, checked
+from kernelweave._types import Features, Labels, Splits
+from kernelweave.estimators.parameters import stated
+from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes
+from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
+from kernelweave.inspection.arguments import (
+    Jobs,
+    Level,
+    Model,
+    OptionalEntries,
+    Params,
+    Report,
+    Scoring,
+    Seed,
+    Targets,
+)
+from kernelweave.inspection.paired import adjust_p_values, compare_folds
+from kernelweave.inspection.permutation import Permutations, permutation_p_value
+from kernelweave.inspection.refitting import Rows, each_done, plainly, splitter_of
+from kernelweave.inspection.registry import (
+    CORRECTED,
+    LEVEL,
+    MOST_NAMED,
+    SMALL,
+    Basis,
+    Finding,
+    Table,
+    at,
+    ends,
+    finding,
+    intervals_of,
+    named,
+)
+from kernelweave.inspection.scores import OF_95
+from kernelweave.inspection.weights import view_weights, views_of
+
+if TYPE_CHECKING:
+    from kernelweave.estimators import BaseMKL
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SourceLosses:
+    """What the score of new rows loses with a source, that with the largest loss first.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Sources: views, or the columns of kernels.
+    score : float
+        With all sources.
+    loss : array of shape (n_sources,)
+        `score` less that without the source.
+    low, high : array of shape (n_sources,)
+        An interval of the loss.
+    p_values : array of shape (n_sources,)
+    adjusted : array of shape (n_sources,)
+        The same, corrected for the number of sources (Holm).
+    interrupted : bool
+        Whether less was done than asked for.
+    """
+
+    names: tuple[str, ...]
+    score: float
+    loss: Array
+    low: Array
+    high: Array
+    p_values: Array
+    adjusted: Array
+    interrupted: bool
+
+
+@dataclass(frozen=True)
+class SourceTest(SourceLosses):
+    """What the score of new rows loses where rows of one source are exchanged.
+
+    The loss is the mean over permutations, its interval their percentiles, 2.5 and 97.5 %, and a p-value
+    ``(b + 1) / (m + 1)`` with b of m scores at least as large as that of the model.
+
+    Attributes
+    ----------
+    n_permutations : int
+    """
+
+    n_permutations: int
+
+
+@dataclass(frozen=True)
+class SourceRefitTest(SourceLosses):
+    """What the score of new rows loses when the model is fitted without a source.
+
+    Scores are means over divisions of the rows; interval and p-value of the loss are those of the corrected resampled
+    t-test (`compare_folds`).
+
+    Attributes
+    ----------
+    without : array of shape (n_sources,)
+        The score without each source.
+    scores : array of shape (n_divisions, n_sources + 1)
+        By division: with all sources, and without each.
+    level : float
+    """
+
+    without: Array
+    scores: Array
+    level: float
+
+
+@checked
+def source_test(
+    estimator: Model,
+    X: Features,
+    y: Targets,
+    *,
+    n_permutations: Permutations = 999,
+    scoring: Scoring = None,
+    seed: Seed = 0,
+    report: Report = None,
+) -> SourceTest:
+    """Does a fitted model use a source for new rows? Its contributions are exchanged between rows.
+
+    A decision value is a sum of the contributions of kernels. For each source those of its kernels are permuted
+    together over the rows, the others stay; no kernel is computed again. The hypothesis is that this source, given what
+    the model makes of the others, is exchangeable between rows. A source whose information others have as well may lose
+    little although a model without the others would need it.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+        With a weighted sum of kernels.
+    X : array-like, frame, sparse matrix or views
+        New rows, not those of the fit, as `predict` takes them.
+    y : array-like of shape (n_rows,)
+    n_permutations : int, default=999
+    scoring : str or callable, optional
+        Default: accuracy, or R^2.
+    seed : int, default=0
+    report : callable, optional
+        Called with a text after every source; a true value ends, like Ctrl-C, and sources that are done are kept.
+
+    Returns
+    -------
+    SourceTest
+
+    Raises
+    ------
+    InputError
+        The model has layers of kernels on kernels, or several targets.
+
+    Notes
+    -----
+    O(n_rows n_samples) for the contributions, then O(n_rows) for each permutation and source. To ask what the other
+    sources can do without this one, fit again without it.
+
+    References
+    ----------
+    L. Breiman, Random forests, Machine Learning 45 (2001), for the permutation of one input.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(80, 2))
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(alpha=0.01)).fit(X[:40], X[:40, 0])
+    >>> found = source_test(model, X[40:], X[40:, 0], n_permutations=99)
+    >>> found.names[0], float(found.p_values[0])
+    ('x0', 0.01)
+    """
+    check_is_fitted(estimator)
+    if estimator.model_.layers:
+        raise InputError(
+            "This model has layers of kernels on kernels, whose decision values are no sums over sources. Use a "
+            "learner of one layer, such as rls2 or simple."
+        )
+    truth = Rows.read(estimator, X, y).y
+    if truth.ndim != 1:
+        raise InputError(f"`y` must have one target for each row, got shape {truth.shape}.")
+    parts = estimator.kernel_contributions(X)
+    parts = parts[:, :, None] if parts.ndim == 2 else parts
+    views = views_of(estimator)
+    sources = list(dict.fromkeys(v for m, v in enumerate(views) if np.any(parts[:, m])))
+    if not sources:
+        raise InputError("No kernel of this model has a weight: there is nothing to exchange.")
+    sums = [parts[:, [m for m, v in enumerate(views) if v == name]].sum(axis=1) for name in sources]
+    values = parts.sum(axis=1) + np.reshape(estimator.intercept_, -1)
+    score = _score_values(estimator, values, truth, scoring)
+    rng = np.random.default_rng(seed)
+    seeds = rng.integers(2**32, size=len(sources))
+    tasks = (
+        (estimator, values, own, truth, scoring, n_permutations, int(start))
+        for own, start in zip(sums, seeds, strict=True)
+    )
+    found, stopped = each_done(_score_exchanged, tasks, None, report, "source", len(sources))
+    losses = np.array([score - one for one in found])
+    p_values = np.array([permutation_p_value(score, one) for one in found])
+    low, high = np.quantile(losses, [0.025, 0.975], axis=1)
+    order = np.argsort(-losses.mean(axis=1), kind="stable")
+    columns = [one[order] for one in (losses.mean(axis=1), low, high, p_values, adjust_p_values(p_values))]
+    return SourceTest(tuple(sources[k] for k in order), score, *columns, stopped, n_permutations)
+
+
+def _score_exchanged(
+    estimator: BaseMKL, values: Array, own: Array, truth: Labels, scoring: Any, number: int, seed: int
+) -> Array:
+    rng = np.random.default_rng(seed)
+    rest = values - own
+    return np.array(
+        [
+            _score_values(estimator, rest + own[rng.permutation(len(own))], truth, scoring)
+            for _ in range(number)
+        ]
+    )
+
+
+def _score_values(estimator: Any, values: Array, truth: Labels, scoring: Any) -> float:
+    """The score of known decision values, (n_rows, n_outputs)."""
+    # scores by default are computed here: scikit-learn's checks would take most of the time of a permutation
+    if not is_classifier(estimator):
+        if scoring is None:
+            numbers = truth.astype(float)
+            error, spread = numbers - values[:, 0], numbers - numbers.mean()
+            return 1.0 - float((error @ error) / (spread @ spread))
+        known: Any = KnownTargets(values, True)
+        return score_known(check_scoring(known, scoring=scoring), known, truth, None, np.arange(0))
+    if scoring is None:
+        guess = values[:, 0] > 0 if values.shape[1] == 1 else values.argmax(axis=1)
+        return float(np.mean(estimator.classes_[guess.astype(int)] == truth))
+    named = scored_classes(estimator.classes_, scoring)
+    known = KnownClasses(values, named, estimator.model_.learner)
+    return score_known(
+        check_scoring(known, scoring=scoring),
+        known,
+        named[np.searchsorted(estimator.classes_, truth)],
+        None,
+        np.arange(0),
+    )
+
+
+@checked
+def source_refit_test(
+    estimator: Model,
+    X: Features,
+    y: Targets,
+    *,
+    sources: Annotated[Sequence[str] | None, Each(Text()) | None] = None,
+    cv: Splits = 5,
+    choose_again: Annotated[bool, Flag()] = True,
+    scoring: Scoring = None,
+    groups: OptionalEntries = None,
+    params: Params = None,
+    level: Level = 0.95,
+    n_jobs: Jobs = None,
+    report: Report = None,
+) -> SourceRefitTest:
+    """Does a model need a source? It is fitted again without the kernels of the source.
+
+    For every division of the rows the model is fitted on the training rows, once with all kernels and once without
+    those of each source, and scored on the test rows of the division. Unlike `source_test`, which asks what a fitted
+    model uses, the others can take the place of a source here: where two sources hold the same information, neither is
+    needed, although the model may use both.
+
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor, MKLClassifier or one of their CV variants
+        Its kernels are taken as they are, before they are fitted; those of a plain fit are not chosen again.
+    X : array-like, frame, sparse matrix or views
+        As `fit` takes it, indices of a bank too.
+    y : array-like of shape (n_rows,) or (n_rows, n_targets)
+    sources : list of str, optional
+        Views, or the columns of kernels, as in `view_weights`; by default all with a weight. A source is a set of
+        kernels: its columns stay in use where kernels of other sources read them.
+    cv : int, splitter, or list of (train, test), default=5
+        Divisions of the rows, two or more: folds, or random ones, such as ``ShuffleSplit(10, test_size=0.2)``.
+    choose_again : bool, default=True
+        Choose the regularisation parameter again in every fit, as the estimator does; otherwise it is that of the
+        estimator, which suits the model with all sources.
+    scoring : str or callable, optional
+        Default: accuracy, or R^2.
+    groups : array-like of shape (n_rows,), optional
+        Passed to the splitter, and with `choose_again` to `fit` of a CV variant.
+    params : dict of str to array, optional
+        Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``.
+    level : float, default=0.95
+    n_jobs : int, optional
+        Fits at the same time.
+    report : callable, optional
+        Called with a text after every fit; a true value ends, like Ctrl-C, and divisions that are done are kept.
+
+    Returns
+    -------
+    SourceRefitTest
+
+    Raises
+    ------
+    InputError
+        The model has one source only, or precomputed kernels as `X`; `X` and `y` have different numbers of rows.
+    KeyboardInterrupt
+        Fewer than two divisions were done before.
+
+    Notes
+    -----
+    n_divisions * (n_sources + 1) fits. Scores of different divisions depend on each other, because their training rows
+    overlap: the variance of the mean difference is taken as (1 / k + n_test / n_train) s^2.
+
+    References
+    ----------
+    C. Nadeau and Y. Bengio, Inference for the generalization error, Machine Learning 52 (2003), for the interval; J.
+    Lei, M. G'Sell, A. Rinaldo, R. J. Tibshirani and L. Wasserman, Distribution-free predictive inference for
+    regression, JASA 113 (2018), section 6, for importance by leaving out columns.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> X[:, 1] = X[:, 0]
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(3), "rls2", alpha=1e-3).fit(X, X[:, 0] + X[:, 2])
+    >>> found = source_refit_test(model, X, X[:, 0] + X[:, 2])
+    >>> found.names[0], round(float(found.loss[0]), 1), bool(np.all(np.abs(found.loss[1:]) < 1e-6))
+    ('x2', 0.4, True)
+    """
+    check_is_fitted(estimator)
+    rows = Rows.read(estimator, X, y, params, groups)
+    views = views_of(estimator)
+    names = _left_out(estimator, views, sources)
+    fresh = [
+        _with_kernels(estimator, [m for m, view in enumerate(views) if view != name], choose_again)
+        for name in (None, *names)
+    ]
+    folds = rows.folds(splitter_of(estimator, rows.y, cv))
+    if len(folds) < 2:
+        raise InputError(f"An interval needs two divisions of the rows or more, `cv` gives {len(folds)}.")
+    told = rows.told_groups() if choose_again and hasattr(estimator, "cv") else rows
+    tasks = ((one, fold, scoring) for fold in folds for one in fresh)
+    found, stopped = each_done(told.fit_and_score, tasks, n_jobs, report, "fit", len(folds) * len(fresh))
+    done = len(found) // len(fresh)
+    if done < 2:
+        raise KeyboardInterrupt(
+            "interrupted before two divisions of the rows were done; nothing could be kept"
+        )
+    scores = np.array(found[: done * len(fresh)]).reshape(done, len(fresh))
+    share = float(np.mean([len(test) / len(train) for train, test in folds[:done]]))
+    tests = [compare_folds(scores[:, 0], column, share, level=level) for column in scores[:, 1:].T]
+    found = np.array([[test.difference, test.low, test.high, test.p_value] for test in tests])
+    order = np.argsort(-found[:, 0], kind="stable")
+    loss, low, high, p_values = found[order].T
+    adjusted = adjust_p_values(found[:, 3])[order]
+    scores = scores[:, [0, *(order + 1)]]
+    means = scores.mean(axis=0)
+    return SourceRefitTest(
+        *(tuple(names[k] for k in order), float(means[0]), loss, low, high, p_values, adjusted, stopped),
+        means[1:],
+        scores,
+        level,
+    )
+
+
+def _left_out(estimator: Model, views: Sequence[str], asked: Sequence[str] | None) -> list[str]:
+    """The sources to leave out one by one."""
+    known = list(dict.fromkeys(views))
+    if isinstance(estimator.model_.source, StackSource):
+        raise InputError(
+            "With kernels='precomputed', `X` holds kernel values, and no kernel of it can be left out. Pass each "
+            "matrix as a view, {'name': kw.precomputed(K)}, or kernels=kw.KernelBank(stack)."
+        )
+    if len(known) < 2:
+        raise InputError(
+            f"Something must be left when a source is left out, and all kernels are of one source, {known[0]!r}. Use "
+            "several views, or kernels of single columns."
+        )
+    if asked is None:
+        asked = [name for name, share in view_weights(estimator).items() if share > 0]
+        if not asked:
+            raise InputError("No kernel of this model has a weight: there is nothing to leave out.")
+    return [check_known(name, known, "source") for name in dict.fromkeys(asked)]
+
+
+def _with_kernels(estimator: Model, kept: list[int], choose_again: bool) -> Any:
+    """An estimator that is not fitted, with some of the kernels of a fitted one, and all else as it was."""
+    fresh = clone(estimator) if choose_again else plainly(estimator)
+    source = estimator.model_.source
+    if isinstance(source, BankSource):
+        bank = source.bank
+        return fresh.set_params(kernels=KernelBank(bank.stack[..., kept], [bank.names[m] for m in kept]))
+    kernels = source.kernels if source.rules is None else source.rules
+    # what follows from kernels that were left to the estimator is stated, because these are not
+    settings = {**stated(estimator), "kernels": [kernels[m] for m in kept], "views": None, "gamma": None}
+    if not choose_again:
+        settings = {name: value for name, value in settings.items() if name not in ("learner", "C")}
+    known = fresh.get_params(deep=False)
+    return fresh.set_params(**{name: value for name, value in settings.items() if name in known})
+
+
+# ---- findings --------------------------------------------------------------------------------------
+
+
+def _losses(
+    found: SourceLosses, meaning: str, n: int, sampled: str, first: Mapping[str, Any], title: str
+) -> Finding:
+    """The losses as a finding with a table, whose `first` columns are given by their heads."""
+    columns = {
+        **first,
+        **{"loss": found.loss, "low": found.low, "high": found.high},
+        **{"p": found.p_values, "p, corrected": found.adjusted},
+    }
+    refitted = isinstance(found, SourceRefitTest)
+    adjusted = dict(zip(found.names, found.adjusted.tolist(), strict=True))
+    return Finding(
+        intervals_of(found.names, found.loss, found.low, found.high, method=CORRECTED if refitted else ""),
+        meaning,
+        n,
+        sampled,
+        LEVEL,
+        details={"score": found.score, "interrupted": found.interrupted, "adjusted": adjusted},
+        tables=(Table.of("omission" if refitted else "sources", title, columns, meaning),),
+    )
+
+
+@finding(
+    "sources",
+    title="Test of every source",
+    needs=("model", "held_rows"),
+    about="Does the model use each source for new rows? Sources are exchanged between held-out rows.",
+    counted="permutations",
+    usual=999,
+    possible=lambda found: (
+        "simplest" in found and len(found["views"].values) > 1 and not found["kernels"].details["in layers"]
+    ),
+)
+def _sources(basis: Basis) -> Finding:
+    held = basis.held_rows
+    found = source_test(
+        basis.model, held.X, held.y, n_permutations=basis.count, seed=basis.seed, report=basis.report
+    )
+    score = "accuracy" if is_classifier(basis.model) else "R^2"
+    meaning = (
+        f"Loss of {score} where the source is exchanged between held-out rows, its 2.5 and 97.5 % points over "
+        f"{found.n_permutations} permutations; p-values corrected for the number of sources (Holm)."
+    )
+    title = "Sources exchanged between held-out rows"
+    made = _losses(
+        found, meaning, found.n_permutations, "permutations of the rows", {"source": found.names}, title
+    )
+    adjusted = made.details["adjusted"]
+    for name in found.names[:MOST_NAMED]:
+        falls = found.loss[found.names.index(name)] > 0
+        made = made.says(
+            "which",
+            f"Where {{name}} is exchanged between held-out rows, {{score}} {'falls' if falls else 'does not fall'}: "
+            "the mean loss is {v:.3f}"
+            + (
+                " (p = {p:.2g}, corrected for the number of sources)."
+                if adjusted[name] < SMALL
+                else ", which may be chance (p = {p:.2g})."
+            ),
+            {"name": named(name), "score": score},
+            v=at(name),
+            p=("details", "adjusted", name),
+        )
+    return made
+
+
+#: Sources without which a model is fitted for its report, those with the largest weights: each takes as many fits as
+#: there are divisions.
+MOST_OMITTED = 10
+
+
+@finding(
+    "omission",
+    title="Fit without each source",
+    needs=("model", "rows"),
+    about="Does the model need each source? It is fitted without it, on random divisions of the rows.",
+    counted="divisions of the rows",
+    usual=10,
+    least=2,
+    possible=lambda found: len(found["views"].values) > 1,
+)
+def _omission(basis: Basis) -> Finding:
+    weighted = [name for name, share in view_weights(basis.model).items() if share > 0]
+    random = ShuffleSplit(basis.count, test_size=0.2, random_state=basis.seed)
+    found = source_refit_test(
+        basis.model,
+        **basis.rows.given,
+        sources=weighted[:MOST_OMITTED],
+        cv=random if basis.divisions is None else basis.divisions(basis.count),
+        n_jobs=basis.n_jobs,
+        report=basis.report,
+    )
+    score, n = "accuracy" if is_classifier(basis.model) else "R^2", len(found.scores)
+    meaning = (
+        f"Mean {score} over {n} divisions of the rows when the model is fitted without the source; with all sources it "
+        f"is {found.score:.4g}. {OF_95} of the loss, of the t-test corrected for rows in common; p-values corrected "
+        "for the number of sources (Holm)."
+    )
+    first = {"left out": found.names, "score": found.without}
+    made = _losses(found, meaning, n, "divisions of the rows", first, "Fits without each source")
+    without = dict(zip(found.names, found.without.tolist(), strict=True))
+    made = replace(made, details={**made.details, "sources": len(weighted), "without": without})
+    adjusted = made.details["adjusted"]
+    for name in found.names[:MOST_NAMED]:
+        made = made.says(
+            "which",
+            "Fitted without {name}, the model has a mean {score} of {w:.3f} in place of {s:.3f} over {k:d} divisions "
+            "of the rows: a loss of {v:.3f}{interval:.3f}, p = {p:.2g}"
+            + ("." if adjusted[name] < SMALL else ": the other sources may be enough."),
+            {"name": named(name), "score": score},
+            **ends(name),
+            w=("details", "without", name),
+            s=("details", "score"),
+            k=("n",),
+            p=("details", "adjusted", name),
+        )
+    return made

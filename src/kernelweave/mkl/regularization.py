@@ -1,0 +1,553 @@
+"""What the regularisation parameter of RLS2 does: ridge at given weights, selection criteria, where paths begin.
+
+In RLS2 the regularisation parameter has two effects: it determines the weights, and it shrinks the function. Relaxed,
+weights d are those of alpha, and the coefficients those of ridge regression with the kernel K(d) at a regularisation
+parameter of its own,
+
+    c = (K(d) + relax N)^-1 y ,      N the inverse of the sample weights,
+
+as the relaxed lasso selects columns at one regularisation parameter and shrinks at another. At fixed weights any c has
+the certificate ``1/2 r' N^-1 r`` with ``r = y - K(d) c - relax N c``, to which the rounding of r and of the objective
+is added.
+
+Many regularisation parameters at the same weights cost little more than one: the whitened kernel is reduced to
+tridiagonal form once (4/3 n^3 operations, against n^3 / 3 for a factorisation and about 9 n^3 for eigenvectors); every
+regularisation parameter then costs O(n), and n^2 for its coefficients.
+
+Degrees of freedom and criteria are written so that a sample weight w equals w repetitions of the row: ``N_eff = sum of
+weights``, and determinants are those of the repeated problem.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh, lapack
+
+from kernelweave._checks import InputError
+from kernelweave._threads import blas_threads_for
+from kernelweave.machines.ridge import LOW_RANK_FLOOR, NotPositiveDefinite, RidgeSystem, Workspace
+from kernelweave.mkl.ridge_problem import SAFETY, RidgeProblem, first_kernel
+from kernelweave.results import Certificate, Path, RelaxedSolution, Solution
+
+Array = NDArray[np.float64]
+
+#: Regularisation parameters up to which one factorisation each is cheaper than the reduction.
+FACTORISE = 2
+#: Columns that LAPACK takes at a time; without room for them the reduction takes them one by one, twice as long.
+BLOCK = 64
+#: Relative residual above which a solution is refined once.
+REFINE = 1e-9
+#: If one kernel is optimal down to this share of its trace, an automatic range starts at the trace itself.
+ALWAYS_ONE = 1e-3
+#: Rows above which the largest alpha is searched to 50 % instead of 5 %.
+EIGEN_ROWS = 1500
+#: Smallest alpha of an automatic range, as a share of the largest trace of a kernel.
+SMALLEST = 1e-6
+
+
+# ---- ridge at fixed weights -----------------------------------------------------------------------
+
+
+def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Array, Array, Array]:
+    """Solve the ridge problem at fixed weights for every regularisation parameter.
+
+    Parameters
+    ----------
+    problem : RidgeProblem
+    weights : array of shape (n_kernels,)
+    alphas : array of shape (n_alphas,)
+        Regularisation parameters > 0, in any order; ``inf`` gives 0.
+
+    Returns
+    -------
+    dual_coef : array of shape (n_alphas, n_outputs, n_samples)
+    primal, gap : arrays of shape (n_alphas,)
+        Summed over outputs.
+    """
+    Y, N = problem.targets, problem.inverse_weights
+    C = np.zeros((len(alphas), *Y.shape))
+    primal, gap = np.full(len(alphas), problem.null_value()), np.zeros(len(alphas))
+    finite = np.flatnonzero(np.isfinite(alphas))
+    if not len(finite) or not Y.any():
+        return C, primal, gap
+    times, solver = _at_weights(problem, weights, alphas[finite])
+    enough = REFINE * np.linalg.norm(Y)
+    effective = weights * problem.scale
+    active = np.flatnonzero(effective)
+    sizes = np.sqrt(np.maximum(effective[active] @ problem.gram.diagonal(active), 0.0))
+    left_out = float(effective @ problem.gram.residual_trace)
+    for k in finite:
+        alpha = float(alphas[k])
+        try:
+            solve = solver(alpha)
+            c = solve(Y)
+        except NotPositiveDefinite:
+            raise InputError(
+                f"`relax`={alpha:.3g} is too small for these kernels: K + relax I is not positive definite in "
+                "floating point. Raise it, or normalise the kernels."
+            ) from None
+        fitted = times(c)
+        r = Y - fitted - alpha * N * c
+        if np.linalg.norm(r) > enough:
+            c = c + solve(r)
+            fitted = times(c)
+            r = Y - fitted - alpha * N * c
+        C[k] = c
+        primal[k] = 0.5 * float(np.sum(np.square(Y - fitted) / N) + alpha * np.vdot(c, fitted))
+        gap[k] = bound_at_fixed_weights(
+            alpha, sizes, N, Y, c, fitted, r, primal=float(primal[k]), terms=len(active), left_out=left_out
+        )
+    return C, primal, gap
+
+
+#: ``alpha -> (B -> (K + alpha N)^-1 B)`` for rows of B.
+Solver = Callable[[float], Callable[[Array], Array]]
+
+
+def _at_weights(
+    problem: RidgeProblem, weights: Array, alphas: Array
+) -> tuple[Callable[[Array], Array], Solver]:
+    """Products with K(weights), and solutions of its ridge systems, by the cheapest method for that many."""
+    effective = weights * problem.scale
+    root = 1.0 / np.sqrt(problem.inverse_weights)
+    factor = problem.gram.factor(effective)
+    if factor is not None and 2 * len(factor) < len(root):
+        rows = factor
+        small = float(alphas.min()) * float(problem.inverse_weights.min())
+        if small > LOW_RANK_FLOOR * float(np.einsum("rn,rn->", rows, rows)):
+            white = rows * root
+            inside = _tridiagonal(white @ white.T)
+
+            def through(alpha: float) -> Callable[[Array], Array]:
+                solve = inside(alpha)
+                # the identity of Woodbury in the rank of the factor
+                return lambda B: (B * root - solve((B * root) @ white.T) @ white) * root / alpha
+
+            return lambda B: (B @ rows.T) @ rows, through
+    K = problem.gram.combine(effective)
+    if len(alphas) <= FACTORISE:
+
+        def factorised(alpha: float) -> Callable[[Array], Array]:
+            system = problem.system(weights, alpha)
+            return lambda B: np.ascontiguousarray(system.solve(B.T).T)
+
+        return lambda B: B @ K, factorised
+    reduced = _tridiagonal(K * root * root[:, None])
+
+    def whitened(alpha: float) -> Callable[[Array], Array]:
+        solve = reduced(alpha)
+        return lambda B: solve(B * root) * root
+
+    return lambda B: B @ K, whitened
+
+
+def _tridiagonal(S: Array) -> Solver:
+    """``alpha -> (B -> (S + alpha I)^-1 B)`` for rows of B, from one reduction ``S = Q T Q'``; S is overwritten."""
+    n = len(S)
+    held, diagonal, beside, tau, _ = lapack.dsytrd(S.T, lower=1, lwork=BLOCK * n, overwrite_a=1)
+    # below its diagonal are reflectors, as in a QR factorisation of all rows but the first
+    reflectors = np.asfortranarray(held[1:, : n - 1])
+
+    def rotate(B: Array, transposed: str) -> Array:
+        out = np.array(B, order="F")
+        if n > 1:
+            out[1:] = lapack.dormqr("L", transposed, reflectors, tau, out[1:], max(1, BLOCK * out.shape[1]))[
+                0
+            ]
+        return out
+
+    def solver(alpha: float) -> Callable[[Array], Array]:
+        def solve(B: Array) -> Array:
+            if n == 1:
+                return B / (diagonal + alpha)
+            _, _, Z, info = lapack.dptsv(diagonal + alpha, beside, rotate(B.T, "T"))
+            if info != 0:
+                raise NotPositiveDefinite("alpha is below the rounding error of the kernels")
+            return np.ascontiguousarray(rotate(Z, "N").T)
+
+        return solve
+
+    return solver
+
+
+def bound_at_fixed_weights(
+    alpha: float,
+    roots: Array,
+    inverse_weights: Array,
+    Y: Array,
+    C: Array,
+    fitted: Array,
+    residuals: Array,
+    *,
+    primal: float,
+    terms: int,
+    left_out: float,
+) -> float:
+    """Gap of the ridge with one kernel K, plus a bound of the rounding of its objective.
+
+    Parameters
+    ----------
+    alpha : float
+    roots : array of shape (n_samples,)
+        Square roots of the diagonal of K.
+    inverse_weights : array of shape (n_samples,)
+    Y, C, fitted, residuals : arrays of shape (n_outputs, n_samples)
+        Targets, coefficients, K c, and ``y - K c - alpha N c``, as computed.
+    primal : float
+        The objective, as computed.
+    terms : int
+        Number of kernels in the sum K.
+    left_out : float
+        Trace of the part of K that the stored factors leave out.
+
+    Notes
+    -----
+    With the exact r, the objective is at most ``1/2 r' N^-1 r`` above the optimum. With errors e in ``f = K c`` it
+    changes by ``-(alpha/2 c + N^-1 r)' e + 1/2 e' N^-1 e``, where ``c'e`` is the error of a quadratic form.
+    """
+    eps = float(np.finfo(np.float64).eps)
+    unit = eps / 2 * SAFETY * math.sqrt(len(roots) + terms + 8)
+    root = 1.0 / np.sqrt(inverse_weights)
+    length, sizes = np.linalg.norm(C, axis=1), np.abs(C) @ roots
+    errors = unit * sizes[:, None] * roots
+    missing = left_out * length * float(root.max())
+    off = np.linalg.norm(errors * root, axis=1) + missing
+    parts = 2.0 * eps * (np.abs(Y) + np.abs(fitted) + alpha * inverse_weights * np.abs(C))
+    reach = np.linalg.norm((np.abs(residuals) + errors + parts) * root, axis=1) + missing
+    quadratic_forms = np.maximum(np.einsum("tn,tn->t", C, fitted), 0.0)
+    form_errors = (
+        unit * sizes * (np.sqrt(quadratic_forms) + np.linalg.norm(C * roots, axis=1)) + left_out * length**2
+    )
+    of_objective = 0.5 * alpha * form_errors + reach * off + 0.5 * off**2
+    return float(np.sum(0.5 * reach**2 + of_objective)) + 2.0 * unit * primal
+
+
+# ---- solutions ------------------------------------------------------------------------------------
+
+
+def join_outputs(parts: Sequence[Solution]) -> Solution:
+    """One result from one solution per output; certificates add up."""
+    if len(parts) == 1:
+        return parts[0]
+    return Solution(
+        weights=np.stack([part.weights for part in parts]),
+        dual_coef=np.hstack([part.dual_coef for part in parts]),
+        intercept=0.0,
+        certificate=Certificate.total([part.certificate for part in parts]),
+        n_iter=sum(part.n_iter for part in parts),
+        alpha=parts[0].alpha,
+        feature_coef=np.hstack([part.feature_coef for part in parts]),
+    )
+
+
+def squeeze(result: Solution) -> Solution:
+    """The result of a single output, with coefficients in one dimension."""
+    dual, features = (
+        np.ascontiguousarray(coef[:, 0]) if coef.ndim == 2 else coef
+        for coef in (result.dual_coef, np.asarray(result.feature_coef))
+    )
+    return replace(result, dual_coef=dual, feature_coef=features)
+
+
+def relax_path(
+    problems: Sequence[RidgeProblem], found: Path[Solution], relax: ArrayLike
+) -> Path[RelaxedSolution]:
+    """Replace the coefficients along a path by those of the ridge at other regularisation parameters.
+
+    Parameters
+    ----------
+    problems : sequence of RidgeProblem
+        One, or one for every output with separate weights.
+    found : Path
+    relax : float, array of shape (n_relax,) or (n_alphas, n_relax)
+    """
+    values = np.asarray(relax, dtype=np.float64)
+    if values.ndim == 2 and len(values) < len(found):
+        raise InputError(
+            f"`relax` must have one row for each of the {len(found)} alphas, got shape {values.shape}."
+        )
+    grid = values[: len(found)] if values.ndim == 2 else np.tile(values.reshape(1, -1), (len(found), 1))
+    kept = slice(None) if problems[0].rows is None else problems[0].rows
+    # rows of weight 0 have coefficients of 0
+    C = np.zeros((*grid.shape, found.dual_coef.shape[1], sum(len(p.targets) for p in problems)))
+    primal, gap = np.zeros(grid.shape), np.zeros(grid.shape)
+    points: list[list[tuple[float, Array, Array]]] = []
+    for k, alphas in enumerate(grid):
+        weights, coefs = np.atleast_2d(found.weights[k]), []
+        for problem, own in zip(problems, weights, strict=True):
+            coef, value, left = ridge_path(problem, own, alphas)
+            coefs.append(coef)
+            primal[k] += value
+            gap[k] += left
+        C[k][:, kept] = np.concatenate(coefs, axis=1).transpose(0, 2, 1)
+        points += [
+            [(float(alpha), own, coef[j]) for own, coef in zip(weights, coefs, strict=True)]
+            for j, alpha in enumerate(alphas)
+        ]
+    C = C.reshape(*grid.shape, *found.dual_coef.shape[1:])
+    if values.ndim == 0:
+        C, grid, primal, gap = C[:, 0], grid[:, 0], primal[:, 0], gap[:, 0]
+
+    def measure(everything: bool) -> Mapping[str, Array]:
+        along = criteria_along(problems, points, everything, relaxed=True)
+        return {name: value.reshape(grid.shape) for name, value in along.items()}
+
+    relaxed = tuple(
+        one.extended(RelaxedSolution, dual_coef=c, relax=alpha, ridge_primal=p, ridge_gap=g)
+        for one, c, alpha, p, g in zip(found.solutions, C, grid, primal, gap, strict=True)
+    )
+    return Path(found.alphas, relaxed, measure)
+
+
+# ---- selection criteria ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Criteria:
+    """Selection criteria at one solution.
+
+    Attributes
+    ----------
+    df : float
+        ``tr(K(d) (K(d) + alpha N)^-1)`` at fixed weights: equation (15) and its kernel form. 0 at alpha = inf.
+    df_total : float
+        Divergence of f in y with the weights' own dependence on y (active set held), summed over outputs.
+    gcv : float
+        ``N_eff RSS / (N_eff - df)^2``, per output and sample.
+    aic, bic : float
+        ``N_eff log(RSS / N_eff) + 2 df`` and ``+ log(N_eff) df``.
+    rss : float
+        Weighted sum of squared residuals, per output, for `mallows_cp`.
+    evidence : float
+        Log marginal likelihood of the Gaussian-process reading (P1, section 4.1): prior covariance
+        ``tau^2 K(d)``, noise variance ``alpha tau^2``, at the maximising scale tau^2.
+    noise_variance : float
+        ``alpha tau^2`` at this scale.
+    """
+
+    df: float
+    df_total: float
+    gcv: float
+    aic: float
+    bic: float
+    rss: float
+    evidence: float
+    noise_variance: float
+
+
+def compute_criteria(
+    problem: RidgeProblem, alpha: float, weights: Array, C: Array, *, total: bool = True
+) -> Criteria:
+    """Compute all criteria; costs about two factorisations.
+
+    Parameters
+    ----------
+    problem : RidgeProblem
+    alpha : float
+    weights : array of shape (n_kernels,)
+    C : array of shape (n_outputs, n_samples)
+    total : bool
+        Also compute `df_total` (needs the products of all active kernels); NaN otherwise.
+    """
+    Y, N = problem.targets, problem.inverse_weights
+    n_outputs, n = Y.shape
+    sample_weight = 1.0 / N
+    n_eff = problem.n_eff
+    if math.isinf(alpha):
+        rss = float(np.sum(np.square(Y) * sample_weight)) / n_outputs
+        variance = rss / n_eff
+        logl = _log_likelihood(n_eff, variance, 0.0, n_outputs) if variance > 0 else math.inf
+        gcv = rss / n_eff
+        aic = n_eff * _log(rss / n_eff)
+        return Criteria(0.0, 0.0, gcv, aic, aic, rss, logl, variance)
+    system = problem.system(weights, alpha)
+    residual = alpha * N * C
+    rss = float(np.sum(np.square(residual) * sample_weight)) / n_outputs
+    extra = _learnt_df(problem, system, alpha, weights, C) if total else math.nan
+    # of the repeated problem in units of the noise: det(I + W^1/2 K W^1/2 / alpha)
+    log_det = system.log_det() - n * math.log(alpha) - float(np.log(N).sum())
+    # the last use of the system
+    df = max(0.0, n - alpha * float(N @ system.inverse_diagonal()))
+    df_total = n_outputs * df + extra
+    slack = n_eff - df
+    gcv = n_eff * rss / slack**2 if slack > 0 else math.inf
+    fit = n_eff * _log(rss / n_eff)
+    quad = alpha * float(np.vdot(Y, C)) / n_outputs  # y' (I + K/alpha)^-1 y
+    variance = quad / n_eff
+    evidence = _log_likelihood(n_eff, variance, log_det, n_outputs) if variance > 0 else math.inf
+    return Criteria(
+        df=df,
+        df_total=df_total,
+        gcv=gcv,
+        aic=fit + 2.0 * df,
+        bic=fit + math.log(n_eff) * df,
+        rss=rss,
+        evidence=evidence,
+        noise_variance=variance,
+    )
+
+
+def mallows_cp(rss: Array, df: Array, n_eff: float) -> Array:
+    """Mallows' Cp along a path, ``RSS / sigma^2 - N_eff + 2 df``.
+
+    The variance of the noise is that of the residuals of the weakest regularisation, ``RSS / (N_eff - df)`` at the last
+    position, as in its use for subsets of columns, with least squares on all of them. NaN without
+    residuals.
+
+    Parameters
+    ----------
+    rss, df : arrays of shape (n_alphas,)
+        Alphas descending.
+    n_eff : float
+        Sum of the sample weights.
+
+    Returns
+    -------
+    array of shape (n_alphas,)
+    """
+    variance = rss[-1] / (n_eff - df[-1]) if n_eff > df[-1] else 0.0
+    return rss / variance - n_eff + 2.0 * df if variance > 0 else np.full(len(rss), math.nan)
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0 else -math.inf
+
+
+def _log_likelihood(n_eff: float, variance: float, log_det: float, n_outputs: int) -> float:
+    return -0.5 * n_outputs * (n_eff * (1.0 + math.log(2 * math.pi * variance)) + log_det)
+
+
+def _learnt_df(problem: RidgeProblem, system: RidgeSystem, alpha: float, weights: Array, C: Array) -> float:
+    """Contribution of the learnt weights to the divergence: ``alpha tr(N Q^-1 V P V' Q^-1)``.
+
+    P is the inverse of ``B = V' Q^-1 V`` on directions that keep the weights summing to 1. Differentiating
+    ``Q c = y`` and ``q_m = const`` over the active kernels gives ``dd = P V' Q^-1 dy``.
+    """
+    active = np.flatnonzero(weights > 0)
+    if len(active) < 2:
+        return 0.0
+    V = problem.products(C, active)  # (k, T, n)
+    k = len(active)
+    solved = np.stack([system.solve(V[:, t].T) for t in range(V.shape[1])])  # (T, n, k)
+    B = np.einsum("kti,til->kl", V, solved)
+    M = alpha * np.einsum("tik,i,til->kl", solved, problem.inverse_weights, solved)
+    # basis of the directions with sum zero
+    basis = np.linalg.qr(np.eye(k) - 1.0 / k)[0][:, : k - 1]
+    inner = basis.T @ B @ basis
+    values, vectors = np.linalg.eigh(inner)
+    keep = values > 1e-10 * values[-1]
+    half = basis @ vectors[:, keep] / np.sqrt(values[keep])
+    return float(np.einsum("ka,kl,la->", half, M, half))
+
+
+def criteria_along(
+    problems: Sequence[RidgeProblem],
+    points: Sequence[Sequence[tuple[float, Array, Array]]],
+    everything: bool,
+    *,
+    relaxed: bool = False,
+) -> dict[str, Array]:
+    """Criteria at every point of a path, or ``df`` alone, summed over groups of outputs.
+
+    Parameters
+    ----------
+    problems : sequence of RidgeProblem
+        One for every group.
+    points : sequence of sequences
+        Alpha, weights and coefficients (n_outputs, n_samples) of every group.
+    everything : bool
+    relaxed : bool
+        Coefficients of the ridge at other alphas have no ``df_total`` and no ``cp``.
+    """
+    names = [f.name for f in fields(Criteria)] if everything else ["df"]
+    found = np.zeros((len(names), len(problems), len(points)))
+    with blas_threads_for(problems[0].gram.n_samples):
+        for k, point in enumerate(points):
+            for g, (problem, own) in enumerate(zip(problems, point, strict=True)):
+                got = compute_criteria(problem, *own, total=everything and not relaxed)
+                found[:, g, k] = [getattr(got, name) for name in names]
+    out = dict(zip(names, found.sum(axis=1), strict=True))
+    if relaxed and everything:
+        out["cp"] = np.full(len(points), math.nan)
+    elif everything:
+        rss, df = found[names.index("rss")], found[names.index("df")]
+        parts = [mallows_cp(r, d, problem.n_eff) for problem, r, d in zip(problems, rss, df, strict=True)]
+        out["cp"] = np.sum(parts, axis=0)
+    return out
+
+
+# ---- where an automatic path begins ---------------------------------------------------------------
+
+
+def smallest_single(single: Callable[[float], bool], top: float, n_samples: int) -> float:
+    """Search the smallest alpha at which a single kernel is optimal.
+
+    Parameters
+    ----------
+    single : callable
+        Whether it is at an alpha.
+    top : float
+        Largest trace of a kernel.
+    n_samples : int
+        Above `EIGEN_ROWS` it is found to 50 %, else to 5 %.
+    """
+    high = 1e3 * top
+    if not single(high):
+        return high
+    low = high
+    while single(low):
+        low /= 10.0
+        if low < ALWAYS_ONE * top:
+            return top
+    while high > (1.5 if n_samples > EIGEN_ROWS else 1.05) * low:
+        middle = math.sqrt(high * low)
+        high, low = (middle, low) if single(middle) else (high, middle)
+    return high
+
+
+def alpha_range(problem: RidgeProblem) -> tuple[float, float]:
+    """Return (largest, smallest) alpha of an automatic path.
+
+    The largest is the smallest alpha at which a single kernel is optimal, found by bisection to 5 %, or to 50 % for
+    more than `EIGEN_ROWS` rows; the trace of the largest kernel where one, or several that fit alike, is all there is.
+    The smallest is `SMALLEST` times the largest weighted trace ``s_m sum_i w_i K_m(x_i, x_i)``.
+    """
+    gram, n = problem.gram, problem.gram.n_samples
+    top = float((problem.scale * (gram.diagonal() @ (1.0 / problem.inverse_weights))).max())
+    if top <= 0 or not problem.targets.any():
+        return 1.0, SMALLEST
+    start, _ = first_kernel(problem)
+    unit = np.zeros(problem.n_kernels)
+    unit[start] = 1.0
+    if n > EIGEN_ROWS:
+        # an eigendecomposition of thousands of rows costs as much as 30 factorisations
+        work = Workspace()
+
+        def coefficients(alpha: float) -> Array:
+            return np.ascontiguousarray(problem.system(unit, alpha, work).solve(problem.targets.T).T)
+    else:
+        root = 1.0 / np.sqrt(problem.inverse_weights)
+        factor = gram.factor(unit * problem.scale)
+        if factor is not None and 2 * len(factor) < n:
+            vectors, singular, _ = np.linalg.svd((factor * root).T, full_matrices=False)
+            values = np.square(singular)
+        else:
+            K = gram.combine(unit * problem.scale) * root[:, None] * root
+            values, vectors = eigh(K, driver="evd")
+        white = problem.targets * root
+        coordinates = white @ vectors
+
+        def coefficients(alpha: float) -> Array:
+            inside = (coordinates * (values / (values + alpha))) @ vectors.T
+            return np.ascontiguousarray((white - inside) / alpha * root)
+
+    def single(alpha: float) -> bool:
+        quadratic_forms = problem.quad(coefficients(alpha))
+        return bool(quadratic_forms.max() <= quadratic_forms[start] * (1 + 1e-8))
+
+    return smallest_single(single, top, n), SMALLEST * top

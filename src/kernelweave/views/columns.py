@@ -1,0 +1,292 @@
+"""Given tables as they are read: a matrix of numbers, or columns of numbers, categories, texts and other objects."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError
+from kernelweave._sparse import as_csr, is_sparse
+from kernelweave._types import DataFrame, TableLike, Values
+from kernelweave.views.selection import column_name, listing
+from kernelweave.views.tables import Cells, Table, is_frame, is_missing
+
+__all__ = ["HINT", "Column", "GivenTable", "check_missing", "plain_array", "plain_frame", "read_table"]
+
+#: Advice for missing cells.
+HINT = "; estimators do it, in every fold anew, with missing='impute', or skip such cells with missing='skip'"
+
+
+@dataclass
+class Column:
+    """One given column: values (n_rows,), numeric or object; whether it is categorical, or has other objects."""
+
+    values: NDArray[Any]
+    categorical: bool = False
+    #: Whether the frame says that it is categorical.
+    declared: bool = False
+    #: Whether cells are sets, lists or the like, which only custom kernels can read.
+    objects: bool = False
+
+    @property
+    def holds_text(self) -> bool:
+        """Whether all cells are text or missing, and the column was not declared to be one of categories."""
+        if self.values.dtype.kind != "O" or self.declared:
+            return False
+        known = [v for v in self.values if not is_missing(v)]
+        return bool(known) and all(isinstance(v, str | bytes) for v in known)
+
+    def cells(self) -> Cells:
+        """Its texts, the empty one where it is missing, or its other objects as they are."""
+        if not self.holds_text:
+            return Cells(self.values)
+        return Cells(["" if is_missing(value) else value for value in self.values])
+
+    def lost(self) -> NDArray[np.bool_]:
+        """Where cells are missing."""
+        return np.fromiter(map(is_missing, self.values), dtype=bool, count=len(self.values))
+
+    def categories(self) -> list[str | float]:
+        """Its categories, sorted, numbers before texts."""
+        found = {_category(v) for v in self.values if not is_missing(v)}
+        return sorted(found, key=lambda one: (isinstance(one, str), one))
+
+    def codes(self, categories: Sequence[str | float]) -> list[float]:
+        """Positions among categories: -1 of others, NaN of missing cells."""
+        code = {category: float(i) for i, category in enumerate(categories)}
+        return [np.nan if is_missing(v) else code.get(_category(v), -1.0) for v in self.values]
+
+    def floats(self, what: str) -> NDArray[np.float64]:
+        """Its numbers, NaN of missing cells; raises for cells that are not numbers."""
+        if self.values.dtype.kind != "O":
+            return self.values.astype(np.float64)
+        result = np.empty(len(self.values))
+        for i, value in enumerate(self.values):
+            try:
+                result[i] = np.nan if is_missing(value) else float(value)
+            except (TypeError, ValueError):
+                raise InputError(
+                    f"{what[0].upper()}{what[1:]} was numeric when fitted, got {value!r} in row {i}. Pass "
+                    "numbers, or fit again with this column as categories."
+                ) from None
+        return result
+
+
+def _category(value: object) -> str | float:
+    """A category as text or number, so that fitted state is plain."""
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return float(value) if isinstance(value, numbers.Number) else str(value)  # type: ignore[arg-type]
+
+
+@dataclass
+class GivenTable:
+    """A table as it is given: names of columns if they have any, and a matrix of numbers, or column by column."""
+
+    names: list[str] | None
+    values: Values | None = None
+    by_column: Sequence[Column] = ()
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self.by_column) if self.values is None else self.values.shape[1]
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """One by one."""
+        if self.values is None:
+            return self.by_column
+        values = self.values.toarray() if is_sparse(self.values) else self.values
+        return [Column(column) for column in values.T]
+
+
+def read_table(X: TableLike, *, missing: bool) -> GivenTable:
+    """Read a table, of which no memory is shared but that of sparse rows; raises if it is not a table."""
+    if isinstance(X, Table):
+        raise InputError("A Table is encoded already. Pass the original array or data frame.")
+    if is_sparse(X):
+        return GivenTable(None, as_csr(X, missing=missing))
+    if (array := plain_array(X)) is not None:
+        return GivenTable(None, array.astype(np.float64))
+    if (frame := plain_frame(X, missing=missing)) is not None:
+        return GivenTable(*frame)
+    if hasattr(X, "collect") and hasattr(type(X), "columns"):  # on the type: polars warns when asked
+        raise InputError("Lazy frames cannot be used directly. Call .collect() first.")
+    names, columns = _read_frame(X) if is_frame(X) else (None, _read_array(X))
+    shape = (len(columns[0].values) if columns else len(X), len(columns))  # type: ignore[arg-type]
+    for count, what in zip(shape, ("sample", "feature"), strict=True):
+        if count == 0:
+            raise InputError(
+                f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is required. Pass at "
+                "least one."
+            )
+    check_missing([column.values for column in columns], names, allowed=missing)
+    return GivenTable(names, by_column=columns)
+
+
+def plain_array(X: object) -> NDArray[np.generic] | None:
+    """Return `X` if it is a finite numeric matrix that need not be read column by column, else None."""
+    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.kind not in "fiub" or 0 in X.shape:
+        return None
+    return X if X.dtype.kind != "f" or np.isfinite(X).all() else None
+
+
+def plain_frame(X: Any, *, missing: bool) -> tuple[list[str], NDArray[np.float64]] | None:
+    """Names and numbers of a data frame that need not be read column by column, else None.
+
+    These are frames of NumPy's real numbers alone, under names that are strings and differ; finite ones, or missing if
+    that is allowed.
+    """
+    if not hasattr(X, "iloc") or not hasattr(X, "columns") or not all(X.shape):
+        return None
+    if not all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in X.dtypes):
+        return None
+    names = list(X.columns)
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        return None
+    # rows one after another, and no memory shared with the frame
+    values = np.array(X.to_numpy(dtype=np.float64), order="C")
+    fine = not np.isinf(values).any() if missing else np.isfinite(values).all()
+    return (list(map(str, names)), values) if fine else None
+
+
+def _read_array(X: TableLike) -> list[Column]:
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise InputError(
+            "X must be rectangular, got rows of different lengths. Pad or drop the short rows."
+        ) from None
+    if array.ndim != 2:
+        hint = ""
+        if array.ndim == 1:
+            hint = " using X.reshape(-1, 1) if it is one column, or X.reshape(1, -1) if it is one row"
+            if array.size and all(isinstance(value, str) for value in array.tolist()):
+                hint = ": texts are a view, {'text': X}, or a column of a frame"
+        raise InputError(
+            f"Expected 2D array, got {array.ndim}D array of shape {array.shape}. Reshape your data{hint}."
+        )
+    if array.dtype.kind in "US":  # numbers among strings in a list: check them one by one
+        array = np.asarray(X, dtype=object)
+    _check_kind(array, "X")
+    if array.dtype.kind != "O":
+        return [Column(column) for column in array.T]
+    columns = []
+    for j, column in enumerate(array.T):
+        objects = all(map(_is_object, column))
+        categorical = objects or not _converts(column, column_name(j, None))
+        columns.append(Column(column, categorical, objects=objects))
+    return columns
+
+
+def _read_frame(X: TableLike) -> tuple[list[str] | None, list[Column]]:
+    labels, series = _frame_columns(X)
+    strings = [isinstance(label, str) for label in labels]
+    if any(strings) and not all(strings):
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise TypeError(
+            f"Feature names are only supported if all input features have string names, got {kinds}. "
+            "Use X.columns = X.columns.astype(str)."
+        )
+    names = [str(label) for label in labels] if any(strings) else None
+    if names is not None and len(set(names)) < len(names):
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        raise InputError(f"Column names must be unique, got {listing(repeated)} more than once. Rename them.")
+    columns = []
+    for j, (values, declared) in enumerate(series):
+        _check_kind(values, column_name(j, names))
+        text = values.dtype.kind in "US"
+        values = values.astype(object) if text else values
+        cells = values.dtype.kind == "O" and not declared
+        categorical = (
+            declared or values.dtype.kind == "b" or (cells and (text or not all(map(_is_number, values))))
+        )
+        columns.append(Column(values, categorical, declared, cells and all(map(_is_object, values))))
+    return names, columns
+
+
+def _frame_columns(X: DataFrame | Any) -> tuple[list[object], Iterator[tuple[NDArray[Any], bool]]]:
+    """Return column labels, and per column its values and whether its type is declared categorical."""
+    if hasattr(X, "iloc"):  # pandas and similar frames
+        X = X.to_frame() if not hasattr(X, "columns") else X
+        # not by position, which takes a tenth of a millisecond for each column
+        return list(X.columns), ((s.to_numpy(), str(s.dtype) == "category") for _, s in X.items())
+    if hasattr(X, "get_columns"):  # polars
+        kinds = ("Categorical", "Enum")
+        return list(X.columns), ((s.to_numpy(), str(s.dtype).startswith(kinds)) for s in X.get_columns())
+    import narwhals
+
+    frame = narwhals.from_native(X, eager_only=True)
+    declared = (narwhals.Categorical, narwhals.Enum)
+    return frame.columns, ((s.to_numpy(), s.dtype in declared) for s in frame.iter_columns())
+
+
+def _check_kind(values: NDArray[np.generic], what: str) -> None:
+    kind = values.dtype.kind
+    if kind == "c" or (kind == "O" and any(isinstance(value, complex) for value in values.flat)):
+        raise InputError(
+            f"Complex data not supported: {what} holds complex numbers. Pass real and imaginary parts."
+        )
+    if kind in "Mm":
+        raise InputError(
+            f"{what[0].upper()}{what[1:]} holds dates or durations, which are neither numbers nor "
+            "categories. Convert them, for example to days since a reference date."
+        )
+    if kind == "V":
+        raise InputError(f"{what[0].upper()}{what[1:]} has the type {values.dtype}. Pass a plain 2D array.")
+
+
+def _is_number(value: object) -> bool:
+    is_bool = isinstance(value, (bool, np.bool_))
+    return is_missing(value) or (isinstance(value, numbers.Number) and not is_bool)
+
+
+def _is_object(value: object) -> bool:
+    """Whether a cell is a container: a set, a list, an array."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes)
+
+
+def _converts(values: NDArray[np.generic], what: str) -> bool:
+    """Return whether all known values convert to float; raise TypeError for invalid cells."""
+    all_convert = True
+    for value in values:
+        if is_missing(value):
+            continue
+        if not isinstance(value, (str, bytes, numbers.Number, np.bool_)):
+            raise TypeError(
+                f"Every cell argument must be a string or a number, got {value!r} ({type(value).__name__}) "
+                f"in {what}. Flatten it into columns."
+            )
+        try:
+            float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            all_convert = False
+    return all_convert
+
+
+def check_missing(columns: Iterable[NDArray[np.generic]], names: list[str] | None, *, allowed: bool) -> None:
+    """Raise if values are infinite, or missing if that is not `allowed`, with columns and counts."""
+    n_nan, n_inf, n_rows = {}, {}, 0
+    for j, values in enumerate(columns):
+        n_rows = len(values)
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            n_nan[j], n_inf[j] = int(np.isnan(values).sum()), int(np.isinf(values).sum())
+        elif values.dtype.kind == "O":
+            n_nan[j] = sum(map(is_missing, values))
+            n_inf[j] = sum(isinstance(v, (float, np.floating)) and abs(v) == np.inf for v in values)
+    for counts, what in ((n_nan, "NaN (missing values)"), (n_inf, "infinity")):
+        bad = [f"{column_name(j, names)} ({n} of {n_rows} rows)" for j, n in counts.items() if n]
+        if bad and not (allowed and counts is n_nan):
+            more = f" and {len(bad) - 5} more columns" if len(bad) > 5 else ""
+            raise InputError(
+                f"X must be complete and finite, but contains {what} in {', '.join(bad[:5])}{more}. "
+                f"Impute the values or drop these rows{HINT if counts is n_nan else ''}."
+            )

@@ -1,0 +1,442 @@
+"""Commands that fit: `fit`, `demo`, `recommend` and `evidence`. Imports happen inside, so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from kernelweave._errors import InputError
+from kernelweave_app.cli.options import Names, Settings, final_spec
+
+if TYPE_CHECKING:
+    from kernelweave._types import BaseCrossValidator
+    from kernelweave.estimators import BaseMKL
+    from kernelweave.inspection.registry import Found
+    from kernelweave_app.runs.joining import Joined
+    from kernelweave_app.runs.preparing import Prepared
+    from kernelweave_app.runs.reading import Run
+    from kernelweave_app.runs.spec import Spec
+
+#: Held-out accuracy of other models, for a report.
+Compare = Callable[["Run", "BaseMKL"], dict[str, float]]
+
+
+def fit(
+    table: str,
+    /,
+    *,
+    spec: Any = None,
+    out: str = "",
+    settings: Settings = None,
+    overwrite: bool = False,
+    estimate: bool = False,
+) -> None:
+    """Fit a model on a table, choose the regularisation parameter by cross-validation, and write a report.
+
+    The folder holds the model (model.skops), report.html, predictions.csv of the held-out rows, spec.toml, and
+    script.py, which makes the same model with Python.
+
+    Example: kernelweave fit patients.csv --target outcome --views views.toml --out run
+
+    Several labels of 0 and 1, or no and yes: --target asthma,copd,pneumonia
+
+    Parameters
+    ----------
+    table
+        CSV, TSV (also .gz) or Parquet; or an svmlight file, whose labels are the column "target".
+    out
+        Folder for the results.
+    settings
+        TOML file with settings, such as the spec.toml of another run; options given here come first.
+    overwrite
+        Replace the results of an earlier run.
+    estimate
+        Fit parts of the rows only, and say how long the whole would take and how much memory it needs.
+    """
+    given = final_spec(spec, settings)
+    if estimate:
+        from kernelweave_app.runs.preparing import prepare
+        from kernelweave_app.runs.reading import files_of, read_all
+
+        data = read_all(files_of(table, given), given, labelled=True)
+        prepared = prepare(data, given)
+        say_found(data, prepared, table, given)
+        say_estimate(given, prepared)
+    elif not out:
+        raise InputError("A folder for the results is needed: --out FOLDER.")
+    else:
+        fit_table(table, given, out, overwrite=overwrite)
+
+
+def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, compare: Compare | None = None) -> None:
+    """Fit a model on a table, and write the files of the run; `compare` makes what the report compares it with."""
+    from kernelweave_app.cli.console import Steps, say
+    from kernelweave_app.runs.evidence import gather
+    from kernelweave_app.runs.fitting import calibrate_model, fit_model, make_model
+    from kernelweave_app.runs.folders import whole_folder
+    from kernelweave_app.runs.nested import nested_scores, say_nested
+    from kernelweave_app.runs.reading import files_of, read_run
+    from kernelweave_app.runs.writing import FILES, score_held, write_report, write_run
+
+    run = read_run(files_of(table, spec), spec, labelled=True)
+    prepared = run.prepared
+    model = make_model(spec, prepared, run.test)
+    with whole_folder(out, overwrite=overwrite, files=FILES) as folder:
+        say_found(run.data, prepared, table, spec)
+        if prepared.division is None:
+            say(f"Fitting on {len(run.train)} rows, {len(run.test)} held out.")
+        else:
+            say(f"{prepared.division.said}.")
+        fit_model(model, prepared, run.train, Steps("path x folds"))
+        calibrate_model(model, spec, prepared, run.train)
+        if spec.probabilities != "none" and not hasattr(model, "predict_proba"):
+            say("The fit was stopped: no probabilities were learnt.")
+        held = score_held(model, prepared, run.test)
+        if held is not None:
+            say("Held-out: " + ", ".join(f"{k} {v:.4f}" for k, v in held.scores.items()))
+        outer = nested_scores(spec, prepared, run.train, Steps("path x folds, outer fold"))
+        nested = say_nested(outer) if outer else ""
+        if nested:
+            say(nested)
+        found = gather(model, prepared, held, outer)
+        say_model(model, found)
+        comparison = None if compare is None else compare(run, model)
+        write_run(folder, run, model, held)
+        write_report(folder, run, model, held, found, nested=nested, comparison=comparison)
+        made = [name for name in FILES if (folder / name).exists()]
+    say(f"Wrote {out}: {', '.join(made)}")
+
+
+def say_found(data: Joined, prepared: Prepared, name: str, spec: Spec) -> None:
+    """Print a description of the data."""
+    from kernelweave_app.cli.console import say
+    from kernelweave_app.runs.columns import describe
+    from kernelweave_app.runs.doubts import doubts_of_table
+    from kernelweave_app.runs.fitting import chosen, unused_settings
+
+    say(f"Found {name}: {describe(data.table)}.")
+    for view, lost in data.missing.items():
+        if lost:
+            then = "their view is missing" if data.kinds else "they are left out"
+            say(f"Table {view} does not have {len(lost)} rows of other tables; {then}.")
+    if prepared.n_dropped:
+        say(f"Left out {prepared.n_dropped} rows with missing values.")
+    for one in doubts_of_table(prepared).values():
+        say(one.sentence)
+    why = "" if prepared.reason == "as asked" else f", because {prepared.reason}"
+    say(f"Task: {prepared.said}{why}.")
+    for view, columns in prepared.views.items():
+        say(f"View {view}: {len(columns)} columns.")
+    for view, rows in data.sparse.items():
+        say(f"View {view}: {rows.shape[1]} sparse columns, {rows.nnz} entries.")
+    for view, one in data.grams.items():
+        by = f"by {one.column!r}" if one.column else "by position"
+        say(f"View {view}: a precomputed kernel, rows matched {by}.")
+    now = chosen(spec, prepared.task)
+    if now.method != spec.method:
+        say(f"Learner: {now.method}, as a plain fit chooses.")
+    if unused := unused_settings(now):
+        say(f"Not used by {now.method}: {', '.join(unused)}.")
+
+
+def say_model(model: BaseMKL, found: Found) -> None:
+    """Print what was found, the regularisation parameter and the certificate."""
+    from kernelweave.learners import Learner
+    from kernelweave_app.cli.console import print_findings, say
+
+    print_findings(found)
+    if model.defaults_:
+        say(model.explain_defaults())
+    ridge = f", ridge at {model.relax_:.4g}" if hasattr(model, "relax_") else ""
+    parameter = f"C {model.C_:.4g}" if hasattr(model, "C_") else f"alpha {model.alpha_:.4g}{ridge}"
+    say(
+        f"{parameter}; objective {model.objective_:.6g}, at most {model.rel_gap_:.1e} of it above the optimum "
+        f"({model.status_}, {model.n_iter_} iterations)."
+    )
+    learner = model.model_.learner
+    if learner.certificate != Learner.certificate:
+        say(learner.certificate)
+
+
+def say_estimate(spec: Spec, prepared: Prepared) -> None:
+    """Measure, and print the time and the memory."""
+    from kernelweave_app.cli.console import say
+    from kernelweave_app.runs.estimating import estimate_fit
+
+    found = estimate_fit(spec, prepared)
+    say(f"Time: {found.said()}. {found.sure()}")
+    say(f"Memory: up to {found.memory / 1e6:,.0f} MB for kernels and working matrices.")
+
+
+# ---- the demonstration ------------------------------------------------------------------------------
+
+
+def demo(*, out: str = "kernelweave-demo", seed: int = 0, cv: int = 5, alphas: int = 30) -> None:
+    """Fit a model on a data set of scikit-learn, and compare it with baselines.
+
+    Breast cancer: ten measurements as mean, error and worst value; these three groups are the views. A path with
+    cross-validation, a held-out score beside baselines, and a report.
+
+    Example: kernelweave demo --out my-demo
+
+    Parameters
+    ----------
+    out
+        Folder for the results; an earlier demo there is overwritten.
+    seed
+        Random split.
+    cv
+        Folds.
+    alphas
+        Number of regularisation parameters on the path.
+    """
+    from sklearn.datasets import load_breast_cancer
+
+    from kernelweave_app.runs.folders import csv_text, write_text, writing
+    from kernelweave_app.runs.spec import check_spec
+
+    bunch = load_breast_cancer(as_frame=True)
+    table = Path(out) / "breast-cancer.csv"
+    with writing():
+        table.parent.mkdir(parents=True, exist_ok=True)
+        write_text(table, csv_text(bunch.data.assign(diagnosis=bunch.target_names[bunch.target])))
+    views = {view: [c for c in bunch.data.columns if view in c] for view in ("mean", "error", "worst")}
+    widths = (0.003, 0.01, 0.03, 0.1, 0.3)
+    settings = {
+        "target": "diagnosis",
+        "views": views,
+        "kernels": "; ".join(["linear", "poly(degree=2)", *(f"rbf(gamma={gamma})" for gamma in widths)]),
+        "method": "rls2",
+        "alphas": str(alphas),
+        "cv": cv,
+        "test_size": 0.3,
+        "seed": seed,
+    }
+    fit_table(str(table), check_spec(settings), out, overwrite=True, compare=_compare)
+
+
+def _compare(run: Run, model: BaseMKL) -> dict[str, float]:
+    """Held-out accuracies of the model and of baselines, which are printed."""
+    from kernelweave_app.cli.console import print_table, say
+    from kernelweave_app.runs.fitting import make_cv
+
+    say("Tuning the baselines on the same training rows ...")
+    X, y = run.prepared.X, run.prepared.y
+    rivals = _baselines(model, X.iloc[run.train], y[run.train], make_cv(run.spec, run.prepared.task))
+    right = {name: rival.predict(X.iloc[run.test]) == y[run.test] for name, rival in rivals.items()}
+    print_table(
+        ("model", "held-out accuracy", "errors"),
+        [(name, f"{ok.mean():.4f}", f"{(~ok).sum()} of {len(ok)}") for name, ok in right.items()],
+    )
+    return {name: float(ok.mean()) for name, ok in right.items()}
+
+
+def _baselines(model: BaseMKL, X: Any, y: Any, cv: BaseCrossValidator) -> dict[str, Any]:
+    """The model and the baselines; every setting of these is chosen by cross-validation on these rows."""
+    import numpy as np
+    from sklearn.linear_model import RidgeClassifierCV
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC
+
+    from kernelweave.estimators.cv import MKLClassifierCV
+
+    # the mean of all normalised kernels: kernel ridge with uniform weights
+    standard = (X - X.mean()) / X.std(ddof=0)
+    first, *others = [(1.0 / float(kernel.diag(standard).mean())) * kernel for kernel in model.kernels]
+    average = sum(others, first)
+    svc = make_pipeline(StandardScaler(), SVC())
+    grid = {"svc__C": np.logspace(-1, 3, 5), "svc__gamma": np.logspace(-4, 0, 5) / 3}
+    return {
+        "kernelweave (rls2)": model,
+        "average kernel": MKLClassifierCV([average], standardize=True, cv=cv).fit(X, y),
+        "best single RBF (SVM)": GridSearchCV(svc, grid, cv=cv).fit(X, y),
+        "ridge": make_pipeline(StandardScaler(), RidgeClassifierCV(np.logspace(-3, 4, 30), cv=cv)).fit(X, y),
+    }
+
+
+# ---- before and after a fit ---------------------------------------------------------------------------
+
+
+def recommend(
+    table: str,
+    /,
+    *,
+    spec: Any = None,
+    question: str = "predict",
+    settings: Settings = None,
+    out: Path | None = None,
+) -> None:
+    """Recommend a learner and settings for a table, with reasons, and say how long they take.
+
+    Nothing is kept but the settings, with --out; parts of the rows are fitted to measure the time.
+
+    Example: kernelweave recommend patients.csv --target outcome --question sources --out settings.toml
+
+    Parameters
+    ----------
+    table
+        As for `fit`.
+    question
+        predict (how well can I predict?), sources (which sources matter?), few (which few kernels are enough?), columns
+        (which columns matter inside one kernel?), deep (do combinations of kernels help?), closed (what is found
+        without a search?), radius (what if kernels have no common scale?) or baseline (what do learnt weights add?).
+    settings
+        TOML file with settings; target, views, kernels, groups and weights are kept.
+    out
+        File for the recommended settings, to be used as `fit --spec`.
+    """
+    from kernelweave_app.cli.console import say
+    from kernelweave_app.runs.folders import write_text, writing
+    from kernelweave_app.runs.preparing import prepare
+    from kernelweave_app.runs.reading import files_of, read_all
+    from kernelweave_app.runs.recommending import recommend as find
+
+    given = final_spec(spec, settings)
+    data = read_all(files_of(table, given), given, labelled=True)
+    found = find(data, given, question)
+    say(found.question.title)
+    for fact in found.facts:
+        say(f"Found: {fact}.")
+    for one in found.advice:
+        value = str(one.value).lower() if isinstance(one.value, bool) else str(one.value)
+        say(f"Setting {one.setting} = {value}: {one.why}.")
+    for line in found.warnings:
+        say(line)
+    say_estimate(found.spec, prepare(data, found.spec))
+    if out is not None:
+        import tomli_w
+
+        with writing():
+            write_text(out, tomli_w.dumps(found.spec.model_dump()))
+        again = shlex.join(["kernelweave", "fit", table, "--spec", str(out), "--out", "run"])
+        say(f"Wrote {out}. Next: {again}")
+
+
+def evidence(
+    run: str,
+    table: str,
+    /,
+    *,
+    what: Names = None,
+    permutations: int = 99,
+    fixed: bool = False,
+    divisions: int = 10,
+    halves: int = 50,
+    sizes: int = 5,
+    width: str = "single",
+    jobs: int = 1,
+    seed: Annotated[int, Parameter(help="Every command takes it; here that of the run is used.")] = 0,
+) -> int:
+    """How sure the answers of a run are: permutations, fits without a source, stability, learning curve, baselines.
+
+    Computed on the table of the run with its settings, and added to its report, which begins with the answers in
+    sentences. Figures in the width of a column (PDF, SVG) and tables (CSV, LaTeX) are written to its folders
+    evidence-figures and evidence-tables. Ctrl-C keeps what is done.
+
+    Example: kernelweave evidence run patients.csv --permutations 199 --width double
+
+    Parameters
+    ----------
+    run
+        Folder of a run of the command fit.
+    table
+        The table from which it was learnt.
+    what
+        permutation, sources, omission, stability, learning-curve, baselines; default all that the run can have.
+    permutations
+        Permutations of the targets, each a whole fit.
+    fixed
+        Do not fit again for permutations: permute only the targets of held-out rows.
+    divisions
+        Random divisions into training and held-out rows, on each of which the model is fitted without every source.
+    halves
+        Random halves of the training rows for the stability of weights.
+    sizes
+        Numbers of training rows of the learning curve.
+    width
+        Of figures: single (85 mm), double (174 mm), or millimetres.
+    jobs
+        Fits at the same time; -1 for one on each core.
+    """
+    from dataclasses import replace
+
+    from kernelweave.inspection.registry import compute, possible, repeated
+    from kernelweave_app.cli.console import Steps, print_findings, say
+    from kernelweave_app.reports import draw_pictures
+    from kernelweave_app.reports.figures import draw_findings
+    from kernelweave_app.reports.printing import read_width, write_figures, write_tables
+    from kernelweave_app.runs.evidence import basis_of, gather, read_evidence, total_of, write_evidence
+    from kernelweave_app.runs.folders import csv_text, writing
+    from kernelweave_app.runs.lineage import read_lineage
+    from kernelweave_app.runs.reading import files_of, load_model, read_run
+    from kernelweave_app.runs.writing import FIGURES, TABLES, score_held, spec_of, write_report
+
+    folder, size = Path(run), read_width(width)
+    spec = spec_of(folder)
+    known = {kind.replace(" ", "-"): kind for kind in repeated()}
+    for name in what or ():
+        if name not in known:
+            raise InputError(f"--what must be of {', '.join(known)}, got {name!r:.40}.")
+    counts = {
+        "permutation": permutations,
+        "omission": divisions,
+        "stability": halves,
+        "learning curve": sizes,
+    }
+    model = load_model(run)
+    asked = read_run(files_of(table, spec), spec, labelled=True)
+    asked = replace(asked, origin=read_lineage(folder) or asked.origin)
+    prepared, train = asked.prepared, asked.train
+    held = score_held(model, prepared, asked.test)
+    # numbers of the model itself are computed again, what took time is kept
+    found = {**read_evidence(folder), **gather(model, prepared, held, train=train)}
+    n_training = int(found["rows"].values["training"].value)
+    n_here = len(train) if prepared.weights is None else int((prepared.weights[train] > 0).sum())
+    if n_training != n_here:
+        raise InputError(
+            f"The model in {run} was learnt from {n_training} rows, and {table} gives {n_here}. Name the table of "
+            "the run."
+        )
+    interrupted = False
+    for kind in [known[name] for name in what or ()] or possible(found):
+        with Steps(repeated()[kind].title.lower(), counts.get(kind) or None) as steps:
+
+            def report(text: str, steps: Steps = steps) -> bool:
+                # a division or a size takes several fits
+                steps.total = total_of(text) or steps.total
+                return steps.advance(text)
+
+            how: Any = {"count": counts.get(kind, 0), "refit": not fixed, "jobs": jobs, "report": report}
+            try:
+                basis = basis_of(model, spec, prepared, (train, asked.test), held, **how)
+                found[kind] = compute(kind, basis)
+            except KeyboardInterrupt:
+                interrupted = True
+                break
+        write_evidence(folder, found)
+        interrupted = bool(found[kind].details.get("interrupted"))
+        if interrupted:
+            break
+    if interrupted:
+        say("Interrupted; what is done is kept.")
+    with writing():
+        write_report(folder, asked, model, held, found)
+        for name in (FIGURES, TABLES):
+            (folder / name).mkdir(exist_ok=True)
+        X = prepared.X.iloc[train]
+        figures = write_figures(
+            lambda: [*draw_pictures(model, held, X), *draw_findings(found)], folder / FIGURES, size
+        )
+        tables = write_tables(found, folder / TABLES, csv_text)
+    print_findings(found)
+    say(
+        f"Wrote {run}: evidence.json, report.html, {len(figures)} figures of {size:g} mm in {FIGURES}, "
+        f"{len(tables)} tables in {TABLES}"
+    )
+    return 130 if interrupted else 0

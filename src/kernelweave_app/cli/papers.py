@@ -1,0 +1,240 @@
+"""The commands ``reproduce`` and ``datasets``. Imports happen inside, so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from kernelweave._errors import InputError
+from kernelweave_app.cli.options import Names, NoSeed
+
+#: Rows of a table that are printed, and failures.
+SHOWN_ROWS = 60
+SHOWN_FAILURES = 5
+#: Printed fields of a data set.
+SAID = (
+    "name",
+    "title",
+    "task",
+    "n_samples",
+    "n_features",
+    "papers",
+    "source",
+    "licence",
+    "how",
+    "note",
+    "url",
+)
+
+
+def reproduce(
+    experiment: str,
+    /,
+    *,
+    out: str = "",
+    jobs: int = -1,
+    resume: bool = False,
+    datasets: Names = None,
+    methods: Names = None,
+    protocols: Names = None,
+    ratios: Annotated[list[float] | None, Parameter(consume_multiple=True)] = None,
+    splits: int | None = None,
+    draws: int | None = None,
+    n_alphas: int | None = None,
+    largest: float | None = None,
+    smallest: float | None = None,
+    folds: int | None = None,
+    sizes: int | None = None,
+    tol: float | None = None,
+    seed: int = 0,
+) -> int:
+    """Run an experiment of a paper, compare with it, and write tables and figures.
+
+    Finished parts are stored at once: after Ctrl-C or a crash, the same command with --resume continues. Without
+    options all settings are those of the paper. An option that an experiment does not have is an error.
+
+    Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray, rls2-relax, rkl, rkl-convergence, rkl-scales,
+    mlmkl, cardinality.
+
+    Example: kernelweave reproduce rls2-uci --datasets heart sonar --splits 10 --out uci
+
+    Parameters
+    ----------
+    experiment
+        Name of the experiment.
+    out
+        Folder for the results; by default kernelweave-NAME.
+    jobs
+        Processes, each with one thread; -1 for one per core.
+    resume
+        Continue the run in this folder.
+    datasets
+        Data sets.
+    methods
+        Methods.
+    protocols
+        Protocols: literal and fair (rkl, cardinality), literal and tuned (mlmkl).
+    ratios
+        Shares of the rows for training.
+    splits
+        Random splits of each data set.
+    draws
+        Number of simulated data sets.
+    n_alphas
+        Number of regularisation parameters on a path.
+    largest
+        Largest regularisation parameter.
+    smallest
+        Smallest regularisation parameter.
+    folds
+        Folds of cross-validation.
+    sizes
+        Largest number of training examples.
+    tol
+        Relative gap of every solution.
+    seed
+        Of all random numbers.
+    """
+    import kernelweave_papers
+    from kernelweave_app.cli.console import Steps, say
+    from kernelweave_app.runs.folders import write_text, writing
+    from kernelweave_papers.runner import environment, open_cells, run_cells
+    from kernelweave_papers.store import Store
+
+    one = kernelweave_papers.get(experiment)
+    if jobs == 0 or jobs < -1:
+        raise InputError(f"--jobs must be a number of processes, or -1 for all cores, got {jobs}.")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    n_jobs = jobs if jobs > 0 else cores
+    lists = {"datasets": datasets, "methods": methods, "protocols": protocols, "ratios": ratios}
+    options = one.defaults.with_values(
+        **{name: None if value is None else tuple(value) for name, value in lists.items()},
+        splits=splits,
+        draws=draws,
+        n_alphas=n_alphas,
+        largest=largest,
+        smallest=smallest,
+        folds=folds,
+        sizes=sizes,
+        tol=tol,
+        seed=seed,
+    )
+    folder = Path(out or f"kernelweave-{experiment}")
+    with writing():
+        folder.mkdir(parents=True, exist_ok=True)
+    say(f"{one.title}. Settings: {_shown(options)}.")
+    for line in one.prepare(options):
+        say(f"Found {line}.")
+    with Store(folder) as store:
+        store.settle(options.as_dict(), resume=resume)
+        cells = one.cells(options)
+        waiting = len(open_cells(one, options, store))
+        before = f", {len(cells) - waiting} of them finished before" if waiting < len(cells) else ""
+        say(f"{len(cells)} cells{before}. Jobs: {n_jobs}.")
+        with Steps(experiment, waiting) as steps:
+            outcome = run_cells(one, options, store, n_jobs=n_jobs, report=steps.advance)
+        rows, failures = store.rows(cells), store.failures()
+        minutes = round(store.seconds(cells) / 60.0, 1)
+    say(
+        f"{outcome.n_done} of {outcome.n_cells} cells are finished; {outcome.seconds:.1f} s for {outcome.n_new}."
+    )
+    if rows:
+        about = {"experiment": experiment, "settings": options.as_dict(), "minutes": minutes}
+        with writing():
+            _write(one, options, rows, folder)
+            write_text(folder / "run.json", json.dumps({**about, **environment()}, indent=1) + "\n")
+    for cell, reason in failures[:SHOWN_FAILURES]:
+        say(f"No result for {json.dumps(cell)}: {reason}")
+    if len(failures) > SHOWN_FAILURES:
+        more = len(failures) - SHOWN_FAILURES
+        say(f"... and {more} more; the file {folder / 'results.sqlite'} holds all reasons.")
+    if outcome.interrupted:
+        say("Interrupted; what is finished is kept. Continue with the same command and --resume.")
+    say(f"Wrote {folder}.")
+    return 130 if outcome.interrupted else 1 if outcome.n_failed else 0
+
+
+def _shown(options: Any) -> str:
+    found = []
+    for name, value in ((field.name, getattr(options, field.name)) for field in dataclasses.fields(options)):
+        found.append(f"{name} {', '.join(map(str, value)) if isinstance(value, tuple | list) else value}")
+    return "; ".join(found)
+
+
+def _write(experiment: Any, options: Any, rows: Any, folder: Path) -> None:
+    """Tables as CSV (and Parquet where pyarrow is installed), figures as SVG."""
+    from importlib.util import find_spec
+
+    from kernelweave_app.cli.console import print_table, say
+    from kernelweave_app.runs.folders import write_text
+
+    tables = experiment.tables(rows, options)
+    for kind in ("tables", "figures"):
+        (folder / kind).mkdir(exist_ok=True)
+    for name, frame in tables.items():
+        write_text(folder / "tables" / f"{name}.csv", frame.to_csv(index=False, float_format="%.6g"))
+        if find_spec("pyarrow"):
+            frame.to_parquet(folder / "tables" / f"{name}.parquet", index=False)
+    for name, figure in experiment.figures(tables):
+        figure.savefig(folder / "figures" / f"{name}.svg", format="svg")
+    first = next(iter(tables.values()))
+    shown = first[[column for column in experiment.shown or first.columns if column in first]]
+    print_table(list(map(str, shown.columns)), shown.head(SHOWN_ROWS).itertuples(index=False))
+    if len(first) > SHOWN_ROWS:
+        say(f"... and {len(first) - SHOWN_ROWS} more rows.")
+
+
+def list_datasets(
+    *names: str,
+    download: bool = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
+    seed: NoSeed = 0,
+) -> None:
+    """List the data sets of the papers: size, task, source, licence, whether they are here, and how to get them.
+
+    Example: kernelweave datasets heart sonar
+
+    Parameters
+    ----------
+    names
+        Data sets to describe; all of them as a table by default.
+    download
+        Download those that are not available here and have an address.
+    as_json
+        Machine-readable.
+    """
+    from kernelweave import datasets
+    from kernelweave.datasets.finding import find_local
+    from kernelweave_app.cli.console import print_table, say
+
+    infos = [datasets.info(name) for name in names or datasets.names()]
+    if download:
+        for row in infos:
+            say(f"{datasets.load(row.name, progress=True)!r}")
+    places = {row.name: find_local(row)[0] for row in infos if row.name != "14cancer"}
+    if any(row.name == "14cancer" for row in infos):
+        places["14cancer"] = "yes" if datasets.is_here("14cancer") else ""
+    if as_json:
+        keep = [f.name for f in dataclasses.fields(infos[0]) if f.name in SAID]
+        values = [{key: getattr(row, key) for key in keep} | {"here": places[row.name]} for row in infos]
+        print(json.dumps(values, indent=1))
+    elif not names:
+        heads = ("name", "rows", "columns", "task", "papers", "here", "licence", "source")
+        rows = [
+            (r.name, r.n_samples, r.n_features, r.task, papers, places[r.name] or "no", r.licence, r.source)
+            for r, papers in ((row, " ".join(row.papers)) for row in infos)
+        ]
+        print_table(heads, rows)
+        say("To get one: kernelweave datasets NAME says how; --download fetches those with an address.")
+    else:
+        for row in infos:
+            say(f"{row.name}: {row.title}. {row.n_samples} rows, {row.n_features} columns, {row.task}.")
+            for key in ("source", "licence", "how", "note", "url"):
+                if getattr(row, key):
+                    say(f"  {key}: {getattr(row, key)}")
+            say(f"  papers: {', '.join(row.papers) or 'none'}; here: {places[row.name] or 'no'}")
