@@ -550,7 +550,7 @@ def test_annotated_matrices_are_tables(tables):
     one = svm([Linear()], views={"first": ["g0", "g1"]}).fit(a, y)
     same(one.decision_function(a), svm([Linear().on([0, 1])]).fit(A, y).decision_function(A))
     twice = Annotated(A, [*rows[1:], rows[1]], [f"g{k}" for k in range(5)])
-    with pytest.raises(kw.InputError, match=r"'rna': Names of rows .*'cell1' more.*obs_names_make_unique"):
+    with pytest.raises(kw.InputError, match=r"in view 'rna' .*'cell1' is there more.*obs_names_make_unique"):
         svm([Linear()]).fit(Several({"rna": twice}, rows), y)
     with pytest.raises(kw.InputError, match="View 'protein' lacks 1: 'cell99'"):
         svm([Linear()]).fit(Several({"protein": b}, [*rows[1:], "cell99"]), y)

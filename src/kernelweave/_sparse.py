@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
+from kernelweave._types import csr_array
 
 __all__ = [
     "as_csr",
@@ -27,7 +28,7 @@ FloatArray = NDArray[np.float64]
 _BLOCK = 128
 
 
-def is_sparse(X: object) -> bool:
+def is_sparse(X: object) -> TypeGuard[csr_array]:
     """Whether something is a sparse matrix or array of SciPy, or like one."""
     return hasattr(X, "toarray") and hasattr(X, "nnz")
 

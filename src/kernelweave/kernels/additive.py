@@ -34,7 +34,7 @@ class _Basis(Learnt, Kernel, described=False):
             return self
         distinct, weights = rows.distinct()
         columns = to_dense(rows.table.rows(distinct).take())
-        return replace(self, **{self.learnt[0]: np.array([self._learn(x, weights) for x in columns.T])})  # type: ignore[arg-type, type-var]
+        return replace(self, **{self.learnt[0]: np.array([self._learn(x, weights) for x in columns.T])})  # type: ignore[type-var]
 
     @abstractmethod
     def _learn(self, x: FloatArray, weights: FloatArray) -> FloatArray:

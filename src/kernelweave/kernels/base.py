@@ -501,7 +501,7 @@ def from_dict(description: Mapping[str, object]) -> Kernel:
         raise InputError(
             f"A kernel is described by a dict with the key 'kernel', got {description!r}. See to_dict."
         )
-    cls = KERNELS[check_known(description["kernel"], sorted(KERNELS), "kernel")]
+    cls = KERNELS[check_known(str(description["kernel"]), sorted(KERNELS), "kernel")]
     read = {written: name for name, written in _WRITTEN.items() if name in parameters_of(cls)}
     return build(
         cls, (), {read.get(key, key): _read(value) for key, value in description.items() if key != "kernel"}
@@ -529,9 +529,8 @@ def build(cls: type[Kernel], args: tuple[object, ...], kwargs: Mapping[str, obje
         check_known(key, known, f"parameter of kernel {kind!r}")
     if len(args) > len(known) or set(known[: len(args)]) & set(kwargs):
         raise InputError(f"Kernel {kind!r} takes the parameters {known} once each, got {args} and {kwargs}.")
-    lacking = [
-        one.name for one in fields(cls)[len(args) :] if one.default is MISSING and one.name not in kwargs
-    ]  # type: ignore[arg-type]
+    declared = fields(cls)[len(args) :]  # type: ignore[arg-type]
+    lacking = [one.name for one in declared if one.default is MISSING and one.name not in kwargs]
     if lacking:
         raise InputError(f"Kernel {kind!r} needs {', '.join(lacking)}, got {sorted(kwargs)}. Complete it.")
     return cls(*args, **kwargs)

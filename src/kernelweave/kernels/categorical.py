@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from kernelweave._checks import InputError
+from kernelweave._sparse import is_sparse
 from kernelweave.kernels.base import FloatArray, Kernel
-from kernelweave.kernels.steps import IncompleteTable
-from kernelweave.views import SparseTable, Table
+from kernelweave.kernels.pairs import has_missing
+from kernelweave.views import Table
 
 __all__ = ["Categorical"]
 
@@ -36,20 +37,22 @@ class Categorical(Kernel):
     """
 
     def _gram(self, left: Table, right: Table | None) -> FloatArray:
-        left, other = left.joined(), (left if right is None else right).joined()
-        if isinstance(left, SparseTable) or isinstance(other, SparseTable):
+        left = left.joined()
+        A, B = left.values, left.values if right is None else right.joined().values
+        if is_sparse(A) or is_sparse(B):
             raise InputError(
                 "Categorical compares cells, for which sparse columns must be dense. Pass X.toarray(), or use Linear."
             )
         K: Any = 0.0
-        if isinstance(left, IncompleteTable):
-            K = left.agreement(other)
+        for j, level in enumerate(left.levels):
+            own = A[:, j : j + 1]
+            # NaN is equal to nothing
+            own = np.where(own < 0, np.nan, own) if level else own
+            K += own == B[:, j]
+        if has_missing(A) or has_missing(B):
+            shared = (~np.isnan(A)).astype(np.float64) @ ~np.isnan(B).T
+            K = np.divide(K, shared, out=np.zeros_like(shared), where=shared > 0)
         else:
-            for j, level in enumerate(left.levels):
-                own = left.values[:, j : j + 1]
-                # NaN is equal to nothing
-                own = np.where(own < 0, np.nan, own) if level else own
-                K += own == other.values[:, j]
             K /= left.n_columns
         if right is None:
             np.fill_diagonal(K, 1.0)

@@ -321,8 +321,8 @@ class Elementwise(Kernel, described=False):
            [1.   , 1.543]])
     """
 
-    function: Callable[[Any], Any]
-    derivative: Callable[[Any], Any]
+    function: Callable[..., Any]
+    derivative: Callable[..., Any]
     name: str | None = None
 
     statistic: ClassVar[str] = "dot"

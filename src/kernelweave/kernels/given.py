@@ -111,16 +111,16 @@ class Custom(Kernel, described=False):
            [1., 1.]])
     """
 
-    function: Callable[[Any, Any], ArrayLike]
-    diagonal: Callable[[Any], ArrayLike] | None
+    function: Callable[..., ArrayLike]
+    diagonal: Callable[..., ArrayLike] | None
     name: str | None
 
     needs_psd_check: ClassVar[bool] = True
 
     def __init__(
         self,
-        function: Callable[[Any, Any], ArrayLike],
-        diag: Callable[[Any], ArrayLike] | None = None,
+        function: Callable[..., ArrayLike],
+        diag: Callable[..., ArrayLike] | None = None,
         name: str | None = None,
     ) -> None:
         for label, value in (("function", function), ("diag", diag)):

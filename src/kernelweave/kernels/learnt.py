@@ -33,7 +33,7 @@ class Learnt:
         """Whether all numbers from training rows are known."""
         return not self.learnt or getattr(self, self.learnt[0]) is not None
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """The fields that are not taken from training rows."""
         return {one.name: getattr(self, one.name) for one in _fields(self) if one.name not in self.learnt}
 
@@ -75,7 +75,7 @@ class Learnt:
         return tuple(_comparable(getattr(self, one.name)) for one in _fields(self) if one.compare)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._key == other._key  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._key == other._key
 
     @cached_property
     def _hash(self) -> int:
@@ -105,7 +105,7 @@ def _comparable(value: object) -> object:
     return tuple(map(_comparable, value)) if isinstance(value, list | tuple) else value
 
 
-def plain(value: object) -> Any:
+def plain(value: object) -> object:
     """A field of a kernel, a step or a map as what JSON holds."""
     if isinstance(value, Table):
         value = value.values

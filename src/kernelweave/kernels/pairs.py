@@ -64,7 +64,7 @@ class ColumnSpread:
         return float(2.0 * self.variance.sum() if kind == "sqdist" else self.difference.sum())
 
 
-def column_spread(A: Any, weights: FloatArray | None) -> ColumnSpread:
+def column_spread(A: PairRows, weights: FloatArray | None) -> ColumnSpread:
     """Mean, variance and mean difference of every column over the known cells; 0 without any."""
     n, p = A.shape
     w = np.ones(n) if weights is None else weights
@@ -96,7 +96,7 @@ class IncompleteRows:
     spread : ColumnSpread
     """
 
-    def __init__(self, values: Any, spread: ColumnSpread) -> None:
+    def __init__(self, values: PairRows, spread: ColumnSpread) -> None:
         self.values, self.spread = values, spread
 
     @property
@@ -115,7 +115,7 @@ class IncompleteRows:
         found = self.values.data if is_sparse(self.values) else self.values
         return found[~np.isnan(found)]
 
-    def parts(self) -> tuple[Any, Any]:
+    def parts(self) -> tuple[PairRows, PairRows]:
         """The rows with 0 in place of missing cells, and ones where they are missing."""
         if not is_sparse(self.values):
             missing = np.isnan(self.values)
@@ -248,7 +248,8 @@ def pairwise_statistic(kind: str, A: PairRows, B: PairRows | None = None) -> Flo
            [25.,  0.]])
     """
     check_known(kind, ("sqdist", "dot", "l1"), "pairwise statistic")
-    left, right = (one if one is None or is_sparse(one) else as_floats(one, "A") for one in (A, B))
+    left = A if is_sparse(A) else as_floats(A, "A")
+    right = B if B is None or is_sparse(B) else as_floats(B, "B")
     other = left if right is None else right
     if len(left.shape) != 2 or len(other.shape) != 2 or left.shape[1] != other.shape[1]:
         raise InputError(

@@ -32,10 +32,10 @@ def _factor(value: object) -> float:
 class Width(Rule):
     """A gamma: a number, the name of a rule on training rows, or a multiple of its result."""
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: object) -> float | str | tuple[str, float]:
         if isinstance(value, str):
             return OneOf(*RULES).read(value)
-        pair = listed(value) if np.ndim(value) or isinstance(value, tuple | list) else None
+        pair = listed(value)
         if pair is None:
             return _factor(value)
         if len(pair) != 2:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Flag, OneOf, ReadableSignature, Whole, check_fields, shown
 from kernelweave._sparse import is_sparse, scale_rows, sq_norms, to_dense
-from kernelweave._types import FittedPart, RowIndex, Tree
+from kernelweave._types import FittedPart, RowIndex, Tree, Values
 from kernelweave.kernels.learnt import DONORS, Learnt
 from kernelweave.kernels.pairs import (
     ColumnSpread,
@@ -61,8 +61,12 @@ class Step(Learnt, ABC):
     #: Whether kernels skip missing cells after it; then it is the last step.
     skips: ClassVar[bool] = False
 
-    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
+    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Self:
         """The step with numbers from training rows; unchanged if it has them or needs none."""
+        return self if self.is_fitted else self._fit(table, sample_weight)
+
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
+        """The step with its numbers, for steps that take some."""
         return self
 
     @abstractmethod
@@ -129,8 +133,9 @@ class Standardize(AffineStep):
                 "take them from training rows."
             )
 
-    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
-        return self if self.is_fitted else Standardize(*column_statistics(table, sample_weight))
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
+        mean, scale = column_statistics(table, sample_weight)
+        return replace(self, mean=mean, scale=scale)
 
     def apply(self, table: Table) -> Table:
         self._check_columns(len(self.mean), table.n_columns)
@@ -369,17 +374,14 @@ class Impute(Step):
         self._freeze("marked", "one entry for each column", 1, bool)
         self._freeze("donors", DONORS, 2)
 
-    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Impute:
-        """See :meth:`Step.fitted`."""
-        if self.is_fitted:
-            return self
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
         if isinstance(table, SparseTable):
             if self.rule != "mean" or self.indicator:
                 raise InputError(
                     "Missing cells of sparse rows are filled with the mean of their column, without indicators, got "
                     f"{self!r}. Use 'impute', or pass X.toarray()."
                 )
-            return Impute(fill=_sparse_means(table, sample_weight))
+            return replace(self, fill=_sparse_means(table, sample_weight))
         values, weights = table.values, np.ones(table.n_rows) if sample_weight is None else sample_weight
         middle = _mean if self.rule == "mean" else weighted_median
         fill = np.array(
@@ -390,14 +392,8 @@ class Impute(Step):
                 for column, level in zip(values.T, table.levels, strict=True)
             ]
         )
-        return Impute(
-            self.rule,
-            self.indicator,
-            self.n_neighbors,
-            fill,
-            np.isnan(values).any(axis=0) if self.indicator else None,
-            values if self.rule == "nearest" else None,
-        )
+        marked = np.isnan(values).any(axis=0) if self.indicator else None
+        return replace(self, fill=fill, marked=marked, donors=values if self.rule == "nearest" else None)
 
     def apply(self, table: Table) -> Table:
         """See :meth:`Step.apply`."""
@@ -504,12 +500,9 @@ class Skip(Step):
         for part in self.learnt:
             self._freeze(part, "one entry for each column", 1)
 
-    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
-        """See :meth:`Step.fitted`."""
-        if self.is_fitted:
-            return self
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
         spread = column_spread(table.take(), sample_weight)
-        return Skip(spread.mean, spread.variance, spread.difference)
+        return replace(self, mean=spread.mean, variance=spread.variance, difference=spread.difference)
 
     def apply(self, table: Table) -> Table:
         """See :meth:`Step.apply`."""
@@ -541,10 +534,10 @@ class IncompleteTable(Table):
         """See `Table.n_expanded_columns`."""
         return self.table.n_expanded_columns
 
-    def take(self, columns: ColumnsLike = None, expand: bool = True) -> Any:
+    def take(self) -> Values | IncompleteRows:
         """All columns: a plain array, or a sparse one, if no cell is missing."""
-        A = self.table.take(columns, expand)
-        return IncompleteRows(A, self.spread) if columns is None and expand and has_missing(A) else A
+        A = self.table.take()
+        return IncompleteRows(A, self.spread) if has_missing(A) else A
 
     def select(self, columns: ColumnsLike) -> Table:
         """See `Table.select`."""
@@ -553,17 +546,3 @@ class IncompleteTable(Table):
     def rows(self, index: RowIndex) -> Table:
         """See `Table.rows`."""
         return IncompleteTable(self.table.rows(index), self.spread)
-
-    def agreement(self, other: Table) -> FloatArray:
-        """The share of shared columns in which rows agree, shape (n_rows, n_other); 0 without a shared column."""
-        A, B = self.values, other.values
-        if is_sparse(A):
-            raise InputError(
-                "Categorical compares cells, for which sparse columns must be dense. Pass X.toarray(), or use Linear."
-            )
-        equal, shared = np.zeros((2, len(A), len(B)))
-        for a, b, level in zip(A.T, B.T, self.levels, strict=True):
-            unknown = bool(level) & (a < 0)  # an unknown category is equal to no other
-            equal += (a[:, None] == b) & ~unknown[:, None]
-            shared += ~np.isnan(a)[:, None] & ~np.isnan(b)
-        return np.divide(equal, shared, out=np.zeros_like(equal), where=shared > 0)

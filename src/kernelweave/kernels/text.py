@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, ReadableSignature, Rule, Text, Unfit, Whole, check_fields, listed
 from kernelweave._sparse import sq_norms, unit_rows
-from kernelweave._types import FittedPart, Tree
+from kernelweave._types import FittedPart, Tree, csr_array
 from kernelweave.kernels.base import FloatArray, Kernel
 from kernelweave.kernels.learnt import Learnt, plain
 from kernelweave.kernels.steps import Step
@@ -31,7 +31,7 @@ LONGEST = 50
 class Lengths(Rule):
     """Lengths of n-grams: one, or the least and the most."""
 
-    def read(self, value: Any) -> tuple[int, int]:
+    def read(self, value: object) -> tuple[int, int]:
         each = Whole(1, LONGEST)
         pair = listed(value)
         least, most = (value, value) if pair is None else pair if len(pair) == 2 else (None, None)
@@ -135,7 +135,7 @@ class TextKernel(Kernel, described=False):
     def formula(self, xp, S, left, right):
         return S
 
-    def counts(self, table: Table) -> tuple[Any, list[str]]:
+    def counts(self, table: Table) -> tuple[csr_array, list[str]]:
         """Sparse counts of all terms of a column, shape (n_rows, n_terms), and the terms, sorted."""
         return self._cells(table).counted(tuple(sorted(self._counter().items())), self._count)
 
@@ -187,7 +187,7 @@ class TextKernel(Kernel, described=False):
         total = 1.0 + float(weight.sum())
         return Vocabulary(names, np.log(total / (1.0 + rows[used])) + 1.0, float(np.log(total)) + 1.0)
 
-    def weighted(self, table: Table) -> tuple[Any, list[str]]:
+    def weighted(self, table: Table) -> tuple[csr_array, list[str]]:
         """Weighted counts of all terms of these rows, of length 1 with `normalize`, and the terms."""
         counts, terms = self.counts(table)
         weighted = counts.copy()
@@ -205,7 +205,7 @@ class TextKernel(Kernel, described=False):
             raise InputError(f"{self!r} learns its terms from training rows. Call fitted(X) first.")
         return self.learnt
 
-    def placed(self, table: Table, vocabulary: Vocabulary) -> Any:
+    def placed(self, table: Table, vocabulary: Vocabulary) -> csr_array:
         """Weighted counts of the terms of a vocabulary; others enter the lengths of rows only."""
         from scipy import sparse
 
@@ -270,11 +270,9 @@ class TextFeatures(Step):
         """Whether the terms of training rows are known."""
         return self.kernel.is_fitted
 
-    def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Step:
-        """See :meth:`Step.fitted`."""
-        if self.is_fitted:
-            return self
-        return TextFeatures(replace(self.kernel, learnt=self.kernel.learn(table, sample_weight)))  # type: ignore[type-var]
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
+        learnt = self.kernel.learn(table, sample_weight)
+        return replace(self, kernel=replace(self.kernel, learnt=learnt))  # type: ignore[type-var]
 
     def apply(self, table: Table) -> Table:
         """The counts as a table."""

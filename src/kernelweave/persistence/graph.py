@@ -64,14 +64,14 @@ class Graph:
         return self._constants[key][0]
 
     def node(
-        self, operator: str, *args: object, shape: Shape, dtype: DTypeLike = np.float64, **attributes: object
+        self, operator: str, *args: object, shape: Shape, dtype: DTypeLike = np.float64, **attributes: int
     ) -> Node:
         """The result of an operator; the same operator on the same arguments is one node."""
         names = [one.name if isinstance(one, Node) else self._constant(one) for one in args]
         key = (operator, *names, *sorted(attributes.items()))
         if key not in self._known:
             name = f"n{len(self._nodes)}"
-            self._nodes.append(self.onnx.helper.make_node(operator, names, [name], **attributes))
+            self._nodes.append(self.onnx.helper.make_node(operator, names, [name], **attributes))  # type: ignore[arg-type]
             self._known[key] = Node(self, name, shape, np.dtype(dtype))
         return self._known[key]
 
@@ -240,8 +240,8 @@ def _argmax(x: Node, axis: int) -> Node:
 
 
 def _clip(x: Node, least: float | None = None, most: float | None = None) -> Node:
-    x = x if least is None else np.maximum(x, least)
-    return x if most is None else np.minimum(x, most)
+    x = x if least is None else _elementwise("Max", x, least)
+    return x if most is None else _elementwise("Min", x, most)
 
 
 def _cos(x: Node) -> Node:

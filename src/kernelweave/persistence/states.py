@@ -115,27 +115,15 @@ class Kind:
         return cls(made, tuple(one.name for one in fields(made)), made)
 
 
-def _encoder(
-    owner: str = "model", reorder: bool = True, missing: bool = False, **learnt: Any
-) -> TableEncoder:
-    encoder = TableEncoder(owner, reorder, missing)
-    if len(learnt["categories_"]) != learnt["n_columns_"]:
-        raise ValueError("its columns and their categories differ in number")
-    learnt["texts_"] = tuple(learnt["texts_"])
-    vars(encoder).update(learnt, declared_=True)
-    return encoder
+def _restored(cls: type) -> Callable[..., Any]:
+    """What makes an object with these attributes; those that older files lack have the values of the class."""
 
+    def make(**attributes: Any) -> Any:
+        made: Any = object.__new__(cls)
+        vars(made).update(attributes)
+        return made
 
-def _views_encoder(owner: str, encoders_: Any, missing: bool) -> ViewsEncoder:
-    encoder = ViewsEncoder(owner, missing)
-    encoder.encoders_ = encoders_
-    return encoder
-
-
-def _gram_encoder(missing: bool, **learnt: Any) -> GramEncoder:
-    encoder = GramEncoder(missing)
-    vars(encoder).update(learnt)
-    return encoder
+    return make
 
 
 def _sparse_table(data: Any, indices: Any, indptr: Any, n_columns: int, names: Any) -> SparseTable:
@@ -154,9 +142,9 @@ _ENCODED = ("owner", "reorder", "missing", "n_columns_", "names_", "categories_"
 _KINDS: dict[str, Kind] = {cls.__name__: Kind.of(cls) for cls in _VALUES} | {
     kind.cls.__name__: kind
     for kind in (
-        Kind(TableEncoder, _ENCODED, _encoder),
-        Kind(ViewsEncoder, ("owner", "encoders_", "missing"), _views_encoder),
-        Kind(GramEncoder, ("columns_", "n_columns_", "digest_", "missing", "there_"), _gram_encoder),
+        Kind(TableEncoder, _ENCODED, _restored(TableEncoder)),
+        Kind(ViewsEncoder, ("owner", "encoders_", "missing"), _restored(ViewsEncoder)),
+        Kind(GramEncoder, ("columns_", "n_columns_", "digest_", "missing", "there_"), _restored(GramEncoder)),
         Kind(SparseTable, ("data", "indices", "indptr", "n_columns", "names"), _sparse_table),
         Kind(Cells, ("values",), Cells),
         Kind(BlockTable, ("blocks",), BlockTable),
@@ -378,6 +366,8 @@ def check_model(model: Model) -> None:
         ends = model.features.offsets
         fits.append(len(ends) == n_kernels + 1 and ends[0] == 0 and bool((np.diff(ends) >= 0).all()))
         fits.append(model.features.coef.shape == (ends[-1], n_outputs))
+    encoders = [model.encoder, *getattr(model.encoder, "encoders_", {}).values()]
+    fits += [len(e.categories_) == e.n_columns_ for e in encoders if isinstance(e, TableEncoder)]
     held = [model.dual_coef, model.intercept, model.weights, *scales, *forms]
     cells = [] if table is None else table.arrays()
     # where cells may be missing, they are skipped

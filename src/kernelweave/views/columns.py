@@ -132,7 +132,7 @@ def read_table(X: TableLike, *, missing: bool) -> GivenTable:
     return GivenTable(names, by_column=columns)
 
 
-def plain_array(X: object) -> NDArray[Any] | None:
+def plain_array(X: object) -> NDArray[np.generic] | None:
     """Return `X` if it is a finite numeric matrix that need not be read column by column, else None."""
     if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.kind not in "fiub" or 0 in X.shape:
         return None
@@ -272,7 +272,7 @@ def _converts(values: NDArray[np.generic], what: str) -> bool:
     return all_convert
 
 
-def check_missing(columns: Iterable[NDArray[Any]], names: list[str] | None, *, allowed: bool) -> None:
+def check_missing(columns: Iterable[NDArray[np.generic]], names: list[str] | None, *, allowed: bool) -> None:
     """Raise if values are infinite, or missing if that is not `allowed`, with columns and counts."""
     n_nan, n_inf, n_rows = {}, {}, 0
     for j, values in enumerate(columns):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError, as_floats, check_known
 from kernelweave._parameters import ReadableSignature, shown
 from kernelweave._sparse import is_sparse
-from kernelweave._types import AnnData, Features, Index, TableLike
+from kernelweave._types import AnnData, DataFrame, Features, Index, MuData, RowIndex, TableLike, Values
 from kernelweave.views.selection import listing
 from kernelweave.views.tables import is_frame, is_missing
 
@@ -26,10 +26,10 @@ __all__ = [
     "matrix_of",
     "precomputed",
     "take_rows",
-    "views_of",
 ]
 
 Rows = NDArray[np.intp]
+T = TypeVar("T")
 
 
 class PrecomputedView:
@@ -59,7 +59,7 @@ class PrecomputedView:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, rows: Any) -> PrecomputedView:
+    def __getitem__(self, rows: RowIndex) -> PrecomputedView:
         return PrecomputedView(self.matrix, self.rows[rows])
 
     def __repr__(self) -> str:
@@ -164,8 +164,9 @@ class Views:
             # some rows of views that are already joined
             self.views = dict(views.views)
             return
+        order: Index | None = None
         if is_annotated_views(views):
-            views = views_of(views)
+            order, views = views.obs_names, views.mod
         elif isinstance(views, (list, tuple)):
             views = {f"view{k}": table for k, table in enumerate(views)}
         if not isinstance(views, Mapping) or not len(views):
@@ -182,7 +183,7 @@ class Views:
         indices = {
             str(name): index for name, table in views.items() if (index := _index_of(table)) is not None
         }
-        self.views = _align(found, indices, rows)
+        self.views = _align(found, indices, rows, order)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -199,20 +200,20 @@ class Views:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: str | RowIndex | int | tuple[object, ...]) -> TableLike | Views:
         if isinstance(key, str):
             return self.views[check_known(key, self.names, "view")]
         if isinstance(key, tuple):  # scikit-learn indexes arrays by X[rows, ...]
             every = len(key) == 2 and isinstance(key[1], slice) and key[1] == slice(None)
             if not every and not (len(key) == 2 and key[1] is Ellipsis):
                 raise InputError("Views are indexed by rows, or by the name of a view. Select columns there.")
-            key = key[0]
+            return self[cast(RowIndex, key[0])]
         rows = np.arange(len(self))[_row_index(key)]
         picked = object.__new__(Views)
         picked.views = {name: take_rows(table, np.atleast_1d(rows)) for name, table in self.views.items()}
         return picked
 
-    def __array__(self, *args: Any, **kwargs: Any) -> NDArray[np.generic]:
+    def __array__(self, *args: object, **kwargs: object) -> NDArray[np.generic]:
         raise InputError(
             "Views are several tables, and this needs one array. Pass one of them, such as data['rna'], or pass "
             "the views to an estimator of kernelweave."
@@ -290,10 +291,12 @@ def _index_of(table: object) -> Index | None:
     return getattr(table, "index", None) if hasattr(table, "iloc") else None
 
 
-def _align(views: dict[str, Any], indices: Mapping[str, Index], rows: str = "same") -> dict[str, Any]:
+def _align(
+    views: dict[str, Any], indices: Mapping[str, Index], rows: str, order: Index | None
+) -> dict[str, Any]:
     """Rows in one order, or an error that describes the difference."""
-    if len(indices) == len(views) and len(views) > 1:
-        views = _joined(views, indices, rows)
+    if order is not None or (len(indices) == len(views) and len(views) > 1):
+        views = _joined(views, indices, rows, order)
     elif len(indices) > 1:
         _check_indices(indices)
     lengths = {name: int(table.shape[0]) for name, table in views.items()}
@@ -303,21 +306,24 @@ def _align(views: dict[str, Any], indices: Mapping[str, Index], rows: str = "sam
     return views
 
 
-def _joined(views: dict[str, Any], indices: Mapping[str, Index], rows: str) -> dict[str, Any]:
-    """Tables whose rows are matched by their names."""
-    first, *others = views
-    index = indices[first]
-    for name in others:
-        own = indices[name]
+def _joined(
+    views: dict[str, Any], indices: Mapping[str, Index], rows: str, order: Index | None
+) -> dict[str, Any]:
+    """Tables whose rows are matched by their names, in a given order or in that of the first."""
+    first = next(iter(views))
+    index = indices[first] if order is None else order
+    for name, own in indices.items():
         if own.equals(index):
             continue
         for which, one in ((first, indices[first]), (name, own)):
             if not one.is_unique:
+                repeated = listing([str(label) for label in one[one.duplicated()].unique()], limit=5)
                 raise InputError(
-                    f"Rows of views are joined by index, but in view {which!r} some rows share theirs. Make it "
-                    "unique, or pass arrays (frame.to_numpy()) to join by position."
+                    f"Rows of views are joined by index, but in view {which!r} some rows share theirs. Make it unique: "
+                    f"{repeated} is there more than once (obs_names_make_unique() of AnnData). Or pass arrays "
+                    "(frame.to_numpy()) to join by position."
                 )
-        if rows == "all":
+        if rows == "all" and order is None:
             if not len(index.intersection(own)):
                 raise InputError(
                     f"View {name!r} has no row in common with the views before it: no index of its {len(own)} rows is "
@@ -325,13 +331,13 @@ def _joined(views: dict[str, Any], indices: Mapping[str, Index], rows: str) -> d
                 )
             index = index.append(own.difference(index, sort=False))
             continue
-        for here, there, lacking in (
-            (first, name, index.difference(own)),
-            (name, first, own.difference(index)),
+        for there, here, lacking in (
+            (name, f" of view {first!r}" if order is None else "", index.difference(own)),
+            (first, f" of view {name!r}", own.difference(index)),
         ):
             if len(lacking):
                 raise InputError(
-                    f"All views must have the same rows. View {there!r} lacks {len(lacking)} of view {here!r}: "
+                    f"All views must have the same rows. View {there!r} lacks {len(lacking)}{here}: "
                     f"{listing([str(label) for label in lacking], limit=5)}. Keep the rows that all views have, "
                     "for example frame.loc[common], or say rows='all'."
                 )
@@ -394,17 +400,21 @@ def _row_index(key: Any) -> Any:
     return array.astype(np.intp) if array.size == 0 else array
 
 
-def by_rows(X: Any, rows: str = "same") -> Any:
+def by_rows(X: Features, rows: str = "same") -> Features | Views:
     """What estimators take as X, as something of which `take_rows` takes rows; `rows` as in `Views`."""
     if holds_views(X):
         return X if isinstance(X, Views) else Views(X, rows)
     if is_sparse(X):
-        return X.tocsr()
+        return cast(Features, X.tocsr())
     return list(X) if isinstance(X, tuple) else X
 
 
-def take_rows(table: Any, rows: Rows) -> Any:
+def take_rows(table: T, rows: Rows) -> T:
     """Some rows of a table, of views, or of a list."""
+    return cast(T, _taken(table, rows))
+
+
+def _taken(table: Any, rows: Rows) -> Any:
     if isinstance(table, list):
         return [table[i] for i in rows]
     if hasattr(table, "iloc"):
@@ -419,12 +429,12 @@ def is_annotated(X: object) -> TypeGuard[AnnData]:
     return all(hasattr(X, name) for name in ("X", "obs_names", "var_names"))
 
 
-def is_annotated_views(X: object) -> bool:
+def is_annotated_views(X: object) -> TypeGuard[MuData]:
     """Whether something is like a MuData: several of these in a dict `mod`."""
     return isinstance(getattr(X, "mod", None), Mapping) and hasattr(X, "obs_names")
 
 
-def matrix_of(X: Any) -> Any:
+def matrix_of(X: AnnData) -> Values | DataFrame:
     """The matrix of an AnnData, sparse or as a frame with its names; raises for one without."""
     values = X.X
     if values is None:
@@ -436,31 +446,3 @@ def matrix_of(X: Any) -> Any:
     import pandas as pd
 
     return pd.DataFrame(np.asarray(values), index=X.obs_names, columns=[str(name) for name in X.var_names])
-
-
-def views_of(X: Any) -> dict[str, Any]:
-    """The matrices of a MuData, rows in its order; rows that are missing in one of them are an error."""
-    found = {}
-    _check_unique(X, "")
-    for name, one in X.mod.items():
-        _check_unique(one, f"View {name!r}: ")
-        places = one.obs_names.get_indexer(X.obs_names)
-        if (places < 0).any():
-            lacking = [str(label) for label in X.obs_names[places < 0]]
-            raise InputError(
-                f"All views must have the same rows. View {name!r} lacks {len(lacking)}: {listing(lacking, limit=5)}. "
-                "Keep the rows that all views have."
-            )
-        matrix = matrix_of(one)
-        found[name] = matrix.tocsr()[places] if is_sparse(matrix) else matrix.iloc[places]
-    return found
-
-
-def _check_unique(X: Any, where: str) -> None:
-    """Raise for repeated names of rows, because rows are joined by them."""
-    if not X.obs_names.is_unique:
-        repeated = [str(label) for label in X.obs_names[X.obs_names.duplicated()].unique()]
-        raise InputError(
-            f"{where}Names of rows must be unique, got {listing(repeated, limit=5)} more than once. Call "
-            "obs_names_make_unique() first."
-        )

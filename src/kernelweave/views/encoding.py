@@ -67,9 +67,11 @@ class TableEncoder:
     #: Positions of columns of texts and other objects, which are no categories.
     texts_: tuple[int, ...] = ()
     #: Whether `texts_` is final; until then tables keep the cells of every column that kernels of texts may read.
-    declared_: bool = False
+    declared_: bool = True
 
-    #: Here, too, for encoders that were pickled before it was a parameter.
+    #: Here, too, for encoders from before these were parameters.
+    owner: str = "model"
+    reorder: bool = True
     missing: bool = False
 
     def __init__(self, owner: str = "model", reorder: bool = True, missing: bool = False) -> None:
@@ -396,7 +398,7 @@ class ViewsEncoder:
         return BlockTable(blocks)
 
 
-def _of_view(name: str, make: Callable[[TableLike], Table], view: TableLike) -> Table:
+def _of_view(name: str, make: Callable[..., Table], view: TableLike) -> Table:
     """Make a table of a view, with its name in errors."""
     try:
         return make(view)

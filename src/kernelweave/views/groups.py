@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import tomllib
 from pathlib import Path
-from typing import Any
 
 from kernelweave._errors import InputError
 
@@ -60,7 +59,7 @@ def parse_views(text: str, name: str, *, gmt: bool) -> dict[str, list[str]]:
     return check_views(views, name)
 
 
-def check_views(views: dict[str, Any], name: str) -> dict[str, list[str]]:
+def check_views(views: dict[str, list[str]], name: str) -> dict[str, list[str]]:
     """Raise if a view is not a non-empty list of column names."""
     for view, columns in views.items():
         if not isinstance(columns, list) or not all(isinstance(c, str) for c in columns) or not columns:

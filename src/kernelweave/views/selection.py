@@ -102,12 +102,12 @@ def freeze_columns(columns: ColumnsLike) -> Selection:
     """
     if columns is None or isinstance(columns, (ColumnSlice, ColumnMask, ViewColumns)):
         return columns
-    if isinstance(columns, Mapping) and "view" in columns:
-        own = freeze_columns(columns["columns"])
-        assert not isinstance(own, ViewColumns)
-        return ViewColumns(columns["view"], own)
-    if isinstance(columns, Mapping) and columns.keys() <= {"slice", "mask"}:
-        columns = columns["mask"] if "mask" in columns else slice(*columns["slice"])
+    if isinstance(columns, Mapping):
+        written: Tree = dict(columns)
+        if "view" in written:
+            own: Any = freeze_columns(written["columns"])
+            return ViewColumns(written["view"], own)
+        columns = slice(*written["slice"]) if "slice" in written else written.get("mask", columns)
     if isinstance(columns, slice):
         step = None if columns.step is None else _column(columns.step)
         if isinstance(step, str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Self
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import Floats, InputError, as_names, check_known
 from kernelweave._parameters import Each, InstanceOf, ReadableSignature, Text, Whole, check_fields
 from kernelweave._sparse import as_csr, is_sparse, join_columns, to_dense
-from kernelweave._types import RowIndex, Values
+from kernelweave._types import RowIndex, Series, Values
 from kernelweave.views.selection import (
     ColumnMask,
     ColumnSlice,
@@ -66,7 +66,7 @@ class Words(str):
     __slots__ = ()
 
 
-def as_texts(column: Any) -> Any:
+def as_texts(column: Series | Sequence[object]) -> Series | NDArray[np.object_]:
     """A column whose cells are texts to read: a plain fit has kernels of texts for it, however short they are.
 
     Parameters
@@ -88,7 +88,8 @@ def as_texts(column: Any) -> Any:
     for i, value in enumerate(column):
         found[i] = value if is_missing(value) else Words(_written(value))
     if hasattr(column, "iloc"):
-        return type(column)(found, index=column.index, name=column.name, dtype=object)
+        series: Any = column
+        return type(series)(found, index=series.index, name=series.name, dtype=object)
     return found
 
 
@@ -110,7 +111,7 @@ class Cells:
         One for each row.
     """
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values: Sequence[object] | NDArray[Any]) -> None:
         self._column = np.empty(len(values), dtype=object)
         for i, value in enumerate(values):
             self._column[i] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
@@ -205,7 +206,7 @@ class Table:
     Examples
     --------
     >>> table = Table([[0.5, 0], [1.5, 1], [2.5, -1]], names=("age", "group"), levels=(0, 2))
-    >>> table.take(["group", "age"], expand=True)
+    >>> table.select(["group", "age"]).take()
     array([[1. , 0. , 0.5],
            [0. , 1. , 1.5],
            [0. , 0. , 2.5]])
@@ -279,7 +280,7 @@ class Table:
 
     @property
     def n_expanded_columns(self) -> int:
-        """Number of columns of ``take(None, expand=True)``."""
+        """Number of columns of `take`."""
         return sum(max(level, 0) if level else 1 for level in self.levels) + int(self.marked.sum())
 
     @property
@@ -291,9 +292,13 @@ class Table:
     def _position(self) -> dict[str, int]:
         return {name: j for j, name in enumerate(self.names or ())}
 
-    @cached_property
+    @property
     def _all_numeric(self) -> bool:
         return not any(self.levels)
+
+    @property
+    def _all_text(self) -> bool:
+        return bool(self.levels) and all(level == TEXT for level in self.levels)
 
     def resolve(self, columns: ColumnsLike) -> NDArray[np.intp]:
         """Return the positions of the selected columns.
@@ -387,40 +392,33 @@ class Table:
             parts["_marks"] = marks[:, found], marked[found]
         return self._with(**parts)
 
-    def take(self, columns: ColumnsLike = None, expand: bool = True) -> NDArray[np.float64]:
-        """Return the selected columns as one array, possibly a view: do not modify it.
-
-        Parameters
-        ----------
-        columns : see `resolve`
-        expand : bool, default=True
-            Replace each categorical column by its 0/1 indicator columns, one per known category, all zero for
-            an unknown one, and leave texts out. False: keep the codes.
+    def take(self) -> Values:
+        """Return all columns as numbers, possibly a view: do not modify it.
 
         Returns
         -------
-        array of shape (n_rows, k), float64
+        array of shape (n_rows, n_expanded_columns), float64; sparse of sparse rows
+            A categorical column has 0/1 indicator columns, one per known category, all zero for an unknown one. Texts
+            are left out.
 
         Raises
         ------
         InputError
             If all columns are texts or other objects.
         """
-        table = self.select(columns)
-        if table._marks is not None and expand and table.marked.any():
-            marks, marked = table._marks
-            own = table._with(_marks=None).take()
-            return np.concatenate([own, marks[:, marked]], axis=1, dtype=np.float64)
-        if not expand or table._all_numeric:
-            return table.values
-        if all(level == TEXT for level in table.levels):
+        if self._marks is not None and self.marked.any():
+            marks, marked = self._marks
+            return np.concat([self._with(_marks=None).take(), marks[:, marked]], axis=1, dtype=np.float64)
+        if self._all_numeric:
+            return self.values
+        if self._all_text:
             raise InputError(
-                f"This kernel reads numbers, got texts or objects in {listing(table.column_names, limit=5)}. "
+                f"This kernel reads numbers, got texts or objects in {listing(self.column_names, limit=5)}. "
                 "Use kernels.CharNGrams, kernels.Tokens or kernels.Custom there, or put the kernel on other columns."
             )
         blocks = []
-        for j, level in enumerate(table.levels):
-            column = table.values[:, j : j + 1]
+        for j, level in enumerate(self.levels):
+            column = self.values[:, j : j + 1]
             # indicators, NaN where the cell is missing
             blocks.append((column == np.arange(level)) + 0.0 * column if level else column)
         return np.concat([block for block in blocks if block.shape[1]], axis=1)
@@ -435,7 +433,7 @@ class Table:
         """Where cells were imputed, shape (n_rows, n_columns)."""
         return np.zeros((self.n_rows, self.n_columns), dtype=bool) if self._marks is None else self._marks[0]
 
-    def with_marks(self, values: Any, marks: NDArray[np.bool_], marked: NDArray[np.bool_]) -> Table:
+    def with_marks(self, values: Values, marks: NDArray[np.bool_], marked: NDArray[np.bool_]) -> Table:
         """The table of imputed cells, with indicators of 0 and 1 for those of some columns.
 
         Kernels use the indicators of their columns, after these; columns are numbered as without them.
@@ -451,7 +449,7 @@ class Table:
         Examples
         --------
         >>> table = Table([[1.0, 2.0]]).with_marks(np.array([[1.0, 2.0]]), np.eye(1, 2) > 0, np.array([True, False]))
-        >>> table.take(), table.take([1]), table.n_expanded_columns
+        >>> table.take(), table.select([1]).take(), table.n_expanded_columns
         (array([[1., 2., 1.]]), array([[2.]]), 3)
         """
         return self._with(values=values, _marks=(marks, marked))
@@ -549,7 +547,7 @@ class SparseTable(Table):
     --------
     >>> from scipy import sparse
     >>> table = SparseTable(sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]))
-    >>> table.n_columns, table.take([1]).toarray().tolist()
+    >>> table.n_columns, table.select([1]).take().toarray().tolist()
     (2, [[2.0], [0.0]])
     """
 
@@ -585,7 +583,7 @@ class SparseTable(Table):
         """The stored entries."""
         return [self.values.data]
 
-    def content(self) -> Any:
+    def content(self) -> Values:
         """See `Table.content`."""
         if not np.isnan(self.values.data).any():
             return self.values
@@ -604,7 +602,7 @@ class SparseTable(Table):
         rows = np.repeat(np.arange(self.n_rows), stored)
         return (stored > 0) & (np.bincount(rows[lost], minlength=self.n_rows) == stored)
 
-    def _columns(self, found: NDArray[np.intp]) -> Any:
+    def _columns(self, found: NDArray[np.intp]) -> Values:
         if (np.diff(found) == 1).all():
             return self.values[:, int(found[0]) : int(found[-1]) + 1]
         return self.values[:, found]
@@ -676,11 +674,6 @@ def _set(table: Table, **values: Any) -> None:
         object.__setattr__(table, key, value)
 
 
-def _is_text(table: Table) -> bool:
-    """Whether all columns are texts or other objects, which numeric kernels do not use."""
-    return bool(table.levels) and all(level == TEXT for level in table.levels)
-
-
 class GramTable(Table):
     """Rows of a kernel matrix: a view without columns.
 
@@ -719,17 +712,15 @@ class GramTable(Table):
         """None: 0."""
         return 0
 
-    def rows(self, index: Any) -> GramTable:
+    def rows(self, index: RowIndex) -> GramTable:
         """The table of some rows."""
         return GramTable(self.matrix[index], self.index[index], self.diagonal[index])
 
-    def select(self, columns: Any) -> Table:
+    def select(self, columns: ColumnsLike) -> Table:
         """The table itself; raises for a selection of columns."""
-        if columns is not None:
-            self.take()
-        return self
+        return self if columns is None else self.take()  # type: ignore[return-value]
 
-    def take(self, columns: Any = None, expand: bool = True) -> FloatArray:
+    def take(self) -> FloatArray:
         """Raise: there are no columns."""
         return self.values
 
@@ -829,7 +820,7 @@ class BlockTable(Table):
         }
 
     @cached_property
-    def values(self) -> Any:
+    def values(self) -> Values:
         """All columns side by side, sparse if a view is."""
         parts = [block.values for block in self.blocks.values() if block.n_columns]
         return join_columns(parts) if parts else np.empty((self.n_rows, 0))
@@ -838,7 +829,7 @@ class BlockTable(Table):
         """The table of a view."""
         return self.blocks[check_known(view, list(self.blocks), "view")]
 
-    def resolve(self, columns: Any) -> NDArray[np.intp]:
+    def resolve(self, columns: ColumnsLike) -> NDArray[np.intp]:
         """Positions of columns in the common numbering; see `Table.resolve`."""
         selection = freeze_columns(columns)
         if not isinstance(selection, ViewColumns):
@@ -850,7 +841,7 @@ class BlockTable(Table):
             raise InputError(f"View {selection.view!r}: {error}") from None
         return self.starts[selection.view] + found
 
-    def select(self, columns: Any) -> Table:
+    def select(self, columns: ColumnsLike) -> Table:
         """The table of some columns: of one view, a table of its kind."""
         if columns is None:
             return self
@@ -879,10 +870,6 @@ class BlockTable(Table):
         every = np.concatenate([block.marks for block in self.blocks.values()], axis=1)
         return plain.with_marks(self.values, every, self.marked)
 
-    def with_values(self, values: Any) -> Table:
-        """See `Table.with_values`; one table of all columns."""
-        return self._columns_of_all().with_values(values)
-
     def declared(self, texts: Collection[int], *, forget: bool = True) -> BlockTable:
         """See `Table.declared`; positions are those of the common numbering."""
         return BlockTable(
@@ -894,15 +881,12 @@ class BlockTable(Table):
         start, end = self.starts[view], self.starts[view] + self.blocks[view].n_columns
         return [j - start for j in columns if start <= j < end]
 
-    def take(self, columns: Any = None, expand: bool = True) -> Any:
-        """All columns, or some, as one array."""
-        table = self.select(columns)
-        if table is not self:
-            return table.take(None, expand)
-        blocks = [block for block in self.blocks.values() if not (expand and _is_text(block))]
-        return join_columns([block.take(None, expand) for block in blocks or self.blocks.values()])
+    def take(self) -> Values:
+        """See `Table.take`; sparse if a view is."""
+        read = [block for block in self.blocks.values() if not block._all_text]
+        return join_columns([block.take() for block in read or self.blocks.values()])
 
-    def rows(self, index: Any) -> BlockTable:
+    def rows(self, index: RowIndex) -> BlockTable:
         """The table of some rows."""
         table = BlockTable({view: block.rows(index) for view, block in self.blocks.items()})
         # the properties of the columns do not change
@@ -940,6 +924,6 @@ class BlockTable(Table):
         """Those of all views."""
         return [array for block in self.blocks.values() for array in block.arrays()]
 
-    def content(self) -> Any:
+    def content(self) -> Values:
         """That of all views."""
         return join_columns([block.content() for block in self.blocks.values()])
