@@ -508,10 +508,7 @@ class Approximate(Around):
     is_approximate: ClassVar[bool] = True
     _gram, _diag, _after = Kernel._gram, Kernel._diag, Kernel._after
 
-    def fitted_on(self, rows: TrainingRows) -> Kernel:
-        """See :meth:`Kernel.fitted_on`."""
-        if self.is_fitted:
-            return self
+    def _fit(self, rows: TrainingRows) -> Kernel:
         kernel = self.kernel.fitted_on(rows)
         return Approximate(kernel, self.map.fitted(kernel, rows))
 
