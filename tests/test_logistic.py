@@ -9,8 +9,9 @@ from kernelweave import _loops
 from kernelweave.gram import as_gram
 from kernelweave.machines.losses import Logistic
 from kernelweave.machines.machine import Machine, OnKernel
-from kernelweave.mkl.certify import RadiusProblem
+from kernelweave.mkl.families import WeightedSum
 from kernelweave.mkl.problem import make_kernel_problem as make_problem
+from kernelweave.mkl.steps.rkl import RadiusProblem
 from kernelweave.results import Status
 
 CORES = [pytest.param(_loops.numpy_core, id="numpy")]
@@ -140,7 +141,7 @@ def test_rkl_is_defined_through_the_value_of_any_machine(data):
     gram = X[:, None, :] * X[None, :, :]
     found = kw.solve_rkl(gram, y, 3.0, loss="logistic", tol=1e-6)
     assert found.status is Status.CONVERGED
-    problem = RadiusProblem(as_gram(gram), Machine(y, 3.0, Logistic()), np.ones(4))
+    problem = RadiusProblem(WeightedSum(as_gram(gram), np.ones(4)), Machine(y, 3.0, Logistic()))
     assert found.verify(problem).status is found.status
 
 

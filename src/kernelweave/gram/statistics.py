@@ -472,6 +472,10 @@ class BlockStatistics(AddedRows):
             setattr(out, name, getattr(self, name).copy(order="F"))
         return out
 
+    def empty(self) -> Self:
+        """Statistics of the same blocks without rows."""
+        return type(self)(self.given_groups, names=self.names, columns=self.columns, device=self.device)
+
     def merge(self, other: BlockStatistics) -> Self:
         """Add the rows of other statistics; returns itself."""
         self._check_same(other, "merge")

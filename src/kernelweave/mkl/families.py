@@ -77,8 +77,6 @@ class WeightedSum(Family):
         self._diagonal = gram.diagonal()
         self.ridge = ridge
         self._ridge = ridge * self._diagonal.max(axis=1) + gram.residual_trace
-        #: Whether the kernels are not those of the stack: they have a ridge, or truncated factors.
-        self.approximate = ridge > 0.0 or bool(gram.residual_trace.any())
         self._matrix = np.empty((gram.n_samples, gram.n_samples))
 
     def rescaled(self, factors: Array) -> WeightedSum:

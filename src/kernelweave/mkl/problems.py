@@ -27,13 +27,14 @@ from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import GivenLoss, SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.cardinality import CardinalityProblem
-from kernelweave.mkl.certify import RadiusProblem
 from kernelweave.mkl.criteria.alignment import AlignmentProblem
 from kernelweave.mkl.criteria.easy_mkl import EasyProblem
+from kernelweave.mkl.families import WeightedSum
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.problem import make_kernel_problem, make_margin_form, make_ridge_form
 from kernelweave.mkl.ridge_problem import RidgeProblem
+from kernelweave.mkl.steps.rkl import RadiusProblem
 from kernelweave.mkl.weight_sets import WeightSet
 
 __all__ = [
@@ -302,7 +303,7 @@ def rkl_problem(
     """
     stack = as_gram(gram)
     machine = _machine(y, C, as_loss(loss, epsilon), sample_weight, stack.n_samples)
-    return RadiusProblem(stack, machine, check_scale(scale, stack.n_kernels))
+    return RadiusProblem(WeightedSum(stack, check_scale(scale, stack.n_kernels)), machine)
 
 
 @checked

@@ -21,7 +21,6 @@ from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.losses import GivenLoss, SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.certify import certify_radius
 from kernelweave.mkl.criteria.radius import (
     RadiusMargin,
     Stationarity,
@@ -35,9 +34,14 @@ from kernelweave.mkl.kernel_problem import KernelProblem, Session
 from kernelweave.mkl.loop import Callback, minimise
 from kernelweave.mkl.steps.descent import DescentSession, ProjectedGradient
 from kernelweave.mkl.steps.newton import Newton
-from kernelweave.mkl.steps.rkl import RKLSession, turns
+from kernelweave.mkl.steps.rkl import RadiusProblem, RKLSession, turns
 from kernelweave.mkl.weight_sets import Orthant, Parameters, Region, Simplex, Sphere
-from kernelweave.results import Certificate, RadiusSolution, WarmStart, relative_gap
+from kernelweave.results import (
+    Certificate,
+    RadiusSolution,
+    WarmStart,
+    relative_gap,
+)
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -257,30 +261,29 @@ def solve_radius_problem(
                 return _do_by_newton(family, machine, start, tol, max_iter, callback)
             rkl = RKLSession(family, machine, start, norm, tol)
             found = minimise(rkl, turns(), max_iter=max_iter, callback=callback, limited=max_iter <= MOST)
-        else:
-            region, stationarity = NORMS[norm] if isinstance(family, WeightedSum) else PARAMETERS
-            first = family.start(machine.sample_weight) if start is None else start
-            criterion = RadiusMargin(family, machine, kind)
-            session = DescentSession(criterion, first, region.scaled, stationarity, tol)
-            steps = [ProjectedGradient(spectral=step != "armijo", scaled=isinstance(region, Parameters))]
-            found = minimise(session, steps, max_iter=max_iter, callback=callback)
-        assert isinstance(found, RadiusSolution)
-        if kind != "rkl" or not isinstance(family, WeightedSum) or family.approximate:
-            return found
-        # the certificate of its own numbers, over all kernels and with an accurate ball
-        old, new = found.certificate, certify_radius(family.gram, machine, family.scale, found)
-        if not new.gap < math.inf:
-            return found
-        certificate = Certificate.of(
-            old.kind,
-            new.primal,
-            new.own_gap,
-            new.rounding,
-            old.status,
-            tol=tol,
-            stationarity=old.stationarity,
-        )
-        return replace(found, certificate=certificate)
+            assert isinstance(found, RadiusSolution)
+            # the certificate of its own numbers, over all kernels and with an accurate ball
+            old, new = found.certificate, RadiusProblem(family, machine).certify(found)
+            if not new.gap < math.inf:
+                return found
+            certificate = Certificate.of(
+                old.kind,
+                new.primal,
+                new.own_gap,
+                new.rounding,
+                old.status,
+                tol=tol,
+                stationarity=old.stationarity,
+            )
+            return replace(found, certificate=certificate)
+        region, stationarity = NORMS[norm] if isinstance(family, WeightedSum) else PARAMETERS
+        first = family.start(machine.sample_weight) if start is None else start
+        criterion = RadiusMargin(family, machine, kind)
+        session = DescentSession(criterion, first, region.scaled, stationarity, tol)
+        steps = [ProjectedGradient(spectral=step != "armijo", scaled=isinstance(region, Parameters))]
+        descended = minimise(session, steps, max_iter=max_iter, callback=callback)
+        assert isinstance(descended, RadiusSolution)
+        return descended
 
 
 @dataclass(frozen=True)

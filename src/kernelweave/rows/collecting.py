@@ -17,9 +17,9 @@ from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram import BlockStatistics
 from kernelweave.rows.chunks import Chunk, Source
 from kernelweave.rows.dask_rows import is_dask, on_workers
-from kernelweave.rows.folds import UNITS, FoldStatistics, Statistics, add_chunk, empty_like
+from kernelweave.rows.folds import UNITS, FoldStatistics, Statistics, add_chunk
 from kernelweave.rows.parallel import Jobs, each
-from kernelweave.rows.progress import Report, make_report
+from kernelweave.rows.progress import Report, reporting
 from kernelweave.rows.sources import Blocks, Request, open_rows
 
 
@@ -114,11 +114,11 @@ def block_statistics(
     found = _begun(into, blocks, folds, fold_by, seed, device)
     if is_dask(rows):
         pieces = source.pieces()
-        empty: tuple[Any, ...] = (empty_like(found), {})
+        empty: tuple[Any, ...] = (found.empty(), {})
         return found.merge(on_workers(_of_piece, pieces, [empty] * len(pieces), _merged)[0])
-    report, close = make_report(progress)
     try:
-        _collect(source, found, n_jobs=n_jobs, max_memory=max_memory, report=report)
+        with reporting(progress) as report:
+            _collect(source, found, n_jobs=n_jobs, max_memory=max_memory, report=report)
     except KeyboardInterrupt:
         if not found.taken:
             raise
@@ -127,8 +127,6 @@ def block_statistics(
             KernelWarning,
             stacklevel=3,
         )
-    finally:
-        close()
     return found
 
 
@@ -137,17 +135,10 @@ def _begun(
 ) -> Statistics:
     """Statistics without rows, or those to continue."""
     if into is None:
+        what: dict[str, Any] = {"names": blocks.names, "columns": blocks.columns, "device": device}
         if folds is None:
-            return BlockStatistics(blocks.ends, names=blocks.names, columns=blocks.columns, device=device)
-        return FoldStatistics(
-            folds,
-            blocks.ends,
-            names=blocks.names,
-            columns=blocks.columns,
-            by=fold_by,
-            seed=seed,
-            device=device,
-        )
+            return BlockStatistics(blocks.ends, **what)
+        return FoldStatistics(folds, blocks.ends, by=fold_by, seed=seed, **what)
     if not isinstance(into, BlockStatistics | FoldStatistics):
         raise InputError(f"`into` must be BlockStatistics or FoldStatistics, got {shown(into)}.")
     if folds is not None and (not isinstance(into, FoldStatistics) or into.n_folds != folds):
@@ -167,7 +158,7 @@ def _collect(
     taken = dict(found.taken)
     pieces = source.pieces()
     if len(pieces) > 1 and joblib.effective_n_jobs(n_jobs) > 1:
-        for part in each(_of_piece, ((piece, empty_like(found), taken) for piece in pieces), n_jobs):
+        for part in each(_of_piece, ((piece, found.empty(), taken) for piece in pieces), n_jobs):
             found.merge(part)
             report(sum(found.taken.values()), source.total)
         return

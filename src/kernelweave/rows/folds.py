@@ -225,6 +225,12 @@ class FoldStatistics(AddedRows):
         out.parts, out.taken = [part.copy() for part in self.parts], dict(self.taken)
         return out
 
+    def empty(self) -> Self:
+        """Statistics of the same folds and blocks without rows."""
+        out = self.copy()
+        out.parts, out.taken = [part.empty() for part in self.parts], {}
+        return out
+
     # ---- files ------------------------------------------------------------------------------------
 
     def state(self) -> Tree:
@@ -266,19 +272,3 @@ def add_chunk(found: Statistics, chunk: Chunk) -> None:
             found.add(chunk.Z, chunk.y, chunk.sample_weight, taken=taken, first=chunk.first)
         else:
             found.add(chunk.Z, chunk.y, chunk.sample_weight, taken=taken)
-
-
-def empty_like(found: Statistics) -> Statistics:
-    """Statistics of the same blocks without rows."""
-    if isinstance(found, FoldStatistics):
-        one = found.parts[0]
-        return FoldStatistics(
-            found.n_folds,
-            one.given_groups,
-            names=one.names,
-            columns=one.columns,
-            by=found.by,
-            seed=found.seed,
-            device=one.device,
-        )
-    return BlockStatistics(found.given_groups, names=found.names, columns=found.columns, device=found.device)

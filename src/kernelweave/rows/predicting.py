@@ -20,7 +20,7 @@ from kernelweave.results import Path, Solution
 from kernelweave.rows.chunks import Chunk, Source, Transform, features_of, in_chunk
 from kernelweave.rows.dask_rows import is_dask
 from kernelweave.rows.parallel import Jobs, each
-from kernelweave.rows.progress import Report, make_report
+from kernelweave.rows.progress import Report, reporting
 from kernelweave.rows.sources import Request, open_rows
 
 Array = NDArray[np.float64]
@@ -95,15 +95,12 @@ def predict_rows(
         found: Iterator[Any] = each(_of_piece, ((piece, coef, intercept) for piece in pieces), n_jobs)
     else:
         found = (_of_chunk(chunk, coef, intercept) for chunk in source.chunks({}))
-    report, close = make_report(progress)
     out, seen = [], 0
-    try:
+    with reporting(progress) as report:
         for part in found:
             out.append(part)
             seen += int(part.shape[0])
             report(seen, source.total)
-    finally:
-        close()
     return _joined(out, coef)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from kernelweave._errors import InputError
 from kernelweave._parameters import shown
@@ -43,15 +44,20 @@ class Line:
             sys.stderr.flush()
 
 
-def make_report(progress: Report | bool | None) -> tuple[Report, Callable[[], None]]:
-    """What is called after every chunk, and at the end."""
+@contextmanager
+def reporting(progress: Report | bool | None) -> Iterator[Report]:
+    """What is called after every chunk."""
     if progress is None or progress is True:
         line = Line()
-        return line, line.close
-    if progress is False:
-        return lambda n_rows, total: None, lambda: None
-    if not callable(progress):
+        try:
+            yield line
+        finally:
+            line.close()
+    elif progress is False:
+        yield lambda n_rows, total: None
+    elif callable(progress):
+        yield progress
+    else:
         raise InputError(
             f"`progress` must be a function of rows and total, True, False or None, got {shown(progress)}."
         )
-    return progress, lambda: None

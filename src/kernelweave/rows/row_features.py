@@ -26,7 +26,7 @@ from kernelweave.rows.chunks import Chunk, OwnFolder, Source, WrittenRows, in_ch
 from kernelweave.rows.dask_rows import is_dask, on_workers
 from kernelweave.rows.folds import UNITS, folds_of_rows
 from kernelweave.rows.parallel import Jobs, each
-from kernelweave.rows.progress import Report, make_report
+from kernelweave.rows.progress import Report, reporting
 from kernelweave.rows.sampling import Sampling, sample_size
 from kernelweave.rows.sources import Request, open_rows
 
@@ -262,14 +262,12 @@ class RowFeatures(ChunkedFeatures):
 
     def _each(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
         """Results of a function of every piece, in their order."""
-        report, close = make_report(self.progress)
-        seen = 0
-        try:
+        with reporting(self.progress) as report:
             if self._on_dask:
                 yield from on_workers(_alone, self._pieces, [(function, one) for one in arguments])
                 return
-            together = len(self._pieces) > 1 and joblib.effective_n_jobs(self.n_jobs) > 1
-            if together:
+            seen = 0
+            if len(self._pieces) > 1 and joblib.effective_n_jobs(self.n_jobs) > 1:
                 tasks = ((piece, function, one) for piece, one in zip(self._pieces, arguments, strict=True))
                 for k, found in enumerate(each(_alone, tasks, self.n_jobs)):
                     yield found
@@ -283,8 +281,6 @@ class RowFeatures(ChunkedFeatures):
 
                 yield function(piece, *one, report=told)
                 seen += self._counts[-1] if function is _scanned else one[-1]
-        finally:
-            close()
 
 
 class Gathered:

@@ -40,7 +40,7 @@ from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Path, Solution, Status
 from kernelweave.rows.folds import UNITS, FoldStatistics, folds_of_rows
 from kernelweave.rows.parallel import Jobs, each
-from kernelweave.rows.progress import Report, make_report
+from kernelweave.rows.progress import Report, reporting
 from kernelweave.rows.row_features import RowFeatures
 from kernelweave.rows.sources import Request, open_rows
 
@@ -198,11 +198,10 @@ class CrossValidatedPath(CrossValidated):
         """
         request = Request(y, sample_weight, target, weight, columns, groups, features, max_memory)
         source, _ = open_rows(rows, request)
-        report, close = make_report(progress)
         right, total, seen = np.zeros(self.mse.shape[:2]), np.zeros(self.n_folds), 0
         coef = self.fold_coef if self.fold_coef.ndim == 4 else self.fold_coef[..., None]
         intercept = self.fold_intercept.reshape(*coef.shape[:2], -1)
-        try:
+        with reporting(progress) as report:
             for chunk in source.chunks({}):
                 if len(chunk) == 0:
                     continue
@@ -221,8 +220,6 @@ class CrossValidatedPath(CrossValidated):
                     total[k] += ones[own].sum()
                 seen += len(chunk)
                 report(seen, source.total)
-        finally:
-            close()
         if not total.all():
             raise InputError("Every fold must have rows: pass those that the statistics were made of.")
         return right / total[:, None]

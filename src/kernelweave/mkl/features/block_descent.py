@@ -629,7 +629,8 @@ class FeatureDescent:
         if not self.work.on_products:
             return [point.R for point in points if point.R is not None]
         index, coef = self._features(points)
-        return list(self.problem.residuals(index, coef))
+        fitted = self.problem.combine(index, coef.reshape(-1, len(index)))
+        return list(self.problem.Y - fitted.reshape(len(coef), self.problem.n_outputs, -1))
 
     def _features(self, points: list[Point]) -> tuple[Index, Array]:
         """Columns of the active kernels of some points, and coefficients (n_points, n_outputs, n_columns)."""

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._allowance import used_up
-from kernelweave.machines.smooth import Augmented, balanced, smooth_loss
+from kernelweave.machines.rounding import balanced
+from kernelweave.machines.smooth import Augmented, smooth_loss
 from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.norms import KNOWN, norm_of
-from kernelweave.mkl.features.problem import FeatureProblem
+from kernelweave.mkl.features.problem import FeatureProblem, Values
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Solution, Status, WarmStart, limit_reached, relative_gap
@@ -35,8 +36,6 @@ ON_THE_WAY = 0.1
 MODEL_SHARE = 0.1
 #: Weights of rows that have changed by less stay as they are in the second derivative; none for losses of squares.
 COARSE = 0.1
-#: Share of the largest gradient from which blocks are taken at the beginning, and of the level with others.
-FIRST, NEAR = 0.9, 0.97
 #: Columns that may join at once: so many, or this multiple of those with coefficients.
 LEAST, MORE = 100, 1.0
 #: The shortest step, and the required share of the expected decrease.
@@ -179,35 +178,33 @@ class MarginDescent:
             intercept -= chosen.shift(self.w)
             G = problem.gradient(b)
             reach = problem.norms(G)
-            weights = self._weights(problem.norms(w), reach)
+            weights = self.norm.weights(problem.norms(w), reach)
             values, b = problem.bracket(
                 weights, w, intercept, problem.fitted(w), b, np.square(reach), enough=0.0
             )
             left = relative_gap(values.primal, values.gap)
             self._tell(values.primal, left, last=True)
-            if values.gap + values.rounding <= self.tol * abs(values.primal):
-                status = Status.CONVERGED
-                break
-            if self.interrupted:
-                status = Status.INTERRUPTED
-                break
-            if self.n_iter >= self.max_iter:
-                status = Status.MAX_ITER
-                break
-            if (limited := limit_reached()) is not None:
-                status = limited
-                break
-            grown = self._grow(self._outside(reach))
-            if not grown and (stalled or aim < 1e-4 * self.tol or values.gap <= values.rounding):
-                status = Status.STALLED
+            status = self._status(values)
+            grown = 0 if status else self._grow(self._outside(reach))
+            possible = aim >= 1e-4 * self.tol and values.gap > values.rounding and not stalled
+            if status or not (grown or possible):
                 break
             most = max(SHARE * left, INSIDE * self.tol)
             aim = min(most, ROUGH) if grown else min(0.3 * aim, most)
         n_before, self.n_before = self.n_before, 0
         return problem.solution(
             weights, w, intercept, b,
-            status=status, tol=self.tol, n_iter=self.n_iter + n_before, trace=problem.trace(self.trace), values=values,
+            status=status or Status.STALLED, tol=self.tol, n_iter=self.n_iter + n_before,
+            trace=problem.trace(self.trace), values=values,
         )  # fmt: skip
+
+    def _status(self, values: Values) -> Status | None:
+        """How the solution ends here; None if it goes on."""
+        if values.gap + values.rounding <= self.tol * abs(values.primal):
+            return Status.CONVERGED
+        if self.interrupted:
+            return Status.INTERRUPTED
+        return Status.MAX_ITER if self.n_iter >= self.max_iter else limit_reached()
 
     def _solve_chosen(self, aim: float) -> tuple[Array, float, bool]:
         """Solve on the working blocks; returns coefficients of the rows, the intercept, and whether it stalled."""
@@ -229,7 +226,7 @@ class MarginDescent:
         )
         b, _ = self._coefficients()
         norms = self._norms(self.w)
-        warm = WarmStart(self._weights(norms, norms), b / square) if norms.any() else WarmStart()
+        warm = WarmStart(self.norm.weights(norms, norms), b / square) if norms.any() else WarmStart()
         found = self.on_kernels(part, aim, warm)
         self.n_iter += found.n_iter
         b = found.dual_coef * square
@@ -238,10 +235,6 @@ class MarginDescent:
         left = found.rel_gap
         self._tell(found.primal * square, left)
         return b, float(found.intercept) + chosen.shift(self.w), not found.status.ok
-
-    def _weights(self, norms: Array, reach: Array) -> Array:
-        """The best kernel weights of coefficients with these norms."""
-        return self.norm.weights(norms, reach)
 
     def _tell(self, primal: float, left: float, *, last: bool = False) -> None:
         active = int(np.count_nonzero(self._norms(self.w)))
@@ -257,29 +250,10 @@ class MarginDescent:
 
     def _outside(self, reach: Array) -> Index:
         """Blocks that could gain, those that gain most first."""
-        level = self.norm.level(self._norms(self.w))
-        if self.norm.everywhere:
-            found = np.flatnonzero(reach > 0.0)
-            return found[~self.chosen.inside[found]] if len(found) else np.array([0])
-        if level == 0.0 and self.w.any():
-            reach = np.where(self.chosen.inside, 0.0, reach)
-        top = float(reach.max())
-        if level == 0.0:
-            found = np.flatnonzero(reach >= FIRST * top) if top > 0 else np.array([0])
-            if len(found) < self.norm.fewest:
-                found = np.argsort(-reach, kind="stable")[: self.norm.fewest]
-        elif top <= level:
-            return np.empty(0, dtype=np.int64)
-        else:
-            found = np.flatnonzero(reach > NEAR * level)
-        found = found[~self.chosen.inside[found]]
-        found = found[np.argsort(-reach[found], kind="stable")]
-        widths = self.problem.stack.widths
-        active = self.chosen.kernels[self._norms(self.w) > 0] if len(self.w) else self.chosen.kernels
+        norms, widths = self._norms(self.w), self.problem.stack.widths
+        active = self.chosen.kernels[norms > 0] if len(norms) else self.chosen.kernels
         most = max(LEAST, MORE * int(widths[active].sum()))
-        return found[
-            : max(self.norm.fewest, int(np.searchsorted(np.cumsum(widths[found]), most, side="right")))
-        ]
+        return self.norm.entering(norms, reach, self.chosen.inside, widths, most)
 
     def _prune(self) -> None:
         """Forget blocks without coefficients, if they have most of the columns."""

@@ -23,6 +23,8 @@ from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Share
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
+#: Share of the largest gradient from which blocks are taken at the beginning, and of the level with others.
+FIRST, NEAR = 0.9, 0.97
 #: Steps of the weights of a model, those without a smaller gap, and the shortest.
 STEPS, PATIENCE, SHORTEST = 60, 5, 1e-4
 #: The required share of the expected decrease, and the share of a value that is rounding.
@@ -199,6 +201,41 @@ class Norm(ABC):
     @abstractmethod
     def weights_of(self, norms: Array) -> Array:
         """The best weights for coefficients with these norms, which are not all zero."""
+
+    def entering(
+        self, norms: Array, reach: Array, inside: NDArray[np.bool_], widths: Index, most: float
+    ) -> Index:
+        """Blocks outside of a working set that could gain, those that gain most first.
+
+        Parameters
+        ----------
+        norms : array
+            Those of the coefficients.
+        reach : array of shape (n_kernels,)
+            Norms of the blocks of the gradient.
+        inside : array of bool, shape (n_kernels,)
+            The working set.
+        widths : array of int, shape (n_kernels,)
+        most : float
+            Columns that may join at once, unless a single block has more.
+        """
+        if self.everywhere:
+            found = np.flatnonzero(reach > 0.0)
+            return found[~inside[found]] if len(found) else np.array([0])
+        level = self.level(norms)
+        if level == 0.0 and norms.any():
+            reach = np.where(inside, 0.0, reach)
+        top = float(reach.max())
+        if level == 0.0:
+            found = np.flatnonzero(reach >= FIRST * top) if top > 0 else np.array([0])
+            if len(found) < self.fewest:
+                found = np.argsort(-reach, kind="stable")[: self.fewest]
+        else:
+            found = np.flatnonzero(reach > NEAR * level) if top > level else np.empty(0, dtype=np.int64)
+        found = found[~inside[found]]
+        found = found[np.argsort(-reach[found], kind="stable")]
+        count = int(np.searchsorted(np.cumsum(widths[found]), most, side="right"))
+        return found[: max(self.fewest, count)]
 
     @abstractmethod
     def minimise(self, C: Array, q: Array, offsets: Index, start: Array, aim: float, extent: float) -> Array:

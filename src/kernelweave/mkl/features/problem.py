@@ -333,11 +333,6 @@ class FeatureProblem:
         found = self.stack.combine(index, coef * self.factors[index])
         return np.asarray(found if self.root is None else found * self.root)
 
-    def residuals(self, index: Index, coef: Array) -> Array:
-        """``Y - Z w`` for coefficients (n_points, n_outputs, len(index)) of some columns, of the same shape in rows."""
-        fitted = self.combine(index, coef.reshape(len(coef) * self.n_outputs, len(index)))
-        return self.Y - fitted.reshape(len(coef), self.n_outputs, -1)
-
     def columns(self, kernels: Index) -> Array:
         """Columns of some blocks in the solver's units, as rows."""
         out = self.stack.columns(self.stack.owned(kernels))
@@ -535,16 +530,28 @@ class FeatureProblem:
             )
         W, b = self._coefficients_of(solution), self._rows_of(solution)
         C = 1.0 / solution.alpha if self.least_squares else self.C
-        if solution.weights.ndim == 1:
-            # a summary has its intercept in the means
-            t = 0.0 if self.summary is not None else float(solution.intercept)
-            return self.certificates([Candidate(C, solution.weights, W, b, t)])[0]
-        return Certificate.total(
-            [
-                part.certificates([Candidate(C, d, w[None], c[None])])[0]
-                for part, d, w, c in zip(self.parts(), solution.weights, W, b, strict=True)
-            ]
-        )
+        if solution.weights.ndim == 2:
+            return Certificate.total(
+                [
+                    part._certificate_of(Candidate(C, d, w[None], c[None]))
+                    for part, d, w, c in zip(self.parts(), solution.weights, W, b, strict=True)
+                ]
+            )
+        # a summary has its intercept in the means
+        t = 0.0 if self.summary is not None else float(solution.intercept)
+        return self._certificate_of(Candidate(C, solution.weights, W, b, t))
+
+    def _certificate_of(self, candidate: Candidate) -> Certificate:
+        """The certificate of any weights and coefficients, also of those outside, and of f = 0 for infinite alpha."""
+        weights = candidate.weights
+        away = float(np.abs(self.weight_set.project(weights) - weights).max())
+        if not away <= OUTSIDE * float(np.abs(weights).max()):
+            return outside("joint")
+        if candidate.C > 0.0:
+            return self.certificates([candidate])[0]
+        value = self.null_value()
+        left = math.inf if candidate.b.any() or candidate.W.any() else 0.0
+        return Certificate.of("joint", value, left, 16.0 * EPS * value, Status.CONVERGED)
 
     def statement(self, solution: Solution) -> Statement:
         """The problem in numbers, at the regularisation parameter of a solution."""
@@ -581,55 +588,30 @@ class FeatureProblem:
 
     def certificates(self, candidates: list[Candidate]) -> list[Certificate]:
         """Certificates of several solutions, from one pass over all blocks and one over those with coefficients."""
-        found = [self._without_pass(one) for one in candidates]
-        open_ = [one for one, known in zip(candidates, found, strict=True) if known is None]
-        rest = iter(self._certificates_of(open_) if open_ else [])
-        return [next(rest) if known is None else known for known in found]
-
-    def _without_pass(self, candidate: Candidate) -> Certificate | None:
-        """The certificate of weights outside of their set, and that of f = 0 for infinite alpha."""
-        weights = candidate.weights
-        away = float(np.abs(self.weight_set.project(weights) - weights).max())
-        if not away <= OUTSIDE * float(np.abs(weights).max()):
-            return outside("joint")
-        if candidate.C > 0.0:
-            return None
-        value = self.null_value()
-        left = math.inf if candidate.b.any() or candidate.W.any() else 0.0
-        return Certificate.of("joint", value, left, 16.0 * EPS * value, Status.CONVERGED)
-
-    def _certificates_of(self, candidates: list[Candidate]) -> list[Certificate]:
+        stream = isinstance(self.stack, KernelStream)
         root = 1.0 if self.root is None else self.root
         duals = [one.b / root * (self.unit * self.unit / self.length) for one in candidates]
-        unknown = [k for k, one in enumerate(candidates) if one.quadratic_forms is None]
-        fresh: Iterator[Array] = iter(self.forms([duals[k] for k in unknown]) if unknown else [])
-        forms = [next(fresh) if one.quadratic_forms is None else one.quadratic_forms for one in candidates]
-        problems = [self.at(one.C) for one in candidates]
-        if isinstance(self.stack, KernelStream):
+        unknown = [b for one, b in zip(candidates, duals, strict=True) if one.quadratic_forms is None]
+        fresh: Iterator[Array] = iter(self.forms(unknown) if unknown else [])
+        if stream:
+            W = [one.W for one in candidates]
             products = self.apply([one.weights for one in candidates], duals)
-            values = [
-                problem.values_of_weights(one.weights, product, b, q)
-                for problem, one, product, b, q in zip(
-                    problems, candidates, products, duals, forms, strict=True
-                )
-            ]
         else:
             W = [one.W / self.factors / self.length for one in candidates]
             on = np.flatnonzero(np.any([w.any(axis=0) for w in W], axis=0))
             whole = self.combine(on, np.concatenate([w[:, on] for w in W]))
             products = list(whole.reshape(len(W), self.n_outputs, -1))
-            values = [
-                problem.values_of(one.weights, w, one.intercept, product, b, q)
-                for problem, one, w, product, b, q in zip(
-                    problems, candidates, W, products, duals, forms, strict=True
-                )
-            ]
-        return [
-            problem.certificate(
-                known, feasible=problem._feasible(b) and (self.fit_intercept or one.intercept == 0.0)
-            )
-            for one, problem, known, b in zip(candidates, problems, values, duals, strict=True)
-        ]
+        found = []
+        for one, w, product, b in zip(candidates, W, products, duals, strict=True):
+            problem = self.at(one.C)
+            q = next(fresh) if one.quadratic_forms is None else one.quadratic_forms
+            if stream:
+                values = problem.values_of_weights(one.weights, product, b, q)
+            else:
+                values = problem.values_of(one.weights, w, one.intercept, product, b, q)
+            feasible = problem._feasible(b) and (self.fit_intercept or one.intercept == 0.0)
+            found.append(problem.certificate(values, feasible=feasible))
+        return found
 
     def values_of_weights(self, weights: Array, product: Array, b: Array, q: Array) -> Values:
         """The values of weights and coefficients of rows on a stream, whose ``K(d) b`` is the product."""
@@ -690,12 +672,9 @@ class FeatureProblem:
         tol: float,
         n_iter: int,
         trace: dict[str, Array],
-        values: Values | None = None,
+        values: Values,
     ) -> Solution:
         """Coefficients of one output in the solver's units as a solution, with its certificate."""
-        if values is None:
-            q = np.square(self.norms(self.gradient(b)))
-            values = self.values_of(weights, w, intercept, self.fitted(w), b, q)
         found = b / (self.unit * self.unit)
         if self.rows is not None:
             found, own = np.zeros(len(self.rows)), found
@@ -735,17 +714,14 @@ class FeatureProblem:
             rows = np.ascontiguousarray(found.dual_coef.T)
             return replace(found, feature_coef=self.features_of(found.weights, rows).T)
         assert tol is not None
-        b = found.dual_coef * self.unit * self.unit
+        b, t = found.dual_coef * self.unit * self.unit, float(found.intercept)
+        G = self.gradient(b)
+        w = np.repeat(found.weights, self.stack.widths) * G
+        values = self.values_of(found.weights, w, t, self.fitted(w), b, np.square(self.norms(G)))
         solution = self.solution(
-            found.weights,
-            np.repeat(found.weights, self.stack.widths) * self.gradient(b),
-            float(found.intercept),
-            b,
-            status=found.status,
-            tol=tol,
-            n_iter=found.n_iter,
-            trace=dict(found.trace),
-        )
+            found.weights, w, t, b,
+            status=found.status, tol=tol, n_iter=found.n_iter, trace=dict(found.trace), values=values,
+        )  # fmt: skip
         return replace(solution, n_machines=found.n_machines)
 
     # ---- other problems ---------------------------------------------------------------------------

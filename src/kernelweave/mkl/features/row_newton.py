@@ -24,7 +24,7 @@ from kernelweave._threads import one_blas_thread
 from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.machines.smooth import Augmented
 from kernelweave.mkl.features.columns import WorkingColumns
-from kernelweave.mkl.features.newton import FIRST, LEAST, NEAR, MarginDescent
+from kernelweave.mkl.features.newton import LEAST, MarginDescent
 from kernelweave.mkl.features.norms import SUMS
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.row_machine import Evaluation, RowMachine, Sums
@@ -188,8 +188,9 @@ class RowDescent:
                 active = [m for m in active if m.status is None]
                 if self._told(active or machines) or not active or used_up():
                     break
-                if moving:
-                    self._grow(chosen, moving)
+                for m in moving:
+                    # products with new columns are of the next pass
+                    chosen.add(m.wanted(chosen, max(LEAST, chosen.n_columns)))
                 for m in moving:
                     own = sample.shares
                     if fold is not None and m.fold >= 0:
@@ -245,18 +246,6 @@ class RowDescent:
         out = np.zeros(self.stack.n_samples)
         out[machine.rows] = machine.smooth.centre
         return out
-
-    def _grow(self, chosen: WorkingColumns, machines: Sequence[RowMachine]) -> None:
-        """Add blocks that could gain in a machine."""
-        widths = self.stack.widths
-        for m in machines:
-            found = m.wanted(NEAR, FIRST)
-            found = found[~chosen.inside[found]]
-            if not len(found):
-                continue
-            count = int(np.searchsorted(np.cumsum(widths[found]), max(LEAST, chosen.n_columns), side="right"))
-            chosen.add(found[: max(1, count)])
-            # products with new columns are of the next pass
 
     # ---- solutions --------------------------------------------------------------------------------
 
