@@ -191,7 +191,9 @@ def rls2_path(
         given = problem.parts() if not shared_weights and len(problem.targets) > 1 else [problem]
         # certificates are those that problems give the numbers of the solutions, except where kernels become features
         if isinstance(problem, FeatureProblem) and solver == "newton":
-            on_features = FeaturePath(given, tol=tol, max_iter=max_iter, start=start)
+            on_features = FeaturePath(
+                cast(list[FeatureProblem], given), tol=tol, max_iter=max_iter, start=start
+            )
             on_features.run(values, call)
             path = on_features.result(_measure, single=single)
         else:
@@ -203,7 +205,9 @@ def rls2_path(
             whole = (squeeze(one) if single else one for one in found)
             path = Path.collect(whole, len(values), call, partial(_measure, groups, done))
             if few:
-                path = _confirmed(problem, with_features_of_path(given, path), tol)
+                path = _confirmed(
+                    problem, with_features_of_path(cast(list[FeatureProblem], given), path), tol
+                )
         if relax is not None:
             path = relaxed_along(given, path, relax)
     return path_on_all_rows(problem, path).of_kind(kind)
