@@ -34,17 +34,9 @@ from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._threads import threads_for
 from kernelweave.functions import KernelFunction
 
-__all__ = ["Layers", "Tape", "TrainedLayers", "namespace"]
+__all__ = ["Layers", "Tape", "TrainedLayers"]
 
 Array = NDArray[np.float64]
-
-
-def namespace(x: Any) -> Any:
-    """The array API namespace of an array or tensor."""
-    return np if isinstance(x, np.ndarray) else namespace_of(x)
-
-
-# ---- layers ---------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -122,7 +114,7 @@ class Layers:
         self, kappa: Any, weights: Sequence[Array], xp: Any = None
     ) -> tuple[list[Any], list[list[Any]], list[list[Any]]]:
         """Diagonals, and for every layer those of the normalised functions and their normalising factors."""
-        xp = namespace(kappa) if xp is None else xp
+        xp = namespace_of(kappa) if xp is None else xp
         out, units, roots = [kappa], [], []
         for layer, w in zip(self.functions, weights, strict=True):
             raw, factors = self._own(xp, layer, out[-1])
@@ -157,7 +149,7 @@ class Layers:
         workspace : Tape, optional
             Tape of an earlier pass over as many rows, whose matrices are used again.
         """
-        xp = namespace(K)
+        xp = namespace_of(K)
         with np.errstate(over="ignore"):
             diagonals, units, roots = self.climb(kappa, weights)
         for depth, diagonal in enumerate(diagonals):
@@ -235,7 +227,7 @@ class Layers:
     def _backward_layer(self, tape: Tape, depth: int, H: Any) -> tuple[Array, Any]:
         layer, w = self.functions[depth], tape.weights[depth]
         K, kappa, roots = tape.kernels[depth], tape.diagonals[depth], tape.roots[depth]
-        xp = namespace(K)
+        xp = namespace_of(K)
         own = _diagonal_of(xp, H)
         if self._is_compiled(K, depth):
             half, along, across = np.empty(len(layer)), np.empty((len(layer), len(K))), np.empty(len(K))
@@ -345,7 +337,7 @@ class TrainedLayers:
         xp : namespace, optional
             Of the arrays; by default their own.
         """
-        return self._up_to(len(self.functions), K, kappa, namespace(K) if xp is None else xp)[0]
+        return self._up_to(len(self.functions), K, kappa, namespace_of(K) if xp is None else xp)[0]
 
     def last_terms(self, K: Array, kappa: Array) -> Iterator[tuple[int, Array]]:
         """Yield (k, weighted function k of the last layer) between new rows and training rows; see `cross`."""
