@@ -11,6 +11,7 @@ import sys
 import tomllib
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -437,15 +438,15 @@ def test_path_writes_a_table_and_pictures(wine, diabetes, tmp_path):
 def test_ctrl_c_during_a_path_keeps_and_says_what_is_done(diabetes, tmp_path, capsys, monkeypatch):
     from kernelweave.mkl import path as solver
 
-    plain, calls = solver._Path.step, []
+    plain, calls = solver.newton_result, []
 
-    def interrupted(self, alpha):
-        calls.append(alpha)
-        if len(calls) == 7:  # one for setting up at infinity is no path
+    def interrupted(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == 8:  # the first sets up at infinity
             raise KeyboardInterrupt
-        return plain(self, alpha)
+        return plain(*arguments, **options)
 
-    monkeypatch.setattr(solver._Path, "step", interrupted)
+    monkeypatch.setattr(solver, "newton_result", interrupted)
     arguments = ["path", str(diabetes), "--target", "target", "--out", str(tmp_path / "p"), "--alphas", "20"]
     assert main(arguments) == 0
     assert "Interrupted: 6 of 20 regularisation parameters are done and written." in capsys.readouterr().out
@@ -460,14 +461,14 @@ def test_the_script_of_a_fit_that_was_stopped_makes_its_model(method, step, diab
     from kernelweave.learners.solving import CostLearner
     from kernelweave.mkl import path as solver
 
-    owner, name = (solver._Path, "step") if method == "rls2" else (CostLearner, "learn")
+    owner, name = (solver, "newton_result") if method == "rls2" else (CostLearner, "learn")
     plain, calls = getattr(owner, name), []
 
-    def interrupted(*arguments):
+    def interrupted(*arguments, **options):
         calls.append(0)
         if len(calls) == step:
             raise KeyboardInterrupt
-        return plain(*arguments)
+        return plain(*arguments, **options)
 
     monkeypatch.setattr(owner, name, interrupted)
     out = tmp_path / "run"
@@ -1426,7 +1427,8 @@ def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch)
     monkeypatch.setattr(
         nested, "fit_model", lambda model, prepared, rows, progress: fitted.append(set(rows.tolist()))
     )
-    monkeypatch.setattr(nested, "scores", lambda model, X, y, task: scored.append(set(X.index)) or {})
+    score = lambda model, X, y: scored.append(set(X.index)) or SimpleNamespace(scores={})  # noqa: E731
+    monkeypatch.setattr(nested.HeldOut, "of", score)
     nested.nested_scores(spec, prepared, rows)
     assert len(fitted) == len(scored) == 3
     assert set.union(*scored) == set(rows.tolist())

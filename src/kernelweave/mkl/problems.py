@@ -33,8 +33,8 @@ from kernelweave.mkl.families import WeightedSum
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.problem import make_kernel_problem, make_margin_form, make_ridge_form
-from kernelweave.mkl.radius import RadiusProblem
 from kernelweave.mkl.ridge_problem import RidgeProblem
+from kernelweave.mkl.steps.rkl import RadiusProblem
 from kernelweave.mkl.weight_sets import WeightSet
 
 __all__ = [

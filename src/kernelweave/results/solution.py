@@ -450,7 +450,12 @@ class WarmStart:
     weights : array of shape (n_kernels,) or None
     dual_coef : array of shape (n_samples,) or None
         Signed coefficients of the machine. Neither need be feasible.
+    feature_coef : array of shape (n_features,) or None
+        For features, with the `intercept`; taken before those of the machine.
+    intercept : float
     """
 
     weights: Array | None = None
     dual_coef: Array | None = None
+    feature_coef: Array | None = None
+    intercept: float = 0.0

@@ -25,8 +25,6 @@ ACCEPTED = (
     "or 1 and 0, in upper or lower case"
 )
 REMEDY = 'Choose another column, or set "Values of held-out rows" to those of its values that hold a row out.'
-#: Values that held rows out in settings written before there were `holdout_values`; all others trained.
-FORMER = ("test", "held-out", "heldout", "holdout", "hold-out", "true", "yes", "1", "1.0")
 #: Names of columns of which yes means training; of several tables, after the name of the table.
 _NAMES_TRAINING = re.compile(
     r"(.*\.)?((is|in|for|use)[ _.-]*(for[ _.-]*)?)?(train|training)([ _.-]*(set|rows?|mask))?"

@@ -23,7 +23,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -34,7 +34,7 @@ from pydantic_core import PydanticCustomError
 import kernelweave
 from kernelweave._docstrings import read_docstring
 from kernelweave._errors import InputError, check_known
-from kernelweave._parameters import Flag, Form, Number, OneOf, Rule, Shown, Whole, check_value
+from kernelweave._parameters import Flag, Form, Number, OneOf, Rule, Shown, Whole, check_value, rules_of
 from kernelweave._types import Tree
 from kernelweave_app.runs.settings import SpecField, learner_of, learner_settings, schema_of
 
@@ -58,6 +58,13 @@ class In(Shown):
     group: str = ""
 
 
+# the cards of a form
+_data, _kernels, _model, _path, _validation, _computing, _learner = (
+    partial(In, group=group)
+    for group in ("Data", "Kernels", "Model", "Path", "Validation", "Computing", "Learner")
+)
+
+
 class Later(Rule):
     """A rule of the library that is looked up when it is needed: importing estimators takes seconds."""
 
@@ -77,12 +84,15 @@ class Later(Rule):
         return self.make().form()
 
 
-def _of_estimators(name: str) -> Rule:
+def _of_estimators(name: str) -> Later:
     """The rule that estimators have for a parameter."""
-    from kernelweave._parameters import rules_of
-    from kernelweave.estimators.cv import MKLClassifierCV
 
-    return rules_of(MKLClassifierCV)[name]
+    def make() -> Rule:
+        from kernelweave.estimators.cv import MKLClassifierCV
+
+        return rules_of(MKLClassifierCV)[name]
+
+    return Later(make)
 
 
 def _listed(module: str, names: str, *first: str) -> Later:
@@ -271,83 +281,55 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra=_describe)
 
-    target: Annotated[Text, In("Target", group="Data")] = ""
-    task: Annotated[str, OneOf("auto", "regression", "classification"), In("Task", group="Data")] = "auto"
-    method: Annotated[Text, Learners(), In("Learner", group="Model")] = DEFAULT
-    kernels: Annotated[Text | dict[str, Text], In("Kernels", group="Kernels")] = "default"
-    gamma: Annotated[Text, In("Width of Gaussian kernels", group="Kernels")] = ""
-    views: Annotated[Text | dict[str, Names], In("Views", group="Kernels")] = ""
-    join: Annotated[Text | Names, In("Further tables", group="Data")] = ""
-    view: Annotated[Text | Names, In("Sparse views", group="Data")] = ""
-    dense: Annotated[bool, Flag(), In("Sparse file as columns", group="Data")] = False
-    gram: Annotated[Text | Names, In("Precomputed kernels", group="Data")] = ""
-    key: Annotated[Text, In("Key", group="Data")] = ""
-    rows: Annotated[str, OneOf("shared", "all", "order"), In("Rows of several tables", group="Data")] = (
-        "shared"
-    )
-    missing: Annotated[
-        str,
-        _listed("kernelweave.estimators.missing", "MISSING", "error", "drop"),
-        In("Rows with missing values", group="Data"),
-    ] = "error"
-    missing_views: Annotated[
-        str, Later(lambda: _of_estimators("missing_views")), In("Rows without a view", group="Data")
-    ] = "complete"
-    alphas: Annotated[Text, In("Values of alpha", group="Path")] = "30"
-    Cs: Annotated[Text, In("Values of C", group="Path")] = "30"
-    cv: Annotated[int, Whole(2, 1000), In("Folds", group="Validation")] = 5
-    splits: Annotated[str, OneOf("k-fold", "random"), In("Divide rows by", group="Validation")] = "k-fold"
-    repeats: Annotated[int, Whole(1, 100), In("Repetitions", group="Validation")] = 1
-    stratify: Annotated[bool, Flag(), In("Keep the shares of classes in every fold", group="Validation")] = (
-        True
-    )
-    nested: Annotated[int, Whole(0, 100), In("Nested: outer folds", group="Validation")] = 0
-    rule: Annotated[str, Later(lambda: _of_estimators("rule")), In("Choose", group="Path")] = "min"
-    scoring: Annotated[Text, In("Score", group="Validation")] = ""
-    normalize: Annotated[
-        str,
-        _listed("kernelweave.normalizers", "NORMALIZERS", "auto"),
-        In("Bring kernels to one scale by", group="Kernels"),
-    ] = "auto"
-    transductive: Annotated[
-        bool, Flag(), In("Include held-out rows in the scale of kernels", group="Kernels")
-    ] = False
-    standardize: Annotated[bool, Flag(), In("Standardise columns", group="Kernels")] = True
-    intercept: Annotated[bool, Flag(), In("Use the mean of the target as intercept", group="Model")] = True
-    balanced: Annotated[
-        bool, Flag(), In("Weight classes by the inverse of their frequency", group="Model")
-    ] = False
-    class_weights: Annotated[Text, In("Weights of classes", group="Model")] = ""
-    probabilities: Annotated[str, _PROBABILITIES, In("Probabilities", group="Model")] = "none"
-    test_size: Annotated[Real, Number(least=0, below=1), In("Share of rows held out", group="Validation")] = (
-        0.2
-    )
-    holdout: Annotated[Text, In("Column of held-out rows", group="Data")] = ""
-    holdout_values: Annotated[Text | Names, In("Values of held-out rows", group="Data")] = ""
-    weights: Annotated[Text, In("Column of weights", group="Data")] = ""
-    group: Annotated[Text, In("Column of groups", group="Data")] = ""
-    drop: Annotated[Text | Names, In("Columns left out", group="Data")] = ""
-    types: Annotated[
-        Text | dict[str, Literal["number", "category", "text"]], In("Types of columns", group="Data")
-    ] = ""
-    max_memory: Annotated[Text, In("Memory for kernels", group="Computing")] = "auto"
+    target: Annotated[Text, _data("Target")] = ""
+    task: Annotated[str, OneOf("auto", "regression", "classification"), _data("Task")] = "auto"
+    method: Annotated[Text, Learners(), _model("Learner")] = DEFAULT
+    kernels: Annotated[Text | dict[str, Text], _kernels("Kernels")] = "default"
+    gamma: Annotated[Text, _kernels("Width of Gaussian kernels")] = ""
+    views: Annotated[Text | dict[str, Names], _kernels("Views")] = ""
+    join: Annotated[Text | Names, _data("Further tables")] = ""
+    view: Annotated[Text | Names, _data("Sparse views")] = ""
+    dense: Annotated[bool, Flag(), _data("Sparse file as columns")] = False
+    gram: Annotated[Text | Names, _data("Precomputed kernels")] = ""
+    key: Annotated[Text, _data("Key")] = ""
+    rows: Annotated[str, OneOf("shared", "all", "order"), _data("Rows of several tables")] = "shared"
+    missing: Annotated[str, _MISSING, _data("Rows with missing values")] = "error"
+    missing_views: Annotated[str, _of_estimators("missing_views"), _data("Rows without a view")] = "complete"
+    alphas: Annotated[Text, _path("Values of alpha")] = "30"
+    Cs: Annotated[Text, _path("Values of C")] = "30"
+    cv: Annotated[int, Whole(2, 1000), _validation("Folds")] = 5
+    splits: Annotated[str, OneOf("k-fold", "random"), _validation("Divide rows by")] = "k-fold"
+    repeats: Annotated[int, Whole(1, 100), _validation("Repetitions")] = 1
+    stratify: Annotated[bool, Flag(), _validation("Keep the shares of classes in every fold")] = True
+    nested: Annotated[int, Whole(0, 100), _validation("Nested: outer folds")] = 0
+    rule: Annotated[str, _of_estimators("rule"), _path("Choose")] = "min"
+    scoring: Annotated[Text, _validation("Score")] = ""
+    normalize: Annotated[str, _NORMALIZERS, _kernels("Bring kernels to one scale by")] = "auto"
+    transductive: Annotated[bool, Flag(), _kernels("Include held-out rows in the scale of kernels")] = False
+    standardize: Annotated[bool, Flag(), _kernels("Standardise columns")] = True
+    intercept: Annotated[bool, Flag(), _model("Use the mean of the target as intercept")] = True
+    balanced: Annotated[bool, Flag(), _model("Weight classes by the inverse of their frequency")] = False
+    class_weights: Annotated[Text, _model("Weights of classes")] = ""
+    probabilities: Annotated[str, _PROBABILITIES, _model("Probabilities")] = "none"
+    test_size: Annotated[Real, Number(least=0, below=1), _validation("Share of rows held out")] = 0.2
+    holdout: Annotated[Text, _data("Column of held-out rows")] = ""
+    holdout_values: Annotated[Text | Names, _data("Values of held-out rows")] = ""
+    weights: Annotated[Text, _data("Column of weights")] = ""
+    group: Annotated[Text, _data("Column of groups")] = ""
+    drop: Annotated[Text | Names, _data("Columns left out")] = ""
+    types: Annotated[Text | dict[str, Literal["number", "category", "text"]], _data("Types of columns")] = ""
+    max_memory: Annotated[Text, _computing("Memory for kernels")] = "auto"
     rank_tol: Annotated[
-        Real,
-        Later(lambda: _of_estimators("rank_tol")),
-        In("Share left out of low-rank kernels", group="Computing"),
+        Real, _of_estimators("rank_tol"), _computing("Share left out of low-rank kernels")
     ] = 0.0
-    approximation: Annotated[
-        str,
-        _listed("kernelweave.kernels", "MAPS", "auto", "none"),
-        In("Features in place of kernels", group="Computing"),
-    ] = "auto"
-    n_features: Annotated[int, Whole(0, 100_000), In("Features of a kernel", group="Computing")] = 0
-    seed: Annotated[int, Whole(0, 2**32 - 1), In("Seed", group="Validation")] = 0
-    jobs: Annotated[int, Whole(-64, 64), In("Folds in parallel", group="Computing")] = 1
+    approximation: Annotated[str, _APPROXIMATIONS, _computing("Features in place of kernels")] = "auto"
+    n_features: Annotated[int, Whole(0, 100_000), _computing("Features of a kernel")] = 0
+    seed: Annotated[int, Whole(0, 2**32 - 1), _validation("Seed")] = 0
+    jobs: Annotated[int, Whole(-64, 64), _computing("Folds in parallel")] = 1
     learner_params: Annotated[
         dict[Text, bool | int | Real | Text | None],
         Field(max_length=1000),
-        In("Parameters of the learner", group="Learner"),
+        _learner("Parameters of the learner"),
     ] = {}
 
     @field_validator("target", mode="before")
