@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,9 +178,9 @@ def _solve(spec: Spec, prepared: Prepared, folder: Path, each: str) -> int:
     return len(outputs)
 
 
-def _pictures(outputs: list[Any]) -> list[str]:
+def _pictures(outputs: Sequence[str | None]) -> list[str]:
     """Names of the files of pictures, all different."""
-    if outputs == [None]:
+    if None in outputs:
         return ["path.svg"]
     plain = ["".join(c if c.isalnum() or c in "-_." else "_" for c in str(output))[:60] for output in outputs]
     return [
@@ -261,9 +261,10 @@ def read_statistics(path: str | Path) -> BlockStatistics | FoldStatistics:
 
 def describe_statistics(found: BlockStatistics | FoldStatistics) -> str:
     """Numbers of rows, features, blocks and folds in words."""
-    n_folds = getattr(found, "n_folds", 0)
-    one: Any = found.total if n_folds else found
-    folds = f", {n_folds} folds" if n_folds else ""
+    from kernelweave.gram import BlockStatistics
+
+    one = found if isinstance(found, BlockStatistics) else found.total
+    folds = "" if isinstance(found, BlockStatistics) else f", {found.n_folds} folds"
     return f"{one.n_rows:,} rows, {one.n_features} features in {one.n_kernels} blocks{folds}"
 
 
