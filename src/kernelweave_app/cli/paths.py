@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelweave._errors import InputError
-from kernelweave_app.cli.options import Settings, final_spec
+from kernelweave_app.cli.arguments import Settings
 
 if TYPE_CHECKING:
     from kernelweave._types import DataFrame
@@ -66,6 +66,7 @@ def path(
         Replace the results of an earlier run.
     """
     from kernelweave.gram.statistics_files import kind_of
+    from kernelweave_app.cli.options import final_spec
 
     given = final_spec(spec, settings)
     of_statistics = Path(table).suffix == ".npz" and kind_of(table)

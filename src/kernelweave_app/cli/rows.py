@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from kernelweave._errors import InputError
-from kernelweave_app.cli.options import (
+from kernelweave_app.cli.arguments import (
     Blocks,
     FeatureNames,
     FoldBy,
