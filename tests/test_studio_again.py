@@ -16,7 +16,7 @@ pytest.importorskip("psutil")
 import kernelweave as kw
 from kernelweave_app.cli import main
 from kernelweave_app.studio.catalogue import file_id
-from kernelweave_app.studio.schema import Data, PredictRequest, RunRequest
+from kernelweave_app.studio.schema import Data, RunRequest
 from kernelweave_app.studio.service import Studio
 from kernelweave_app.studio.worker import Job
 from studio_server import run_here, run_script
@@ -183,7 +183,7 @@ def test_new_rows_are_read_by_the_types_of_the_run(place, kind, tmp_path, monkey
     run_id = run(place, data, spec)
     new = place.places.root / f"new {kind}.csv"
     pd.read_csv(place.places.root / FIRST, dtype=str).iloc[::2].drop(columns="y").to_csv(new, index=False)
-    found = place.predict(run_id, PredictRequest(data=Data(tables=[file_id(new.name)])).data)
+    found = place.predict(run_id, Data(tables=[file_id(new.name)]))
     assert found.n_rows == N // 2
     assert found.n_missing == 0
     folder = place.places.run(run_id)

@@ -301,10 +301,10 @@ def test_methods_and_settings_follow_learners_and_the_spec(served):
     assert {settings[name]["group"] for name in deep} == {"Learner"}
     general = [name for name in Spec.model_fields if name != "learner_params"]
     assert list(settings) == general + sorted(set().union(*of.values()), key=list(settings).index)
-    undocumented = [name for name, s in settings.items() if not s["about"]]
+    undocumented = [name for name, s in settings.items() if not s["help"]]
     assert undocumented == []
     # explanations say more than their names, in words without markup
-    texts = [s["about"] for s in settings.values()]
+    texts = [s["help"] for s in settings.values()]
     assert min(len(text.split()) for text in texts) > 1
     for m in methods.values():
         texts += [m["summary"], m["objective"], m["reference"], *(p["about"] for p in m["parameters"])]

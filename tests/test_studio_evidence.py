@@ -60,7 +60,7 @@ def test_evidence_is_computed_shown_and_printed(visit):
     for one in found["statements"]:
         for number in one["numbers"]:
             assert look_up(found["numbers"], number["source"]) == number["value"]
-    expect(page.get_by_text(found["statements"][0]["sentence"]).first).to_be_visible()
+    expect(page.get_by_text(found["statements"][0]["text"]).first).to_be_visible()
     lines = page.get_by_text(re.compile("^Bars: weights of the model. Lines: 95 %"))
     expect(lines).to_have_count(0)
 

@@ -87,6 +87,25 @@ def tables(studio):
 # ---- tables ---------------------------------------------------------------------------------------
 
 
+def test_a_window_that_opens_while_another_one_is_read_shows_its_own_tables(studio, monkeypatch):
+    """The first one is read late, once the second one, without tables, is there; then a table is chosen in that one."""
+    real = ui.timer
+
+    async def visit(user):
+        with monkeypatch.context() as late:
+            late.setattr(ui, "timer", lambda _, *rest, **more: real(1.0, *rest, **more))
+            await user.open("/")
+            Desk(studio).set_tables([])
+            await user.open("/")
+        await user.should_see("No table is chosen yet", retries=200)
+        await asyncio.sleep(1.2)
+        [pick] = labelled(user, "Choose a table", ui.select)
+        pick.set_value(MORE)
+        await user.should_see("Views from a file", retries=100)
+
+    visiting(studio, visit)
+
+
 def test_two_tables_that_are_chosen_at_once_are_both_chosen(studio, held):
     reading = held(Catalogue, "read", lambda _, table_id, **__: table_id == MORE)
 

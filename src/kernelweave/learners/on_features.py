@@ -53,11 +53,7 @@ class Start(WarmStart):
     def remember(self, found: Solution) -> None:
         """Take a solution as the start of the next one."""
         self.weights, self.dual_coef, self.found = found.weights, found.dual_coef, found
-
-    @property
-    def feature_coef(self) -> Array | None:
-        """Coefficients of features, if the solution has them."""
-        return None if self.found is None or not self.found.feature_coef.size else self.found.feature_coef
+        self.feature_coef = found.feature_coef if found.feature_coef.size else None
 
 
 def solve_on(
@@ -103,7 +99,7 @@ def machine_on(
     """The machine at given weights; the gap is that of the machine."""
     used = np.flatnonzero(weights)
     part = gram if len(used) == len(weights) else gram.take(used)
-    begin = Start(found=start.found) if part is gram else Start()
+    begin = Start(feature_coef=start.feature_coef) if part is gram else Start()
     found = solve_on(part, machine, scale[used] * weights[used], LpBall(np.inf), begin, tol=tol)
     coef = np.zeros(int(gram.ranks.sum()))
     coef[np.repeat(weights > 0, gram.ranks)] = found.feature_coef

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, cast
@@ -104,18 +104,18 @@ class MarginSolution(Solution):
     @classmethod
     def joined(cls, found: list[Solution], alpha: float) -> MarginSolution:
         """The solutions of all outputs as one."""
-        weights = np.array([one.weights for one in found])
-        n_features = max(len(one.feature_coef) for one in found)
+        first, certificates = found[0], [one.certificate for one in found]
+        n_features = max([len(one.feature_coef) for one in found])
         coefs = [one.feature_coef if one.feature_coef.size else np.zeros(n_features) for one in found]
         return cls(
-            weights=weights[0] if len(found) == 1 else weights,
+            weights=first.weights if len(found) == 1 else np.array([one.weights for one in found]),
             dual_coef=np.column_stack([one.dual_coef for one in found]),
             intercept=np.array([one.intercept for one in found]),
-            certificate=Certificate.total([one.certificate for one in found]),
-            n_iter=max(one.n_iter for one in found),
-            trace=found[0].trace,
+            certificate=Certificate.total(certificates),
+            n_iter=max([one.n_iter for one in found]),
+            trace=first.trace,
             alpha=alpha,
-            n_machines=sum(one.n_machines for one in found),
+            n_machines=sum([one.n_machines for one in found]),
             outputs=tuple(found),
             feature_coef=np.column_stack(coefs) if n_features else np.empty(0),
         )
@@ -287,21 +287,16 @@ class CostLearner(Learner):
         first = training.start if n_outputs == 1 else None
         keeps = isinstance(gram, FeatureGram) and len(alphas) > 1 and gram.nbytes * n_outputs <= KEPT_BYTES
         starts = [Start(first, keeps=keeps) for _ in range(n_outputs)]
-        done: list[MarginSolution] = []
-        interrupted = False
-        try:
-            for index, alpha in enumerate(alphas):
-                done.append(self._solve_at(training, alpha, max(tol or 0.0, self.tol), starts))
-                told = callback is not None and callback(index, done[-1])
-                # after an interrupted solution no further regularisation parameter is solved
-                if (told or done[-1].status is Status.INTERRUPTED) and index + 1 < len(alphas):
-                    interrupted = True
-                    break
-        except KeyboardInterrupt:
-            if not done:
-                raise
-            interrupted = True
-        return Path.of(done, interrupted=interrupted)
+        wanted = max(tol or 0.0, self.tol)
+
+        def solutions() -> Iterator[MarginSolution]:
+            for alpha in alphas:
+                found = self._solve_at(training, float(alpha), wanted, starts)
+                yield found
+                if found.status is Status.INTERRUPTED:
+                    return
+
+        return Path.collect(solutions(), len(alphas), callback)
 
     def _solve_at(
         self, training: TrainingSet, alpha: float, tol: float, starts: list[Start]
@@ -312,7 +307,7 @@ class CostLearner(Learner):
                 f"Margin learners need a positive finite regularisation parameter, got alpha = 1 / C = {alpha!r}."
             )
         one = copy.copy(self)
-        one.C, one.loss = 1.0 / float(alpha), self.loss_for(training.classification)
+        one.C, one.loss = 1.0 / alpha, self.loss_for(training.classification)
         found: list[Solution] = []
         for column, start in zip(training.y.T, starts, strict=True):
             if training.classification and (column == column[0]).all():
@@ -326,7 +321,7 @@ class CostLearner(Learner):
             with allowed(seconds=self.max_time):
                 found.append(one.learn(Output(problem, tol, training, start)))
             start.remember(found[-1])
-        return MarginSolution.joined(found, float(alpha))
+        return MarginSolution.joined(found, alpha)
 
 
 class MarginLearner(CostLearner):

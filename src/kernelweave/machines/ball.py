@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import RowWeights, Start, check_row_weights
 from kernelweave._parameters import MaxIter, MaxTime, Nonnegative, Switch, Tol, checked
-from kernelweave.machines.box import MachineProgram, OnIndefinite, Values, as_kernel, check_start, project
+from kernelweave.machines.box import BoxProblem, OnIndefinite, Values, as_kernel, check_start, project
 from kernelweave.machines.rounding import EPS, sum_error
 from kernelweave.machines.smo import solve_box
 from kernelweave.results import Ball
@@ -98,16 +99,16 @@ def solve_meb(
     # copies of a row share its coefficient, which divides their ridge
     ridges = np.divide(ridge, counts, out=np.zeros(n), where=inside)
     diagonal = np.diag(matrix) + ridge
-    problem = _Enclosing(
-        matrix, ridges, -0.5 * diagonal, np.zeros(n), inside.astype(np.float64), total=1.0, diagonal=diagonal
-    )
+    problem = BoxProblem(matrix, ridges, -0.5 * diagonal, np.zeros(n), inside.astype(np.float64), total=1.0)
     start = None if warm_start is None else project(problem, check_start(warm_start, n))
     if start is None:
         # the row farthest from the mean would cost n^2, and hardly improves on another row
         start = np.zeros(n)
         start[int(np.argmax(np.where(inside, diagonal, -np.inf)))] = 1.0
 
-    found, product = solve_box(problem, tol=tol, max_iter=max_iter, start=start)
+    found, product = solve_box(
+        problem, _Enclosing(diagonal, ridges, inside), tol=tol, max_iter=max_iter, start=start
+    )
     b = found.dual_coef
     return found.extended(
         Ball,
@@ -119,22 +120,30 @@ def solve_meb(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Enclosing(MachineProgram):
-    """The program of a ball.
+@dataclass(frozen=True)
+class _Enclosing:
+    """Evaluates coefficients of a centre.
 
     Attributes
     ----------
-    diagonal : array of shape (n_samples,)
-        The diagonal of the kernel with its ridge.
+    diagonal, ridge : arrays of shape (n_samples,)
+        The diagonal of the kernel with its ridge, and the ridge of each coefficient.
+    inside : array of bool, shape (n_samples,)
+        Rows that the ball must contain.
     """
 
     diagonal: Array
+    ridge: Array
+    inside: NDArray[np.bool_]
+
+    def scaled(self, factor: float) -> Self:
+        """The ball has no C."""
+        return self
 
     def values(self, b: Array, product: Array) -> Values:
         """The largest distance of a row that the ball must contain, and the gap."""
         distances = self._distances(b, product + self.ridge * b)
-        farthest = float(distances[self.upper > 0.0].max())
+        farthest = float(distances[self.inside].max())
         return Values(farthest, float(b @ (farthest - distances)), 0.0)
 
     def _distances(self, b: Array, Qb: Array) -> Array:
@@ -154,7 +163,7 @@ class _Enclosing(MachineProgram):
         # rows that coincide with the centre have an exact distance of zero
         apart = np.where(distances != 0.0, np.abs(self.diagonal - 2.0 * Qb) + np.abs(distances), 0.0)
         own = 2.0 * error + EPS * apart
-        primal = float((distances + own)[self.upper > 0.0].max()) - at.primal + middle
+        primal = float((distances + own)[self.inside].max()) - at.primal + middle
         # error of b'diag - b'Kb, and of coefficients whose sum differs from 1 by rounding
         away = abs(math.fsum(b) - 1.0) + share
         return primal + middle + away * (float(b @ self.diagonal) + 2.0 * size)

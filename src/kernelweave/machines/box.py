@@ -10,10 +10,9 @@ some level lies between all D and all U.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Self
+from typing import Annotated, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,6 +54,45 @@ class Values:
     primal: float
     gap: float
     intercept: float
+
+
+class Judge(Protocol):
+    """What evaluates coefficients of a box problem: a machine, or a ball."""
+
+    def values(self, b: Array, product: Array) -> Values:
+        """The values at b, with ``product = K b``."""
+
+    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
+        """Bound of the rounding errors of these values, given that of the product."""
+
+    def scaled(self, factor: float) -> Self:
+        """The same with C multiplied by a factor."""
+
+
+class WithData(Judge, Protocol):
+    """A loss with its data, as its solvers see it: a `kernelweave.machines.machine.Machine`."""
+
+    @property
+    def y(self) -> Array:
+        """Targets."""
+
+    @property
+    def costs(self) -> Array:
+        """C times the weights of the rows."""
+
+    @property
+    def max_iter(self) -> int | None:
+        """Steps of one solution."""
+
+    @property
+    def fit_intercept(self) -> bool:
+        """Whether there is an intercept."""
+
+    def values(self, b: Array, product: Array, intercept: float | None = None) -> Values:
+        """The values at the best intercept, or a given one."""
+
+    def restricted(self, rows: NDArray[np.int64]) -> Self:
+        """The machine of some rows."""
 
 
 @dataclass(frozen=True)
@@ -103,18 +141,6 @@ class BoxProblem:
         """Largest violation of a constraint."""
         box = max(float((self.lower - b).max()), float((b - self.upper).max()), 0.0)
         return max(box, abs(math.fsum(b) - self.total))
-
-
-class MachineProgram(BoxProblem, ABC):
-    """The program of a machine, which evaluates coefficients."""
-
-    @abstractmethod
-    def values(self, b: Array, product: Array) -> Values:
-        """The values of the machine at b, with ``product = K b``."""
-
-    @abstractmethod
-    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
-        """Bound of the rounding errors of these values, given that of the product."""
 
 
 def kernel_product(K: Array, b: Array, entries: float = 0.0, *, long: bool = False) -> tuple[Array, Array]:

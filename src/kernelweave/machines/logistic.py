@@ -10,8 +10,6 @@ intercept give feasible coefficients ``b_i = y_i C_i p_i``, hence a bound from b
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
@@ -19,7 +17,8 @@ from scipy.special import expit
 from kernelweave._allowance import spend, used_up
 from kernelweave._loops import core
 from kernelweave.machines.bordered import Weighted
-from kernelweave.machines.box import Values
+from kernelweave.machines.box import Values, WithData
+from kernelweave.machines.rounding import balanced
 
 Array = NDArray[np.float64]
 
@@ -38,45 +37,26 @@ def best_intercept(y: Array, costs: Array, product: Array) -> float:
     return float(core.logistic_intercept(y, costs, product))
 
 
-def solve_logistic(
-    K: Array,
-    y: Array,
-    costs: Array,
-    b: Array,
-    values: Callable[[Array, Array], Values],
-    tol: float,
-    most: int | None,
-) -> tuple[Array, Values, int, bool]:
+def solve_logistic(machine: WithData, K: Array, b: Array, tol: float) -> tuple[Array, int, bool]:
     """Iterate until the gap of the best coefficients is at most tol, or no longer falls.
 
     Parameters
     ----------
+    machine : WithData
+        With positive costs only.
     K : array of shape (n, n)
-        Rows with positive costs only, like all other arrays.
-    y, costs, b : arrays of shape (n,)
-    values : callable
-        From coefficients and their product with K to primal value and gap.
+    b : array of shape (n,)
+        Coefficients to start from.
     tol : float
-    most : int or None
-        Systems.
 
     Returns
     -------
     dual_coef : array of shape (n,)
-    at : Values
     n_iter : int
     used_up : bool
-        Whether it stopped at `most`.
+        Whether it stopped at the limit of the machine.
     """
-
-    def balanced(b: Array) -> Array:
-        # the remaining sum is subtracted from the heavier side
-        total = float(b.sum())
-        if total == 0.0:
-            return b
-        side = np.maximum(b, 0.0) if total > 0 else np.maximum(-b, 0.0)
-        return b - side * (total / float(side.sum()))
-
+    y, costs = machine.y, machine.costs
     best, at = np.zeros(len(y)), Values(np.inf, np.inf, 0.0)
     product = K @ b
     f = product + best_intercept(y, costs, product)
@@ -84,7 +64,7 @@ def solve_logistic(
     level = 0.5 * form + float(costs @ np.logaddexp(0.0, -y * f))
     constant = np.full(len(y), best_intercept(y, costs, np.zeros(len(y))))
     least = float(costs @ np.logaddexp(0.0, -y * constant))
-    limit = MOST_STEPS if most is None else most
+    limit = MOST_STEPS if machine.max_iter is None else machine.max_iter
     n = idle = 0
     while True:
         if not level <= least and b.any():
@@ -96,19 +76,19 @@ def solve_logistic(
         # coefficients computed from f, and those of the step where feasible: the first are better once steps are short
         # relative to the kernel, the second before
         for own in (balanced(y * costs * p), balanced(np.where(inside, b, y * costs * p))):
-            here = values(own, K @ own)
+            here = machine.values(own, K @ own)
             if here.gap < at.gap:
                 best, at = own, here
         # an accurate start is still improved once, so that coefficients respond to changes of the kernel
         if (at.gap <= tol * abs(at.primal) and n > 0) or n >= limit or idle >= PATIENCE or used_up():
-            return best, at, n, n >= limit
+            return best, n, n >= limit
         n += 1
         spend(2.0)
         W = costs * np.maximum(p * (1.0 - p), FLATTEST)
         root = np.sqrt(W)
         aim, _ = Weighted(K, W).solve_scaled(root * f + y * costs * p / root)
         if not np.isfinite(aim).all():
-            return best, at, n, False
+            return best, n, False
         moved = K @ aim
         new = moved + best_intercept(y, costs, moved)
         # along the segment from b to aim the penalty is quadratic, and the losses are convex

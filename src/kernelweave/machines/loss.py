@@ -16,8 +16,8 @@ where a formula of its own is faster or has more digits. Losses are values witho
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,8 +26,8 @@ from kernelweave._checks import InputError, check_vector
 from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
 from kernelweave.machines.bordered import Bordered, Weighted
-from kernelweave.machines.box import MachineProgram, Values, kernel_product, project
-from kernelweave.machines.rounding import EPS, of_machine
+from kernelweave.machines.box import BoxProblem, WithData, kernel_product, project
+from kernelweave.machines.rounding import EPS
 from kernelweave.machines.smo import solve_box
 from kernelweave.machines.smooth import crossing, limits_of, solve_augmented
 from kernelweave.results import Certificate, MachineSolution, Status, limit_reached
@@ -330,69 +330,35 @@ class Loss(ABC):
             stiffness = np.minimum(stiffness, STIFFEST / size)
         return Weighted(block, stiffness, fit_intercept=fit_intercept)
 
-    def curvature(
-        self, K: Array, y: Array, costs: Array, b: Array, V: Array, *, fit_intercept: bool = True
-    ) -> Array:
-        """Second derivative of J in kernel weights; see `Machine.curvature`."""
-        where = self.free(y, costs, b)
-        system = None
-        if len(where) > int(fit_intercept):
-            system = self.system(K, y, costs, b, where, fit_intercept=fit_intercept)
-        return np.zeros((len(V), len(V))) if system is None else system.quadratic_forms(V[:, where])
-
     # ---- a machine --------------------------------------------------------------------------------
 
     def solve(
-        self,
-        K: Array,
-        y: Array,
-        costs: Array,
-        *,
-        tol: float,
-        start: Array | None = None,
-        entry_error: float = 0.0,
-        max_iter: int | None = None,
-        fit_intercept: bool = True,
+        self, machine: WithData, K: Array, tol: float, start: Array | None, entry_error: float
     ) -> MachineSolution:
-        """Solve on one kernel; all arrays were checked.
-
-        Parameters
-        ----------
-        K : array of shape (n_samples, n_samples)
-            Symmetric and finite.
-        y, costs : arrays of shape (n_samples,)
-            Rows with a cost of 0 are ignored.
-        tol : float
-            Relative gap.
-        start : array of shape (n_samples,), optional
-            Coefficients of a similar problem.
-        entry_error : float, default=0.0
-            Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``.
-        max_iter : int, optional
-        fit_intercept : bool, default=True
-        """
+        """Solve a machine of this loss on one kernel; everything was checked, see `Machine.solve`."""
+        costs = machine.costs
         used = np.flatnonzero(costs > 0)
-        part = K if len(used) == len(K) else np.ascontiguousarray(K[np.ix_(used, used)])
+        part, on_used = K, machine
+        if len(used) < len(K):
+            part = np.ascontiguousarray(K[np.ix_(used, used)])
+            on_used = machine.restricted(used)
         begin = np.zeros(len(used)) if start is None else start[used]
         with blas_threads_for(len(used)):
-            found, _, n_iter, all_steps = self._iterate(
-                part, y[used], costs[used], begin, tol, max_iter, fit_intercept
-            )
+            found, n_iter, all_steps = self._iterate(on_used, part, begin, tol)
         b = np.zeros(len(K))
         b[used] = found
-        given = None if fit_intercept else 0.0
         product, error = kernel_product(K, b, entry_error)
-        at = self.values(y, costs, b, product, given)
-        rounding = self.rounding(y, costs, b, product, at, error, fit_intercept=fit_intercept)
+        at = machine.values(b, product)
+        rounding = machine.rounding(b, product, at, error)
         if at.gap + rounding > tol * abs(at.primal) and entry_error == 0.0:
             product, error = kernel_product(K, b, long=True)
-            at = self.values(y, costs, b, product, given)
-            rounding = self.rounding(y, costs, b, product, at, error, fit_intercept=fit_intercept)
+            at = machine.values(b, product)
+            rounding = machine.rounding(b, product, at, error)
         ended = limit_reached() or Status.STALLED
         if all_steps and at.gap > tol * abs(at.primal):
             ended = Status.MAX_ITER
-        low, high = self.bounds(y, costs)
-        unequal = abs(float(b.sum())) if fit_intercept else 0.0
+        low, high = self.bounds(machine.y, costs)
+        unequal = abs(float(b.sum())) if machine.fit_intercept else 0.0
         return MachineSolution.of(
             b,
             at.intercept,
@@ -401,73 +367,9 @@ class Loss(ABC):
             infeasibility=max(float(np.maximum(low - b, b - high).max()), unequal, 0.0),
         )
 
-    def _iterate(
-        self,
-        K: Array,
-        y: Array,
-        costs: Array,
-        start: Array,
-        tol: float,
-        max_iter: int | None,
-        fit_intercept: bool,
-    ) -> tuple[Array, Values, int, bool]:
-        """Coefficients of the rows with a cost, their values, the number of systems, and whether all were used up."""
-        return solve_augmented(self, K, y, costs, start, tol, max_iter, fit_intercept)
-
-    def values(
-        self, y: Array, costs: Array, b: Array, product: Array, intercept: float | None = None
-    ) -> Values:
-        """Primal value and gap of coefficients with ``product = K b``, at the best intercept or a given one."""
-        if intercept is None:
-            intercept = self.intercept(y, costs, product)
-        f = product + intercept
-        primal = 0.5 * float(b @ product) + float(costs @ self.value(y, f))
-        return Values(primal, self.gap(y, costs, b, f), intercept)
-
-    def rounding(
-        self,
-        y: Array,
-        costs: Array,
-        b: Array,
-        product: Array,
-        at: Values,
-        error: Array,
-        *,
-        fit_intercept: bool = True,
-    ) -> float:
-        """Bound of the rounding errors of these values, given that of the product."""
-        f = product + at.intercept
-        # sums with a product of zero are exact
-        error = error + EPS * (np.where(product != 0.0, np.abs(f), 0.0) + np.abs(y - f))
-        return self.gap_error(y, costs, b, f) + of_machine(
-            b,
-            f,
-            error,
-            low=costs * self.slope(y, f - error),
-            high=costs * self.slope(y, f + error),
-            dual_slope=self.dual_slope(y, costs, b) if fit_intercept else f,
-            loss=at.primal,
-            gap=at.gap,
-            form=float(np.abs(b) @ np.abs(product)),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Program(MachineProgram):
-    """The program of a loss with its data."""
-
-    loss: Loss
-    y: Array
-    costs: Array
-
-    def scaled(self, factor: float) -> Self:
-        return replace(super().scaled(factor), costs=factor * self.costs)
-
-    def values(self, b: Array, product: Array) -> Values:
-        return self.loss.values(self.y, self.costs, b, product)
-
-    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
-        return self.loss.rounding(self.y, self.costs, b, product, at, error)
+    def _iterate(self, machine: WithData, K: Array, start: Array, tol: float) -> tuple[Array, int, bool]:
+        """Coefficients of rows that all have a cost, the number of systems, and whether all were used up."""
+        return solve_augmented(self, machine, K, start, tol)
 
 
 class BoxLoss(Loss):
@@ -508,36 +410,17 @@ class BoxLoss(Loss):
         return np.where((b != 0.0) & (b > low) & (b < high), pull / (1.0 + pull * self.ridge(costs)), 0.0)
 
     def solve(
-        self,
-        K: Array,
-        y: Array,
-        costs: Array,
-        *,
-        tol: float,
-        start: Array | None = None,
-        entry_error: float = 0.0,
-        max_iter: int | None = None,
-        fit_intercept: bool = True,
+        self, machine: WithData, K: Array, tol: float, start: Array | None, entry_error: float
     ) -> MachineSolution:
-        if not fit_intercept:
-            return super().solve(
-                K,
-                y,
-                costs,
-                tol=tol,
-                start=start,
-                entry_error=entry_error,
-                max_iter=max_iter,
-                fit_intercept=False,
-            )
-        problem = _Program(
-            K, self.ridge(costs), -y, *self.bounds(y, costs), self.tube,
-            entry_error=entry_error, loss=self, y=y, costs=costs,
-        )  # fmt: skip
+        if not machine.fit_intercept:
+            return super().solve(machine, K, tol, start, entry_error)
+        y, costs = machine.y, machine.costs
+        bounds = self.bounds(y, costs)
+        problem = BoxProblem(K, self.ridge(costs), -y, *bounds, self.tube, entry_error=entry_error)
         begin = None if start is None else project(problem, start)
         if begin is None:
             begin = np.zeros(len(K))
-        return solve_box(problem, tol=tol, max_iter=max_iter, start=begin)[0]
+        return solve_box(problem, machine, tol=tol, max_iter=machine.max_iter, start=begin)[0]
 
 
 def check_labels(y: ArrayLike, costs: Array) -> Array:

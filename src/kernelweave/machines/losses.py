@@ -14,7 +14,7 @@ from scipy.special import entr, expit, log_expit, xlog1py, xlogy
 
 from kernelweave._parameters import InstanceOf, Nonnegative, OneOf, check_fields, check_value
 from kernelweave.machines.bordered import Bordered, Weighted
-from kernelweave.machines.box import UNBOUNDED, Values, kernel_product
+from kernelweave.machines.box import UNBOUNDED, WithData, kernel_product
 from kernelweave.machines.logistic import best_intercept, solve_logistic
 from kernelweave.machines.loss import BoxLoss, Index, Loss, Sides
 from kernelweave.machines.rounding import EPS
@@ -240,39 +240,28 @@ class Squared(BoxLoss):
         return np.flatnonzero(costs > 0)
 
     def solve(
-        self,
-        K: Array,
-        y: Array,
-        costs: Array,
-        *,
-        tol: float,
-        start: Array | None = None,
-        entry_error: float = 0.0,
-        max_iter: int | None = None,
-        fit_intercept: bool = True,
+        self, machine: WithData, K: Array, tol: float, start: Array | None, entry_error: float
     ) -> MachineSolution:
+        y, costs, own = machine.y, machine.costs, machine.fit_intercept
         used = np.flatnonzero(costs > 0)
         block = K[np.ix_(used, used)]
         block.flat[:: len(used) + 1] += 1.0 / costs[used]
-        system = Bordered(block, jitter=0.0, fit_intercept=fit_intercept)
+        system = Bordered(block, jitter=0.0, fit_intercept=own)
         x, intercept = system.solve(y[used])
         dx, dt = system.solve(y[used] - block @ x - intercept)  # one step of refinement
         x, intercept = x + dx, float(intercept + dt)
         b = np.zeros(len(y))
-        b[used] = x - x.sum() / len(x) if fit_intercept else x
+        b[used] = x - x.sum() / len(x) if own else x
         product, error = kernel_product(K, b, entry_error)
-        at = self.values(y, costs, b, product, intercept)
+        at = machine.values(b, product, intercept)
         # a linear system has no tolerance: it is solved, or singular
         solved = at.primal == 0.0 or relative_gap(at.primal, at.gap) < 1e-6
         status = Status.CONVERGED if solved else Status.STALLED
-        rounding = self.rounding(y, costs, b, product, at, error, fit_intercept=fit_intercept)
-        return MachineSolution.of(
-            b,
-            intercept,
-            Certificate.of("machine", at.primal, at.gap, rounding, status),
-            n_iter=1,
-            infeasibility=abs(float(b.sum())) if fit_intercept else 0.0,
+        certificate = Certificate.of(
+            "machine", at.primal, at.gap, machine.rounding(b, product, at, error), status
         )
+        unequal = abs(float(b.sum())) if own else 0.0
+        return MachineSolution.of(b, intercept, certificate, n_iter=1, infeasibility=unequal)
 
 
 @dataclass(frozen=True)
@@ -338,21 +327,10 @@ class Logistic(Loss):
         block = K if len(rows) == len(K) else K[np.ix_(rows, rows)]
         return Weighted(block, self._stiffness(y, costs, b)[rows], fit_intercept=fit_intercept)
 
-    def _iterate(
-        self,
-        K: Array,
-        y: Array,
-        costs: Array,
-        start: Array,
-        tol: float,
-        max_iter: int | None,
-        fit_intercept: bool,
-    ) -> tuple[Array, Values, int, bool]:
-        if not fit_intercept:
-            return super()._iterate(K, y, costs, start, tol, max_iter, False)
-        return solve_logistic(
-            K, y, costs, start, lambda b, product: self.values(y, costs, b, product), tol, max_iter
-        )
+    def _iterate(self, machine: WithData, K: Array, start: Array, tol: float) -> tuple[Array, int, bool]:
+        if not machine.fit_intercept:
+            return super()._iterate(machine, K, start, tol)
+        return solve_logistic(machine, K, start, tol)
 
     @staticmethod
     def _labelled(y: Array, costs: Array, b: Array) -> Array:

@@ -11,17 +11,17 @@ sigma, any feasible b bounds the joint optimum from below by ``dual term(b) - si
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_row_weights
-from kernelweave.machines.box import kernel_product
+from kernelweave.machines.box import Values, kernel_product
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import Hinge
-from kernelweave.machines.rounding import imbalance
+from kernelweave.machines.rounding import EPS, imbalance, of_machine
 from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status
 
 Array = NDArray[np.float64]
@@ -60,10 +60,20 @@ class Machine:
         """C times the sample weights."""
         return self.C * check_row_weights(self.sample_weight, len(self.y))
 
+    def scaled(self, factor: float) -> Machine:
+        """The machine with C multiplied by a factor."""
+        return replace(self, C=factor * self.C)
+
+    def restricted(self, rows: NDArray[np.int64]) -> Machine:
+        """The machine of some rows."""
+        weights = None if self.sample_weight is None else self.sample_weight[rows]
+        return replace(self, y=self.y[rows], sample_weight=weights)
+
     @cached_property
-    def _checked(self) -> Array:
-        """The targets, checked when the machine is first solved."""
-        return self.loss.check(self.y, self.costs)
+    def _ready(self) -> Machine:
+        """The machine with its targets checked, once."""
+        y = self.loss.check(self.y, self.costs)
+        return self if y is self.y else replace(self, y=y)
 
     @property
     def ridge(self) -> Array:
@@ -78,16 +88,46 @@ class Machine:
     def solve(
         self, K: Array, *, tol: float, warm_start: Array | None = None, entry_error: float = 0.0
     ) -> MachineSolution:
-        """Solve on one kernel that is known to be symmetric and finite; see `Loss.solve`."""
-        return self.loss.solve(
-            K,
-            self._checked,
-            self.costs,
-            tol=tol,
-            start=warm_start,
-            entry_error=entry_error,
-            max_iter=self.max_iter,
-            fit_intercept=self.fit_intercept,
+        """Solve on one kernel.
+
+        Parameters
+        ----------
+        K : array of shape (n_samples, n_samples)
+            Known to be symmetric and finite.
+        tol : float
+            Relative gap.
+        warm_start : array of shape (n_samples,), optional
+            Coefficients of a similar problem.
+        entry_error : float, default=0.0
+            Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``.
+        """
+        return self.loss.solve(self._ready, K, tol, warm_start, entry_error)
+
+    def values(self, b: Array, product: Array, intercept: float | None = None) -> Values:
+        """Primal value and gap of coefficients with ``product = K b``, at the best intercept or a given one."""
+        loss, y, costs = self.loss, self.y, self.costs
+        if intercept is None:
+            intercept = loss.intercept(y, costs, product) if self.fit_intercept else 0.0
+        f = product + intercept
+        primal = 0.5 * float(b @ product) + float(costs @ loss.value(y, f))
+        return Values(primal, loss.gap(y, costs, b, f), intercept)
+
+    def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
+        """Bound of the rounding errors of these values, given that of the product."""
+        loss, y, costs = self.loss, self.y, self.costs
+        f = product + at.intercept
+        # sums with a product of zero are exact
+        error = error + EPS * (np.where(product != 0.0, np.abs(f), 0.0) + np.abs(y - f))
+        return loss.gap_error(y, costs, b, f) + of_machine(
+            b,
+            f,
+            error,
+            low=costs * loss.slope(y, f - error),
+            high=costs * loss.slope(y, f + error),
+            dual_slope=loss.dual_slope(y, costs, b) if self.fit_intercept else f,
+            loss=at.primal,
+            gap=at.gap,
+            form=float(np.abs(b) @ np.abs(product)),
         )
 
     def dual_term(self, b: Array) -> float:
@@ -106,10 +146,8 @@ class Machine:
         self, product: Array, error: Array, b: Array, intercept: float
     ) -> tuple[float, float, float]:
         """Primal value, gap and rounding errors of these from ``K b``, and a bound of the errors of the product."""
-        at = self.loss.values(self.y, self.costs, b, product, intercept)
-        rounding = self.loss.rounding(
-            self.y, self.costs, b, product, at, error, fit_intercept=self.fit_intercept
-        )
+        at = self.values(b, product, intercept)
+        rounding = self.rounding(b, product, at, error)
         possible = self.feasible(b, OUTSIDE) and (self.fit_intercept or intercept == 0.0)
         return at.primal, at.gap if possible else math.inf, rounding
 
@@ -149,7 +187,11 @@ class Machine:
         that sum to zero; V (n_kernels, n_samples) holds the K_m b. It is valid as long as the free rows do not
         change.
         """
-        return self.loss.curvature(K, self.y, self.costs, b, V, fit_intercept=self.fit_intercept)
+        where, own = self.free(b), self.fit_intercept
+        system = None
+        if len(where) > int(own):
+            system = self.loss.system(K, self.y, self.costs, b, where, fit_intercept=own)
+        return np.zeros((len(V), len(V))) if system is None else system.quadratic_forms(V[:, where])
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,12 @@ def imbalance(b: Array) -> tuple[float, Array]:
     return (abs(missing) / total if total > 0.0 else 0.0), side
 
 
+def balanced(b: Array) -> Array:
+    """Coefficients with the remaining sum subtracted from the heavier side."""
+    share, side = imbalance(b)
+    return b if share == 0.0 else b - np.sign(b) * side * share
+
+
 def of_machine(
     b: Array,
     f: Array,

@@ -21,7 +21,8 @@ from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for
 from kernelweave.machines.box import (
     INDEFINITE,
-    MachineProgram,
+    BoxProblem,
+    Judge,
     Values,
     derivatives,
     kernel_product,
@@ -49,13 +50,15 @@ PATIENCE = 4
 
 
 def solve_box(
-    problem: MachineProgram, *, tol: float, max_iter: int | None, start: Array
+    problem: BoxProblem, judge: Judge, *, tol: float, max_iter: int | None, start: Array
 ) -> tuple[MachineSolution, Array]:
     """Solve until ``gap <= tol * |primal|``.
 
     Parameters
     ----------
-    problem : MachineProgram
+    problem : BoxProblem
+    judge : Judge
+        Its value and gap decide.
     tol : float
         Relative gap.
     max_iter : int or None
@@ -77,17 +80,18 @@ def solve_box(
     """
     limit = 1_000_000 + 100 * len(start) if max_iter is None else max_iter
     with blas_threads_for(len(start)):
-        run = _Run(problem, tol, limit, start)
+        run = _Run(problem, judge, tol, limit, start)
         # a warm start gets more rounds, because the next method discards it
         first = FIRST_ROUNDS + 3 if start.any() else FIRST_ROUNDS
         if not run.rounds(first) and problem.total == 0.0 and run.steps < limit:
             _raise_costs(run)
         run.rounds()
         found, product = run.certified(tol)
-        left = tol * abs(found.primal) - found.rounding
-        if found.status is Status.ROUNDING and left > 0.0:
+        at = found.certificate
+        left = tol * abs(at.primal) - at.rounding
+        if at.status is Status.ROUNDING and left > 0.0:
             # another try, if rounding leaves a part of the tolerance
-            run.tol, run.idle = 0.5 * left / abs(found.primal), 0
+            run.tol, run.idle = 0.5 * left / abs(at.primal), 0
             run.rounds()
             found, product = run.certified(tol)
     return found, product
@@ -96,8 +100,8 @@ def solve_box(
 class _Run:
     """SMO and Newton alternately on one problem, until the gap is small, the steps are used up, or nothing changes."""
 
-    def __init__(self, problem: MachineProgram, tol: float, limit: int, start: Array) -> None:
-        self.problem, self.tol, self.limit = problem, tol, limit
+    def __init__(self, problem: BoxProblem, judge: Judge, tol: float, limit: int, start: Array) -> None:
+        self.problem, self.judge, self.tol, self.limit = problem, judge, tol, limit
         self.steps = self.systems = self.idle = 0
         self.count = int(np.count_nonzero(start) > 1)  # a given start counts as a round
         self.work = 0.0
@@ -111,20 +115,18 @@ class _Run:
         self.b, self.g = rescale(self.problem, b, g) if start.any() else (b, g)
         up, down = derivatives(self.problem, self.b, self.g)
         self.eps = max(1e-2 * float(down.max() - up.min()), 1e-300)
-        self.value = self._objective()
-        self._keep(self._values())
-
-    def _objective(self) -> float:
-        problem, b = self.problem, self.b
-        return 0.5 * float(b @ (self.g + problem.linear)) + problem.kink * float(np.abs(b).sum())
+        self.value = self._finish_round(self._values())
 
     def _values(self) -> Values:
         problem, b = self.problem, self.b
-        return problem.values(b, self.g - problem.linear - problem.ridge * b)
+        return self.judge.values(b, self.g - problem.linear - problem.ridge * b)
 
-    def _keep(self, here: Values) -> None:
+    def _finish_round(self, here: Values) -> float:
+        """Store the present point if it has the smallest gap; returns the objective of the box problem."""
+        problem, b = self.problem, self.b
         if here.gap < self.best.gap:
-            self.best_b, self.best = self.b.copy(), here
+            self.best_b, self.best = b.copy(), here
+        return 0.5 * float(b @ (self.g + problem.linear)) + problem.kink * float(np.abs(b).sum())
 
     def rounds(self, most: float = np.inf) -> bool:
         """Run at most that many rounds of SMO and Newton; returns whether the tolerance is met."""
@@ -147,8 +149,7 @@ class _Run:
             near = not reached or (self.count > 1 and here.gap <= 1e-2 * abs(here.primal))
             if near and not good and self.steps < self.limit:
                 here = self._newton(here)
-            self._keep(here)
-            value = self._objective()
+            value = self._finish_round(here)
             falling = value < self.value - 1e-9 * abs(self.value)
             self.idle = 0 if falling or self.best.gap <= 0.9 * before else self.idle + 1
             self.value = value
@@ -196,18 +197,18 @@ class _Run:
 
     def certified(self, tol: float) -> tuple[MachineSolution, Array]:
         """The best coefficients, with a certificate and its rounding errors, and their product with the kernel."""
-        problem, b = self.problem, snap(self.problem, self.best_b)
+        problem, judge, b = self.problem, self.judge, snap(self.problem, self.best_b)
         product, error = kernel_product(problem.K, b, problem.entry_error)
         if float(b @ product) < -NEGATIVE * float(problem.K.diagonal() @ np.square(b)):
             raise NotPSDError(INDEFINITE)
-        at = problem.values(b, product)
-        rounding = problem.rounding(b, product, at, error)
+        at = judge.values(b, product)
+        rounding = judge.rounding(b, product, at, error)
         allowed = tol * abs(at.primal)
         # extended precision is of no use for a sum of kernels in double precision
         if at.gap + rounding > allowed and rounding > SMALL_SHARE * at.gap and problem.entry_error == 0.0:
             longer, error = kernel_product(problem.K, b, long=True)
-            there = problem.values(b, longer)
-            left = problem.rounding(b, longer, there, error)
+            there = judge.values(b, longer)
+            left = judge.rounding(b, longer, there, error)
             if there.gap + left < at.gap + rounding:
                 product, at, rounding = longer, there, left
         # the limit of steps does not matter if the gap is small enough
@@ -235,7 +236,7 @@ def _raise_costs(run: _Run) -> None:
     def stage(start: Array | None) -> tuple[Array, bool]:
         scaled = run.problem.scaled(factor)
         begin = np.zeros_like(run.b) if start is None else np.clip(start, scaled.lower, scaled.upper)
-        own = _Run(scaled, STAGE_TOL, run.limit, begin)
+        own = _Run(scaled, run.judge.scaled(factor), STAGE_TOL, run.limit, begin)
         good = own.rounds(STAGE_ROUNDS)
         run.steps += own.steps
         run.systems += own.systems

@@ -16,18 +16,17 @@ Mathematics of Operations Research 1 (1976).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._allowance import spend, used_up
 from kernelweave.machines.bordered import Weighted
-from kernelweave.machines.box import Values
-from kernelweave.machines.rounding import EPS, imbalance
+from kernelweave.machines.box import Values, WithData
+from kernelweave.machines.rounding import EPS, balanced
 
 Array = NDArray[np.float64]
 #: `kernelweave.machines.loss` has this class, and uses this module.
@@ -49,44 +48,30 @@ SUFFICIENT, SHORTEST = 1e-4, 1e-8
 FAR = ((1e100, 1e200), (1e6, 1e7), (300.0, 600.0))
 
 
-class Smooth(ABC):
-    """Costs of the rows with a derivative, as functions of the decision values f."""
-
-    #: Whether coefficients are the derivative of the loss itself.
-    exact: bool = True
-
-    @abstractmethod
-    def value(self, f: Array) -> float:
-        """The sum of the costs."""
-
-    @abstractmethod
-    def coefficients(self, f: Array) -> Array:
-        """Minus the derivatives, which are feasible coefficients of the rows but for their sum."""
-
-    @abstractmethod
-    def curvature(self, f: Array) -> Array:
-        """Second derivatives, or somewhat more."""
-
-    @abstractmethod
-    def intercept(self, product: Array, start: float) -> float:
-        """The best intercept for ``f = product + intercept``."""
-
-
 @dataclass
-class Exact(Smooth):
-    """A loss that has a derivative."""
+class Smooth:
+    """Costs of the rows with a derivative, as functions of the decision values f: a loss that has one.
+
+    Attributes
+    ----------
+    loss : Loss
+    y, costs : arrays of shape (n_rows,)
+    fit_intercept : bool
+    """
 
     loss: Loss
     y: Array
     costs: Array
     fit_intercept: bool = True
+    #: Whether coefficients are the derivative of the loss itself.
+    exact: ClassVar[bool] = True
 
     def value(self, f: Array) -> float:
         """The sum of the costs."""
         return float(self.costs @ self.loss.value(self.y, f))
 
     def coefficients(self, f: Array) -> Array:
-        """Minus the derivatives."""
+        """Minus the derivatives, which are feasible coefficients of the rows but for their sum."""
         return -self.costs * self.loss.slope(self.y, f)
 
     def curvature(self, f: Array) -> Array:
@@ -104,20 +89,14 @@ class Augmented(Smooth):
 
     Attributes
     ----------
-    loss : Loss
-    y, costs : arrays of shape (n_rows,)
     centre : array of shape (n_rows,)
         The coefficients a.
     radius : float
     """
 
-    loss: Loss
-    y: Array
-    costs: Array
-    centre: Array
-    radius: float
-    exact: bool = False
-    fit_intercept: bool = True
+    centre: Array = field(kw_only=True)
+    radius: float = field(kw_only=True)
+    exact: ClassVar[bool] = False
     _last: tuple[Array, Array, float, Array] | None = field(default=None, repr=False)
     #: Where the losses themselves had these coefficients: at kinks they stay.
     _near: Array | None = field(default=None, repr=False)
@@ -196,21 +175,15 @@ class Augmented(Smooth):
 def smooth_loss(loss: Loss, y: Array, costs: Array, *, fit_intercept: bool = True) -> Smooth:
     """A loss with a derivative, or the augmented one at coefficients of zero."""
     if loss.smooth:
-        return Exact(loss, y, costs, fit_intercept)
-    start = np.zeros(len(y))
-    return Augmented(loss, y, costs, start, 1.0 / unit_of(loss, y, costs), fit_intercept=fit_intercept)
+        return Smooth(loss, y, costs, fit_intercept)
+    radius = 1.0 / unit_of(loss, y, costs)
+    return Augmented(loss, y, costs, fit_intercept, centre=np.zeros(len(y)), radius=radius)
 
 
 def unit_of(loss: Loss, y: Array, costs: Array) -> float:
     """A size of decision values: the tube has the unit of the targets."""
     spread = 1.0 if loss.classifies else float(np.average(np.abs(y - np.median(y)), weights=costs))
     return spread if spread > 0 else 1.0
-
-
-def balanced(b: Array) -> Array:
-    """Coefficients with the remaining sum subtracted from the heavier side."""
-    share, side = imbalance(b)
-    return b if share == 0.0 else b - np.sign(b) * side * share
 
 
 def limits_of(slope: Callable[[Array, Array], Array], y: Array) -> tuple[Array, Array]:
@@ -290,15 +263,8 @@ def crossing(
 
 
 def solve_augmented(
-    loss: Loss,
-    K: Array,
-    y: Array,
-    costs: Array,
-    start: Array,
-    tol: float,
-    max_iter: int | None,
-    fit_intercept: bool,
-) -> tuple[Array, Values, int, bool]:
+    loss: Loss, machine: WithData, K: Array, start: Array, tol: float
+) -> tuple[Array, int, bool]:
     """A machine on one kernel by Newton on augmented losses, whose centres move to their coefficients.
 
     With h the second derivatives of the augmented losses at decision values f, and b their coefficients, a step solves
@@ -310,30 +276,29 @@ def solve_augmented(
     Parameters
     ----------
     loss : Loss
+    machine : WithData
+        With positive costs only.
     K : array of shape (n, n)
-        Rows with positive costs only, like all other arrays.
-    y, costs, start : arrays of shape (n,)
+    start : array of shape (n,)
     tol : float
-    max_iter : int or None
-    fit_intercept : bool
 
     Returns
     -------
     dual_coef : array of shape (n,)
-    at : Values
     n_iter : int
         Systems.
     all_used : bool
-        Whether it stopped at `max_iter`.
+        Whether it stopped at the limit of the machine.
     """
+    y, costs, fit_intercept = machine.y, machine.costs, machine.fit_intercept
     settle = balanced if fit_intercept else np.asarray
     low, high = loss.bounds(y, costs)
     c = settle(np.clip(start, low, high))
     # at first about as steep as the kernel: most rows are between their kinks
     size = float(np.average(K.diagonal(), weights=costs)) * float(costs.mean())
     radius = min(RADIUS / size if size > 0.0 else np.inf, RADIUS / unit_of(loss, y, costs))
-    smooth = Augmented(loss, y, costs, c, radius, fit_intercept=fit_intercept)
-    limit = MOST_SYSTEMS if max_iter is None else max_iter
+    smooth = Augmented(loss, y, costs, fit_intercept, centre=c, radius=radius)
+    limit = MOST_SYSTEMS if machine.max_iter is None else machine.max_iter
     product = K @ c
     t = smooth.intercept(product, 0.0)
     best, at = np.zeros(len(y)), Values(np.inf, np.inf, 0.0)
@@ -346,12 +311,12 @@ def solve_augmented(
         inside = settle(np.clip(c, low, high))
         # those of the step are better at kinks, where decision values are theirs to the last digit
         for one, of_one in ((b, along), (inside, product if (inside == c).all() else K @ inside)):
-            here = loss.values(y, costs, one, of_one, t)
+            here = machine.values(one, of_one, t)
             if here.gap < at.gap:
                 best, at = one, here
         # a start is improved once, so that coefficients respond to changes of the kernel
         if (at.gap <= tol * abs(at.primal) and n > 0) or n >= limit or idle >= PATIENCE or used_up():
-            return best, at, n, n >= limit
+            return best, n, n >= limit
         of_loss = loss.gap(y, costs, b, f)
         value = 0.5 * float(c @ product) + smooth.value(f)
         if value - smooth.dual(b) + 0.5 * float(b @ along) <= of_loss:

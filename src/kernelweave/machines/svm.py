@@ -10,6 +10,7 @@ from kernelweave._parameters import Cost, MaxIter, MaxTime, Nonnegative, Switch,
 from kernelweave.machines.box import OnIndefinite, as_kernel, check_start
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge
+from kernelweave.machines.machine import Machine
 from kernelweave.results import MachineSolution
 
 Array = NDArray[np.float64]
@@ -358,6 +359,7 @@ def _solve(
     max_iter: int | None,
     warm_start: ArrayLike | None,
 ) -> MachineSolution:
-    costs = C * check_row_weights(sample_weight, len(K))
+    weights = check_row_weights(sample_weight, len(K))
+    machine = Machine(loss.check(y, C * weights), C, loss, weights, max_iter)
     start = None if warm_start is None else check_start(warm_start, len(K))
-    return loss.solve(K, loss.check(y, costs), costs, tol=tol, max_iter=max_iter, start=start)
+    return machine.solve(K, tol=tol, warm_start=start)

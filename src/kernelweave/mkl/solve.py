@@ -245,24 +245,18 @@ def solve_margin(
         if not isinstance(problem, FeatureProblem):
             warm = check_warm(start, problem.n_kernels, problem.gram.n_samples)
             return solve_problem(problem, method, tol=tol, max_iter=max_iter, warm=warm, callback=callback)
-        if problem.in_memory:
-            warm = check_warm(start, problem.n_kernels, problem.n_given)
-            return solve_margin_on_features(
-                problem, method, tol=tol, max_iter=max_iter, start=start, warm=warm, callback=callback
-            )
-        # before the pass that a start without coefficients of features takes
-        check_for_chunks(method, problem.weight_set)
+        if not problem.in_memory:
+            # before the pass that a start without coefficients of features takes
+            check_for_chunks(method, problem.weight_set)
         warm = check_warm(start, problem.n_kernels, problem.n_given)
-        first = _start_on_chunks(problem, start, warm)
-        (only,) = solve_on_chunks(
-            problem,
-            np.array([problem.machine.C]),
-            method,
-            tol=tol,
-            max_iter=max_iter,
-            callback=callback,
-            start=first,
-        )
+        more: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "callback": callback}
+        if problem.in_memory:
+            return solve_margin_on_features(problem, method, warm=warm, **more)
+        w, b = _features_of(problem, warm), None
+        if warm.dual_coef is not None:
+            b = _coefficients_of(problem, warm.dual_coef)
+        first = None if w is None or not np.isfinite(w).all() else Start(w, warm.intercept, b)
+        (only,) = solve_on_chunks(problem, np.array([problem.machine.C]), method, start=first, **more)
         return only
 
 
@@ -323,16 +317,15 @@ def solve_margin_on_features(
     *,
     tol: float,
     max_iter: int | None = None,
-    start: Solution | WarmStart | None = None,
     warm: WarmStart | None = None,
     callback: Callback | None = None,
 ) -> Solution:
-    """`solve_svm_mkl` on checked features; `start` may have coefficients of these, and `warm` has the rest, checked."""
+    """`solve_svm_mkl` on checked features, from a checked start."""
     if method == "auto" and knows(problem.weight_set):
         descent = descent_on_features(problem, tol=tol, max_iter=max_iter, callback=callback)
         # products with vectors are many: threads of BLAS would wait for each other
         with one_blas_thread():
-            w = _features_of(problem, start, warm)
+            w = None if warm is None else _features_of(problem, warm)
             if w is None:
                 descent.on_the_way()
             else:
@@ -361,14 +354,12 @@ def descent_on_features(
     return MarginDescent(problem, tol=tol, max_iter=max_iter, callback=callback, on_kernels=on_kernels)
 
 
-def _features_of(
-    problem: FeatureProblem, start: Solution | WarmStart | None, warm: WarmStart | None
-) -> Array | None:
+def _features_of(problem: FeatureProblem, warm: WarmStart) -> Array | None:
     """Coefficients of all features to start from, in the solver's units."""
-    given = getattr(start, "feature_coef", None)
+    given = warm.feature_coef
     if given is not None and np.shape(given) == (problem.stack.n_features,):
         return as_floats(given, "warm_start.feature_coef") / problem.factors
-    if warm is None or warm.weights is None or warm.dual_coef is None:
+    if warm.weights is None or warm.dual_coef is None:
         return None
     shares = np.repeat(np.maximum(warm.weights, 0.0), problem.stack.widths)
     return shares * problem.gradient(_coefficients_of(problem, warm.dual_coef))
@@ -378,17 +369,6 @@ def _coefficients_of(problem: FeatureProblem, dual_coef: Array) -> Array:
     """Coefficients of the rows of positive weight, in the solver's units."""
     b = dual_coef if problem.rows is None else dual_coef[problem.rows]
     return b * problem.unit**2
-
-
-def _start_on_chunks(
-    problem: FeatureProblem, start: Solution | WarmStart | None, warm: WarmStart
-) -> Start | None:
-    """Where to begin on rows in chunks; None without coefficients."""
-    w = _features_of(problem, start, warm)
-    if w is None or not np.isfinite(w).all():
-        return None
-    b = None if warm.dual_coef is None else _coefficients_of(problem, warm.dual_coef)
-    return Start(w, float(getattr(start, "intercept", 0.0)), b)
 
 
 def check_warm(warm_start: Solution | WarmStart | None, n_kernels: int, n_samples: int) -> WarmStart:
@@ -409,4 +389,10 @@ def check_warm(warm_start: Solution | WarmStart | None, n_kernels: int, n_sample
                 f"{weights.shape}. Leave it out for another stack."
             )
         check_finite(weights, "warm_start.weights")
-    return WarmStart(weights, None if b is None else check_start(b, n_samples))
+    features, intercept = warm_start.feature_coef, warm_start.intercept
+    return WarmStart(
+        weights,
+        None if b is None else check_start(b, n_samples),
+        features,
+        float(intercept) if np.ndim(intercept) == 0 else 0.0,
+    )

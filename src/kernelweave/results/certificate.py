@@ -176,6 +176,8 @@ class Certificate:
 
         Its kind is that of the part with the weakest bound, its status the first one that is not a success.
         """
+        if len(parts) == 1:
+            return replace(parts[0], stationarity=None)
         kinds = {part.kind for part in parts}
         kind = next((one for one in ("machine", "cuts") if one in kinds), parts[0].kind)
         primal, gap = sum(part.primal for part in parts), sum(part.gap for part in parts)

@@ -15,34 +15,27 @@ from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from jinja2 import Environment
+from pydantic import create_model
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
 from kernelweave._errors import InputError
 from kernelweave._types import Tree
+from kernelweave_app.runs.settings import SpecField
+from kernelweave_app.runs.spec import spec_fields
 from kernelweave_app.studio.jobs import EvidenceDesk
-from kernelweave_app.studio.methods import methods, settings
+from kernelweave_app.studio.methods import methods
 from kernelweave_app.studio.projects import Projects, describe_files, pack, receive_project, replace_file
 from kernelweave_app.studio.schema import (
     Checked,
-    EvidenceRequest,
-    EvidenceStop,
-    KernelQuestion,
-    LookQuestion,
     Method,
-    PredictRequest,
     Project,
-    ProjectCopied,
     ProjectId,
-    ProjectNamed,
     Record,
     RunId,
     RunRequest,
-    Setting,
     TableId,
     TableRef,
-    TargetQuestion,
-    ViewsText,
 )
 from kernelweave_app.studio.security import project_of
 from kernelweave_app.studio.service import Studio
@@ -84,65 +77,71 @@ def here(request: Request) -> Studio:
 Here = Annotated[Studio, Depends(here)]
 Everywhere = Annotated[Studio, Depends(everywhere)]
 
-#: Routes that call a method: its arguments are those of the path, of the query, and of the body.
-ROUTES: tuple[tuple[str, str, Callable[..., Any], str, type[Record] | None], ...] = (
-    ("GET", "/projects", Projects.all, "projects", None),
-    ("POST 201", "/projects", Projects.make, "projects", ProjectNamed),
-    ("GET", "/projects/{project_id}", Projects.one, "projects", None),
-    ("PATCH", "/projects/{project_id}", Projects.rename, "projects", ProjectNamed),
-    ("DELETE 204", "/projects/{project_id}", Projects.delete, "projects", None),
-    ("POST 201", "/projects/{project_id}/copy", Projects.duplicate, "projects", ProjectCopied),
-    ("GET", "/about", Studio.about, "studio", None),
-    ("GET", "/draft", Studio.draft, "studio", None),
-    ("PUT", "/draft", Studio.set_draft, "studio", None),
-    ("GET", "/files", describe_files, "tables", None),
-    ("GET", "/tables", Studio.tables, "tables", None),
-    ("GET", "/tables/{table_id}", Studio.table, "tables", None),
-    ("DELETE 204", "/tables/{table_id}", Studio.remove_table, "tables", None),
-    ("GET", "/tables/{table_id}/columns", Studio.columns, "tables", None),
-    ("GET", "/tables/{table_id}/rows", Studio.rows, "tables", None),
-    ("GET", "/tables/{table_id}/outliers", Studio.outliers, "tables", None),
-    ("POST", "/missing", Studio.missing, "tables", LookQuestion),
-    ("POST", "/held-out", Studio.marked, "tables", LookQuestion),
-    ("POST", "/alignments", Studio.alignments, "tables", LookQuestion),
-    ("POST", "/join", Studio.join, "tables", None),
-    ("POST", "/target", Studio.target, "tables", TargetQuestion),
-    ("POST", "/views", Studio.views, "kernels", ViewsText),
-    ("POST", "/kernels", Studio.kernels, "kernels", KernelQuestion),
-    ("GET", "/runs", Studio.runs, "runs", None),
-    ("POST 201", "/runs", Studio.add_run, "runs", None),
-    ("GET", "/runs/{run_id}", Studio.run, "runs", None),
-    ("DELETE 204", "/runs/{run_id}", Studio.delete, "runs", None),
-    ("POST", "/runs/{run_id}/cancel", Studio.cancel, "runs", None),
-    ("PUT", "/runs/{run_id}/marks", Studio.mark, "runs", None),
-    ("GET", "/runs/{run_id}/path", Studio.points, "runs", None),
-    ("GET", "/runs/{run_id}/log", Studio.log, "runs", None),
-    ("GET", "/runs/{run_id}/results", Studio.results, "runs", None),
-    ("GET", "/runs/{run_id}/files", Studio.artifacts, "runs", None),
-    ("POST", "/runs/{run_id}/predict", Studio.predict, "runs", PredictRequest),
-    ("GET", "/compare", Studio.compare, "runs", None),
-    ("GET", "/runs/{run_id}/evidence", EvidenceDesk.read, "evidence", None),
-    ("POST 202", "/runs/{run_id}/evidence", EvidenceDesk.start, "evidence", EvidenceRequest),
-    ("POST", "/runs/{run_id}/evidence/stop", EvidenceDesk.stop, "evidence", EvidenceStop),
+#: Routes that call a method: its arguments are those of the path, and of the query or a body of the type that is named.
+ROUTES: tuple[tuple[str, str, Callable[..., Any], str, str], ...] = (
+    ("GET", "/projects", Projects.all, "projects", ""),
+    ("POST 201", "/projects", Projects.make, "projects", "ProjectNamed"),
+    ("GET", "/projects/{project_id}", Projects.one, "projects", ""),
+    ("PATCH", "/projects/{project_id}", Projects.rename, "projects", "ProjectNamed"),
+    ("DELETE 204", "/projects/{project_id}", Projects.delete, "projects", ""),
+    ("POST 201", "/projects/{project_id}/copy", Projects.duplicate, "projects", "ProjectCopied"),
+    ("GET", "/about", Studio.about, "studio", ""),
+    ("GET", "/draft", Studio.draft, "studio", ""),
+    ("PUT", "/draft", Studio.set_draft, "studio", ""),
+    ("GET", "/files", describe_files, "tables", ""),
+    ("GET", "/tables", Studio.tables, "tables", ""),
+    ("GET", "/tables/{table_id}", Studio.table, "tables", ""),
+    ("DELETE 204", "/tables/{table_id}", Studio.remove_table, "tables", ""),
+    ("GET", "/tables/{table_id}/columns", Studio.columns, "tables", ""),
+    ("GET", "/tables/{table_id}/rows", Studio.rows, "tables", ""),
+    ("GET", "/tables/{table_id}/outliers", Studio.outliers, "tables", ""),
+    ("POST", "/missing", Studio.missing, "tables", "LookQuestion"),
+    ("POST", "/held-out", Studio.marked, "tables", "LookQuestion"),
+    ("POST", "/alignments", Studio.alignments, "tables", "LookQuestion"),
+    ("POST", "/join", Studio.join, "tables", ""),
+    ("POST", "/target", Studio.target, "tables", "TargetQuestion"),
+    ("POST", "/views", Studio.views, "kernels", "ViewsText"),
+    ("POST", "/kernels", Studio.kernels, "kernels", "KernelQuestion"),
+    ("GET", "/runs", Studio.runs, "runs", ""),
+    ("POST 201", "/runs", Studio.add_run, "runs", ""),
+    ("GET", "/runs/{run_id}", Studio.run, "runs", ""),
+    ("DELETE 204", "/runs/{run_id}", Studio.delete, "runs", ""),
+    ("POST", "/runs/{run_id}/cancel", Studio.cancel, "runs", ""),
+    ("PUT", "/runs/{run_id}/marks", Studio.mark, "runs", ""),
+    ("GET", "/runs/{run_id}/path", Studio.points, "runs", ""),
+    ("GET", "/runs/{run_id}/log", Studio.log, "runs", ""),
+    ("GET", "/runs/{run_id}/results", Studio.results, "runs", ""),
+    ("GET", "/runs/{run_id}/files", Studio.artifacts, "runs", ""),
+    ("POST", "/runs/{run_id}/predict", Studio.predict, "runs", "PredictRequest"),
+    ("GET", "/compare", Studio.compare, "runs", ""),
+    ("GET", "/runs/{run_id}/evidence", EvidenceDesk.read, "evidence", ""),
+    ("POST 202", "/runs/{run_id}/evidence", EvidenceDesk.start, "evidence", "EvidenceRequest"),
+    ("POST", "/runs/{run_id}/evidence/stop", EvidenceDesk.stop, "evidence", "EvidenceStop"),
 )
 
 
 def _add_route(
-    router: APIRouter, verb: str, path: str, method: Callable[..., Any], tag: str, body: type[Record] | None
+    router: APIRouter, verb: str, path: str, method: Callable[..., Any], tag: str, body: str
 ) -> None:
     """Add a route that calls a method of the studio, of its evidence or of its projects."""
     verb, _, status = verb.partition(" ")
     owner = method.__qualname__.partition(".")[0]
     asked = inspect.signature(method, eval_str=True)
-    fields = body.model_fields if body else {}
-    # defaults of a body are declared there, and what only pages say has no type that can be sent
-    taken = [p for p in list(asked.parameters.values())[1:] if p.name not in fields and p.name != "types"]
+    # what only pages say has no type that can be sent
+    taken = [p for p in list(asked.parameters.values())[1:] if p.name != "types"]
+    fields: dict[str, Any] = {
+        p.name: (p.annotation, ... if p.default is p.empty else p.default)
+        for p in taken
+        if body and f"{{{p.name}}}" not in path
+    }
     plain = {"kind": inspect.Parameter.KEYWORD_ONLY}
     parameters = [
         inspect.Parameter("studio", **plain, annotation=Everywhere if owner == "Projects" else Here)
     ]
-    parameters += [inspect.Parameter("question", **plain, annotation=body)] if body else []
-    parameters += [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken]
+    if body:
+        sent = create_model(body, __base__=Record, __doc__=f"What `{path}` is asked.", **fields)
+        parameters.append(inspect.Parameter("question", **plain, annotation=sent))
+    parameters += [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken if p.name not in fields]
 
     def call(*, studio: Studio, question: Record | None = None, **given: Any) -> Any:
         called: Any = {"Projects": Projects, "EvidenceDesk": lambda studio: studio.evidence}.get(owner)
@@ -169,9 +168,9 @@ def make_router() -> APIRouter:
         return methods()
 
     @router.get("/settings", tags=["settings"])
-    def list_settings() -> list[Setting]:
+    def list_settings() -> list[SpecField]:
         """Settings of a fit, those of the command line."""
-        return settings()
+        return list(spec_fields().values())
 
     @router.post("/check", tags=["runs"])
     def check_run(studio: Here, request: RunRequest) -> Checked:

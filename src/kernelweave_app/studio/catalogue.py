@@ -184,15 +184,6 @@ class Catalogue:
                 self._answers.popitem(last=False)
         return found
 
-    def holds(self, data: Data) -> bool:
-        """Whether the tables are in memory, so that looking at them takes no time."""
-        try:
-            wanted = {self.entry(table_id).path() for table_id in data.files}
-        except InputError:
-            return True  # what is gone is not read either
-        with self._lock:
-            return wanted <= {path for path, *_ in self._kept}
-
     def paths(self, data: Data) -> dict[str, str]:
         """Names and files of the tables to learn from."""
         return name_tables([str(self.entry(table_id).path()) for table_id in dict.fromkeys(data.tables)])

@@ -17,11 +17,13 @@ import threading
 import time
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import psutil
+from pydantic import Field
 
 from kernelweave._errors import InputError
 from kernelweave._types import Tree
@@ -33,12 +35,11 @@ from kernelweave_app.runs.folders import csv_text, write_text
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.schema import (
     Artifact,
-    CitedNumber,
     Evidence,
     EvidenceProgress,
     Expected,
+    Kind,
     RunId,
-    Sentence,
 )
 from kernelweave_app.studio.store import ACTIVE, FINAL, KEPT, MODEL, SAVING, DiskFull, Places, Store, room
 
@@ -451,14 +452,7 @@ class EvidenceDesk:
         return Evidence(
             numbers={name: one.to_json() for name, one in found.items()},
             statements=[
-                Sentence(
-                    topic=one.topic,
-                    sentence=one.text,
-                    numbers=[
-                        CitedNumber(source=[name, *cited.source], value=cited.value, shown=cited.shown)
-                        for cited in one.numbers
-                    ],
-                )
+                replace(one, numbers=tuple(replace(n, source=(name, *n.source)) for n in one.numbers))
                 for name, one in sentences_of(found)
             ],
             kinds=possible(found) if found else [],
@@ -470,8 +464,19 @@ class EvidenceDesk:
             tables=[table.name for table in tables_of(found)],
         )
 
-    def start(self, run_id: RunId, kind: str, count: int, *, refit: bool) -> Evidence:
-        """Begin to compute evidence: permutations, fits without a source, stability, a learning curve, baselines."""
+    def start(
+        self,
+        run_id: RunId,
+        kind: Kind,
+        count: Annotated[int, Field(ge=0, le=MOST_REPEATED)] = 0,
+        *,
+        refit: bool = True,
+    ) -> Evidence:
+        """Begin to compute evidence: permutations, fits without a source, stability, a learning curve, baselines.
+
+        `count` is how many permutations, divisions or halves of the rows, or sizes, 0 for the usual number. Without
+        `refit` only the targets of held-out rows are permuted.
+        """
         folder = self._folder(run_id)
         found = read_evidence(folder)
         if not found:
@@ -523,7 +528,7 @@ class EvidenceDesk:
             found[kind] = one
         return found
 
-    def stop(self, run_id: RunId, kind: str) -> Evidence:
+    def stop(self, run_id: RunId, kind: Kind) -> Evidence:
         """Stop computing after the present step; what is done is kept."""
         folder = self._folder(run_id)
         if kind not in repeated() or read_status(status_file(folder, kind)).get("state") not in GOING:

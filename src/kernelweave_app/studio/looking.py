@@ -35,6 +35,7 @@ from kernelweave_app.studio.schema import (
     Joining,
     Marked,
     Missing,
+    Name,
     Outlier,
     Outliers,
     Rows,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from kernelweave_app.studio.schema import ColumnKind
 
 
+DEFAULTS = Spec()
 #: A position in a table or a list: SQLite and pandas count in 64 bits.
 Start = Annotated[int, Field(ge=0, le=1_000_000_000)]
 #: Columns that are described at once.
@@ -618,11 +620,13 @@ class Looking:
             further=[] if joined is None else _further(joined),
         )
 
-    def target(self, data: Data, target: str, task: str) -> Target:
+    def target(
+        self, data: Data, target: Name, task: Literal["auto", "regression", "classification"] = "auto"
+    ) -> Target:
         """The task that a target column implies."""
         return describe_target(self.catalogue.join(data).table, target, task)
 
-    def missing(self, data: Data, spec: Spec) -> Missing:
+    def missing(self, data: Data, spec: Spec = DEFAULTS) -> Missing:
         """Missing cells of the columns to learn from, and what would fill them."""
 
         def look() -> Missing:
@@ -639,7 +643,7 @@ class Looking:
 
         return self._kept(data, ("missing", _roles(spec)), look)
 
-    def marked(self, data: Data, spec: Spec) -> Marked:
+    def marked(self, data: Data, spec: Spec = DEFAULTS) -> Marked:
         """The rows that a column holds out."""
 
         def look() -> Marked:
@@ -656,7 +660,7 @@ class Looking:
         data = Data(tables=[table_id])
         return self._kept(data, "outliers", lambda: find_outliers(self.catalogue.read(table_id)))
 
-    def alignments(self, data: Data, spec: Spec) -> Alignments:
+    def alignments(self, data: Data, spec: Spec = DEFAULTS) -> Alignments:
         """How alike the views of a run are, and how alike the target."""
 
         def look() -> Alignments:

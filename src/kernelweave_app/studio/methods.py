@@ -10,9 +10,9 @@ from kernelweave._docstrings import read_docstring
 from kernelweave._errors import InputError
 from kernelweave.learners import LEARNERS, Learner
 from kernelweave_app.runs.fitting import chosen, make_learner
-from kernelweave_app.runs.settings import SpecField, learner_fields
-from kernelweave_app.runs.spec import Spec, spec_fields
-from kernelweave_app.studio.schema import Method, Parameter, Setting
+from kernelweave_app.runs.settings import learner_fields
+from kernelweave_app.runs.spec import Spec
+from kernelweave_app.studio.schema import Method, Parameter
 
 #: Scorers that need nothing but predictions and decision values.
 SCORERS = {
@@ -54,7 +54,7 @@ def methods() -> list[Method]:
 def _method(name: str, learner: type[Learner]) -> Method:
     doc = read_docstring(learner.__doc__)
     own: Any = learner
-    fields = [_setting(field) for field in learner_fields(name).values()]
+    fields = list(learner_fields(name).values())
     return Method(
         name=name,
         title=learner.__name__,
@@ -75,23 +75,3 @@ def _method(name: str, learner: type[Learner]) -> Method:
 def explanation(name: str) -> str:
     """The text on a learner with its formulas, for `typesetting.parts`."""
     return read_docstring(LEARNERS[name].__doc__).text
-
-
-def settings() -> list[Setting]:
-    """Settings of a fit, those of the command line: those of every learner last."""
-    return [_setting(field) for field in spec_fields().values()]
-
-
-def _setting(field: SpecField) -> Setting:
-    return Setting(
-        name=field.name,
-        label=field.label,
-        group=field.group,
-        about=field.help,
-        kind=field.kind,
-        unit=field.unit,
-        default=field.default,
-        choices=list(field.choices),
-        least=field.least,
-        most=field.most,
-    )

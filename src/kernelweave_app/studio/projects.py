@@ -33,6 +33,7 @@ from kernelweave_app.studio.schema import (
     Draft,
     Project,
     ProjectId,
+    ProjectName,
     RunRequest,
     StoredProject,
     StoredRun,
@@ -134,7 +135,7 @@ class Projects:
 
     # ---- changes ----------------------------------------------------------------------------------
 
-    def make(self, name: str) -> Project:
+    def make(self, name: ProjectName) -> Project:
         """Make an empty project; a number is added to a name that another one has."""
         name = check_name(name)
         project = secrets.token_hex(6)
@@ -148,13 +149,13 @@ class Projects:
                 raise
         return self.one(project)
 
-    def rename(self, project_id: ProjectId, name: str) -> Project:
+    def rename(self, project_id: ProjectId, name: ProjectName) -> Project:
         """Give a project another name, which no other one has."""
         self.store.rename_project(project_id, check_name(name))
         return self.one(project_id)
 
-    def duplicate(self, project_id: ProjectId, name: str = "", *, runs: bool = True) -> Project:
-        """Copy a project: its tables, its draft, and the runs that have ended."""
+    def duplicate(self, project_id: ProjectId, name: ProjectName = "", *, runs: bool = True) -> Project:
+        """Copy a project: its tables, its draft, and, if wanted, the runs that have ended."""
         old = self.one(project_id)
         new = self.make(name or old.name)
         try:

@@ -18,7 +18,8 @@ from pydantic import (
     model_validator,
 )
 
-from kernelweave.inspection.registry import repeated
+from kernelweave.inspection.registry import Sentence, repeated
+from kernelweave_app.runs.settings import SpecField
 from kernelweave_app.runs.spec import Spec
 
 TableId = Annotated[str, Field(pattern=r"^(set|file)-[a-z0-9_-]{1,60}$", examples=["set-wine"])]
@@ -176,14 +177,6 @@ class Joining(Record):
     further: list[Further] = Field(default=[], description="Views from files of their own.")
 
 
-class TargetQuestion(Record):
-    """A question: the task that a target implies."""
-
-    data: Data
-    target: Name
-    task: Literal["auto", "regression", "classification"] = "auto"
-
-
 class Target(Record):
     """The task that a target column implies."""
 
@@ -194,13 +187,6 @@ class Target(Record):
     low: Real = None
     high: Real = None
     problem: str = ""
-
-
-class LookQuestion(Record):
-    """A question about the columns to learn from."""
-
-    data: Data
-    spec: Spec = Spec()
 
 
 class Marked(Record):
@@ -436,12 +422,6 @@ class Artifact(Record):
     size: int
 
 
-class PredictRequest(Record):
-    """Predict the rows of a table, or of several with a key."""
-
-    data: Data
-
-
 class Predicted(Record):
     """Predictions that were made and written."""
 
@@ -466,28 +446,6 @@ def _known(kind: str) -> str:
 Kind = Annotated[str, AfterValidator(_known)]
 
 
-class EvidenceRequest(Record):
-    """Evidence to compute."""
-
-    kind: Kind
-    count: int = Field(
-        default=0,
-        ge=0,
-        le=10_000,
-        description="Permutations, divisions or halves of the rows, or sizes; 0 for the usual number.",
-    )
-    refit: bool = Field(
-        default=True,
-        description="Of permutations: repeat the whole fit. Otherwise only the targets of held-out rows are permuted.",
-    )
-
-
-class EvidenceStop(Record):
-    """Evidence whose computation should stop."""
-
-    kind: Kind
-
-
 class EvidenceProgress(Record):
     """How far the computation of a kind of evidence is."""
 
@@ -497,22 +455,6 @@ class EvidenceProgress(Record):
     seconds_left: Real = None
     stopping: bool = False
     reason: str = ""
-
-
-class CitedNumber(Record):
-    """A number in a sentence, and where it stands in the evidence."""
-
-    source: list[str | int]
-    value: float
-    shown: str
-
-
-class Sentence(Record):
-    """A sentence with the numbers behind it."""
-
-    topic: str
-    sentence: str
-    numbers: list[CitedNumber]
 
 
 class Evidence(Record):
@@ -542,27 +484,11 @@ class PairedComparison(Record):
     n: int
 
 
-class ViewsText(Record):
-    """The text of a TOML or GMT file with views."""
-
-    data: Data
-    text: Annotated[str, Field(max_length=4_000_000)]
-    format: Literal["toml", "gmt"]
-
-
 class Views(Record):
     """Views that were read."""
 
     views: dict[str, list[str]]
     n_unknown: int = Field(description="Named columns that the tables do not have.")
-
-
-class KernelQuestion(Record):
-    """A question: the kernels that some settings give."""
-
-    data: Data
-    spec: Spec
-    most: Annotated[int, Field(ge=0, le=200)] = Field(default=40, description="Thumbnails.")
 
 
 class KernelPreview(Record):
@@ -587,9 +513,6 @@ class KernelPreviews(Record):
     kernels: list[KernelPreview]
 
 
-SettingKind = Literal["text", "number", "whole number", "yes/no", "choice", "table"]
-
-
 class Parameter(Record):
     """A parameter of a learner, as its docstring explains it."""
 
@@ -597,21 +520,6 @@ class Parameter(Record):
     kind: str
     about: str
     default: str
-
-
-class Setting(Record):
-    """A setting of a fit."""
-
-    name: str
-    label: str
-    group: str
-    about: str
-    kind: SettingKind
-    unit: str = ""
-    default: Any = Field(description="Null if there is nothing to set.")
-    choices: list[str] = []
-    least: float | None = None
-    most: float | None = None
 
 
 class Method(Record):
@@ -625,7 +533,7 @@ class Method(Record):
     regression: bool
     parameters: list[Parameter]
     settings: list[str] = Field(description="Names in `learner_params` that this learner reads.")
-    fields: list[Setting] = Field(description="The same, with the values that this learner accepts.")
+    fields: list[SpecField] = Field(description="The same, with the values that this learner accepts.")
     reference: str
 
 
@@ -812,19 +720,6 @@ class Project(Record):
     n_runs: int
     size: int = Field(description="Bytes of its tables.")
     folder: str = Field(description="Where its tables are.")
-
-
-class ProjectNamed(Record):
-    """The name of a project."""
-
-    name: ProjectName
-
-
-class ProjectCopied(Record):
-    """How to duplicate a project."""
-
-    name: ProjectName = Field(default="", description="By default that of the project, with a number.")
-    runs: bool = Field(default=True, description="With the runs that have ended.")
 
 
 class TableFile(Record):

@@ -253,9 +253,10 @@ def _warm_up() -> None:
     import sklearn.model_selection
 
     from kernelweave.estimators import cv
-    from kernelweave_app.studio import methods, previews
+    from kernelweave_app.runs.spec import spec_fields
+    from kernelweave_app.studio import previews
 
-    methods.settings()
+    spec_fields()
     del pandas, sklearn, cv, previews
     keep_imports()
 

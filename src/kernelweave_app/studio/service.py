@@ -8,7 +8,7 @@ import warnings
 from collections.abc import AsyncIterator, Callable
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import Header, Query
 from pydantic import Field, ValidationError
@@ -190,7 +190,12 @@ class Studio(Looking):
 
     # ---- kernels and settings ---------------------------------------------------------------------
 
-    def views(self, data: Data, text: str, format: str) -> Views:
+    def views(
+        self,
+        data: Data,
+        text: Annotated[str, Field(max_length=4_000_000)],
+        format: Literal["toml", "gmt"],
+    ) -> Views:
         """Views from the text of a file, without columns that the tables do not have."""
         named = parse_views(text, "The file", gmt=format == "gmt")
         columns = [c for c in self.catalogue.join(data).table.columns if c != data.key]
@@ -236,8 +241,10 @@ class Studio(Looking):
             raise InputError("Setting `rows`: to match rows by their order, say `by_order` in `data`.")
         return spec.model_copy(update=ways)
 
-    def kernels(self, data: Data, spec: Spec, most: int) -> KernelPreviews:
-        """Describe the kernels of a run before it starts."""
+    def kernels(
+        self, data: Data, spec: Spec, most: Annotated[int, Field(ge=0, le=200)] = 40
+    ) -> KernelPreviews:
+        """Describe the kernels of a run before it starts, with so many thumbnails."""
         from kernelweave_app.studio.previews import preview_kernels
 
         spec, _, prepared = self.prepared(data, spec)

@@ -124,14 +124,9 @@ def solve_easy_mkl(
         ridge = lam if lam > 0 else SMALLEST_RIDGE * float(diagonal.mean())
         if ridge == 0.0:
             raise InputError("The kernels must not all be zero.")
-        machine = SquaredHinge().solve(
-            K,
-            labels,
-            row_weight / ridge,
-            tol=0.1 * tol,
-            max_iter=max_iter,
-            start=None if warm_start is None else check_start(warm_start, stack.n_samples),
-            entry_error=problem.entry_error,
+        start = None if warm_start is None else check_start(warm_start, stack.n_samples)
+        machine = Machine(labels, 1.0 / ridge, SquaredHinge(), row_weight, max_iter).solve(
+            K, tol=0.1 * tol, warm_start=start, entry_error=problem.entry_error
         )
         b = machine.dual_coef
         if not b.any():  # stopped before the first step: the means of the classes

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._allowance import used_up
-from kernelweave.machines.smooth import Augmented, balanced, smooth_loss
+from kernelweave.machines.rounding import balanced
+from kernelweave.machines.smooth import Augmented, smooth_loss
 from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.norms import KNOWN, norm_of
 from kernelweave.mkl.features.problem import FeatureProblem, Values

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kernelweave._sparse import is_sparse
 from kernelweave.gram.chunked import Vectors, times, times_transposed
 from kernelweave.machines.loss import Loss
-from kernelweave.machines.smooth import Augmented, Exact, Smooth, unit_of
+from kernelweave.machines.smooth import Augmented, Smooth, unit_of
 from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.norms import norm_of
 from kernelweave.mkl.features.problem import FeatureProblem, Values
@@ -90,12 +90,12 @@ class Evaluation:
                 costs[folds == self.fold[k]] = 0.0
             both: list[Smooth]
             if exact:
-                both = [Exact(self.loss, y, costs)]
+                both = [Smooth(self.loss, y, costs)]
                 b[k] = both[0].coefficients(f)
             else:
-                first = Augmented(self.loss, y, costs, centres[k], float(self.radius[k]))
+                first = Augmented(self.loss, y, costs, centre=centres[k], radius=float(self.radius[k]))
                 b[k] = first.coefficients(f)
-                moved = Augmented(self.loss, y, costs, b[k], float(self.later[k]))
+                moved = Augmented(self.loss, y, costs, centre=b[k], radius=float(self.later[k]))
                 later[k] = moved.coefficients(f)
                 both = [first, moved]
             if k in self.curved:
@@ -190,13 +190,13 @@ class RowMachine:
         self.norm = norm_of(problem.weight_set)
         self.y, self.costs = problem.machine.y, problem.costs
         own = problem.machine.fit_intercept
-        self.smooth: Smooth = Exact(loss, self.y, self.costs, own)
+        self.smooth: Smooth = Smooth(loss, self.y, self.costs, own)
         self.later = 0.0
         if not loss.smooth:
             start = 0.5 * self.y * self.costs if loss.classifies else np.zeros(len(self.y))
             radius = RADIUS / unit_of(loss, self.y, self.costs)
             self.smooth, self.later = (
-                Augmented(loss, self.y, self.costs, start, radius, fit_intercept=own),
+                Augmented(loss, self.y, self.costs, own, centre=start, radius=radius),
                 radius,
             )
         self.at: Point | None = None

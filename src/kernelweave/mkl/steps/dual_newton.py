@@ -61,7 +61,7 @@ class DualNewton(MarginStep):
         V = problem.products(b, every)
         while True:
             weights = ball.best(problem.quad_of(b, V))
-            values = machine.loss.values(machine.y, machine.costs, b, weights @ V)
+            values = machine.values(b, weights @ V)
             at = Point(weights, _with_gap(b, values))
             enough = values.gap <= problem.allowed_gap(at, sharp)
             slow, last = values.gap > 0.1 * last, values.gap

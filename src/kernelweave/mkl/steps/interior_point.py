@@ -28,9 +28,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave.mkl.kernel_problem import KernelProblem, MarginStep, Point, Session
+from kernelweave.mkl.kernel_problem import Index, KernelProblem, MarginStep, Point, Session
 from kernelweave.mkl.loop import Look, Loop, Moves
-from kernelweave.mkl.steps.interior_part import LOOSE, Part, first_point, set_of, without_interior
 from kernelweave.mkl.steps.interior_system import MOST_CUTS, State, System
 from kernelweave.mkl.weight_sets import ShareSet
 from kernelweave.results import Solution, Status, relative_gap
@@ -39,24 +38,22 @@ Array = NDArray[np.float64]
 
 #: mu of the corrector, as shares of the present one.
 SMALLEST_MU, LARGEST_MU = 1e-6, 0.5
-
 #: The point is accepted at this share of the tolerance, because setting weights to zero costs a little.
 OWN_SHARE = 0.01
-
 #: Steps shorter than the first end the iteration; after those shorter than the second a centring step is tried.
 SHORTEST, SHORT = 1e-6, 0.1
-
 #: The smallest pair of constraint and multiplier as a share of the mean.
 BALANCE = 1e-3
-
 #: A relative gap at which all is done.
 FINE = 1e-12
-
 #: Most steps on a part; 15 to 40 are normal.
 MOST_STEPS = 100
-
 #: Larger numbers of kernels are solved in parts, the first of half as many.
 PART = 1000
+#: Tolerance at which coefficients of the interior are kept for the machine.
+LOOSE = 1e-2
+#: Share of the box for both sides of the tube at the start.
+OFFSET = 0.1
 
 
 def has_interior(problem: KernelProblem) -> bool:
@@ -76,12 +73,13 @@ class InteriorPoint(MarginStep):
 
     fits = ShareSet
     _best: Solution | None = None
-    _trying: _Trying | None = None
+    _part: _Part | None = None
 
     def moves(self, session: Session, loop: Loop[Point]) -> Moves[Point]:
         """Points inside the set; those at the ends of parts have weights of zero."""
         problem, tol = session.problem, session.tol
-        weight_set = set_of(problem)
+        weight_set = problem.weight_set
+        assert isinstance(weight_set, ShareSet)
         m = problem.n_kernels
         equal = weight_set.start(m)
         interior = has_interior(problem)
@@ -93,14 +91,12 @@ class InteriorPoint(MarginStep):
             return best.status
         # the last gap over all kernels, which bounds that of all parts
         known = _own(best) if m > PART else 0.0
-        rows = np.flatnonzero(problem.machine.costs > 0)
         few = m if m <= PART else max(PART // 2, int(2.0 / weight_set.largest))
         chosen = np.argsort(-problem.quad(first.machine.dual_coef), kind="stable")[:few]
         part_tol = tol if m <= PART else max(tol, LOOSE)
         while True:
-            part = Part(session, rows, np.sort(chosen))
-            self._trying = trying = _Trying(part, part_tol, first, loop.n_iter)
-            for look in trying.moves():
+            self._part = part = _Part(session, np.sort(chosen), part_tol, loop.n_iter)
+            for look in part.moves(first):
                 look.gap = max(look.gap, known * abs(look.objective))
                 yield look
             point, reached = self._finish(session, loop)
@@ -122,12 +118,12 @@ class InteriorPoint(MarginStep):
 
     def _finish(self, session: Session, loop: Loop[Point]) -> tuple[Point, bool]:
         """End the present part, with the gap over all kernels."""
-        assert self._trying is not None
+        assert self._part is not None
         assert self._best is not None
-        trying, self._trying = self._trying, None
-        point, reached = trying.end()
+        part, self._part = self._part, None
+        point, reached = part.end()
         found = session.result(point, Status.STALLED, loop)
-        if loop.n_iter > trying.before:
+        if loop.n_iter > part.before:
             # the trace has the gap over the kernels of the part
             loop.amend(_own(found))
         if _own(found) < _own(self._best):
@@ -136,7 +132,7 @@ class InteriorPoint(MarginStep):
 
     def result(self, session: Session, loop: Loop[Point], status: Status) -> Solution:
         """The best solution of a part."""
-        if self._trying is not None:
+        if self._part is not None:
             self._finish(session, loop)
         assert self._best is not None
         if _reached(self._best) and status is not Status.INTERRUPTED:
@@ -152,28 +148,100 @@ def _reached(result: Solution) -> bool:
     return result.status in (Status.CONVERGED, Status.ROUNDING)
 
 
-@dataclass
-class _Trying:
-    """Steps on one part to a relative gap, and the best of them; `before` counts the iterations before it."""
+class _Part:
+    """Some kernels of a stack on the rows with a positive cost: steps to a relative gap, and the best of them.
 
-    part: Part
-    tol: float
-    start: Point
-    before: int
-    _best: tuple[float, State, Array] | None = None
+    `before` counts the iterations before it.
+    """
 
-    def moves(self) -> Iterator[Look[Point]]:
-        """Steps, until the gap is closed or nothing changes."""
-        part, machine = self.part, self.part.problem.machine
-        weight_set = part.weight_set
-        sides = self.part.sides
-        at, V = first_point(part, sides)
+    def __init__(self, session: Session, kernels: Index, tol: float, before: int) -> None:
+        self.session, self.problem = session, session.problem
+        self.kernels, self.tol, self.before = kernels, tol, before
+        machine, weight_set = self.problem.machine, self.problem.weight_set
+        assert isinstance(weight_set, ShareSet)
+        self.weight_set = weight_set
+        self.rows = np.flatnonzero(machine.costs > 0)
+        sides = machine.loss.sides(machine.y[self.rows], machine.costs[self.rows])
+        if sides is None:
+            raise TypeError(f"the dual of {machine.loss} is not a quadratic program")
+        self.sides = sides
+        self._best: tuple[float, State, Array] | None = None
+
+    def _spread(self, values: Array) -> Array:
+        """Coefficients of all rows: zeros for those without a cost."""
+        out = np.zeros(self.problem.gram.n_samples)
+        out[self.rows] = values
+        return out
+
+    def _scatter(self, weights: Array) -> Array:
+        """Weights of all kernels: zeros for the others."""
+        out = np.zeros(self.problem.n_kernels)
+        out[self.kernels] = weights
+        return out
+
+    def _products(self, values: Array) -> Array:
+        """``s_m K_m b``, shape (n_kernels, n_rows)."""
+        V = self.problem.products(self._spread(values), self.kernels)
+        return V if len(self.rows) == V.shape[1] else V[:, self.rows]
+
+    def _support(self, q: Array, b: Array) -> float:
+        """Support function at bounds of the quadratic forms, given those of the factors."""
+        residual = self.problem.residual
+        return self.weight_set.support(q if residual is None else q + residual[self.kernels] * float(b @ b))
+
+    def _first(self) -> tuple[State, Array]:
+        """The best multiple of simple coefficients, equal weights, and multipliers as large as the gap there."""
+        m, weight_set, sides = len(self.kernels), self.weight_set, self.sides
+        cap = weight_set.largest
+        a = sides.start
+        b = np.sum(sides.sign * a, axis=0)
+        V = self._products(b)
+        top = float((V @ b).max())
+        dual_term = float((sides.gain * a).sum())
+        bounded = bool(np.isfinite(sides.upper).all())
+        most = 0.5 / max(float((a / sides.upper).max()), np.finfo(float).tiny) if bounded else np.inf
+        curvature = top + float((sides.ridge * np.square(a)).sum())
+        size = min(dual_term / curvature if curvature > 0.0 and dual_term > 0.0 else most, most)
+        a, b, V = size * a, size * b, size * V
+        if len(a) > 1:
+            # adding to both sides leaves b unchanged and moves to the middle of the box
+            a = a + OFFSET * (sides.upper - a.max(axis=0))
+        q = V @ b
+        d = np.full(m, 1.0 / m)
+        first, weights = weight_set.slopes(d)[0], weight_set.of_shares(d)
+        # as large as the support function: a smaller level would be too small for the other constraints
+        level = max(float((first * q).max()), weight_set.support(q))
+        tau = 2.0 * level if level > 0.0 else max(dual_term * size, 1e-300)
+        f = weights @ V
+        dual_term = float((sides.gain * a).sum() - 0.5 * (sides.ridge * np.square(a)).sum())
+        # phi is concave: its tangents bound the support function
+        gap = 0.5 * float((first * d) @ q) + sides.loss(f) - (dual_term - 0.5 * tau)
+        mean = gap / (2 * a.size + m)
+        low = mean / a
+        room = sides.upper - a
+        high = np.where(np.isfinite(room), mean / np.where(np.isfinite(room), room, 1.0), 0.0)
+        zeta = u = np.zeros(m)
+        if cap < 1.0:
+            u = cap - d
+            zeta = np.minimum(2.0 * mean / u, tau)
+        return State(a, tau, zeta, d, u, low, high, 0.0), V
+
+    def _along(self, step: System, by: State, db: Array) -> tuple[State, Array, Array, Array, float]:
+        """A direction, its change of b with products and quadratic forms, and its length inside the bounds."""
+        change = self._products(db)
+        curve = change @ db
+        return by, db, change, curve, step.longest(by, db, curve)
+
+    def moves(self, start: Point) -> Iterator[Look[Point]]:
+        """Steps, until the gap is closed or nothing changes; they have the first point of all kernels as theirs."""
+        machine, weight_set, sides = self.problem.machine, self.weight_set, self.sides
+        at, V = self._first()
         for _ in range(MOST_STEPS):
             b = np.sum(sides.sign * at.a, axis=0)
             q = V @ b
             weights = weight_set.of_shares(at.d / float(at.d.sum()))
             primal = 0.5 * float(weights @ q) + sides.loss(weights @ V + at.intercept)
-            gap = primal - (machine.dual_term(part.spread(b)) - 0.5 * part.support(q, b))
+            gap = primal - (machine.dual_term(self._spread(b)) - 0.5 * self._support(q, b))
             if self._best is None:
                 self._best = (math.inf, at, q)
             if not np.isfinite(gap):
@@ -186,38 +254,26 @@ class _Trying:
             if gap < self._best[0]:
                 self._best = (gap, at, q)
             enough = gap <= OWN_SHARE * self.tol * abs(primal)
-            yield Look(self.start, primal, gap, int(np.count_nonzero(active)), last=enough)
+            yield Look(start, primal, gap, int(np.count_nonzero(active)), last=enough)
             if enough:
                 return
-            step = System(sides, at, part.kernel(weight_set.of_shares(at.d)), V, q, weight_set)
+            K = self.session.combine(self._scatter(weight_set.of_shares(at.d)))
+            K = K.copy() if len(self.rows) == len(K) else K[np.ix_(self.rows, self.rows)]
+            step = System(sides, at, K, V, q, weight_set)
             if not step.ok:
                 return
             products = step.complementarity(at, step.slack)
             mean, balance = float(products.mean()), float(products.min() / products.mean())
-            affine, db = step.direction(0.0)
-            change = part.products(db)
-            curve = change @ db
-            length = step.longest(affine, db, curve)
+            affine, db, change, curve, length = self._along(step, *step.direction(0.0))
             there = at.moved(affine, length)
             left = float(step.complementarity(there, step.slack_after(affine, db, curve, length)).mean())
             mu = mean * float(np.clip((left / mean) ** 3, SMALLEST_MU, LARGEST_MU))
-            by, db = step.direction(mu, affine, curve, step.turn(affine, change))
-            change = part.products(db)
-            curve = change @ db
-            length = step.longest(by, db, curve)
+            corrected = step.direction(mu, affine, curve, step.turn(affine, change))
+            by, db, change, curve, length = self._along(step, *corrected)
             if length < SHORT:
-                centring, centring_db = step.direction(mean)
-                centring_change = part.products(centring_db)
-                centring_curve = centring_change @ centring_db
-                longer = step.longest(centring, centring_db, centring_curve)
-                if longer > length:
-                    by, db, change, curve, length = (
-                        centring,
-                        centring_db,
-                        centring_change,
-                        centring_curve,
-                        longer,
-                    )
+                centring = self._along(step, *step.direction(mean))
+                if centring[-1] > length:
+                    by, db, change, curve, length = centring
             # pairs must stay balanced: a bound that is reached early blocks all later steps
             for _ in range(MOST_CUTS):
                 products = step.complementarity(at.moved(by, length), step.slack_after(by, db, curve, length))
@@ -234,6 +290,53 @@ class _Trying:
             at = moved
 
     def end(self) -> tuple[Point, bool]:
-        """The best point with weights of zero, and whether its gap is within the tolerance."""
+        """Weights and coefficients without entries that are only positive in the interior; whether their gap is small.
+
+        If no such point has a gap within the tolerance, it is the one with the smallest gap.
+        """
         assert self._best is not None
-        return without_interior(self.part, self._best[1], self._best[2], self.part.sides, self.tol)
+        _, at, q = self._best
+        weight_set, sides, tol = self.weight_set, self.sides, self.tol
+        cap = weight_set.largest
+        level = max(abs(at.tau), np.finfo(float).tiny)
+        slack = at.tau + at.zeta - weight_set.slopes(at.d)[0] * q
+        sparse = np.where(at.d > slack / level, at.d, 0.0)
+        capped = (at.u < at.zeta / level) & (sparse > 0) if cap < 1.0 else np.zeros(len(q), dtype=bool)
+        a = np.where(at.a / at.a.max() < at.low / max(float(at.low.max()), 1e-300), 0.0, at.a)
+        room = sides.upper - at.a
+        if np.isfinite(room).all():
+            near = room / sides.upper.max() < at.high / max(float(at.high.max()), 1e-300)
+            a = np.where(near, sides.upper, a)
+        snapped, inside = (self._spread(np.sum(sides.sign * values, axis=0)) for values in (a, at.a))
+        best: tuple[float, Point] | None = None
+        whole = weight_set.project(weight_set.of_shares(at.d / at.d.sum()))
+        kept = _normalised(sparse, capped, cap)
+        for weights in (whole,) if kept is None else (weight_set.of_shares(kept), whole):
+            # coefficients of the interior are accurate enough, and others may be worse by rounding
+            for b, own in ((snapped, 0.1 * tol), (snapped, LOOSE), (inside, LOOSE)):
+                point = self.session.solve(self._scatter(weights), own, b)
+                gap = self._rel_gap(point)
+                if best is None or gap < best[0]:
+                    best = (gap, point)
+                if gap <= tol:
+                    return point, True
+        assert best is not None
+        return best[1], False
+
+    def _rel_gap(self, at: Point) -> float:
+        """The relative gap if these were all kernels."""
+        machine = at.machine
+        q = self.problem.quad(machine.dual_coef, self.kernels)
+        level = float(at.weights[self.kernels] @ q) - self.problem.left_out(at.weights, machine.dual_coef)
+        outer = 0.5 * max(0.0, self.weight_set.support(q) - level)
+        return relative_gap(machine.primal, machine.own_gap + outer)
+
+
+def _normalised(weights: Array, capped: NDArray[np.bool_], cap: float) -> Array | None:
+    """Shares that sum to 1 by a common factor of those below the cap; None if that is impossible."""
+    below = float(weights[~capped].sum())
+    left = 1.0 - cap * np.count_nonzero(capped)
+    if not left * below > 0.0:
+        return None
+    out = np.where(capped, cap, weights * (left / below))
+    return out if out.max() <= cap else None

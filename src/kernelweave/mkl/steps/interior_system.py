@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,7 @@ JITTERS = (0.0, 1e-14, 1e-12, 1e-10)
 NO_CURVATURE = 1e-14
 
 
-@dataclass
-class State:
+class State(NamedTuple):
     """Variables and multipliers; all but `tau` and `intercept` are positive, and d are shares."""
 
     a: Array
@@ -41,16 +40,7 @@ class State:
 
     def moved(self, by: State, length: float) -> State:
         """The state after a step of that length."""
-        return State(
-            self.a + length * by.a,
-            self.tau + length * by.tau,
-            self.zeta + length * by.zeta,
-            self.d + length * by.d,
-            self.u + length * by.u,
-            self.low + length * by.low,
-            self.high + length * by.high,
-            self.intercept + length * by.intercept,
-        )
+        return State(*(value + length * change for value, change in zip(self, by, strict=True)))
 
 
 class System:

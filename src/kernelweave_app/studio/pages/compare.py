@@ -9,7 +9,17 @@ from kernelweave._errors import InputError
 from kernelweave_app.runs.spec import label_of
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.frame import page
-from kernelweave_app.studio.pages.pieces import card, note, nothing, number, score, simple_table, stack, text
+from kernelweave_app.studio.pages.pieces import (
+    card,
+    dropdown,
+    hint,
+    note,
+    nothing,
+    number,
+    score,
+    simple_table,
+    stack,
+)
 from kernelweave_app.studio.pages.runs import dated, finished, titles
 from kernelweave_app.studio.schema import Comparison, Run
 from kernelweave_app.studio.service import Studio
@@ -52,13 +62,11 @@ class ComparePage:
                 nothing("balance", "No run has finished yet.")
                 return
             with card("Runs"):
-                pick = ui.select(
-                    known, value=self.chosen, label="Runs to compare", multiple=True, with_input=True
+                props, label = f"use-chips max-values={MOST_RUNS}", "Runs to compare"
+                pick = dropdown(
+                    known, props=props, value=self.chosen, label=label, multiple=True, with_input=True
                 )
-                pick.props(f"outlined dense options-dense use-chips max-values={MOST_RUNS}").style(
-                    "width: 100%"
-                )
-                pick.on(
+                pick.style("width: 100%").on(
                     "popup-hide",
                     lambda: ui.navigate.to(f"/compare?runs={','.join(pick.value)}") if pick.value else None,
                 )
@@ -99,10 +107,10 @@ class ComparePage:
         """Paired tests of runs on the same rows."""
         with card("Are the differences real?"), stack():
             if not found.tests:
-                text(
+                hint(
                     "No two of these runs were scored on the same rows. Runs of the same table with the same seed and "
                     "the same share of rows held out, or the same folds, can be compared by a paired test."
-                ).classes("kw-hint")
+                )
                 return
             rows = [
                 [
@@ -119,8 +127,8 @@ class ComparePage:
             heads = ["runs", "difference of", "difference", "95 % interval", "p", "p, corrected", "test"]
             simple_table(heads, rows, numbers=(2, 3, 4, 5), label="Paired tests of runs")
             for why in dict.fromkeys(f"{one.test}: {one.why}." for one in found.tests):
-                text(why).classes("kw-hint")
-            text("Corrected for the number of pairs by Holm's method.").classes("kw-hint")
+                hint(why)
+            hint("Corrected for the number of pairs by Holm's method.")
 
     @staticmethod
     def table(headers: list[str], rows: list[list[str]], numbers: tuple[int, ...], label: str) -> None:
@@ -141,13 +149,9 @@ class ComparePage:
             tall = f"{5 + 2.4 * len(names):.1f}rem"
             charts.figure(charts.dots_chart(names, values, metric), f"{metric} of the runs", height=tall)
 
-        ui.select(
-            metrics, value=metrics[0], label="Score", on_change=lambda event: draw.refresh(event.value)
-        ).props("outlined dense options-dense")
+        dropdown(metrics, value=metrics[0], label="Score", on_change=lambda event: draw.refresh(event.value))
         draw(metrics[0])
-        text("Lines show the standard error over folds, or the standard deviation over outer folds.").classes(
-            "kw-hint"
-        )
+        hint("Lines show the standard error over folds, or the standard deviation over outer folds.")
 
     def curves(self, found: Comparison) -> None:
         """Scores over folds along the paths."""
@@ -185,4 +189,4 @@ class ComparePage:
                 ]
                 self.table(["setting", *names], rows, (), "Settings that differ")
             else:
-                text("None: these runs have the same settings.").classes("kw-hint")
+                hint("None: these runs have the same settings.")

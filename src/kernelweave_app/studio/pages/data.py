@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
@@ -22,17 +22,22 @@ from kernelweave_app.studio.pages.form import Form
 from kernelweave_app.studio.pages.frame import page, start
 from kernelweave_app.studio.pages.kernels import ask_for_file
 from kernelweave_app.studio.pages.pieces import (
+    Part,
     Turn,
     bar,
     big_table,
     card,
     counted,
     drop_zone,
+    dropdown,
     empty,
     file_row,
+    hint,
+    icon_button,
     later,
     note,
     number,
+    or_problem,
     pick_column,
     plural,
     said,
@@ -43,6 +48,7 @@ from kernelweave_app.studio.pages.pieces import (
     tag,
     text,
     titled,
+    turner,
     waiting,
 )
 from kernelweave_app.studio.projects import replace_file
@@ -159,18 +165,17 @@ async def ask(
         way = ui.radio(ways, value=next(iter(ways))).props("dense").classes("kw-ways")
         way.props["aria-label"] = "Use of the table"
         usual = key if key in keys else next(iter(keys), None)
-        by = ui.select(keys, value=usual, label="Key")
-        old = ui.select({t: refs[t].name for t in tables}, value=tables[0], label="Table to replace")
+        by = dropdown(keys, value=usual, label="Key")
+        old = dropdown({t: refs[t].name for t in tables}, value=tables[0], label="Table to replace")
         for pick, of in ((by, "key"), (old, "replace")):
-            pick.props("outlined dense options-dense").style("width: 100%")
-            pick.bind_visibility_from(way, "value", value=of)
+            pick.style("width: 100%").bind_visibility_from(way, "value", value=of)
         delete = ui.checkbox("Delete its file; the new one takes its name if they were called the same")
         delete.bind_visibility_from(way, "value", value="replace")
         if not keys and not in_order:
-            text(
+            hint(
                 "It cannot be joined: no column names each row in all tables, and their rows are not equally many."
-            ).classes("kw-hint")
-        with ui.element("div").classes("kw-end").style("width: 100%"):
+            )
+        with stack("kw-end").style("width: 100%"):
             ui.button("Do that", on_click=lambda: dialog.submit(way.value)).props("unelevated")
     chosen = await dialog
 
@@ -215,9 +220,7 @@ def show_sides(joined: Joining) -> None:
         if side.n_missing:
             few = ", ".join(side.examples)
             more = ", …" if side.n_missing > len(side.examples) else ""
-            text(f"{plural(side.n_missing, 'row')} of other tables not in {side.name}: {few}{more}").classes(
-                "kw-hint"
-            )
+            hint(f"{plural(side.n_missing, 'row')} of other tables not in {side.name}: {few}{more}")
 
 
 def show_missing(found: Missing, spec: Spec) -> None:
@@ -242,7 +245,7 @@ def show_missing(found: Missing, spec: Spec) -> None:
         )
         rest = found.n_columns - len(found.columns)
         more = f" {plural(rest, 'more column')} with fewer missing cells." if rest > 0 else ""
-        text(f"Of all rows here; a run takes these numbers from its training rows.{more}").classes("kw-hint")
+        hint(f"Of all rows here; a run takes these numbers from its training rows.{more}")
 
 
 def lack(count: int) -> str:
@@ -271,28 +274,28 @@ def show_outliers(found: Outliers, table: str, n_rows: int) -> None:
         "median."
     )
     if not found.n_outliers:
-        text(f"None. {rule}").classes("kw-hint")
+        hint(f"None. {rule}")
         return
     worst = sorted(found.columns.items(), key=lambda pair: -pair[1])[:5]
-    text(
+    hint(
         f"{plural(found.n_outliers, 'number')} in {plural(len(found.columns), 'column')}, most of them in "
         f"{', '.join(f'{name} ({count})' for name, count in worst)}. {rule} Skewed columns have many."
-    ).classes("kw-hint")
+    )
     rows = [
         [one.row + 1, one.column, f"{one.value:.6g}", f"{one.median:.6g}", f"{one.z:.1f}"]
         for one in found.outliers
     ]
     big_table(["row", "column", "value", "median", "robust z"], rows, label=f"Outliers of {table}")
     if found.n_outliers > MOST_OUTLIERS:
-        text(f"The {MOST_OUTLIERS} farthest ones.").classes("kw-hint")
+        hint(f"The {MOST_OUTLIERS} farthest ones.")
     if found.n_rows < n_rows:
-        text(f"Of {plural(found.n_rows, 'row')}, evenly spread over all {n_rows}.").classes("kw-hint")
+        hint(f"Of {plural(found.n_rows, 'row')}, evenly spread over all {n_rows}.")
 
 
 def show_alignments(found: Alignments) -> None:
     """How alike views are, as a heat map, and how alike the target."""
     if not found.names:
-        text("There is no view with differing rows.").classes("kw-hint")
+        hint("There is no view with differing rows.")
         return
     with stack("kw-two"):
         with stack():
@@ -308,10 +311,10 @@ def show_alignments(found: Alignments) -> None:
                 "Alignment of views: " + _pairs(found.names, found.values),
                 height=f"{9 + 1.6 * min(len(found.names), 20):.1f}rem",
             )
-    text(
+    hint(
         f"Centred alignment of the linear kernels of the views on {plural(found.n_rows, 'row')}: 0 where views say "
         "different things about rows, 1 where they say the same. Missing cells count as the mean."
-    ).classes("kw-hint")
+    )
 
 
 def _pairs(names: Sequence[str], values: Sequence[Sequence[float]]) -> str:
@@ -397,23 +400,15 @@ class ColumnList:
         """A page of columns."""
         found = self.found
         if not found.total:
-            text(f"No column has {self.search!r} in its name.").classes("kw-hint")
+            hint(f"No column has {self.search!r} in its name.")
             return
         with ui.element("ul").classes("kw-columns").props("role=list") as group:
             group.props["aria-label"] = f"Columns of {self.table.name}"
             for column in found.columns[:SHOWN]:
                 self.column(column)
         if found.total > SHOWN:
-            end = min(self.start + SHOWN, found.total)
-            with ui.element("div").classes("kw-row"):
-                text(f"{self.start + 1} to {end} of {plural(found.total, 'column')}").classes("kw-hint")
-                for label, icon, by, off in (
-                    ("Earlier columns", "chevron_left", -SHOWN, self.start == 0),
-                    ("Further columns", "chevron_right", SHOWN, end >= found.total),
-                ):
-                    button = ui.button(icon=icon, on_click=partial(self._turn, by)).props("flat round dense")
-                    button.props["aria-label"] = label
-                    button.set_enabled(not off)
+            with stack("kw-row"):
+                turner(self.start, SHOWN, found.total, "column", self._turn)
 
     def column(self, column: Column) -> None:
         """One column."""
@@ -424,16 +419,16 @@ class ColumnList:
             with stack("kw-what"):
                 text(column.name, "b").props["title"] = column.name
                 text(said_of(column), "small")
-            with ui.element("div").classes("kw-spread"):
+            with stack("kw-spread"):
                 ui.html(drawing(column), sanitize=False).props("aria-hidden=true")
                 text(spread_of(column), "small")
             kind = read_types(self.desk.spec.types).get(name, "")
-            types = ui.select(type_options(column, kind), value=kind, on_change=partial(self._retype, name))
-            types.props("outlined dense options-dense").props["aria-label"] = f"Type of {column.name}"
+            types, retype = type_options(column, kind), partial(self._retype, name)
+            dropdown(types, name=f"Type of {column.name}", value=kind, on_change=retype)
             role = role_of(name, self.desk.spec, data)
             offered = {key: label for key, label in ROLES.items() if key != "key" or len(data.files) > 1}
-            roles = ui.select(offered, value=role, on_change=partial(self._recast, name))
-            roles.props("outlined dense options-dense").props["aria-label"] = f"Role of {column.name}"
+            recast = partial(self._recast, name)
+            dropdown(offered, name=f"Role of {column.name}", value=role, on_change=recast)
 
     def _retype(self, name: str, event: ValueChangeEventArguments) -> None:
         kinds = {key: kind for key, kind in read_types(self.desk.spec.types).items() if key != name}
@@ -522,7 +517,6 @@ def drawing(column: Column) -> str:
 Look = tuple[Table, Columns, Rows, Outliers, dict[str, str]]
 #: The target, missing cells, held-out rows, and each table; texts say what is wrong.
 Looks = tuple[Target | str | None, Missing | str | None, Marked | str | None, list[Look | str]]
-Answer = TypeVar("Answer")
 #: Rows that are shown at once.
 SHOWN_ROWS = 50
 WIDEST = 30
@@ -530,14 +524,6 @@ READING = "Reading the tables"
 #: What files are used as.
 USES: dict[Use, str] = {"table": "table", "kernels": "kernels", "sparse": "sparse view"}
 EXAMPLES = {"set-wine": "Wine", "set-breast-cancer": "Breast cancer", "set-diabetes": "Diabetes"}
-
-
-def _or_problem(look: Callable[[], Answer]) -> Answer | str:
-    """What is seen, or why nothing can be."""
-    try:
-        return look()
-    except InputError as error:
-        return str(error)
 
 
 class DataPage:
@@ -548,8 +534,8 @@ class DataPage:
         self.asking = asyncio.Lock()
         # what handlers say after they have waited is said here: the part with their button may be gone by then
         self.client = ui.context.client
-        self.form = Form(lambda: self.desk, self.about.refresh, self.about.refresh)
-        self.turn = Turn()
+        self.about = Part(READING, self.show, self.read)
+        self.form = Form(lambda: self.desk, self.about.renew, self.about.renew)
         #: the tables side by side, once they have been read
         self.joined: Joining | None = None
         #: of several choices each begins with what the one before it has left
@@ -565,17 +551,19 @@ class DataPage:
                 with stack():
                     self.uploads()
             self.sign = stack()
+            # large tables take a while to read, so the page is shown first
+            self.about.build()
             if self.desk.data is None:
-                await self.about()
-            else:
-                # large tables take a while to read, so the page is shown first
-                later(READING, self.about)
+                self.about.show(self.examples)
 
     def renew(self) -> None:
         """Show changes."""
         self.desk, self.joined = Desk(self.studio), None
         self.chosen.refresh()
-        self.about.refresh()
+        if self.desk.data is None:
+            self.about.show(self.examples)
+        else:
+            self.about.renew()
 
     # ---- choosing ---------------------------------------------------------------------------------
 
@@ -592,8 +580,8 @@ class DataPage:
                 if ref.id not in ids
             }
             label = "Choose a table" if not ids else "Add another table, joined by a key"
-            pick = ui.select(options, label=label, with_input=True, on_change=self._pick)
-            pick.props("outlined dense options-dense clearable").style("width: 100%")
+            pick = dropdown(options, props="clearable", label=label, with_input=True, on_change=self._pick)
+            pick.style("width: 100%")
             for table_id in ids:
                 ref = refs[table_id]
                 self._file(table_id, ref.name, ref.about or f"{ref.source}, {size(ref.size)}", ref.uses)
@@ -609,16 +597,11 @@ class DataPage:
         with file_row(name, about):
             use = self.desk.use_of(table_id)
             if len(uses) > 1:
-                pick = ui.select(
-                    {one: USES[one] for one in uses}, value=use, on_change=partial(self._use, table_id)
-                )
-                pick.props("outlined dense options-dense").style("width: 9rem").props["aria-label"] = (
-                    f"Use {name} as"
-                )
+                offered, choose = {one: USES[one] for one in uses}, partial(self._use, table_id)
+                dropdown(offered, name=f"Use {name} as", value=use, on_change=choose).style("width: 9rem")
             elif use != "table":
                 tag(USES[use])
-            remove = ui.button(icon="close", on_click=lambda: self._drop(table_id))
-            remove.props("flat round dense").props["aria-label"] = f"Leave out {name}"
+            icon_button("close", f"Leave out {name}", lambda: self._drop(table_id))
 
     async def _pick(self, event: ValueChangeEventArguments) -> None:
         if event.value:
@@ -690,7 +673,7 @@ class DataPage:
             await self.choose(lambda _, tables: Choice(tables, event.value or ""))
 
         if data.by_order:
-            text("Rows are matched by their order.").classes("kw-hint")
+            hint("Rows are matched by their order.")
         options = list(dict.fromkeys([*joined.keys, *([data.key] if data.key else [])]))
         pick_column(options, data.key, "Key: the column that names the rows", change)
         if joined.problem:
@@ -709,7 +692,7 @@ class DataPage:
             f"up to {size(about.upload)}. The file goes to the data folder.",
         ):
             drop_zone("Drop a table here, or press +", self.uploaded, multiple=True)
-            text(f"Data folder: {about.data_folder}").classes("kw-hint").style("overflow-wrap: anywhere")
+            hint(f"Data folder: {about.data_folder}").style("overflow-wrap: anywhere")
 
     async def uploaded(self, table_id: str) -> None:
         """Add a file that was uploaded, or ask how it is to be used."""
@@ -739,38 +722,38 @@ class DataPage:
 
     # ---- contents --------------------------------------------------------------------------------
 
-    @ui.refreshable_method
-    async def about(self) -> None:
+    def examples(self) -> None:
+        """Without a table: some to begin with."""
+        with (
+            card(),
+            empty("table_view", "No table is chosen yet. To try the studio, choose a built-in data set:"),
+            stack("kw-row").style("justify-content: center"),
+        ):
+            for table_id, name in EXAMPLES.items():
+                ui.button(name, on_click=partial(self.choose, lambda *_, t=table_id: Choice([t]))).props(
+                    "outline"
+                )
+            ui.button("Tour in five steps", icon="tour", on_click=lambda: start(self.studio))
+
+    def read(self) -> tuple[Joining | None, Looks]:
+        """The tables side by side, and what they hold."""
+        desk = self.desk
+        joined = desk.joined()
+        if joined is None or joined.problem:
+            return joined, (None, None, None, [])
+        return joined, self._look(desk, joined)
+
+    def show(self, found: tuple[Joining | None, Looks]) -> None:
         """What the chosen tables hold."""
-        newest = self.turn.take()
+        joined, (target, missing, marked, tables) = found
         data = self.desk.data
-        if data is None:
-            with (
-                card(),
-                empty("table_view", "No table is chosen yet. To try the studio, choose a built-in data set:"),
-                ui.element("div").classes("kw-row").style("justify-content: center"),
-            ):
-                for table_id, name in EXAMPLES.items():
-                    ui.button(name, on_click=partial(self.choose, lambda *_, t=table_id: Choice([t]))).props(
-                        "outline"
-                    )
-                ui.button("Tour in five steps", icon="tour", on_click=lambda: start(self.studio))
+        if joined is None or data is None:
             return
-        # reading large tables takes seconds, in which the page must not be blank
-        sign = waiting(READING)
-        joined = await offload(self.desk.joined)
-        looks: Looks = (None, None, None, [])
-        if joined is not None and not joined.problem and newest():
-            looks = await offload(self._look, data, joined)
-        target, missing, marked, tables = looks
-        if joined is None or not newest():
-            return
-        sign.delete()
         self.joined = joined
         self._show_key()
-        if len(joined.sides) < 2 and joined.problem:
-            note(joined.problem, "bad")
         if joined.problem:
+            if len(joined.sides) < 2:
+                note(joined.problem, "bad")
             return
         with stack("kw-two"):
             self._target(data, joined, target)
@@ -789,7 +772,7 @@ class DataPage:
                     show_alignments,
                     partial(self.studio.alignments, data, self.desk.spec),
                 )
-        with ui.element("div").classes("kw-end"):
+        with stack("kw-end"):
             ui.button(
                 "Views from a file", icon="upload_file", on_click=lambda: self._open_views(joined)
             ).props("outline").tooltip("Groups of columns: TOML with a table [views], or GMT gene sets")
@@ -810,13 +793,14 @@ class DataPage:
         """Views of columns: those that were made here, or the tables."""
         return self.desk.views() or joined.views or ({"table": joined.columns} if joined.further else {})
 
-    def _look(self, data: Data, joined: Joining) -> Looks:
+    def _look(self, desk: Desk, joined: Joining) -> Looks:
         """What the tables hold: the target, missing cells, held-out rows, and each table by itself."""
-        spec, studio = self.desk.spec, self.studio
-        names = self.desk.names_after_joining()
+        data, spec, studio = desk.data, desk.spec, self.studio
+        assert data is not None
+        names = desk.names_after_joining()
 
         def look(table_id: str) -> Look:
-            types = types_of(self.desk, names.get(table_id, {}))
+            types = types_of(desk, names.get(table_id, {}))
             first = studio.columns(table_id, 0, SHOWN, "", types)
             rows = studio.rows(table_id, 0, SHOWN_ROWS, 0, WIDEST)
             return studio.table(table_id), first, rows, studio.outliers(table_id), names.get(table_id, {})
@@ -824,10 +808,10 @@ class DataPage:
         has_target = spec.target in joined.columns and spec.target != data.key
         has_marks = spec.holdout in joined.columns
         return (
-            _or_problem(lambda: studio.target(data, spec.target, spec.task)) if has_target else None,
-            _or_problem(lambda: studio.missing(data, spec)),
-            _or_problem(lambda: studio.marked(data, spec)) if has_marks else None,
-            [_or_problem(partial(look, table_id)) for table_id in data.tables],
+            or_problem(lambda: studio.target(data, spec.target, spec.task)) if has_target else None,
+            or_problem(lambda: studio.missing(data, spec)),
+            or_problem(lambda: studio.marked(data, spec)) if has_marks else None,
+            [or_problem(partial(look, table_id)) for table_id in data.tables],
         )
 
     def _target(self, data: Data, joined: Joining, found: Target | str | None) -> None:
@@ -841,7 +825,7 @@ class DataPage:
                 lambda event: self.form.set(target=event.value or "", task="auto"),
             )
             if found is None:
-                text("Without a target there is nothing to learn.").classes("kw-hint")
+                hint("Without a target there is nothing to learn.")
                 return
             if isinstance(found, str):
                 note(found, "bad")
@@ -851,7 +835,7 @@ class DataPage:
                 tasks, value=spec.task, on_change=lambda event: self.form.set(task=event.value)
             )
             toggle.props("no-caps unelevated toggle-color=primary").props["aria-label"] = "What the target is"
-            text(f"{found.task.capitalize()}: {found.reason}.").classes("kw-hint")
+            hint(f"{found.task.capitalize()}: {found.reason}.")
             if found.problem:
                 note(found.problem, "warn")
             if found.classes:
@@ -861,7 +845,7 @@ class DataPage:
                         bar(name, count / most, str(count))
                 if len(found.classes) > 12:
                     rest = plural(len(found.classes) - 12, "more class", "more classes")
-                    text(f"and {rest}").classes("kw-hint")
+                    hint(f"and {rest}")
             elif found.low is not None:
                 text(f"From {number(found.low)} to {number(found.high)}.")
 
@@ -874,7 +858,7 @@ class DataPage:
         options = [c for c in joined.columns if c not in (key, spec.target)]
         with (
             card("Other roles", "Columns that are not used as features."),
-            ui.element("div").classes("kw-fields"),
+            stack("kw-fields"),
         ):
             for name, label, hint in (
                 ("group", "Groups", "Rows of a group stay together in folds"),
@@ -958,4 +942,4 @@ class DataPage:
                     if table.n_columns > WIDEST or table.n_rows > SHOWN_ROWS:
                         rows_shown = plural(min(SHOWN_ROWS, table.n_rows), "row")
                         columns_shown = plural(min(WIDEST, table.n_columns), "column")
-                        text(f"The first {rows_shown} and {columns_shown}.").classes("kw-hint")
+                        hint(f"The first {rows_shown} and {columns_shown}.")

@@ -10,11 +10,10 @@ from nicegui import ui
 from kernelweave._errors import InputError
 from kernelweave._parameters import said as written
 from kernelweave_app.runs.fitting import parse_values
+from kernelweave_app.runs.settings import SpecField
 from kernelweave_app.runs.spec import applies, in_words_of, spec_fields
-from kernelweave_app.studio.methods import settings
 from kernelweave_app.studio.pages.desk import Desk
-from kernelweave_app.studio.pages.pieces import explained, said
-from kernelweave_app.studio.schema import Setting
+from kernelweave_app.studio.pages.pieces import dropdown, explained, said
 
 if TYPE_CHECKING:
     from nicegui.events import ValueChangeEventArguments
@@ -76,7 +75,7 @@ class Form:
         refused: Callable[[], object] | None = None,
     ) -> None:
         self.desk, self.changed, self.refused = desk, changed, refused
-        self.known = {setting.name: setting for setting in settings()}
+        self.known = spec_fields()
         #: Fields with values that no run could use, by setting.
         self.wrong: dict[str, str] = {}
 
@@ -114,7 +113,7 @@ class Form:
         spec = self.desk().spec
         found = [
             name
-            for name, field in spec_fields().items()
+            for name, field in self.known.items()
             if field.group in groups and name not in without and applies(field, spec, task)
         ]
         switches = [name for name in found if self.known[name].kind == "yes/no"]
@@ -127,7 +126,7 @@ class Form:
 
     def field(
         self,
-        setting: Setting,
+        setting: SpecField,
         *,
         value: Any = None,
         keep: Callable[[Any], object] | None = None,
@@ -137,7 +136,7 @@ class Form:
 
         Parameters
         ----------
-        setting : Setting
+        setting : SpecField
         value : object, optional
             By default that of the draft.
         keep : callable, optional
@@ -157,13 +156,12 @@ class Form:
                 self.wrong.pop(name)
                 self.refused()
 
-        with explained(label, setting.about):
+        with explained(label, setting.help):
             if choices is not None or setting.kind == "choice":
                 words = WORDS.get(name, {})
                 offered = dict(choices) if choices else words or {one: one for one in setting.choices}
                 shown = written(value) if written(value) in offered else None
-                pick = ui.select(offered, value=shown, label=label, on_change=choose, clearable=free)
-                return pick.props("outlined dense options-dense")
+                return dropdown(offered, value=shown, label=label, on_change=choose, clearable=free)
             if setting.kind == "yes/no":
                 return ui.switch(label, value=bool(value), on_change=choose)
             usual, drawn = "the usual" if free else None, "outlined dense hide-bottom-space"

@@ -13,7 +13,7 @@ from nicegui.elements.mixins.text_element import TextElement
 
 from kernelweave._drawing import COLOURS, LOWERS, RAISES
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.studio.pages.pieces import guarded, said, text
+from kernelweave_app.studio.pages.pieces import guarded, icon_button, link, said, stack, text
 from kernelweave_app.studio.schema import Data, Draft
 from kernelweave_app.studio.security import address_of, project_of
 from kernelweave_app.studio.service import Studio
@@ -172,9 +172,7 @@ def leave(studio: Studio) -> None:
 
 def start_button(studio: Studio) -> None:
     """A small button that starts the tour, from the beginning if it is under way."""
-    button = ui.button(icon="tour", on_click=lambda: start(studio)).props("flat round dense")
-    button.props["aria-label"] = "Tour in five steps"
-    button.tooltip("Tour in five steps")
+    icon_button("tour", "Tour in five steps", lambda: start(studio)).tooltip("Tour in five steps")
 
 
 def show_step(studio: Studio, path: str) -> None:
@@ -187,9 +185,9 @@ def show_step(studio: Studio, path: str) -> None:
     with ui.element("section").classes("kw-tour").props('aria-label="Tour"'):
         _say(f"Tour, step {k + 1} of {len(STEPS)}: {title}", "h2")
         _say(about, "p")
-        with ui.element("div").classes("kw-row"):
+        with stack("kw-row"):
             if k:
-                ui.link(f"Back: {STEPS[k - 1][1]}", STEPS[k - 1][0]).classes("kw-link")
+                link(f"Back: {STEPS[k - 1][1]}", STEPS[k - 1][0])
             if k + 1 < len(STEPS):
                 ui.link(f"Next: {STEPS[k + 1][1]}", STEPS[k + 1][0]).classes("kw-link strong")
                 ui.button("Leave the tour", on_click=lambda: leave(studio)).props("flat dense no-caps")
@@ -232,8 +230,8 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.elemen
     around = ui.context.client.content.parent_slot
     if around is not None:
         around.parent.props("role=presentation")
-    with ui.element("div").classes("kw-frame"):
-        with ui.element("header").classes("kw-edge"), ui.element("div").classes("kw-side"):
+    with stack("kw-frame"):
+        with ui.element("header").classes("kw-edge"), stack("kw-side"):
             ui.link("Skip to the content", "#content").classes("kw-skip")
             with ui.link(target="/").classes("kw-brand").props('aria-label="kernelweave studio: data"'):
                 ui.html(LOGO, sanitize=False)
@@ -250,7 +248,7 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.elemen
                         with link:
                             ui.icon(icon).props("aria-hidden=true")
                             text(name, "span")
-            with ui.element("div").classes("kw-foot"):
+            with stack("kw-foot"):
                 text(f"version {studio.about().version}", "span")
                 start_button(studio)
 
@@ -261,16 +259,14 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.elemen
                     ui.navigate.reload()
 
                 icon, said = LOOKS[look]
-                ui.button(icon=icon, on_click=guarded(turn)).props(
-                    f'flat round dense aria-label="{said}. Change."'
-                ).tooltip(said)
+                icon_button(icon, f"{said}. Change.", guarded(turn)).tooltip(said)
         with ui.element("main").classes("kw-main").props("id=content tabindex=-1"):
-            with ui.element("div").classes("kw-head"):
+            with stack("kw-head"):
                 with ui.element("div"):
                     text(title, "h1")
                     if lead:
                         text(lead, "p").classes("kw-lead")
-                aside = ui.element("div").classes("kw-end")
+                aside = stack("kw-end")
             show_step(studio, path)
             yield aside
     # on narrow screens the steps are a row that may be longer than the screen; scrolled by hand, since scrollIntoView

@@ -22,11 +22,14 @@ from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.pages.form import Form
 from kernelweave_app.studio.pages.frame import page
 from kernelweave_app.studio.pages.pieces import (
-    Turn,
+    Part,
     ask_text,
     card,
     counted,
+    dropdown,
     guarded,
+    hint,
+    icon_button,
     later,
     note,
     nothing,
@@ -39,7 +42,6 @@ from kernelweave_app.studio.pages.pieces import (
     tag,
     text,
     titled,
-    waiting,
 )
 from kernelweave_app.studio.schema import Joining, KernelPreviews
 from kernelweave_app.studio.service import Studio
@@ -143,67 +145,38 @@ def group_by_name(names: list[str]) -> dict[str, list[str]]:
 THUMBNAILS = 24
 
 
-class Pictures:
-    """The Gram matrices of the kernels that are chosen in a draft.
-
-    Parameters
-    ----------
-    studio : Studio
-    desk : Desk
-    """
-
-    def __init__(self, studio: Studio, desk: Desk) -> None:
-        self.studio, self.desk = studio, desk
-        self.turn = Turn()
-
-    @ui.refreshable_method
-    async def show(self) -> None:
-        """Compute the Gram matrices and show those best aligned with the target."""
-        assert self.desk.data is not None
-        newest = self.turn.take()
-        sign = waiting("Computing the kernels")
-        found: KernelPreviews | None = None
-        problem = ""
-        try:
-            found = await offload(self.studio.kernels, self.desk.data, self.desk.spec, THUMBNAILS)
-        except InputError as error:
-            problem = str(error)
-        if not newest():
-            return
-        sign.delete()
-        if found is None:
-            note(problem, "bad")
-            return
-        with stack("kw-stats"):
-            counted("kernel", found.n_kernels)
-            stat(size(found.memory), "memory at most", f"of {size(found.budget)}")
-            counted("training row", found.n_rows)
-        if found.memory > found.budget:
-            note(
-                "More than the memory for kernels: they are recomputed by tiles, which is slower.",
-                "warn",
-            )
-        text(
-            f"Gram matrices of {plural(found.n_sampled, 'row')} sorted by the target, light where rows are alike. "
-            "Alignment with the target is from −1 to 1; best first."
-        ).classes("kw-hint")
-        with ui.element("div").classes("kw-thumbs"):
-            for kernel in found.kernels[:THUMBNAILS]:
-                with ui.element("figure").classes("kw-thumb"):
-                    picture = ui.element("img")
-                    picture.props["src"] = kernel.thumbnail
-                    picture.props["alt"] = f"Gram matrix of {kernel.name}"
-                    with ui.element("figcaption"):
-                        text(kernel.name, "b").style("font-weight: 500")
-                        rank = f", rank {kernel.rank}" if kernel.rank is not None else ""
-                        text(f"alignment {kernel.alignment:.3f}{rank}", "span")
-        if found.n_looked < found.n_kernels:
-            text(
-                f"The {THUMBNAILS} best aligned of {found.n_looked} kernels, which are spread evenly over "
-                f"all {found.n_kernels}."
-            ).classes("kw-hint")
-        elif found.n_kernels > THUMBNAILS:
-            text(f"The {THUMBNAILS} best aligned of {found.n_kernels} kernels.").classes("kw-hint")
+def show_kernels(found: KernelPreviews) -> None:
+    """Gram matrices, those best aligned with the target."""
+    with stack("kw-stats"):
+        counted("kernel", found.n_kernels)
+        stat(size(found.memory), "memory at most", f"of {size(found.budget)}")
+        counted("training row", found.n_rows)
+    if found.memory > found.budget:
+        note(
+            "More than the memory for kernels: they are recomputed by tiles, which is slower.",
+            "warn",
+        )
+    hint(
+        f"Gram matrices of {plural(found.n_sampled, 'row')} sorted by the target, light where rows are alike. "
+        "Alignment with the target is from −1 to 1; best first."
+    )
+    with stack("kw-thumbs"):
+        for kernel in found.kernels[:THUMBNAILS]:
+            with ui.element("figure").classes("kw-thumb"):
+                picture = ui.element("img")
+                picture.props["src"] = kernel.thumbnail
+                picture.props["alt"] = f"Gram matrix of {kernel.name}"
+                with ui.element("figcaption"):
+                    text(kernel.name, "b").style("font-weight: 500")
+                    rank = f", rank {kernel.rank}" if kernel.rank is not None else ""
+                    text(f"alignment {kernel.alignment:.3f}{rank}", "span")
+    if found.n_looked < found.n_kernels:
+        hint(
+            f"The {THUMBNAILS} best aligned of {found.n_looked} kernels, which are spread evenly over "
+            f"all {found.n_kernels}."
+        )
+    elif found.n_kernels > THUMBNAILS:
+        hint(f"The {THUMBNAILS} best aligned of {found.n_kernels} kernels.")
 
 
 def ask_for_file(
@@ -221,9 +194,9 @@ def ask_for_file(
         Is given the columns of every view.
     """
     with titled("Views from a file") as dialog:
-        text(
+        hint(
             "TOML with a table [views], or a GMT file of gene sets. Columns that the tables lack are left out."
-        ).classes("kw-hint")
+        )
 
         async def take(event: UploadEventArguments) -> None:
             form = "gmt" if event.file.name.lower().endswith(".gmt") else "toml"
@@ -259,7 +232,7 @@ def ask_for_file(
         upload.on("failed", refused)
         upload.classes("kw-upload").props("flat bordered accept='.toml,.gmt'")
         upload.add_slot("header", pick_button("Drop the file here, or press +"))
-        with ui.element("div").classes("kw-end").style("width: 100%"):
+        with stack("kw-end").style("width: 100%"):
             ui.button("Cancel", on_click=dialog.close).props("flat")
     dialog.open()
 
@@ -295,9 +268,9 @@ class KernelsPage:
         #: views whose columns are shown
         self.opened: set[str] = set()
         self.joined: Joining | None = None
-        self.pictures = Pictures(studio, self.desk)
+        self.pictures = Part("Computing the kernels", show_kernels, self.read_kernels)
         # fields stay, since what is pressed next may be among them
-        self.form = Form(lambda: self.desk, self.pictures.show.refresh, self.refused)
+        self.form = Form(lambda: self.desk, self.pictures.renew, self.refused)
 
     async def build(self) -> None:
         """Draw the page."""
@@ -308,6 +281,11 @@ class KernelsPage:
                 return
             # large tables take a while to read, so the page is shown first
             later("Reading the tables", self.cards, self.desk.joined)
+
+    def read_kernels(self) -> KernelPreviews:
+        """The kernels that are chosen, on some rows."""
+        assert self.desk.data is not None
+        return self.studio.kernels(self.desk.data, self.desk.spec, THUMBNAILS)
 
     @staticmethod
     def nothing_yet() -> None:
@@ -324,12 +302,10 @@ class KernelsPage:
         self.settings()
         with card("Kernels before learning") as aside:
             with aside:
-                ui.button("Look again", icon="refresh", on_click=self.pictures.show.refresh).props(
-                    "flat dense"
-                )
+                ui.button("Look again", icon="refresh", on_click=self.pictures.renew).props("flat dense")
             # the choices are shown first
-            later("Computing the kernels", self.pictures.show)
-        with ui.element("div").classes("kw-end"):
+            self.pictures.build()
+        with stack("kw-end"):
             go = ui.button("Method", icon="arrow_forward", on_click=lambda: ui.navigate.to("/method"))
             go.props("unelevated")
 
@@ -347,7 +323,7 @@ class KernelsPage:
         except InputError as error:
             said(error)
         self.views.refresh()
-        self.pictures.show.refresh()
+        self.pictures.renew()
         self.settings.refresh()
 
     # ---- views ------------------------------------------------------------------------------------
@@ -383,25 +359,25 @@ class KernelsPage:
                 ).tooltip("TOML with a table [views], or GMT gene sets")
                 ui.button("New view", icon="add", on_click=self.new_view).props("outline dense")
             if not views:
-                text(
+                hint(
                     f"No views: kernels see {_all_of(names)}, as chosen below. Make views where columns come from "
                     "different sources or measure different things."
-                ).classes("kw-hint")
+                )
             elif not own:
-                text(
+                hint(
                     "Each table is a view. Show the columns of one to move them, or to make a new view of them."
-                ).classes("kw-hint")
-            with ui.element("div").classes("kw-grid"):
+                )
+            with stack("kw-grid"):
                 for name in list(views)[:MOST_CARDS]:
                     self.view_card(name, views[name])
             if len(views) > MOST_CARDS:
                 hidden = plural(len(views) - MOST_CARDS, "more view is", "more views are")
-                text(f"{hidden} not shown, but used all the same.").classes("kw-hint")
+                hint(f"{hidden} not shown, but used all the same.")
             for one in self.joined.further:
                 what = (
                     "a precomputed kernel" if one.use == "kernels" else plural(one.n_columns, "sparse column")
                 )
-                text(f"{one.name}: {what}, from {one.file}.").classes("kw-hint")
+                hint(f"{one.name}: {what}, from {one.file}.")
             used = {c for columns in views.values() for c in columns}
             self.shelf([c for c in names if c not in used], bool(views))
 
@@ -411,11 +387,11 @@ class KernelsPage:
             if some:
                 zone.classes("kw-drop").props('role=group aria-label="Columns in no view"')
                 self.receive(zone, self.take_out)
-            with ui.element("div").classes("kw-row"):
+            with stack("kw-row"):
                 text("Columns in no view" if some else "Columns", "h3")
                 tag(plural(len(names), "column"))
                 if some:
-                    text("These are not used as features.").classes("kw-hint")
+                    hint("These are not used as features.")
             if names:
                 self.chips(names, "")
 
@@ -445,15 +421,15 @@ class KernelsPage:
         @ui.refreshable
         def shown() -> None:
             these = found()
-            with ui.element("div").classes("kw-chips").props("role=group") as group:
+            with stack("kw-chips").props("role=group") as group:
                 group.props["aria-label"] = f"Columns of {view}" if view else "Columns"
                 for name in these[:MOST_CHIPS]:
                     self.chip(name)
             if len(these) > MOST_CHIPS:
                 rest = plural(len(these) - MOST_CHIPS, "more column")
-                text(f"{rest}: type a part of the name above.").classes("kw-hint")
+                hint(f"{rest}: type a part of the name above.")
 
-        with ui.element("div").classes("kw-row"):
+        with stack("kw-row"):
             label = f"Find columns of {view}" if view else "Find columns"
             find = ui.input(label, value=self.search.get(view, ""), on_change=look)
             find.props("outlined dense clearable").classes("grow")
@@ -488,23 +464,18 @@ class KernelsPage:
 
     def view_card(self, name: str, columns: list[str]) -> None:
         """A view: its columns, its kernels, and a place to drop more."""
-        zone = ui.element("div").classes("kw-drop").props("role=group")
+        zone = stack("kw-drop").props("role=group")
         zone.props["aria-label"] = f"View {name}"
         self.receive(zone, lambda: self.put(name))
         with zone:
-            with ui.element("div").classes("kw-row").style("flex-wrap: nowrap"):
+            with stack("kw-row").style("flex-wrap: nowrap"):
                 text(name, "h3").style(
                     "flex: 1; min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap"
                 )
                 tag(plural(len(columns), "column"))
-                more = ui.button(icon="add", on_click=guarded(lambda: self.put(name))).props(
-                    "flat round dense size=sm"
-                )
-                more.props["aria-label"] = f"Add the selected columns to {name}"
-                gone = ui.button(icon="close", on_click=lambda: self.remove(name)).props(
-                    "flat round dense size=sm"
-                )
-                gone.props["aria-label"] = f"Remove the view {name}"
+                put = guarded(lambda: self.put(name))
+                icon_button("add", f"Add the selected columns to {name}", put, "size=sm")
+                icon_button("close", f"Remove the view {name}", lambda: self.remove(name), "size=sm")
             self.members(name, columns)
             kernels = self.desk.spec.kernels
             self.kernel_choice(kernels.get(name, "default") if isinstance(kernels, dict) else kernels, name)
@@ -517,7 +488,7 @@ class KernelsPage:
             is_open = name in self.opened
             if not is_open:
                 few = ", ".join(columns[:6]) + (f" and {len(columns) - 6} more" if len(columns) > 6 else "")
-                text(few).classes("kw-hint").style("overflow-wrap: anywhere")
+                hint(few).style("overflow-wrap: anywhere")
             label, icon = ("Hide columns", "expand_less") if is_open else ("Show columns", "expand_more")
             button = ui.button(label, icon=icon, on_click=turn).props("flat dense no-caps size=sm")
             button.props["aria-label"] = f"{label} of {name}"
@@ -555,7 +526,7 @@ class KernelsPage:
             if event.value != OWN:
                 keep(event.value)
 
-        ui.select(options, value=shown, label=label, on_change=pick).props("outlined dense options-dense")
+        dropdown(options, value=shown, label=label, on_change=pick)
         own = ui.input("Kernels, separated by ;", value=value if shown == OWN else "linear; rbf(gamma=0.1)")
         own.props("outlined dense").props["hint"] = (
             "Such as linear; poly(degree=2); rbf(gamma='median'); linear.prepared('normalize-rows'). "
@@ -617,7 +588,7 @@ class KernelsPage:
             self.change_views({**rest, name: moved})
 
         of = plural(len(self.chosen), "column")
-        ask_text("New view", "Name", "Make", make, below=lambda: text(of).classes("kw-hint"))
+        ask_text("New view", "Name", "Make", make, below=lambda: hint(of))
 
     async def group(self) -> None:
         """Make views of columns whose names have a word in common."""
@@ -641,6 +612,6 @@ class KernelsPage:
         with card("Settings"):
             if not self.desk.views() and not (self.joined and self.joined.views):
                 self.kernel_choice(spec.kernels if isinstance(spec.kernels, str) else "default", "")
-            with ui.element("div").classes("kw-fields"):
+            with stack("kw-fields"):
                 fields, switches = self.form.group("Kernels", task="", without=("kernels", "views"))
                 self.form.fields(*fields, *switches)

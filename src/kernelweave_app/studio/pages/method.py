@@ -16,21 +16,25 @@ from kernelweave_app.runs.estimating import span
 from kernelweave_app.runs.fitting import MOST_ALPHAS, OF_PATHS, chosen, path_setting
 from kernelweave_app.runs.questions import PRESETS, QUESTIONS, grouped, preset_settings
 from kernelweave_app.runs.recommending import Recommendation
-from kernelweave_app.runs.settings import kept, learner_settings
+from kernelweave_app.runs.settings import SpecField, kept, learner_settings
 from kernelweave_app.runs.spec import DEFAULT, Spec, label_of
 from kernelweave_app.studio.methods import explanation, has_probabilities, methods, scorers
 from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.pages.form import Form, a_list, a_number
 from kernelweave_app.studio.pages.frame import page
 from kernelweave_app.studio.pages.pieces import (
+    Part,
     Turn,
     card,
     counted,
+    dropdown,
     explained,
+    hint,
     later,
     note,
     nothing,
     once,
+    or_problem,
     plural,
     said,
     simple_table,
@@ -41,7 +45,7 @@ from kernelweave_app.studio.pages.pieces import (
     typeset,
     waiting,
 )
-from kernelweave_app.studio.schema import Checked, Expected, Method, RunRequest, Setting
+from kernelweave_app.studio.schema import Checked, Expected, Method, RunRequest
 from kernelweave_app.studio.service import Studio
 
 if TYPE_CHECKING:
@@ -108,14 +112,13 @@ class Guide:
         with card(
             "Where to begin", "Choose what you want to know; learner and settings follow from the table."
         ):
-            with ui.element("div").classes("kw-row"):
-                asked = ui.select(
+            with stack("kw-row"):
+                dropdown(
                     {one.name: one.title for one in QUESTIONS},
                     value=self.question,
                     label="Question",
                     on_change=lambda event: setattr(self, "question", event.value),
-                )
-                asked.props("outlined dense options-dense").classes("grow")
+                ).classes("grow")
                 once("Recommend", "auto_awesome", self.recommend)
                 once("How long will it take?", "timer", self.measure, "outline")
             self.presets()
@@ -123,7 +126,7 @@ class Guide:
 
     def presets(self) -> None:
         """Quick, careful, paper, and what each sets."""
-        with ui.element("div").classes("kw-row"):
+        with stack("kw-row"):
             for one in PRESETS:
                 button = ui.button(one.title, on_click=self.take_preset(one.name)).props(
                     "outline padding='4px 14px'"
@@ -194,14 +197,14 @@ class Guide:
         """The recommendation and its reasons, and the time."""
         with stack("kw-stack").props("aria-live=polite"):
             if self.found is not None:
-                text(f"{'; '.join(self.found.facts)}.").classes("kw-hint")
+                hint(f"{'; '.join(self.found.facts)}.")
                 rows: list[list[Any]] = [
                     [label_of(one.setting), _word(one.value), one.why] for one in self.found.advice
                 ]
                 simple_table(["setting", "recommended", "because"], rows, label="Recommended settings")
                 for line in self.found.warnings:
                     note(line, "warn")
-                text("These settings are taken; all of them can be changed below.").classes("kw-hint")
+                hint("These settings are taken; all of them can be changed below.")
             if measuring:
                 waiting("Fitting a few rows to measure the time")
             elif self.problem:
@@ -234,15 +237,15 @@ class StartCard:
 
     def __init__(self, studio: Studio, desk: Desk, guide: Guide, wrong: Mapping[str, str]) -> None:
         self.studio, self.desk, self.guide, self.wrong = studio, desk, guide, wrong
-        self.turn = Turn()
+        self.ready = Part("", self.show, self.check)
         #: The same run, asked for however often, is one; and its name in the queue.
         self.asked: tuple[object, str] = None, ""
 
-    async def build(self) -> None:
+    def build(self) -> None:
         """What would be run, and the button, which stays while that changes: no press on it is lost."""
         with card("Ready?"):
-            self.place = stack()
-            with ui.element("div").classes("kw-row"):
+            place = stack()
+            with stack("kw-row"):
                 name = ui.input(
                     "Name of the run", value=self.desk.draft.name, placeholder="made from table and method"
                 )
@@ -273,48 +276,43 @@ class StartCard:
 
                 self.button = once("Start the run", "play_arrow", go)
                 self.button.set_enabled(False)
-        with self.place:
-            await self.ready()
+        with place:
+            self.ready.build()
 
     def first_correct(self) -> str:
         """What to do about fields with values that no run could use."""
         fields = ", ".join(label_of(name) for name in self.wrong)
         return f"First correct the fields marked above: {fields}."
 
-    @ui.refreshable_method
-    async def ready(self) -> None:
-        """What would be run, or why nothing can."""
-        assert self.desk.data is not None
-        newest = self.turn.take()
+    def renew(self) -> None:
+        """Look again at what would be run."""
         if self.wrong:
             self.button.set_enabled(False)
-        found: Checked | None = None
-        problem = ""
-        try:
-            found = await offload(self.studio.check, self.desk.data, self.desk.spec)
-        except InputError as error:
-            problem = str(error)
-        if not newest():
+        self.ready.renew()
+
+    def check(self) -> Checked | str:
+        """What would be run, or why nothing can."""
+        data = self.desk.data
+        assert data is not None
+        return or_problem(lambda: self.studio.check(data, self.desk.spec))
+
+    def show(self, found: Checked | str) -> None:
+        """What would be run, or why nothing can."""
+        self.button.set_enabled(not isinstance(found, str) and not self.wrong)
+        if self.wrong or isinstance(found, str):
+            note(self.first_correct() if self.wrong else str(found), "bad")
             return
-        self.button.set_enabled(not problem and not self.wrong)
-        if self.wrong:
-            note(self.first_correct(), "bad")
-        elif found is None:
-            note(problem, "bad")
-        else:
-            with stack("kw-stats"):
-                counted("training row", found.n_training)
-                stat(str(found.n_held), "row held out" if found.n_held == 1 else "rows held out")
-                counted("column", found.n_columns)
-                if found.n_steps:
-                    number, _, fits = plural(found.n_steps, "fit").partition(" ")
-                    stat(number, f"{fits} at most")
-            text(f"{found.task.capitalize()}: {found.reason}. {found.splitter}").classes("kw-hint").style(
-                "overflow-wrap: anywhere"
-            )
-            if found.n_dropped:
-                are = "is" if found.n_dropped == 1 else "are"
-                note(f"{plural(found.n_dropped, 'row')} with missing values {are} left out.", "warn")
+        with stack("kw-stats"):
+            counted("training row", found.n_training)
+            stat(str(found.n_held), "row held out" if found.n_held == 1 else "rows held out")
+            counted("column", found.n_columns)
+            if found.n_steps:
+                number, _, fits = plural(found.n_steps, "fit").partition(" ")
+                stat(number, f"{fits} at most")
+        hint(f"{found.task.capitalize()}: {found.reason}. {found.splitter}").style("overflow-wrap: anywhere")
+        if found.n_dropped:
+            are = "is" if found.n_dropped == 1 else "are"
+            note(f"{plural(found.n_dropped, 'row')} with missing values {are} left out.", "warn")
 
 
 class MethodPage:
@@ -322,7 +320,7 @@ class MethodPage:
 
     def __init__(self, studio: Studio) -> None:
         self.studio, self.desk = studio, Desk(studio)
-        self.form = Form(lambda: self.desk, lambda: self.start.ready.refresh())
+        self.form = Form(lambda: self.desk, self.check)
         self.guide = Guide(studio, self.desk, self.renew)
         #: the task, and the number of classes
         self.target = ("classification", 2)
@@ -337,12 +335,9 @@ class MethodPage:
             if self.desk.data is None or not self.desk.spec.target:
                 nothing("tune", "Choose a table and a target first.", "Data", "/")
                 return
-            if await offload(self.studio.catalogue.holds, self.desk.data):
-                await self.cards(await offload(self.read_target))
-            else:
-                later("Reading the tables", self.cards, self.read_target)
+            later("Reading the tables", self.cards, self.read_target)
 
-    async def cards(self, target: tuple[str, int]) -> None:
+    def cards(self, target: tuple[str, int]) -> None:
         """Everything below the heading."""
         self.target = target
         self.guide.build()
@@ -351,14 +346,18 @@ class MethodPage:
             self.path()
             self.validation()
         self.computing()
-        await self.start.build()
+        self.start.build()
+
+    def check(self) -> None:
+        """Look again at what would be run."""
+        self.start.renew()
 
     def renew(self) -> None:
         """Draw everything again after the guide has changed settings."""
         self.learners.refresh()
         self.path.refresh()
         self.validation.refresh()
-        self.start.ready.refresh()
+        self.check()
 
     # ---- learner ----------------------------------------------------------------------------------
 
@@ -370,7 +369,7 @@ class MethodPage:
         for name in learner_settings():
             self.form.wrong.pop(name, None)  # another learner may not have it
         with card("Learner"), stack("kw-narrow").style("gap: 1.6rem"):
-            with ui.element("div").classes("kw-pick").props('role=radiogroup aria-label="Learner"'):
+            with stack("kw-pick").props('role=radiogroup aria-label="Learner"'):
                 for question, names in grouped():
                     fold = ui.element("details").classes("kw-fold")
                     if spec.method in names:
@@ -389,7 +388,7 @@ class MethodPage:
                 with stack():
                     text(PLAIN, "h3").style("font-size: 1.1rem")
                     text(f"{ABOUT_PLAIN} Here that is {now.title}.", "p")
-                    text(ABOUT_CHOICE).classes("kw-hint")
+                    hint(ABOUT_CHOICE)
 
     def learner_option(self, method: Method, picked: bool) -> None:
         """A learner in the list."""
@@ -434,7 +433,7 @@ class MethodPage:
             if not method.regression:
                 note("For classification only.")
             if method.fields:
-                with ui.element("div").classes("kw-fields"):
+                with stack("kw-fields"):
                     for setting in method.fields:
                         self.learner_field(setting)
             with ui.expansion("All parameters").props("dense"):
@@ -442,11 +441,11 @@ class MethodPage:
                 simple_table(["parameter", "meaning", "default"], rows, label=f"Parameters of {method.title}")
             inverse = method.regularization_parameter == "C"
             meaning = "C, the weight of the loss" if inverse else "alpha, the weight of the penalty"
-            text(f"The regularisation parameter is {meaning}. It is chosen on the path.").classes("kw-hint")
+            hint(f"The regularisation parameter is {meaning}. It is chosen on the path.")
             if method.reference:
-                text(method.reference).classes("kw-hint")
+                hint(method.reference)
 
-    def learner_field(self, setting: Setting) -> None:
+    def learner_field(self, setting: SpecField) -> None:
         """A field for a parameter of the learner; defaults are not stored."""
         given = self.desk.spec.learner_params.get(setting.name, setting.default)
         if setting.kind == "choice" and written(given) not in setting.choices:
@@ -516,7 +515,7 @@ class MethodPage:
                 for label, value in zip((*ends, "How many"), parts, strict=True):
                     field = ui.number(label, value=float(value), validation=check)
                     fields.append(field.props("outlined dense hide-bottom-space debounce=500 step=any"))
-                text("Equally spaced on a logarithmic scale between the two.").classes("kw-hint")
+                hint("Equally spaced on a logarithmic scale between the two.")
             else:
                 with explained(values, ABOUT_LIST):
                     ui.input(
@@ -538,7 +537,7 @@ class MethodPage:
             "Validation",
             "Folds choose the regularisation parameter; held-out rows, or outer folds, assess the choice.",
         ):
-            with ui.element("div").classes("kw-fields"):
+            with stack("kw-fields"):
                 offered = {"": f"the usual ({'R²' if task == 'regression' else 'accuracy'})"}
                 known = scorers(task, n_classes, probabilities=probable)
                 offered |= {name: name.replace("_", " ") for name in known}
@@ -548,13 +547,13 @@ class MethodPage:
                 for name in fields:
                     self.form.field(self.form.known[name], choices=offered if name == "scoring" else None)
                 if spec.holdout:
-                    text(f"Column {spec.holdout!r} marks the held-out rows.").classes("kw-hint")
+                    hint(f"Column {spec.holdout!r} marks the held-out rows.")
                 if probable and task == "classification":
-                    text("Probabilities are those of the loss.").classes("kw-hint")
-            with ui.element("div").classes("kw-row").style("gap: 0 1.6rem"):
+                    hint("Probabilities are those of the loss.")
+            with stack("kw-row").style("gap: 0 1.6rem"):
                 self.form.fields(*switches)
             if spec.group:
-                text(f"Rows of one {spec.group} stay together.").classes("kw-hint")
+                hint(f"Rows of one {spec.group} stay together.")
 
     def read_target(self) -> tuple[str, int]:
         """The task, and the number of classes."""
@@ -571,7 +570,7 @@ class MethodPage:
         with (
             card(),
             ui.expansion("More settings").props("dense"),
-            ui.element("div").classes("kw-fields").style("width: 100%"),
+            stack("kw-fields").style("width: 100%"),
         ):
             for setting in rest:
                 self.form.field(setting)

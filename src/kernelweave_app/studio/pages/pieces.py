@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from functools import partial
+from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 from urllib.parse import quote
 
 from nicegui import ui
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from kernelweave._types import Tree
 
 
+Answer = TypeVar("Answer")
+
 #: How tables sort a column of numbers.
 NUMERICALLY = (
     "(a, b) => { const n = (v) => v === null || v === undefined || v === '' ? -Infinity : Number(v); "
@@ -38,7 +41,7 @@ def text(content: object, tag: str = "div") -> TextElement:
 
 
 @contextmanager
-def card(title: str = "", hint: str = "", level: str = "h2") -> Iterator[Any]:
+def card(title: str = "", about: str = "", level: str = "h2") -> Iterator[Any]:
     """A section with a heading; yields the element beside the heading."""
     section = ui.element("section").classes("kw-card")
     if title:
@@ -48,9 +51,9 @@ def card(title: str = "", hint: str = "", level: str = "h2") -> Iterator[Any]:
         if title:
             with ui.element("header"):
                 text(title, level)
-                aside = ui.element("div").classes("kw-row")
-            if hint:
-                text(hint, "p").classes("kw-hint").style("margin-top: -.5rem")
+                aside = stack("kw-row")
+            if about:
+                hint(about, "p").style("margin-top: -.5rem")
         yield aside
 
 
@@ -59,9 +62,37 @@ def stack(kind: str = "kw-stack") -> ui.element:
     return ui.element("div").classes(kind)
 
 
+def hint(content: str, tag: str = "div") -> TextElement:
+    """A remark in small grey letters."""
+    return text(content, tag).classes("kw-hint")
+
+
+def link(content: str, target: str, new_tab: bool = False, download: str = "") -> ui.link:
+    """A link in a line of its own, whose address begins at the project; one to a file has a name that is read aloud."""
+    found = ui.link(content, target, new_tab).classes("kw-link")
+    if download:
+        found.props("download").props["aria-label"] = download
+    return found
+
+
+def dropdown(options: Any, *, props: str = "", name: str = "", **more: Any) -> Any:
+    """A list to choose from; one without a label has a name that is read aloud."""
+    found = ui.select(options, **more).props(f"outlined dense options-dense {props}")
+    if name:
+        found.props["aria-label"] = name
+    return found
+
+
+def icon_button(icon: str, label: str, action: Any, props: str = "") -> ui.button:
+    """A button without words, whose name is read aloud."""
+    button = ui.button(icon=icon, on_click=action).props(f"flat round dense {props}")
+    button.props["aria-label"] = label
+    return button
+
+
 def stat(value: str, label: str, note: str = "") -> None:
     """A number with its name."""
-    with ui.element("div").classes("kw-stat"):
+    with stack("kw-stat"):
         with ui.element("b"):
             text(value, "span").style("color: inherit; font-size: inherit")
             if note:
@@ -96,7 +127,7 @@ def note(content: str, kind: str = "", icon: str = "") -> ui.element:
 
 def empty(icon: str, content: str) -> ui.element:
     """A placeholder where there is nothing yet."""
-    with ui.element("div").classes("kw-empty") as found:
+    with stack("kw-empty") as found:
         ui.icon(icon).props("aria-hidden=true")
         text(content)
     return found
@@ -104,7 +135,7 @@ def empty(icon: str, content: str) -> ui.element:
 
 def bar(label: str, share: float, value: str, colour: str = "") -> None:
     """A horizontal bar with its name and its value."""
-    with ui.element("div").classes("kw-bar"):
+    with stack("kw-bar"):
         text(label, "span").props["title"] = label
         with ui.element("div").props("aria-hidden=true"):
             width = f"width: {100 * min(max(share, 0.0), 1.0):.1f}%"
@@ -116,7 +147,7 @@ def simple_table(
     headers: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[int] = (), label: str = ""
 ) -> None:
     """A small table of text; a cell that is a function draws itself."""
-    with ui.element("div").classes("kw-scroll").props("tabindex=0"):
+    with stack("kw-scroll").props("tabindex=0"):
         grid = ui.element("table").classes("kw-table")
         if label:
             grid.props["aria-label"] = label
@@ -165,7 +196,7 @@ def big_table(
     # names of columns come from users, names of fields do not: NiceGUI interprets some characters
     values = [{"id": k, **{f"c{j}": v for j, v in enumerate(row)}} for k, row in enumerate(rows)]
     # the part of a table that scrolls has no stop of the keyboard; what is around it has one
-    with ui.element("div").classes("kw-scroll").props("tabindex=0"):
+    with stack("kw-scroll").props("tabindex=0"):
         found = ui.table(columns=columns, rows=values, row_key="id", pagination={"rowsPerPage": page_size})
     found.props("flat dense rows-per-page-label='Rows on a page:'").style("width: 100%")
     found.props["aria-label"] = label
@@ -226,52 +257,88 @@ def once(
 
 def waiting(content: str) -> ui.element:
     """A sign that something is being read or computed, in words too."""
-    with ui.element("div").classes("kw-waiting").props("role=status") as found:
+    with stack("kw-waiting").props("role=status") as found:
         ui.spinner(size="1.6rem").props("aria-hidden=true")
         text(content, "span")
     return found
 
 
-def later(content: str, draw: Callable[..., object], read: Callable[[], object] | None = None) -> ui.element:
-    """A part of a page that is read and drawn once the page is shown, and a sign until then.
+class Part:
+    """A part of a page that is read beside the server's loop and then drawn, at first and whenever it is renewed.
+
+    A sign stands there until then. Of several readings under way only the newest is drawn, and one that fails says why.
+    `draw` is a plain method: a refreshable one that is called later would be that of the window that was made last.
 
     Parameters
     ----------
     content : str
-        What is being done.
+        What is being done; without it nothing is shown until it is done.
     draw : callable
-        Draws it; may be a coroutine function. It is given what was read.
+        Draws the part; is given what was read.
     read : callable, optional
-        Called beside the server's loop. Its input errors are shown in the place.
-
-    Returns
-    -------
-    ui.element
-        The place.
     """
 
-    async def do() -> None:
-        problem, found = "", []
-        try:
-            found = [await offload(read)] if read is not None else []
-        except InputError as error:
-            problem = str(error)
-        if place.is_deleted:
-            return
-        place.clear()
-        with place:
-            if problem:
-                note(problem, "bad")
-                return
-            answer = draw(*found)
-            if inspect.isawaitable(answer):
-                await answer
+    def __init__(
+        self, content: str, draw: Callable[..., object], read: Callable[[], object] | None = None
+    ) -> None:
+        self.content, self.draw, self.read = content, draw, read
+        self._number = 0
 
-    place = stack()
-    with place:
-        waiting(content)
-    ui.timer(0.05, do, once=True)
-    return place
+    def build(self) -> Part:
+        """Put the part here; it is read once the page is shown."""
+        self._slot, self.place = ui.context.slot, stack()
+        self.renew()
+        return self
+
+    def renew(self, *, quietly: bool = False) -> None:
+        """Read and draw anew; quietly, what is there stays until then."""
+        if self.place.is_deleted:
+            return
+        self._number += 1
+        if not quietly:
+            with self.place.clear():
+                if self.content:
+                    waiting(self.content)
+        # beside the place, since a timer ends with what holds it; it waits until the browser is there
+        with self._slot:
+            ui.timer(0.05, partial(self._do, self._number), once=True)
+
+    def show(self, draw: Callable[[], object]) -> None:
+        """Draw something that needs no reading."""
+        self._number += 1
+        with self.place.clear():
+            draw()
+
+    async def _do(self, number: int) -> None:
+        found: list[object] = []
+        failed: Exception | None = None
+        try:
+            if self.read is not None:
+                found = [await offload(self.read)]
+        except Exception as error:
+            failed = error
+        if number != self._number or self.place.is_deleted:
+            return
+        if failed is None:
+            self.show(lambda: self.draw(*found))
+            return
+        why = error_words(failed)
+        self.show(lambda: note(why, "bad"))
+        if not isinstance(failed, InputError):
+            raise failed
+
+
+def later(content: str, draw: Callable[..., object], read: Callable[[], object] | None = None) -> Part:
+    """A part of the page from here on, see `Part`."""
+    return Part(content, draw, read).build()
+
+
+def or_problem(look: Callable[[], Answer]) -> Answer | str:
+    """What is seen, or why nothing can be."""
+    try:
+        return look()
+    except InputError as error:
+        return str(error)
 
 
 def nothing(icon: str, content: str, label: str = "", path: str = "", arrow: str = "arrow_back") -> None:
@@ -288,13 +355,23 @@ def redraw(chart: ui.echart, options: Tree) -> None:
     chart.update()
 
 
+def turner(first: int, size: int, total: int, name: str, turn: Callable[[int], object]) -> None:
+    """Which of many are shown, and buttons to those before and after; `turn` is given by how many to go on."""
+    end = min(first + size, total)
+    hint(f"{first + 1} to {end} of {plural(total, name)}")
+    for label, icon, by, there in (
+        (f"Earlier {name}s", "chevron_left", -size, first > 0),
+        (f"Further {name}s", "chevron_right", size, end < total),
+    ):
+        icon_button(icon, label, partial(turn, by)).set_enabled(there)
+
+
 @contextmanager
 def explained(label: str, about: str) -> Iterator[None]:
     """A field with a button that explains it, which can be read without a pointer."""
-    with ui.element("div").classes("kw-explained"):
+    with stack("kw-explained"):
         yield
-        button = ui.button(icon="help_outline").props("flat round dense size=sm color=grey-7")
-        button.props["aria-label"] = f"About {label}"
+        button = icon_button("help_outline", f"About {label}", None, "size=sm color=grey-7")
         with button, ui.menu().props("max-width=24rem role=note"):
             text(about, "p").classes("kw-about")
 
@@ -303,13 +380,18 @@ def said(error: Exception) -> None:
     """Show an error as a notification, unless the window has been closed."""
     if ui.context.client.is_deleted:
         return
+    ui.notify(error_words(error), type="negative", multi_line=True, timeout=8000, close_button="Close")
+
+
+def error_words(error: Exception) -> str:
+    """What an error says to a user."""
     what = in_words_of("form", str(error))
-    if not isinstance(error, InputError):
-        what = (
-            f"This did not work, by a mistake of the studio: {type(error).__name__}: {what:.300}. The terminal in "
-            "which it was started says more."
-        )
-    ui.notify(what, type="negative", multi_line=True, timeout=8000, close_button="Close")
+    if isinstance(error, InputError):
+        return what
+    return (
+        f"This did not work, by a mistake of the studio: {type(error).__name__}: {what:.300}. The terminal in "
+        "which it was started says more."
+    )
 
 
 class Turn:
@@ -471,7 +553,7 @@ def ask_text(
             else:
                 dialog.close()
 
-        with ui.element("div").classes("kw-end").style("width: 100%"):
+        with stack("kw-end").style("width: 100%"):
             ui.button("Cancel", on_click=dialog.close).props("flat")
             button = once(word, "check", do)
         field.on("keydown.enter", js_handler=f"() => getElement({button.id}).$el.click()")
@@ -481,7 +563,7 @@ def ask_text(
 @contextmanager
 def file_row(name: str, about: str) -> Iterator[ui.element]:
     """A file with what is said about it; what is made in the context stands beside it."""
-    with ui.element("div").classes("kw-file") as found:
+    with stack("kw-file") as found:
         with ui.element("div"):
             text(name, "b").style("font-weight: 500; overflow-wrap: anywhere")
             text(about, "small")
@@ -501,7 +583,7 @@ def confirm(
                 dialog.close()
                 await action()
 
-        with ui.element("div").classes("kw-end").style("width: 100%"):
+        with stack("kw-end").style("width: 100%"):
             ui.button(keep, on_click=dialog.close).props("flat")
             ui.button(word, on_click=guarded(do)).props("unelevated color=negative")
     dialog.open()
@@ -623,18 +705,14 @@ def pick_column(
             text = ""
         return list(dict.fromkeys([*find_columns(names, text), *kept]))
 
-    pick = ui.select(
+    pick = dropdown(
         offered("", value) if long else list(names),
+        props=f"{'clearable' if clearable else ''} {'use-chips' if multiple else ''}",
         value=value,
         label=label,
         multiple=multiple,
         with_input=len(names) > 12,
         on_change=on_change,
-    )
-    pick.props(
-        "outlined dense options-dense"
-        + (" clearable" if clearable else "")
-        + (" use-chips" if multiple else "")
     )
     if long:
         count = f"{plural(len(names), 'column')}: type a part of the name"
@@ -708,15 +786,14 @@ def prints(run_id: str, name: str, title: str) -> None:
 
 def own_width(run_id: str, names: Sequence[str]) -> None:
     """Any figure in a width of one's own."""
-    with ui.element("div").classes("kw-row"):
-        figure = ui.select(list(names), value=names[0], label="Figure").props("outlined dense options-dense")
+    with stack("kw-row"):
+        figure = dropdown(list(names), value=names[0], label="Figure")
         width = (
             ui.number("Width in mm", value=SINGLE, min=40, max=400)
             .props("outlined dense")
             .style("width: 8rem")
         )
-        kind = ui.select({"pdf": "PDF", "svg": "SVG"}, value="pdf", label="Format")
-        kind.props("outlined dense options-dense").style("width: 7rem")
+        kind = dropdown({"pdf": "PDF", "svg": "SVG"}, value="pdf", label="Format").style("width: 7rem")
 
         def fetch() -> None:
             size = min(400.0, max(40.0, float(width.value or SINGLE)))
@@ -727,13 +804,12 @@ def own_width(run_id: str, names: Sequence[str]) -> None:
 
 def tables(run_id: str, names: Sequence[str]) -> None:
     """Links to tables as CSV and LaTeX."""
-    with ui.element("div").classes("kw-row"):
+    with stack("kw-row"):
         for name in names:
             text(name.replace("-", " "), "span")
             for kind, said in (("csv", "CSV"), ("tex", "LaTeX")):
-                ui.link(said, f"/api/runs/{run_id}/tables/{quote(name)}?kind={kind}").classes(
-                    "kw-link"
-                ).props["aria-label"] = f"{name} as {said}"
+                address = f"/api/runs/{run_id}/tables/{quote(name)}?kind={kind}"
+                link(said, address).props["aria-label"] = f"{name} as {said}"
 
 
 def _address(run_id: str, name: str, kind: str, width: float) -> str:

@@ -12,7 +12,6 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave_app.studio.pages.frame import address, page
 from kernelweave_app.studio.pages.pieces import (
-    Turn,
     ask_text,
     card,
     confirm,
@@ -20,6 +19,8 @@ from kernelweave_app.studio.pages.pieces import (
     drop_zone,
     empty,
     guarded,
+    hint,
+    icon_button,
     later,
     plural,
     simple_table,
@@ -44,7 +45,6 @@ class ProjectsPage:
     def __init__(self, studio: Studio) -> None:
         self.studio, self.projects = studio, Projects(studio)
         self.project = studio.store.project or ""
-        self.turn = Turn()
 
     async def build(self) -> None:
         """Draw the page."""
@@ -58,8 +58,8 @@ class ProjectsPage:
         with page(self.studio, "/projects", "Projects", lead):
             self.this(next(project for project in every if project.id == self.project))
             with card("Tables of this project"):
-                self.tables_place = later(
-                    "Reading the tables", self.show_tables, partial(describe_files, self.studio)
+                self.tables = later(
+                    "Reading the tables", self.show_tables, lambda: describe_files(self.studio)
                 )
             with stack("kw-wide"):
                 self.others(every)
@@ -79,10 +79,8 @@ class ProjectsPage:
                 counted("table", project.n_tables, size(project.size))
                 counted("run", project.n_runs)
                 stat(day(project.created)[:10], "begun")
-            text(f"Folder of its tables: {project.folder}").classes("kw-hint").style(
-                "overflow-wrap: anywhere"
-            )
-            with ui.element("div").classes("kw-row"):
+            hint(f"Folder of its tables: {project.folder}").style("overflow-wrap: anywhere")
+            with stack("kw-row"):
                 ui.button("Rename", icon="edit", on_click=lambda: self.rename(project)).props("outline")
                 ui.button("Duplicate", icon="content_copy", on_click=lambda: self.duplicate(project)).props(
                     "outline"
@@ -144,15 +142,6 @@ class ProjectsPage:
 
     # ---- its tables -------------------------------------------------------------------------------
 
-    async def tables(self) -> None:
-        """Show the table files once they have been read."""
-        newest = self.turn.take()
-        files = await offload(describe_files, self.studio)
-        if newest():
-            self.tables_place.clear()
-            with self.tables_place:
-                self.show_tables(files)
-
     def show_tables(self, files: list[TableFile]) -> None:
         """The table files of this project."""
         if not files:
@@ -161,9 +150,7 @@ class ProjectsPage:
         heads = ["name", "rows", "columns", "size", "version", "since", "runs", ""]
         rows = [self.row(file) for file in files]
         simple_table(heads, rows, numbers=(1, 2, 3, 6), label="Tables of this project")
-        text("The version is the beginning of the file's SHA-256: equal for equal contents.").classes(
-            "kw-hint"
-        )
+        hint("The version is the beginning of the file's SHA-256: equal for equal contents.")
 
     def row(self, file: TableFile) -> list[object]:
         """The cells of one table file."""
@@ -171,14 +158,13 @@ class ProjectsPage:
         def name() -> None:
             text(file.name, "span").style("overflow-wrap: anywhere; min-width: 9rem")
             if file.problem:
-                text(file.problem, "div").classes("kw-hint")
+                hint(file.problem, "div")
 
         def version() -> None:
             text(file.checksum[:10], "code").style("white-space: nowrap").props["title"] = file.checksum
 
         def delete() -> None:
-            button = ui.button(icon="delete", on_click=lambda: self.remove(file)).props("flat round dense")
-            button.props["aria-label"] = f"Delete {file.name}"
+            icon_button("delete", f"Delete {file.name}", lambda: self.remove(file))
 
         def since() -> None:
             text(day(file.since), "span").style("white-space: nowrap")
@@ -196,7 +182,7 @@ class ProjectsPage:
 
         async def do() -> None:
             await offload(self.studio.remove_table, file.id)
-            await self.tables()
+            self.tables.renew(quietly=True)
 
         about = f"{file.name} is deleted from the folder of the project.{runs}"
         confirm("Delete this file?", about, "Delete", do, keep="Keep it")
@@ -225,9 +211,7 @@ class ProjectsPage:
                 icon="add",
                 on_click=guarded(lambda: self.ask_name("New project", "", "Make it", self.projects.make)),
             ).props("unelevated")
-            text("Or from a file that was exported, also elsewhere. It overwrites nothing.").classes(
-                "kw-hint"
-            )
+            hint("Or from a file that was exported, also elsewhere. It overwrites nothing.")
             drop_zone(
                 "Drop a project here, or press +",
                 self.go,

@@ -24,10 +24,13 @@ from kernelweave_app.studio.pages.frame import page
 from kernelweave_app.studio.pages.pieces import (
     card,
     confirm,
+    dropdown,
     duration,
     empty,
     guarded,
     has,
+    hint,
+    icon_button,
     later,
     note,
     nothing,
@@ -42,6 +45,7 @@ from kernelweave_app.studio.pages.pieces import (
     stat,
     tag,
     text,
+    turner,
 )
 from kernelweave_app.studio.schema import (
     LONGEST_NOTE,
@@ -240,13 +244,12 @@ class RunPage(ABC):
                 return
             self.run_id = self.run_id if self.run_id in runs else next(iter(runs))
             with aside:
-                pick = ui.select(
+                dropdown(
                     dated(list(runs.values())),
                     value=self.run_id,
                     label="Run",
                     on_change=lambda event: ui.navigate.to(f"{self.path}?run={event.value}"),
-                )
-                pick.props("outlined dense options-dense").style("width: min(26rem, 80vw)")
+                ).style("width: min(26rem, 80vw)")
             try:
                 await self.show(runs[self.run_id])
             except InputError as error:
@@ -297,7 +300,7 @@ class MarksCard:
         with card("Tags and note") as aside:
             with aside:
                 pin = ui.switch("Pinned", value=self.run.marks.pinned)
-            with ui.element("div").classes("kw-row").style("align-items: flex-start"):
+            with stack("kw-row").style("align-items: flex-start"):
                 tags = ui.input("Tags, separated by commas", value=", ".join(self.run.marks.tags))
                 tags.props(f"outlined dense maxlength={MOST_TAGS * (LONGEST_TAG + 2)}").classes("grow")
                 words = ui.textarea("Note", value=self.run.marks.note)
@@ -331,9 +334,9 @@ def show_lineage(found: Lineage | None) -> None:
         rows = [[one.name, size(one.size), one.sha256 or "unknown"] for one in found.tables]
         simple_table(["table", "size", "SHA-256 of the file"], rows, label="Tables of the run")
         versions = ", ".join(f"{name} {value}" for name, value in found.versions.items())
-        text(f"Made with {versions}; seed {found.seed}; on {found.when}.").classes("kw-hint")
+        hint(f"Made with {versions}; seed {found.seed}; on {found.when}.")
         if found.command:
-            text("The same again:").classes("kw-hint")
+            hint("The same again:")
             text(found.command, "pre").classes("kw-log").props('tabindex=0 aria-label="Command of the run"')
 
 
@@ -414,10 +417,10 @@ class LivePath:
     def build(self) -> None:
         """Draw what there is."""
         self.title = text("Kernel weights", "h3")
-        self.pick = ui.select(
+        self.pick = dropdown(
             [NEWEST], value=NEWEST, label="Class", on_change=lambda event: self.turn(event.value)
         )
-        self.pick.props("outlined dense options-dense").style("max-width: 18rem").set_visibility(False)
+        self.pick.style("max-width: 18rem").set_visibility(False)
         self.chart = figure(live_chart([], [], []), "Kernel weights along the path so far")
         self.empty = empty("show_chart", "The path appears with its first points.")
         self.chart.set_visibility(False)
@@ -598,21 +601,17 @@ class OneRun:
     def going(self, run: Run) -> None:
         """Progress, and a way to stop."""
         share = run.done / run.total if run.total else 0.0
-        with (
-            ui.element("div")
-            .classes("kw-progress")
-            .props("role=progressbar aria-valuemin=0 aria-valuemax=100") as meter
-        ):
+        with stack("kw-progress").props("role=progressbar aria-valuemin=0 aria-valuemax=100") as meter:
             meter.props["aria-label"] = "Progress"
             meter.props["aria-valuenow"] = str(round(100 * share))
             self.detail["progress"] = ui.element("div").style(f"width: {100 * share:.1f}%")
         self.detail["meter"] = meter
-        with ui.element("div").classes("kw-row").style("justify-content: space-between"):
+        with stack("kw-row").style("justify-content: space-between"):
             with stack("kw-stack tight"):
                 self.detail["steps"] = text(progress_line(run) or STATES[run.state][0]).style(
                     "font-weight: 500"
                 )
-                self.detail["step"] = text(run.step).classes("kw-hint")
+                self.detail["step"] = hint(run.step)
 
             async def stop() -> None:
                 await offload(self.studio.cancel, run.id)
@@ -622,9 +621,7 @@ class OneRun:
             button.set_enabled(not run.cancelling)
         expected = run.request.expected
         if expected is not None:
-            text(f"Expected: {span(expected.low)} to {span(expected.high)}. {expected.sure}").classes(
-                "kw-hint"
-            )
+            hint(f"Expected: {span(expected.low)} to {span(expected.high)}. {expected.sure}")
             late = note(
                 f"This takes longer than expected (at most {span(expected.high)}). You may stop it: the folds that are "
                 "complete are kept, and choose the model.",
@@ -643,12 +640,12 @@ class OneRun:
                     stat(score(metric.value), metric.name, plus_minus(metric.spread))
         if run.summary is not None:
             found = run.summary
-            text(
+            hint(
                 f"{found.n_active} of {plural(found.n_kernels, 'kernel')} {has(found.n_active)} a weight. "
                 f"{found.regularization}, relative gap "
                 f"{found.rel_gap or 0:.1e}, {found.status}; it {progress_line(run)}."
-            ).classes("kw-hint")
-        with ui.element("div").classes("kw-row"):
+            )
+        with stack("kw-row"):
             if run.summary is not None:
                 ui.button(
                     "Understand",
@@ -809,11 +806,9 @@ class Board:
                 if (event.value or "") != getattr(self.wanted, name):
                     self.want(**{name: event.value or ""})
 
-            self.picks[name] = ui.select({}, label=label, on_change=choose).props(
-                "outlined dense options-dense"
-            )
+            self.picks[name] = dropdown({}, label=label, on_change=choose)
 
-        with ui.element("div").classes("kw-filters"):
+        with stack("kw-filters"):
             ui.input(
                 "Search",
                 placeholder="name, tag, note, learner, table",
@@ -833,10 +828,10 @@ class Board:
             pick("Table", "table")
             pick("State", "state")
             pick("Tag", "tag")
-            with ui.element("div").classes("kw-sorter"):
-                self.sorter = ui.select(
+            with stack("kw-sorter"):
+                self.sorter = dropdown(
                     COLUMNS, value=self.wanted.order, label="Sort by", on_change=self.sort_by
-                ).props("outlined dense options-dense")
+                )
                 self.direction()
         self.offer()
 
@@ -871,8 +866,7 @@ class Board:
     def direction(self) -> None:
         """The direction of the order, for screens too narrow for headings."""
         icon, now = ("south", "descending") if self.wanted.backwards else ("north", "ascending")
-        button = ui.button(icon=icon, on_click=self.turn(self.wanted.order)).props("flat round dense")
-        button.props["aria-label"] = f"Sort the other way round, now {now}"
+        icon_button(icon, f"Sort the other way round, now {now}", self.turn(self.wanted.order))
 
     def turn(self, name: str) -> Callable[[], None]:
         """Sort by a column, or the other way round."""
@@ -910,7 +904,8 @@ class Board:
                     for run in shown:
                         self.row(run)
             if len(found) > PAGE:
-                self.pages(len(found))
+                with stack("kw-end"):
+                    turner(self.first, PAGE, len(found), "run", self.go_on)
 
     def choose_all(self, found: list[Run]) -> None:
         """A box for all runs that are looked for."""
@@ -976,55 +971,36 @@ class Board:
 
     def name(self, run: Run) -> None:
         """Name, state, tags and note of a run."""
-        with ui.element("div").classes("kw-runname"):
-            pin = ui.button(icon="push_pin" if run.marks.pinned else "o_push_pin").props(
-                "flat round dense size=sm"
-            )
-            pin.props["aria-label"] = f"{'Unpin' if run.marks.pinned else 'Pin'} {run.name}"
-            pin.props["aria-pressed"] = "true" if run.marks.pinned else "false"
+        with stack("kw-runname"):
 
             async def turn() -> None:
                 await offload(self.studio.change_marks, run.id, pinned=not run.marks.pinned)
                 await self.look()
 
-            pin.on_click(guarded(turn))
+            icon, word = ("push_pin", "Unpin") if run.marks.pinned else ("o_push_pin", "Pin")
+            pin = icon_button(icon, f"{word} {run.name}", guarded(turn), "size=sm")
+            pin.props["aria-pressed"] = "true" if run.marks.pinned else "false"
             with stack("kw-stack tight"):
                 ui.link(run.name, f"/runs?run={run.id}").classes("kw-runlink")
-                with ui.element("div").classes("kw-row").style("gap: .3rem"):
+                with stack("kw-row").style("gap: .3rem"):
                     state_tag(run)
                     for one in run.marks.tags:
                         tag(one if len(one) <= SHORT_TAG else f"{one[: SHORT_TAG - 1]}…", "", "sell").props[
                             "title"
                         ] = one
                 if run.state == "running":
-                    with ui.element("div").classes("kw-progress"):
+                    with stack("kw-progress"):
                         share = 100 * run.done / run.total if run.total else 0
                         bar = ui.element("div").style(f"width: {share:.1f}%")
-                    self.going[run.id] = bar, text(progress_line(run)).classes("kw-hint")
+                    self.going[run.id] = bar, hint(progress_line(run))
                 words = run.marks.note.replace("\n", " ")
                 if words:
-                    text(words if len(words) <= SHORT_NOTE else f"{words[: SHORT_NOTE - 1]}…").classes(
-                        "kw-hint"
-                    )
+                    hint(words if len(words) <= SHORT_NOTE else f"{words[: SHORT_NOTE - 1]}…")
 
-    def pages(self, number: int) -> None:
-        """Earlier and later runs."""
-
-        def go(first: int) -> Callable[[], None]:
-            def do() -> None:
-                self.first = first
-                self.board.refresh()
-
-            return do
-
-        with ui.element("div").classes("kw-end"):
-            text(f"{self.first + 1} to {min(self.first + PAGE, number)} of {number}").classes("kw-hint")
-            before = ui.button(icon="chevron_left", on_click=go(self.first - PAGE)).props("flat round dense")
-            before.props["aria-label"] = "Earlier in the list"
-            before.set_enabled(self.first > 0)
-            after = ui.button(icon="chevron_right", on_click=go(self.first + PAGE)).props("flat round dense")
-            after.props["aria-label"] = "Further in the list"
-            after.set_enabled(self.first + PAGE < number)
+    def go_on(self, by: int) -> None:
+        """Show earlier or later runs."""
+        self.first += by
+        self.board.refresh()
 
     # ---- what is done with several ----------------------------------------------------------------
 
@@ -1032,14 +1008,14 @@ class Board:
     def actions(self, found: list[Run]) -> None:
         """How many there are, and what can be done with those that are chosen."""
         count = len(self.chosen)
-        with ui.element("div").classes("kw-row").style("justify-content: space-between; min-height: 2.2rem"):
+        with stack("kw-row").style("justify-content: space-between; min-height: 2.2rem"):
             what = plural(len(found), "run")
             if self.wanted.narrow:
                 what = f"{len(found)} of {plural(len(self.runs), 'run')}"
-            text(f"{what}; {count} chosen" if count else what).classes("kw-hint").props("role=status")
+            hint(f"{what}; {count} chosen" if count else what).props("role=status")
             if not count:
                 return
-            with ui.element("div").classes("kw-row"):
+            with stack("kw-row"):
                 ui.button("Compare", icon="balance", on_click=self.compare).props("outline dense")
                 if self.studio.mlflow_folder is not None:
                     once("To MLflow", "ios_share", self.export, "outline dense")

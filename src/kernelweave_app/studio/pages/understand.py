@@ -24,8 +24,11 @@ from kernelweave_app.studio.pages.pieces import (
     big_table,
     card,
     counted,
+    dropdown,
     duration,
     guarded,
+    hint,
+    link,
     note,
     number,
     own_width,
@@ -80,7 +83,7 @@ class AnswersCard:
     @ui.refreshable_method
     def sentences(self) -> None:
         """The sentences, and a table of their numbers."""
-        with ui.element("div").classes("kw-answers"):
+        with stack("kw-answers"):
             for topic, head in QUESTIONS.items():
                 said = [one for one in self.found.statements if one.topic == topic]
                 if not said:
@@ -89,10 +92,10 @@ class AnswersCard:
                     text(head, "h3")
                     with ui.element("ul"):
                         for one in said:
-                            text(one.sentence, "li")
+                            text(one.text, "li")
         with ui.expansion("The numbers behind these sentences").props("dense"):
             rows = [
-                [one.sentence if not k else "", " › ".join(map(str, cited.source)), f"{cited.value:.6g}"]
+                [one.text if not k else "", " › ".join(map(str, cited.source)), f"{cited.value:.6g}"]
                 for one in self.found.statements
                 for k, cited in enumerate(one.numbers)
             ]
@@ -133,18 +136,18 @@ class ContributionsCard:
         ) as aside:
             with aside:
                 rows = dict(enumerate(f"row {name}" for name in found.rows))
-                ui.select(
+                dropdown(
                     rows,
                     value=0,
                     label="Row",
                     with_input=True,
                     on_change=lambda event: self.turn(row=event.value),
-                ).props("outlined dense options-dense").style("width: 9rem")
+                ).style("width: 9rem")
                 if len(found.outputs) > 1:
                     outputs = dict(enumerate(found.outputs))
-                    ui.select(
+                    dropdown(
                         outputs, value=0, label="Class", on_change=lambda event: self.turn(output=event.value)
-                    ).props("outlined dense options-dense").style("width: 9rem")
+                    ).style("width: 9rem")
                 prints(self.run_id, "contributions", "Contribution of each kernel")
             with stack("kw-two"):
                 with stack():
@@ -153,7 +156,7 @@ class ContributionsCard:
                         height=f"{4 + 1.75 * (len(found.kernels) + 2):.1f}rem",
                     )  # fmt: skip
                     self.signs()
-                    self.said = text(self.describe()).classes("kw-hint")
+                    self.said = hint(self.describe())
                 with stack():
                     self.all = charts.figure(
                         self.heat(), "Contributions of kernels to all rows",
@@ -172,7 +175,7 @@ class ContributionsCard:
     @staticmethod
     def signs() -> None:
         """What the colours of the bars mean."""
-        with ui.element("div").classes("kw-signs").props('role=note aria-label="Colours"'):
+        with stack("kw-signs").props('role=note aria-label="Colours"'):
             for kind, word in (("raises", RAISES_WORD), ("lowers", LOWERS_WORD)):
                 ui.element("i").classes(f"kw-{kind}").props("aria-hidden=true")
                 text(f"{word.capitalize()} {kind} the decision value", "span")
@@ -301,11 +304,11 @@ class EvidenceCard:
         declared = repeated()[kind]
         title, counted = declared.title, declared.counted if declared.usual else ""
         now = self.found.progress.get(kind)
-        with ui.element("div").classes("kw-proof").props(f'role=group aria-label="{title}"'):
+        with stack("kw-proof").props(f'role=group aria-label="{title}"'):
             with ui.element("div"):
                 text(title, "h3")
-                text(declared.about, "p").classes("kw-hint")
-            with ui.element("div").classes("kw-row"):
+                hint(declared.about, "p")
+            with stack("kw-row"):
                 if now is not None and now.state in GOING:
                     self.progress(kind, title)
                     return
@@ -339,7 +342,7 @@ class EvidenceCard:
         """A bar, the time left, and a button that stops."""
         now = self.found.progress[kind]
         shown = ui.linear_progress(0.0, show_value=False).style("width: 12rem")
-        self.bars[kind] = shown, text("", "span").classes("kw-hint")
+        self.bars[kind] = shown, hint("", "span")
         self.advance(kind, now)
         stop = ui.button(
             "Stopping" if now.stopping else "Stop", icon="stop", on_click=guarded(lambda: self.stop(kind))
@@ -382,10 +385,10 @@ class EvidenceCard:
                 charts.figure(options, title, caption, height=tall)
                 if key == "calibration":
                     for group, one in tree[key]["details"].items():
-                        text(
+                        hint(
                             f"{group}: Brier score {one['brier']:.3f}, of the fraction of the class alone "
                             f"{one['brier_of_share']:.3f}."
-                        ).classes("kw-hint")
+                        )
         self.classes()
         with card("For a paper"), stack():
             own_width(self.run_id, list(FIGURES))
@@ -451,9 +454,9 @@ class PathCard:
             with aside:
                 if len(self.results.paths) > 1:
                     names = {k: path.output for k, path in enumerate(self.results.paths)}
-                    ui.select(
+                    dropdown(
                         names, value=0, label="Class", on_change=lambda event: self.turn(which=event.value)
-                    ).props("outlined dense options-dense").style("min-width: 9rem")
+                    ).style("min-width: 9rem")
                 if len(self.path.alphas) > 1 and any(d is not None for d in self.path.df):
                     toggle = ui.toggle(
                         [self.by, "df"],
@@ -465,9 +468,7 @@ class PathCard:
                 if len(self.path.alphas) > 1:
                     prints(self.run_id, "path", "Regularisation path")
             if len(self.path.alphas) < 2:
-                text("Only one regularisation parameter was requested: there is no path to draw.").classes(
-                    "kw-hint"
-                )
+                hint("Only one regularisation parameter was requested: there is no path to draw.")
                 self.at_cursor()
                 return
             with stack("kw-wide"):
@@ -546,7 +547,7 @@ class PathCard:
         """The model at the cursor."""
         path, k = self.path, self.cursor
         with ui.element("div").props('role=status aria-label="At the cursor"').classes("kw-stack"):
-            with ui.element("div").classes("kw-row"):
+            with stack("kw-row"):
                 text(f"{path.parameter} {path.parameter_values[k]:.4g}", "h3")
                 if k == path.chosen:
                     tag("chosen", "now")
@@ -568,11 +569,9 @@ class PathCard:
                     bar(short(name), weight / values[0][1], f"{weight:.3f}")
             if len(values) > AT_CURSOR:
                 rest = path.n_active[k] - AT_CURSOR
-                text(
-                    f"and {plural(rest, 'more kernel')} with {sum(v for _, v in values[AT_CURSOR:]):.3f}"
-                ).classes("kw-hint")
+                hint(f"and {plural(rest, 'more kernel')} with {sum(v for _, v in values[AT_CURSOR:]):.3f}")
             if not values:
-                text("No kernel has a weight here.").classes("kw-hint")
+                hint("No kernel has a weight here.")
 
     def score_at(self, alpha: float) -> tuple[float | None, float | None] | None:
         """Mean score over folds at an alpha, and its standard error."""
@@ -678,10 +677,8 @@ class UnderstandPage(RunPage):
             with aside:
                 if run.state == "cancelled":
                     tag("stopped early", "warn", "stop")
-                ui.link("Report", f"/api/runs/{run.id}/files/report.html?show=true", new_tab=True).classes(
-                    "kw-link"
-                )
-                ui.link("Model and files", f"/use?run={run.id}").classes("kw-link")
+                link("Report", f"/api/runs/{run.id}/files/report.html?show=true", new_tab=True)
+                link("Model and files", f"/use?run={run.id}")
             for kind in (("folds", "held out"), ("nested",)):
                 found = [m for m in run.metrics if m.name.rpartition(", ")[2] in kind]
                 if found:
@@ -689,7 +686,7 @@ class UnderstandPage(RunPage):
                         for metric in found:
                             stat(score(metric.value), metric.name, reach(metric, results))
             if results.held is not None and results.held.intervals:
-                text("In brackets 95 % intervals, over samples of the held-out rows.").classes("kw-hint")
+                hint("In brackets 95 % intervals, over samples of the held-out rows.")
             with stack("kw-stats"):
                 with_weight = "kernel with a weight" if run.summary.n_active == 1 else "kernels with a weight"
                 stat(str(run.summary.n_active), with_weight, f"of {run.summary.n_kernels}")
@@ -751,16 +748,14 @@ class UnderstandPage(RunPage):
                     for name, share in views:
                         if share > 0:
                             bar(name, share / most, f"{share:.1%}")
-                text(
-                    "Weights of the kernels of a view or a column, as fractions; the mean over classes."
-                ).classes("kw-hint")
+                hint("Weights of the kernels of a view or a column, as fractions; the mean over classes.")
 
     @ui.refreshable_method
     def weight_bars(self, found: Weights) -> None:
         """Bars, with intervals where the stability of weights is known."""
         label = "Kernel weights as bars: " + ", ".join(found.names[:5])
         stable = self.known.get("stability")
-        with ui.element("div").classes("kw-end"):
+        with stack("kw-end"):
             if stable:
                 prints(self.run_id, "stability", "Weights of kernels with intervals")
             prints(self.run_id, "weights", "Weights of kernels")
@@ -775,7 +770,7 @@ class UnderstandPage(RunPage):
                 charts.bars_chart(names, values, found.outputs, "weight"), label, height=f"{tall:.1f}rem"
             )
         if len(found.names) > MOST_BARS:
-            text(f"The {MOST_BARS} largest of {len(found.names)}.").classes("kw-hint")
+            hint(f"The {MOST_BARS} largest of {len(found.names)}.")
 
     def layers(self, results: Results) -> None:
         """Weights of deep models by layer."""
@@ -796,7 +791,7 @@ class UnderstandPage(RunPage):
                     height=f"{13 + 2.2 * len(layer.outputs)}rem",
                 )
                 if len(shown) < len(layer.names):
-                    text(f"The {len(shown)} largest of {len(layer.names)} kernels.").classes("kw-hint")
+                    hint(f"The {len(shown)} largest of {len(layer.names)} kernels.")
 
     # ---- held-out rows ----------------------------------------------------------------------------
 
@@ -824,7 +819,7 @@ class UnderstandPage(RunPage):
                                 "Precision against recall; average precision in brackets.",
                             )
                     else:
-                        text("The held-out rows are of one class.").classes("kw-hint")
+                        hint("The held-out rows are of one class.")
                 with card("Confusion") as aside:
                     with aside:
                         prints(self.run_id, "confusion", "Confusion")
@@ -855,10 +850,10 @@ class UnderstandPage(RunPage):
         cut = held.n_rows > len(held.rows)
         cut_off = f"The first {len(held.rows):,} of {plural(held.n_rows, 'row')}".replace(",", "\u202f")
         if cut and results.task == "regression":
-            text(f"{cut_off} are drawn.").classes("kw-hint")
+            hint(f"{cut_off} are drawn.")
         with card("Predictions of held-out rows"):
             if cut:
-                text(f"{cut_off}; the file of predictions, on the page Use, has all.").classes("kw-hint")
+                hint(f"{cut_off}; the file of predictions, on the page Use, has all.")
             columns = held.columns
             rows = [[round_off(value) for value in row] for row in held.rows]
             if results.task == "classification":
@@ -875,17 +870,17 @@ class UnderstandPage(RunPage):
             else "no residuals and no predictions"
         )
         with card("Held-out rows"):
-            text(
+            hint(
                 f"No rows were held out, so there are {lacks} of rows that the model has not seen. The models of the "
                 "folds chose the regularisation parameter and were not kept. Hold out a share of the rows, or "
                 "mark them in a column, to see these here."
-            ).classes("kw-hint")
+            )
 
     def confusion(self, classes: list[str], counts: list[list[int]]) -> None:
         """The confusion matrix as a table for screen readers."""
         most = max((v for row in counts for v in row), default=1) or 1
         with (
-            ui.element("div").classes("kw-scroll").props("tabindex=0"),
+            stack("kw-scroll").props("tabindex=0"),
             ui.element("table")
             .classes(f"kw-confusion {_size(len(classes))}")
             .props('aria-label="Confusion matrix: rows true, columns predicted"'),
@@ -907,7 +902,7 @@ class UnderstandPage(RunPage):
                             )
         wrong = sum(v for i, row in enumerate(counts) for j, v in enumerate(row) if i != j)
         are = "is" if wrong == 1 else "are"
-        text(f"{plural(wrong, 'row')} of {sum(map(sum, counts))} {are} misclassified.").classes("kw-hint")
+        hint(f"{plural(wrong, 'row')} of {sum(map(sum, counts))} {are} misclassified.")
 
     def nested(self, results: Results) -> None:
         """Scores of outer folds."""
@@ -940,13 +935,13 @@ class UnderstandPage(RunPage):
                 )
                 if found.stationarity:
                     worst = max(v for v in found.stationarity if v is not None)
-                    text(
+                    hint(
                         f"A local solution: one step could still gain {worst:.1e} of the criterion, and the gap is "
                         "that of the machine."
-                    ).classes("kw-hint")
-                text(f"Kernels were held as: {found.held_as}.").classes("kw-hint")
+                    )
+                hint(f"Kernels were held as: {found.held_as}.")
                 if found.citation:
-                    text(found.citation).classes("kw-hint")
+                    hint(found.citation)
             with card("Convergence"):
                 self.convergence(results)
 
@@ -955,10 +950,10 @@ class UnderstandPage(RunPage):
         histories = [(part.output, part.history) for part in results.convergence[: charts.MOST_LINES]]
         keys = list(dict.fromkeys(key for _, history in histories for key in history))
         if not keys:
-            text(
+            hint(
                 "There is no record of single steps: on a path every fit starts from the solution of the one "
                 "before, or the solution is found at once. The certificate says how far it is from the optimum."
-            ).classes("kw-hint")
+            )
             return
         first = "rel_gap" if "rel_gap" in keys else keys[0]
 
@@ -970,8 +965,5 @@ class UnderstandPage(RunPage):
             )
 
         names = {key: key.replace("_", " ").replace("rel gap", "relative gap") for key in keys}
-        pick = ui.select(
-            names, value=first, label="Quantity", on_change=lambda event: draw.refresh(event.value)
-        )
-        pick.props("outlined dense options-dense")
+        dropdown(names, value=first, label="Quantity", on_change=lambda event: draw.refresh(event.value))
         draw(first)

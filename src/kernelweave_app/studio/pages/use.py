@@ -14,8 +14,11 @@ from kernelweave_app.studio.pages.pieces import (
     big_table,
     card,
     drop_zone,
+    dropdown,
     file_row,
     has,
+    hint,
+    link,
     note,
     once,
     plural,
@@ -83,15 +86,13 @@ class UsePage(RunPage):
         with card("Predict", "Choose a table with the columns of the model."):
             ordered = sorted(tables, key=lambda r: (r.source != "data folder", r.name.lower()))
             options = {ref.id: ref.name for ref in ordered}
-            several = ui.select(
+            several = dropdown(
                 options,
+                props="use-chips" if need > 1 else "",
                 label="Table" if need == 1 else "Tables, joined by the same key",
                 multiple=need > 1,
                 with_input=True,
-            )
-            several.props("outlined dense options-dense" + (" use-chips" if need > 1 else "")).style(
-                "width: 100%"
-            )
+            ).style("width: 100%")
 
             async def uploaded(new: str) -> None:
                 refs = {ref.id: ref for ref in await offload(self.studio.tables)}
@@ -113,9 +114,8 @@ class UsePage(RunPage):
                     if use == "kernels"
                     else "Sparse views of new rows"
                 )
-                pick = ui.select(of, label=label, multiple=True, with_input=True)
-                pick.props("outlined dense options-dense use-chips").style("width: 100%")
-                beside[use] = pick
+                beside[use] = dropdown(of, props="use-chips", label=label, multiple=True, with_input=True)
+                beside[use].style("width: 100%")
 
             drop_zone("Or drop a new file here", uploaded)
 
@@ -137,7 +137,7 @@ class UsePage(RunPage):
                 with self.files_place:
                     self.files(run, made)
 
-            with ui.element("div").classes("kw-end"):
+            with stack("kw-end"):
                 once("Predict", "bolt", go)
 
     @ui.refreshable_method
@@ -148,13 +148,13 @@ class UsePage(RunPage):
             return
         with card("New predictions") as aside:
             with aside:
-                ui.link("Download", address(self.run_id, found.artifact)).classes("kw-link").props("download")
+                link("Download", address(self.run_id, found.artifact)).props("download")
             with stack("kw-stats"):
                 stat(str(found.n_rows), "row" if found.n_rows == 1 else "rows")
                 for name, value in found.scores.items():
                     stat(score(value), name)
             for old, new in found.stands_for.items():
-                text(f"{new} is used for {old}.").classes("kw-hint")
+                hint(f"{new} is used for {old}.")
             if found.n_missing:
                 note(
                     f"{plural(found.n_missing, 'row')} with missing values {has(found.n_missing)} no prediction; rows "
@@ -162,14 +162,12 @@ class UsePage(RunPage):
                     "warn",
                 )
             if not found.scores:
-                text("The table has no known target, so there is no score.").classes("kw-hint")
+                hint("The table has no known target, so there is no score.")
             big_table(
                 found.columns, [[round_off(v) for v in row] for row in found.rows], label="New predictions"
             )
             if found.n_rows > len(found.rows):
-                text(
-                    f"The first {len(found.rows)} of {plural(found.n_rows, 'row')}; the file has all."
-                ).classes("kw-hint")
+                hint(f"The first {len(found.rows)} of {plural(found.n_rows, 'row')}; the file has all.")
 
     # ---- files ------------------------------------------------------------------------------------
 
@@ -186,18 +184,17 @@ class UsePage(RunPage):
 
     def file(self, run: Run, name: str, title: str, about: str) -> None:
         """A file to view or to download."""
-        with file_row(title, about), ui.element("div").classes("kw-row").style("flex-wrap: nowrap"):
+        with file_row(title, about), stack("kw-row").style("flex-wrap: nowrap"):
             if name == "report.html":
-                ui.link("Open", address(run.id, name, show=True), new_tab=True).classes("kw-link")
-            link = ui.link("Download", address(run.id, name)).classes("kw-link").props("download")
-            link.props["aria-label"] = f"Download {name}"
+                link("Open", address(run.id, name, show=True), new_tab=True)
+            link("Download", address(run.id, name), download=f"Download {name}")
 
     def figures(self, run: Run, artifacts: list[Artifact]) -> None:
         """Figures for papers."""
         made = [file.name for file in artifacts if file.kind == "figure" and file.name.endswith(".svg")]
         if not made:
             return
-        with card("Figures", "As SVG and PDF."), ui.element("div").classes("kw-figures"):
+        with card("Figures", "As SVG and PDF."), stack("kw-figures"):
             for name in made:
                 stem = name.removesuffix(".svg")
                 with ui.element("figure").classes("kw-thumb"):
@@ -210,14 +207,8 @@ class UsePage(RunPage):
                             "font-weight: 500; flex: 1"
                         )
                         for kind in ("svg", "pdf"):
-                            link = (
-                                ui.link(kind.upper(), address(run.id, f"{stem}.{kind}"))
-                                .classes("kw-link")
-                                .props("download")
-                            )
-                            link.props["aria-label"] = (
-                                f"Download {stem.removeprefix('figures/')} as {kind.upper()}"
-                            )
+                            said = f"Download {stem.removeprefix('figures/')} as {kind.upper()}"
+                            link(kind.upper(), address(run.id, f"{stem}.{kind}"), download=said)
 
     def again(self, run: Run) -> tuple[str, str]:
         """The script and the command that repeat a run; empty where it left none."""
