@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,7 +35,7 @@ from kernelweave._parameters import (
 )
 from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave.gram import BlockStatistics, ChunkedFeatures, FeatureStack, Gram, KernelStream, kind_of
-from kernelweave.machines.losses import GivenLoss
+from kernelweave.machines.losses import GivenLoss, as_loss
 from kernelweave.mkl.features.newton import knows
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.ridge_paths import (
@@ -47,7 +47,7 @@ from kernelweave.mkl.features.ridge_paths import (
     with_features_of_path,
 )
 from kernelweave.mkl.features.row_newton import solve_on_chunks
-from kernelweave.mkl.problem import MarginForm, RidgeForm, make_margin_form, make_ridge_form
+from kernelweave.mkl.problem import MarginForm, Problem, RidgeForm, make_ridge_form
 from kernelweave.mkl.published import published
 from kernelweave.mkl.regularization import SMALLEST, alpha_range, criteria_along, join_outputs, squeeze
 from kernelweave.mkl.ridge_problem import RidgeProblem
@@ -326,16 +326,8 @@ def svm_mkl_path(
     ((4, 12), True)
     """
     values = np.unique(COSTS.read(Cs))
-    problem = make_margin_form(
-        gram,
-        y,
-        float(values[0]),
-        weight_set,
-        loss=loss,
-        epsilon=epsilon,
-        sample_weight=sample_weight,
-        scale=scale,
-    )
+    given = as_loss(loss, epsilon), weight_set, float(values[0]), sample_weight, scale
+    problem = cast(MarginForm, Problem(gram, y, *given, fit_intercept=True).form)
     found, kind = _along_costs(problem, values, method, tol, max_iter), kind_of(gram)
     return Path.collect((one.of_kind(kind) for one in found), len(values), callback)
 
