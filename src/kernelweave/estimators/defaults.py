@@ -20,8 +20,10 @@ LEARNERS_SAID = {
     "take part, good ones more.",
     "RLS2": "'rls2', least squares with kernel weights on the simplex: few kernels take part.",
 }
-SPREAD_REASON = "rows hardly resemble each other in them"
-CHANCE_REASON = "they agree with the target no more than chance"
+REASONS = {
+    "spread": "rows hardly resemble each other in them",
+    "chance": "they agree with the target no more than chance",
+}
 
 NO_DEFAULTS = "Nothing was left to a default: kernels, normalize and learner were all stated."
 OTHERWISE = "To choose otherwise, state it: kernels=, normalize=, learner=, C= or alpha=."
@@ -29,7 +31,7 @@ OTHERWISE = "To choose otherwise, state it: kernels=, normalize=, learner=, C= o
 
 def left_out(problem: NormalizedProblem, names: Sequence[str]) -> dict[str, list[str]]:
     """Names of kernels that were left out, by the reason."""
-    found = {SPREAD_REASON: problem.spread, CHANCE_REASON: problem.chance}
+    found = {reason: problem.uninformative[kind] for kind, reason in REASONS.items()}
     return {reason: [str(names[m]) for m in some] for reason, some in found.items() if len(some)}
 
 

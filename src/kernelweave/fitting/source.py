@@ -317,7 +317,7 @@ class TableSource(Source[Table]):
                 X = self.table.dense_columns(np.array([self._single[k][1] for k in some], dtype=np.intp))
                 # one under the other: a feature map looks at rows one by one
                 phi = base.features(Table(np.ascontiguousarray(X.T).reshape(-1, 1)))
-                blocks = [None] * len(some)
+                blocks: Any = [None] * len(some)
                 if phi is not None:
                     blocks = np.asarray(phi).reshape(len(some), len(X), -1).transpose(0, 2, 1)
                 ready.update(zip(some, blocks, strict=True))
