@@ -240,13 +240,12 @@ class Model:
         source = self.source
         if self.linear_form is not None:
             return self.linear_form
-        if not isinstance(source, TableSource) or any(source.table.levels) or self.layers:
+        if not isinstance(source, TableSource) or not source.is_whole or self.layers:
             return None
-        if source.table.marked.any() or not source.is_whole:
+        if any(source.table.levels) or source.table.marked.any():
             return None
-        if not all(kernel.is_linear for kernel in source.kernels):
-            return None
-        if any(n.cosine_scale is not None for n in self.normalizers):
+        angles = any(one.cosine_scale is not None for one in self.normalizers)
+        if angles or not all(kernel.is_linear for kernel in source.kernels):
             return None
         values = source.table.values
         layout = source.linear_layout()

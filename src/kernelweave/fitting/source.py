@@ -114,10 +114,6 @@ class Source(ABC, Generic[Q]):
         """Whether a query, or a training row, lacks a view."""
         return False
 
-    def extra_diagonal(self, extra: Q) -> Array:
-        """``k_m(x, x)`` of further inputs, shape (n_kernels, n_extra)."""
-        return np.stack([self.query_diagonal(extra, m) for m in range(self.n_kernels)])
-
 
 @dataclass(frozen=True)
 class Correction:

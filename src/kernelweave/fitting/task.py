@@ -206,7 +206,8 @@ def problems_of(task: Task) -> list[NormalizedProblem]:
     left_out = _screened(task, raw) if task.screen else {}
     extra: dict[str, Any] = {}
     if task.extra is not None:
-        extra["extra_diagonal"] = task.source.extra_diagonal(task.extra)
+        every = range(raw.n_kernels)
+        extra["extra_diagonal"] = np.stack([task.source.query_diagonal(task.extra, m) for m in every])
         extra["extra_means"] = partial(_means_of, task.source, task.extra)
     problems: list[NormalizedProblem] = []
     shared: tuple[FittedNormalizer, Gram] | None = None
