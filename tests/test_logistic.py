@@ -11,7 +11,7 @@ from kernelweave.machines.losses import Logistic
 from kernelweave.machines.machine import Machine, OnKernel
 from kernelweave.mkl.families import WeightedSum
 from kernelweave.mkl.problem import make_kernel_problem as make_problem
-from kernelweave.mkl.radius import RadiusProblem
+from kernelweave.mkl.steps.rkl import RadiusProblem
 from kernelweave.results import Status
 
 CORES = [pytest.param(_loops.numpy_core, id="numpy")]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from kernelweave._checks import InputError, check_known
@@ -15,9 +15,12 @@ from kernelweave._parameters import Function, InstanceOf, Number, OneOf, Rule, T
 from kernelweave._types import Labels
 from kernelweave.estimators import BaseMKL, MKLClassifier, MKLRegressor
 
+#: Names of kernels.
+Names = NDArray[np.object_]
+
 #: A fitted estimator.
 Model = Annotated[
-    Any,
+    BaseMKL,
     InstanceOf(
         (MKLClassifier, MKLRegressor), "a fitted MKLRegressor, MKLClassifier or one of their CV variants"
     ),
@@ -80,10 +83,10 @@ def targets_of(estimator: Model, which: int) -> Labels:
 
 # ---- rows ------------------------------------------------------------------------------------------
 
-Estimator = Annotated[Any, InstanceOf((BaseEstimator,), "an estimator of scikit-learn's kind")]
-Scoring = Annotated[Any, Text() | Function() | None]
+Estimator = Annotated[BaseEstimator, InstanceOf((BaseEstimator,), "an estimator of scikit-learn's kind")]
+Scoring = Annotated[str | Callable[..., float] | None, Text() | Function() | None]
 #: Arguments of `fit` with an entry for each row.
-Params = Annotated[Mapping[str, Any] | None, InstanceOf((Mapping,), "a dict of arrays") | None]
+Params = Annotated[Mapping[str, ArrayLike] | None, InstanceOf((Mapping,), "a dict of arrays") | None]
 #: Called with a text after every fit; a true value ends, like Ctrl-C, and what is done is kept.
 Report = Annotated[Callable[[str], bool] | None, Function() | None]
 #: Fits at the same time.

@@ -27,6 +27,7 @@ from kernelweave.inspection.arguments import (
 )
 from kernelweave.inspection.refitting import Fold, Rows, each_done, splitter_of
 from kernelweave.inspection.registry import (
+    CORRECTED,
     LEVEL,
     Basis,
     Finding,
@@ -37,7 +38,7 @@ from kernelweave.inspection.registry import (
     intervals_of,
     plain,
 )
-from kernelweave.inspection.scores import fold_interval, share_interval
+from kernelweave.inspection.scores import fold_interval, of_held, share_interval
 
 Array = NDArray[np.float64]
 
@@ -151,14 +152,9 @@ def learning_curve(
     scores.flat[: min(len(found), scores.size)] = found[: scores.size]
     # as for whole training sets: smaller parts of them have fewer rows in common
     share = float(np.mean([len(test) / len(train) for train, test in folds]))
-    ends = [
-        fold_interval(row[np.isfinite(row)], share, level=level) if np.isfinite(row).any() else None
-        for row in scores
-    ]
-    mean, low, high = (
-        np.array([np.nan if one is None else getattr(one, name) for one in ends])
-        for name in ("value", "low", "high")
-    )
+    known = [row[np.isfinite(row)] for row in scores]
+    ends = [fold_interval(row, share, level=level) if len(row) else Interval(np.nan) for row in known]
+    mean, low, high = np.array([(one.value, one.low, one.high) for one in ends]).T
     return LearningCurve(np.array(numbers[:done]), scores, mean, low, high, stopped)
 
 
@@ -264,25 +260,18 @@ def calibration(
             f"`probability` must be at most 1, got {share.max():.3g}. Pass one column of predict_proba."
         )
     share = np.minimum(share, 1.0)
-    edges = (
-        np.quantile(share, np.linspace(0, 1, n_bins + 1))
-        if bins == "quantile"
-        else np.linspace(0, 1, n_bins + 1)
-    )
+    edges = np.linspace(0, 1, n_bins + 1)
+    edges = np.quantile(share, edges) if bins == "quantile" else edges
     place = np.searchsorted(edges[1:-1], share)
-    counts = np.bincount(place, minlength=n_bins)
-    hits = np.bincount(place, weights=truth, minlength=n_bins)
-    sums = np.bincount(place, weights=share, minlength=n_bins)
-    full = counts > 0
-    ends = [
-        share_interval(round(h), int(n), level=level) for h, n in zip(hits[full], counts[full], strict=True)
-    ]
+    sums = [np.bincount(place, weights=one, minlength=n_bins) for one in (None, truth, share)]
+    counts, hits, shares = (one[sums[0] > 0] for one in sums)
+    ends = [share_interval(round(h), int(n), level=level) for h, n in zip(hits, counts, strict=True)]
     return Calibration(
-        sums[full] / counts[full],
-        hits[full] / counts[full],
+        shares / counts,
+        hits / counts,
         np.array([one.low for one in ends]),
         np.array([one.high for one in ends]),
-        counts[full],
+        counts,
         float(np.square(share - truth).mean()),
         float(truth.mean() * (1 - truth.mean())),
     )
@@ -323,23 +312,18 @@ def _learning_curve(basis: Basis) -> Finding:
     )
     score = "accuracy" if is_classifier(basis.estimator) else "R^2"
     low, high = ([clip_score(v, score) for v in part] for part in (found.low, found.high))
-    n_folds = found.scores.shape[1]
-    columns = {"sizes": found.sizes, "mean": found.mean, "low": np.array(low), "high": np.array(high)}
+    n_folds, labels = found.scores.shape[1], [f"{size} rows" for size in found.sizes]
+    parts = {"sizes": found.sizes, "mean": found.mean, "low": low, "high": high}
+    columns = dict(zip(("training rows", score, "low", "high"), parts.values(), strict=True))
     note = f"Means over {n_folds} folds; intervals corrected for rows in common."
-    heads = ["training rows", score, "low", "high"]
-    table = Table.of(
-        "learning-curve", "Learning curve", dict(zip(heads, columns.values(), strict=True)), note
-    )
-    labels = [f"{size} rows" for size in found.sizes]
-    values = intervals_of(labels, found.mean, low, high, n_folds)
     made = Finding(
-        values,
+        intervals_of(labels, found.mean, low, high, n_folds, CORRECTED),
         f"Mean {score} of test folds by the number of training rows.",
         n_folds,
         "folds of the training rows",
         LEVEL,
-        details=plain({"interrupted": found.interrupted, "score": score, **columns}),
-        tables=(table,),
+        details=plain({"interrupted": found.interrupted, "score": score, **parts}),
+        tables=(Table.of("learning-curve", "Learning curve", columns, note),),
     )
     if len(labels) > 1 and np.isfinite([found.mean[-2], found.mean[-1], low[-1], high[-1]]).all():
         # a quarter of a 95 % interval is about one standard error
@@ -361,23 +345,24 @@ def _calibration(basis: Basis) -> Finding | None:
     held = basis.held
     if held.several or held.probability is None or len(held.truth) < 2:
         return None
-    made = Finding(
-        meaning="The fraction of rows in a class by their probability, and mean squared errors (Brier scores).",
-        n=len(held.truth),
-        sampled="held-out rows",
-        coverage=LEVEL,
-    )
+    meaning = "The fraction of rows in a class by their probability, and mean squared errors (Brier scores)."
+    made = of_held(held, {}, meaning)
     few = max(1, min(10, len(held.truth) // 10))
     first = 1 if len(held.classes) == 2 else 0
     for k, name in enumerate(held.classes[first:MOST_CLASSES]):
         found = calibration(held.truth == name, np.clip(held.probability[:, first + k], 0.0, 1.0), n_bins=few)
         parts = plain(vars(found))
-        heads = ["probability", "fraction", "low", "high", "rows"]
-        keys = ("predicted", "observed", "low", "high", "counts")
+        heads = {
+            "predicted": "probability",
+            "observed": "fraction",
+            "low": "low",
+            "high": "high",
+            "counts": "rows",
+        }
         table = Table.of(
-            "calibration" if not k else f"calibration-{k + 1}",
+            f"calibration-{k + 1}" if k else "calibration",
             f"Probability of {name} and fraction of rows",
-            {head: parts[key] for head, key in zip(heads, keys, strict=True)},
+            {head: parts[key] for key, head in heads.items()},
             f"Brier score {found.brier:.4g}; of the fraction of the class {found.brier_of_share:.4g}.",
         )
         made = replace(

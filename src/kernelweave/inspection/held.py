@@ -57,11 +57,11 @@ class HeldOut:
         That the predictions were read from, with names of the rows.
     """
 
-    truth: Labels
-    prediction: Labels
+    truth: NDArray[Any]
+    prediction: NDArray[Any]
     classes: list[str] | None = None
-    decision: Labels | None = None
-    probability: Labels | None = None
+    decision: Array | None = None
+    probability: Array | None = None
     targets: tuple[str, ...] = ()
     table: DataFrame = None
 
@@ -76,7 +76,7 @@ class HeldOut:
         targets = target_names(model)
         classes = None if targets or not hasattr(model, "classes_") else list(class_names(model))
 
-        def part(what: str) -> Labels | None:
+        def part(what: str) -> NDArray[Any] | None:
             if what in columns:
                 return np.asarray(columns[what])
             own = [f"{what} {name}" for name in targets or classes or ()]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, checked
+from kernelweave._types import Labels
 from kernelweave.fitting.task import problems_of
 from kernelweave.inspection.arguments import (
     Model,
     MostRows,
+    Names,
     Output,
     Seed,
     WhichWeights,
@@ -22,7 +25,8 @@ from kernelweave.inspection.arguments import (
     targets_of,
     which_output,
 )
-from kernelweave.inspection.registry import Basis, Finding, Interval, Table, at, finding
+from kernelweave.inspection.registry import Basis, Finding, Interval, at, finding
+from kernelweave.inspection.weights import fractions_of, weight_table
 from kernelweave.mkl.layers import Layers
 
 Array = NDArray[np.float64]
@@ -45,9 +49,14 @@ class LayerWeights:
         Names of the columns; one empty name when there is one column.
     """
 
-    names: tuple[NDArray[Any], ...]
+    names: tuple[Names, ...]
     weights: tuple[Array, ...]
     outputs: tuple[str, ...]
+
+    @property
+    def fractions(self) -> tuple[Array, ...]:
+        """The weights divided by their sum in each layer, for each output."""
+        return tuple(map(fractions_of, self.weights))
 
 
 @checked
@@ -104,7 +113,7 @@ class LayerDescent:
     """
 
     criterion: Array
-    names: tuple[NDArray[Any], ...]
+    names: tuple[Names, ...]
     weights: tuple[Array, ...]
     validation: Array | None
     validation_error: Array | None
@@ -178,7 +187,7 @@ class LayerGrams:
 
     kernels: tuple[Array, ...]
     rows: NDArray[np.intp]
-    target: NDArray[Any]
+    target: Labels
     output: str
 
 
@@ -224,20 +233,19 @@ def layer_grams(
     check_is_fitted(estimator)
     outputs = outputs_of(estimator)
     which = which_output(outputs, output)
-    task = estimator.model_.task
-    problems = problems_of(task)
-    problem = problems[which if len(problems) > 1 else 0]
-    n = task.source.n_samples
+    model = estimator.model_
+    problems = problems_of(model.task)
+    gram = problems[which if len(problems) > 1 else 0].gram
+    n = model.task.source.n_samples
     rows = np.arange(n)
-    gram = problem.gram
     if n > max_rows:
-        rows = np.sort(np.random.default_rng(seed).choice(n, int(max_rows), replace=False))
+        rows = np.sort(np.random.default_rng(seed).choice(n, max_rows, replace=False))
         gram = gram.restrict(rows)
-    own = estimator.model_.weights_of(which)
+    own = model.weights_of(which)
     if weights == "initial":
         own = [np.full(len(w), 1.0 / len(w)) for w in own]
-    K = gram.combine(estimator.model_.scaled(which, own[0]))
-    trained = estimator.model_.layers[which] if estimator.model_.layers else None
+    K = gram.combine(model.scaled(which, own[0]))
+    trained = model.layers[which] if model.layers else None
     layers = Layers(()) if trained is None else trained.layers
     tape = layers.forward(K, K.diagonal().copy(), own[1:])
     return LayerGrams(
@@ -318,7 +326,7 @@ def layer_spectra(
         values = np.maximum(np.linalg.eigvalsh(0.5 * (K + K.T))[::-1], 0.0)
         total = float(values.sum())
         found.append(values / total if total > 0 else values)
-    rank = [np.exp(-float((e[e > 0] * np.log(e[e > 0])).sum())) if e.any() else 0.0 for e in found]
+    rank = [float(np.exp(stats.entropy(e))) if e.any() else 0.0 for e in found]
     return LayerSpectra(tuple(found), np.array(rank), grams.output)
 
 
@@ -330,26 +338,23 @@ def _upper_layers(basis: Basis) -> Finding | None:
     found = layer_weights(basis.model)
     if len(found.names) < 2:
         return None
-    heads = [name or "weight" for name in found.outputs]
     made = Finding(
         meaning="Weights of the kernels on the layer below, as fractions of the weights of a layer.",
         form=".1%",
     )
-    for depth, (names, weights) in enumerate(zip(found.names[1:], found.weights[1:], strict=True), start=2):
-        columns = weights.reshape(len(names), -1)
-        columns = columns / np.where(columns.sum(axis=0) > 0, columns.sum(axis=0), 1.0)
+    for depth, (names, fractions) in enumerate(
+        zip(found.names[1:], found.fractions[1:], strict=True), start=2
+    ):
+        means = fractions.reshape(len(names), -1).mean(axis=1)
         labels = [f"layer {depth}: {name}" for name in names]
-        means = columns.mean(axis=1)
-        rows = [[str(name), *row] for name, row in zip(names, columns.tolist(), strict=True)]
-        table = Table(
-            f"weights-layer-{depth}", f"Weight by kernel, layer {depth}", ["kernel of the layer below", *heads], rows,
-            formats=dict.fromkeys(heads, ".1%"), brief=True,
-        )  # fmt: skip
         values = {label: Interval(float(mean)) for label, mean in zip(labels, means, strict=True)}
+        title, head = f"Weight by kernel, layer {depth}", "kernel of the layer below"
+        table = weight_table(f"weights-layer-{depth}", title, head, names, fractions, found.outputs)
+        largest = int(np.argmax(means))
         made = replace(made, values={**made.values, **values}, tables=(*made.tables, table)).says(
             "which",
             f"In layer {depth} the largest weight is that of {{name}}, {{v:.1%}}.",
-            {"name": str(names[int(np.argmax(means))])},
-            v=at(labels[int(np.argmax(means))]),
+            {"name": str(names[largest])},
+            v=at(labels[largest]),
         )
     return made

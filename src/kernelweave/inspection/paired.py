@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +26,14 @@ from kernelweave.inspection.registry import (
     finding,
     plain,
 )
-from kernelweave.inspection.scores import OF_95, all_equal, corrected_error, held_intervals, score_intervals
+from kernelweave.inspection.scores import (
+    OF_95,
+    corrected_mean,
+    held_intervals,
+    middle,
+    of_held,
+    score_intervals,
+)
 
 Array = NDArray[np.float64]
 
@@ -162,13 +169,12 @@ def compare_numbers(
     """
     truth, one, two = (part.astype(float) for part in _same_rows(y_true, first, second))
     apart = np.square(one - truth) - np.square(two - truth)
-    n = len(apart)
-    low = high = float(apart.mean())
-    p_value = 1.0
-    if np.ptp(apart) > 0 or apart.any():
+    n, mean = len(apart), float(apart.mean())
+    low, high, p_value = mean, mean, 1.0
+    if apart.any():
         rng = np.random.default_rng(seed)
-        found = (
-            stats.permutation_test(
+        if n > 1:
+            found = stats.permutation_test(
                 (apart,),
                 lambda x, axis: x.mean(axis=axis),
                 permutation_type="samples",
@@ -177,18 +183,15 @@ def compare_numbers(
                 batch=max(1, 2_000_000 // n),
                 random_state=rng,
             )
-            if n > 1
-            else None
-        )
-        p_value = 1.0 if found is None else float(found.pvalue)
-        drawn = [float(apart[rng.integers(n, size=n)].mean()) for _ in range(2000)]
-        low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
+            p_value = float(found.pvalue)
+        drawn = np.array([apart[rng.integers(n, size=n)].mean() for _ in range(2000)])
+        low, high = middle(drawn, level).tolist()
     return PairedTest(
         "paired permutation test",
         "both models predict numbers of the same held-out rows, and no distribution of errors is assumed",
-        float(apart.mean()),
-        float(low),
-        float(high),
+        mean,
+        low,
+        high,
         p_value,
         n,
         {},
@@ -243,21 +246,15 @@ def compare_folds(
         raise InputError(
             f"`first` and `second` must be scores over the same folds, two or more, got {len(one)} and {len(two)}."
         )
-    apart = one - two
-    k, mean = len(apart), float(apart.mean())
-    half, p_value = np.nan, 1.0
-    if not all_equal(apart, np.concatenate([one, two])):
-        error = corrected_error(apart, test_share)
-        half = error * stats.t.ppf(0.5 + level / 2, k - 1)
-        p_value = 2.0 * stats.t.sf(abs(mean) / error, k - 1)
+    mean, half, p_value = corrected_mean(one - two, np.concatenate([one, two]), test_share, level)
     return PairedTest(
         "corrected resampled t-test",
         "scores over the same folds depend on each other, because their training rows overlap",
         mean,
-        float(mean - half),
-        float(mean + half),
-        float(p_value),
-        k,
+        mean - half,
+        mean + half,
+        p_value,
+        len(one),
         {},
     )
 
@@ -320,48 +317,47 @@ def compare_held(held: HeldOut, guess: Labels) -> PairedTest:
 
 def _against(held: HeldOut, guesses: Mapping[str, Labels], name: str, title: str) -> Finding:
     """Other predictions of the held-out rows: their scores, and paired tests of the model against them."""
-    score, compared = ("R^2", "RMSE") if held.classes is None else ("accuracy", "accuracy")
+    numbers = held.classes is None
+    # what is shown, what is cited, what is tested, and whether more of it is better
+    score, compared, what, sign = (
+        ("R^2", "RMSE", "mean squared error", -1) if numbers else ("accuracy", "accuracy", "accuracy", 1)
+    )
     own = held_intervals(held)
     values, tests = {"this model": own[compared]}, {}
     rows = [["this model", *own[score].cells, None, None, None, None]]
-    classes: dict[str, Any] = {} if held.classes is None else {"classes": held.classes}
     for other, guess in guesses.items():
         guess = np.asarray(guess).astype(held.truth.dtype)
-        scores = score_intervals(held.truth, guess, **classes, n_samples=SAMPLES, level=LEVEL)
+        scores = score_intervals(held.truth, guess, classes=held.classes, n_samples=SAMPLES, level=LEVEL)
         test = tests[other] = compare_held(held, guess)
         values[other] = scores[compared]
         rows.append([other, *scores[score].cells, test.difference, test.low, test.high, test.p_value])
-    what = "mean squared error" if held.classes is None else "accuracy"
     heads = ["predictions by", score, "low", "high", "difference", "from", "to", "p"]
     used = ", ".join(sorted({test.test for test in tests.values()}))
     note = f"{OF_95}. Difference: of {what}, this model minus the other ({used})."
-    made = Finding(
+    made = of_held(
+        held,
         values,
         f"{compared} of other predictions of the same held-out rows, and paired tests of the model against them.",
-        len(held.truth),
-        "held-out rows",
-        LEVEL,
         details={"tests": plain({other: asdict(test) for other, test in tests.items()})},
         tables=(Table(name, title, heads, plain(rows), note),),
     )
+    text = (
+        "{name} has a root mean squared error of {v:.4g}, the model {own:.4g}; the model {verdict} (p = {p:.2g}, "
+        "{test})."
+        if numbers
+        else "{name} is right in {v:.1%} of the held-out rows; the model {verdict} (p = {p:.2g}, {test})."
+    )
     for other, test in tests.items():
-        # of errors less is better
-        better = test.difference > 0 if held.classes is not None else test.difference < 0
-        words = {
-            "name": other[0].upper() + other[1:],
-            "verdict": ("is better" if better else "is worse")
-            if test.p_value < SMALL
-            else "may be no different",
-            "test": test.test,
-        }
-        text = (
-            "{name} has a root mean squared error of {v:.4g}, the model {own:.4g}; the model {verdict} (p = {p:.2g}, "
-            "{test})."
-            if held.classes is None
-            else "{name} is right in {v:.1%} of the held-out rows; the model {verdict} (p = {p:.2g}, {test})."
+        found = "is better" if sign * test.difference > 0 else "is worse"
+        verdict = found if test.p_value < SMALL else "may be no different"
+        made = made.says(
+            "baseline",
+            text,
+            {"name": other[0].upper() + other[1:], "verdict": verdict, "test": test.test},
+            v=at(other),
+            own=at("this model"),
+            p=("details", "tests", other, "p_value"),
         )
-        sources = {"v": at(other), "own": at("this model"), "p": ("details", "tests", other, "p_value")}
-        made = made.says("baseline", text, words, **sources)
     return made
 
 
@@ -375,10 +371,10 @@ def _simplest(basis: Basis) -> Finding | None:
     if not len(training):
         return None
     if held.classes is None:
+        value: object = float(np.mean(training.astype(float)))
         rule = "predicting the mean of the training rows"
-        value: Any = float(np.mean(training.astype(float)))
     else:
-        names, counts = np.unique(np.asarray(training).astype(str), return_counts=True)
+        names, counts = np.unique(training.astype(str), return_counts=True)
         value = str(names[np.argmax(counts)])
         rule = f"always predicting the most frequent class, {value},"
     guess = np.full(len(held.truth), value, dtype=object)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from kernelweave._parameters import Whole, checked
 from kernelweave.estimators.choosing import check_path_arguments
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import path_task, problems_of, shared_alphas
-from kernelweave.inspection.arguments import Model, Output, outputs_of, which_output
+from kernelweave.inspection.arguments import Model, Names, Output, outputs_of, which_output
 
 Array = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ class Path:
 
     alphas: Array
     df: Array
-    names: NDArray[Any]
+    names: Names
     weights: Array
     coef: Array | None
     chosen: int

@@ -159,7 +159,7 @@ def permutation_test(
         ]
         tests = ([_permuted(rng, test, rows) for _, test in folds] for _ in range(n_permutations))
         tasks = ((known, rows.y, one, scoring) for one in tests)
-        found, stopped = each_done(_score_known, tasks, None, report, "permutation", n_permutations)
+        found, stopped = each_done(_score_known, tasks, 1, report, "permutation", n_permutations)
     permuted = np.array(found)
     return PermutationTest(score, permuted, permutation_p_value(score, permuted), refit, stopped)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -188,17 +188,21 @@ def each_done(
     """
     done: list[Any] = []
     stopped = False
-    results = _results(function, arguments, n_jobs)
+    # one after another, where they are asked for, with one process
+    results = joblib.Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="2*n_jobs")(
+        joblib.delayed(_quietly)(function, *one) for one in arguments
+    )
     with interrupts_noticed() as interrupted:
         try:
             for result in results:
-                if interrupted():
+                stopped = interrupted()
+                if stopped:
                     # a path keeps what is done after Ctrl-C: such a fit is not like the others
-                    stopped = True
                     break
                 done.append(result)
-                if report is not None and report(f"{what} {len(done)} of {total}") and len(done) < total:
-                    stopped = True
+                told = report is not None and report(f"{what} {len(done)} of {total}")
+                stopped = told and len(done) < total
+                if stopped:
                     break
         except KeyboardInterrupt:
             stopped = True
@@ -210,18 +214,6 @@ def each_done(
     if not done:
         raise KeyboardInterrupt(f"interrupted before one {what} was complete; nothing could be kept")
     return done, stopped
-
-
-def _results(
-    function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], n_jobs: int | None
-) -> Generator[Any, None, None]:
-    if n_jobs in (None, 1):
-        for one in arguments:
-            yield _quietly(function, *one)
-        return
-    yield from joblib.Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="2*n_jobs")(
-        joblib.delayed(_quietly)(function, *one) for one in arguments
-    )
 
 
 def _quietly(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -241,11 +241,7 @@ class Finding:
         **sources : tuple of str or int
             Where the numbers are in the JSON form of this finding (`at`, `ends`).
         """
-        tree = {
-            "values": {k: asdict(v) for k, v in self.values.items()},
-            "details": self.details,
-            "n": self.n,
-        }
+        tree = {**vars(self), "values": {label: vars(one) for label, one in self.values.items()}}
         values = {name: look_up(tree, source) for name, source in sources.items()}
         known = all(number(values.get(end)) is not None for end in ("low", "high"))
         note = ", corrected for rows in common" if values.get("method") == CORRECTED else ""

@@ -114,20 +114,27 @@ def fold_interval(
     (0.85, 0.757, 0.943)
     """
     values = np.asarray(scores)
-    k, mean, half = len(values), float(values.mean()), float("nan")
-    if k > 1 and not all_equal(values, values):
-        half = corrected_error(values, test_share) * float(stats.t.ppf(0.5 + level / 2, k - 1))
-    return Interval(mean, mean - half, mean + half, CORRECTED, k)
+    mean, half, _ = corrected_mean(values, values, test_share, level)
+    return Interval(mean, mean - half, mean + half, CORRECTED, len(values))
 
 
-def all_equal(values: Array, of: Array) -> bool:
-    """Whether numbers differ by no more than rounding in those of which they were computed."""
-    return bool(np.ptp(values) <= 1e-12 * np.abs(of).max())
+def corrected_mean(values: Array, of: Array, test_share: float, level: float) -> tuple[float, float, float]:
+    """A mean over folds, half of its interval, and the p-value of a mean of zero.
+
+    The half is NaN, and the p-value 1, for one fold, and where values differ by no more than rounding in those of which
+    they were computed.
+    """
+    k, mean = len(values), float(values.mean())
+    if k < 2 or np.ptp(values) <= 1e-12 * np.abs(of).max():
+        return mean, float("nan"), 1.0
+    error = np.sqrt((1 / k + test_share) * values.var(ddof=1))
+    half = error * stats.t.ppf(0.5 + level / 2, k - 1)
+    return mean, float(half), float(2.0 * stats.t.sf(abs(mean) / error, k - 1))
 
 
-def corrected_error(values: Array, test_share: float) -> float:
-    """The standard error of a mean over folds, corrected as in `fold_interval`."""
-    return float(np.sqrt((1 / len(values) + test_share) * values.var(ddof=1)))
+def middle(samples: Array, level: float) -> Array:
+    """The ends of the middle part of samples, (2, ...)."""
+    return np.quantile(samples, [0.5 - level / 2, 0.5 + level / 2], axis=0)
 
 
 # ---- scores of held-out rows -----------------------------------------------------------------------
@@ -238,7 +245,7 @@ def _shares(
             [rng.beta(hits + 0.5, n - hits + 0.5, max(n_samples, 2000)) for hits, n in recalls], axis=0
         )
         value = float(np.mean([hits / n for hits, n in recalls]))
-        low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
+        low, high = middle(drawn, level)
         # where all rows are right, or none is, the interval ends at the score
         low, high = min(low, value), max(high, value)
         found["balanced accuracy"] = Interval(value, float(low), float(high), JEFFREYS, len(truth))
@@ -267,7 +274,7 @@ def bootstrap_intervals(
         drawn = drawn[np.isfinite(drawn)]
         if len(drawn) < 0.9 * wanted or np.ptp(drawn) <= 1e-12 * np.abs(drawn).max(initial=0.0):
             continue
-        low, high = np.quantile(drawn, [0.5 - level / 2, 0.5 + level / 2])
+        low, high = middle(drawn, level)
         found[name] = Interval(values[name], float(low), float(high), BOOTSTRAP, n_rows)
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Each, Flag, Text, checked
-from kernelweave._types import Features, Labels, Splits
+from kernelweave._types import Features, Labels, Splits, Tree
 from kernelweave.estimators.parameters import stated
 from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
@@ -47,7 +47,7 @@ from kernelweave.inspection.registry import (
     intervals_of,
     named,
 )
-from kernelweave.inspection.scores import OF_95
+from kernelweave.inspection.scores import OF_95, middle
 from kernelweave.inspection.weights import view_weights, views_of
 
 if TYPE_CHECKING:
@@ -197,59 +197,64 @@ def source_test(
     sources = list(dict.fromkeys(v for m, v in enumerate(views) if np.any(parts[:, m])))
     if not sources:
         raise InputError("No kernel of this model has a weight: there is nothing to exchange.")
-    sums = [parts[:, [m for m, v in enumerate(views) if v == name]].sum(axis=1) for name in sources]
     values = parts.sum(axis=1) + np.reshape(estimator.intercept_, -1)
-    score = _score_values(estimator, values, truth, scoring)
-    rng = np.random.default_rng(seed)
-    seeds = rng.integers(2**32, size=len(sources))
-    tasks = (
-        (estimator, values, own, truth, scoring, n_permutations, int(start))
-        for own, start in zip(sums, seeds, strict=True)
-    )
-    found, stopped = each_done(_score_exchanged, tasks, None, report, "source", len(sources))
+    score_of = _score_of(estimator, truth, scoring)
+    score = score_of(values)
+
+    def exchange(name: str, start: int) -> Array:
+        own = parts[:, [m for m, view in enumerate(views) if view == name]].sum(axis=1)
+        rest, rng = values - own, np.random.default_rng(start)
+        return np.array([score_of(rest + own[rng.permutation(len(own))]) for _ in range(n_permutations)])
+
+    starts = np.random.default_rng(seed).integers(2**32, size=len(sources)).tolist()
+    tasks = zip(sources, starts, strict=True)
+    found, stopped = each_done(exchange, tasks, 1, report, "source", len(sources))
     losses = np.array([score - one for one in found])
     p_values = np.array([permutation_p_value(score, one) for one in found])
-    low, high = np.quantile(losses, [0.025, 0.975], axis=1)
-    order = np.argsort(-losses.mean(axis=1), kind="stable")
-    columns = [one[order] for one in (losses.mean(axis=1), low, high, p_values, adjust_p_values(p_values))]
-    return SourceTest(tuple(sources[k] for k in order), score, *columns, stopped, n_permutations)
+    low, high = middle(losses.T, LEVEL)
+    _, columns = _largest_first(sources, losses.mean(axis=1), low, high, p_values)
+    return SourceTest(score=score, interrupted=stopped, n_permutations=n_permutations, **columns)
 
 
-def _score_exchanged(
-    estimator: BaseMKL, values: Array, own: Array, truth: Labels, scoring: Any, number: int, seed: int
-) -> Array:
-    rng = np.random.default_rng(seed)
-    rest = values - own
-    return np.array(
-        [
-            _score_values(estimator, rest + own[rng.permutation(len(own))], truth, scoring)
-            for _ in range(number)
-        ]
-    )
+def _largest_first(
+    names: Sequence[str], loss: Array, low: Array, high: Array, p_values: Array
+) -> tuple[NDArray[np.intp], Tree]:
+    """The order of sources, and what `SourceLosses` has of each of them."""
+    order = np.argsort(-loss, kind="stable")
+    columns = {
+        "loss": loss,
+        "low": low,
+        "high": high,
+        "p_values": p_values,
+        "adjusted": adjust_p_values(p_values),
+    }
+    found = {name: values[order] for name, values in columns.items()}
+    return order, {"names": tuple(names[k] for k in order), **found}
 
 
-def _score_values(estimator: Any, values: Array, truth: Labels, scoring: Any) -> float:
-    """The score of known decision values, (n_rows, n_outputs)."""
+def _score_of(estimator: BaseMKL, truth: Labels, scoring: Scoring) -> Callable[[Array], float]:
+    """The score as a function of decision values, (n_rows, n_outputs)."""
     # scores by default are computed here: scikit-learn's checks would take most of the time of a permutation
-    if not is_classifier(estimator):
-        if scoring is None:
-            numbers = truth.astype(float)
-            error, spread = numbers - values[:, 0], numbers - numbers.mean()
-            return 1.0 - float((error @ error) / (spread @ spread))
-        known: Any = KnownTargets(values, True)
-        return score_known(check_scoring(known, scoring=scoring), known, truth, None, np.arange(0))
+    classes: Any = estimator.classes_ if is_classifier(estimator) else None
+    if scoring is None and classes is None:
+        numbers = truth.astype(float)
+        total = float(np.square(numbers - numbers.mean()).sum())
+        return lambda values: 1.0 - float(np.square(numbers - values[:, 0]).sum()) / total
     if scoring is None:
-        guess = values[:, 0] > 0 if values.shape[1] == 1 else values.argmax(axis=1)
-        return float(np.mean(estimator.classes_[guess.astype(int)] == truth))
-    named = scored_classes(estimator.classes_, scoring)
-    known = KnownClasses(values, named, estimator.model_.learner)
-    return score_known(
-        check_scoring(known, scoring=scoring),
-        known,
-        named[np.searchsorted(estimator.classes_, truth)],
-        None,
-        np.arange(0),
-    )
+        codes = np.searchsorted(classes, truth)
+        return lambda values: float(
+            np.mean((values[:, 0] > 0 if values.shape[1] == 1 else values.argmax(axis=1)) == codes)
+        )
+    named = None if classes is None else scored_classes(classes, scoring)
+    true = truth if named is None else named[np.searchsorted(classes, truth)]
+
+    def score(values: Array) -> float:
+        known = (
+            KnownTargets(values) if named is None else KnownClasses(values, named, estimator.model_.learner)
+        )
+        return score_known(check_scoring(known, scoring=scoring), known, true, None, np.arange(0))
+
+    return score
 
 
 @checked
@@ -356,17 +361,12 @@ def source_refit_test(
     scores = np.array(found[: done * len(fresh)]).reshape(done, len(fresh))
     share = float(np.mean([len(test) / len(train) for train, test in folds[:done]]))
     tests = [compare_folds(scores[:, 0], column, share, level=level) for column in scores[:, 1:].T]
-    found = np.array([[test.difference, test.low, test.high, test.p_value] for test in tests])
-    order = np.argsort(-found[:, 0], kind="stable")
-    loss, low, high, p_values = found[order].T
-    adjusted = adjust_p_values(found[:, 3])[order]
+    columns = np.array([[test.difference, test.low, test.high, test.p_value] for test in tests]).T
+    order, losses = _largest_first(names, *columns)
     scores = scores[:, [0, *(order + 1)]]
-    means = scores.mean(axis=0)
+    score, *without = scores.mean(axis=0).tolist()
     return SourceRefitTest(
-        *(tuple(names[k] for k in order), float(means[0]), loss, low, high, p_values, adjusted, stopped),
-        means[1:],
-        scores,
-        level,
+        score=score, interrupted=stopped, without=np.array(without), scores=scores, level=level, **losses
     )
 
 
@@ -393,7 +393,7 @@ def _left_out(estimator: Model, views: Sequence[str], asked: Sequence[str] | Non
 def _with_kernels(estimator: Model, kept: list[int], choose_again: bool) -> Any:
     """An estimator that is not fitted, with some of the kernels of a fitted one, and all else as it was."""
     fresh = clone(estimator) if choose_again else plainly(estimator)
-    source = estimator.model_.source
+    source: Any = estimator.model_.source
     if isinstance(source, BankSource):
         bank = source.bank
         return fresh.set_params(kernels=KernelBank(bank.stack[..., kept], [bank.names[m] for m in kept]))

@@ -37,7 +37,8 @@ from kernelweave.inspection.registry import (
     intervals_of,
     named,
 )
-from kernelweave.inspection.weights import views_of
+from kernelweave.inspection.scores import middle
+from kernelweave.inspection.weights import by_source
 from kernelweave.normalizers import Trace, resolve
 
 Array = NDArray[np.float64]
@@ -183,7 +184,6 @@ def weight_stability(
         for places in _samples(rows, n_samples, sampling, is_classifier(estimator), seed)
     )
     found, stopped = each_done(_weights_of, tasks, n_jobs, report, "sample", n_samples)
-    names = tuple(map(str, estimator.kernel_names_))
     own = _columns(estimator.model_.weights)
     if any(weights.shape != own.shape for weights, _ in found):
         raise InputError(
@@ -191,32 +191,33 @@ def weight_stability(
             "kernels, for example kernels=[Linear(), RBF(gamma='median')]."
         )
     samples = np.array([weights for weights, _ in found])
-    ends = [0.5 - level / 2, 0.5 + level / 2]
-    low, high = np.quantile(samples, ends, axis=0)
-    shares = np.array([share for _, share in found])
-    views = views_of(estimator)
-    sources = list(dict.fromkeys(views))
-    by_view = np.array([[view == name for view in views] for name in sources], dtype=float)
-    shares = shares @ by_view.T
-    full = by_view @ estimator.model_.weight_shares
+    sources, shares = by_source(estimator, np.array([share for _, share in found]))
+    full = by_source(estimator, estimator.model_.weight_shares)[1]
     order = np.argsort(-full, kind="stable")
-    view_low, view_high = np.quantile(shares[:, order], ends, axis=0)
+    low, high, often = _spread(samples, level)
+    view_low, view_high, view_often = _spread(shares[:, order], level)
     return WeightStability(
-        names,
-        outputs_of(estimator),
-        own,
-        samples,
-        low,
-        high,
-        (samples > 0).mean(axis=0),
-        tuple(sources[k] for k in order),
-        full[order],
-        view_low,
-        view_high,
-        (shares[:, order] > 0).mean(axis=0),
-        level,
-        stopped,
+        names=tuple(map(str, estimator.kernel_names_)),
+        outputs=outputs_of(estimator),
+        weights=own,
+        samples=samples,
+        low=low,
+        high=high,
+        frequency=often,
+        views=tuple(sources[k] for k in order),
+        view_weights=full[order],
+        view_low=view_low,
+        view_high=view_high,
+        view_frequency=view_often,
+        level=level,
+        interrupted=stopped,
     )
+
+
+def _spread(samples: Array, level: float) -> tuple[Array, Array, Array]:
+    """Percentiles over samples, and the share of samples with a weight."""
+    low, high = middle(samples, level)
+    return low, high, (samples > 0).mean(axis=0)
 
 
 def _samples(rows: Rows, number: int, sampling: str, classes: bool, seed: int) -> Iterator[Places]:
@@ -266,6 +267,10 @@ def _weights_of(rows: Rows, estimator: Any, places: Places, share: float) -> tup
     return _columns(model.weights), model.weight_shares
 
 
+#: Heads of columns with their formats.
+HEADS = {"weight": ".1%", "low": ".1%", "high": ".1%", "selected in": ".0%"}
+
+
 @finding(
     "stability",
     title="Stability of weights",
@@ -282,17 +287,15 @@ def _stability(basis: Basis) -> Finding:
     n, outputs = len(found.samples), [name or "weight" for name in found.outputs]
     kernels = {key: np.round(getattr(found, key)[kept], 8) for key in ("weights", "low", "high", "frequency")}
     names = [found.names[k] for k in kept]
-    places = [(m, k) for m in range(len(names)) for k in range(len(outputs))]
-    of = ["class"] if len(outputs) > 1 else []
-    of_kernels = [
-        [names[m], *(outputs[k : k + 1] if of else []), *(float(part[m, k]) for part in kernels.values())]
-        for m, k in sorted(places, key=lambda place: -kernels["weights"][place])
-    ]
-    heads = ["weight", "low", "high", "selected in"]
+    places = sorted(np.ndindex(kernels["weights"].shape), key=lambda place: -kernels["weights"][place])
+    of_kernels = {
+        "kernel": [names[m] for m, _ in places],
+        **({"class": [outputs[k] for _, k in places]} if len(outputs) > 1 else {}),
+        **dict(zip(HEADS, ([part[place] for place in places] for part in kernels.values()), strict=True)),
+    }
     columns = (found.view_weights, found.view_low, found.view_high, found.view_frequency)
-    of_sources = {"source": found.views, **dict(zip(heads, columns, strict=True))}
+    of_sources = {"source": found.views, **dict(zip(HEADS, columns, strict=True))}
     meaning = f"Over {n} random halves of the training rows, 2.5 and 97.5 % points."
-    shown = {"weight": ".1%", "low": ".1%", "high": ".1%", "selected in": ".0%"}
     unstable = len(found.unstable())
     made = Finding(
         intervals_of(found.views, *columns[:3], n=n),
@@ -310,15 +313,8 @@ def _stability(basis: Basis) -> Finding:
             "sources": dict(zip(found.views, found.view_frequency.tolist(), strict=True)),
         },
         tables=(
-            Table.of("stability-sources", "Stability of sources", of_sources, meaning, shown),
-            Table(
-                "stability",
-                "Stability of kernel weights",
-                ["kernel", *of, *heads],
-                of_kernels,
-                meaning,
-                shown,
-            ),
+            Table.of("stability-sources", "Stability of sources", of_sources, meaning, HEADS),
+            Table.of("stability", "Stability of kernel weights", of_kernels, meaning, HEADS),
         ),
     )
     for name in list(found.views)[: MOST_NAMED if len(found.views) > 1 else 0]:

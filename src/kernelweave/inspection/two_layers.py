@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +12,7 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import checked
 from kernelweave._types import Features
 from kernelweave.fitting.task import problems_of
-from kernelweave.inspection.arguments import Model, Output, decision_names, which_output
+from kernelweave.inspection.arguments import Model, Names, Output, decision_names, which_output
 
 Array = NDArray[np.float64]
 
@@ -41,7 +40,7 @@ class TwoLayers:
         Which class or output.
     """
 
-    names: NDArray[Any]
+    names: Names
     weights: Array
     scale: Array
     beta: Array

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import Features
-from kernelweave.inspection.arguments import Model, decision_names, outputs_of
+from kernelweave.inspection.arguments import Model, Names, decision_names, outputs_of
 from kernelweave.inspection.registry import MOST_NAMED, Basis, Finding, Interval, Table, at, finding, named
 
 Array = NDArray[np.float64]
@@ -34,15 +35,20 @@ class KernelWeights:
         Names of the columns; one empty name when there is one column.
     """
 
-    names: NDArray[Any]
+    names: Names
     weights: Array
     outputs: tuple[str, ...]
 
     @property
     def fractions(self) -> Array:
         """The weights divided by their sum, for each output: fractions that sum to one where all weights are here."""
-        total = self.weights.sum(axis=0)
-        return self.weights / np.where(total > 0, total, 1.0)
+        return fractions_of(self.weights)
+
+
+def fractions_of(weights: Array) -> Array:
+    """Weights divided by their sum, for each output."""
+    total = weights.sum(axis=0)
+    return weights / np.where(total > 0, total, 1.0)
 
 
 @checked
@@ -88,11 +94,16 @@ def view_weights(estimator: Model) -> dict[str, float]:
         By view name, or by columns.
     """
     check_is_fitted(estimator)
-    weights = estimator.model_.weight_shares
-    shares: dict[str, float] = {}
-    for view, weight in zip(views_of(estimator), weights, strict=True):
-        shares[view] = shares.get(view, 0.0) + float(weight)
-    return dict(sorted(shares.items(), key=lambda item: -item[1]))
+    sources, found = by_source(estimator, estimator.model_.weight_shares)
+    order = np.argsort(-found, kind="stable")
+    return {sources[k]: float(found[k]) for k in order}
+
+
+def by_source(estimator: Model, shares: Array) -> tuple[list[str], Array]:
+    """The sources of a model, and sums of numbers of kernels, (..., n_kernels), over those of each source."""
+    views = views_of(estimator)
+    sources = list(dict.fromkeys(views))
+    return sources, shares @ np.array([[view == name for name in sources] for view in views], dtype=float)
 
 
 def views_of(estimator: Model) -> list[str]:
@@ -182,6 +193,22 @@ def contribution_sizes(estimator: Model, X: Features) -> KernelWeights:
 MOST_KERNELS = 60
 
 
+def weight_table(
+    name: str,
+    title: str,
+    head: str,
+    names: Names,
+    fractions: Array,
+    outputs: Sequence[str],
+    note: str = "",
+) -> Table:
+    """A table of fractions with a row for each kernel and a column for each output."""
+    heads = [output or "weight" for output in outputs]
+    columns = fractions.reshape(len(names), -1).tolist()
+    rows = [[str(one), *row] for one, row in zip(names, columns, strict=True)]
+    return Table(name, title, [head, *heads], rows, note, dict.fromkeys(heads, ".1%"), brief=True)
+
+
 @finding("views", title="Weight by source", needs=("model",))
 def _view_weights(basis: Basis) -> Finding:
     found = view_weights(basis.model)
@@ -192,53 +219,41 @@ def _view_weights(basis: Basis) -> Finding:
     )
     if len(found) < 2:
         return made
-    head = "weight" if not basis.model.model_.layers else "weight, first layer"
-    rows = [[name, share] for name, share in found.items()]
-    table = Table("sources-weights", "Weight by source", ["source", head], rows, made.meaning, {head: ".1%"})
+    head = "weight, first layer" if basis.model.model_.layers else "weight"
+    columns = {"source": list(found), head: list(found.values())}
+    table = Table.of("sources-weights", "Weight by source", columns, made.meaning, {head: ".1%"})
     made = replace(made, tables=(table,))
-    largest = [name for name, share in found.items() if share > 0][:MOST_NAMED]
-    if largest:
-        parts = [f"{{s{k}}} has {{v{k}:.1%}}" for k in range(len(largest))]
-        parts[0] += " of the weight"
-        rest = sum(share > 0 for share in found.values()) - len(largest)
-        if rest:
-            parts.append("1 more source has the rest" if rest == 1 else f"{rest} more sources have the rest")
-        text = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-        made = made.says(
-            "which",
-            f"{text}.",
-            {f"s{k}": named(name) for k, name in enumerate(largest)},
-            **{f"v{k}": at(name) for k, name in enumerate(largest)},
-        )
-    return made
+    shown = [name for name, share in found.items() if share > 0]
+    largest, rest = shown[:MOST_NAMED], len(shown[MOST_NAMED:])
+    if not largest:
+        return made
+    parts = [f"{{s{k}}} has {{v{k}:.1%}}{'' if k else ' of the weight'}" for k in range(len(largest))]
+    if rest:
+        parts.append("1 more source has the rest" if rest == 1 else f"{rest} more sources have the rest")
+    return made.says(
+        "which",
+        " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])) + ".",
+        {f"s{k}": named(name) for k, name in enumerate(largest)},
+        **{f"v{k}": at(name) for k, name in enumerate(largest)},
+    )
 
 
 @finding("kernels", title="Weight by kernel", needs=("model",))
 def _kernel_weights(basis: Basis) -> Finding:
     model, found = basis.model, kernel_weights(basis.model)
-    fractions = found.fractions.reshape(len(found.names), -1)
-    means = fractions.mean(axis=1)
+    names, fractions = found.names[:MOST_KERNELS], found.fractions[:MOST_KERNELS]
+    means = fractions.reshape(len(names), -1).mean(axis=1)
     layers = bool(model.model_.layers)
     n_active, n_all = len(found.names), int(model.n_kernels_)
-    heads = [name or "weight" for name in found.outputs]
-    rows = [[str(name), *row] for name, row in zip(found.names, fractions.tolist(), strict=True)][
-        :MOST_KERNELS
-    ]
-    hidden = n_active - len(rows)
-    note = (f"{hidden} more kernels have a weight. " if hidden else "") + (
-        f"{n_all} kernels in {'this layer' if layers else 'all'}. Held as: {model.gram_}."
-    )
+    hidden = f"{n_active - len(names)} more kernels have a weight. " if n_active > len(names) else ""
+    note = f"{hidden}{n_all} kernels in {'this layer' if layers else 'all'}. Held as: {model.gram_}."
     title = "Weight by kernel, first layer" if layers else "Weight by kernel"
-    table = Table("weights", title, ["kernel", *heads], rows, note, dict.fromkeys(heads, ".1%"), brief=True)
     return Finding(
-        {
-            str(name): Interval(float(mean))
-            for name, mean in list(zip(found.names, means, strict=True))[:MOST_KERNELS]
-        },
+        {str(name): Interval(float(mean)) for name, mean in zip(names, means, strict=True)},
         "The weight of a kernel as a fraction of all weights of an output.",
         form=".1%",
         details={"all": n_all, "with a weight": n_active, "in layers": layers},
-        tables=(table,),
+        tables=(weight_table("weights", title, "kernel", names, fractions, found.outputs, note),),
     ).says(
         "which",
         f"{{v:d}} of {{n:d}} kernels {'has' if n_active == 1 else 'have'} a weight.",

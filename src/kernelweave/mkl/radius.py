@@ -19,10 +19,8 @@ from kernelweave._checks import (
 from kernelweave._parameters import Cost, Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
-from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.losses import GivenLoss, SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.certify import OUTSIDE, feasible, outside
 from kernelweave.mkl.criteria.radius import (
     RadiusMargin,
     Stationarity,
@@ -36,14 +34,11 @@ from kernelweave.mkl.kernel_problem import KernelProblem, Session
 from kernelweave.mkl.loop import Callback, minimise
 from kernelweave.mkl.steps.descent import DescentSession, ProjectedGradient
 from kernelweave.mkl.steps.newton import Newton
-from kernelweave.mkl.steps.rkl import RKLSession, turns
+from kernelweave.mkl.steps.rkl import RadiusProblem, RKLSession, turns
 from kernelweave.mkl.weight_sets import Orthant, Parameters, Region, Simplex, Sphere
 from kernelweave.results import (
     Certificate,
     RadiusSolution,
-    Solution,
-    Statement,
-    Status,
     WarmStart,
     relative_gap,
 )
@@ -53,8 +48,6 @@ Index = NDArray[np.int64]
 
 #: Steps.
 MOST = 200
-#: Tolerance of the ball in the verification of RKL.
-BALL_TOL = 1e-11
 STEPS = ("auto", "newton", "spectral", "armijo")
 #: Criteria by name, with their sets of weights by the norm.
 KINDS: dict[str, tuple[int | None, ...]] = {
@@ -268,76 +261,29 @@ def solve_radius_problem(
                 return _do_by_newton(family, machine, start, tol, max_iter, callback)
             rkl = RKLSession(family, machine, start, norm, tol)
             found = minimise(rkl, turns(), max_iter=max_iter, callback=callback, limited=max_iter <= MOST)
-        else:
-            region, stationarity = NORMS[norm] if isinstance(family, WeightedSum) else PARAMETERS
-            first = family.start(machine.sample_weight) if start is None else start
-            criterion = RadiusMargin(family, machine, kind)
-            session = DescentSession(criterion, first, region.scaled, stationarity, tol)
-            steps = [ProjectedGradient(spectral=step != "armijo", scaled=isinstance(region, Parameters))]
-            found = minimise(session, steps, max_iter=max_iter, callback=callback)
-        assert isinstance(found, RadiusSolution)
-        if kind != "rkl" or not isinstance(family, WeightedSum):
-            return found
-        # the certificate of its own numbers, over all kernels and with an accurate ball
-        old, new = found.certificate, RadiusProblem(family, machine).certify(found)
-        if not new.gap < math.inf:
-            return found
-        certificate = Certificate.of(
-            old.kind,
-            new.primal,
-            new.own_gap,
-            new.rounding,
-            old.status,
-            tol=tol,
-            stationarity=old.stationarity,
-        )
-        return replace(found, certificate=certificate)
-
-
-@dataclass(frozen=True)
-class RadiusProblem:
-    """RKL on sums of kernels, to verify solutions."""
-
-    family: WeightedSum
-    machine: Machine
-
-    def certify(self, solution: Solution) -> Certificate:
-        """The machine on the kernel divided by the radius of a recomputed ball, and the bound of both.
-
-        The bound is that of the proof, if the solution has one.
-        """
-        weights, family, machine = solution.weights, self.family, self.machine
-        if not (weights >= 0).all() or not weights.any():
-            return outside("joint")
-        with blas_threads_for(family.n_samples):
-            K = family.kernel(weights)
-            ball = solve_meb(K, tol=BALL_TOL, check=False)
-            # coefficients near their bounds are feasible for the radius that they were found with
-            r2 = float(getattr(solution, "radius2", ball.radius2))
-            if not 0.0 < r2 < math.inf:
-                return outside("joint")
-            b, beta = solution.dual_coef * r2, ball.dual_coef
-            found = machine.certify(
-                K / r2, b, float(solution.intercept), entry_error=family.entry_error(weights)
+            assert isinstance(found, RadiusSolution)
+            # the certificate of its own numbers, over all kernels and with an accurate ball
+            old, new = found.certificate, RadiusProblem(family, machine).certify(found)
+            if not new.gap < math.inf:
+                return found
+            certificate = Certificate.of(
+                old.kind,
+                new.primal,
+                new.own_gap,
+                new.rounding,
+                old.status,
+                tol=tol,
+                stationarity=old.stationarity,
             )
-            if len(solution.proof):
-                b, beta = solution.proof
-                if not feasible(machine, b[None]) or beta.min() < 0.0 or abs(math.fsum(beta) - 1.0) > OUTSIDE:
-                    return outside("joint")
-            session = RKLSession(family, machine, None, None, BALL_TOL)
-            dual, certain = session.bounds(session.cut(b, beta))
-        # weights are too large by this factor for a radius of 1; the norm of w grows with it at most
-        primal = found.primal * max(1.0, ball.primal / r2)
-        dual = min(dual, primal)
-        # an infinite gap of the machine, for coefficients outside of its box, makes the whole gap infinite
-        own = primal - dual if math.isfinite(found.own_gap) else math.inf
-        rounding = found.rounding + primal * ball.rounding / r2 + max(0.0, dual - certain)
-        return Certificate.of("joint", primal, own, rounding, Status.CONVERGED)
-
-    def statement(self, solution: Solution) -> Statement:
-        """The problem in numbers, with the ball of the learnt kernel."""
-        ball = solve_meb(self.family.kernel(solution.weights), tol=BALL_TOL, check=False)
-        return replace(self.machine.statement(self.family.scale), ball=ball.dual_coef)
+            return replace(found, certificate=certificate)
+        region, stationarity = NORMS[norm] if isinstance(family, WeightedSum) else PARAMETERS
+        first = family.start(machine.sample_weight) if start is None else start
+        criterion = RadiusMargin(family, machine, kind)
+        session = DescentSession(criterion, first, region.scaled, stationarity, tol)
+        steps = [ProjectedGradient(spectral=step != "armijo", scaled=isinstance(region, Parameters))]
+        descended = minimise(session, steps, max_iter=max_iter, callback=callback)
+        assert isinstance(descended, RadiusSolution)
+        return descended
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,14 @@ from kernelweave._drawing import COLOURS
 from kernelweave._parameters import (
     Each,
     ReadableSignature,
-    Rule,
     Text,
     Texts,
-    Unfit,
     Whole,
     check_fields,
     checked,
 )
 from kernelweave._types import Axes, Figure, Style, SubFigure, SubplotSpec
+from kernelweave.inspection.arguments import OfRows
 
 Array = NDArray[np.float64]
 
@@ -38,6 +37,7 @@ TABLE = Floats((2,), finite=False)
 Title = Annotated[str | None, Text() | None]
 #: Number of items shown.
 Most = Annotated[int, Whole(1)]
+OptionalMost = Annotated[int | None, Whole(1) | None]
 #: Names of the items drawn.
 Names = Annotated[Sequence[str], Texts()]
 #: One number for each item.
@@ -73,31 +73,8 @@ def check_place(place: int | None, name: str, count: int) -> None:
         raise InputError(f"`{name}` must be a position from 0 to {count - 1}, got {place}.")
 
 
-class Sortable(Rule):
-    """Classes or numbers, one for each row."""
-
-    def read(self, value: Any) -> NDArray[Any]:
-        """The array; classes that cannot be sorted are refused."""
-        try:
-            array = np.asarray(value)
-        except ValueError:  # rows of different lengths
-            raise Unfit from None
-        mixed = array.dtype.kind == "O" and len({type(entry) for entry in array.flat}) > 1
-        if array.ndim != 1 or array.dtype.kind not in "biufUSO" or mixed or None in array.tolist():
-            raise Unfit
-        return array
-
-    def kinds(self) -> tuple[str, ...]:
-        """The types that it takes."""
-        return ("ArrayLike",)
-
-    def words(self) -> str:
-        """What is expected."""
-        return "classes or numbers in a 1D array"
-
-
 #: Classes or numbers by which rows are sorted.
-Target = Annotated[NDArray[Any], Sortable()]
+Target = Annotated[NDArray[Any], OfRows()]
 
 
 # ---- displays --------------------------------------------------------------------------------------
@@ -149,30 +126,36 @@ class Display(Checked):
 class ListDisplay(Checked):
     """A display of kernels, the largest first."""
 
+    #: How many kernels are shown, or have a label.
+    usual = 20
+
     @abstractmethod
     def _draw(self, ax: Axes | None, most: int, name: str, style: Style) -> None:
         """Draw that many, with the style of the artists."""
 
     @checked
-    def plot(self, ax: Axes | None = None, *, most: Most = 20, name: Title = None, **style: Any) -> Self:
+    def plot(
+        self, ax: Axes | None = None, *, most: OptionalMost = None, name: Title = None, **style: Any
+    ) -> Self:
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Default: a new figure.
-        most : int, default=20
-            Largest number of kernels shown; the title sums up the rest.
+            Default: a new figure. Several panels replace the axes in their grid.
+        most : int, optional
+            Largest number of kernels shown, default 20; the title sums up the rest. Of lines, default 8, those that
+            grow largest have a label, and the others are thin and grey.
         name : str, optional
             Title.
         **style : dict
-            Passed to the method of `Axes` that draws: `barh` or `imshow`.
+            Passed to the method of `Axes` that draws: `plot`, `barh` or `imshow`.
 
         Returns
         -------
         self
         """
-        self._draw(ax, most, name or "", style)
+        self._draw(ax, most or self.usual, name or "", style)
         return self
 
 

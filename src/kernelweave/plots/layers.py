@@ -2,50 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._parameters import Switch, Text, checked
 from kernelweave._types import Axes, Style
-from kernelweave.inspection.arguments import Model, MostRows, Output
+from kernelweave.inspection import arguments
 from kernelweave.inspection.layers import MAX_ROWS
-from kernelweave.plots.drawing import (
-    COLORS,
-    GREY,
-    STYLES,
-    Array,
-    Checked,
-    Display,
-    LayerLines,
-    LayerNames,
-    LayerTables,
-    Line,
-    Most,
-    OptionalLine,
-    Place,
-    Target,
-    Title,
-    axes,
-    check_place,
-    grid,
-    layer_name,
-    legend_beside,
-    log_axis,
-    plain,
-    same_length,
-    short,
-    titled,
-)
+from kernelweave.plots import drawing
+
+if TYPE_CHECKING:
+    from matplotlib.lines import Line2D
 
 
 @dataclass(eq=False, repr=False)
-class DescentDisplay(Checked):
+class DescentDisplay(drawing.ListDisplay):
     """Criterion and validation loss over the iterations of a deep learner, and the weights of every layer below.
 
     Parameters
@@ -74,114 +49,86 @@ class DescentDisplay(Checked):
         One list per layer.
     """
 
-    criterion: Line
-    names: LayerNames
-    weights: LayerTables
-    validation: OptionalLine = None
-    validation_error: OptionalLine = None
-    kept: Place = None
+    criterion: drawing.Line
+    names: drawing.LayerNames
+    weights: drawing.LayerTables
+    validation: drawing.OptionalLine = None
+    validation_error: drawing.OptionalLine = None
+    kept: drawing.Place = None
     error_label: Annotated[str, Text()] = "error rate"
 
     def _belong(self) -> None:
-        same_length({"names": self.names, "weights": self.weights})
+        drawing.same_length({"names": self.names, "weights": self.weights})
         for own, layer in zip(self.names, self.weights, strict=True):
-            same_length({"names": own, "columns of `weights`": layer.T})
-            same_length({"criterion": self.criterion, "weights": layer})
+            drawing.same_length({"names": own, "columns of `weights`": layer.T})
+            drawing.same_length({"criterion": self.criterion, "weights": layer})
         for name in ("validation", "validation_error"):
             if (values := getattr(self, name)) is not None:
-                same_length({"criterion": self.criterion, name: values})
-        check_place(self.kept, "kept", len(self.criterion))
+                drawing.same_length({"criterion": self.criterion, name: values})
+        drawing.check_place(self.kept, "kept", len(self.criterion))
 
-    @checked
-    def plot(
-        self,
-        ax: Axes | None = None,
-        *,
-        most: Most = 8,
-        name: Title = None,
-        **style: Any,
-    ) -> Self:
-        """Draw.
+    usual = 8
 
-        Parameters
-        ----------
-        ax : matplotlib Axes of a grid, optional
-            Replaced by several panels.
-        most : int, default=8
-            Kernels of a layer with a label: those with the largest weights. The others are thin and grey.
-        name : str, optional
-            Title.
-        **style : dict
-            Passed to `Axes.plot`.
-
-        Returns
-        -------
-        self
-        """
+    def _draw(self, ax: Axes | None, most: int, name: str, style: Style) -> None:
         n_layers = len(self.weights)
         entries = min(most, max(w.shape[1] for w in self.weights))
-        self.figure_, place = grid(ax, (max(6.0, 2.0 + 3.1 * n_layers), 5.2 + 0.2 * entries))
+        self.figure_, place = drawing.grid(ax, (max(6.0, 2.0 + 3.1 * n_layers), 5.2 + 0.2 * entries))
         rows = place.subgridspec(2, 1, height_ratios=(1.0, 1.15 + 0.12 * entries))
         self.ax_ = self.figure_.add_subplot(rows[0])
         cells = rows[1].subgridspec(1, n_layers)
         self.layer_axes_ = [self.figure_.add_subplot(cells[0, depth]) for depth in range(n_layers)]
         steps = np.arange(len(self.criterion))
-        marker = {"marker": "o", "markersize": 3} if len(steps) <= 60 else {}
-        own = {"color": COLORS[0], "label": "criterion", **marker, **style}
-        (self.criterion_line_,) = self.ax_.plot(steps, self.criterion, **own)
         self.validation_line_ = self.error_line_ = self.kept_line_ = self.error_ax_ = None
+
+        def draw(panel: Axes, values: drawing.Array, rank: int, label: str) -> Line2D:
+            own: Style = {"color": drawing.COLORS[rank], "linestyle": drawing.STYLES[rank], "label": label}
+            marker = {"marker": "o", "markersize": 3} if len(steps) <= 60 and panel is self.ax_ else {}
+            return panel.plot(steps, values, **{**own, **marker, **style})[0]
+
+        self.criterion_line_ = draw(self.ax_, self.criterion, 0, "criterion")
         if self.validation is not None:
-            own = {"color": COLORS[1], "linestyle": "--", "label": "validation loss", **marker, **style}
-            (self.validation_line_,) = self.ax_.plot(steps, self.validation, **own)
-        self.ax_.set_ylabel("mean loss" if self.validation is not None else "criterion")
+            self.validation_line_ = draw(self.ax_, self.validation, 1, "validation loss")
+        self.ax_.set_ylabel("criterion" if self.validation is None else "mean loss")
         if self.validation_error is not None:
-            self.error_ax_ = self.ax_.twinx()
-            own = {"color": COLORS[2], "linestyle": ":", "label": f"validation {self.error_label} (right)"}
-            (self.error_line_,) = self.error_ax_.plot(steps, self.validation_error, **{**own, **style})
-            self.error_ax_.set_ylabel(f"validation {self.error_label}", color=COLORS[2])
+            label, self.error_ax_ = f"validation {self.error_label}", self.ax_.twinx()
+            self.error_line_ = draw(self.error_ax_, self.validation_error, 2, f"{label} (right)")
+            self.error_ax_.set_ylabel(label, color=drawing.COLORS[2])
             self.error_ax_.spines[["top", "left"]].set_visible(False)
+        if self.kept is not None:
+            kept: Style = {"color": "0.3", "linestyle": ":", "linewidth": 1, "zorder": 0}
+            self.kept_line_ = self.ax_.axvline(self.kept, label="kept", **kept)
+            for panel in self.layer_axes_:
+                panel.axvline(self.kept, **kept)
         for panel in [self.ax_, *self.layer_axes_]:
-            if self.kept is not None:
-                line = panel.axvline(self.kept, color="0.3", linestyle=":", linewidth=1, zorder=0)
-                if panel is self.ax_:
-                    self.kept_line_ = line
-                    line.set_label("kept")
             panel.set_xlabel("iteration")
             panel.locator_params(axis="x", integer=True)
-            plain(panel)
+            drawing.plain(panel)
         lines = [self.criterion_line_, self.validation_line_, self.error_line_, self.kept_line_]
         handles = [line for line in lines if line is not None]
         above: Style = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "ncols": len(handles)}
         self.ax_.legend(handles=handles, frameon=False, fontsize="small", **above)
-        titled(self.ax_, name or "")
+        drawing.titled(self.ax_, name)
         self.weight_lines_ = []
-        for depth, (panel, names, w) in enumerate(
-            zip(self.layer_axes_, self.names, self.weights, strict=True)
-        ):
-            self.weight_lines_.append(self._draw_layer(panel, steps, names, w, most, style))
-            titled(panel, layer_name(depth))
+        for depth, panel in enumerate(self.layer_axes_):
+            self.weight_lines_.append(self._draw_layer(panel, depth, most, style))
+            drawing.titled(panel, drawing.layer_name(depth))
         self.layer_axes_[0].set_ylabel("kernel weight")
-        return self
 
-    @staticmethod
-    def _draw_layer(
-        panel: Axes, steps: NDArray[Any], names: Sequence[str], w: Array, most: int, style: Style
-    ) -> list[Any]:
+    def _draw_layer(self, panel: Axes, depth: int, most: int, style: Style) -> list[Line2D]:
         from matplotlib.transforms import ScaledTranslation
 
-        order = np.argsort(-w.max(axis=0), kind="stable")
-        lines: list[Any] = [None] * len(order)
-        for rank, m in enumerate(order):
-            own = GREY
-            if rank < most:
-                # with few kernels, colours are the same in all layers
-                key = int(m) if len(order) <= len(COLORS) else rank
-                own = {
-                    "color": COLORS[key % len(COLORS)],
-                    "linestyle": STYLES[key % len(STYLES)],
-                    "label": short(names[m].removesuffix(" on all"), 26),
-                }
-            (lines[m],) = panel.plot(steps, w[:, m], **{**own, **style})
+        names, w = self.names[depth], self.weights[depth]
+        order = np.argsort(-w.max(axis=0), kind="stable").tolist()
+        styles = [drawing.GREY] * len(order)
+        for rank, m in enumerate(order[:most]):
+            # with few kernels, colours are the same in all layers
+            key = m if len(order) <= len(drawing.COLORS) else rank
+            styles[m] = {
+                "color": drawing.COLORS[key % len(drawing.COLORS)],
+                "linestyle": drawing.STYLES[key % len(drawing.STYLES)],
+                "label": drawing.short(names[m].removesuffix(" on all"), 26),
+            }
+        lines = [panel.plot(w[:, m], **{**own, **style})[0] for m, own in enumerate(styles)]
         panel.set_ylim(bottom=min(0.0, float(w.min())))
         # below the label of the axis, for any height of the panel
         below = panel.transAxes + ScaledTranslation(0.0, -36.0 / 72.0, panel.figure.dpi_scale_trans)
@@ -194,7 +141,12 @@ class DescentDisplay(Checked):
     @classmethod
     @checked
     def from_estimator(
-        cls, estimator: Model, *, output: Output = None, ax: Axes | None = None, **plot_kwargs: Any
+        cls,
+        estimator: arguments.Model,
+        *,
+        output: arguments.Output = None,
+        ax: Axes | None = None,
+        **plot_kwargs: Any,
     ) -> DescentDisplay:
         """Draw the descent of a fitted estimator whose learner is deep.
 
@@ -236,7 +188,7 @@ class DescentDisplay(Checked):
 
 
 @dataclass(eq=False, repr=False)
-class KernelMatricesDisplay(Display):
+class KernelMatricesDisplay(drawing.Display):
     """Kernel matrices of every layer on training rows, with equal weights above and with learnt ones below.
 
     Matrices are divided by their mean diagonal. The two of a layer share a colour scale, which leaves out the most
@@ -260,13 +212,13 @@ class KernelMatricesDisplay(Display):
         Order of the rows.
     """
 
-    before: LayerTables
-    after: LayerTables
-    target: Target
+    before: drawing.LayerTables
+    after: drawing.LayerTables
+    target: drawing.Target
     classes: Switch = True
 
     def _belong(self) -> None:
-        same_length({"before": self.before, "after": self.after})
+        drawing.same_length({"before": self.before, "after": self.after})
         for name, K in [*(("before", K) for K in self.before), *(("after", K) for K in self.after)]:
             if K.shape != self.target.shape * 2:
                 raise InputError(
@@ -276,45 +228,35 @@ class KernelMatricesDisplay(Display):
 
     def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
         n_layers = len(self.after)
-        self.figure_, place = grid(ax, (1.2 + 3.0 * n_layers, 5.4))
+        self.figure_, place = drawing.grid(ax, (1.2 + 3.0 * n_layers, 5.4))
         cells = place.subgridspec(2, 2 * n_layers, width_ratios=(1.0, 0.06) * n_layers)
         self.axes_ = np.array(
             [[self.figure_.add_subplot(cells[r, 2 * depth]) for depth in range(n_layers)] for r in range(2)]
         )
         self.order_ = np.argsort(self.target, kind="stable")
-        images: list[list[Any]] = [[], []]
-        for r, matrices in enumerate((self.before, self.after)):
-            for depth, K in enumerate(matrices):
-                low, high = self._limits(depth)
-                own = {"cmap": "cividis", "vmin": low, "vmax": high, "aspect": "auto", **style}
-                sorted_K = self._scaled(K)[np.ix_(self.order_, self.order_)]
-                images[r].append(self.axes_[r, depth].imshow(sorted_K, **own))
-        self.images_ = np.array(images)
-        for depth in range(n_layers):
+        self.images_ = np.empty((2, n_layers), dtype=object)
+        off = ~np.eye(len(self.target), dtype=bool)
+        for depth, pair in enumerate(zip(self.before, self.after, strict=True)):
+            scaled = [self._sorted(K) for K in pair]
+            low, high = np.quantile(np.concatenate([K[off] for K in scaled]), [0.005, 0.995]).tolist()
+            own = {"vmin": low, "vmax": high} if high > low else {"vmin": low - 1e-12, "vmax": low + 1e-12}
+            for r, K in enumerate(scaled):
+                shown: Style = {"cmap": "cividis", "aspect": "auto", **own, **style}
+                self.images_[r, depth] = self.axes_[r, depth].imshow(K, **shown)
+                self._frame(self.axes_[r, depth], named=depth == 0)
             beside = self.figure_.add_subplot(cells[:, 2 * depth + 1])
             bar = self.figure_.colorbar(self.images_[1, depth], cax=beside)
-            if depth == n_layers - 1:
-                bar.set_label("share of the mean diagonal")
             bar.outline.set_visible(False)
-            titled(self.axes_[0, depth], layer_name(depth))
-        for r, label in enumerate(("equal weights", "learnt weights")):
-            for depth in range(n_layers):
-                self._frame(self.axes_[r, depth], named=depth == 0)
-            self.axes_[r, 0].set_ylabel(label)
+            drawing.titled(self.axes_[0, depth], drawing.layer_name(depth))
+        bar.set_label("share of the mean diagonal")
+        for ax, label in zip(self.axes_[:, 0], ("equal weights", "learnt weights"), strict=True):
+            ax.set_ylabel(label)
         if name:
-            titled(self.axes_[0, 0], f"{name}\n{layer_name(0)}")
+            drawing.titled(self.axes_[0, 0], f"{name}\n{drawing.layer_name(0)}")
 
-    @staticmethod
-    def _scaled(K: Array) -> Array:
+    def _sorted(self, K: drawing.Array) -> drawing.Array:
         mean = float(K.diagonal().mean())
-        return K / mean if mean > 0 else K
-
-    def _limits(self, depth: int) -> tuple[float, float]:
-        n = len(self.target)
-        off = ~np.eye(n, dtype=bool)
-        values = np.concatenate([self._scaled(K[depth])[off] for K in (self.before, self.after)])
-        low, high = np.quantile(values, [0.005, 0.995])
-        return (float(low), float(high)) if high > low else (float(low) - 1e-12, float(low) + 1e-12)
+        return K[np.ix_(self.order_, self.order_)] / (mean if mean > 0 else 1.0)
 
     def _frame(self, panel: Axes, *, named: bool) -> None:
         panel.spines[:].set_visible(False)
@@ -329,17 +271,17 @@ class KernelMatricesDisplay(Display):
         for end in ends[:-1]:
             panel.axhline(end - 0.5, color="white", linewidth=0.8)
             panel.axvline(end - 0.5, color="white", linewidth=0.8)
-        labels = [short(str(label), 14) for label in names]
+        labels = [drawing.short(str(label), 14) for label in names]
         panel.set_yticks(ends - 0.5 * counts - 0.5 if named else [], labels if named else [])
 
     @classmethod
     @checked
     def from_estimator(
         cls,
-        estimator: Model,
+        estimator: arguments.Model,
         *,
-        output: Output = None,
-        max_rows: MostRows = 300,
+        output: arguments.Output = None,
+        max_rows: arguments.MostRows = 300,
         ax: Axes | None = None,
         **plot_kwargs: Any,
     ) -> KernelMatricesDisplay:
@@ -379,7 +321,7 @@ class KernelMatricesDisplay(Display):
 
 
 @dataclass(eq=False, repr=False)
-class LayerSpectraDisplay(Display):
+class LayerSpectraDisplay(drawing.Display):
     """Eigenvalues of the kernel matrices of every layer, with equal weights (dashed) and with learnt ones.
 
     Parameters
@@ -396,16 +338,16 @@ class LayerSpectraDisplay(Display):
         One line per layer.
     """
 
-    before: LayerLines
-    after: LayerLines
-    rank_before: Line
-    rank_after: Line
+    before: drawing.LayerLines
+    after: drawing.LayerLines
+    rank_before: drawing.Line
+    rank_after: drawing.Line
 
     #: Shares below this are rounding errors.
     floor = 1e-10
 
     def _belong(self) -> None:
-        same_length(
+        drawing.same_length(
             {
                 "before": self.before,
                 "after": self.after,
@@ -415,42 +357,39 @@ class LayerSpectraDisplay(Display):
         )
 
     def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
-        self.figure_, self.ax_ = axes(ax, (8.0, 4.2))
+        self.figure_, self.ax_ = drawing.axes(ax, (8.0, 4.2))
         self.before_lines_: list[Any] = []
         self.after_lines_: list[Any] = []
         for depth in range(len(self.after)):
-            color = COLORS[depth % len(COLORS)]
-            for values, ranks, lines, label, kind in (
-                (self.before, self.rank_before, self.before_lines_, "equal weights", "--"),
-                (self.after, self.rank_after, self.after_lines_, "learnt weights", "-"),
+            for values, ranks, lines, label, look in (
+                (self.before, self.rank_before, self.before_lines_, "equal weights", ("--", 1.0)),
+                (self.after, self.rank_after, self.after_lines_, "learnt weights", ("-", 1.6)),
             ):
-                e = values[depth]
                 drawn = {
-                    "color": color,
-                    "linestyle": kind,
-                    "linewidth": 1.0 if kind == "--" else 1.6,
-                    "label": f"{layer_name(depth)}, {label}: {ranks[depth]:.3g}",
+                    "color": drawing.COLORS[depth % len(drawing.COLORS)],
+                    **dict(zip(("linestyle", "linewidth"), look, strict=True)),
+                    "label": f"{drawing.layer_name(depth)}, {label}: {ranks[depth]:.3g}",
+                    **style,
                 }
-                lines += self.ax_.plot(
-                    np.arange(1, len(e) + 1), np.where(e > self.floor, e, np.nan), **{**drawn, **style}
-                )
-        log_axis(self.ax_, "x")
+                shares = np.where(values[depth] > self.floor, values[depth], np.nan)
+                lines += self.ax_.plot(np.arange(1, len(shares) + 1), shares, **drawn)
+        drawing.log_axis(self.ax_, "x")
         if any((e > self.floor).any() for e in (*self.before, *self.after)):
-            log_axis(self.ax_, "y")
+            drawing.log_axis(self.ax_, "y")
         self.ax_.set(xlabel="number of the eigenvalue", ylabel="share of the trace")
-        titled(self.ax_, name)
-        legend_beside(self.ax_, title="effective rank")
-        plain(self.ax_)
+        drawing.titled(self.ax_, name)
+        drawing.legend_beside(self.ax_, title="effective rank")
+        drawing.plain(self.ax_)
 
     @classmethod
     @checked
     def from_estimator(
         cls,
-        estimator: Model,
+        estimator: arguments.Model,
         *,
-        output: Output = None,
+        output: arguments.Output = None,
         center: Switch = False,
-        max_rows: MostRows = MAX_ROWS,
+        max_rows: arguments.MostRows = MAX_ROWS,
         ax: Axes | None = None,
         **plot_kwargs: Any,
     ) -> LayerSpectraDisplay:

@@ -15,41 +15,15 @@ from kernelweave._checks import InputError
 from kernelweave._drawing import clip_score
 from kernelweave._parameters import InstanceOf, OneOf, Text, Whole, check_value, checked
 from kernelweave._types import Axes, Style
-from kernelweave.inspection.arguments import Model, Output
-from kernelweave.plots.drawing import (
-    CHOSEN,
-    COLORS,
-    GREY,
-    LINE,
-    Array,
-    Checked,
-    Display,
-    Line,
-    Most,
-    Names,
-    Place,
-    Table,
-    Title,
-    axes,
-    check_place,
-    grid,
-    legend,
-    legend_beside,
-    line_style,
-    parameter_axis,
-    parameter_values,
-    plain,
-    same_length,
-    short,
-    titled,
-)
+from kernelweave.inspection import arguments
+from kernelweave.plots import drawing
 
 #: The name of a learner's regularisation parameter.
 Parameter = Annotated[str, OneOf("alpha", "C")]
 
 
 @dataclass(eq=False, repr=False)
-class RegularizationPathDisplay(Checked):
+class RegularizationPathDisplay(drawing.Checked):
     """Weights (or coefficients) along the regularisation path, with the chosen point.
 
     Parameters
@@ -70,18 +44,18 @@ class RegularizationPathDisplay(Checked):
     chosen_line_ : Line2D
     """
 
-    alphas: Line
-    df: Line
-    values: Table
-    names: Names
-    chosen: Place
+    alphas: drawing.Line
+    df: drawing.Line
+    values: drawing.Table
+    names: drawing.Names
+    chosen: drawing.Place
     ylabel: Annotated[str, Text()]
     parameter: Parameter = "alpha"
 
     def _belong(self) -> None:
-        same_length({"alphas": self.alphas, "df": self.df, "values": self.values})
-        same_length({"columns of `values`": self.values.T, "names": self.names})
-        check_place(self.chosen, "chosen", len(self.alphas))
+        drawing.same_length({"alphas": self.alphas, "df": self.df, "values": self.values})
+        drawing.same_length({"columns of `values`": self.values.T, "names": self.names})
+        drawing.check_place(self.chosen, "chosen", len(self.alphas))
 
     @checked
     def plot(
@@ -89,8 +63,8 @@ class RegularizationPathDisplay(Checked):
         ax: Axes | None = None,
         *,
         x: Annotated[str | None, OneOf("alpha", "C", "df", None)] = None,
-        most: Most = 8,
-        name: Title = None,
+        most: drawing.Most = 8,
+        name: drawing.Title = None,
         **style: Any,
     ) -> Self:
         """Draw.
@@ -113,37 +87,37 @@ class RegularizationPathDisplay(Checked):
         -------
         self
         """
-        self.figure_, self.ax_ = axes(ax, (7.5, 4.2))
+        self.figure_, self.ax_ = drawing.axes(ax, (7.5, 4.2))
         x = x or self.parameter
-        where = self.df if x == "df" else parameter_values(self.alphas, x)
+        where = self.df if x == "df" else drawing.parameter_values(self.alphas, x)
         used = np.flatnonzero(np.abs(self.values).max(axis=0) > 0)
         order = used[np.argsort(-np.abs(self.values[:, used]).max(axis=0), kind="stable")]
         self.lines_ = []
         for rank, m in enumerate(order):
-            own = GREY
+            own = drawing.GREY
             if rank < most:
-                own = {**line_style(rank), "label": short(self.names[m], 34)}
+                own = {**drawing.line_style(rank), "label": drawing.short(self.names[m], 34)}
             self.lines_ += self.ax_.plot(where, self.values[:, m], **{**own, **style})
         if self.chosen is not None:
-            self.chosen_line_ = self.ax_.axvline(where[self.chosen], **CHOSEN)
+            self.chosen_line_ = self.ax_.axvline(where[self.chosen], **drawing.CHOSEN)
         if x != "df":
-            parameter_axis(self.ax_, self.alphas, x)
+            drawing.parameter_axis(self.ax_, self.alphas, x)
         self.ax_.set(xlabel="degrees of freedom" if x == "df" else x, ylabel=self.ylabel)
-        titled(self.ax_, name or "")
-        legend_beside(self.ax_)
-        plain(self.ax_)
+        drawing.titled(self.ax_, name or "")
+        drawing.legend_beside(self.ax_)
+        drawing.plain(self.ax_)
         return self
 
     @classmethod
     @checked
     def from_estimator(
         cls,
-        estimator: Model,
+        estimator: arguments.Model,
         *,
         what: Annotated[str, OneOf("weights", "coef")] = "weights",
         alphas: ArrayLike | None = None,
         Cs: ArrayLike | None = None,
-        output: Output = None,
+        output: arguments.Output = None,
         ax: Axes | None = None,
         **plot_kwargs: Any,
     ) -> RegularizationPathDisplay:
@@ -183,7 +157,7 @@ class RegularizationPathDisplay(Checked):
 
 
 @dataclass(eq=False, repr=False)
-class CVCurveDisplay(Display):
+class CVCurveDisplay(drawing.Display):
     """Mean score over folds along the path with a band of one standard error, and the chosen point.
 
     Parameters
@@ -201,43 +175,43 @@ class CVCurveDisplay(Display):
     line_, band_, chosen_line_ : artists
     """
 
-    alphas: Line
-    mean: Line
-    error: Line
+    alphas: drawing.Line
+    mean: drawing.Line
+    error: drawing.Line
     chosen: Annotated[int, Whole(0)]
     ylabel: Annotated[str, Text()] = "score"
     parameter: Parameter = "alpha"
 
     def _belong(self) -> None:
-        same_length({"alphas": self.alphas, "mean": self.mean, "error": self.error})
-        check_place(self.chosen, "chosen", len(self.alphas))
+        drawing.same_length({"alphas": self.alphas, "mean": self.mean, "error": self.error})
+        drawing.check_place(self.chosen, "chosen", len(self.alphas))
 
     def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
-        self.figure_, self.ax_ = axes(ax, (6.5, 3.8))
-        where = parameter_values(self.alphas, self.parameter)
-        own = {"color": COLORS[0], "marker": "o", "markersize": 3, "label": "mean over folds"}
+        self.figure_, self.ax_ = drawing.axes(ax, (6.5, 3.8))
+        where = drawing.parameter_values(self.alphas, self.parameter)
+        own = {"color": drawing.COLORS[0], "marker": "o", "markersize": 3, "label": "mean over folds"}
         (self.line_,) = self.ax_.plot(where, self.mean, **{**own, **style})
         self.band_ = self.ax_.fill_between(
             where,
             [clip_score(float(low), self.ylabel) for low in self.mean - self.error],
             [clip_score(float(high), self.ylabel) for high in self.mean + self.error],
-            color=COLORS[0],
+            color=drawing.COLORS[0],
             alpha=0.2,
             label="± 1 standard error",
         )
-        self.chosen_line_ = self.ax_.axvline(where[self.chosen], **CHOSEN)
-        parameter_axis(self.ax_, self.alphas, self.parameter)
+        self.chosen_line_ = self.ax_.axvline(where[self.chosen], **drawing.CHOSEN)
+        drawing.parameter_axis(self.ax_, self.alphas, self.parameter)
         self.ax_.set(xlabel=self.parameter, ylabel=self.ylabel)
-        titled(self.ax_, name)
+        drawing.titled(self.ax_, name)
         low, high = (clip_score(float(end), self.ylabel) for end in self.ax_.get_ylim())
         self.ax_.set_ylim(low, high)
-        legend_beside(self.ax_)
-        plain(self.ax_)
+        drawing.legend_beside(self.ax_)
+        drawing.plain(self.ax_)
 
     @classmethod
     @checked
     def from_estimator(
-        cls, estimator: Model, *, ax: Axes | None = None, **plot_kwargs: Any
+        cls, estimator: arguments.Model, *, ax: Axes | None = None, **plot_kwargs: Any
     ) -> CVCurveDisplay:
         """Draw the curve of a fitted MKLRegressorCV or MKLClassifierCV, or of ``alpha="auto"``.
 
@@ -269,13 +243,13 @@ class CVCurveDisplay(Display):
         ).plot(ax, **plot_kwargs)
 
 
-Criteria = Annotated[dict[str, Array], InstanceOf((Mapping,), "a dict of arrays")]
+Criteria = Annotated[dict[str, drawing.Array], InstanceOf((Mapping,), "a dict of arrays")]
 #: Criteria of `kernelweave.inspection.Path.criteria` that are drawn, with their labels.
 CRITERIA = {"gcv": "generalised cross-validation", "aic": "AIC", "bic": "BIC", "cp": "Mallows' Cp"}
 
 
 @dataclass(eq=False, repr=False)
-class SelectionCriteriaDisplay(Display):
+class SelectionCriteriaDisplay(drawing.Display):
     """Criteria for the choice of the regularisation parameter along the path, each with its smallest value marked.
 
     Parameters
@@ -297,42 +271,48 @@ class SelectionCriteriaDisplay(Display):
         Position of the smallest finite value; left out if there is none.
     """
 
-    alphas: Line
+    alphas: drawing.Line
     criteria: Criteria
-    chosen: Place = None
+    chosen: drawing.Place = None
 
     def _belong(self) -> None:
         given, self.criteria = self.criteria, {}
         for name in (name for name in CRITERIA if name in given):
-            self.criteria[name] = check_value(LINE, f"criteria[{name!r}]", given[name])
-            same_length({"alphas": self.alphas, f"criteria[{name!r}]": self.criteria[name]})
+            self.criteria[name] = check_value(drawing.LINE, f"criteria[{name!r}]", given[name])
+            drawing.same_length({"alphas": self.alphas, f"criteria[{name!r}]": self.criteria[name]})
         if not self.criteria:
             raise InputError(f"`criteria` must hold some of {', '.join(CRITERIA)}, got {', '.join(given)}.")
-        check_place(self.chosen, "chosen", len(self.alphas))
+        drawing.check_place(self.chosen, "chosen", len(self.alphas))
 
     def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
-        self.figure_, place = grid(ax, (8.0, 5.0))
+        self.figure_, place = drawing.grid(ax, (8.0, 5.0))
         cells = place.subgridspec(2, 2)
         self.axes_, self.lines_, self.best_ = {}, {}, {}
         for k, (key, values) in enumerate(self.criteria.items()):
             panel = self.axes_[key] = self.figure_.add_subplot(cells[divmod(k, 2)])
             finite = np.where(np.isfinite(values), values, np.nan)
-            own = {"color": COLORS[0], "marker": "o", "markersize": 3}
+            own = {"color": drawing.COLORS[0], "marker": "o", "markersize": 3}
             (self.lines_[key],) = panel.plot(self.alphas, finite, **{**own, **style})
             if not np.isnan(finite).all():
                 self.best_[key] = best = int(np.nanargmin(finite))
                 panel.plot(
-                    self.alphas[best], finite[best], "o", color=COLORS[1], label=f"{self.alphas[best]:.3g}"
+                    self.alphas[best],
+                    finite[best],
+                    "o",
+                    color=drawing.COLORS[1],
+                    label=f"{self.alphas[best]:.3g}",
                 )
             if self.chosen is not None:
-                panel.axvline(self.alphas[self.chosen], **{**CHOSEN, "zorder": 0})
-            parameter_axis(panel, self.alphas)
+                panel.axvline(self.alphas[self.chosen], **{**drawing.CHOSEN, "zorder": 0})
+            drawing.parameter_axis(panel, self.alphas)
             if k >= 2:
                 panel.set_xlabel("alpha")
-            titled(panel, CRITERIA[key])
+            drawing.titled(panel, CRITERIA[key])
             # beside the title: inside there is no place that no curve may cross
-            legend(panel, fontsize="small", loc="lower right", bbox_to_anchor=(1.0, 0.98), borderpad=0.1)
-            plain(panel)
+            drawing.legend(
+                panel, fontsize="small", loc="lower right", bbox_to_anchor=(1.0, 0.98), borderpad=0.1
+            )
+            drawing.plain(panel)
         if name:
             self.figure_.suptitle(name, fontsize="medium")
         self.ax_ = next(iter(self.axes_.values()))
@@ -341,10 +321,10 @@ class SelectionCriteriaDisplay(Display):
     @checked
     def from_estimator(
         cls,
-        estimator: Model,
+        estimator: arguments.Model,
         *,
         alphas: ArrayLike | None = None,
-        output: Output = None,
+        output: arguments.Output = None,
         ax: Axes | None = None,
         **plot_kwargs: Any,
     ) -> SelectionCriteriaDisplay:
@@ -382,4 +362,4 @@ class SelectionCriteriaDisplay(Display):
                 "`estimator` must have the learner RLS2: others have no selection criteria in closed form. "
                 "Use CVCurveDisplay for scores over folds."
             )
-        return cls(path.alphas, path.criteria, path.chosen).plot(ax, **plot_kwargs)
+        return cls(path.alphas, dict(path.criteria), path.chosen).plot(ax, **plot_kwargs)

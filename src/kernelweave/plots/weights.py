@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,26 +12,15 @@ from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._parameters import checked
 from kernelweave._types import Axes, Features, Style
-from kernelweave.inspection.arguments import Model, Output
-from kernelweave.plots.drawing import (
-    COLORS,
-    Array,
-    Columns,
-    LayerColumns,
-    LayerNames,
-    ListDisplay,
-    Names,
-    axes,
-    layer_name,
-    legend_beside,
-    plain,
-    same_length,
-    short,
-    titled,
-)
+from kernelweave.inspection import arguments
+from kernelweave.inspection.weights import fractions_of
+from kernelweave.plots import drawing
+
+if TYPE_CHECKING:
+    from matplotlib.image import AxesImage
 
 
-def _check_outputs(outputs: Sequence[str], values: Array) -> None:
+def _check_outputs(outputs: Sequence[str], values: drawing.Array) -> None:
     """Raise unless there is a name for every column."""
     columns = 1 if values.ndim == 1 else values.shape[1]
     if len(outputs) != columns:
@@ -42,37 +31,34 @@ def _check_outputs(outputs: Sequence[str], values: Array) -> None:
 
 
 @dataclass(eq=False, repr=False)
-class _Bars(ListDisplay):
+class _Bars(drawing.ListDisplay):
     """Horizontal bars, one group per kernel."""
 
-    names: Names
-    values: Columns
-    outputs: Names = ("",)
+    names: drawing.Names
+    values: drawing.Columns
+    outputs: drawing.Names = ("",)
 
     def _belong(self) -> None:
-        same_length({"names": self.names, "values": self.values})
+        drawing.same_length({"names": self.names, "values": self.values})
         _check_outputs(self.outputs, self.values)
 
     _label = ""
 
     def _draw(self, ax: Axes | None, most: int, name: str, style: Style) -> None:
-        values = self.values.reshape(len(self.values), len(self.outputs))
+        n_outputs = len(self.outputs)
+        values = self.values.reshape(len(self.values), n_outputs)
         values = np.where(np.isinf(values), np.nan, values)
         shown = min(most, len(values))
-        self.figure_, self.ax_ = axes(ax, (7.0, 1.2 + 0.28 * max(shown, 1) * max(1.0, 0.6 * values.shape[1])))
-        height = 0.8 / values.shape[1]
-        place = np.arange(shown)
+        self.figure_, self.ax_ = drawing.axes(
+            ax, (7.0, 1.2 + 0.28 * max(shown, 1) * max(1.0, 0.6 * n_outputs))
+        )
+        height, place = 0.8 / n_outputs, np.arange(shown)
         self.bars_ = []
         for k, output in enumerate(self.outputs):
-            bars = self.ax_.barh(
-                place + (k - 0.5 * (values.shape[1] - 1)) * height,
-                values[:shown, k],
-                height,
-                label=output or None,
-                **{"color": COLORS[k % len(COLORS)], **style},
-            )
-            self.bars_.append(bars)
-        self.ax_.set_yticks(place, [short(name) for name in self.names[:shown]])
+            own = {"color": drawing.COLORS[k % len(drawing.COLORS)], "label": output or None, **style}
+            beside = place + (k - 0.5 * (n_outputs - 1)) * height
+            self.bars_.append(self.ax_.barh(beside, values[:shown, k], height, **own))
+        self.ax_.set_yticks(place, [drawing.short(name) for name in self.names[:shown]])
         self.ax_.invert_yaxis()
         self.ax_.set_xlabel(self._label)
         title = name
@@ -80,10 +66,10 @@ class _Bars(ListDisplay):
             total = values.sum()
             share = values[shown:].sum() / total if total > 0 else 0.0
             title = f"{title}  ({len(values) - shown} more kernels have {share:.0%})".strip()
-        titled(self.ax_, title)
-        if len(self.outputs) > 1:
-            legend_beside(self.ax_)
-        plain(self.ax_)
+        drawing.titled(self.ax_, title)
+        if n_outputs > 1:
+            drawing.legend_beside(self.ax_)
+        drawing.plain(self.ax_)
 
 
 class KernelWeightsDisplay(_Bars):
@@ -107,7 +93,7 @@ class KernelWeightsDisplay(_Bars):
     @classmethod
     @checked
     def from_estimator(
-        cls, estimator: Model, *, ax: Axes | None = None, **plot_kwargs: Any
+        cls, estimator: arguments.Model, *, ax: Axes | None = None, **plot_kwargs: Any
     ) -> KernelWeightsDisplay:
         """Draw the weights of a fitted estimator, as fractions that sum to one.
 
@@ -159,7 +145,7 @@ class KernelContributionsDisplay(_Bars):
     @classmethod
     @checked
     def from_estimator(
-        cls, estimator: Model, X: Features, *, ax: Axes | None = None, **plot_kwargs: Any
+        cls, estimator: arguments.Model, X: Features, *, ax: Axes | None = None, **plot_kwargs: Any
     ) -> KernelContributionsDisplay:
         """Draw the contributions on some rows.
 
@@ -181,7 +167,7 @@ class KernelContributionsDisplay(_Bars):
 
 
 @dataclass(eq=False, repr=False)
-class LayerWeightsDisplay(ListDisplay):
+class LayerWeightsDisplay(drawing.ListDisplay):
     """Weights of the kernels of every layer as a heat map: a row for a kernel, a column for a layer.
 
     Weights are shown as fractions of those of a layer, because the layers of a deep kernel have no common scale. A
@@ -204,110 +190,89 @@ class LayerWeightsDisplay(ListDisplay):
         The numbers in the cells.
     """
 
-    names: LayerNames
-    weights: LayerColumns
-    outputs: Names = ("",)
+    names: drawing.LayerNames
+    weights: drawing.LayerColumns
+    outputs: drawing.Names = ("",)
 
     def _belong(self) -> None:
-        same_length({"names": self.names, "weights": self.weights})
+        drawing.same_length({"names": self.names, "weights": self.weights})
         for own, layer in zip(self.names, self.weights, strict=True):
-            same_length({"names": own, "weights": layer})
+            drawing.same_length({"names": own, "weights": layer})
             _check_outputs(self.outputs, layer)
 
-    def _table(self) -> tuple[list[str], Array]:
+    def _table(self) -> tuple[list[str], drawing.Array]:
         """Names, and fractions (n_names, n_layers, n_outputs), NaN if a layer does not have a kernel."""
-        keys: dict[tuple[str, int], int] = {}
-        places = []
+        layers = []
         for layer in self.names:
-            seen: dict[str, int] = {}
-            own = []
-            for name in layer:
-                # only kernels of the first layer are "on all" columns, so that equal names of other layers differ
-                key = name.removesuffix(" on all")
-                seen[key] = seen.get(key, 0) + 1
-                own.append(keys.setdefault((key, seen[key]), len(keys)))
-            places.append(own)
-        shares = np.full((len(keys), len(self.names), len(self.outputs)), np.nan)
-        for depth, (own, w) in enumerate(zip(places, self.weights, strict=True)):
-            columns = w.reshape(len(w), -1)
-            total = columns.sum(axis=0)
-            shares[own, depth] = columns / np.where(total > 0, total, 1.0)
+            # only kernels of the first layer are "on all" columns, so that equal names of other layers differ
+            names = [name.removesuffix(" on all") for name in layer]
+            layers.append([(name, names[:m].count(name)) for m, name in enumerate(names)])
+        keys = list(dict.fromkeys(key for layer in layers for key in layer))
+        shares = np.full((len(keys), len(layers), len(self.outputs)), np.nan)
+        for depth, (own, w) in enumerate(zip(layers, self.weights, strict=True)):
+            shares[[keys.index(key) for key in own], depth] = fractions_of(w).reshape(len(w), -1)
         return [name for name, _ in keys], shares
 
     def _draw(self, ax: Axes | None, most: int, name: str, style: Style) -> None:
         labels, shares = self._table()
-        n_layers, n_outputs = shares.shape[1:]
-        shown = np.arange(len(labels))
-        if len(labels) > most:
-            largest = np.nanmax(shares, axis=(1, 2))
-            shown = np.sort(np.argsort(-largest, kind="stable")[:most])
-        gap = 0.35
+        shown = np.sort(np.argsort(-np.nanmax(shares, axis=(1, 2)), kind="stable")[:most])
+        title = name
+        if len(labels) > len(shown):
+            title = f"{title}  ({len(labels) - len(shown)} more kernels)".strip()
+        shares = shares[shown]
+        n_rows, n_layers, n_outputs = shares.shape
+        gap, several = 0.35, n_outputs > 1
         width = n_outputs * n_layers + gap * (n_outputs - 1)
-        self.figure_, self.ax_ = axes(ax, (3.4 + 0.85 * width, 1.5 + 0.36 * len(shown)))
-        largest_share = float(np.nanmax(shares, initial=0.0)) or 1.0
-        style = {"cmap": "cividis", "vmin": 0.0, "vmax": largest_share, "aspect": "auto", **style}
+        self.figure_, self.ax_ = drawing.axes(ax, (3.4 + 0.85 * width, 1.5 + 0.36 * n_rows))
+        largest = float(np.nanmax(shares, initial=0.0)) or 1.0
+        style = {"cmap": "cividis", "vmin": 0.0, "vmax": largest, "aspect": "auto", **style}
         self.images_: list[Any] = []
         self.texts_: list[Any] = []
         ticks: list[float] = []
         for k, output in enumerate(self.outputs):
-            left = k * (n_layers + gap) - 0.5
-            block = np.ma.masked_invalid(shares[shown, :, k])
-            image = self.ax_.imshow(
-                block,
-                extent=(left, left + n_layers, len(shown) - 0.5, -0.5),
-                interpolation="nearest",
-                **style,
-            )
+            left = k * (n_layers + gap)
+            place = (left - 0.5, left + n_layers - 0.5, n_rows - 0.5, -0.5)
+            block = np.ma.masked_invalid(shares[:, :, k])
+            image = self.ax_.imshow(block, extent=place, interpolation="nearest", **style)
             self.images_.append(image)
-            ticks += [left + 0.5 + depth for depth in range(n_layers)]
-            for row, m in enumerate(shown):
-                for depth in range(n_layers):
-                    self._cell(image, left + depth, row, shares[m, depth, k])
-            if n_outputs > 1:
-                self.ax_.text(left + 0.5 * n_layers, -0.62, output, ha="center", va="bottom")
-        self.ax_.set_xlim(-0.5, width - 0.5)
-        self.ax_.set_ylim(len(shown) - 0.5, -0.5)
-        turned: Style = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if n_outputs > 1 else {}
-        self.ax_.set_xticks(ticks, [layer_name(d) for d in range(n_layers)] * n_outputs, **turned)
-        self.ax_.set_yticks(range(len(shown)), [short(labels[m], 34) for m in shown])
+            ticks += [left + depth for depth in range(n_layers)]
+            for (row, depth), value in np.ndenumerate(shares[:, :, k]):
+                self._cell(image, left + depth, row, value)
+            if several:
+                self.ax_.text(left + 0.5 * (n_layers - 1), -0.62, output, ha="center", va="bottom")
+        self.ax_.set(xlim=(-0.5, width - 0.5), ylim=(n_rows - 0.5, -0.5))
+        turned: Style = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if several else {}
+        self.ax_.set_xticks(ticks, [drawing.layer_name(d) for d in range(n_layers)] * n_outputs, **turned)
+        self.ax_.set_yticks(range(n_rows), [drawing.short(labels[m], 34) for m in shown])
         self.ax_.tick_params(length=0)
         self.ax_.spines[:].set_visible(False)
-        title = name
-        if len(labels) > len(shown):
-            title = f"{title}  ({len(labels) - len(shown)} more kernels)".strip()
-        titled(self.ax_, title, pad=20 if n_outputs > 1 else 6)
+        drawing.titled(self.ax_, title, pad=20 if several else 6)
         bar = self.figure_.colorbar(self.images_[0], ax=self.ax_, fraction=0.05, pad=0.03)
         bar.set_label("fraction of the layer's weights")
         bar.outline.set_visible(False)
 
-    def _cell(self, image: Any, left: float, row: int, value: float) -> None:
+    def _cell(self, image: AxesImage, column: float, row: int, value: float) -> None:
         from matplotlib.patches import Rectangle
 
         if np.isnan(value):
-            frame = Rectangle(
-                (left, row - 0.5), 1.0, 1.0, facecolor="none", edgecolor="0.8", hatch="///", linewidth=0
-            )
-            self.ax_.add_patch(frame)
+            empty: Style = {"facecolor": "none", "edgecolor": "0.8", "hatch": "///", "linewidth": 0}
+            self.ax_.add_patch(Rectangle((column - 0.5, row - 0.5), 1.0, 1.0, **empty))
             return
-        red, green, blue, _ = image.cmap(image.norm(value))
+        red, green, blue, _ = image.to_rgba(np.array([value]))[0]
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
         text = "0" if value == 0 else f"{value:.2g}" if value < 0.01 else f"{value:.2f}"
-        self.texts_.append(
-            self.ax_.text(
-                left + 0.5,
-                row,
-                text,
-                ha="center",
-                va="center",
-                fontsize="small",
-                color="white" if dark else "black",
-            )
-        )
+        style: Style = {"ha": "center", "va": "center", "fontsize": "small"}
+        self.texts_.append(self.ax_.text(column, row, text, color="white" if dark else "black", **style))
 
     @classmethod
     @checked
     def from_estimator(
-        cls, estimator: Model, *, output: Output = None, ax: Axes | None = None, **plot_kwargs: Any
+        cls,
+        estimator: arguments.Model,
+        *,
+        output: arguments.Output = None,
+        ax: Axes | None = None,
+        **plot_kwargs: Any,
     ) -> LayerWeightsDisplay:
         """Draw the weights of a fitted estimator.
 

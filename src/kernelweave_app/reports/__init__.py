@@ -7,6 +7,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,76 +114,75 @@ def draw_pictures(
         residual_figure,
     )
 
-    deep = len(model.layer_kernel_names_) > 1
+    drawn: list[Picture] = []
+
+    def add(name: str, title: str, shown: Any) -> None:
+        figure = getattr(shown, "figure_", shown)
+        if figure is not None:
+            drawn.append(Picture(name, title, figure))
+
+    deep, classes = len(model.layer_kernel_names_) > 1, hasattr(model, "classes_")
     first = outputs_of(model)[0]
     rest = "" if target_names(model) else " against the rest"
     which = f" ({first}{rest})" if first else ""
     if deep:
-        shown = plots.LayerWeightsDisplay.from_estimator(model).figure_
-        drawn = [Picture("weights", "Weights of every layer", shown)]
+        add("weights", "Weights of every layer", plots.LayerWeightsDisplay.from_estimator(model))
     else:
-        shown = plots.KernelWeightsDisplay.from_estimator(model).figure_
-        drawn = [Picture("weights", "Kernel weights", shown)]
+        add("weights", "Kernel weights", plots.KernelWeightsDisplay.from_estimator(model))
     if getattr(model, "cv_results_", None) is not None:
-        figure = plots.CVCurveDisplay.from_estimator(model).figure_
-        drawn.append(Picture("choice", "Choice of the regularisation parameter", figure))
+        curve = plots.CVCurveDisplay.from_estimator(model)
+        add("choice", "Choice of the regularisation parameter", curve)
     if deep:
         if "criterion" in model.history_[0]:
-            figure = plots.DescentDisplay.from_estimator(model).figure_
-            drawn.append(Picture("descent", "Descent of the criterion" + which, figure))
-        figure = plots.KernelMatricesDisplay.from_estimator(model).figure_
-        drawn.append(Picture("matrices", "Kernel matrices of every layer" + which, figure))
-        figure = plots.LayerSpectraDisplay.from_estimator(model).figure_
-        drawn.append(Picture("spectra", "Eigenvalues of every layer" + which, figure))
+            add("descent", f"Descent of the criterion{which}", plots.DescentDisplay.from_estimator(model))
+        matrices = plots.KernelMatricesDisplay.from_estimator(model)
+        add("matrices", f"Kernel matrices of every layer{which}", matrices)
+        add("spectra", f"Eigenvalues of every layer{which}", plots.LayerSpectraDisplay.from_estimator(model))
     elif with_path and (path is not None or len(targets_of(model, 0))):
         # a model file may be without training rows
-        parameter = "C" if hasattr(model, "C_") else "alpha"
-        axes = [(parameter, "path", "Regularisation path")]
-        if parameter == "alpha":
-            axes.append(("df", "path-df", "Path against degrees of freedom"))
         path = inspection.regularization_path(model) if path is None else path
-        for x, name, title in axes:
-            display = plots.RegularizationPathDisplay(
-                path.alphas, path.df, path.weights, path.names, path.chosen, "kernel weight"
-            )
-            drawn.append(Picture(name, title + which, display.plot(x=x).figure_))
+        lines = path.alphas, path.df, path.weights, list(path.names), path.chosen
+        parameter = "C" if hasattr(model, "C_") else "alpha"
+        display = plots.RegularizationPathDisplay(*lines, "kernel weight", parameter)
+        add("path", f"Regularisation path{which}", display.plot().figure_)
+        if parameter == "alpha":
+            add("path-df", f"Path against degrees of freedom{which}", display.plot(x="df").figure_)
         if path.criteria:
             criteria = plots.SelectionCriteriaDisplay(path.alphas, path.criteria, path.chosen).plot()
-            drawn.append(Picture("criteria", "Selection criteria along the path" + which, criteria.figure_))
+            add("criteria", f"Selection criteria along the path{which}", criteria)
     if X is not None:
-        figure = plots.KernelContributionsDisplay.from_estimator(model, X).figure_
-        drawn.append(Picture("contributions", "Contribution of each kernel", figure))
+        parts = plots.KernelContributionsDisplay.from_estimator(model, X)
+        add("contributions", "Contribution of each kernel", parts)
     if held is not None:
-        if not hasattr(model, "label_names_"):
-            drawn.append(Picture("held-out", "Held-out rows", held_figure(held)))
-        if not hasattr(model, "classes_"):
-            drawn.append(Picture("residuals", "Residuals of held-out rows", residual_figure(held)))
+        if held.classes or not classes:
+            add("held-out", "Held-out rows", held_figure(held))
+        if classes:
+            add("roc", "Receiver operating characteristic", ranking_figure(held, "roc"))
+            add("precision", "Precision and recall", ranking_figure(held, "precision"))
         else:
-            for name, title in (
-                ("roc", "Receiver operating characteristic"),
-                ("precision", "Precision and recall"),
-            ):
-                ranking = ranking_figure(held, name)
-                if ranking is not None:
-                    drawn.append(Picture(name, title, ranking))
+            add("residuals", "Residuals of held-out rows", residual_figure(held))
     histories = [history for history in model.history_ if len(history.get("rel_gap", ()))]
     if histories:
-        drawn.append(Picture("convergence", "Convergence", convergence_figure(model, histories)))
+        add("convergence", "Convergence", convergence_figure(model, histories))
     return drawn
 
 
-def _environment() -> dict[str, str]:
-    from importlib.metadata import version
+#: Packages that numbers depend on.
+PACKAGES = ("kernelweave", "numpy", "scipy", "scikit-learn")
 
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that numbers depend on."""
     from kernelweave._loops import HAS_EXTENSION
 
-    names = ("kernelweave", "numpy", "scipy", "scikit-learn", "matplotlib")
-    return {
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        **{name: version(name) for name in names},
-        "compiled core": "yes" if HAS_EXTENSION else "no",
-    }
+    found = {"Python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # run from its sources
+            found[name] = "unknown"
+    system = f"{platform.system()} {platform.machine()}"
+    return {**found, "compiled core": "yes" if HAS_EXTENSION else "no", "system": system}
 
 
 def make_report(
@@ -263,7 +263,7 @@ def make_report(
         held=held,
         comparison=comparison,
         figures=figures,
-        environment=_environment() if lineage is None else lineage.versions,
+        environment=versions() if lineage is None else lineage.versions,
         lineage=lineage,
         learner=type(learner).__name__,
         summary=read_docstring(learner.__doc__).summary,
@@ -281,19 +281,18 @@ def make_report(
 
 def _tiles(held: HeldOut | None, found: Found) -> list[tuple[str, str]]:
     """The scores at the top of a report with what they are."""
-    tiles = (
-        [] if held is None else [(name, value, "held out", "held out") for name, value in held.scores.items()]
-    )
-    if "folds" in found:
-        tiles += [
-            (name, one.value, "mean over folds", "folds") for name, one in found["folds"].values.items()
-        ]
+    folds = {} if "folds" not in found else {name: one.value for name, one in found["folds"].values.items()}
     made = []
-    for name, value, where, source in tiles:
-        one = found[source].values.get(name) if source in found else None
-        known = one is not None and np.isfinite(one.low)
-        ends = f"; 95 % interval {one.low:.3f} to {one.high:.3f}" if one is not None and known else ""
-        made.append((f"{value:.4f}", f"{name}, {where}{ends}"))
+    for where, source, scores in (
+        ("held out", "held out", {} if held is None else held.scores),
+        ("mean over folds", "folds", folds),
+    ):
+        known = found[source].values if source in found else {}
+        for name, value in scores.items():
+            one = known.get(name)
+            with_ends = one is not None and np.isfinite(one.low)
+            ends = f"; 95 % interval {one.low:.3f} to {one.high:.3f}" if one is not None and with_ends else ""
+            made.append((f"{value:.4f}", f"{name}, {where}{ends}"))
     return made
 
 

@@ -10,11 +10,12 @@ import numpy as np
 
 from kernelweave._drawing import COLOURS, GREY, score_axis
 from kernelweave.inspection.arguments import outputs_of
+from kernelweave.plots import KernelWeightsDisplay
 from kernelweave.plots.drawing import legend, legend_beside, line_style, log_axis, plain, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
     from numpy.typing import ArrayLike
 
     from kernelweave._types import Labels, Style
@@ -68,8 +69,7 @@ def _panels(held: HeldOut, *, residuals: bool) -> Figure:
             ax.plot(ends, ends, color=GREY, linewidth=1)
         ax.plot(guess, truth - guess if residuals else truth, ".", color=COLOURS[0])
         ax.set_title(short(name, 32), parse_math=False)
-        ax.set_xlabel("predicted")
-        ax.set_ylabel("true − predicted" if residuals else "true")
+        ax.set(xlabel="predicted", ylabel="true − predicted" if residuals else "true")
         plain(ax)
     return figure
 
@@ -103,8 +103,7 @@ def confusion_figure(classes: Sequence[str], truth: Labels, guess: Labels) -> Fi
     size = "small" if numbers else "x-small"
     ax.set_xticks(range(n), names, fontsize=size, **turned)
     ax.set_yticks(range(n), names, fontsize=size)
-    ax.set_xlabel("predicted")
-    ax.set_ylabel("true")
+    ax.set(xlabel="predicted", ylabel="true")
     return figure
 
 
@@ -133,10 +132,8 @@ def ranking_figure(held: HeldOut, kind: str) -> Figure | None:
             area = metrics.average_precision_score(here, value)
         drawn = "steps-post" if kind == "roc" else "default"
         ax.plot(x, y, label=f"{short(name, 24)} ({area:.3f})", **line_style(places[name]), drawstyle=drawn)
-    ax.set_xlabel("false positive rate" if kind == "roc" else "recall")
-    ax.set_ylabel("true positive rate" if kind == "roc" else "precision")
-    ax.set_xlim(0.0, 1.0)
-    ax.set_ylim(0.0, 1.01)
+    labels = ("false positive rate", "true positive rate") if kind == "roc" else ("recall", "precision")
+    ax.set(xlabel=labels[0], ylabel=labels[1], xlim=(0.0, 1.0), ylim=(0.0, 1.01))
     legend_beside(ax)
     plain(ax)
     return figure
@@ -154,8 +151,7 @@ def convergence_figure(model: BaseMKL, histories: Sequence[Mapping[str, ArrayLik
         steps = np.arange(1, len(gaps) + 1)
         ax.plot(steps[gaps > 0], gaps[gaps > 0], marker=".", label=name, **line_style(k))
     log_axis(ax, "y")
-    ax.set_xlabel("iteration")
-    ax.set_ylabel("relative gap")
+    ax.set(xlabel="iteration", ylabel="relative gap")
     ax.locator_params(axis="x", integer=True)
     legend_beside(ax)
     plain(ax)
@@ -165,48 +161,40 @@ def convergence_figure(model: BaseMKL, histories: Sequence[Mapping[str, ArrayLik
 # ---- findings --------------------------------------------------------------------------------------
 
 
-def _stability(found: Finding) -> Figure:
+def _stability(found: Finding) -> Figure | SubFigure:
     tree = found.details
     weights = np.array(tree["weights"])
     order = np.argsort(-weights.sum(axis=1), kind="stable")[:MOST_KERNELS]
-    low, high = np.array(tree["low"])[order], np.array(tree["high"])[order]
-    often = np.array(tree["frequency"])[order]
-    n_outputs = weights.shape[1]
-    figure, ax = _frame(7.0, 1.45 + 0.28 * len(order) * max(1.0, 0.6 * n_outputs))
-    height = 0.8 / n_outputs
-    for k, output in enumerate(tree["outputs"]):
-        place = np.arange(len(order)) + (k - 0.5 * (n_outputs - 1)) * height
-        own = weights[order, k]
-        ax.barh(place, own, height, color=COLOURS[k % len(COLOURS)], alpha=0.75, label=output)
+    weights, low, high, often = (
+        np.array(tree[key])[order] for key in ("weights", "low", "high", "frequency")
+    )
+    shares = often.mean(axis=1)
+    names = [f"{short(tree['names'][m])}  {share:.0%}" for m, share in zip(order, shares, strict=True)]
+    outputs = tree["outputs"] if weights.shape[1] > 1 else [""]
+    bars = KernelWeightsDisplay(names, weights, outputs).plot(most=MOST_KERNELS, alpha=0.75)
+    figure, ax = bars.figure_, bars.ax_
+    for k, one in enumerate(bars.bars_):
+        place = [bar.get_y() + 0.5 * bar.get_height() for bar in one]
         # of a weight outside its interval the line begins at the bar
-        ax.hlines(place, np.minimum(low[:, k], own), np.maximum(high[:, k], own), color="0.15", linewidth=1.2)
-    names = [
-        f"{short(tree['names'][m])}  {share:.0%}" for m, share in zip(order, often.mean(axis=1), strict=True)
-    ]
+        ends = np.minimum(low[:, k], weights[:, k]), np.maximum(high[:, k], weights[:, k])
+        ax.hlines(place, *ends, color="0.15", linewidth=1.2)
     ax.set_yticks(range(len(order)), names)
-    ax.invert_yaxis()
-    ax.set_xlim(left=0)
     # two lines: one would be wider than a column
-    ax.set_xlabel(f"weight; lines: 95 % of {found.n} halves\nbeside names: how often selected")
-    if n_outputs > 1:
-        legend_beside(ax)
+    ax.set(
+        xlabel=f"weight; lines: 95 % of {found.n} halves\nbeside names: how often selected", xlim=(0, None)
+    )
     return figure
 
 
 def _curve(found: Finding) -> Figure:
     tree = found.details
     figure, ax = _frame(tall=4.0)
-    mean, low, high = (
-        np.array([np.nan if v is None else v for v in tree[name]]) for name in ("mean", "low", "high")
-    )
-    sizes = np.array(tree["sizes"])
-    ax.fill_between(sizes, low, high, color=COLOURS[0], alpha=0.2, linewidth=0)
-    ax.plot(sizes, mean, ".-", color=COLOURS[0])
+    mean, low, high = (np.array(tree[name], dtype=float) for name in ("mean", "low", "high"))
+    ax.fill_between(tree["sizes"], low, high, color=COLOURS[0], alpha=0.2, linewidth=0)
+    ax.plot(tree["sizes"], mean, ".-", color=COLOURS[0])
     known = [float(v) for v in np.concatenate([mean, low, high]) if np.isfinite(v)]
     bottom, top, _ = score_axis(known, tree["score"])
-    ax.set_ylim(bottom, top)
-    ax.set_xlabel("training rows")
-    ax.set_ylabel(f"{tree['score']} of test folds")
+    ax.set(xlabel="training rows", ylabel=f"{tree['score']} of test folds", ylim=(bottom, top))
     return figure
 
 
@@ -240,13 +228,15 @@ def _permutation(found: Finding) -> Figure:
     permuted = np.array(tree["permuted"])
     ax.hist(permuted, bins=min(30, max(5, len(permuted) // 4)), color=GREY)
     ax.axvline(tree["score"], color=COLOURS[1], linewidth=2)
-    ax.set_xlabel(f"score of permuted targets\nline: of the true ones (p = {tree['p_value']:.2g})")
-    ax.set_ylabel("permutations")
+    ax.set(
+        xlabel=f"score of permuted targets\nline: of the true ones (p = {tree['p_value']:.2g})",
+        ylabel="permutations",
+    )
     return figure
 
 
 #: Figures by the names of findings: names of files, titles, and what draws them.
-OF_FINDINGS: dict[str, tuple[str, str, Callable[[Finding], Figure]]] = {
+OF_FINDINGS: dict[str, tuple[str, str, Callable[[Finding], Figure | SubFigure]]] = {
     "stability": ("stability", "Weights over halves of the rows", _stability),
     "learning curve": ("learning-curve", "Learning curve", _curve),
     "calibration": ("calibration", "Calibration of probabilities", _calibration),

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernelweave._errors import InputError
-from kernelweave._types import Labels
+from kernelweave._types import Labels, Tree
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.registry import Basis, Finding, Found, Rows, collect
 from kernelweave.views import PrecomputedView
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: File of a run with everything that is said about it.
 EVIDENCE = "evidence.json"
 #: Baselines that are fits: settings in place of those of a run.
-OTHERS: dict[str, dict[str, Any]] = {
+OTHERS: dict[str, Tree] = {
     "the average of all kernels": {"method": "uniform"},
     "the best single kernel": {"method": "best"},
     "a linear model": {"method": "uniform", "kernels": "linear"},
@@ -60,9 +60,7 @@ def read_evidence(folder: Path) -> Found:
     try:
         tree = json.loads((folder / EVIDENCE).read_text("utf8"))
         return {name: Finding.from_json(one) for name, one in tree.items()}
-    except FileNotFoundError:
-        return {}
-    except (KeyError, TypeError, AttributeError):
+    except (FileNotFoundError, KeyError, TypeError, AttributeError):
         return {}
     except ValueError:
         raise InputError(
@@ -188,24 +186,15 @@ def _others(
     spec: Spec, prepared: Prepared, rows: tuple[Positions, Positions]
 ) -> Mapping[str, Callable[[], Labels]]:
     """Fits of baselines, which return their predictions of the held-out rows."""
-    # a model with precomputed kernels is not linear
-    others = {name: of for name, of in OTHERS.items() if "kernels" not in of or not _has_kernels(prepared.X)}
-    return {name: partial(_predict_other, spec, prepared, rows, changes) for name, changes in others.items()}
-
-
-def _predict_other(
-    spec: Spec, prepared: Prepared, rows: tuple[Positions, Positions], changes: dict[str, Any]
-) -> Labels:
     train, test = rows
-    other = fit_model(_other(spec, prepared, test, changes), prepared, train, None)
-    return other.predict(prepared.X.iloc[test])
 
+    def predict(changes: Tree) -> Labels:
+        same = chosen(spec, prepared.task).method == changes["method"] and "kernels" not in changes
+        own = spec.model_copy(update={**changes, "learner_params": spec.learner_params if same else {}})
+        other = fit_model(make_model(own, prepared, test), prepared, train, None)
+        return other.predict(prepared.X.iloc[test])
 
-def _has_kernels(X: Any) -> bool:
-    return isinstance(X, Tables) and any(isinstance(view, PrecomputedView) for view in X.views.values())
-
-
-def _other(spec: Spec, prepared: Prepared, test: Positions, changes: dict[str, Any]) -> BaseMKL:
-    same = chosen(spec, prepared.task).method == changes["method"] and "kernels" not in changes
-    changes = {**changes, "learner_params": spec.learner_params if same else {}}
-    return make_model(spec.model_copy(update=changes), prepared, test)
+    views = prepared.X.views.values() if isinstance(prepared.X, Tables) else ()
+    # a model with precomputed kernels is not linear
+    given = any(isinstance(view, PrecomputedView) for view in views)
+    return {name: partial(predict, of) for name, of in OTHERS.items() if not given or "kernels" not in of}

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
+from kernelweave_app.reports import versions
 from kernelweave_app.runs.spec import Spec
 
 #: File of a run with its lineage.
 LINEAGE = "lineage.json"
-PACKAGES = ("kernelweave", "numpy", "scipy", "scikit-learn")
 
 
 @dataclass(frozen=True)
@@ -127,19 +125,6 @@ def repeating(paths: Mapping[str, str], settings: str) -> str:
     first, *others = map(str, paths.values())
     joined = [part for path in others for part in ("--join", path)]
     return shlex.join(["kernelweave", "fit", first, *joined, "--spec", settings, "--out", "again"])
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that numbers depend on."""
-    from kernelweave._loops import HAS_EXTENSION
-
-    found, system = {"Python": platform.python_version()}, f"{platform.system()} {platform.machine()}"
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # run from its sources
-            found[name] = "unknown"
-    return {**found, "compiled core": "yes" if HAS_EXTENSION else "no", "system": system}
 
 
 def learnt_from(model: Path, path: str | Path) -> bool:

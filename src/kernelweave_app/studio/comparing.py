@@ -19,7 +19,7 @@ from kernelweave.inspection import (
 from kernelweave_app.runs.fitting import chosen
 from kernelweave_app.runs.settings import effective
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.studio.schema import Comparison, Curve, Difference, PairedComparison, Results, Run
+from kernelweave_app.studio.schema import Comparison, Difference, PairedComparison, Results, Run
 
 #: Settings that decide which rows are in which fold.
 OF_FOLDS = (
@@ -65,19 +65,19 @@ def _held(run: Run, one: Results, other: Run, two: Results) -> Found:
     # only the first rows are in the results
     if one.held.n_rows > len(one.held.rows):
         return None
-    rows, truth, guess = (_column(one, name) for name in ("row", "truth", "prediction"))
-    if (rows, truth) != (_column(two, "row"), _column(two, "truth")) or not rows:
+    (rows, truth), (same, also) = ([_column(each, name) for name in ("row", "truth")] for each in (one, two))
+    if (rows, truth) != (same, also) or not rows:
         return None
-    others = _column(two, "prediction")
-    if one.task == "classification":
-        said = [np.array([str(v) for v in column]) for column in (truth, guess, others)]
-        return "accuracy of held-out rows", compare_classes(*said)
-    numbers = [
-        np.array([np.nan if v is None else float(v) for v in column]) for column in (truth, guess, others)
+    classes = one.task == "classification"
+    columns = [truth, _column(one, "prediction"), _column(two, "prediction")]
+    arrays = [
+        np.array([str(v) if classes else np.nan if v is None else float(v) for v in c]) for c in columns
     ]
-    if not all(np.isfinite(column).all() for column in numbers):
+    if classes:
+        return "accuracy of held-out rows", compare_classes(*arrays)
+    if not np.isfinite(arrays).all():
         return None
-    return "mean squared error of held-out rows", compare_numbers(*numbers)
+    return "mean squared error of held-out rows", compare_numbers(*arrays)
 
 
 def _column(results: Results, name: str) -> list[Any]:
@@ -92,15 +92,13 @@ def _folds(run: Run, one: Results, other: Run, two: Results) -> Found:
         return None
     mine, theirs = run.request, other.request
     alike = all(getattr(mine.spec, name) == getattr(theirs.spec, name) for name in OF_FOLDS)
-    scores = [[fold[curve.chosen] for fold in curve.folds] for curve in (one.curve, two.curve)]
-    if mine.data != theirs.data or not alike or len(scores[0]) != len(scores[1]) or len(scores[0]) < 2:
+    first, second = ([fold[curve.chosen] for fold in curve.folds] for curve in (one.curve, two.curve))
+    if mine.data != theirs.data or not alike or len(first) != len(second) or len(first) < 2:
         return None
-    if any(value is None for part in scores for value in part):
+    if None in first or None in second:
         return None
-    k = mine.spec.cv if len(scores[0]) == mine.spec.cv * mine.spec.repeats else len(scores[0])
-    test = compare_folds(
-        [float(v or 0.0) for v in scores[0]], [float(v or 0.0) for v in scores[1]], 1 / max(1, k - 1)
-    )
+    k = mine.spec.cv if len(first) == mine.spec.cv * mine.spec.repeats else len(first)
+    test = compare_folds(np.array(first, dtype=float), np.array(second, dtype=float), 1 / max(1, k - 1))
     return f"{one.curve.score} over folds", test
 
 
@@ -119,31 +117,26 @@ def compare_runs(runs: list[Run], results: Sequence[Results | None], tables: Map
     tables : mapping
         Names of tables by their ids.
     """
-    metrics: dict[str, None] = {}
-    shares: list[dict[str, float]] = []
-    curves: list[Curve | None] = []
-    for run, found in zip(runs, results, strict=True):
-        metrics |= dict.fromkeys(metric.name for metric in run.metrics)
-        curves.append(None if found is None else found.curve)
-        if found is None:
-            shares.append({})
-            continue
-        values = [sum(row) / len(row) for row in found.weights.values]
-        shares.append(dict(zip(found.weights.names, values, strict=True)))
-    total: dict[str, float] = {}
-    for share in shares:
-        for name, value in share.items():
-            total[name] = max(total.get(name, 0.0), value)
-    kernels = sorted(total, key=lambda name: -total[name])[:MOST_COMPARED]
+    shares = [{} if one is None else _mean_weights(one) for one in results]
+    largest: dict[str, float] = {}
+    for name, value in (pair for share in shares for pair in share.items()):
+        largest[name] = max(largest.get(name, 0.0), value)
+    kernels = sorted(largest, key=lambda name: -largest[name])[:MOST_COMPARED]
     return Comparison(
         runs=runs,
-        metrics=list(metrics),
+        metrics=list(dict.fromkeys(metric.name for run in runs for metric in run.metrics)),
         kernels=kernels,
         weights=[[share.get(name, 0.0) for share in shares] for name in kernels],
         differences=_differences(runs, tables),
-        curves=curves,
+        curves=[None if one is None else one.curve for one in results],
         tests=paired_tests(runs, results),
     )
+
+
+def _mean_weights(results: Results) -> dict[str, float]:
+    """Weights of kernels, means over outputs."""
+    values = results.weights.values
+    return dict(zip(results.weights.names, [sum(row) / len(row) for row in values], strict=True))
 
 
 def _differences(runs: list[Run], names: Mapping[str, str]) -> list[Difference]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave.inspection import Path, contribution_sizes, kernel_weights, layer_weights, view_weights
+from kernelweave.inspection import Path, kernel_weights, layer_weights, view_weights
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.registry import Found
 from kernelweave_app.runs.evidence import gather
@@ -187,18 +187,15 @@ def describe_contributions(
     X = prepared.X.iloc[rows]
     parts = np.asarray(model.kernel_contributions(X), dtype=float)
     parts = parts[:, :, None] if parts.ndim == 2 else parts
-    order = [
-        int(m)
-        for m in np.argsort(-parts.std(axis=0).sum(axis=1), kind="stable")[:MOST_PARTS]
-        if np.any(parts[:, m])
-    ]
+    sizes = parts.std(axis=0).sum(axis=1)
+    order = [int(m) for m in np.argsort(-sizes, kind="stable")[:MOST_PARTS] if np.any(parts[:, m])]
     if not order:
         return None
     rest = parts.sum(axis=1) - parts[:, order].sum(axis=1)
     # of deep kernels those of the last layer add up to the decision value
     names = [str(model.layer_kernel_names_[-1][m]) for m in order]
     shown = parts[:, order]
-    if len(contribution_sizes(model, X).names) > len(order):
+    if np.count_nonzero(sizes) > len(order):
         names.append("all other kernels")
         shown = np.concatenate([shown, rest[:, None]], axis=1)
     return Contributions(
@@ -217,7 +214,7 @@ def describe_held(held: HeldOut, findings: Found) -> HeldResult:
 
     columns = ["row", "truth", *(c for c in held.table.columns if c not in ("row", "truth"))]
     out = HeldResult(
-        scores=held.scores,
+        scores={**held.scores},
         columns=columns,
         rows=[
             [plain(value) for value in row]

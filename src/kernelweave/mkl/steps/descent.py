@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernelweave.mkl.criteria.radius import Evaluation, RadiusMargin, Stationarity
 from kernelweave.mkl.families import WeightedSum, coinciding
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step
-from kernelweave.mkl.steps.rkl import RKLSession
+from kernelweave.mkl.steps.rkl import RadiusProblem
 from kernelweave.results import Certificate, RadiusSolution, Solution, Status
 
 Array = NDArray[np.float64]
@@ -44,10 +44,6 @@ class DescentSession(SessionOf[Evaluation]):
         The measure for `project`.
     tol : float
         Stationarity at which to stop; machines and balls are solved to a thousandth of it.
-    proof : tuple of Evaluation and RKLSession, or None
-        The last point whose gap was computed, for RKL.
-    n_proofs : int
-        Machines solved for gaps alone.
     """
 
     criterion: RadiusMargin
@@ -55,14 +51,12 @@ class DescentSession(SessionOf[Evaluation]):
     project: Callable[[Array], Array]
     stationarity: Stationarity
     tol: float
-    proof: tuple[Evaluation, RKLSession] | None = None
-    n_proofs: int = 0
 
     def look(self, at: Evaluation, *, counts: bool = True) -> Look[Evaluation]:
         """The result of an iteration."""
         left = self.stationarity(at)
         status = Status.CONVERGED if left <= self.tol and self._proved(at) else None
-        more = {"n_machines": self.criterion.n_machines + self.n_proofs}
+        more = {"n_machines": self.criterion.n_machines}
         n_active = int(np.count_nonzero(at.t))
         return Look(at, at.value, left, n_active, status, counts=counts, left=left, more=more)
 
@@ -72,7 +66,7 @@ class DescentSession(SessionOf[Evaluation]):
         return replace(
             found,
             n_iter=loop.n_iter,
-            n_machines=self.criterion.n_machines + self.n_proofs,
+            n_machines=self.criterion.n_machines,
             trace=loop.arrays(),
         )
 
@@ -82,40 +76,35 @@ class DescentSession(SessionOf[Evaluation]):
 
     def _solution(self, at: Evaluation, status: Status) -> RadiusSolution:
         criterion, family, found = self.criterion, self.criterion.family, at.machine
-        if criterion.convex and criterion.kind == "rkl":
-            assert isinstance(family, WeightedSum)
-            if self.proof is None or self.proof[0] is not at:
-                session = RKLSession(family, criterion.machine, at.t, 1, self.tol)
-                session.begin_beside(at, max(INNER * self.tol, 1e-12))
-                self.proof = at, session
-                self.n_proofs += session.n_machines
-            return self.proof[1].beside(at, status)
+        ends = {Status.MAX_ITER: Status.UNFINISHED, Status.STALLED: Status.NOT_STATIONARY}
         if criterion.convex:
-            assert isinstance(family, WeightedSum)
+            ends = {Status.NOT_STATIONARY: Status.STALLED}
+        left, ended = self.stationarity(at), ends.get(status, status)
+        solution = RadiusSolution(
+            weights=at.t,
+            dual_coef=at.dual_coef,
+            intercept=found.intercept,
+            certificate=replace(found.certificate, status=ended, stationarity=left),
+            n_iter=0,
+            value=at.value,
+            radius2=float("nan") if at.ball is None else at.ball.radius2,
+        )
+        if not criterion.convex:
+            return solution
+        assert isinstance(family, WeightedSum)
+        if criterion.kind == "rkl":
+            certificate = RadiusProblem(family, criterion.machine).certify(solution)
+            primal, own, rounding = certificate.primal, certificate.own_gap, certificate.rounding
+        else:
             # the gradient is half of the quadratic forms, with those of the radii for Do et al.
             q = -2.0 * at.gradient
             error = family.quadratic_form_errors(at.dual_coef, q)
             gain = max(0.0, float(at.t.sum()) * float(q.max()) - float(at.t @ q))
             away = float((q + error).max() - q.max()) + float(at.t @ error)
-            ended = Status.STALLED if status is Status.NOT_STATIONARY else status
-            certificate = Certificate.of(
-                "joint", found.primal, found.own_gap + 0.5 * gain, found.rounding + 0.5 * away, ended,
-                tol=self.tol, stationarity=self.stationarity(at),
-            )  # fmt: skip
-        else:
-            ends = {Status.MAX_ITER: Status.UNFINISHED, Status.STALLED: Status.NOT_STATIONARY}
-            certificate = replace(
-                found.certificate, status=ends.get(status, status), stationarity=self.stationarity(at)
-            )
-        return RadiusSolution(
-            weights=at.t,
-            dual_coef=at.dual_coef,
-            intercept=found.intercept,
-            certificate=certificate,
-            n_iter=0,
-            value=at.value,
-            radius2=float("nan") if at.ball is None else at.ball.radius2,
-        )
+            primal, own = found.primal, found.own_gap + 0.5 * gain
+            rounding = found.rounding + 0.5 * away
+        whole = Certificate.of("joint", primal, own, rounding, ended, tol=self.tol, stationarity=left)
+        return replace(solution, certificate=whole)
 
 
 @dataclass

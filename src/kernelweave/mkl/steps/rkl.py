@@ -27,12 +27,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._threads import blas_threads_for
 from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.bordered import Bordered
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import sum_error
-from kernelweave.mkl.certify import term_error
-from kernelweave.mkl.criteria.radius import Evaluation
+from kernelweave.mkl.certify import OUTSIDE, feasible, outside, term_error
 from kernelweave.mkl.families import FLAT, WeightedSum, coinciding
 from kernelweave.mkl.kernel_problem import LOOSEST, inner_tol
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step, most_work
@@ -44,6 +44,7 @@ from kernelweave.results import (
     MachineSolution,
     RadiusSolution,
     Solution,
+    Statement,
     Status,
     relative_gap,
 )
@@ -126,6 +127,8 @@ class Cut:
 
 #: Shares of the variances; the bound of RKL uses the best.
 SHARES = (1e-13, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
+#: Tolerance of the ball in the verification.
+BALL_TOL = 1e-11
 #: Number of cuts that Newton passes on.
 KEPT = 40
 #: Share of the way from the best point to the solution of the linear program for the next cut.
@@ -193,24 +196,6 @@ class RKLSession(SessionOf[RKLPoint]):
         self.start = np.sign(self.variance) if start is None else start * self.variance
         self.family = family.rescaled(
             np.divide(1.0, self.variance, out=np.zeros(len(variance)), where=self.variance > 0)
-        )
-
-    def begin_beside(self, here: Evaluation, tol: float) -> None:
-        """Solve machine and ball at a point of another search, beginning with those of that point."""
-        assert here.ball is not None
-        self._b, self._beta = here.machine.dual_coef, here.ball.dual_coef
-        self.keep(self.at(self.start, tol))
-
-    def beside(self, here: Evaluation, status: Status) -> RadiusSolution:
-        """The solution at that point, with its weights."""
-        assert self.best is not None
-        found = self._solution(self.best, status)
-        size = float(here.t.sum())
-        return replace(
-            found,
-            weights=found.weights * size,
-            dual_coef=found.dual_coef / size,
-            radius2=found.radius2 * size,
         )
 
     def keep(self, at: RKLPoint) -> RKLPoint:
@@ -481,3 +466,49 @@ def _next(at: RKLPoint, rho: Array, scaled: Array, H: Array, working: Index, dam
     out = np.zeros_like(at.t)
     out[working] = moved[working] / rho[working]
     return out
+
+
+@dataclass(frozen=True)
+class RadiusProblem:
+    """RKL on sums of kernels, to verify solutions."""
+
+    family: WeightedSum
+    machine: Machine
+
+    def certify(self, solution: Solution) -> Certificate:
+        """The machine on the kernel divided by the radius of a recomputed ball, and the bound of both.
+
+        The bound is that of the proof, if the solution has one.
+        """
+        weights, family, machine = solution.weights, self.family, self.machine
+        if not (weights >= 0).all() or not weights.any():
+            return outside("joint")
+        with blas_threads_for(family.n_samples):
+            K = family.kernel(weights)
+            ball = solve_meb(K, tol=BALL_TOL, check=False)
+            # coefficients near their bounds are feasible for the radius that they were found with
+            r2 = float(getattr(solution, "radius2", ball.radius2))
+            if not 0.0 < r2 < math.inf:
+                return outside("joint")
+            b, beta = solution.dual_coef * r2, ball.dual_coef
+            found = machine.certify(
+                K / r2, b, float(solution.intercept), entry_error=family.entry_error(weights)
+            )
+            if len(solution.proof):
+                b, beta = solution.proof
+                if not feasible(machine, b[None]) or beta.min() < 0.0 or abs(math.fsum(beta) - 1.0) > OUTSIDE:
+                    return outside("joint")
+            session = RKLSession(family, machine, None, None, BALL_TOL)
+            dual, certain = session.bounds(session.cut(b, beta))
+        # weights are too large by this factor for a radius of 1; the norm of w grows with it at most
+        primal = found.primal * max(1.0, ball.primal / r2)
+        dual = min(dual, primal)
+        # an infinite gap of the machine, for coefficients outside of its box, makes the whole gap infinite
+        own = primal - dual if math.isfinite(found.own_gap) else math.inf
+        rounding = found.rounding + primal * ball.rounding / r2 + max(0.0, dual - certain)
+        return Certificate.of("joint", primal, own, rounding, Status.CONVERGED)
+
+    def statement(self, solution: Solution) -> Statement:
+        """The problem in numbers, with the ball of the learnt kernel."""
+        ball = solve_meb(self.family.kernel(solution.weights), tol=BALL_TOL, check=False)
+        return replace(self.machine.statement(self.family.scale), ball=ball.dual_coef)
