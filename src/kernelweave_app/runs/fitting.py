@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -365,7 +365,7 @@ def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
     if not getattr(model, "scoring", None):
         return
     check_known(model.scoring, get_scorer_names(), "scoring")
-    y = prepared.y[rows]
+    y, learner = prepared.y[rows], cast("Learner", model.learner)
     classes: Any = None
     if prepared.task == "classification":
         classes = [np.arange(2) for _ in prepared.names] if prepared.names else np.unique(y)
@@ -387,7 +387,7 @@ def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                if np.isfinite(try_score(model.scoring, truth, classes, learner=model.learner)):
+                if np.isfinite(try_score(model.scoring, truth, classes, learner=learner)):
                     continue
         except (AttributeError, IndexError, TypeError, ValueError) as error:
             # the message names the class of the stand-in for the model
