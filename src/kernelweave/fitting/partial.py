@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._loops import packed_length
-from kernelweave.fitting.correction import Correction, correct
 from kernelweave.fitting.missing import Mask, ViewPlaces, missing_cells, refuse_missing, rows_with, seen_by
-from kernelweave.fitting.source import CHUNK_BYTES, TableSource
+from kernelweave.fitting.source import CHUNK_BYTES, Correction, TableSource, correct
 from kernelweave.gram import Gram
 from kernelweave.gram.building import COMPRESSION, Builder
 from kernelweave.kernels import Kernel

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._threads import blas_threads_for
-from kernelweave.fitting.prediction import kernel_actions
+from kernelweave.fitting.prediction import NewRows
 from kernelweave.fitting.source import Q, Source
 from kernelweave.gram import FeatureGram, Gram, identities_and_constants, spread_and_alignment
 from kernelweave.gram.uninformative import BEYOND_CHANCE, SPREAD
@@ -206,7 +206,8 @@ def problems_of(task: Task) -> list[NormalizedProblem]:
     left_out = _screened(task, raw) if task.screen else {}
     extra: dict[str, Any] = {}
     if task.extra is not None:
-        extra["extra_diagonal"] = task.source.extra_diagonal(task.extra)
+        every = range(raw.n_kernels)
+        extra["extra_diagonal"] = np.stack([task.source.query_diagonal(task.extra, m) for m in every])
         extra["extra_means"] = partial(_means_of, task.source, task.extra)
     problems: list[NormalizedProblem] = []
     shared: tuple[FittedNormalizer, Gram] | None = None
@@ -271,7 +272,7 @@ def _means_of(source: Source[Q], queries: Q, weights: Array) -> Array:
     """``K_m(queries, training) @ weights`` of the raw kernels, shape (n_kernels, n_queries)."""
     out = np.empty((source.n_kernels, source.query_length(queries)))
     raw = FittedNormalizer(np.ones(source.n_kernels))
-    for where, m, times in kernel_actions(source, queries, raw, np.arange(source.n_kernels)):
+    for where, m, times in NewRows(source, queries, raw).actions(np.arange(source.n_kernels)):
         out[m, where] = times(weights[:, None])[:, 0]
     return out
 
