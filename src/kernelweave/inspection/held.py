@@ -94,16 +94,18 @@ class HeldOut:
         """Whether rows have several targets or labels."""
         return np.ndim(self.truth) != 1
 
+    @property
+    def functions(self) -> dict[str, Score]:
+        """Scores of one target as functions of weights of rows."""
+        if self.classes is None:
+            return number_scores(self.truth, self.prediction)
+        return class_scores(self.truth, self.prediction, self.classes, self.decision, self.probability)
+
     @cached_property
     def scores(self) -> dict[str, float]:
         """Scores by their names; of several targets and labels the means."""
-        if not self.several and self.classes is None:
-            return values_of(number_scores(self.truth, self.prediction), len(self.truth))
         if not self.several:
-            of = class_scores(
-                self.truth, self.prediction, self.classes or (), self.decision, self.probability
-            )
-            found = values_of(of, len(self.truth))
+            found = values_of(self.functions, len(self.truth))
             # rows of a single class have no curve
             return {name: value for name, value in found.items() if name != "ROC AUC" or value == value}
         each = self.by_target()
