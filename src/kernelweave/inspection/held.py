@@ -32,8 +32,10 @@ def predicted_columns(model: Any, X: Features, *, std: bool = False) -> dict[str
     columns: dict[str, Labels] = {}
     for what, values in parts.items():
         values = np.asarray(values)
-        named = [what] if values.ndim == 1 else [f"{what} {name}" for name in names]
-        columns |= dict(zip(named, values.reshape(len(values), -1).T, strict=True))
+        if values.ndim == 1:
+            columns[what] = values
+        else:
+            columns |= {f"{what} {name}": own for name, own in zip(names, values.T, strict=True)}
     return columns
 
 
