@@ -97,7 +97,8 @@ def test_auto_and_fixed_report_their_steps(rng, kind):
     assert recorder.announced == PROBLEMS[kind] * 6 * 4
     recorder = Recorder()
     fit(estimator(kind, cv=False, learner=RLS2(alpha=0.5)), rows(rng, kind), recorder)
-    assert recorder.steps == ["alpha 0.5"]
+    assert recorder.announced == len(recorder.steps) == PROBLEMS[kind]
+    assert all(step.startswith("all rows") and step.endswith(": alpha 0.5") for step in recorder.steps)
 
 
 # ---- stopping --------------------------------------------------------------------------------------

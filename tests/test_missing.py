@@ -8,8 +8,8 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import kernelweave as kw
-from kernelweave.fitting.correction import correct
 from kernelweave.fitting.partial import RIDGES, regress_rows
+from kernelweave.fitting.source import correct
 from kernelweave.kernels import RBF, Categorical, Impute, Laplacian, Linear, Polynomial, Skip
 
 RNG = np.random.default_rng(7)

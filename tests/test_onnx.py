@@ -122,9 +122,21 @@ def test_probabilities(tmp_path):
 
 @pytest.mark.parametrize("learner", ["mlmkl", "2lmkl", "dmkl"])
 def test_layers(learner, tmp_path):
-    model = kw.MKLClassifier([RBF(gamma=0.2), Linear(), Polynomial(degree=2)], learner).fit(X, THREE)
-    found = ran(model, tmp_path, {"X": NEW})
-    assert error(found["decision"], model.decision_function(NEW)) < 1e-12
+    for normalize in ("mean-diagonal", "center", "cosine"):
+        model = kw.MKLClassifier(
+            [RBF(gamma=0.2), Linear(), Polynomial(degree=2)], learner, normalize=normalize
+        )
+        model.fit(X, THREE)
+        found = ran(model, tmp_path, {"X": NEW})
+        assert error(found["decision"], model.decision_function(NEW)) < 1e-12
+
+
+def test_centred_kernels_without_an_intercept(tmp_path):
+    """Coefficients do not add up to zero, so that the mean of all kernel values counts."""
+    model = kw.MKLRegressor([RBF(gamma=0.2)], alpha=0.1, normalize="center", fit_intercept=False)
+    model.fit(X, Y + 3.0)
+    assert abs(model.dual_coef_.sum()) > 0.1
+    assert error(ran(model, tmp_path, {"X": NEW})["prediction"], model.predict(NEW)) < 1e-12
 
 
 def test_several_targets_and_features(tmp_path):

@@ -149,7 +149,12 @@ class Declaration:
 
 
 def _fields(cls: type[Declaration]) -> dict[str, inspect.Parameter]:
-    own = {name: hint for name, hint in inspect.get_annotations(cls).items() if not _of_the_class(hint)}
+    hints: dict[str, object] = inspect.get_annotations(cls)
+    own = {
+        name: hint
+        for name, hint in hints.items()
+        if not ("ClassVar" in hint if isinstance(hint, str) else typing.get_origin(hint) is ClassVar)
+    }
     known = {
         name: one.annotation.hint
         for base in reversed(cls.__mro__[1:])
@@ -167,11 +172,6 @@ def _fields(cls: type[Declaration]) -> dict[str, inspect.Parameter]:
         )
         for name in names
     }
-
-
-def _of_the_class(hint: object) -> bool:
-    """Whether an annotation is that of an attribute of the class."""
-    return "ClassVar" in hint if isinstance(hint, str) else typing.get_origin(hint) is ClassVar
 
 
 def _constructor(fields: Mapping[str, inspect.Parameter]) -> Any:

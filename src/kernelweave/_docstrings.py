@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
@@ -17,11 +17,12 @@ HEADING = re.compile(r"^(\S[^\n]*)\n-{3,}[ ]*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Entry:
-    """A parameter: its type as text, without the default, and its description, plain and as it is written."""
+    """A parameter: its type without the default, its description without markup, and both as they are written."""
 
     kind: str
     about: str
     lines: str
+    written: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Docstring:
         for block in filter(None, re.split(r"\n(?=\S)", self.sections.get("Parameters", ""))):
             head, _, below = block.partition("\n")
             names, _, kind = head.partition(" : ")
-            entry = Entry(re.sub(r",?\s*(default[=:].*|optional)$", "", kind.strip()), plain(below), below)
+            plain_kind = re.sub(r",?\s*(default[=:].*|optional)$", "", kind.strip())
+            entry = Entry(plain_kind, plain(below), below, kind)
             found |= {name.strip().lstrip("*"): entry for name in names.split(",")}
         return found
 
@@ -88,20 +90,11 @@ def inherits_parameters(cls: type[T]) -> type[T]:
     """Add to the docstring of a class the parameters that only its bases describe, in the order of its constructor."""
     if cls.__doc__ is None:  # python -OO
         return cls
-    known: dict[str, str] = {}
+    known: dict[str, Entry] = {}
     for base in reversed(cls.__mro__):
-        section = read_docstring(vars(base).get("__doc__")).sections.get("Parameters", "")
-        for block in filter(None, re.split(r"\n(?=\S)", section)):
-            names = block.partition("\n")[0].partition(" : ")[0].split(",")
-            known |= {name.strip(): block for name in names}
-    blocks = [known[name] for name in inspect.signature(cls).parameters if name in known]
-    text, heading = inspect.cleandoc(cls.__doc__), "Parameters\n----------\n"
-    own = read_docstring(cls.__doc__).sections.get("Parameters")
-    section = heading + "\n".join(dict.fromkeys(blocks))
-    if own is not None:
-        cls.__doc__ = text.replace(heading + own, section)
-    else:
-        first = HEADING.search(text)
-        at = len(text) if first is None else first.start()
-        cls.__doc__ = "\n\n".join(part.strip() for part in (text[:at], section, text[at:]) if part.strip())
+        known |= read_docstring(vars(base).get("__doc__")).parameters
+    entries = {name: known[name] for name in inspect.signature(cls).parameters if name in known}
+    cls.__doc__ = with_parameters(
+        cls.__doc__, {name: replace(one, kind=one.written) for name, one in entries.items()}
+    )
     return cls

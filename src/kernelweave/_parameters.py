@@ -120,7 +120,14 @@ class Number(Rule):
     of_text = float
 
     def read(self, value: object) -> float:
-        number = as_number(value)
+        value = _scalar(value)
+        # text, True and NumPy's True are no numbers
+        if not isinstance(value, numbers.Real) or isinstance(value, bool) or type(value).__name__ == "bool":
+            raise Unfit
+        try:
+            number = float(value)
+        except OverflowError:
+            raise Unfit from None
         if math.isnan(number) or (math.isinf(number) and not self.infinite):
             raise Unfit
         if LARGEST_NUMBER < abs(number) < math.inf:
@@ -167,10 +174,10 @@ class Whole(Rule):
         value = _scalar(value)
         if not isinstance(value, numbers.Integral) or isinstance(value, bool):
             raise Unfit
-        least = -LARGEST if self.least is None else self.least
-        if not least <= value <= (LARGEST if self.most is None else self.most):
+        number, least = int(value), -LARGEST if self.least is None else self.least
+        if not least <= number <= (LARGEST if self.most is None else self.most):
             raise Unfit
-        return int(value)
+        return number
 
     def kinds(self) -> tuple[str, ...]:
         return ("int",)
@@ -393,17 +400,6 @@ def _scalar(value: object) -> Any:
     return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
 
 
-def as_number(value: object) -> float:
-    """A real number as float; raises `Unfit` for everything else, text and True included."""
-    value = _scalar(value)
-    if not isinstance(value, numbers.Real) or isinstance(value, bool) or type(value).__name__ == "bool":
-        raise Unfit
-    try:
-        return float(value)
-    except OverflowError:
-        raise Unfit from None
-
-
 # ---- rules of many parameters --------------------------------------------------------------------
 
 #: A relative gap at which to stop.
@@ -487,16 +483,6 @@ def _beside(function: Callable[..., object], wanted: Callable[[object], bool]) -
 # ---- types for people ------------------------------------------------------------------------------
 
 
-@cache
-def kinds_of(owner: Any, name: str, written: str = "") -> tuple[str, ...]:
-    """The alternatives of a parameter of a function or class, such as ``("float", '"auto"', "None")``.
-
-    They are what its rule takes, or what its annotation says.
-    """
-    rule = rules_of(owner).get(name)
-    return (written,) if rule is None else tuple(dict.fromkeys(rule.kinds() or (rule.words(),)))
-
-
 @dataclass(frozen=True)
 class Kind:
     """The type of a parameter in a signature, found when it is shown; `hint` is its annotation."""
@@ -507,9 +493,11 @@ class Kind:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The alternatives."""
-        written = self.hint if isinstance(self.hint, str) else inspect.formatannotation(self.hint)
-        return kinds_of(self.owner, self.name, written)
+        """The alternatives, such as ``("float", '"auto"', "None")``: what its rule takes, or its annotation."""
+        rule = rules_of(self.owner).get(self.name)
+        if rule is not None:
+            return tuple(dict.fromkeys(rule.kinds() or (rule.words(),)))
+        return (self.hint if isinstance(self.hint, str) else inspect.formatannotation(self.hint),)
 
     def __repr__(self) -> str:
         return " | ".join(self.names)

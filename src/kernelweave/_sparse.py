@@ -137,7 +137,8 @@ def scale_rows(A: Any, factors: FloatArray) -> Any:
 def unit_rows(A: Any) -> Any:
     """Rows divided by their lengths, in the format of `A`; rows of zeros are not changed."""
     lengths = np.sqrt(sq_norms(A))
-    return scale_rows(A, np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0))
+    some = lengths > 0
+    return scale_rows(A, np.where(some, 1.0 / np.where(some, lengths, 1.0), 0.0))
 
 
 def row_ranks(A: Any) -> NDArray[np.intp]:

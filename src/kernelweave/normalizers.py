@@ -167,9 +167,8 @@ class FittedNormalizer:
 
 
 def _inverse_root(diagonal: Array) -> Array:
-    root = np.fmax(diagonal, 0.0)
-    np.sqrt(root, out=root)
-    return np.divide(1.0, root, out=root, where=root > 0)
+    some = diagonal > 0
+    return np.where(some, 1.0 / np.sqrt(np.where(some, diagonal, 1.0)), 0.0)
 
 
 def _inverse(values: Array) -> Array:

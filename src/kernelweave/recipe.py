@@ -51,21 +51,6 @@ WORD_ZEROS, WORD_COLUMNS = 0.9, 100
 
 
 @dataclass(frozen=True)
-class ViewRecipe:
-    """Kernels of one table or view, and why.
-
-    Attributes
-    ----------
-    kernels : list of Kernel
-    found : list of str
-        What it holds, and what follows, in sentences.
-    """
-
-    kernels: list[Kernel]
-    found: list[str]
-
-
-@dataclass(frozen=True)
 class Recipe:
     """Kernels of a plain fit, and why.
 
@@ -108,14 +93,15 @@ def choose(
     if views is None and isinstance(table, BlockTable):
         views = {view: (block, _on_view(view)) for view, block in table.blocks.items()}
     if views is None:
-        one = of_view(table, regression=regression, sample_weight=sample_weight)
-        return Recipe(one.kernels, {"": one.found})
+        own, said = of_view(table, regression=regression, sample_weight=sample_weight)
+        return Recipe(own, {"": said})
     kernels: list[Kernel] = []
     found: dict[str, list[str]] = {}
     for view, (block, place) in views.items():
-        one = of_view(block, regression=regression, sample_weight=sample_weight, n_views=max(2, len(views)))
-        kernels += [put(kernel, place) for kernel in one.kernels]
-        found[view] = one.found
+        own, found[view] = of_view(
+            block, regression=regression, sample_weight=sample_weight, n_views=max(2, len(views))
+        )
+        kernels += [put(kernel, place) for kernel in own]
     return Recipe(kernels, found)
 
 
@@ -129,10 +115,10 @@ def of_view(
     regression: bool = False,
     sample_weight: NDArray[np.float64] | None = None,
     n_views: int = 1,
-) -> ViewRecipe:
-    """Kernels of one table or view, of which there are so many."""
+) -> tuple[list[Kernel], list[str]]:
+    """Kernels of one table or view, of which there are so many; and what it holds, and what follows, in sentences."""
     if isinstance(table, GramTable):
-        return ViewRecipe([Precomputed()], ["Kernel values, taken as they are."])
+        return [Precomputed()], ["Kernel values, taken as they are."]
     few_views = n_views <= FEW_VIEWS
     few_rows = table.n_rows <= FEW_ROWS
     widths = WIDTHS if few_views and few_rows else (1.0,)
@@ -157,7 +143,7 @@ def of_view(
         kernels += shapes if len(levels) == 1 else [kernel.on([_called(table, j)]) for kernel in shapes]
     if len(texts):
         found.append(f"{numbered(len(texts), 'column')} of texts: character n-grams, and words.")
-    return ViewRecipe(kernels, found)
+    return kernels, found
 
 
 def _said_of_sizes(n_rows: int, n_views: int) -> list[str]:
@@ -186,14 +172,14 @@ def _zeros(values: Any, weights: NDArray[np.float64]) -> float:
 
 def _of_words(
     table: Table, weights: NDArray[np.float64], widths: tuple[float, ...], found: list[str]
-) -> ViewRecipe:
+) -> tuple[list[Kernel], list[str]]:
     """Kernels of counts of words, and of all sparse rows, which are never made dense."""
     shapes: list[Kernel] = [Linear(), *(RBF(gamma=("median", width)) for width in widths)]
     first = (
         f"{numbered(table.n_columns, 'column')}, {_share(_zeros(table.values, weights))} of the cells zero: rows of "
         f"length 1, never standardised; Linear, and RBF at {_multiples(widths)} over the median squared distance."
     )
-    return ViewRecipe([kernel.prepared("normalize-rows") for kernel in shapes], [first, *found])
+    return [kernel.prepared("normalize-rows") for kernel in shapes], [first, *found]
 
 
 def _of_columns(

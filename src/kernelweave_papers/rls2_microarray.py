@@ -16,7 +16,8 @@ from kernelweave.gram import FactorGram
 from kernelweave.mkl.path import make_alphas, rls2_path
 from kernelweave.mkl.ridge_problem import make_problem
 from kernelweave.normalizers import WithinClass
-from kernelweave_papers.base import DATA_SET, Cell, Choices, Experiment, Options, Result
+from kernelweave_papers.base import DATA_SET, Cell, Choices, Experiment, Options, Result, frame_of
+from kernelweave_papers.margin_values import make_folds as stratified
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,10 +89,7 @@ def split_rows(y: NDArray[np.int64], split: int, seed: int) -> tuple[Rows, Rows]
 
 def make_folds(y: NDArray[np.int64], n_folds: int, seed: int) -> list[tuple[Rows, Rows]]:
     """Stratified folds, at most as many as samples in the largest class; small classes are absent from some."""
-    from sklearn.model_selection import StratifiedKFold
-
-    n = max(2, min(n_folds, int(np.bincount(y).max())))
-    return list(StratifiedKFold(n, shuffle=True, random_state=seed).split(np.zeros((len(y), 1)), y))
+    return stratified(y, max(2, min(n_folds, int(np.bincount(y).max()))), seed)
 
 
 # ---- RLS2, one against all ------------------------------------------------------------------------
@@ -297,16 +295,8 @@ class Microarray(Experiment):
         """``results`` in the layout of Table 5, averaged over splits; ``path`` of RLS2 on the first split."""
         import pandas as pd
 
-        long = pd.DataFrame(
-            {
-                "dataset": cell["dataset"],
-                "method": LABELS[str(cell["method"])],
-                **{key: result[key] for key in COUNTED},
-                "converged": result.get("converged", 1.0),
-            }
-            for cell, result in rows
-        )
-        grouped = long.groupby(["dataset", "method"], sort=False)
+        long = frame_of(rows, "dataset", "method", *COUNTED, "converged").fillna({"converged": 1.0})
+        grouped = long.replace({"method": LABELS}).groupby(["dataset", "method"], sort=False)
         results = (
             grouped.mean().round(4).assign(errors_std=grouped["errors"].std().round(4), splits=grouped.size())
         )

@@ -14,6 +14,7 @@ from kernelweave import datasets
 from kernelweave._errors import InputError, check_known
 from kernelweave.gram import FactorGram
 from kernelweave.mkl.path import rls2_path
+from kernelweave.results import Path
 from kernelweave_papers.base import Cell, Experiment, Options, Result
 
 if TYPE_CHECKING:
@@ -61,12 +62,16 @@ class ProstateOptions(Options):
 # ---- the methods of Table 1 -----------------------------------------------------------------------
 
 
-def _rls2(X: Array, y: Array, alphas: Array) -> list[Model]:
-    """Linear RLS2 with the scaling (16) of the training rows; the intercept is their mean target."""
+def rls2(X: Array, y: Array, alphas: Array) -> tuple[Path, Array]:
+    """Linear RLS2 with the scaling (16) of the training rows: the path, and its coefficients."""
     scale = 1.0 / np.square(X).sum(axis=0)
     path = rls2_path(FactorGram.from_columns(X), y - y.mean(), alphas, scale=scale, tol=1e-10)
-    w = path.weights * scale * (path.dual_coef @ X)
-    return [(row, float(y.mean())) for row in w]
+    return path, path.weights * scale * (path.dual_coef @ X)
+
+
+def _rls2(X: Array, y: Array, alphas: Array) -> list[Model]:
+    """The intercept is the mean target of the training rows."""
+    return [(row, float(y.mean())) for row in rls2(X, y, alphas)[1]]
 
 
 def _least_squares(X: Array, y: Array, columns: tuple[int, ...]) -> Model:
@@ -182,18 +187,9 @@ PRINTED = {
     "pls": (2.452, 0.419, 0.344, -0.026, 0.220, 0.243, 0.079, 0.011, 0.084, 0.528, 0.152),
 }
 ROWS = (
-    "intercept",
-    "lcavol",
-    "lweight",
-    "age",
-    "lbph",
-    "svi",
-    "lcp",
-    "gleason",
-    "pgg45",
-    "test error",
-    "std error",
-)
+    "intercept", "lcavol", "lweight", "age", "lbph", "svi", "lcp", "gleason",
+    "pgg45", "test error", "std error",
+)  # fmt: skip
 
 
 def _row(model: Model, X: Array, y: Array) -> list[float]:
@@ -232,12 +228,8 @@ class Prostate(Experiment):
         method = columns(options)[check_known(str(cell["method"]), columns(options), "method")]
         data = datasets.load("prostate", protocol="rls2")
         assert data.train is not None
-        X, y, X_test, y_test = (
-            data.X[data.train],
-            data.y[data.train],
-            data.X[~data.train],
-            data.y[~data.train],
-        )
+        X, y = data.X[data.train], data.y[data.train]
+        X_test, y_test = data.X[~data.train], data.y[~data.train]
         published = method.fit(X, y, np.array([method.published]))[0]
         folds = KFold(options.folds, shuffle=True, random_state=options.seed)
         errors = np.array(
@@ -261,11 +253,7 @@ class Prostate(Experiment):
             "cv_error": spread.tolist(),
         }
         if cell["method"] == "rls2":
-            scale = 1.0 / np.square(X).sum(axis=0)
-            path = rls2_path(
-                FactorGram.from_columns(X), y - y.mean(), method.settings, scale=scale, tol=1e-10
-            )
-            w = path.weights * scale * (path.dual_coef @ X)
+            path, w = rls2(X, y, method.settings)
             result["profile"] = {"alpha": method.settings.tolist(), "df": path.df.tolist(), "w": w.tolist()}
         return result
 

@@ -49,7 +49,7 @@ RULES = ("min", "1se")
 
 @dataclass(frozen=True)
 class Candidates:
-    """Regularisation parameters, and what chooses among them.
+    """Regularisation parameters, and what chooses among them; without scores there is one.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Candidates:
         Folds, and the rows in them.
     name : str
         Of the score.
-    scores : callable
+    scores : callable, optional
         The scores of all or some of them, given what is told of every step.
     rule : {"min", "1se"}
     path : bool
@@ -71,10 +71,10 @@ class Candidates:
     """
 
     alphas: Array
-    n_folds: int
-    n_rows: int
-    name: str
-    scores: Callable[[Report], FoldScores]
+    n_folds: int = 0
+    n_rows: int = 0
+    name: str = ""
+    scores: Callable[[Report], FoldScores] | None = None
     rule: str = "min"
     path: bool = False
     begins: bool = False
@@ -89,6 +89,9 @@ class Candidates:
         self, task: Task, problems: list[NormalizedProblem], learner: Learner, report: Report
     ) -> Chosen:
         """Score the candidates, choose, and solve on all rows."""
+        if self.scores is None:
+            # a single step is no path to draw
+            return Chosen(*walk_down(task, problems, learner, self.alphas, lambda text: report(str(text))))
         if self.n_folds < 2 and not self.path:
             # one distinct row: no validation, so use the strongest regularisation of the path
             if learner.relax_grid(self.alphas) is not None:
@@ -183,9 +186,8 @@ def walk_down(
     paths = path_task(task, problems, learner, alphas, report=report, label="all rows", starts=starts)
     last = min(len(path) for path in paths) - 1
     if was_interrupted(paths):
-        say_interrupted(
-            f"the model is the one at alpha={alphas[last]:.3g}, the chosen one is {alphas[-1]:.3g}"
-        )
+        chosen = f"the model is the one at alpha={alphas[last]:.3g}, the chosen one is {alphas[-1]:.3g}"
+        say_interrupted("the weights are the best ones so far" if last + 1 == len(alphas) else chosen)
     found = [SolvedProblem(problem, path.at(last)) for problem, path in zip(problems, paths, strict=True)]
     return float(alphas[last]), found
 

@@ -113,12 +113,6 @@ class _CrossValidated(BaseMKL):
             )
         return inside
 
-    def _given_alphas(self) -> Array | None:
-        """The given alphas, descending; None for an automatic path."""
-        if self.Cs is not None:
-            return check_alphas(1.0 / np.atleast_1d(np.asarray(self.Cs, dtype=np.float64)))
-        return None if self.alphas is None else check_alphas(self.alphas)
-
     def _candidates_of(
         self,
         task: Task,
@@ -127,8 +121,12 @@ class _CrossValidated(BaseMKL):
         labels: Array,
         folds: list[Fold],
     ) -> Candidates:
-        given = self._given_alphas()
-        alphas = shared_alphas(task, problems, self.n_alphas, learner) if given is None else given
+        if self.Cs is not None:
+            alphas = check_alphas(1.0 / np.atleast_1d(np.asarray(self.Cs, dtype=np.float64)))
+        elif self.alphas is not None:
+            alphas = check_alphas(self.alphas)
+        else:
+            alphas = shared_alphas(task, problems, self.n_alphas, learner)
         named = "score" if self.scoring else self._default_score
         classes = getattr(self, "classes_", None)
         y = task.targets[0] if classes is None else task.codes

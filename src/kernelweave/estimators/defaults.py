@@ -1,10 +1,11 @@
-"""What was taken where kernels, their scale, the learner and C were left out, in words."""
+"""What is taken where the learner and the scale of kernels were left out; and how all defaults are said in words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernelweave import recipe
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.task import NormalizedProblem
 
@@ -20,16 +21,49 @@ LEARNERS_SAID = {
     "take part, good ones more.",
     "RLS2": "'rls2', least squares with kernel weights on the simplex: few kernels take part.",
 }
-SPREAD_REASON = "rows hardly resemble each other in them"
-CHANCE_REASON = "they agree with the target no more than chance"
+REASONS = {
+    "spread": "rows hardly resemble each other in them",
+    "chance": "they agree with the target no more than chance",
+}
 
 NO_DEFAULTS = "Nothing was left to a default: kernels, normalize and learner were all stated."
 OTHERWISE = "To choose otherwise, state it: kernels=, normalize=, learner=, C= or alpha=."
 
 
+def default_learner(
+    *, plain: bool, classes: bool, has_alpha: bool = False, has_cost: bool = False
+) -> tuple[str, dict[str, Any]]:
+    """The learner where none was named: that of the recipe, or "rls2" for kernels of one's own or an alpha.
+
+    Parameters
+    ----------
+    plain : bool
+        Whether kernels were left to the recipe.
+    classes : bool
+        Whether classes are to be predicted.
+    has_alpha, has_cost : bool
+        Whether values of alpha, or of C, were given.
+
+    Returns
+    -------
+    name : str
+    params : dict
+        Parameters other than the learner's own defaults.
+    """
+    if has_alpha or not plain:
+        return "rls2", {}
+    name, params = recipe.CLASSIFICATION if classes or has_cost else recipe.REGRESSION
+    return name, dict(params)
+
+
+def default_normalizer(plain: bool) -> str:
+    """The normaliser where none was named; `plain` says whether kernels were left to the recipe."""
+    return recipe.NORMALIZER if plain else "mean-diagonal"
+
+
 def left_out(problem: NormalizedProblem, names: Sequence[str]) -> dict[str, list[str]]:
     """Names of kernels that were left out, by the reason."""
-    found = {SPREAD_REASON: problem.spread, CHANCE_REASON: problem.chance}
+    found = {reason: problem.uninformative[kind] for kind, reason in REASONS.items()}
     return {reason: [str(names[m]) for m in some] for reason, some in found.items() if len(some)}
 
 

@@ -17,7 +17,7 @@ from kernelweave._checks import InputError, KernelWarning, warn_user
 from kernelweave._parameters import check_values
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Features, Target
-from kernelweave.estimators.choosing import Candidates, by_content, of_costs, say_interrupted
+from kernelweave.estimators.choosing import Candidates, by_content, of_costs
 from kernelweave.estimators.defaults import LEARNERS_SAID, NORMALIZERS_SAID, explained, left_out
 from kernelweave.estimators.missing import target_in_order
 from kernelweave.estimators.reading import ReadingMixin
@@ -28,7 +28,7 @@ from kernelweave.fitting.folds import Fold
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.rowless import REFUSAL, RowlessSource
 from kernelweave.fitting.source import TableSource
-from kernelweave.fitting.task import NormalizedProblem, Report, SolvedProblem, Task, problems_of, solve_task
+from kernelweave.fitting.task import NormalizedProblem, Report, SolvedProblem, Task, problems_of
 from kernelweave.results import RelaxedSolution, Status, relative_gap
 from kernelweave.views import Table
 
@@ -194,12 +194,9 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 self.defaults_["learner"] = LEARNERS_SAID[type(self._default_learner()).__name__]
             candidates = self._candidates_of(task, problems, learner, labels, folds)
             # the number of steps of a descent is unknown
-            n_steps = candidates.n_steps if candidates else None if learner.iterates else 1
-            report = self._reporter(n_steps and n_steps * len(problems), X, y)
-            if candidates is None:
-                alpha, solved = self._solve(task, problems, learner, report)
-            else:
-                alpha, solved = self._choose(candidates, task, problems, learner, report)
+            unknown = learner.iterates and candidates.scores is None
+            report = self._reporter(None if unknown else candidates.n_steps * len(problems), X, y)
+            alpha, solved = self._choose(candidates, task, problems, learner, report)
             learner = clone(learner)
             if getattr(learner, "relax", None) == "auto":
                 # parameters chosen once are not chosen again on folds of the training rows
@@ -234,25 +231,14 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         learner: learners.Learner,
         labels: Array,
         folds: list[Fold],
-    ) -> Candidates | None:
-        """The regularisation parameters to choose from; None if there is one. `folds` are those of `_make_folds`."""
+    ) -> Candidates:
+        """The regularisation parameter, or those to choose from; `folds` are those of `_make_folds`."""
         if self._chooses_cost(learner):
             return of_costs(task, problems, learner, labels, plain=self._is_plain)
-        if learner.requested() is None:
-            return by_content(task, problems, learner, labels)
-        return None
-
-    def _solve(
-        self, task: Task, problems: list[NormalizedProblem], learner: learners.Learner, report: Report
-    ) -> tuple[float, list[SolvedProblem]]:
-        """Solve all problems at the regularisation parameter that was given."""
         alpha = learner.requested()
-        assert alpha is not None
-        solved = solve_task(task, problems, learner, alpha, report)
-        if any(s.solution.status is Status.INTERRUPTED for s in solved):
-            say_interrupted("the weights are the best ones so far")
-        report(f"alpha {alpha:.3g}")
-        return alpha, solved
+        if alpha is None:
+            return by_content(task, problems, learner, labels)
+        return Candidates(np.array([alpha]))
 
     def _choose(
         self,
@@ -262,8 +248,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         learner: learners.Learner,
         report: Report,
     ) -> tuple[float, list[SolvedProblem]]:
-        """Solve all problems at the regularisation parameter that folds choose."""
-        if learner.regularization_parameter == "C":
+        """Solve all problems, at the regularisation parameter that folds choose if there are several."""
+        if candidates.scores is not None and learner.regularization_parameter == "C":
             self.Cs_ = 1.0 / candidates.alphas
         chosen = candidates.choose(task, problems, learner, report)
         if chosen.results is not None:
@@ -303,14 +289,13 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         if model.learner.bayesian:
             self._store_bayes(model, solved)
         for name in ("stationarity", "radius2"):
-            found = [value for r in results if (value := getattr(r, name, None)) is not None]
-            if found:
-                values = np.concatenate(found)
+            parts = [value for r in results if (value := getattr(r, name, None)) is not None]
+            if parts:
+                values = np.concatenate(parts)
                 setattr(self, f"{name}_", float(values[0]) if len(values) == 1 else values)
-        problem, names = solved[0].problem, model.source.names
+        found, names = solved[0].problem.uninformative, model.source.names
         self.uninformative_kernels_ = [
-            *((str(names[m]), "identity") for m in problem.identities),
-            *((str(names[m]), "constant") for m in problem.constants),
+            (str(names[m]), kind) for kind in ("identity", "constant") for m in found[kind]
         ]
         if unsolved:
             worst = max(unsolved, key=lambda r: r.rel_gap)
@@ -319,7 +304,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 f"{type(self).__name__} stopped{gap} after {worst.n_iter} iterations. {worst.status.value}",
                 ConvergenceWarning,
             )
-        self._remark_identities(solved, problem.identities)
+        self._remark_identities(solved, found["identity"])
 
     def _remark_identities(self, solved: list[SolvedProblem], identities: NDArray[np.intp]) -> None:
         """Warn if most of the weight is on kernels in which no training row is similar to another."""

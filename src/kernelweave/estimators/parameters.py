@@ -8,11 +8,12 @@ from typing import Annotated, Any, Self
 
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from kernelweave import learners, recipe
+from kernelweave import learners
 from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, Number, OneOf, ReadableSignature
 from kernelweave._types import ColumnsLike, KernelsLike
 from kernelweave.banks import DefaultViews
+from kernelweave.estimators.defaults import default_learner, default_normalizer
 from kernelweave.estimators.missing import CELLS, MISSING_VIEWS
 from kernelweave.estimators.routes import APPROXIMATION
 from kernelweave.fitting.stacks import KernelBank
@@ -20,33 +21,7 @@ from kernelweave.kernels.maps import FeatureMap
 from kernelweave.kernels.stationary import Width
 from kernelweave.normalizers import Normalizer
 
-__all__ = ["Parameters", "default_learner", "stated"]
-
-
-def default_learner(
-    *, plain: bool, classes: bool, has_alpha: bool = False, has_cost: bool = False
-) -> tuple[str, dict[str, Any]]:
-    """The learner where none was named: that of the recipe, or "rls2" for kernels of one's own or an alpha.
-
-    Parameters
-    ----------
-    plain : bool
-        Whether kernels were left to the recipe.
-    classes : bool
-        Whether classes are to be predicted.
-    has_alpha, has_cost : bool
-        Whether values of alpha, or of C, were given.
-
-    Returns
-    -------
-    name : str
-    params : dict
-        Parameters other than the learner's own defaults.
-    """
-    if has_alpha or not plain:
-        return "rls2", {}
-    name, params = recipe.CLASSIFICATION if classes or has_cost else recipe.REGRESSION
-    return name, dict(params)
+__all__ = ["Parameters", "stated"]
 
 
 @dataclass(repr=False, eq=False)
@@ -232,7 +207,7 @@ class Parameters(BaseEstimator):
         """The normaliser that was asked for; "auto" is that of the recipe, or "mean-diagonal" for other kernels."""
         if not (isinstance(self.normalize, str) and self.normalize == "auto"):
             return self.normalize
-        return recipe.NORMALIZER if self._is_plain else "mean-diagonal"
+        return default_normalizer(self._is_plain)
 
     def _learner_for(self, asked: Collection[str]) -> dict[str, Any]:
         """Parameters with which those of the learner can be set, and no other changes its meaning."""

@@ -14,10 +14,10 @@ from kernelweave._parameters import Flag, Number, ReadableSignature, Whole, chec
 from kernelweave._types import Features, Target
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.estimator import BaseMKL
-from kernelweave.estimators.view_kernels import places_of
+from kernelweave.estimators.view_kernels import ViewPlace, places_of
 from kernelweave.fitting.missing import groups_of
 from kernelweave.fitting.source import TableSource
-from kernelweave.views import BlockTable, Table, Views, holds_views
+from kernelweave.views import Views, ViewsEncoder, holds_views
 from kernelweave.views.selection import listing
 
 __all__ = ["SelectViews", "view_shares"]
@@ -133,7 +133,7 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         else:
             weight = {} if sample_weight is None else {"sample_weight": sample_weight}
             self.estimator_ = clone(chosen).fit(X, y, **weight)
-        views = self._known_views()
+        views = list(self._places())
         self.shares_ = view_shares(self.estimator_, views)
         large = sorted(views, key=lambda view: -self.shares_[view])
         kept = [view for view in large if self.shares_[view] > self.threshold][: self.max_views]
@@ -145,21 +145,16 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         self.views_ = tuple(view for view in views if view in kept)
         return self
 
-    @property
-    def _table(self) -> Table | None:
-        """The training rows, unless kernels were precomputed."""
+    def _places(self) -> dict[str, ViewPlace]:
+        """The views of the training rows."""
         source = self.estimator_.model_.source
-        return source.raw if isinstance(source, TableSource) else None
-
-    def _known_views(self) -> list[str]:
-        table = self._table
-        places = None if table is None else places_of(table, self.estimator_.views)
+        places = places_of(source.raw, self.estimator_.views) if isinstance(source, TableSource) else None
         if places is None:
             raise InputError(
                 "SelectViews chooses among views, and X is one table. Pass a dict of tables, or an estimator with "
                 "views={'rna': 'g_*', ...}; for single columns use scikit-learn's SelectFromModel."
             )
-        return list(places)
+        return places
 
     def transform(self, X: Features) -> Views:
         """Return the selected views.
@@ -174,38 +169,31 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         Views
         """
         check_is_fitted(self, "views_")
-        if not isinstance(self._table, BlockTable):
-            return self._of_groups(X)
-        if not holds_views(X):
-            raise InputError(
-                f"SelectViews was fitted on the views {listing(list(self.shares_))}, got one table. Pass a dict."
-            )
-        given = Views(X)
-        lacking = [view for view in self.views_ if view not in given.names]
-        if lacking:
-            raise InputError(
-                f"X must have the selected views, {listing(self.views_)}, but lacks {listing(lacking)}. Add "
-                "them."
-            )
-        return Views({view: given[view] for view in self.views_})
-
-    def _of_groups(self, X: Any) -> Views:
-        """The selected groups of columns of one table."""
-        self.estimator_.model_.encode(X)
-        table = self._table
-        places = None if table is None else places_of(table, self.estimator_.views)
-        assert table is not None
-        assert places is not None
-        names = table.names
-        found = {}
+        model = self.estimator_.model_
+        if isinstance(model.encoder, ViewsEncoder):
+            if not holds_views(X):
+                raise InputError(
+                    f"SelectViews was fitted on the views {listing(list(self.shares_))}, got one table. Pass a dict."
+                )
+            given = Views(X)
+            lacking = [view for view in self.views_ if view not in given.names]
+            if lacking:
+                raise InputError(
+                    f"X must have the selected views, {listing(self.views_)}, but lacks {listing(lacking)}. Add "
+                    "them."
+                )
+            return Views({view: given[view] for view in self.views_})
+        model.encode(X)
+        table: Any = X
+        found, places = {}, self._places()
         for view in self.views_:
-            own = places[view].columns
-            if hasattr(X, "iloc"):
-                found[view] = X.iloc[:, own]
-            elif names is not None and hasattr(X, "select"):
-                found[view] = X.select([names[j] for j in own])
+            own, names = places[view].columns, places[view].table.names
+            if hasattr(table, "iloc"):
+                found[view] = table.iloc[:, own]
+            elif names is not None and hasattr(table, "select"):
+                found[view] = table.select(list(names))
             else:
-                found[view] = np.asarray(X)[:, own] if not hasattr(X, "tocsr") else X.tocsr()[:, own]
+                found[view] = table.tocsr()[:, own] if hasattr(table, "tocsr") else np.asarray(table)[:, own]
         return Views(found)
 
     def get_support(self, indices: bool = False) -> NDArray[np.bool_] | NDArray[np.intp]:

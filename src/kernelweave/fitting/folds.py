@@ -35,7 +35,7 @@ from kernelweave._checks import InputError, count_dimensions
 from kernelweave._loops import core
 from kernelweave._parameters import Whole, check_value, shown
 from kernelweave._types import Labels, Splits
-from kernelweave.fitting.prediction import Expansions, FeatureForm, decisions
+from kernelweave.fitting.prediction import Expansions, FeatureForm, NewRows
 from kernelweave.fitting.source import Q, Source
 from kernelweave.fitting.task import (
     NormalizedProblem,
@@ -184,7 +184,7 @@ def walk_fold(
     done = min(len(path) for path in paths)
     grid = learner.relax_grid(alphas)
     found = _first_points(problems, paths, done, 1 if grid is None else grid.shape[1])
-    values = decisions(part.source, task.source.queries(test), problems[0].normalizer, found)
+    values = NewRows(part.source, task.source.queries(test), problems[0].normalizer).decisions(found)
     shared = learner.begins and all(path.weights.ndim == 2 for path in paths)
     weights = tuple(path.weights[:done] for path in paths) if shared else None
     return FoldPath(values, weights, was_interrupted(paths))

@@ -11,13 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from kernelweave._threads import blas_threads_for
-from kernelweave.fitting.prediction import (
-    Expansions,
-    FeatureForm,
-    decisions,
-    kernel_parts,
-    summed_kernels,
-)
+from kernelweave.fitting.prediction import Expansions, FeatureForm, NewRows
 from kernelweave.fitting.source import Source, TableSource
 from kernelweave.fitting.task import SolvedProblem, Task
 from kernelweave.gram import FeatureGram
@@ -206,7 +200,10 @@ class Model:
                 # rows may lack views that no kernel reads
                 values, coef = values[:, used], coef[:, used]
             return values @ coef.T + self.linear.intercept
-        return decisions(source, queries, self.normalizers[0], self._expansions)[0]
+        return self._new(queries).decisions(self._expansions)[0]
+
+    def _new(self, queries: Any) -> NewRows[Any]:
+        return NewRows(self.source, queries, self.normalizers[0])
 
     @property
     def _expansions(self) -> Expansions:
@@ -217,22 +214,22 @@ class Model:
 
     def contributions(self, queries: Any) -> Array:
         """Contributions of kernels (of the last layer) to decision values, shape (n_rows, n_kernels, n_outputs)."""
-        source, n_queries = self.source, self.source.query_length(queries)
-        with blas_threads_for(min(n_queries, source.n_samples)):
+        new = self._new(queries)
+        with blas_threads_for(min(new.n_rows, self.source.n_samples)):
             if self.layers:
-                return self._deep_contributions(queries)
-            out = np.zeros((n_queries, source.n_kernels, self.n_outputs))
-            for where, m, _, part in kernel_parts(source, queries, self.normalizers[0], self._expansions):
+                return self._deep_contributions(new)
+            out = np.zeros((new.n_rows, self.source.n_kernels, self.n_outputs))
+            for where, m, _, part in new.parts(self._expansions):
                 out[where, m] = part[0]
         return out
 
-    def _deep_contributions(self, queries: Any) -> Array:
+    def _deep_contributions(self, new: NewRows[Any]) -> Array:
         width = max(len(layers.functions[-1]) for layers in self.layers if layers is not None)
-        out = np.zeros((self.source.query_length(queries), width, self.n_outputs))
+        out = np.zeros((new.n_rows, width, self.n_outputs))
         for k, (layers, effective) in enumerate(zip(self.layers, self.effective, strict=True)):
             if layers is None:
                 continue
-            for where, K, kappa in summed_kernels(self.source, queries, self.normalizers[0], effective):
+            for where, K, kappa in new.summed(effective):
                 for m, term in layers.last_terms(K, kappa):
                     out[where, m, k] = term @ self.dual_coef[:, k]
         return out
@@ -243,13 +240,12 @@ class Model:
         source = self.source
         if self.linear_form is not None:
             return self.linear_form
-        if not isinstance(source, TableSource) or any(source.table.levels) or self.layers:
+        if not isinstance(source, TableSource) or not source.is_whole or self.layers:
             return None
-        if source.table.marked.any() or not source.is_whole:
+        if any(source.table.levels) or source.table.marked.any():
             return None
-        if not all(kernel.is_linear for kernel in source.kernels):
-            return None
-        if any(n.cosine_scale is not None for n in self.normalizers):
+        angles = any(one.cosine_scale is not None for one in self.normalizers)
+        if angles or not all(kernel.is_linear for kernel in source.kernels):
             return None
         values = source.table.values
         layout = source.linear_layout()
@@ -287,7 +283,7 @@ class Model:
                 continue
             system = DenseSystem(gram.combine_upper(effective), self.ridge, inverse_weights)
             cross, prior = np.zeros((len(out), source.n_samples)), np.zeros(len(out))
-            for where, K, kappa in summed_kernels(source, queries, fitted, effective):
+            for where, K, kappa in self._new(queries).summed(effective):
                 cross[where], prior[where] = K, kappa
             explained = np.einsum("ri,ir->r", cross, system.solve(np.asfortranarray(cross.T)))
             variance = np.maximum(prior - explained, 0.0)
@@ -309,7 +305,7 @@ class Model:
             inner.flat[:: len(inner) + 1] += self.ridge
             factor = np.linalg.cholesky(inner)
             variance = np.zeros(len(out))
-            for where, phi in form.rows(source, queries, self.normalizers[0]):
+            for where, phi in self._new(queries).features(form):
                 half = solve_triangular(factor, (phi[:, used] * roots[used]).T, lower=True)
                 variance[where] = self.ridge * np.square(half).sum(axis=0)
             out[:, group] = np.sqrt(variance[:, None] * prior_scale[group])

@@ -91,7 +91,10 @@ def true_gap(task: Task, solved: list[SolvedProblem], seed: int = 0) -> TrueGap 
     exact = [exact_kernel(kernel) for kernel in source.kernels]
     values = _products(source, exact, solved, rows)
     bounds = _bounds(source, solved)
-    primal = 0.0 if bounds is None else sum(map(_primal, solved))
+    primal = 0.0
+    if bounds is not None:
+        # the objective of the fitted function
+        primal = sum(float(getattr(s.solution, "ridge_primal", s.solution.primal)) for s in solved)
     below = lowest = 0.0
     reach, objective = np.zeros((2, len(rows)))
     for k, s in enumerate(solved):
@@ -111,12 +114,6 @@ def true_gap(task: Task, solved: list[SolvedProblem], seed: int = 0) -> TrueGap 
     error = 0.0 if n <= EVERY else float(by_row.std(ddof=1)) * np.sqrt(len(rows))
     bound = None if bounds is None else max(1.0 - lowest / primal, 0.0)
     return TrueGap(bound, max(1.0 - below / primal, 0.0), error, len(rows))
-
-
-def _primal(s: SolvedProblem) -> float:
-    """The objective of the fitted function."""
-    result: Any = s.solution
-    return float(result.ridge_primal if isinstance(result, RelaxedSolution) else result.primal)
 
 
 def _alpha(s: SolvedProblem) -> float:

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._loops import packed_length
-from kernelweave.fitting.correction import Correction, correct
 from kernelweave.fitting.missing import Mask, ViewPlaces, missing_cells, refuse_missing, rows_with, seen_by
-from kernelweave.fitting.source import CHUNK_BYTES, TableSource
+from kernelweave.fitting.source import CHUNK_BYTES, Correction, TableSource, correct
 from kernelweave.gram import Gram
 from kernelweave.gram.building import COMPRESSION, Builder
 from kernelweave.kernels import Kernel
@@ -205,7 +204,8 @@ class ViewCompletion:
                 own = np.searchsorted(self.rows[h], common)
                 return self.means[h][np.ix_(own, own)]
 
-            self._learnt[way, g] = common, *regress_rows(sum(among(h) / len(way) for h in way), among(g))
+            M = sum((among(h) / len(way) for h in way), np.zeros(()))
+            self._learnt[way, g] = common, *regress_rows(M, among(g))
         return self._learnt[way, g]
 
 
@@ -304,7 +304,7 @@ class PartialSource(TableSource):
         like: TableSource | None,
         given: dict[str, Any],
     ) -> None:
-        options = {"rank_tol": COMPRESSION, "standardize": False, "imputer": None}
+        options: dict[str, Any] = {"rank_tol": COMPRESSION, "standardize": False, "imputer": None}
         options |= {name: value for name, value in given.items() if name in (*options, "max_memory")}
         vars(self).update(options)
         self.raw = self.table = table

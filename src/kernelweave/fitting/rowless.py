@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._sparse import unit_rows
-from kernelweave.fitting.correction import Correction
 from kernelweave.fitting.missing import ViewPlaces, rows_with
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.prediction import FeatureForm
-from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.source import Correction, TableSource
 from kernelweave.fitting.task import Task
 from kernelweave.normalizers import FittedNormalizer
 from kernelweave.views import Table

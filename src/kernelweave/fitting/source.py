@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 from kernelweave._checks import InputError
 from kernelweave._loops import core, packed_length, packed_rows, pivoted_columns
 from kernelweave._sparse import is_sparse, row_ranks, sq_norms, to_dense
-from kernelweave._threads import SMALL, threads_for
+from kernelweave._threads import SMALL, blas_threads_for, threads_for
 from kernelweave._types import Values
-from kernelweave.fitting.correction import Correction, check_kernel_values, correct
 from kernelweave.fitting.linear import LinearLayout, linear_layout
 from kernelweave.fitting.missing import Fillers, count_missing, fill, fit_fillers, refuse_missing
 from kernelweave.gram import FeatureGram, Gram, PackedGram, TileGram, check_semidefinite
@@ -113,9 +114,68 @@ class Source(ABC, Generic[Q]):
         """Whether a query, or a training row, lacks a view."""
         return False
 
-    def extra_diagonal(self, extra: Q) -> Array:
-        """``k_m(x, x)`` of further inputs, shape (n_kernels, n_extra)."""
-        return np.stack([self.query_diagonal(extra, m) for m in range(self.n_kernels)])
+
+@dataclass(frozen=True)
+class Correction:
+    """Negative eigenvalues of a training matrix that were set to zero.
+
+    Attributes
+    ----------
+    vectors : array of shape (n_samples, n_negative)
+        Their eigenvectors V. Values of new rows are projected, ``K (I - V V')``, which gives training rows their
+        corrected values exactly.
+    values : array of shape (n_negative,)
+        The eigenvalues.
+    residual : float
+        The change as a share of the matrix, in the Frobenius norm.
+    lowest : float
+        The smallest eigenvalue as a share of the largest.
+    """
+
+    vectors: Array
+    values: Array
+    residual: float
+    lowest: float
+
+    def project(self, K: Array) -> Array:
+        """Values of new rows with the training rows, shape (n_rows, n_samples)."""
+        return K - (K @ self.vectors) @ self.vectors.T
+
+    def beyond(self, K: Array) -> Array:
+        """Change of k(x, x) of new rows by the correction, from their values before it."""
+        return -np.square(K @ self.vectors) @ (1.0 / self.values)
+
+
+def correct(K: Array) -> tuple[Array, Correction | None]:
+    """The nearest positive semidefinite matrix in the Frobenius norm, and the correction; None if there is none."""
+    n = len(K)
+    with blas_threads_for(n):
+        shifted = K.copy()
+        shifted.flat[:: n + 1] += 1e-10 * max(float(np.trace(K)), 0.0) / n
+        _, info = lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)
+        if info == 0:
+            return K, None
+        values, vectors = np.linalg.eigh(K)
+        low = values < 0.0
+        if not low.any():
+            return K, None
+        V = vectors[:, low]
+        fixed = K - (V * values[low]) @ V.T
+        residual = float(np.linalg.norm(values[low]) / np.linalg.norm(values))
+    largest = max(float(values[-1]), np.finfo(np.float64).tiny)
+    return 0.5 * (fixed + fixed.T), Correction(V, values[low], residual, float(values[0]) / largest)
+
+
+def check_kernel_values(name: str, asymmetry: float, size: float, bad: float) -> None:
+    """Raise for NaN, infinity and asymmetry that were found in the values of a kernel."""
+    if bad:
+        raise InputError(
+            f"Kernel {name!r} gave NaN or infinity. Check its parameters and the scale of the columns."
+        )
+    if asymmetry > 1e-8 * size:
+        raise InputError(
+            f"Kernel {name!r} must be symmetric, got max |K - K'| = {asymmetry:.3g} with entries up to {size:.3g}."
+        )
 
 
 class TableSource(Source[Table]):
@@ -317,7 +377,7 @@ class TableSource(Source[Table]):
                 X = self.table.dense_columns(np.array([self._single[k][1] for k in some], dtype=np.intp))
                 # one under the other: a feature map looks at rows one by one
                 phi = base.features(Table(np.ascontiguousarray(X.T).reshape(-1, 1)))
-                blocks = [None] * len(some)
+                blocks: Any = [None] * len(some)
                 if phi is not None:
                     blocks = np.asarray(phi).reshape(len(some), len(X), -1).transpose(0, 2, 1)
                 ready.update(zip(some, blocks, strict=True))

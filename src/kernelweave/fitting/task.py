@@ -6,7 +6,7 @@ classification, one per class for one-vs-rest. All of them share the regularisat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._threads import blas_threads_for
-from kernelweave.fitting.prediction import kernel_actions
+from kernelweave.fitting.prediction import NewRows
 from kernelweave.fitting.source import Q, Source
 from kernelweave.gram import FeatureGram, Gram, identities_and_constants, spread_and_alignment
 from kernelweave.gram.uninformative import BEYOND_CHANCE, SPREAD
@@ -172,20 +172,17 @@ class NormalizedProblem(TrainingSet):
         Targets less the intercept that is fixed beforehand.
     normalizer : FittedNormalizer
     intercept : array of shape (n_outputs,)
-    identities, constants : arrays of int
-        Uninformative kernels, before normalisation: see `identities_and_constants`.
-    spread, chance : arrays of int
-        Kernels that were left out as noise: rows hardly resemble each other, or no alignment beyond chance.
+    uninformative : dict of str to arrays of int
+        Kernels that say nothing about new rows. "identity" and "constant": before normalisation, see
+        `identities_and_constants`; "spread" and "chance": left out as noise, because rows hardly resemble each other,
+        or for no alignment beyond chance.
     means : array of shape (n_features,), or None
         Weighted means of explicit features, if these are centred.
     """
 
     normalizer: FittedNormalizer
     intercept: Array
-    identities: Rows
-    constants: Rows
-    spread: Rows
-    chance: Rows
+    uninformative: Mapping[str, Rows]
     means: Array | None = None
 
 
@@ -205,16 +202,16 @@ class SolvedProblem:
 def problems_of(task: Task) -> list[NormalizedProblem]:
     """Build the training stack once and normalise it for every problem."""
     raw = task.source.gram()
-    looks = identities_and_constants(raw)
+    uninformative = dict(zip(("identity", "constant"), identities_and_constants(raw), strict=True))
+    left_out = _screened(task, raw) if task.screen else {}
     extra: dict[str, Any] = {}
     if task.extra is not None:
-        extra["extra_diagonal"] = task.source.extra_diagonal(task.extra)
+        every = range(raw.n_kernels)
+        extra["extra_diagonal"] = np.stack([task.source.query_diagonal(task.extra, m) for m in every])
         extra["extra_means"] = partial(_means_of, task.source, task.extra)
     problems: list[NormalizedProblem] = []
     shared: tuple[FittedNormalizer, Gram] | None = None
     means: Array | None = None
-    none = np.empty(0, dtype=np.intp)
-    left_out = _screened(task, raw) if task.screen else (none, none)
     for k, target in enumerate(task.targets):
         weights = task.weights_of(k)
         if shared is None or task.normalizer.per_target:
@@ -228,7 +225,7 @@ def problems_of(task: Task) -> list[NormalizedProblem]:
                     f"Kernel {task.source.names[m]!r} overflows on these rows. Rescale the columns, for example with "
                     "standardize=True."
                 )
-            for some in left_out:
+            for some in left_out.values():
                 fitted = fitted.without(np.isin(np.arange(raw.n_kernels), some))
             if isinstance(raw, FeatureGram) and fitted.probability is not None:
                 means = raw.rows @ fitted.probability
@@ -245,17 +242,14 @@ def problems_of(task: Task) -> list[NormalizedProblem]:
                 classification=task.classification,
                 normalizer=shared[0],
                 intercept=intercept,
-                identities=looks[0],
-                constants=looks[1],
-                spread=left_out[0],
-                chance=left_out[1],
+                uninformative=uninformative | left_out,
                 means=means,
             )
         )
     return problems
 
 
-def _screened(task: Task, raw: Gram) -> tuple[Rows, Rows]:
+def _screened(task: Task, raw: Gram) -> dict[str, Rows]:
     """Kernels in which rows hardly resemble each other, and others of views without alignment beyond chance; never all.
 
     A view is judged by its best kernel: others may say in more detail what that one says.
@@ -271,14 +265,14 @@ def _screened(task: Task, raw: Gram) -> tuple[Rows, Rows]:
         even &= bool(np.isfinite(judged).any())
         kept = views[[np.argmax(judged)]]
     chance = ~np.isin(views, kept) & ~even & (spread > 0.0)
-    return np.flatnonzero(even), np.flatnonzero(chance)
+    return {"spread": np.flatnonzero(even), "chance": np.flatnonzero(chance)}
 
 
 def _means_of(source: Source[Q], queries: Q, weights: Array) -> Array:
     """``K_m(queries, training) @ weights`` of the raw kernels, shape (n_kernels, n_queries)."""
     out = np.empty((source.n_kernels, source.query_length(queries)))
     raw = FittedNormalizer(np.ones(source.n_kernels))
-    for where, m, times in kernel_actions(source, queries, raw, np.arange(source.n_kernels)):
+    for where, m, times in NewRows(source, queries, raw).actions(np.arange(source.n_kernels)):
         out[m, where] = times(weights[:, None])[:, 0]
     return out
 
@@ -298,25 +292,6 @@ def shared_alphas(
     return np.geomspace(max(g[0] for g in grids), min(g[-1] for g in grids), n_alphas)
 
 
-def solve_task(
-    task: Task,
-    problems: Sequence[NormalizedProblem],
-    learner: Learner,
-    alpha: float,
-    report: Report | None = None,
-) -> list[SolvedProblem]:
-    """Solve every problem at one regularisation parameter; learners that take many steps report each."""
-    return [
-        SolvedProblem(one, learner.solve(_for_learner(task, one, learner, report=report), alpha))
-        for one in problems
-    ]
-
-
-def _for_learner(task: Task, one: NormalizedProblem, learner: Learner, **options: Any) -> NormalizedProblem:
-    """A problem with what this learner needs in addition."""
-    return replace(one, content=task.content if learner.validates else None, **options)
-
-
 def path_task(
     task: Task,
     problems: Sequence[NormalizedProblem],
@@ -330,9 +305,11 @@ def path_task(
 ) -> list[Path]:
     """Solve every problem along a path; after an interruption the remaining problems are solved only as far.
 
-    `starts` are weights with which each may begin.
+    `starts` are weights with which each may begin. Learners that take many steps at one regularisation parameter report
+    each of them, if it is the only one.
     """
     paths: list[Path] = []
+    content = task.content if learner.validates else None
     for k, problem in enumerate(problems):
         reached = min((len(path) for path in paths), default=len(alphas))
 
@@ -340,7 +317,12 @@ def path_task(
             # after a stop there are no callbacks while the other problems are solved as far
             return bool(report(PathStep.of(label, k, len(problems), result))) and reached == len(alphas)
 
-        own = _for_learner(task, problem, learner, start=None if starts is None else starts[k])
+        own = replace(
+            problem,
+            content=content,
+            report=report if len(alphas) == 1 else None,
+            start=None if starts is None else starts[k],
+        )
         paths.append(learner.path(own, alphas[:reached], tol=tol, callback=tell))
     return paths
 

@@ -19,6 +19,8 @@ COMPRESSION = 0.0
 
 __all__ = ["COMPRESSION", "MAX_RANK_SHARE", "Builder", "cut"]
 
+#: Entries of triangles up to which kernels with factors become triangles beside others.
+FEW = 2**12
 #: Numbers of factors that wait to be written together: room for each alone would cost more than the factors.
 WAITING = 2**19
 
@@ -166,6 +168,16 @@ class Builder:
         """Return the stack, joined with parts in other representations; it takes over the memory."""
         parts: list[tuple[Gram, Index]] = []
         self._write()
+        few = len(self.in_factors) * packed_length(self.n_samples) <= FEW
+        if self.in_factors and self.in_triangles and few and not any(self.residuals):
+            # two parts would cost more calls than the factors save numbers
+            upper = np.triu_indices(self.n_samples)
+            ends = np.cumsum(self.ranks)
+            factors = [self.rows[end - rank : end] for end, rank in zip(ends, self.ranks, strict=True)]
+            own = [(rows.T @ rows)[upper] for rows in factors]
+            order = np.argsort(self.in_triangles + self.in_factors)
+            self.packed = np.concatenate([self.packed[: len(self.in_triangles)], own])[order]
+            self.in_triangles, self.in_factors = sorted(self.in_triangles + self.in_factors), []
         if self.in_factors:
             offsets = np.r_[0, np.cumsum(self.ranks)]
             factors = FactorGram(self.rows, offsets, np.array(self.residuals), np.array(self.roundings))

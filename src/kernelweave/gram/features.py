@@ -18,6 +18,7 @@ from kernelweave._sparse import is_sparse
 from kernelweave._types import Device, Values
 from kernelweave.gram.base import Array, Index
 from kernelweave.gram.factors import FactorGram
+from kernelweave.gram.row_checks import refuse
 
 #: Numbers that are converted or gathered at a time, here and on another device.
 PIECE, PIECE_THERE = 2**20, 2**24
@@ -94,7 +95,8 @@ class FeatureStack:
         self.n_kernels = len(self.groups) - 1
         largest = float(self.square_sums.max())
         if not np.isfinite(largest):
-            _refuse(self.Z)
+            values = self.Z.data if is_sparse(self.Z) else hosted(self.Z)
+            refuse(values, float(np.abs(values).max()))
         if largest > LARGEST_NUMBER**2:
             raise InputError(
                 f"Columns of `Z` must not have norms above {LARGEST_NUMBER:g}, got {np.sqrt(largest):.3g}. Divide by a "
@@ -290,30 +292,25 @@ class FeatureGram(FactorGram):
 
 def _as_features(Z: Any) -> Any:
     """Features as a float array, compressed columns, or an array on another device."""
-    if is_foreign(Z) and not on_host(Z):
-        if len(Z.shape) != 2 or 0 in tuple(Z.shape):
-            raise InputError(
-                f"`Z` must have shape (n_samples, n_features) with at least one of each, got {tuple(Z.shape)}."
-            )
-        return as_floating(Z, "Z")
-    if is_sparse(Z):
-        from scipy import sparse
-
-        if len(Z.shape) != 2 or 0 in Z.shape:
-            raise InputError(
-                f"`Z` must have shape (n_samples, n_features) with at least one of each, got {tuple(Z.shape)}."
-            )
-        if Z.dtype.kind not in "fiub":
-            raise InputError(f"`Z` must hold real numbers, got the type {Z.dtype}. Convert it.")
-        return sparse.csc_array(Z, dtype=np.float64)
-    Z = hosted(Z)
-    array = Z if isinstance(Z, np.ndarray) and Z.dtype in (np.float32, np.float64) else as_floats(Z, "Z")
-    if array.ndim != 2 or array.size == 0:
-        hint = " Pass Z.reshape(-1, 1) for one feature." if array.ndim == 1 and array.size else ""
+    there = is_foreign(Z) and not on_host(Z)
+    if not there and not is_sparse(Z):
+        Z = hosted(Z)
+        Z = Z if isinstance(Z, np.ndarray) and Z.dtype in (np.float32, np.float64) else as_floats(Z, "Z")
+    shape = tuple(Z.shape)
+    if len(shape) != 2 or 0 in shape:
+        hint = " Pass Z.reshape(-1, 1) for one feature." if len(shape) == 1 and shape[0] else ""
         raise InputError(
-            f"`Z` must have shape (n_samples, n_features) with at least one of each, got {array.shape}.{hint}"
+            f"`Z` must have shape (n_samples, n_features) with at least one of each, got {shape}.{hint}"
         )
-    return array
+    if there:
+        return as_floating(Z, "Z")
+    if not is_sparse(Z):
+        return Z
+    from scipy import sparse
+
+    if Z.dtype.kind not in "fiub":
+        raise InputError(f"`Z` must hold real numbers, got the type {Z.dtype}. Convert it.")
+    return sparse.csc_array(Z, dtype=np.float64)
 
 
 def as_groups(groups: ArrayLike | None, n_features: int) -> Index:
@@ -333,14 +330,3 @@ def as_groups(groups: ArrayLike | None, n_features: int) -> Index:
             f"{shown(index.tolist())}. Kernel m has the columns groups[m]:groups[m + 1]."
         )
     return index
-
-
-def _refuse(Z: Any) -> None:
-    values = Z.data if is_sparse(Z) else hosted(Z)
-    n_nan, n_inf = int(np.isnan(values).sum()), int(np.isinf(values).sum())
-    if n_nan or n_inf:
-        raise InputError(
-            f"`Z` must be finite, got {n_nan} NaN and {n_inf} infinity among {values.size} entries. Impute or drop "
-            "them first."
-        )
-    raise InputError("The squares of `Z` must be finite, and overflow. Divide by a constant first.")

@@ -87,12 +87,7 @@ def rows_to_see(n_samples: int, cap: int) -> Rows:
 
 def hopeless_triangle(triangle: Array, n_samples: int, cap: int, bound: float) -> bool:
     """The same of a packed triangle."""
-    if cap >= n_samples:
-        return False
-    square, upper = _places(n_samples, cap)
-    if of_higher_rank(triangle[square], bound):
-        return True
-    return upper is not None and _trial(triangle[upper], len(rows_to_see(n_samples, cap)), cap, bound)
+    return cap < n_samples and hopeless(triangle[_places(n_samples, cap)], cap, bound)
 
 
 def _trial(triangle: Array, n_rows: int, cap: int, bound: float) -> bool:
@@ -107,17 +102,11 @@ def _upper(n_rows: int) -> tuple[Rows, Rows]:
 
 
 @lru_cache(maxsize=2)
-def _places(n_samples: int, cap: int) -> tuple[Rows, Rows | None]:
-    """Positions of the entries for `hopeless` in a packed triangle: a square for few rows, else a triangle."""
-    start = packed_rows(n_samples)
+def _places(n_samples: int, cap: int) -> Rows:
+    """Positions of `rows_to_see`, and the same columns, in a packed triangle."""
     seen = rows_to_see(n_samples, cap)
-    few = seen[some_rows(len(seen), cap + 1)]
-    low, high = np.minimum(few[:, None], few), np.maximum(few[:, None], few)
-    square = start[low] + high - low
-    if len(seen) == len(few):
-        return square, None
-    i, j = np.triu_indices(len(seen))
-    return square, start[seen[i]] + seen[j] - seen[i]
+    low, high = np.minimum(seen[:, None], seen), np.maximum(seen[:, None], seen)
+    return packed_rows(n_samples)[low] + high - low
 
 
 @lru_cache(maxsize=2)

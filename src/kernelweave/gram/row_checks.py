@@ -64,7 +64,7 @@ def check_features(Z: Any, n_features: int) -> Any:
     values = rows.data if is_sparse(rows) else rows
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
     if not largest <= LARGEST_NUMBER:
-        _refuse(values, largest)
+        refuse(values, largest)
     return rows
 
 
@@ -83,11 +83,12 @@ def _check_there(Z: Any, n_features: int) -> Any:
     _check_shape(rows, n_features)
     largest = float(xp.max(xp.abs(rows))) if rows.shape[0] else 0.0
     if not largest <= LARGEST_NUMBER:
-        _refuse(hosted(rows), largest)
+        refuse(hosted(rows), largest)
     return rows
 
 
-def _refuse(values: Array, largest: float) -> NoReturn:
+def refuse(values: Array, largest: float) -> NoReturn:
+    """Raise for features that are not finite, or too large."""
     n_nan, n_inf = int(np.isnan(values).sum()), int(np.isinf(values).sum())
     if n_nan or n_inf:
         raise InputError(

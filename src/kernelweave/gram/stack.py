@@ -226,8 +226,8 @@ def as_gram(gram: Gram | FeatureStack | ArrayLike) -> Gram:
     """
     if isinstance(gram, FeatureStack):
         return gram.gram()
-    for kind, why in NO_KERNELS.items():
-        if isinstance(gram, kind):
+    for other, why in NO_KERNELS.items():
+        if isinstance(gram, other):
             raise InputError(f"`gram` must be kernels or features here, got {why}")
     if isinstance(gram, Gram):
         return gram

@@ -21,8 +21,8 @@ A kernel is a class in one file, here or in a module of yours: see :class:`Kerne
 ``_features(table)``
     An explicit feature map, from ``table.take()``. A kernel without a statistic may have features alone. With NumPy's
     functions only, of those that :mod:`kernelweave.persistence.graph` has, it is one of ONNX graphs too.
-``is_fitted``, ``fitted_on(rows)``
-    Of a kernel that takes numbers from training rows.
+``is_fitted``, ``_fit(rows)``
+    Of a kernel that takes numbers from training rows: whether it has them, and the kernel that does.
 ``aliases``, ``is_linear``, ``needs_psd_check``
     Other names in text; whether it is a sum of products of cells; whether estimators must check the training matrix.
 

@@ -28,10 +28,7 @@ class _Basis(Learnt, Kernel, described=False):
         for name in self.learnt:
             self._freeze(name, "a row of numbers for every column", 2)
 
-    def fitted_on(self, rows: TrainingRows) -> Kernel:
-        """See :meth:`Kernel.fitted_on`."""
-        if self.is_fitted:
-            return self
+    def _fit(self, rows: TrainingRows) -> Kernel:
         distinct, weights = rows.distinct()
         columns = to_dense(rows.table.rows(distinct).take())
         return replace(self, **{self.learnt[0]: np.array([self._learn(x, weights) for x in columns.T])})  # type: ignore[type-var]

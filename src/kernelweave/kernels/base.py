@@ -185,7 +185,11 @@ class Kernel(KernelFunction, ABC):
 
     def fitted_on(self, rows: TrainingRows) -> Kernel:
         """See :meth:`fitted`; kernels that are fitted on the same object share computations."""
-        return self if self.is_fitted else self.remade([one.fitted_on(rows) for one in self.inner])
+        return self if self.is_fitted else self._fit(rows)
+
+    def _fit(self, rows: TrainingRows) -> Kernel:
+        """The kernel with its numbers of training rows, of one that has none yet."""
+        return self.remade([one.fitted_on(rows) for one in self.inner])
 
     def _on_rows(self, table: Table) -> Kernel:
         return self if self.is_fitted else self.fitted_on(TrainingRows(table))

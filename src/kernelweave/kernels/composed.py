@@ -363,10 +363,7 @@ class Prepared(Around):
         """Whether steps and kernel have their numbers."""
         return self.kernel.is_fitted and all(one.is_fitted for one in self.steps)
 
-    def fitted_on(self, rows: TrainingRows) -> Kernel:
-        """See :meth:`Kernel.fitted_on`."""
-        if self.is_fitted:
-            return self
+    def _fit(self, rows: TrainingRows) -> Kernel:
         steps, prepared = rows.after(self.steps)
         return Prepared(self.kernel.fitted_on(prepared), steps)
 
@@ -459,9 +456,8 @@ class On(Around):
         check_value(VIEW_NAME, "name", self.name, of="a view")
         set_fields(self, columns=freeze_columns(self.columns))
 
-    def fitted_on(self, rows: TrainingRows) -> Kernel:
-        """See :meth:`Kernel.fitted_on`."""
-        return self if self.is_fitted else self.remade([self.kernel.fitted_on(rows.on(self.columns))])
+    def _fit(self, rows: TrainingRows) -> Kernel:
+        return self.remade([self.kernel.fitted_on(rows.on(self.columns))])
 
     def _after(self, steps: tuple[Step, ...]) -> Kernel:
         return self.remade([self.kernel.prepared(*steps)])

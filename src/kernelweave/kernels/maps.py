@@ -421,8 +421,13 @@ class RandomFeatures(FeatureMap):
                     projected = 0.5 * (projected > 0) + 0.5 * (projected >= 0)
                 projected = math.sqrt(2.0 / len(W)) * projected
             return projected
-        out = np.concat([np.cos(projected), np.sin(projected)], axis=1)
-        out /= math.sqrt(len(self.frequencies[0]))
+        n = len(self.frequencies[0])
+        if not isinstance(projected, np.ndarray):
+            return np.concat([np.cos(projected), np.sin(projected)], axis=1) / math.sqrt(n)
+        out = np.empty((len(projected), 2 * n))  # without the memory of further arrays
+        np.cos(projected, out=out[:, :n])
+        np.sin(projected, out=out[:, n:])
+        out /= math.sqrt(n)
         return out
 
 
@@ -503,10 +508,7 @@ class Approximate(Around):
     is_approximate: ClassVar[bool] = True
     _gram, _diag, _after = Kernel._gram, Kernel._diag, Kernel._after
 
-    def fitted_on(self, rows: TrainingRows) -> Kernel:
-        """See :meth:`Kernel.fitted_on`."""
-        if self.is_fitted:
-            return self
+    def _fit(self, rows: TrainingRows) -> Kernel:
         kernel = self.kernel.fitted_on(rows)
         return Approximate(kernel, self.map.fitted(kernel, rows))
 

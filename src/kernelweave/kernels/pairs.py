@@ -354,7 +354,7 @@ def _block(
     if not sparse and (kind == "l1" or (kind == "sqdist" and A.shape[1] <= FEW_COLUMNS)):
         return _by_columns(A, B, kind)
     S = A @ (B.T if transposed is None else transposed)
-    S = np.array(to_dense(S)) if sparse else S
+    S = S.toarray() if is_sparse(S) else S
     if kind == "dot":
         return S
     S *= -2.0
@@ -397,7 +397,7 @@ def _by_columns(A: FloatArray, B: FloatArray, kind: str) -> FloatArray:
     return S
 
 
-def mirror(K: FloatArray, block: int = 512) -> FloatArray:
+def mirror(K: FloatArray, block: int = 64) -> FloatArray:
     """Copy the upper triangle of a square matrix onto the lower one, in place."""
     for top in range(0, len(K), block):
         end = top + block

@@ -69,10 +69,7 @@ class Decaying(Kernel, described=False):
         """Gamma, once it is a number."""
         return self.gamma if self.is_fitted else None
 
-    def fitted_on(self, rows: TrainingRows) -> Kernel:
-        """See :meth:`Kernel.fitted_on`."""
-        if self.is_fitted:
-            return self
+    def _fit(self, rows: TrainingRows) -> Kernel:
         rule, factor = self._rule()
         unit = rows.median(self.statistic) if rule == "median" else rows.n_columns * self._spread(rows)
         return replace(self, gamma=factor / unit)

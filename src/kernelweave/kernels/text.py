@@ -119,10 +119,7 @@ class TextKernel(Kernel, described=False):
         """Whether the terms of training rows are known."""
         return self.learnt is not None
 
-    def fitted_on(self, rows: TrainingRows) -> Kernel:
-        """See :meth:`Kernel.fitted_on`."""
-        if self.is_fitted:
-            return self
+    def _fit(self, rows: TrainingRows) -> Kernel:
         (features,), _ = rows.after(self.preparation)
         assert isinstance(features, TextFeatures)
         return features.kernel

@@ -104,18 +104,18 @@ class MarginSolution(Solution):
     @classmethod
     def joined(cls, found: list[Solution], alpha: float) -> MarginSolution:
         """The solutions of all outputs as one."""
-        first, single = found[0], len(found) == 1
-        n_features = max(len(one.feature_coef) for one in found)
+        first, certificates = found[0], [one.certificate for one in found]
+        n_features = max([len(one.feature_coef) for one in found])
         coefs = [one.feature_coef if one.feature_coef.size else np.zeros(n_features) for one in found]
         return cls(
-            weights=first.weights if single else np.array([one.weights for one in found]),
+            weights=first.weights if len(found) == 1 else np.array([one.weights for one in found]),
             dual_coef=np.column_stack([one.dual_coef for one in found]),
             intercept=np.array([one.intercept for one in found]),
-            certificate=Certificate.total([one.certificate for one in found]),
-            n_iter=max(one.n_iter for one in found),
+            certificate=Certificate.total(certificates),
+            n_iter=max([one.n_iter for one in found]),
             trace=first.trace,
             alpha=alpha,
-            n_machines=sum(one.n_machines for one in found),
+            n_machines=sum([one.n_machines for one in found]),
             outputs=tuple(found),
             feature_coef=np.column_stack(coefs) if n_features else np.empty(0),
         )

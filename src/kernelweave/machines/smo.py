@@ -87,10 +87,11 @@ def solve_box(
             _raise_costs(run)
         run.rounds()
         found, product = run.certified(tol)
-        left = tol * abs(found.primal) - found.rounding
-        if found.status is Status.ROUNDING and left > 0.0:
+        at = found.certificate
+        left = tol * abs(at.primal) - at.rounding
+        if at.status is Status.ROUNDING and left > 0.0:
             # another try, if rounding leaves a part of the tolerance
-            run.tol, run.idle = 0.5 * left / abs(found.primal), 0
+            run.tol, run.idle = 0.5 * left / abs(at.primal), 0
             run.rounds()
             found, product = run.certified(tol)
     return found, product
@@ -114,20 +115,18 @@ class _Run:
         self.b, self.g = rescale(self.problem, b, g) if start.any() else (b, g)
         up, down = derivatives(self.problem, self.b, self.g)
         self.eps = max(1e-2 * float(down.max() - up.min()), 1e-300)
-        self.value = self._objective()
-        self._keep(self._values())
-
-    def _objective(self) -> float:
-        problem, b = self.problem, self.b
-        return 0.5 * float(b @ (self.g + problem.linear)) + problem.kink * float(np.abs(b).sum())
+        self.value = self._finish_round(self._values())
 
     def _values(self) -> Values:
         problem, b = self.problem, self.b
         return self.judge.values(b, self.g - problem.linear - problem.ridge * b)
 
-    def _keep(self, here: Values) -> None:
+    def _finish_round(self, here: Values) -> float:
+        """Store the present point if it has the smallest gap; returns the objective of the box problem."""
+        problem, b = self.problem, self.b
         if here.gap < self.best.gap:
-            self.best_b, self.best = self.b.copy(), here
+            self.best_b, self.best = b.copy(), here
+        return 0.5 * float(b @ (self.g + problem.linear)) + problem.kink * float(np.abs(b).sum())
 
     def rounds(self, most: float = np.inf) -> bool:
         """Run at most that many rounds of SMO and Newton; returns whether the tolerance is met."""
@@ -150,8 +149,7 @@ class _Run:
             near = not reached or (self.count > 1 and here.gap <= 1e-2 * abs(here.primal))
             if near and not good and self.steps < self.limit:
                 here = self._newton(here)
-            self._keep(here)
-            value = self._objective()
+            value = self._finish_round(here)
             falling = value < self.value - 1e-9 * abs(self.value)
             self.idle = 0 if falling or self.best.gap <= 0.9 * before else self.idle + 1
             self.value = value

@@ -91,8 +91,8 @@ class DeepKernel:
         if not len(self.layers):
             self._tape = Tape([K], [kappa], [])
             return K
-        there = [moved(x, self.device, "device") for x in (K, kappa)]
-        self._tape = self.layers.forward(*there, weights[1:])
+        there, diagonal = (moved(x, self.device, "device") for x in (K, kappa))
+        self._tape = self.layers.forward(there, diagonal, weights[1:])
         return np.ascontiguousarray(to_numpy(self._tape.top))
 
     def backward(self, H: Array) -> list[Array]:

@@ -66,7 +66,12 @@ class KernelProblem:
     def entry_error(self, weights: Array) -> float:
         """Rounding errors of the entries of K(d), as a share of ``sqrt(K_ii K_jj)``."""
         # once for the sum, and once for weights whose own sum is not quite 1
-        return 2.0 * sum_error(int(np.maximum(self.gram.ranks[weights > 0], 1).sum()))
+        return 2.0 * sum_error(int(self._terms[weights > 0].sum()))
+
+    @cached_property
+    def _terms(self) -> Index:
+        """Terms of an entry of each kernel."""
+        return np.maximum(self.gram.ranks, 1)
 
     def combine(self, weights: Array, out: Array | None = None) -> Array:
         """``K(d)``, symmetric."""
@@ -115,7 +120,9 @@ class KernelProblem:
         """
         bounds = at.machine.certificate
         allowed = tol * abs(bounds.primal)
-        left = allowed - 2.0 * bounds.rounding - 0.5 * self.left_out(at.weights, at.machine.dual_coef)
+        left = allowed - 2.0 * bounds.rounding
+        if self.residual is not None:
+            left -= 0.5 * self.left_out(at.weights, at.machine.dual_coef)
         return left if left >= 0.5 * allowed else allowed
 
     def quad_error(self, b: Array, q: Array) -> Array:
@@ -267,8 +274,8 @@ class Point:
 
     def above(self, other: Point) -> bool:
         """Whether J is certainly larger here than at another point."""
-        level = other.machine.primal
-        return self.machine.primal - self.machine.own_gap > level + 1e-14 * abs(level)
+        here, level = self.machine.certificate, other.machine.certificate.primal
+        return here.primal - here.own_gap > level + 1e-14 * abs(level)
 
 
 class MarginStep(Step[Session, Point]):

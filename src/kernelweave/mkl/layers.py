@@ -34,17 +34,9 @@ from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._threads import threads_for
 from kernelweave.functions import KernelFunction
 
-__all__ = ["Layers", "Tape", "TrainedLayers", "namespace"]
+__all__ = ["Layers", "Tape", "TrainedLayers"]
 
 Array = NDArray[np.float64]
-
-
-def namespace(x: Any) -> Any:
-    """The array API namespace of an array or tensor."""
-    return np if isinstance(x, np.ndarray) else namespace_of(x)
-
-
-# ---- layers ---------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -116,13 +108,13 @@ class Layers:
 
     def diagonals(self, kappa: Any, weights: Sequence[Array]) -> list[Any]:
         """The diagonal below every layer and that of the last one, each of shape (n,)."""
-        return self._climb(kappa, weights)[0]
+        return self.climb(kappa, weights)[0]
 
-    def _climb(
+    def climb(
         self, kappa: Any, weights: Sequence[Array], xp: Any = None
     ) -> tuple[list[Any], list[list[Any]], list[list[Any]]]:
         """Diagonals, and for every layer those of the normalised functions and their normalising factors."""
-        xp = namespace(kappa) if xp is None else xp
+        xp = namespace_of(kappa) if xp is None else xp
         out, units, roots = [kappa], [], []
         for layer, w in zip(self.functions, weights, strict=True):
             raw, factors = self._own(xp, layer, out[-1])
@@ -157,9 +149,9 @@ class Layers:
         workspace : Tape, optional
             Tape of an earlier pass over as many rows, whose matrices are used again.
         """
-        xp = namespace(K)
+        xp = namespace_of(K)
         with np.errstate(over="ignore"):
-            diagonals, units, roots = self._climb(kappa, weights)
+            diagonals, units, roots = self.climb(kappa, weights)
         for depth, diagonal in enumerate(diagonals):
             largest = float(xp.max(xp.abs(diagonal)))
             # squares and cubes of the next layer, or a machine, would lose all digits
@@ -185,18 +177,19 @@ class Layers:
                 )
             else:
                 _complete(below)
-                out = self._cross_layer(xp, layer, w, below, kappa, kappa)
+                out = self.cross_layer(xp, layer, w, below, kappa, kappa)
             kernels.append(_with_diagonal(xp, out, diagonals[depth + 1]))
         _complete(kernels[-1])
         return Tape(kernels, diagonals, [np.array(w) for w in weights], roots, units)
 
-    def _cross_layer(
+    def cross_layer(
         self, xp: Any, layer: Sequence[KernelFunction], w: Array, K: Any, left: Any, right: Any
     ) -> Any:
-        terms = [float(v) * B for v, B in zip(w, self._terms(xp, layer, w, K, left, right), strict=True) if v]
+        """The kernel above a (cross) kernel with the diagonals of its rows and columns."""
+        terms = [float(v) * B for v, B in zip(w, self.terms(xp, layer, w, K, left, right), strict=True) if v]
         return _sum(terms) if terms else xp.zeros_like(K)
 
-    def _terms(
+    def terms(
         self, xp: Any, layer: Sequence[KernelFunction], w: Array, K: Any, left: Any, right: Any
     ) -> Iterator[Any]:
         """Normalised functions of a (cross) kernel, one at a time; None for those without weight."""
@@ -234,7 +227,7 @@ class Layers:
     def _backward_layer(self, tape: Tape, depth: int, H: Any) -> tuple[Array, Any]:
         layer, w = self.functions[depth], tape.weights[depth]
         K, kappa, roots = tape.kernels[depth], tape.diagonals[depth], tape.roots[depth]
-        xp = namespace(K)
+        xp = namespace_of(K)
         own = _diagonal_of(xp, H)
         if self._is_compiled(K, depth):
             half, along, across = np.empty(len(layer)), np.empty((len(layer), len(K))), np.empty(len(K))
@@ -278,40 +271,6 @@ class Layers:
                 by_value = -sums[k] * r * r if self.cosine else own
                 diagonal = diagonal + float(v) * by_value * f.own_slope(xp, kappa)
         return gradient, _with_diagonal(xp, below, diagonal)
-
-    def cross(
-        self, K: Any, kappa: Any, diagonals: Sequence[Any], weights: Sequence[Array], xp: Any = None
-    ) -> Any:
-        """The last kernel between new rows and training rows.
-
-        Parameters
-        ----------
-        K : array of shape (n_rows, n_samples)
-            Sum of base kernels.
-        kappa : array of shape (n_rows,)
-            Its values k(x, x) of the new rows.
-        diagonals : sequence of arrays (n_samples,)
-            Of the training rows, as from `diagonals`.
-        weights : sequence of arrays (n_functions,)
-        xp : namespace, optional
-            Of the arrays; by default their own.
-        """
-        xp = namespace(K) if xp is None else xp
-        own = self._climb(kappa, weights, xp)[0]
-        for depth, (layer, w) in enumerate(zip(self.functions, weights, strict=True)):
-            K = self._cross_layer(xp, layer, w, K, own[depth], diagonals[depth])
-        return K
-
-    def last_terms(
-        self, K: Any, kappa: Any, diagonals: Sequence[Any], weights: Sequence[Array]
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield (k, weighted function k of the last layer) between new rows and training rows; see `cross`."""
-        below = Layers(self.functions[:-1], self.cosine)
-        K = below.cross(K, kappa, diagonals, weights[:-1])
-        left, right = below.diagonals(kappa, weights[:-1])[-1], diagonals[len(self) - 1]
-        for k, term in enumerate(self._terms(namespace(K), self.functions[-1], weights[-1], K, left, right)):
-            if term is not None:
-                yield k, float(weights[-1][k]) * term
 
 
 def _sum(terms: Sequence[Any]) -> Any:
@@ -367,9 +326,33 @@ class TrainedLayers:
         return Layers(self.functions, self.cosine)
 
     def cross(self, K: Any, kappa: Any, xp: Any = None) -> Any:
-        """The last kernel between new rows and training rows, from the sum of base kernels; see `Layers.cross`."""
-        return self.layers.cross(K, kappa, self.diagonals, self.weights, xp)
+        """The last kernel between new rows and training rows.
+
+        Parameters
+        ----------
+        K : array of shape (n_rows, n_samples)
+            Sum of base kernels.
+        kappa : array of shape (n_rows,)
+            Its values k(x, x) of the new rows.
+        xp : namespace, optional
+            Of the arrays; by default their own.
+        """
+        return self._up_to(len(self.functions), K, kappa, namespace_of(K) if xp is None else xp)[0]
 
     def last_terms(self, K: Array, kappa: Array) -> Iterator[tuple[int, Array]]:
-        """Weighted functions of the last layer; see `Layers.last_terms`."""
-        return self.layers.last_terms(K, kappa, self.diagonals, self.weights)
+        """Yield (k, weighted function k of the last layer) between new rows and training rows; see `cross`."""
+        functions, w = self.functions[-1], self.weights[-1]
+        K, own = self._up_to(len(self.functions) - 1, K, kappa, np)
+        for k, term in enumerate(self.layers.terms(np, functions, w, K, own, self.diagonals[-1])):
+            if term is not None:
+                yield k, float(w[k]) * term
+
+    def _up_to(self, depth: int, K: Any, kappa: Any, xp: Any) -> tuple[Any, Any]:
+        """The kernel below a layer, and the values k(x, x) of the new rows there."""
+        layers = self.layers
+        own = layers.climb(kappa, self.weights, xp)[0]
+        for layer, w, left, right in zip(
+            self.functions[:depth], self.weights, own, self.diagonals, strict=False
+        ):
+            K = layers.cross_layer(xp, layer, w, K, left, right)
+        return K, own[depth]

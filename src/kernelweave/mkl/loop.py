@@ -151,7 +151,7 @@ class Loop(Generic[P]):
     def _run(self, moves: Moves[P], limits: Limits) -> Status:
         callback, trace = self.callback, self.trace
         # entries without a name are not stored
-        objectives, lefts, actives = (trace.setdefault(name, []) if name else [] for name in limits.names)
+        objectives, lefts, actives = [trace.setdefault(name, []) if name else [] for name in limits.names]
         most = min(self.max_iter, self.n_iter + limits.most)
         best: Look[P] | None = None
         self.best = self.here = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,18 +35,19 @@ from kernelweave._parameters import (
 )
 from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave.gram import BlockStatistics, ChunkedFeatures, FeatureStack, Gram, KernelStream, kind_of
-from kernelweave.machines.losses import GivenLoss
+from kernelweave.machines.losses import GivenLoss, as_loss
 from kernelweave.mkl.features.newton import knows
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.ridge_paths import (
-    FeaturePath,
     alpha_range_of_features,
+    measure_on_features,
     on_all_rows,
     path_on_all_rows,
+    solutions_on_features,
     with_features_of_path,
 )
 from kernelweave.mkl.features.row_newton import solve_on_chunks
-from kernelweave.mkl.problem import MarginForm, RidgeForm, make_margin_form, make_ridge_form
+from kernelweave.mkl.problem import MarginForm, Problem, RidgeForm, make_ridge_form
 from kernelweave.mkl.published import published
 from kernelweave.mkl.regularization import SMALLEST, alpha_range, criteria_along, join_outputs, squeeze
 from kernelweave.mkl.ridge_problem import RidgeProblem
@@ -189,21 +190,22 @@ def rls2_path(
     with one_blas_thread() if few else blas_threads_for(problem.targets.shape[1]):
         values = make_alphas(problem, n_alphas) if alphas is None else check_alphas(alphas)
         given = problem.parts() if not shared_weights and len(problem.targets) > 1 else [problem]
-        if isinstance(problem, FeatureProblem) and solver == "newton":
-            on_features = FeaturePath(given, tol=tol, max_iter=max_iter, start=start)
-            on_features.run(values, call)
-            path = on_features.result(_measure, single=single)
+        done: list[list[Solution]] = []
+        on_features = few and solver == "newton"
+        if on_features:
+            found = solutions_on_features(given, values, done, start, tol=tol, max_iter=max_iter)
+            measure = partial(measure_on_features, given, done, _measure)
         else:
             groups = [part.on_kernels() if isinstance(part, FeatureProblem) else part for part in given]
-            done: list[list[Solution]] = []
             found = _on_kernels(
                 groups, values, done, start, tol=tol, solver=solver, max_iter=max_iter, delta=delta
             )
-            whole = (squeeze(one) if single else one for one in found)
-            path = Path.collect(whole, len(values), call, partial(_measure, groups, done))
-            if few:
-                path = with_features_of_path(given, path)
-        path = _confirmed(problem, path, tol)
+            measure = partial(_measure, groups, done)
+        whole = (squeeze(one) if single else one for one in found)
+        path = Path.collect(whole, len(values), call, measure)
+        if few and not on_features:
+            # the certificates of descents on features are those of their problem already
+            path = _confirmed(problem, with_features_of_path(given, path), tol)
         if relax is not None:
             path = relaxed_along(given, path, relax)
     return path_on_all_rows(problem, path).of_kind(kind)
@@ -324,16 +326,8 @@ def svm_mkl_path(
     ((4, 12), True)
     """
     values = np.unique(COSTS.read(Cs))
-    problem = make_margin_form(
-        gram,
-        y,
-        float(values[0]),
-        weight_set,
-        loss=loss,
-        epsilon=epsilon,
-        sample_weight=sample_weight,
-        scale=scale,
-    )
+    given = as_loss(loss, epsilon), weight_set, float(values[0]), sample_weight, scale
+    problem = cast(MarginForm, Problem(gram, y, *given, fit_intercept=True).form)
     found, kind = _along_costs(problem, values, method, tol, max_iter), kind_of(gram)
     return Path.collect((one.of_kind(kind) for one in found), len(values), callback)
 

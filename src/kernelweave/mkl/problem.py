@@ -101,47 +101,43 @@ RowFeatures
     single: bool = field(default=True, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
-        loss = as_loss(self.loss)
-        put(self, "loss", loss)
-        put(self, "C", check_positive(self.C, "C"))
-        if self.fit_intercept is None:
-            put(self, "fit_intercept", loss.fits_intercept)
-        form, single = self._form()
-        put(self, "form", form)
-        put(self, "single", single)
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
 
-    def _form(self) -> tuple[RidgeForm | MarginForm, bool]:
-        n_kernels = getattr(self.kernels, "n_kernels", None) or np.shape(cast("Any", self.kernels))[-1]
-        weights = as_weight_set(self.weights, n_kernels)
-        object.__setattr__(self, "weights", weights)
-        squares = cast("Loss", self.loss).squares and isinstance(weights, Simplex)
-        if isinstance(self.kernels, BlockStatistics) or (
-            squares and not self.fit_intercept and not isinstance(self.kernels, ChunkedFeatures)
+        kernels, loss = self.kernels, as_loss(self.loss)
+        weights = as_weight_set(
+            self.weights, getattr(kernels, "n_kernels", None) or np.shape(cast("Any", kernels))[-1]
+        )
+        put("loss", loss)
+        put("weights", weights)
+        put("C", check_positive(self.C, "C"))
+        if self.fit_intercept is None:
+            put("fit_intercept", loss.fits_intercept)
+        squares = loss.squares and isinstance(weights, Simplex)
+        more: dict[str, Any] = {
+            "sample_weight": self.sample_weight,
+            "scale": self.scale,
+            "fit_intercept": bool(self.fit_intercept),
+        }
+        form: RidgeForm | MarginForm
+        if isinstance(kernels, BlockStatistics) or (
+            squares and not self.fit_intercept and not isinstance(kernels, ChunkedFeatures)
         ):
             if not squares:
                 raise InputError(
-                    f"`BlockStatistics` are for Squared() on the simplex, got {self.loss!r} and {weights!r}: other "
+                    f"`BlockStatistics` are for Squared() on the simplex, got {loss!r} and {weights!r}: other "
                     "losses and sets need the rows. Pass FeatureStack or RowFeatures."
                 )
-            return make_ridge_form(
-                self.kernels,
-                self.y,
-                self.sample_weight,
-                self.scale,
-                fit_intercept=bool(self.fit_intercept),
+            form, single = make_ridge_form(kernels, self.y, **more)
+            put("single", single)
+        elif isinstance(kernels, FeatureStack | ChunkedFeatures):
+            y = self.y if isinstance(kernels, ChunkedFeatures) else need_targets(self.y)
+            form, _ = make_feature_problem(kernels, y, loss=loss, weights=weights, C=self.C, **more)
+        else:
+            form = make_kernel_problem(
+                cast(ArrayLike, kernels), need_targets(self.y), self.C, weights, loss=loss, **more
             )
-        form = make_margin_form(
-            self.kernels,
-            self.y,
-            self.C,
-            weights,
-            loss=self.loss,
-            sample_weight=self.sample_weight,
-            scale=self.scale,
-            fit_intercept=bool(self.fit_intercept),
-        )
-        return form, True
+        put("form", form)
 
     @property
     def certifies_itself(self) -> bool:
@@ -176,10 +172,10 @@ RowFeatures
 def make_ridge_form(
     kernels: Operator,
     y: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-    scale: ArrayLike | None,
+    sample_weight: ArrayLike | None = None,
+    scale: ArrayLike | None = None,
     *,
-    fit_intercept: bool,
+    fit_intercept: bool = False,
 ) -> tuple[RidgeForm, bool]:
     """Least squares on the simplex on kernels, features, streams or statistics, and whether y had one dimension."""
     if isinstance(kernels, BlockStatistics):
@@ -194,38 +190,6 @@ def make_ridge_form(
     if isinstance(kernels, FeatureStack | KernelStream):
         return make_feature_problem(kernels, y, sample_weight, scale)
     return make_ridge_problem(cast(ArrayLike, kernels), y, sample_weight, scale)
-
-
-def make_margin_form(
-    kernels: Operator,
-    y: ArrayLike | None,
-    C: float,
-    weights: str | WeightSet,
-    *,
-    loss: str | Loss,
-    epsilon: float = 0.1,
-    sample_weight: ArrayLike | None,
-    scale: ArrayLike | None,
-    fit_intercept: bool = True,
-) -> MarginForm:
-    """A machine on kernels, on features, or on rows in chunks."""
-    own = as_loss(loss, epsilon)
-    if not isinstance(kernels, ChunkedFeatures):
-        y = need_targets(y)
-    if isinstance(kernels, FeatureStack | ChunkedFeatures):
-        return make_feature_problem(
-            kernels, y, sample_weight, scale, loss=own, weights=weights, C=C, fit_intercept=fit_intercept
-        )[0]
-    return make_kernel_problem(
-        cast(ArrayLike, kernels),
-        cast(ArrayLike, y),
-        C,
-        weights,
-        loss=own,
-        sample_weight=sample_weight,
-        scale=scale,
-        fit_intercept=fit_intercept,
-    )
 
 
 def make_kernel_problem(

@@ -6,7 +6,7 @@ both bounds of the optimal value from these numbers, independently of the solver
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, cast
 
 from numpy.typing import ArrayLike
 
@@ -32,7 +32,7 @@ from kernelweave.mkl.criteria.easy_mkl import EasyProblem
 from kernelweave.mkl.families import WeightedSum
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.kernel_problem import KernelProblem
-from kernelweave.mkl.problem import make_kernel_problem, make_margin_form, make_ridge_form
+from kernelweave.mkl.problem import MarginForm, Problem, make_kernel_problem, make_ridge_form
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.steps.rkl import RadiusProblem
 from kernelweave.mkl.weight_sets import WeightSet
@@ -146,9 +146,8 @@ def margin_problem(
     >>> replace(result, dual_coef=1.01 * result.dual_coef).verify(problem).status
     Status.REFUTED
     """
-    return make_margin_form(
-        gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
-    )
+    given = as_loss(loss, epsilon), weight_set, C, sample_weight, scale
+    return cast(MarginForm, Problem(gram, y, *given, fit_intercept=True).form)
 
 
 @checked

@@ -17,12 +17,22 @@ from typing import Annotated
 from numpy.typing import ArrayLike
 
 from kernelweave._checks import GivenTargets, RowWeights, Scale
-from kernelweave._parameters import Cost, Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, checked
-from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram, kind_of
-from kernelweave.machines.losses import GivenLoss
+from kernelweave._parameters import (
+    Cost,
+    Function,
+    MaxIter,
+    MaxTime,
+    Nonnegative,
+    OneOf,
+    Tol,
+    checked,
+    unchecked,
+)
+from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram
+from kernelweave.machines.losses import GivenLoss, as_loss
 from kernelweave.mkl.loop import Callback
-from kernelweave.mkl.problem import make_margin_form
-from kernelweave.mkl.solve import METHODS, confirmed, solve_margin
+from kernelweave.mkl.problem import Problem
+from kernelweave.mkl.solve import METHODS, solve
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Solution, WarmStart
 
@@ -136,8 +146,9 @@ def solve_svm_mkl(
     >>> np.flatnonzero(result.weights > 0.05), result.rel_gap <= 1e-4
     (array([0, 2]), True)
     """
-    problem = make_margin_form(
-        gram, y, C, weight_set, loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
+    problem = Problem(
+        gram, y, as_loss(loss, epsilon), weight_set, C, sample_weight, scale, fit_intercept=True
     )
-    found = solve_margin(problem, method, tol=tol, max_iter=max_iter, start=warm_start, callback=callback)
-    return confirmed(problem, found, tol).of_kind(kind_of(gram))
+    return unchecked(solve)(
+        problem, step=method, start=warm_start, tol=tol, max_iter=max_iter, callback=callback
+    )

@@ -115,9 +115,11 @@ class Node(NDArrayOperatorsMixin):
     def __array__(self, *args: object, **options: object) -> NDArray[Any]:
         raise TypeError("the numbers themselves, which graphs do not have")
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **_: object) -> Node:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **options: object) -> Node:
+        if method != "__call__" or not options.keys() <= {"out"}:
+            raise TypeError(f"{ufunc.__name__} with {', '.join(options) or method}")
         # results in place are new nodes
-        if method == "__call__" and ufunc in _ELEMENTWISE:
+        if ufunc in _ELEMENTWISE:
             return _elementwise(_ELEMENTWISE[ufunc], *args, logical=ufunc in _COMPARISONS)
         return self.__array_function__(ufunc, (), args, {})
 

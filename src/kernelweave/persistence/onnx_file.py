@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, OneOf, Text, checked
+from kernelweave._sparse import unit_rows
 from kernelweave.estimators.targets import Classes
 from kernelweave.fitting.calibration import Calibration
 from kernelweave.fitting.model import Model
@@ -185,44 +188,34 @@ def _decision(model: Model, source: TableSource, cells: Values) -> Values:
     kept = np.flatnonzero(model.dual_coef.any(axis=1))
     if fitted.probability is not None or not len(kept):
         kept = np.arange(source.n_samples)
+    elif fitted.cosine_scale is not None:
+        fitted = replace(fitted, cosine_scale=fitted.cosine_scale[:, kept])
+    training = source.table.rows(kept)
     for m in np.flatnonzero((model.effective != 0).any(axis=0)):
-        K, _ = _normalized(source, fitted, int(m), new, kept)
+        K, _ = _values(source.kernels[m], fitted, int(m), new, training)
         total = total + K @ model.dual_coef[kept] * model.effective[:, m]
     return total
 
 
-def _values(kernel: Kernel, new: Table, training: Table) -> tuple[Values, Values]:
-    """Values between new and training rows (n_rows, n_training), and of new rows with themselves (n_rows,)."""
-    try:
-        return kernel._gram(new, training), kernel._diag(new)
-    except (AttributeError, TypeError) as error:
-        raise _no_form(kernel, error) from None
-
-
-def _no_form(kernel: Kernel, error: Exception) -> InputError:
-    return InputError(
-        f"The kernel {kernel.label!r} has no ONNX form. Save the model with kernelweave.save instead. It uses what "
-        f"graphs do not have: {error}."
-    )
-
-
-def _normalized(
-    source: TableSource, fitted: FittedNormalizer, m: int, new: Table, kept: NDArray[np.intp]
+def _values(
+    kernel: Kernel, fitted: FittedNormalizer, m: int, new: Table, training: Table
 ) -> tuple[Values, Values]:
-    """The values of kernel m after cosine normalisation and centring, without its factor, as of `_values`."""
-    K, own = _values(source.kernels[m], new, source.table.rows(kept))
-    if fitted.cosine_scale is not None:
-        root = _inverse_root(own)
-        K, own = K * fitted.cosine_scale[m, kept] * root[:, None], own * root * root
-    if fitted.probability is not None and fitted.center_means is not None and fitted.center_total is not None:
-        means = K @ fitted.probability[:, None]
-        K = K - means - fitted.center_means[m] - fitted.center_total[m]
-    return K, own
+    """Normalised values between new and training rows (n_rows, n_training), and of new rows with themselves."""
+    with _as_graph(kernel):
+        K, own = kernel._gram(new, training), kernel._diag(new)
+    return fitted.cross(m, K, lambda: own), fitted.cross_diagonal(m, K, own)
 
 
-def _inverse_root(squares: Values) -> Values:
-    ones, positive = np.ones_like(squares), squares > 0
-    return np.where(positive, 1.0 / np.sqrt(np.where(positive, squares, ones)), 0.0)
+@contextmanager
+def _as_graph(kernel: Kernel) -> Iterator[None]:
+    """Says which kernel it is that has no graph."""
+    try:
+        yield
+    except (AttributeError, TypeError) as error:
+        raise InputError(
+            f"The kernel {kernel.label!r} has no ONNX form. Save the model with kernelweave.save instead. It uses what "
+            f"graphs do not have: {error}."
+        ) from None
 
 
 def _of_features(model: Model, source: TableSource, new: Table, total: Values) -> Values:
@@ -232,12 +225,9 @@ def _of_features(model: Model, source: TableSource, new: Table, total: Values) -
         own = slice(form.offsets[m], form.offsets[m + 1])
         if not form.coef[own].any() or (fitted.constant is not None and fitted.constant[m]):
             continue
-        try:
+        with _as_graph(kernel):
             phi = kernel._own_features(new)
-        except (AttributeError, TypeError) as error:
-            raise _no_form(kernel, error) from None
-        if fitted.cosine_scale is not None:
-            phi = phi * _inverse_root(np.sum(phi * phi, axis=1))[:, None]
+        phi = phi if fitted.cosine_scale is None else unit_rows(phi)
         total = total + phi @ np.ascontiguousarray(form.coef[own])
         if form.means is not None:
             total = total - form.means[own] @ form.coef[own]
@@ -245,18 +235,14 @@ def _of_features(model: Model, source: TableSource, new: Table, total: Values) -
 
 
 def _of_layers(model: Model, source: TableSource, new: Table, total: Values) -> Values:
-    fitted, every = model.normalizers[0], np.arange(source.n_samples)
-    if fitted.probability is not None and fitted.center_means is not None:
-        raise InputError("Layers of centred kernels have no ONNX form. Use another normalize=.")
     outputs = []
     for k, (layers, effective) in enumerate(zip(model.layers, model.effective, strict=True)):
         own, places = total[:, k : k + 1], np.flatnonzero(effective)
         if layers is not None and len(places):
-            parts = [_normalized(source, fitted, int(m), new, every) for m in places]
-            K, kappa = (
-                sum(effective[m] * one for m, one in zip(places, each, strict=True))
-                for each in zip(*parts, strict=True)
-            )
+            K = kappa = 0.0
+            for m in places:
+                part, diagonal = _values(source.kernels[m], model.normalizers[0], int(m), new, source.table)
+                K, kappa = K + effective[m] * part, kappa + effective[m] * diagonal
             own = own + layers.cross(K, kappa, np) @ model.dual_coef[:, k : k + 1]
         outputs.append(own)
     return np.concat(outputs, axis=1)

@@ -74,6 +74,8 @@ class Stated(Verifier, Protocol):
 
 S = TypeVar("S", bound="Solution")
 
+#: What machines on one kernel do not have.
+NO_PROOF, NO_FEATURES = np.empty((0, 0)), np.empty(0)
 #: Arrays that are of the library of the kernels or features.
 GIVEN = ("weights", "dual_coef", "feature_coef")
 
@@ -314,6 +316,8 @@ class MachineSolution(Solution):
             intercept,
             certificate,
             n_iter,
+            proof=NO_PROOF,
+            feature_coef=NO_FEATURES,
             support=np.flatnonzero(b),
             infeasibility=infeasibility,
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from kernelweave._errors import InputError
-from kernelweave_app.cli.options import Names, Settings, final_spec
+from kernelweave_app.cli.arguments import Names, Settings
 
 if TYPE_CHECKING:
     from kernelweave._types import BaseCrossValidator
@@ -57,6 +57,8 @@ def fit(
     estimate
         Fit parts of the rows only, and say how long the whole would take and how much memory it needs.
     """
+    from kernelweave_app.cli.options import final_spec
+
     given = final_spec(spec, settings)
     if estimate:
         from kernelweave_app.runs.preparing import prepare
@@ -292,6 +294,7 @@ def recommend(
         File for the recommended settings, to be used as `fit --spec`.
     """
     from kernelweave_app.cli.console import say
+    from kernelweave_app.cli.options import final_spec
     from kernelweave_app.runs.folders import write_text, writing
     from kernelweave_app.runs.preparing import prepare
     from kernelweave_app.runs.reading import files_of, read_all

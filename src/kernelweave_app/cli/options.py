@@ -1,4 +1,4 @@
-"""Options that several commands have; those of `fit`, `path` and `recommend` come from the fields of a `Spec`."""
+"""The options of `fit`, `path` and `recommend`, made from the fields of a `Spec`."""
 
 from __future__ import annotations
 
@@ -22,26 +22,6 @@ from kernelweave_app.runs.spec import (
     plain_kernels,
     read_spec,
 )
-
-#: One name or several after an option.
-Names = Annotated[list[str] | None, Parameter(consume_multiple=True)]
-Settings = Annotated[Path | None, Parameter(name="--spec")]
-NoSeed = Annotated[int, Parameter(help="Every command takes it; here no random numbers are drawn.")]
-
-# of commands on rows of tables of any size
-Blocks = Annotated[
-    str,
-    Parameter(
-        help="Blocks of features: a TOML file with a table [views] of names and columns, a GMT file, or the starts of "
-        "the blocks and the end, such as 0,10,25. Default: every column is a block."
-    ),
-]
-FeatureNames = Annotated[Names, Parameter(help="Columns that are features. Default: all others.")]
-WeightColumn = Annotated[str, Parameter(help="Column of sample weights.")]
-Folds = Annotated[int, Parameter(help="Folds for cross-validation; 0 for none.")]
-FoldBy = Annotated[str, Parameter(help="row or file: what goes to a fold together.")]
-TablesAtOnce = Annotated[int, Parameter(help="Tables at the same time; -1 for one per core.")]
-FoldSeed = Annotated[int, Parameter(help="Other numbers make other folds.")]
 
 KINDS: dict[str, Any] = {"number": float, "whole number": int, "yes/no": bool}
 OF_LEARNERS = Group("Parameters of learners")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from kernelweave._errors import InputError
-from kernelweave_app.cli.options import Names, NoSeed
+from kernelweave_app.cli.arguments import Names, NoSeed
 
 #: Rows of a table that are printed, and failures.
 SHOWN_ROWS = 60

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelweave._errors import InputError
-from kernelweave_app.cli.options import Settings, final_spec
+from kernelweave_app.cli.arguments import Settings
 
 if TYPE_CHECKING:
     from kernelweave._types import DataFrame
@@ -66,6 +66,7 @@ def path(
         Replace the results of an earlier run.
     """
     from kernelweave.gram.statistics_files import kind_of
+    from kernelweave_app.cli.options import final_spec
 
     given = final_spec(spec, settings)
     of_statistics = Path(table).suffix == ".npz" and kind_of(table)
@@ -178,9 +179,9 @@ def _solve(spec: Spec, prepared: Prepared, folder: Path, each: str) -> int:
     return len(outputs)
 
 
-def _pictures(outputs: list[Any]) -> list[str]:
+def _pictures(outputs: Sequence[str | None]) -> list[str]:
     """Names of the files of pictures, all different."""
-    if outputs == [None]:
+    if None in outputs:
         return ["path.svg"]
     plain = ["".join(c if c.isalnum() or c in "-_." else "_" for c in str(output))[:60] for output in outputs]
     return [
@@ -261,9 +262,10 @@ def read_statistics(path: str | Path) -> BlockStatistics | FoldStatistics:
 
 def describe_statistics(found: BlockStatistics | FoldStatistics) -> str:
     """Numbers of rows, features, blocks and folds in words."""
-    n_folds = getattr(found, "n_folds", 0)
-    one: Any = found.total if n_folds else found
-    folds = f", {n_folds} folds" if n_folds else ""
+    from kernelweave.gram import BlockStatistics
+
+    one = found if isinstance(found, BlockStatistics) else found.total
+    folds = "" if isinstance(found, BlockStatistics) else f", {found.n_folds} folds"
     return f"{one.n_rows:,} rows, {one.n_features} features in {one.n_kernels} blocks{folds}"
 
 

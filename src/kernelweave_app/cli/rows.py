@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from kernelweave._errors import InputError
-from kernelweave_app.cli.options import (
+from kernelweave_app.cli.arguments import (
     Blocks,
     FeatureNames,
     FoldBy,
@@ -126,7 +126,7 @@ def _merged(rows: tuple[str, ...], out: Path) -> Any:
     found: Any = read_statistics(paths[0])
     with Steps("files", len(paths)) as steps:
         for path in paths[1:]:
-            part = read_statistics(path)
+            part: Any = read_statistics(path)
             if type(part) is not type(found):
                 raise InputError(f"Files must all have folds, or none: {paths[0]} and {path} differ.")
             found.merge(part)

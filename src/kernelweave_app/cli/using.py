@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelweave._errors import InputError
-from kernelweave_app.cli.options import Names, NoSeed
+from kernelweave_app.cli.arguments import Names, NoSeed
 
 
 def predict(

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from kernelweave.kernels import MAPS, FeatureMap
 from kernelweave.kernels.stationary import Width
 from kernelweave.mkl.path import check_alphas
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.kernels_of import make_kernels, standardize_of
+from kernelweave_app.runs.further_views import Tables
+from kernelweave_app.runs.kernels_of import is_plain, make_kernels
 from kernelweave_app.runs.preparing import Prepared
 from kernelweave_app.runs.settings import learner_of, learner_settings, settled
 from kernelweave_app.runs.spec import DEFAULT, Spec, chosen, plain_kernels
@@ -266,7 +267,8 @@ def assemble(
         **choice,
         "gamma": parse_gamma(spec.gamma),
         "normalize": make_normalizer(spec, prepared, held),
-        "standardize": standardize_of(spec, prepared, bank),
+        # kernels of a plain fit standardise columns themselves, and so do sparse views
+        "standardize": "auto" if isinstance(prepared.X, Tables) or is_plain(bank) else spec.standardize,
         "fit_intercept": spec.intercept,
         "max_memory": spec.max_memory,
         "rank_tol": spec.rank_tol,
@@ -365,7 +367,7 @@ def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
     if not getattr(model, "scoring", None):
         return
     check_known(model.scoring, get_scorer_names(), "scoring")
-    y = prepared.y[rows]
+    y, learner = prepared.y[rows], cast("Learner", model.learner)
     classes: Any = None
     if prepared.task == "classification":
         classes = [np.arange(2) for _ in prepared.names] if prepared.names else np.unique(y)
@@ -387,7 +389,7 @@ def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                if np.isfinite(try_score(model.scoring, truth, classes, learner=model.learner)):
+                if np.isfinite(try_score(model.scoring, truth, classes, learner=learner)):
                     continue
         except (AttributeError, IndexError, TypeError, ValueError) as error:
             # the message names the class of the stand-in for the model

@@ -75,6 +75,11 @@ class Prepared:
         return self.X.frame if isinstance(self.X, Tables) else self.X
 
     @property
+    def n_missing(self) -> int:
+        """Cells to learn from that are missing; none beside sparse views and kernels."""
+        return 0 if isinstance(self.X, Tables) else int(self.X.isna().to_numpy().sum())
+
+    @property
     def said(self) -> str:
         """The task in words."""
         if not self.names:

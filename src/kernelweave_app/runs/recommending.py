@@ -16,7 +16,7 @@ from kernelweave_app.runs.doubts import doubts_of_table, row_names_in
 from kernelweave_app.runs.fitting import OF_PATHS, chosen, unused_settings
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.joining import Joined
-from kernelweave_app.runs.preparing import Prepared, prepare, split
+from kernelweave_app.runs.preparing import Prepared, Rows, prepare, split
 from kernelweave_app.runs.questions import Question, question
 from kernelweave_app.runs.spec import DEFAULT, Spec, plain_kernels
 
@@ -89,36 +89,22 @@ def recommend(data: Joined, spec: Spec, about: str = "predict") -> Recommendatio
     out. Nothing is fitted.
     """
     asked = question(about)
-    base = _without_choices(spec)
+    # the settings of the table and the kernels; those of learner and path at their defaults
+    fresh = {name: Spec.model_fields[name].default for name in OF_PATHS if name != "group"}
+    base = spec.model_copy(update={**fresh, "method": DEFAULT, "learner_params": {}, "nested": 0})
     tolerant = {"missing": "impute"} if base.missing == "error" else {}
     prepared = prepare(data, base.model_copy(update=tolerant))
     train, test = split(prepared, base)
-    facts = _facts(prepared, len(train), len(test))
-    advice = [
-        *_learner(asked, base, prepared, len(train)),
-        *_names(prepared, base),
-        *_missing(prepared, base),
-    ]
-    advice += [*_classes(prepared, base, train), *_validation(prepared, base, train, len(test), asked)]
-    given = {one.setting: one.value for one in advice}
-    found = base.model_copy(update=given)
+    advice = _advise(asked, base, prepared, train, len(test))
+    found = base.model_copy(update={one.setting: one.value for one in advice})
     now = chosen(found, prepared.task)
     if unused_settings(now):
         found = found.model_copy(update={"learner_params": {}})
-    warnings = []
+    warnings = [one.sentence for one in doubts_of_table(prepare(data, found)).values()]
     if asked.name == "columns" and prepared.X.shape[1] > MANY_COLUMNS:
-        warnings.append(
-            f"{prepared.X.shape[1]} columns are many for one width each: look at the time below, or choose columns."
-        )
-    warnings += [one.sentence for one in doubts_of_table(prepare(data, found)).values()]
-    return Recommendation(asked, facts, advice, found, now.method, warnings)
-
-
-def _without_choices(spec: Spec) -> Spec:
-    """The settings of the table and the kernels; those of learner and path at their defaults."""
-    fresh = {name: spec.__class__.model_fields[name].default for name in OF_PATHS if name != "group"}
-    fresh |= {"method": DEFAULT, "learner_params": {}, "nested": 0}
-    return spec.model_copy(update=fresh)
+        many = f"{prepared.X.shape[1]} columns are many for one width each"
+        warnings.insert(0, f"{many}: look at the time below, or choose columns.")
+    return Recommendation(asked, _facts(prepared, len(train), len(test)), advice, found, now.method, warnings)
 
 
 def _facts(prepared: Prepared, n_train: int, n_held: int) -> list[str]:
@@ -126,30 +112,18 @@ def _facts(prepared: Prepared, n_train: int, n_held: int) -> list[str]:
     found = [f"{numbered(n, 'row')}, {numbered(columns, 'column')}; {prepared.said}"]
     if prepared.views:
         found.append(f"{numbered(len(prepared.views), 'view')}: {', '.join(list(prepared.views)[:6])}")
-    cells = missing_share(prepared)
-    if cells:
-        found.append(f"{100 * cells:.2g} % of the cells are missing")
-    counts = class_counts(prepared, slice(None))
+    if prepared.n_missing:
+        found.append(f"{100 * prepared.n_missing / prepared.X.size:.2g} % of the cells are missing")
+    counts = _class_counts(prepared, slice(None))
     if counts:
         low, high = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
-        shown = (
-            "equally frequent"
-            if counts[low] == counts[high]
-            else f"from {counts[low]} ({low}) to {counts[high]} ({high}) rows"
-        )
+        shown = f"from {counts[low]} ({low}) to {counts[high]} ({high}) rows"
+        shown = "equally frequent" if counts[low] == counts[high] else shown
         found.append(f"{len(counts)} classes, {shown}")
-    found.append(f"{numbered(n_train, 'row')} to learn from, {n_held} held out")
-    return found
+    return [*found, f"{numbered(n_train, 'row')} to learn from, {n_held} held out"]
 
 
-def missing_share(prepared: Prepared) -> float:
-    """Share of the cells that are missing; 0 for sparse views, which have none."""
-    if isinstance(prepared.X, Tables) or not prepared.X.size:
-        return 0.0
-    return float(prepared.X.isna().to_numpy().mean())
-
-
-def class_counts(prepared: Prepared, rows: Any) -> dict[str, int]:
+def _class_counts(prepared: Prepared, rows: Any) -> dict[str, int]:
     """Rows of each class; none for numbers and for several labels."""
     if prepared.task == "regression" or prepared.names:
         return {}
@@ -157,17 +131,49 @@ def class_counts(prepared: Prepared, rows: Any) -> dict[str, int]:
     return {str(name): int(count) for name, count in zip(names, counts, strict=True)}
 
 
-def _learner(asked: Question, spec: Spec, prepared: Prepared, n: int) -> list[Advice]:
+def _advise(asked: Question, spec: Spec, prepared: Prepared, train: Rows, n_held: int) -> list[Advice]:
+    """The rules, in the order of a form."""
     plain = plain_kernels(spec.kernels)
-    usual = asked.learners[0]
+    found: list[Advice] = []
     if asked.name == "predict":
-        now = chosen(spec, prepared.task).method
-        what = f"{asked.why}; here it is {now}" if plain else "the usual learner for kernels of your own"
-        return [Advice("method", DEFAULT, what + (_features(spec, prepared, n) if plain else ""))]
-    found = [Advice("method", usual, asked.why)]
-    if plain and not prepared.views:
-        why = "the kernels that this learner is made for"
-        found += [Advice(name, value, why) for name, value in asked.settings.items()]
+        why = f"{asked.why}; here it is {chosen(spec, prepared.task).method}"
+        why += _features(spec, prepared, len(train))
+        found.append(Advice("method", DEFAULT, why if plain else "the usual learner for kernels of your own"))
+    else:
+        found.append(Advice("method", asked.learners[0], asked.why))
+        if plain and not prepared.views:
+            why = "the kernels that this learner is made for"
+            found += [Advice(name, value, why) for name, value in asked.settings.items()]
+    # views that were given name their columns themselves
+    names = {} if spec.views else row_names_in(prepared)
+    if names and len(names) < prepared.X.shape[1]:
+        listed = "; ".join(f"{name}: {why}" for name, why in names.items())
+        why = f"names of rows say nothing about new rows ({listed})"
+        found.append(Advice("drop", [*names_in(spec.drop), *names], why))
+    if spec.missing == "error" and prepared.n_missing:
+        why = "keeps all rows: numbers become the mean of the training rows, categories the most frequent one"
+        found.append(Advice("missing", "impute", why))
+        if len(prepared.views) > 1 and spec.missing_views == "error":
+            why = "kernels of a missing view are predicted from the others"
+            found.append(Advice("missing_views", "complete", why))
+    counts = _class_counts(prepared, train)
+    fewest, most = (min(counts.values()), max(counts.values())) if counts else (len(train), len(train))
+    if len(counts) > 1 and most >= UNEQUAL * fewest and not (spec.balanced or spec.class_weights):
+        why = (
+            f"the largest class has {most / fewest:.0f} times the rows of the smallest, which would hardly count "
+            "otherwise; the accuracy over all rows may be lower"
+        )
+        found.append(Advice("balanced", True, why))
+    if fewest < 2:
+        raise InputError(
+            "A class has one row only among those to learn from, and folds need two. Leave its rows out, or join it "
+            "with another class."
+        )
+    if n_held < FEW_HELD and asked.name != "deep" and fewest >= OUTER:
+        why = f"{n_held} held-out rows say little"
+        if counts and n_held:
+            why += f" (an accuracy is known to about ± {0.98 / np.sqrt(n_held):.2f} at worst)"
+        found.append(Advice("nested", OUTER, f"{why}; outer folds score the whole choice on every row"))
     return found
 
 
@@ -177,63 +183,9 @@ def _features(spec: Spec, prepared: Prepared, n: int) -> str:
         return ""
     kernels = max(1, len(prepared.views)) * USUAL_KERNELS
     needed, budget = kernels * 4.0 * n * n, memory_budget(spec.max_memory)
+    if needed <= budget and n <= TOO_MANY_ROWS:
+        return ""
+    why = f"kernels of {n} rows take long"
     if needed > budget:
         why = f"about {kernels} kernels of {n} rows need {needed / 1e9:.1f} GB, and {budget / 1e9:.1f} GB may be used"
-    elif n > TOO_MANY_ROWS:
-        why = f"kernels of {n} rows take long"
-    else:
-        return ""
     return f"; {why}: features take their place, and time grows with the rows and not their square"
-
-
-def _missing(prepared: Prepared, spec: Spec) -> list[Advice]:
-    if spec.missing != "error" or not missing_share(prepared):
-        return []
-    why = "keeps all rows: numbers become the mean of the training rows, categories the most frequent one"
-    found = [Advice("missing", "impute", why)]
-    if len(prepared.views) > 1 and spec.missing_views == "error":
-        found.append(
-            Advice("missing_views", "complete", "kernels of a missing view are predicted from the others")
-        )
-    return found
-
-
-def _names(prepared: Prepared, spec: Spec) -> list[Advice]:
-    """That names of rows are left out; views that were given name their columns themselves."""
-    found = {} if spec.views else row_names_in(prepared)
-    if not found or len(found) == prepared.X.shape[1]:
-        return []
-    listed = "; ".join(f"{name}: {why}" for name, why in found.items())
-    why = f"names of rows say nothing about new rows ({listed})"
-    return [Advice("drop", [*names_in(spec.drop), *found], why)]
-
-
-def _classes(prepared: Prepared, spec: Spec, train: Any) -> list[Advice]:
-    counts = class_counts(prepared, train)
-    if len(counts) < 2 or spec.balanced or spec.class_weights:
-        return []
-    share = max(counts.values()) / max(min(counts.values()), 1)
-    if share < UNEQUAL:
-        return []
-    why = (
-        f"the largest class has {share:.0f} times the rows of the smallest, which would hardly count otherwise; "
-        "the accuracy over all rows may be lower"
-    )
-    return [Advice("balanced", True, why)]
-
-
-def _validation(prepared: Prepared, spec: Spec, train: Any, n_held: int, asked: Question) -> list[Advice]:
-    counts = class_counts(prepared, train)
-    fewest = min(counts.values()) if counts else len(train)
-    if fewest < 2:
-        raise InputError(
-            "A class has one row only among those to learn from, and folds need two. Leave its rows out, or join it "
-            "with another class."
-        )
-    found: list[Advice] = []
-    if n_held < FEW_HELD and asked.name != "deep" and fewest >= OUTER:
-        why = f"{n_held} held-out rows say little"
-        if counts and n_held:
-            why += f" (an accuracy is known to about ± {0.98 / np.sqrt(n_held):.2f} at worst)"
-        found.append(Advice("nested", OUTER, f"{why}; outer folds score the whole choice on every row"))
-    return found

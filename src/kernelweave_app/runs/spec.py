@@ -524,7 +524,7 @@ def chosen(spec: Spec, task: str) -> Spec:
     """
     if spec.method != DEFAULT:
         return spec
-    from kernelweave.estimators.parameters import default_learner
+    from kernelweave.estimators.defaults import default_learner
 
     name, params = default_learner(
         plain=plain_kernels(spec.kernels),

@@ -12,7 +12,7 @@ from kernelweave.inspection.held import HeldOut
 from kernelweave_app.runs.columns import describe
 from kernelweave_app.runs.fitting import OF_PATHS, chosen, fits_plainly, path_setting, stopped_at
 from kernelweave_app.runs.folders import csv_text, write_text, writing
-from kernelweave_app.runs.further_views import GRAMS, Tables, grams_text
+from kernelweave_app.runs.further_views import GRAMS, grams_text
 from kernelweave_app.runs.joining import LAYOUT, layout_text
 from kernelweave_app.runs.lineage import LINEAGE
 from kernelweave_app.runs.predictions import predictions, with_truth
@@ -134,13 +134,12 @@ def write_report(
     ]
     about += [nested] if nested else []
     write_evidence(folder, found)
-    n_missing = 0 if isinstance(prepared.X, Tables) else int(prepared.X.isna().to_numpy().sum())
     with writing():
         report = make_report(
             model,
             title=title or f"{run.file}: {run.spec.target}",
             data=about,
-            settings={"Table": run.file, **used_settings(run.spec, prepared, n_missing=n_missing)},
+            settings={"Table": run.file, **used_settings(run.spec, prepared)},
             held=held,
             X=prepared.X.iloc[run.train],
             comparison=comparison,
@@ -159,7 +158,7 @@ def spec_of(folder: Path) -> Spec:
     return check_spec(read_spec(path))
 
 
-def used_settings(spec: Spec, prepared: Prepared, *, n_missing: int = 0) -> dict[str, str]:
+def used_settings(spec: Spec, prepared: Prepared) -> dict[str, str]:
     """Settings that had an effect, by their labels, for reports.
 
     Parameters
@@ -167,8 +166,6 @@ def used_settings(spec: Spec, prepared: Prepared, *, n_missing: int = 0) -> dict
     spec : Spec
         As it was asked for.
     prepared : Prepared
-    n_missing : int, default=0
-        Missing cells.
 
     Returns
     -------
@@ -178,7 +175,7 @@ def used_settings(spec: Spec, prepared: Prepared, *, n_missing: int = 0) -> dict
     unused = {"Cs" if path_setting(now.method) == "alphas" else "alphas"}
     if fits_plainly(spec):
         unused |= {*OF_PATHS}
-    if not n_missing:
+    if not prepared.n_missing and not prepared.n_dropped:
         unused |= {"missing", "missing_views"}
     elif len(prepared.views) < 2:
         unused.add("missing_views")

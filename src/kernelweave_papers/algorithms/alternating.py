@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, cg
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._loops import core
@@ -32,21 +33,8 @@ def conjugate_gradient(
     def times(v: Array) -> Array:
         return problem.gram.matvec(scaled, v[None])[0] + alpha * problem.inverse_weights * v
 
-    c = start.copy()
-    r = y - times(c)
-    p = r.copy()
-    target = (delta * float(np.linalg.norm(y))) ** 2
-    rr = float(r @ r)
-    for _ in range(10 * len(y)):
-        if rr <= target:
-            break
-        q = times(p)
-        step = rr / float(p @ q)
-        c += step * p
-        r -= step * q
-        rr, old = float(r @ r), rr
-        p = r + (rr / old) * p
-    return c
+    operator = LinearOperator((len(y), len(y)), times, dtype=np.float64)
+    return cg(operator, y, x0=start, rtol=delta, atol=0.0, maxiter=10 * len(y))[0]
 
 
 def solve_weights(V: Array, target: Array, weights: Array, *, tol: float = 1e-9) -> Array:

@@ -369,24 +369,25 @@ class FeatureDescent:
 
     # ---- a path -----------------------------------------------------------------------------------
 
-    def solve(self, alphas: Sequence[float], done: Callable[[Solution], object]) -> None:
-        """Solve for alphas in descending order; `done` is called with each solution, and a true value ends the path."""
+    def solve(self, alphas: Sequence[float]) -> Iterator[Solution]:
+        """Solutions for alphas in descending order."""
         todo = list(alphas)
         while todo:
             if math.isinf(todo[0]) or not self.problem.targets.any():
-                if done(self._nothing(todo.pop(0))):
-                    return
+                yield self._nothing(todo.pop(0))
                 continue
             for found in self._batch(todo[: self._how_many(todo)]):
                 todo.pop(0)
-                if done(found) or self.interrupted:
+                yield found
+                if self.interrupted:
                     return
 
     def on_the_way(self, alphas: ArrayLike, tol: float) -> None:
         """Solve for larger alphas to a coarse tolerance, as a start, without callbacks and certificates."""
         given, callback = self.tol, self.callback
         self.tol, self.callback, self.rough = max(given, tol), None, True
-        self.solve([float(alpha) for alpha in np.asarray(alphas)], lambda _: None)
+        for _ in self.solve([float(alpha) for alpha in np.asarray(alphas)]):
+            pass
         self.tol, self.callback, self.rough = given, callback, False
 
     def _batch(self, alphas: list[float]) -> Iterator[Solution]:

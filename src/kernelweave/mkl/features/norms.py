@@ -255,6 +255,8 @@ class Norm(ABC):
 class SumOfNorms(Norm):
     """``1/2 mix (sum_m ||w_m||)^2 + 1/2 (1 - mix) sum_m ||w_m||^2``: the simplex and the elastic net."""
 
+    weight_set: ShareSet
+
     def __init__(self, weight_set: ShareSet, mix: float) -> None:
         self.weight_set, self.mix, self.ridge = weight_set, mix, 1.0 - mix
 

@@ -790,6 +790,8 @@ def make_feature_problem(
 
     Also return whether targets had one dimension.
     """
+    stack: Any = rows
+    targets: Any = y
     summary: Summary | None = None
     single = True
     if isinstance(rows, ChunkedFeatures | BlockStatistics):
@@ -804,9 +806,7 @@ def make_feature_problem(
         stack, targets, summary = summarised(rows, centered=fit_intercept)
         fit_intercept = False
     elif isinstance(rows, ChunkedFeatures):
-        stack, targets, sample_weight = rows, rows.y, rows.sample_weight
-    else:
-        stack, targets = rows, y
+        targets, sample_weight = rows.y, rows.sample_weight
     factors = check_scale(scale, stack.n_kernels)
     own = check_row_weights(sample_weight, stack.n_samples)
     if loss is None:
@@ -840,14 +840,11 @@ def on_positive_rows(problem: FeatureProblem) -> FeatureProblem:
     if weight is None:
         return problem
     if not weight.all():
-        rows = np.flatnonzero(weight)
+        kept = weight > 0.0
+        rows = np.flatnonzero(kept)
         weight = weight[rows]
-        problem = replace(
-            problem,
-            stack=problem.stack.restrict(rows),
-            targets=np.ascontiguousarray(problem.targets[:, rows]),
-            rows=problem.sample_weight > 0,
-        )
+        targets = np.ascontiguousarray(problem.targets[:, rows])
+        problem = replace(problem, stack=problem.stack.restrict(rows), targets=targets, rows=kept)
     return replace(problem, sample_weight=None if (weight == 1.0).all() else weight)
 
 

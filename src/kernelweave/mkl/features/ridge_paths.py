@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
@@ -15,13 +15,15 @@ from kernelweave.mkl.features.block_descent import FeatureDescent
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.stream_descent import StreamDescent, single_block_alpha_of_stream
 from kernelweave.mkl.loop import Callback
-from kernelweave.mkl.regularization import join_outputs, relax_path, smallest_single, squeeze
+from kernelweave.mkl.regularization import join_outputs, relax_path, smallest_single
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.results import Path, RelaxedSolution, Solution
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
+#: Computes criteria from problems on kernels and the solutions for each alpha.
+Criteria = Callable[[list[RidgeProblem], list[list[Solution]], bool], dict[str, Array]]
 #: Points on the way to a single small alpha, per factor of ten, and the tolerance there.
 STEPS_PER_DECADE, ROUGH = 3.0, 1e-2
 
@@ -50,16 +52,14 @@ def solve_on_features(
 ) -> Solution:
     """Solve for one alpha, by way of larger ones; coefficients have shape (.., n_outputs)."""
     descent = descent_of(problem, tol=tol, max_iter=max_iter, callback=callback)
-    found: list[Solution] = []
     try:
         _begin(descent, [alpha], weights0, max_iter)
-        descent.solve([alpha], found.append)
+        return next(descent.solve([alpha]))
     except KeyboardInterrupt:
         best = descent.best_so_far(alpha) if isinstance(descent, StreamDescent) else None
         if best is None:
             raise
         return best
-    return found[0]
 
 
 def _begin(
@@ -164,81 +164,43 @@ def _single_block_alpha(problem: FeatureProblem, top: float) -> float:
     return smallest_single(single, top, problem.Y.shape[1])
 
 
-#: Computes criteria from problems on kernels and the solutions for each alpha.
-Criteria = Callable[[list[RidgeProblem], list[list[Solution]], bool], dict[str, Array]]
+def solutions_on_features(
+    groups: list[FeatureProblem],
+    alphas: Array,
+    done: list[list[Solution]],
+    start: Array | None,
+    *,
+    tol: float,
+    max_iter: int | None,
+) -> Iterator[Solution]:
+    """Solutions for all given rows, each of all groups of outputs; `done` receives those of the groups.
 
-
-class FeaturePath:
-    """Solutions of all groups of outputs along a path.
-
-    Parameters
-    ----------
-    groups : list of FeatureProblem
-        One, or one for every output with separate weights.
-    tol, max_iter
-        As in `FeatureDescent`.
-    start : array of shape (n_kernels,), optional
-        Weights; the blocks that have one are in the working sets from the beginning.
+    The blocks with a weight in `start` are in the working sets from the beginning.
     """
+    values = [float(alpha) for alpha in alphas]
+    descents = [descent_of(group, tol=tol, max_iter=max_iter) for group in groups]
+    for descent in descents:
+        _begin(descent, values, start, max_iter)
+    # several alphas are evaluated in one pass, unless groups wait for each other
+    steps = [values] if len(groups) == 1 else [[alpha] for alpha in values]
+    for found in zip(*(_along(descent, steps) for descent in descents), strict=False):
+        done.append(list(found))
+        yield groups[0].for_all_rows(join_outputs(done[-1]))
 
-    def __init__(
-        self,
-        groups: list[FeatureProblem],
-        *,
-        tol: float,
-        max_iter: int | None,
-        start: Array | None = None,
-    ) -> None:
-        self.groups = groups
-        self.descents = [descent_of(group, tol=tol, max_iter=max_iter) for group in groups]
-        self.start, self.max_iter = start, max_iter
-        self.found: list[list[Solution]] = [[] for _ in groups]
-        self.interrupted = False
 
-    def run(self, alphas: Array, callback: Callable[[int, Solution], object] | None) -> None:
-        """Solve for all alphas; after Ctrl-C, or a true value of `callback`, the finished part is kept."""
-        last = len(alphas) - 1
-        for descent in self.descents:
-            _begin(descent, [float(alpha) for alpha in alphas], self.start, self.max_iter)
+def _along(descent: FeatureDescent, steps: list[list[float]]) -> Iterator[Solution]:
+    for alphas in steps:
+        yield from descent.solve(alphas)
 
-        def tell(result: Solution) -> bool:
-            index = len(self.found[0])
-            self.found[0].append(result)
-            if callback is None or not callback(index, self.groups[0].for_all_rows(result)):
-                return False
-            self.interrupted = index < last
-            return True
 
-        try:
-            if len(self.groups) == 1:
-                self.descents[0].solve([float(alpha) for alpha in alphas], tell)
-                return
-            for alpha in alphas:
-                for descent, found in zip(self.descents[1:], self.found[1:], strict=True):
-                    descent.solve([float(alpha)], found.append)
-                self.descents[0].solve([float(alpha)], tell)
-                if self.interrupted:
-                    break
-        except KeyboardInterrupt:
-            if not self.found[0]:
-                raise
-            self.interrupted = True
-
-    def result(self, measure: Criteria, *, single: bool) -> Path[Solution]:
-        """The path; `measure` computes criteria from problems on kernels and solutions."""
-        done = [list(parts) for parts in zip(*self.found, strict=False)]
-        out = []
-        for parts in done:
-            whole = self.groups[0].for_all_rows(join_outputs(parts))
-            out.append(squeeze(whole) if single else whole)
-
-        def criteria(everything: bool) -> dict[str, Array]:
-            weights = np.array([part.weights for parts in done for part in parts])
-            kernels, problems = on_used_kernels(self.groups, weights)
-            restricted = [[replace(part, weights=part.weights[kernels]) for part in parts] for parts in done]
-            return measure(problems, restricted, everything)
-
-        return Path.of(out, interrupted=self.interrupted, measure=criteria)
+def measure_on_features(
+    groups: list[FeatureProblem], done: list[list[Solution]], measure: Criteria, everything: bool
+) -> dict[str, Array]:
+    """Criteria along a path, from the kernels that have a weight somewhere on it."""
+    weights = np.array([part.weights for parts in done for part in parts])
+    kernels, problems = on_used_kernels(groups, weights)
+    restricted = [[replace(part, weights=part.weights[kernels]) for part in parts] for parts in done]
+    return measure(problems, restricted, everything)
 
 
 def with_features_of_path(problems: list[FeatureProblem], path: Path[Solution]) -> Path[Solution]:
@@ -261,8 +223,7 @@ def on_all_rows(problem: FeatureProblem | RidgeProblem, solution: S) -> S:
     coef, dual = np.asarray(solution.feature_coef), np.asarray(solution.dual_coef)
     at = 1 if several else 0
     fitted = np.tensordot(coef, summary.feature_means, axes=([at], [0]))
-    # of outputs apart, callbacks see the first
-    means = summary.target_means[: coef.shape[-1]] if coef.ndim == at + 2 else summary.target_means[0]
+    means = summary.target_means if coef.ndim == at + 2 else summary.target_means[0]
     intercept = means - fitted
     none = isinstance(solution, RelaxedSolution)
     return replace(

@@ -98,7 +98,7 @@ class Newton(MarginStep):
             V = problem.products(b, working)
             q = problem.quad_of(b, V, working)
             level = float(weights[working] @ q)
-            own, primal = machine.own_gap, machine.primal
+            own, primal = machine.certificate.own_gap, machine.certificate.primal
             outer = 0.5 * max(0.0, weight_set.support(q) - level)
             allowed = problem.allowed_gap(at, session.tol)
             checks = outer <= max(0.5 * allowed, min(CHECK_SHARE * known, CHECK_LARGEST * abs(primal)))
@@ -122,8 +122,8 @@ class Newton(MarginStep):
             if own > outer:
                 # the remaining gap is that of the machine
                 inner = min(inner, 0.1 * relative_gap(primal, own))
-                if machine.status in (Status.STALLED, Status.ROUNDING):
-                    return machine.status
+                if machine.certificate.status in (Status.STALLED, Status.ROUNDING):
+                    return machine.certificate.status
             first, second = weight_set.slopes(shares[working])
             gains = q * first
             B = first[:, None] * session.machine.curvature(session.kernel, b, V) * first
@@ -177,7 +177,7 @@ def newton_step(
     plain: bool = False,
 ) -> Array:
     """Minimise the local quadratic model of J, with gradient -q / 2, over the shares of the working set."""
-    own = shares[working]
+    own, cap = shares[working], weight_set.largest
     level = max(float(own @ q), np.finfo(float).tiny)
     H = B.copy()
     mean, top = float(np.trace(B)) / len(B), float(q.max())
@@ -187,13 +187,13 @@ def newton_step(
     H.flat[:: len(H) + 1] += damping * max(mean, top if lost else level) + np.finfo(float).tiny
     # Newton for q^(-1/2) = const takes longer steps than the plain model, and agrees with it at the solution
     negative_gradient = 0.5 * (q - level)
-    if not (plain or weight_set.largest < 1.0 or lost):
+    if not (plain or cap < 1.0 or lost):
         # below the level the plain step is longer: the other vanishes with q, and a kernel of zeros would keep its
         # weight
         longer = q * (np.sqrt(np.maximum(q, 0.0) / level) - 1.0)
         negative_gradient = np.where(q > level, longer, negative_gradient)
     x = weight_set.newton(H, -negative_gradient - H @ own, own, level)
-    x = np.clip(x, 0.0, weight_set.largest)
+    x = np.clip(x, 0.0, cap)
     total = float(x.sum())
     if not np.isfinite(total) or total <= 0.0:
         return shares
