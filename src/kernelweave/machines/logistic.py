@@ -18,7 +18,6 @@ from kernelweave._allowance import spend, used_up
 from kernelweave._loops import core
 from kernelweave.machines.bordered import Weighted
 from kernelweave.machines.box import Values, WithData
-from kernelweave.machines.rounding import balanced
 
 Array = NDArray[np.float64]
 
@@ -57,6 +56,15 @@ def solve_logistic(machine: WithData, K: Array, b: Array, tol: float) -> tuple[A
         Whether it stopped at the limit of the machine.
     """
     y, costs = machine.y, machine.costs
+
+    def balanced(b: Array) -> Array:
+        # the remaining sum is subtracted from the heavier side; an exact sum would cost as much as a step
+        total = float(b.sum())
+        if total == 0.0:
+            return b
+        side = np.maximum(b, 0.0) if total > 0 else np.maximum(-b, 0.0)
+        return b - side * (total / float(side.sum()))
+
     best, at = np.zeros(len(y)), Values(np.inf, np.inf, 0.0)
     product = K @ b
     f = product + best_intercept(y, costs, product)
