@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-import time
 import warnings
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from starlette.concurrency import run_in_threadpool
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
@@ -23,11 +23,11 @@ from kernelweave_app.runs.formats import check_file, format_of, read_file, read_
 from kernelweave_app.runs.formats.kernel_matrices import GramFile, read_grams
 from kernelweave_app.runs.further_views import Readers, with_further
 from kernelweave_app.runs.joining import Joined, join_tables, name_tables, pair_names
+from kernelweave_app.runs.predictions import sparse_views_of
 from kernelweave_app.runs.reading import NewRows, match_new
-from kernelweave_app.runs.scoring import sparse_views_of
 from kernelweave_app.studio.checking import Limits
 from kernelweave_app.studio.schema import Data, TableRef, Use
-from kernelweave_app.studio.store import Places, free_path, room, safe_name
+from kernelweave_app.studio.store import Places, free_path, received, room, safe_name
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
@@ -345,24 +345,9 @@ async def receive_table(name: str, stream: AsyncIterator[bytes], places: Places,
     -------
     TableRef
     """
-    from starlette.concurrency import run_in_threadpool
-
     name = safe_name(name)
-    part = places.uploads / f"{time.time_ns():x}.part"
-    count = 0
-    try:
-        with room(places.root):
-            with part.open("wb") as file:
-                async for chunk in stream:
-                    count += len(chunk)
-                    if count > limits.upload:
-                        raise InputError(f"{name} is larger than the limit of {limits.upload} bytes.")
-                    await run_in_threadpool(file.write, chunk)
-            if not count:
-                raise InputError(f"{name} is empty.")
-            return await run_in_threadpool(take_in, part, name, places, limits)
-    finally:
-        part.unlink(missing_ok=True)
+    async with received(stream, places, name, limits.upload) as part:
+        return await run_in_threadpool(take_in, part, name, places, limits)
 
 
 def take_in(part: Path, name: str, places: Places, limits: Limits) -> TableRef:

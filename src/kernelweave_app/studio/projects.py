@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
 
 from kernelweave._errors import InputError
 from kernelweave_app.runs.formats import check_file
@@ -48,6 +49,7 @@ from kernelweave_app.studio.store import (
     DiskFull,
     Places,
     no_project,
+    received,
     room,
     safe_name,
 )
@@ -369,23 +371,8 @@ async def receive_project(studio: Studio, stream: AsyncIterator[bytes]) -> Proje
     -------
     Project
     """
-    from starlette.concurrency import run_in_threadpool
-
-    part = studio.places.uploads / f"{secrets.token_hex(8)}.part"
-    count = 0
-    try:
-        with room(studio.places.root):
-            with part.open("wb") as file:
-                async for chunk in stream:
-                    count += len(chunk)
-                    if count > studio.limits.project:
-                        raise InputError(
-                            f"The file is larger than the limit of {studio.limits.project} bytes."
-                        )
-                    await run_in_threadpool(file.write, chunk)
-            return await run_in_threadpool(unpack, studio, part)
-    finally:
-        part.unlink(missing_ok=True)
+    async with received(stream, studio.places, "The file", studio.limits.project) as part:
+        return await run_in_threadpool(unpack, studio, part)
 
 
 def unpack(studio: Studio, path: Path) -> Project:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave.inspection import Path, kernel_weights, layer_weights, view_weights
 from kernelweave.inspection.held import HeldOut
-from kernelweave.inspection.registry import Found, sentences_of
+from kernelweave.inspection.registry import Found
 from kernelweave_app.runs.evidence import gather
 from kernelweave_app.runs.fitting import chosen
 from kernelweave_app.runs.preparing import Prepared, Rows
@@ -91,13 +91,10 @@ def describe_model(
         nested=[dict(fold) for fold in nested],
         certificate=describe_certificate(model),
         convergence=[
-            Convergence(
-                output=name, history={key: _floats(values) for key, values in history.items() if len(values)}
-            )
-            for name, history in zip(_problem_names(model), model.history_, strict=True)
+            Convergence(output=name, history={key: _floats(v) for key, v in history.items() if len(v)})
+            for name, history in zip(output_names(model, len(model.history_)), model.history_, strict=True)
         ],
         remarks=remarks,
-        doubts=[one.text for _, one in sentences_of(findings) if one.topic == "distrust"],
         defaults=model.explain_defaults().splitlines() if getattr(model, "defaults_", None) else [],
     )
 
@@ -114,10 +111,6 @@ def output_names(model: BaseMKL, number: int) -> list[str]:
     if number == 1:
         return [classes[1] if len(classes) == 2 else ""]
     return [f"output {k + 1}" for k in range(number)]
-
-
-def _problem_names(model: BaseMKL) -> list[str]:
-    return output_names(model, len(model.history_))
 
 
 def is_deep(model: BaseMKL) -> bool:

@@ -538,19 +538,16 @@ class Method(Record):
 
 
 class Layer(Record):
-    """Weights of one layer of a deep model, in the order of its kernels."""
+    """Weights of kernels, such as those of one layer of a deep model in the order of its kernels."""
 
     names: list[str]
     outputs: list[str]
     values: list[list[float]] = Field(description="One row for each kernel, one number for each output.")
 
 
-class Weights(Record):
-    """Kernel weights, largest first."""
+class Weights(Layer):
+    """Weights of all kernels, largest first."""
 
-    names: list[str]
-    outputs: list[str]
-    values: list[list[float]] = Field(description="One row for each kernel, one number for each output.")
     views: dict[str, float]
     layers: list[Layer] = Field(default=[], description="Of deep models, the lowest first.")
 
@@ -666,7 +663,6 @@ class Results(Record):
     convergence: list[Convergence]
     remarks: list[str]
     defaults: list[str] = []
-    doubts: list[str] = Field(default=[], description="Reasons for doubt in the model.")
 
 
 class Difference(Record):

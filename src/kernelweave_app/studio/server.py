@@ -248,16 +248,10 @@ def list_projects(folder: Path) -> None:
 
 
 def _warm_up() -> None:
-    import pandas
-    import sklearn.metrics
-    import sklearn.model_selection
+    import pyarrow  # noqa: F401, by which pandas holds texts
 
-    from kernelweave.estimators import cv
-    from kernelweave_app.runs.spec import spec_fields
-    from kernelweave_app.studio import previews
+    from kernelweave_app.studio import previews  # noqa: F401
 
-    spec_fields()
-    del pandas, sklearn, cv, previews
     keep_imports()
 
 

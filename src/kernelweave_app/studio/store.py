@@ -10,17 +10,19 @@ import contextlib
 import errno
 import json
 import re
+import secrets
 import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from copy import copy
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
 
 from kernelweave._errors import InputError
 from kernelweave_app.runs.formats import upload_suffixes
@@ -173,6 +175,35 @@ def safe_name(name: str) -> str:
             f"The file name must end in one of {', '.join(upload_suffixes())}, got {name!r:.60}."
         )
     return name
+
+
+@asynccontextmanager
+async def received(stream: AsyncIterator[bytes], places: Places, name: str, most: int) -> AsyncIterator[Path]:
+    """A stream of bytes as a file among the uploads, which is deleted in the end.
+
+    Parameters
+    ----------
+    stream : iterator of bytes
+    places : Places
+    name : str
+        What it is called in errors.
+    most : int
+        Bytes.
+    """
+    part, count = places.uploads / f"{secrets.token_hex(8)}.part", 0
+    try:
+        with room(places.root):
+            with part.open("wb") as file:
+                async for chunk in stream:
+                    count += len(chunk)
+                    if count > most:
+                        raise InputError(f"{name} is larger than the limit of {most} bytes.")
+                    await run_in_threadpool(file.write, chunk)
+            if not count:
+                raise InputError(f"{name} is empty.")
+            yield part
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def free_path(folder: Path, name: str) -> Path:

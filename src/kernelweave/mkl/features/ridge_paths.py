@@ -223,8 +223,7 @@ def on_all_rows(problem: FeatureProblem | RidgeProblem, solution: S) -> S:
     coef, dual = np.asarray(solution.feature_coef), np.asarray(solution.dual_coef)
     at = 1 if several else 0
     fitted = np.tensordot(coef, summary.feature_means, axes=([at], [0]))
-    # of outputs apart, callbacks see the first
-    means = summary.target_means[: coef.shape[-1]] if coef.ndim == at + 2 else summary.target_means[0]
+    means = summary.target_means if coef.ndim == at + 2 else summary.target_means[0]
     intercept = means - fitted
     none = isinstance(solution, RelaxedSolution)
     return replace(

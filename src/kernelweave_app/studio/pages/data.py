@@ -24,6 +24,7 @@ from kernelweave_app.studio.pages.kernels import ask_for_file
 from kernelweave_app.studio.pages.pieces import (
     Part,
     Turn,
+    are,
     bar,
     big_table,
     card,
@@ -50,6 +51,7 @@ from kernelweave_app.studio.pages.pieces import (
     titled,
     turner,
     waiting,
+    word_button,
 )
 from kernelweave_app.studio.projects import replace_file
 from kernelweave_app.studio.schema import (
@@ -176,7 +178,7 @@ async def ask(
                 "It cannot be joined: no column names each row in all tables, and their rows are not equally many."
             )
         with stack("kw-end").style("width: 100%"):
-            ui.button("Do that", on_click=lambda: dialog.submit(way.value)).props("unelevated")
+            word_button("Do that", "", lambda: dialog.submit(way.value), "unelevated")
     chosen = await dialog
 
     def instead(desk: Desk, found: list[str]) -> Choice:
@@ -213,8 +215,7 @@ VIEWS = {
 def show_sides(joined: Joining) -> None:
     """How many rows tables have in common, and which are missing from each."""
     most = max(side.n_rows for side in joined.sides)
-    are = "is" if joined.n_rows == 1 else "are"
-    text(f"{plural(joined.n_rows, 'row')} {are} in every table.").style("font-weight: 500")
+    text(f"{plural(joined.n_rows, 'row')} {are(joined.n_rows)} in every table.").style("font-weight: 500")
     for side in joined.sides:
         bar(side.name, side.n_rows / most, f"{side.n_rows}")
         if side.n_missing:
@@ -233,7 +234,7 @@ def show_missing(found: Missing, spec: Spec) -> None:
         whole = found.n_rows - found.n_incomplete
         text(
             f"{plural(found.n_incomplete, 'row')} of {found.n_rows} {lack(found.n_incomplete)} a cell, {whole} "
-            f"{'is' if whole == 1 else 'are'} complete. {DOES[spec.missing]}"
+            f"{are(whole)} complete. {DOES[spec.missing]}"
         )
         for view, count in found.views.items():
             text(f"{plural(count, 'row')} {lack(count)} all of view {view}: {VIEWS[spec.missing_views]}.")
@@ -730,9 +731,7 @@ class DataPage:
             stack("kw-row").style("justify-content: center"),
         ):
             for table_id, name in EXAMPLES.items():
-                ui.button(name, on_click=partial(self.choose, lambda *_, t=table_id: Choice([t]))).props(
-                    "outline"
-                )
+                word_button(name, "", partial(self.choose, lambda *_, t=table_id: Choice([t])), "outline")
             ui.button("Tour in five steps", icon="tour", on_click=lambda: start(self.studio))
 
     def read(self) -> tuple[Joining | None, Looks]:
@@ -773,12 +772,10 @@ class DataPage:
                     partial(self.studio.alignments, data, self.desk.spec),
                 )
         with stack("kw-end"):
-            ui.button(
-                "Views from a file", icon="upload_file", on_click=lambda: self._open_views(joined)
-            ).props("outline").tooltip("Groups of columns: TOML with a table [views], or GMT gene sets")
-            ui.button(
-                "Views and kernels", icon="arrow_forward", on_click=lambda: ui.navigate.to("/kernels")
-            ).props("unelevated")
+            word_button(
+                "Views from a file", "upload_file", lambda: self._open_views(joined), "outline"
+            ).tooltip("Groups of columns: TOML with a table [views], or GMT gene sets")
+            word_button("Views and kernels", "arrow_forward", "/kernels", "unelevated")
 
     def _open_views(self, joined: Joining) -> None:
         """Read views from a file, and show them on the page of kernels."""
@@ -894,11 +891,12 @@ class DataPage:
                 note(marked.problem, "bad")
             else:
                 text(f"{marked.said}.")
-                ui.button(
+                word_button(
                     "Swap held-out and training rows",
-                    icon="swap_horiz",
-                    on_click=lambda: self.form.set(holdout_values=marked.swapped or ""),
-                ).props("flat dense")
+                    "swap_horiz",
+                    lambda: self.form.set(holdout_values=marked.swapped or ""),
+                    "flat dense",
+                )
             if marked.problem or self.desk.spec.holdout_values:
                 pick_column(
                     [value for value in marked.values if value],

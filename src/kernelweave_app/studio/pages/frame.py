@@ -13,7 +13,7 @@ from nicegui.elements.mixins.text_element import TextElement
 
 from kernelweave._drawing import COLOURS, LOWERS, RAISES
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.studio.pages.pieces import guarded, icon_button, link, said, stack, text
+from kernelweave_app.studio.pages.pieces import guarded, icon_button, link, said, stack, text, word_button
 from kernelweave_app.studio.schema import Data, Draft
 from kernelweave_app.studio.security import address_of, project_of
 from kernelweave_app.studio.service import Studio
@@ -190,9 +190,9 @@ def show_step(studio: Studio, path: str) -> None:
                 link(f"Back: {STEPS[k - 1][1]}", STEPS[k - 1][0])
             if k + 1 < len(STEPS):
                 ui.link(f"Next: {STEPS[k + 1][1]}", STEPS[k + 1][0]).classes("kw-link strong")
-                ui.button("Leave the tour", on_click=lambda: leave(studio)).props("flat dense no-caps")
+                word_button("Leave the tour", "", lambda: leave(studio), "flat dense no-caps")
             else:
-                ui.button("Finish the tour", on_click=lambda: leave(studio)).props("outline dense no-caps")
+                word_button("Finish the tour", "", lambda: leave(studio), "outline dense no-caps")
 
 
 def _say(content: str, tag: str) -> None:

@@ -42,6 +42,7 @@ from kernelweave_app.studio.pages.pieces import (
     tag,
     text,
     titled,
+    word_button,
 )
 from kernelweave_app.studio.schema import Joining, KernelPreviews
 from kernelweave_app.studio.service import Studio
@@ -233,7 +234,7 @@ def ask_for_file(
         upload.classes("kw-upload").props("flat bordered accept='.toml,.gmt'")
         upload.add_slot("header", pick_button("Drop the file here, or press +"))
         with stack("kw-end").style("width: 100%"):
-            ui.button("Cancel", on_click=dialog.close).props("flat")
+            word_button("Cancel", "", dialog.close, "flat")
     dialog.open()
 
 
@@ -302,7 +303,7 @@ class KernelsPage:
         self.settings()
         with card("Kernels before learning") as aside:
             with aside:
-                ui.button("Look again", icon="refresh", on_click=self.pictures.renew).props("flat dense")
+                word_button("Look again", "refresh", self.pictures.renew, "flat dense")
             # the choices are shown first
             self.pictures.build()
         with stack("kw-end"):
@@ -350,14 +351,14 @@ class KernelsPage:
             with aside:
                 if own:
                     label = "Tables as views" if self.joined.views else "No views"
-                    ui.button(label, icon="clear", on_click=lambda: self.change_views({})).props("flat dense")
-                ui.button("By name", icon="auto_awesome", on_click=guarded(self.group)).props(
-                    "flat dense"
-                ).tooltip("Columns whose names begin or end alike")
-                ui.button("From a file", icon="upload_file", on_click=self.open_file).props(
-                    "flat dense"
-                ).tooltip("TOML with a table [views], or GMT gene sets")
-                ui.button("New view", icon="add", on_click=self.new_view).props("outline dense")
+                    word_button(label, "clear", lambda: self.change_views({}), "flat dense")
+                word_button("By name", "auto_awesome", guarded(self.group), "flat dense").tooltip(
+                    "Columns whose names begin or end alike"
+                )
+                word_button("From a file", "upload_file", self.open_file, "flat dense").tooltip(
+                    "TOML with a table [views], or GMT gene sets"
+                )
+                word_button("New view", "add", self.new_view, "outline dense")
             if not views:
                 hint(
                     f"No views: kernels see {_all_of(names)}, as chosen below. Make views where columns come from "
@@ -433,13 +434,13 @@ class KernelsPage:
             label = f"Find columns of {view}" if view else "Find columns"
             find = ui.input(label, value=self.search.get(view, ""), on_change=look)
             find.props("outlined dense clearable").classes("grow")
-            ui.button("Select all found", on_click=select_all).props("flat dense")
+            word_button("Select all found", "", select_all, "flat dense")
             if view:
-                ui.button("Take out", icon="remove", on_click=guarded(self.take_out)).props(
-                    "flat dense"
-                ).tooltip("The selected columns are then in no view, and not used as features")
+                word_button("Take out", "remove", guarded(self.take_out), "flat dense").tooltip(
+                    "The selected columns are then in no view, and not used as features"
+                )
             else:
-                ui.button("New view of the selection", icon="add", on_click=self.new_view).props("flat dense")
+                word_button("New view of the selection", "add", self.new_view, "flat dense")
         shown()
 
     def chip(self, name: str) -> None:
@@ -490,7 +491,7 @@ class KernelsPage:
                 few = ", ".join(columns[:6]) + (f" and {len(columns) - 6} more" if len(columns) > 6 else "")
                 hint(few).style("overflow-wrap: anywhere")
             label, icon = ("Hide columns", "expand_less") if is_open else ("Show columns", "expand_more")
-            button = ui.button(label, icon=icon, on_click=turn).props("flat dense no-caps size=sm")
+            button = word_button(label, icon, turn, "flat dense no-caps size=sm")
             button.props["aria-label"] = f"{label} of {name}"
             button.props["aria-expanded"] = "true" if is_open else "false"
             if is_open:

@@ -25,6 +25,7 @@ from kernelweave_app.studio.pages.frame import page
 from kernelweave_app.studio.pages.pieces import (
     Part,
     Turn,
+    are,
     card,
     counted,
     dropdown,
@@ -44,6 +45,7 @@ from kernelweave_app.studio.pages.pieces import (
     text,
     typeset,
     waiting,
+    word_button,
 )
 from kernelweave_app.studio.schema import Checked, Expected, Method, RunRequest
 from kernelweave_app.studio.service import Studio
@@ -128,9 +130,7 @@ class Guide:
         """Quick, careful, paper, and what each sets."""
         with stack("kw-row"):
             for one in PRESETS:
-                button = ui.button(one.title, on_click=self.take_preset(one.name)).props(
-                    "outline padding='4px 14px'"
-                )
+                button = word_button(one.title, "", self.take_preset(one.name), "outline padding='4px 14px'")
                 button.tooltip(one.about)
             with ui.element("details").classes("kw-fold").style("flex: 1 1 14rem"):
                 text("What each sets", "summary")
@@ -311,8 +311,10 @@ class StartCard:
                 stat(number, f"{fits} at most")
         hint(f"{found.task.capitalize()}: {found.reason}. {found.splitter}").style("overflow-wrap: anywhere")
         if found.n_dropped:
-            are = "is" if found.n_dropped == 1 else "are"
-            note(f"{plural(found.n_dropped, 'row')} with missing values {are} left out.", "warn")
+            note(
+                f"{plural(found.n_dropped, 'row')} with missing values {are(found.n_dropped)} left out.",
+                "warn",
+            )
 
 
 class MethodPage:

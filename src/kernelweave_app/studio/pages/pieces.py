@@ -90,6 +90,12 @@ def icon_button(icon: str, label: str, action: Any, props: str = "") -> ui.butto
     return button
 
 
+def word_button(label: str, icon: str, action: Callable[[], object] | str, props: str = "") -> ui.button:
+    """A button that does something, or opens a page."""
+    do = (lambda: ui.navigate.to(action)) if isinstance(action, str) else action
+    return ui.button(label, icon=icon or None, on_click=do).props(props)
+
+
 def stat(value: str, label: str, note: str = "") -> None:
     """A number with its name."""
     with stack("kw-stat"):
@@ -345,7 +351,7 @@ def nothing(icon: str, content: str, label: str = "", path: str = "", arrow: str
     """A card where there is nothing yet, and the way to where it is made."""
     with card(), empty(icon, content):
         if label:
-            ui.button(label, icon=arrow, on_click=lambda: ui.navigate.to(path)).props("outline")
+            word_button(label, arrow, path, "outline")
 
 
 def redraw(chart: ui.echart, options: Tree) -> None:
@@ -474,6 +480,11 @@ def has(count: int) -> str:
     return "has" if count == 1 else "have"
 
 
+def are(count: int) -> str:
+    """The verb after so many."""
+    return "is" if count == 1 else "are"
+
+
 def plural(count: int, name: str, several: str = "") -> str:
     """A count with its noun."""
     return f"{count:,} {name if count == 1 else several or name + 's'}".replace(",", "\u202f")
@@ -554,7 +565,7 @@ def ask_text(
                 dialog.close()
 
         with stack("kw-end").style("width: 100%"):
-            ui.button("Cancel", on_click=dialog.close).props("flat")
+            word_button("Cancel", "", dialog.close, "flat")
             button = once(word, "check", do)
         field.on("keydown.enter", js_handler=f"() => getElement({button.id}).$el.click()")
     dialog.open()
@@ -584,8 +595,8 @@ def confirm(
                 await action()
 
         with stack("kw-end").style("width: 100%"):
-            ui.button(keep, on_click=dialog.close).props("flat")
-            ui.button(word, on_click=guarded(do)).props("unelevated color=negative")
+            word_button(keep, "", dialog.close, "flat")
+            word_button(word, "", guarded(do), "unelevated color=negative")
     dialog.open()
 
 
@@ -799,7 +810,7 @@ def own_width(run_id: str, names: Sequence[str]) -> None:
             size = min(400.0, max(40.0, float(width.value or SINGLE)))
             ui.navigate.to(_address(run_id, str(figure.value), str(kind.value), size))
 
-        ui.button("Download", icon="download", on_click=fetch).props("outline no-caps")
+        word_button("Download", "download", fetch, "outline no-caps")
 
 
 def tables(run_id: str, names: Sequence[str]) -> None:

@@ -28,6 +28,7 @@ from kernelweave_app.studio.pages.pieces import (
     stack,
     stat,
     text,
+    word_button,
 )
 from kernelweave_app.studio.projects import LONGEST, Projects, describe_files
 from kernelweave_app.studio.schema import Project, TableFile
@@ -81,18 +82,10 @@ class ProjectsPage:
                 stat(day(project.created)[:10], "begun")
             hint(f"Folder of its tables: {project.folder}").style("overflow-wrap: anywhere")
             with stack("kw-row"):
-                ui.button("Rename", icon="edit", on_click=lambda: self.rename(project)).props("outline")
-                ui.button("Duplicate", icon="content_copy", on_click=lambda: self.duplicate(project)).props(
-                    "outline"
-                )
-                ui.button(
-                    "Export",
-                    icon="download",
-                    on_click=lambda: ui.navigate.to(f"/api/projects/{project.id}/file"),
-                ).props("outline")
-                ui.button("Delete", icon="delete", on_click=lambda: self.delete(project)).props(
-                    "flat color=negative"
-                )
+                word_button("Rename", "edit", lambda: self.rename(project), "outline")
+                word_button("Duplicate", "content_copy", lambda: self.duplicate(project), "outline")
+                word_button("Export", "download", f"/api/projects/{project.id}/file", "outline")
+                word_button("Delete", "delete", lambda: self.delete(project), "flat color=negative")
 
     def ask_name(self, title: str, value: str, word: str, make: Callable[[str], Project]) -> None:
         """Ask for a name, and go to the project that is then called so."""
@@ -206,11 +199,12 @@ class ProjectsPage:
     def fresh(self) -> None:
         """A new project, empty or from a file."""
         with card("New project"):
-            ui.button(
+            word_button(
                 "Empty project",
-                icon="add",
-                on_click=guarded(lambda: self.ask_name("New project", "", "Make it", self.projects.make)),
-            ).props("unelevated")
+                "add",
+                guarded(lambda: self.ask_name("New project", "", "Make it", self.projects.make)),
+                "unelevated",
+            )
             hint("Or from a file that was exported, also elsewhere. It overwrites nothing.")
             drop_zone(
                 "Drop a project here, or press +",

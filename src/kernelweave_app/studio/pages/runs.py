@@ -46,6 +46,7 @@ from kernelweave_app.studio.pages.pieces import (
     tag,
     text,
     turner,
+    word_button,
 )
 from kernelweave_app.studio.schema import (
     LONGEST_NOTE,
@@ -519,10 +520,8 @@ class OneRun:
         lead = "A separate process: it continues when the page or the studio is closed."
         with page(self.studio, "/runs", "Run", lead if run.state not in FINAL else "") as aside:
             with aside:
-                ui.button("All runs", icon="arrow_back", on_click=lambda: ui.navigate.to("/runs")).props(
-                    "outline"
-                )
-                ui.button("New run", icon="add", on_click=lambda: ui.navigate.to("/method")).props("flat")
+                word_button("All runs", "arrow_back", "/runs", "outline")
+                word_button("New run", "add", "/method", "flat")
             self.show()
             MarksCard(self.studio, run).build()
             # checksums of large tables take a while
@@ -617,7 +616,7 @@ class OneRun:
                 await offload(self.studio.cancel, run.id)
                 await self.look()
 
-            button = ui.button("Stop", icon="stop", on_click=guarded(stop)).props("outline")
+            button = word_button("Stop", "stop", guarded(stop), "outline")
             button.set_enabled(not run.cancelling)
         expected = run.request.expected
         if expected is not None:
@@ -647,18 +646,10 @@ class OneRun:
             )
         with stack("kw-row"):
             if run.summary is not None:
-                ui.button(
-                    "Understand",
-                    icon="insights",
-                    on_click=lambda: ui.navigate.to(f"/understand?run={run.id}"),
-                ).props("unelevated")
-                ui.button("Use", icon="output", on_click=lambda: ui.navigate.to(f"/use?run={run.id}")).props(
-                    "outline"
-                )
-            ui.button("Settings as a draft", icon="edit", on_click=guarded(lambda: self.again(run))).props(
-                "flat"
-            )
-            ui.button("Delete", icon="delete", on_click=lambda: self.delete(run)).props("flat color=negative")
+                word_button("Understand", "insights", f"/understand?run={run.id}", "unelevated")
+                word_button("Use", "output", f"/use?run={run.id}", "outline")
+            word_button("Settings as a draft", "edit", guarded(lambda: self.again(run)), "flat")
+            word_button("Delete", "delete", lambda: self.delete(run), "flat color=negative")
 
     async def again(self, run: Run) -> None:
         """Take the settings of a run as a draft."""
@@ -741,7 +732,7 @@ class Board:
         lead = "All runs with their scores. They are separate processes, and go on when the page is closed."
         with page(self.studio, "/runs", "Runs", lead) as aside:
             with aside:
-                ui.button("New run", icon="add", on_click=lambda: ui.navigate.to("/method")).props("outline")
+                word_button("New run", "add", "/method", "outline")
             with card():
                 if not self.runs:
                     empty("play_circle", "No runs yet. Start one on the page Method.")
@@ -1016,10 +1007,10 @@ class Board:
             if not count:
                 return
             with stack("kw-row"):
-                ui.button("Compare", icon="balance", on_click=self.compare).props("outline dense")
+                word_button("Compare", "balance", self.compare, "outline dense")
                 if self.studio.mlflow_folder is not None:
                     once("To MLflow", "ios_share", self.export, "outline dense")
-                ui.button("Delete", icon="delete", on_click=self.delete).props("flat dense color=negative")
+                word_button("Delete", "delete", self.delete, "flat dense color=negative")
 
     def compare(self) -> None:
         """Compare what is chosen."""

@@ -20,6 +20,7 @@ from kernelweave_app.studio.jobs import FIGURES, GOING
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import STABILITY, stability
 from kernelweave_app.studio.pages.pieces import (
+    are,
     bar,
     big_table,
     card,
@@ -42,6 +43,7 @@ from kernelweave_app.studio.pages.pieces import (
     tables,
     tag,
     text,
+    word_button,
 )
 from kernelweave_app.studio.pages.runs import RunPage, round_off, short
 from kernelweave_app.studio.schema import (
@@ -326,11 +328,12 @@ class EvidenceCard:
                         "Off: models stay, and only the targets of held-out rows are permuted"
                     )
                 known = bool(self.found.numbers.get(kind))
-                ui.button(
+                word_button(
                     "Compute again" if known and kind != "baselines" else "Compute",
-                    icon="play_arrow",
-                    on_click=guarded(lambda: self.start(kind)),
-                ).props("outline no-caps").props["aria-label"] = f"Compute: {title}"
+                    "play_arrow",
+                    guarded(lambda: self.start(kind)),
+                    "outline no-caps",
+                ).props["aria-label"] = f"Compute: {title}"
             if now is not None and now.reason:
                 note(now.reason, "bad" if now.state == "failed" else "warn")
 
@@ -344,9 +347,12 @@ class EvidenceCard:
         shown = ui.linear_progress(0.0, show_value=False).style("width: 12rem")
         self.bars[kind] = shown, hint("", "span")
         self.advance(kind, now)
-        stop = ui.button(
-            "Stopping" if now.stopping else "Stop", icon="stop", on_click=guarded(lambda: self.stop(kind))
-        ).props("outline no-caps")
+        stop = word_button(
+            "Stopping" if now.stopping else "Stop",
+            "stop",
+            guarded(lambda: self.stop(kind)),
+            "outline no-caps",
+        )
         stop.props["aria-label"] = f"Stop: {title}"
         stop.set_enabled(not now.stopping)
 
@@ -631,7 +637,7 @@ class UnderstandPage(RunPage):
         if found is not None:
             self.answers = AnswersCard(found)
             self.answers.build()
-        for remark in [*([] if found else results.doubts), *results.remarks]:
+        for remark in results.remarks:
             note(remark, "warn")
         if found is not None:
             self.known = found.numbers
@@ -901,8 +907,7 @@ class UnderstandPage(RunPage):
                                 f"background: color-mix(in srgb, {colour} {share:.0f}%, var(--sunk)); color: var(--ink)"
                             )
         wrong = sum(v for i, row in enumerate(counts) for j, v in enumerate(row) if i != j)
-        are = "is" if wrong == 1 else "are"
-        hint(f"{plural(wrong, 'row')} of {sum(map(sum, counts))} {are} misclassified.")
+        hint(f"{plural(wrong, 'row')} of {sum(map(sum, counts))} {are(wrong)} misclassified.")
 
     def nested(self, results: Results) -> None:
         """Scores of outer folds."""
