@@ -640,3 +640,11 @@ def test_a_linear_model_of_many_rows_is_a_small_file(tmp_path, rng):
     with_rows = kw.save(model, tmp_path / "rows.skops", training_rows=True).stat().st_size
     assert with_rows > 2_000_000
     assert kw.save(model, tmp_path / "lean.skops").stat().st_size < 25_000
+
+
+def test_files_of_mlmkl_with_former_parameters_are_read():
+    from kernelweave.persistence.states import from_state, to_state
+
+    state = to_state(kw.learners.MLMKL(C=2.0, n_layers=3))
+    state["params"]["items"] += [["as_published", False]]
+    assert repr(from_state(state)) == "MLMKL(C=2.0, n_layers=3)"

@@ -61,7 +61,7 @@ def long_texts(table: Table, asked: Any) -> set[int]:
         chosen = list(range(table.n_columns))
     elif isinstance(asked, Mapping) and isinstance(table, BlockTable):
         chosen = [
-            table.starts[view] + j
+            table.places[view].start + j
             for view, block in table.blocks.items()
             if asked.get(view) is None
             for j in range(block.n_columns)

@@ -241,10 +241,12 @@ def _score_of(estimator: BaseMKL, truth: Labels, scoring: Scoring) -> Callable[[
         total = float(np.square(numbers - numbers.mean()).sum())
         return lambda values: 1.0 - float(np.square(numbers - values[:, 0]).sum()) / total
     if scoring is None:
-        codes = np.searchsorted(classes, truth)
-        return lambda values: float(
-            np.mean((values[:, 0] > 0 if values.shape[1] == 1 else values.argmax(axis=1)) == codes)
-        )
+
+        def accuracy(values: Array) -> float:
+            guess = values[:, 0] > 0 if values.shape[1] == 1 else values.argmax(axis=1)
+            return float(np.mean(classes[guess.astype(int)] == truth))
+
+        return accuracy
     named = None if classes is None else scored_classes(classes, scoring)
     true = truth if named is None else named[np.searchsorted(classes, truth)]
 

@@ -46,6 +46,7 @@ WORDS = 3
 MOSTLY_DISTINCT = 0.5
 
 Rows = NDArray[np.intp]
+Array = NDArray[np.float64]
 
 
 def is_missing(value: object) -> bool:
@@ -163,7 +164,7 @@ class Cells:
         long = np.median([len(text) for text in texts]) >= LONG_TEXT
         return bool(long or np.median([len(text.split()) for text in texts]) >= WORDS)
 
-    def digests(self) -> NDArray[np.float64]:
+    def digests(self) -> Array:
         """A number for every object, equal for equal texts."""
         return np.array([_digest(value) for value in self.values])
 
@@ -215,7 +216,7 @@ class Table:
     __signature__ = ReadableSignature()
 
     values: Annotated[
-        NDArray[np.float64],
+        Array,
         Floats((2,), finite=False, largest=np.inf, remedy="Reshape it to (n_rows, n_columns)."),
     ]
     names: Annotated[tuple[str, ...] | None, Each(Text() | Whole(), empty=True) | None] = None
@@ -454,7 +455,7 @@ class Table:
         """
         return self._with(values=values, _marks=(marks, marked))
 
-    def per_row(self, value: float) -> NDArray[np.float64]:
+    def per_row(self, value: float) -> Array:
         """A number for each row, the same for all."""
         if isinstance(self.n_rows, int):
             return np.full(self.n_rows, value)
@@ -481,15 +482,15 @@ class Table:
             parts["_marks"] = self._marks[0][index], self._marks[1]
         return self._with(**parts)
 
-    def dense_columns(self, found: NDArray[np.intp]) -> NDArray[np.float64]:
+    def dense_columns(self, found: NDArray[np.intp]) -> Array:
         """Some numeric columns, by their positions, as a plain array."""
         return to_dense(self.values[:, found])
 
-    def scaled(self, shift: NDArray[np.float64], scale: NDArray[np.float64]) -> Table:
+    def scaled(self, shift: Array, scale: Array) -> Table:
         """The table of (x - shift) / scale, with one number of each for every column."""
         return self.with_values((self.values - shift) / scale)
 
-    def with_values(self, values: NDArray[np.float64]) -> Table:
+    def with_values(self, values: Array) -> Table:
         """The same rows and columns with other numbers."""
         return self._with(values=values)
 
@@ -508,11 +509,11 @@ class Table:
         kept = tuple(None if forget and j not in texts else own for j, own in enumerate(self.cells))
         return Table(values, self.names, tuple(levels), kept)
 
-    def like(self, values: NDArray[np.float64]) -> Table:
+    def like(self, values: Array) -> Table:
         """A table of other rows with the same columns."""
         return Table.of_checked(values, self.names, self.levels)
 
-    def arrays(self) -> list[NDArray[np.float64]]:
+    def arrays(self) -> list[Array]:
         """All stored numbers: all cells, or the stored ones of sparse rows."""
         return [self.values]
 
@@ -524,7 +525,7 @@ class Table:
         return self.values[:, found]
 
 
-def without_nan(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def without_nan(values: Array) -> Array:
     """An array with an unused number for missing cells, so that these are equal."""
     missing = np.isnan(values)
     return np.where(missing, -np.finfo(np.float64).max, values) if missing.any() else values
@@ -565,7 +566,7 @@ class SparseTable(Table):
             object.__setattr__(self, key, value)
 
     @property
-    def data(self) -> NDArray[np.float64]:
+    def data(self) -> Array:
         """Entries other than 0, row by row."""
         return self.values.data
 
@@ -579,7 +580,7 @@ class SparseTable(Table):
         """Positions at which rows begin, shape (n_rows + 1,)."""
         return self.values.indptr
 
-    def arrays(self) -> list[NDArray[np.float64]]:
+    def arrays(self) -> list[Array]:
         """The stored entries."""
         return [self.values.data]
 
@@ -614,8 +615,6 @@ def as_sparse(table: Table) -> SparseTable:
         return table
     return SparseTable.of_checked(as_csr(table.values, missing=True), table.names)
 
-
-Array = NDArray[np.float64]
 
 #: Rounds in which rows with the same values are distinguished by the rows with which they share them.
 ROUNDS = 3
@@ -666,14 +665,6 @@ def _number_of(parts: Iterable[Array]) -> float:
     return float(int.from_bytes(hashlib.sha256(data).digest()[:6], "big"))
 
 
-FloatArray = NDArray[np.float64]
-
-
-def _set(table: Table, **values: Any) -> None:
-    for key, value in values.items():
-        object.__setattr__(table, key, value)
-
-
 class GramTable(Table):
     """Rows of a kernel matrix: a view without columns.
 
@@ -687,30 +678,13 @@ class GramTable(Table):
         k(x, x) of the rows, NaN where it is not known.
     """
 
-    matrix: FloatArray
+    matrix: Array
     index: NDArray[np.intp]
-    diagonal: FloatArray
+    diagonal: Array
 
-    def __init__(self, matrix: FloatArray, index: NDArray[np.intp], diagonal: FloatArray) -> None:
-        _set(self, matrix=matrix, index=index, diagonal=diagonal, names=None, levels=())
-
-    @property
-    def values(self) -> FloatArray:
-        """Raise: there are no columns."""
-        raise InputError(
-            "A precomputed view has no columns, only kernel values. Put kernels.Precomputed() on it, or a "
-            "multiple of it."
-        )
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.matrix)
-
-    @property
-    def n_columns(self) -> int:
-        """None: 0."""
-        return 0
+    def __init__(self, matrix: Array, index: NDArray[np.intp], diagonal: Array) -> None:
+        columns = {"values": np.empty((len(matrix), 0)), "names": None, "levels": (), "cells": None}
+        vars(self).update(columns, matrix=matrix, index=index, diagonal=diagonal)
 
     def rows(self, index: RowIndex) -> GramTable:
         """The table of some rows."""
@@ -718,23 +692,26 @@ class GramTable(Table):
 
     def select(self, columns: ColumnsLike) -> Table:
         """The table itself; raises for a selection of columns."""
-        return self if columns is None else self.take()  # type: ignore[return-value]
+        return self if columns is None else self.joined()
 
-    def take(self) -> FloatArray:
+    def joined(self) -> Table:
+        """Raise: there are no columns to prepare or to read."""
+        raise InputError(
+            "A precomputed view has no columns, only kernel values. Put kernels.Precomputed() on it, or a "
+            "multiple of it."
+        )
+
+    def take(self) -> Array:
         """Raise: there are no columns."""
-        return self.values
+        return self.joined().values
 
-    def arrays(self) -> list[FloatArray]:
+    def arrays(self) -> list[Array]:
         """Kernel values."""
         return [self.matrix]
 
-    def content(self) -> FloatArray:
+    def content(self) -> Array:
         """Numbers that are equal for rows with the same kernel values."""
         return kernel_row_content(without_nan(self.matrix)[:, :, None])
-
-    def missing(self) -> NDArray[np.intp]:
-        """There are no columns."""
-        return np.zeros(0, dtype=np.intp)
 
     def empty_rows(self) -> NDArray[np.bool_]:
         """Rows without any kernel value."""
@@ -762,7 +739,7 @@ class BlockTable(Table):
     blocks: dict[str, Table]
 
     def __init__(self, blocks: Mapping[str, Table]) -> None:
-        _set(self, blocks=dict(blocks))
+        vars(self)["blocks"] = dict(blocks)
 
     @property
     def n_rows(self) -> int:
@@ -811,13 +788,12 @@ class BlockTable(Table):
         return np.all([block.empty_rows() for block in self.blocks.values()], axis=0)
 
     @cached_property
-    def starts(self) -> dict[str, int]:
-        """Position of the first column of every view."""
-        ends = np.cumsum([block.n_columns for block in self.blocks.values()])
-        return {
-            view: int(end) - block.n_columns
-            for (view, block), end in zip(self.blocks.items(), ends, strict=True)
-        }
+    def places(self) -> dict[str, slice]:
+        """Positions of the columns of every view."""
+        widths = [block.n_columns for block in self.blocks.values()]
+        ends = np.cumsum(widths).tolist()
+        places = (slice(end - width, end) for end, width in zip(ends, widths, strict=True))
+        return dict(zip(self.blocks, places, strict=True))
 
     @cached_property
     def values(self) -> Values:
@@ -839,7 +815,7 @@ class BlockTable(Table):
             found = block.resolve(selection.columns)
         except InputError as error:
             raise InputError(f"View {selection.view!r}: {error}") from None
-        return self.starts[selection.view] + found
+        return self.places[selection.view].start + found
 
     def select(self, columns: ColumnsLike) -> Table:
         """The table of some columns: of one view, a table of its kind."""
@@ -878,8 +854,8 @@ class BlockTable(Table):
 
     def own(self, view: str, columns: Collection[int]) -> list[int]:
         """Positions in a view of those of some columns that belong to it."""
-        start, end = self.starts[view], self.starts[view] + self.blocks[view].n_columns
-        return [j - start for j in columns if start <= j < end]
+        place = self.places[view]
+        return [j - place.start for j in columns if place.start <= j < place.stop]
 
     def take(self) -> Values:
         """See `Table.take`; sparse if a view is."""
@@ -890,37 +866,34 @@ class BlockTable(Table):
         """The table of some rows."""
         table = BlockTable({view: block.rows(index) for view, block in self.blocks.items()})
         # the properties of the columns do not change
-        keys: tuple[str, ...] = ("names", "levels", "starts", "n_columns")
+        keys = ("names", "levels", "places", "n_columns")
         vars(table).update({key: vars(self)[key] for key in keys if key in vars(self)})
         return table
 
-    def dense_columns(self, found: NDArray[np.intp]) -> FloatArray:
+    def dense_columns(self, found: NDArray[np.intp]) -> Array:
         """Some numeric columns, by their positions, as a plain array."""
         out = np.empty((self.n_rows, len(found)))
-        for view, block in self.blocks.items():
-            own = (found >= self.starts[view]) & (found < self.starts[view] + block.n_columns)
+        for view, place in self.places.items():
+            own = (found >= place.start) & (found < place.stop)
             if own.any():
-                out[:, own] = block.dense_columns(found[own] - self.starts[view])
+                out[:, own] = self.blocks[view].dense_columns(found[own] - place.start)
         return out
 
-    def scaled(self, shift: FloatArray, scale: FloatArray) -> BlockTable:
+    def scaled(self, shift: Array, scale: Array) -> BlockTable:
         """Shift and scale the columns of dense views; sparse and precomputed ones are not changed."""
-        found = {}
-        for view, block in self.blocks.items():
-            own = slice(self.starts[view], self.starts[view] + block.n_columns)
-            plain = isinstance(block, (SparseTable, GramTable))
-            found[view] = block if plain else block.scaled(shift[own], scale[own])
+        found = dict(self.blocks)
+        for view, place in self.places.items():
+            if not isinstance(found[view], SparseTable | GramTable):
+                found[view] = found[view].scaled(shift[place], scale[place])
         return BlockTable(found)
 
-    def like(self, values: FloatArray) -> Table:
+    def like(self, values: Array) -> Table:
         """Other rows with the same columns."""
-        found = {}
-        for view, block in self.blocks.items():
-            own = slice(self.starts[view], self.starts[view] + block.n_columns)
-            found[view] = block.like(values[:, own])
-        return BlockTable(found)
+        return BlockTable(
+            {view: self.blocks[view].like(values[:, place]) for view, place in self.places.items()}
+        )
 
-    def arrays(self) -> list[FloatArray]:
+    def arrays(self) -> list[Array]:
         """Those of all views."""
         return [array for block in self.blocks.values() for array in block.arrays()]
 

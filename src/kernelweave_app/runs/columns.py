@@ -13,6 +13,7 @@ from kernelweave._errors import InputError, check_known
 from kernelweave._forms import numbered
 from kernelweave._types import DataFrame, Labels, Series
 from kernelweave.views.groups import names_in
+from kernelweave_app.runs.folders import read_kept
 
 #: Distinct whole numbers that are taken for classes.
 CLASSES_AT_MOST = 10
@@ -97,13 +98,7 @@ def read_types(asked: str | Mapping[str, str]) -> dict[str, str]:
 
 def types_of_run(folder: Path) -> dict[str, str]:
     """The types that the run in a folder gave its columns; none where it left no settings."""
-    path = folder / "spec.toml"
-    if not path.is_file():
-        return {}
-    try:
-        return read_types(tomllib.loads(path.read_text(encoding="utf8")).get("types", ""))
-    except (OSError, ValueError, AttributeError) as error:
-        raise InputError(f"{path} cannot be read: {error}. Copy it from the run again.") from None
+    return read_kept(folder / "spec.toml", lambda text: read_types(tomllib.loads(text).get("types", "")), {})
 
 
 def with_types(table: DataFrame, asked: str | Mapping[str, str], *, new: bool = False) -> DataFrame:

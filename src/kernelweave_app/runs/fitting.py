@@ -20,7 +20,8 @@ from kernelweave.kernels import MAPS, FeatureMap
 from kernelweave.kernels.stationary import Width
 from kernelweave.mkl.path import check_alphas
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.kernels_of import make_kernels, standardize_of
+from kernelweave_app.runs.further_views import Tables
+from kernelweave_app.runs.kernels_of import is_plain, make_kernels
 from kernelweave_app.runs.preparing import Prepared
 from kernelweave_app.runs.settings import learner_of, learner_settings, settled
 from kernelweave_app.runs.spec import DEFAULT, Spec, chosen, plain_kernels
@@ -266,7 +267,8 @@ def assemble(
         **choice,
         "gamma": parse_gamma(spec.gamma),
         "normalize": make_normalizer(spec, prepared, held),
-        "standardize": standardize_of(spec, prepared, bank),
+        # kernels of a plain fit standardise columns themselves, and so do sparse views
+        "standardize": "auto" if isinstance(prepared.X, Tables) or is_plain(bank) else spec.standardize,
         "fit_intercept": spec.intercept,
         "max_memory": spec.max_memory,
         "rank_tol": spec.rank_tol,

@@ -7,12 +7,15 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
+
+Kept = TypeVar("Kept")
 
 
 @contextmanager
@@ -132,6 +135,16 @@ def write_text(path: Path, text: str) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def read_kept(path: Path, read: Callable[[str], Kept], otherwise: Kept) -> Kept:
+    """What a run wrote into a text file; something else where it wrote none."""
+    if not path.is_file():
+        return otherwise
+    try:
+        return read(path.read_text(encoding="utf8"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} cannot be read: {error}. Copy it from the run again.") from None
 
 
 def csv_text(frame: DataFrame) -> str:

@@ -16,6 +16,7 @@ from kernelweave._types import DataFrame
 from kernelweave.views import PrecomputedView, Views, precomputed
 from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import need_column
+from kernelweave_app.runs.folders import read_kept
 from kernelweave_app.runs.formats import format_of, read_rows
 from kernelweave_app.runs.formats.kernel_matrices import GramFile, name_of, read_grams
 from kernelweave_app.runs.joining import Joined, pair_names
@@ -272,16 +273,10 @@ def grams_text(data: Joined) -> str:
     return json.dumps({"grams": views})
 
 
-def _names_of_rows(folder: Path) -> dict[str, tuple[str, ...]]:
-    """Names of the rows of the kernels of a run, for those that have some."""
-    path = folder / GRAMS
-    if not path.is_file():
-        return {}
-    try:
-        views = json.loads(path.read_text(encoding="utf8"))["grams"]
-        return {str(view): tuple(map(str, one["names"])) for view, one in views.items() if one["names"]}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} cannot be read: {error}. Copy it from the run again.") from None
+def _names_of_rows(text: str) -> dict[str, tuple[str, ...]]:
+    """Names of the rows of the kernels of a run, from its file, for those that have some."""
+    views = json.loads(text)["grams"]
+    return {str(view): tuple(map(str, one["names"])) for view, one in views.items() if one["names"]}
 
 
 def new_grams(
@@ -320,7 +315,8 @@ def new_grams(
             f"The model has the precomputed kernels {', '.join(encoders) or 'none'}, got {', '.join(given) or 'none'}. "
             f"Pass {' '.join(f'--gram {view}=FILE' for view in encoders) or 'no --gram'}."
         )
-    names, stands_for = _names_of_rows(folder), pair_names(list(encoders), list(given))
+    names: dict[str, tuple[str, ...]] = read_kept(folder / GRAMS, _names_of_rows, {})
+    stands_for = pair_names(list(encoders), list(given))
     out = {}
     for view, new in stands_for.items():
         (path, array, file), encoder = given[new], encoders[view]

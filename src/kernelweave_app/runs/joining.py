@@ -14,6 +14,7 @@ from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
 from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import need_column
+from kernelweave_app.runs.folders import read_kept
 
 #: File of a run with the layout of its joined tables.
 LAYOUT = "tables.json"
@@ -196,15 +197,13 @@ def layout_text(data: Joined, key: str, name: str) -> str:
 
 def read_layout(folder: Path) -> Layout | None:
     """The layout in the folder of a run; None if its rows have no key."""
-    path = folder / LAYOUT
-    if not path.is_file():
-        return None
-    try:
-        content = json.loads(path.read_text(encoding="utf8"))
+
+    def read(text: str) -> Layout:
+        content = json.loads(text)
         tables = {str(name): dict(columns) for name, columns in content["tables"].items()}
         return Layout(str(content["key"]), tables, str(content.get("rows", "shared")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} cannot be read: {error}. Copy it from the run again.") from None
+
+    return read_kept(folder / LAYOUT, read, None)
 
 
 def join_new(

@@ -125,11 +125,6 @@ def is_plain(bank: object) -> bool:
     return bank is None or isinstance(bank, banks.DefaultViews)
 
 
-def standardize_of(spec: Spec, prepared: Prepared, bank: object) -> bool | str:
-    """Whether the estimator standardises columns: kernels of a plain fit do so themselves, and so do sparse views."""
-    return "auto" if isinstance(prepared.X, Tables) or is_plain(bank) else spec.standardize
-
-
 def known_kernels(bank: Any, X: DataFrame, task: str) -> list[Kernel]:
     """Kernels before a fit, those of a plain fit as the rows of a table ask for."""
     if bank is not None and not isinstance(bank, banks.DefaultViews | dict):

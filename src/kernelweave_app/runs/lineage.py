@@ -13,6 +13,7 @@ from pathlib import Path
 from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
 from kernelweave_app.reports import versions
+from kernelweave_app.runs.folders import read_kept
 from kernelweave_app.runs.spec import Spec
 
 #: File of a run with its lineage.
@@ -147,14 +148,12 @@ def learnt_from(model: Path, path: str | Path) -> bool:
 
 def _read(folder: Path) -> Lineage | None:
     """What a run wrote; None where it wrote nothing."""
-    path = folder / LINEAGE
-    if not path.exists():
-        return None
-    try:
-        told = json.loads(path.read_text(encoding="utf8"))
+
+    def read(text: str) -> Lineage:
+        told = json.loads(text)
         return Lineage(**{**told, "tables": [Source(**one) for one in told["tables"]]})
-    except (ValueError, TypeError, KeyError, OSError) as error:
-        raise InputError(f"{path.name} of this run cannot be read: {error}.") from error
+
+    return read_kept(folder / LINEAGE, read, None)
 
 
 def read_lineage(folder: Path) -> Lineage | None:

@@ -20,8 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import IO, Any, Literal
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
@@ -64,7 +65,7 @@ class FileLimits:
                 f"{name} is larger than the studio takes: at most {self.columns} columns and {self.cells} cells."
             )
 
-    def unpack(self, file: SupportsRead, name: str, counted: int = 0) -> Iterator[bytes]:
+    def unpack(self, file: IO[bytes] | BufferedIOBase, name: str, counted: int = 0) -> Iterator[bytes]:
         """The bytes of a file, some at once, as long as there are not too many with those counted before."""
         while chunk := file.read(CHUNK):
             counted += len(chunk)
@@ -75,14 +76,6 @@ class FileLimits:
         """Raise for more bytes than may be unpacked."""
         if size > self.unpacked:
             raise InputError(f"{name} holds more than {self.unpacked} bytes after decompression.")
-
-
-class SupportsRead(Protocol):
-    """A file of bytes, compressed or not."""
-
-    def read(self, size: int, /) -> bytes:
-        """So many bytes at most."""
-        ...
 
 
 class Format(ABC):

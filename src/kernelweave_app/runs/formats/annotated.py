@@ -114,7 +114,9 @@ def check_annotated(path: Path, shown: str, cells: int = MOST_NUMBERS, columns: 
             )
         for name in _matrices(file):
             part = file[name]
-            size = _entries(part)
+            # of a sparse one those that it stores
+            stored = part["data"] if hasattr(part, "keys") and "data" in part else part
+            size = int(getattr(stored, "size", 0) or 0)
             if size > min(cells, MOST_NUMBERS):
                 raise InputError(
                     f"{shown}: {name} has {size:.3g} numbers, and at most {min(cells, MOST_NUMBERS):.3g} are read."
@@ -160,13 +162,6 @@ def _matrices(file: Any) -> list[str]:
     for group in ("layers", "obsm"):
         found += [f"{group}/{name}" for name in file.get(group, ())]
     return found
-
-
-def _entries(part: Any) -> int:
-    """Numbers of a matrix, those that a sparse one stores."""
-    return int(
-        part["data"].size if hasattr(part, "keys") and "data" in part else getattr(part, "size", 0) or 0
-    )
 
 
 def _length(file: Any, name: str) -> int:
