@@ -183,7 +183,7 @@ def test_a_sample_of_many_rows_depends_on_their_content_and_weights_only(monkeyp
     monkeypatch.setattr(rows_module, "MEDIAN_ROWS", 200)
     A = rng.normal(size=(600, 3))
     weights = rng.integers(1, 4, 600).astype(float)
-    found = TrainingRows(Table(A)).sample()
+    found = TrainingRows(Table(A)).sample
     assert len(found[0]) == 200
     assert len(np.unique(found[0])) == 200
     exact = np.median(pdist(A, "sqeuclidean"))

@@ -463,3 +463,13 @@ def test_a_merged_sample_is_that_of_all_rows(rng):
     one, two = whole.result(), left.result()
     for a, b in zip(vars(one).values(), vars(two).values(), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_weights_that_are_refused_leave_no_rows_in_any_fold(data):
+    Z, groups, y, w = data
+    for wrong in (np.where(np.arange(len(y)) == len(y) - 1, np.nan, w), np.zeros(len(y) - 1), -w):
+        for found in (kw.FoldStatistics(3, groups), kw.BlockStatistics(groups)):
+            with pytest.raises(InputError, match="sample_weight"):
+                found.add(Z, y, wrong)
+            assert not found.taken
+            assert getattr(found, "total_rows", 0) == getattr(found, "n_rows", 0) == 0

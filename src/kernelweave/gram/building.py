@@ -180,8 +180,8 @@ class Builder:
             self.in_triangles, self.in_factors = sorted(self.in_triangles + self.in_factors), []
         if self.in_factors:
             offsets = np.r_[0, np.cumsum(self.ranks)]
-            factors = FactorGram(self.rows, offsets, np.array(self.residuals), np.array(self.roundings))
-            parts.append((factors, np.array(self.in_factors)))
+            held = FactorGram(self.rows, offsets, np.array(self.residuals), np.array(self.roundings))
+            parts.append((held, np.array(self.in_factors)))
         if self.in_triangles:
             packed = PackedGram(cut(self.packed, len(self.in_triangles)), self.n_samples)
             parts.append((packed, np.array(self.in_triangles)))

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import LARGEST_NUMBER, InputError, as_floats, check_targets
-from kernelweave._devices import Kind, as_floating, hosted, is_foreign, namespace_of, on_host
+from kernelweave._checks import LARGEST_NUMBER, InputError, as_floats, check_row_weights, check_targets
+from kernelweave._devices import Kind, as_floating, hosted, is_foreign, moved, namespace_of, on_host
 from kernelweave._parameters import listed, shown
 from kernelweave._sparse import is_sparse
 
@@ -18,6 +18,24 @@ Array = NDArray[np.float64]
 #: Densities of a whole sparse chunk, and of a column of it, up to which products stay sparse. Squares of a column then
 #: exceed the squared deviations from its mean at most by the inverse of one less its density.
 SPARSE, COLUMN = 0.1, 0.5
+
+
+def check_rows(
+    Z: Any, y: ArrayLike, sample_weight: ArrayLike | None, device: Any, n_features: int, n_outputs: int
+) -> tuple[Any, Array, Array | None, bool]:
+    """Features, targets and weights of a chunk, on a device, and whether the targets had one dimension.
+
+    Weights may all be zero. See `check_chunk`.
+    """
+    if device is not None and not is_sparse(Z):
+        Z = moved(Z, device, "Z")
+    rows, targets, single = check_chunk(Z, y, n_features, n_outputs)
+    if sample_weight is None or not len(targets):
+        return rows, targets, None, single
+    weights = as_floats(sample_weight, "sample_weight")
+    if weights.shape != (len(targets),) or weights.any():
+        weights = check_row_weights(weights, len(targets))
+    return rows, targets, weights, single
 
 
 def check_chunk(Z: Any, y: ArrayLike, n_features: int, n_outputs: int) -> tuple[Any, Array, bool]:

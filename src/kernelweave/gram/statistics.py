@@ -23,14 +23,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas
 
-from kernelweave._checks import InputError, as_floats, check_row_weights
-from kernelweave._devices import Kind, is_foreign, moved, take_rows
+from kernelweave._checks import InputError, as_floats
+from kernelweave._devices import Kind, is_foreign, take_rows
 from kernelweave._interrupts import interrupts_deferred
 from kernelweave._parameters import ReadableSignature, shown
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Device, Labels, Tree, Values
 from kernelweave.gram.features import as_groups
-from kernelweave.gram.row_checks import check_chunk, check_texts, stays_sparse
+from kernelweave.gram.row_checks import check_rows, check_texts, stays_sparse
 from kernelweave.gram.statistics_files import AddedRows, pack_lower, taken_of, unpack_lower, unreadable
 
 Array = NDArray[np.float64]
@@ -394,13 +394,16 @@ class BlockStatistics(AddedRows):
         InputError
             NaN, infinity, another number of columns or outputs than before.
         """
-        if self.device is not None and not is_sparse(Z):
-            Z = moved(Z, self.device, "Z")
-        rows, targets, single = check_chunk(Z, y, self.n_features, self.n_outputs)
-        weights = None
-        if sample_weight is not None and len(targets):
-            weights = as_floats(sample_weight, "sample_weight")
-            weights = check_row_weights(weights, len(targets)) if weights.any() else np.zeros(len(targets))
+        rows, targets, weights, single = check_rows(
+            Z, y, sample_weight, self.device, self.n_features, self.n_outputs
+        )
+        return self.add_checked(rows, targets, weights, single, taken)
+
+    def add_checked(
+        self, rows: Any, targets: Array, weights: Array | None, single: bool, taken: tuple[str, int] | None
+    ) -> Self:
+        """Add rows that `check_rows` has checked."""
+        if weights is not None:
             if not weights.all():
                 kept = np.flatnonzero(weights)
                 rows, targets, weights = take_rows(rows, kept), targets[kept], weights[kept]

@@ -32,8 +32,10 @@ def predicted_columns(model: Any, X: Features, *, std: bool = False) -> dict[str
     columns: dict[str, Labels] = {}
     for what, values in parts.items():
         values = np.asarray(values)
-        named = [what] if values.ndim == 1 else [f"{what} {name}" for name in names]
-        columns |= dict(zip(named, values.reshape(len(values), -1).T, strict=True))
+        if values.ndim == 1:
+            columns[what] = values
+        else:
+            columns |= {f"{what} {name}": own for name, own in zip(names, values.T, strict=True)}
     return columns
 
 
@@ -94,16 +96,18 @@ class HeldOut:
         """Whether rows have several targets or labels."""
         return np.ndim(self.truth) != 1
 
+    @property
+    def functions(self) -> dict[str, Score]:
+        """Scores of one target as functions of weights of rows."""
+        if self.classes is None:
+            return number_scores(self.truth, self.prediction)
+        return class_scores(self.truth, self.prediction, self.classes, self.decision, self.probability)
+
     @cached_property
     def scores(self) -> dict[str, float]:
         """Scores by their names; of several targets and labels the means."""
-        if not self.several and self.classes is None:
-            return values_of(number_scores(self.truth, self.prediction), len(self.truth))
         if not self.several:
-            of = class_scores(
-                self.truth, self.prediction, self.classes or (), self.decision, self.probability
-            )
-            found = values_of(of, len(self.truth))
+            found = values_of(self.functions, len(self.truth))
             # rows of a single class have no curve
             return {name: value for name, value in found.items() if name != "ROC AUC" or value == value}
         each = self.by_target()

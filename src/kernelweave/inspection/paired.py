@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -16,8 +16,6 @@ from kernelweave._types import Labels
 from kernelweave.inspection.arguments import Entries, Level, Seed, targets_of
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.registry import (
-    LEVEL,
-    SAMPLES,
     SMALL,
     Basis,
     Finding,
@@ -32,7 +30,6 @@ from kernelweave.inspection.scores import (
     held_intervals,
     middle,
     of_held,
-    score_intervals,
 )
 
 Array = NDArray[np.float64]
@@ -327,7 +324,7 @@ def _against(held: HeldOut, guesses: Mapping[str, Labels], name: str, title: str
     rows = [["this model", *own[score].cells, None, None, None, None]]
     for other, guess in guesses.items():
         guess = np.asarray(guess).astype(held.truth.dtype)
-        scores = score_intervals(held.truth, guess, classes=held.classes, n_samples=SAMPLES, level=LEVEL)
+        scores = held_intervals(replace(held, prediction=guess, decision=None, probability=None))
         test = tests[other] = compare_held(held, guess)
         values[other] = scores[compared]
         rows.append([other, *scores[score].cells, test.difference, test.low, test.high, test.p_value])

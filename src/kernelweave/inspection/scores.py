@@ -13,9 +13,8 @@ from scipy import stats
 from kernelweave._checks import Floats, InputError
 from kernelweave._drawing import clip_score
 from kernelweave._parameters import Number, Whole, checked
-from kernelweave._types import Labels
 from kernelweave.inspection.arguments import Entries, Level, OfRows, OptionalEntries, Seed
-from kernelweave.inspection.held import COUNTS, HeldOut, Score, class_scores, number_scores, values_of
+from kernelweave.inspection.held import COUNTS, HeldOut, Score, values_of
 from kernelweave.inspection.registry import (
     CORRECTED,
     LEVEL,
@@ -207,48 +206,43 @@ def score_intervals(
         )
     if classes is None and truth.dtype.kind not in "iuf":
         classes = np.unique(np.concatenate([truth.astype(str), guess.astype(str)]))
-    exact: dict[str, Interval] = {}
-    if classes is None:
-        sampled = number_scores(truth.astype(float), guess.astype(float))
-    else:
-        names = np.asarray(classes).astype(str).tolist()
-        truth, guess = truth.astype(str), guess.astype(str)
-        values, shares = (
-            None if given is None else np.asarray(given, dtype=float) for given in (decision, probability)
-        )
-        sampled = class_scores(truth, guess, names, values, shares)
-        exact = _shares(truth, guess, names, level, np.random.default_rng(seed), n_samples)
-    others = {name: of for name, of in sampled.items() if name not in exact}
-    found = {**exact, **bootstrap_intervals(others, len(truth), level=level, n_samples=n_samples, seed=seed)}
-    return {name: found[name] for name in dict.fromkeys([*sampled, *exact]) if name in found}
+    kind, names = (float, None) if classes is None else (str, np.asarray(classes).astype(str).tolist())
+    values, shares = (
+        None if given is None else np.asarray(given, dtype=float) for given in (decision, probability)
+    )
+    held = HeldOut(truth.astype(kind), guess.astype(kind), names, values, shares)
+    return _intervals(held, level, n_samples, seed)
 
 
-def _shares(
-    truth: Labels,
-    guess: Labels,
-    classes: Sequence[str],
-    level: float,
-    rng: np.random.Generator,
-    n_samples: int,
-) -> dict[str, Interval]:
-    right = truth == guess
-    found = {"accuracy": share_interval(int(right.sum()), len(truth), level=level)}
-    recalls = []
-    for name in classes:
-        for what, rows in (("recall", truth == name), ("precision", guess == name)):
+def held_intervals(held: HeldOut, *, seed: int = 0) -> dict[str, Interval]:
+    """The same for rows of one target, with 95 % intervals; none of several targets, or of one row."""
+    return {} if held.several or len(held.truth) < 2 else _intervals(held, LEVEL, SAMPLES, seed)
+
+
+def _intervals(held: HeldOut, level: float, n_samples: int, seed: int) -> dict[str, Interval]:
+    exact = {} if held.classes is None else _shares(held, level, n_samples, seed)
+    others = {name: of for name, of in held.functions.items() if name not in exact}
+    found = exact | bootstrap_intervals(others, len(held.truth), level=level, n_samples=n_samples, seed=seed)
+    return {name: found[name] for name in dict.fromkeys([*held.functions, *exact]) if name in found}
+
+
+def _shares(held: HeldOut, level: float, n_samples: int, seed: int) -> dict[str, Interval]:
+    """Accuracy, recall and precision of every class, and balanced accuracy."""
+    right = held.truth == held.prediction
+    found = {"accuracy": share_interval(int(right.sum()), len(right), level=level)}
+    for name in held.classes or ():
+        for what, rows in (("recall", held.truth == name), ("precision", held.prediction == name)):
             one = share_interval(int((right & rows).sum()), int(rows.sum()), level=level)
             found[f"{what} of {name}"] = one
-            if what == "recall" and one.n:
-                recalls.append((round(one.value * one.n), one.n))
+    recalls = [one for name, one in found.items() if name.startswith("recall of ") and one.n]
     if recalls:
-        drawn = np.mean(
-            [rng.beta(hits + 0.5, n - hits + 0.5, max(n_samples, 2000)) for hits, n in recalls], axis=0
-        )
-        value = float(np.mean([hits / n for hits, n in recalls]))
-        low, high = middle(drawn, level)
+        rng, size = np.random.default_rng(seed), max(n_samples, 2000)
+        hits = [round(one.value * one.n) for one in recalls]
+        drawn = [rng.beta(k + 0.5, one.n - k + 0.5, size) for k, one in zip(hits, recalls, strict=True)]
+        value = float(np.mean([one.value for one in recalls]))
+        low, high = middle(np.mean(drawn, axis=0), level).tolist()
         # where all rows are right, or none is, the interval ends at the score
-        low, high = min(low, value), max(high, value)
-        found["balanced accuracy"] = Interval(value, float(low), float(high), JEFFREYS, len(truth))
+        found["balanced accuracy"] = Interval(value, min(low, value), max(high, value), JEFFREYS, len(right))
     return found
 
 
@@ -294,15 +288,6 @@ PRECISION = ("precision", "low of precision", "high of precision")
 #: What a table says of its intervals.
 OF_95 = "Low and high are the ends of 95 % intervals"
 NEW_ROWS = "It is for this model on new rows like those held out, not for other training rows."
-
-
-def held_intervals(held: HeldOut, *, seed: int = 0) -> dict[str, Interval]:
-    """Scores of held-out rows with 95 % intervals, those of every class among them; none of several targets."""
-    if len(held.truth) < 2 or held.several:
-        return {}
-    decision = None if held.decision is None or held.decision.ndim > 1 else held.decision
-    more = {"decision": decision, "probability": held.probability, "classes": held.classes}
-    return score_intervals(held.truth, held.prediction, **more, n_samples=SAMPLES, level=LEVEL, seed=seed)
 
 
 def of_held(held: HeldOut, values: Mapping[str, Interval], meaning: str, **more: Any) -> Finding:

@@ -29,7 +29,7 @@ class _Basis(Learnt, Kernel, described=False):
             self._freeze(name, "a row of numbers for every column", 2)
 
     def _fit(self, rows: TrainingRows) -> Kernel:
-        distinct, weights = rows.distinct()
+        distinct, weights = rows.distinct
         columns = to_dense(rows.table.rows(distinct).take())
         return replace(self, **{self.learnt[0]: np.array([self._learn(x, weights) for x in columns.T])})  # type: ignore[type-var]
 

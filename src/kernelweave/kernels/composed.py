@@ -228,6 +228,21 @@ class Around(Composed, described=False):
         """See :meth:`Kernel.remade`."""
         return replace(self, kernel=inner[0])
 
+    @property
+    def statistic(self) -> str | None:
+        """The pairwise statistic of the wrapped kernel."""
+        return self.kernel.statistic
+
+    @property
+    def preparation(self) -> tuple[Step, ...]:
+        """The steps before that statistic."""
+        return self.kernel.preparation
+
+    @property
+    def view(self) -> str:
+        """The columns or view of the wrapped kernel."""
+        return self.kernel.view
+
     def formula(self, xp, S, left, right):
         if self.statistic is None:
             return super().formula(xp, S, left, right)
@@ -281,24 +296,9 @@ class Scaled(Around):
         return self.remade([self.kernel.prepared(*steps)])
 
     @property
-    def statistic(self) -> str | None:
-        """The pairwise statistic of the scaled kernel."""
-        return self.kernel.statistic
-
-    @property
-    def preparation(self) -> tuple[Step, ...]:
-        """The steps before that statistic."""
-        return self.kernel.preparation
-
-    @property
     def label(self) -> str:
         """A short name."""
         return f"{self.factor:.4g} * ({self.kernel.label})" if self._restricted() else super().label
-
-    @property
-    def view(self) -> str:
-        """The columns or view of the scaled kernel."""
-        return self.kernel.view
 
     def _result(self, values: Any) -> Any:
         return self.factor * values
@@ -366,11 +366,6 @@ class Prepared(Around):
     def _fit(self, rows: TrainingRows) -> Kernel:
         steps, prepared = rows.after(self.steps)
         return Prepared(self.kernel.fitted_on(prepared), steps)
-
-    @property
-    def statistic(self) -> str | None:
-        """The pairwise statistic of prepared rows."""
-        return self.kernel.statistic
 
     @property
     def preparation(self) -> tuple[Step, ...]:
@@ -445,6 +440,9 @@ class On(Around):
 
     columns: Selection = None
     name: str | None = None
+
+    statistic: ClassVar[None] = None  # other kernels have other columns
+    preparation: ClassVar[tuple[Step, ...]] = ()
 
     def __post_init__(self) -> None:
         kernel = is_kernel(self.kernel, "On")

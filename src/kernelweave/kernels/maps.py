@@ -22,6 +22,7 @@ from kernelweave.kernels.constant import Constant
 from kernelweave.kernels.dot import ArcCosine
 from kernelweave.kernels.learnt import Learnt, plain
 from kernelweave.kernels.stationary import RBF, Laplacian
+from kernelweave.kernels.steps import Step
 from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.views import Table, as_table
 
@@ -207,7 +208,7 @@ class Nystroem(FeatureMap):
             taken, factor = given_pivots(kernel(given))
             return self._with(kernel, rows, given.rows(taken), factor, None)
         rng = np.random.default_rng(self.random_state)
-        distinct, weights = rows.distinct()
+        distinct, weights = rows.distinct
         searched = np.arange(len(distinct))
         if len(distinct) > SEARCHED:
             searched = np.sort(rng.choice(len(distinct), SEARCHED, replace=False, p=weights / weights.sum()))
@@ -243,7 +244,7 @@ class Nystroem(FeatureMap):
         if known is not None:
             share = max(known[0], 0.0) / known[1] if known[1] > 0 else 0.0
             return replace(made, left_out=LeftOut(share, share, rows.table.n_rows, True))
-        distinct, weights = rows.distinct()
+        distinct, weights = rows.distinct
         rng = np.random.default_rng([self.random_state, 1])
         everything = len(distinct) <= MEASURED
         some = (
@@ -433,7 +434,7 @@ class RandomFeatures(FeatureMap):
 
 def _measured(fitted: FeatureMap, kernel: Kernel, rows: TrainingRows, seed: int) -> LeftOut:
     """The root mean squared error of values of pairs of training rows, drawn by their weights."""
-    distinct, weights = rows.distinct()
+    distinct, weights = rows.distinct
     rng = np.random.default_rng([seed, 1])
     left, right = rng.choice(len(distinct), (2, MEASURED), p=weights / weights.sum())
     tables = [rows.table.rows(distinct[side]) for side in (left, right)]
@@ -503,6 +504,7 @@ class Approximate(Around):
 
     # it is made of features, which are no linear functions of the columns, and have a semidefinite matrix
     statistic: ClassVar[None] = None
+    preparation: ClassVar[tuple[Step, ...]] = ()
     is_linear: ClassVar[bool] = False
     needs_psd_check: ClassVar[bool] = False
     is_approximate: ClassVar[bool] = True

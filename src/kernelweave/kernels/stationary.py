@@ -150,7 +150,7 @@ class RBF(Decaying):
         return (self.gamma, 0.0)
 
     def _spread(self, rows: TrainingRows) -> float:
-        return rows.variance()
+        return rows.variance
 
 
 @dataclass(frozen=True)
@@ -174,4 +174,4 @@ class Laplacian(Decaying):
     statistic: ClassVar[str] = "l1"
 
     def _spread(self, rows: TrainingRows) -> float:
-        return float(np.sqrt(rows.variance()))
+        return float(np.sqrt(rows.variance))

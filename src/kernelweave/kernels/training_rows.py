@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -85,23 +86,21 @@ class TrainingRows:
         fitted = one.fitted(table, self.weight)
         rows = TrainingRows(fitted.apply(table), self.weight, self.content)
         # the sample of rows does not depend on preparations
-        rows._known["sample"] = self.sample()
+        rows.sample = self.sample
         rows._before = self
         return fitted, rows
 
+    @cached_property
     def sample(self) -> tuple[Rows, FloatArray | None]:
         """A representative sample of the rows, and its weights.
 
         All, up to `MEDIAN_ROWS` distinct ones. Of more rows, distinct ones are sorted by their values, and rows are
         taken at equal steps of the sum of weights.
         """
-        return self._once("sample", self._sample)
-
-    def _sample(self) -> tuple[Rows, FloatArray | None]:
         n = self.table.n_rows
         if n <= MEDIAN_ROWS:
             return np.arange(n), self.weight
-        rows, weights = self.distinct()
+        rows, weights = self.distinct
         if len(rows) <= MEDIAN_ROWS:
             return rows, _unless_equal(weights)
         reached = np.cumsum(weights)
@@ -109,11 +108,10 @@ class TrainingRows:
         taken, counts = np.unique(np.searchsorted(reached, at), return_counts=True)
         return rows[taken], _unless_equal(counts.astype(np.float64))
 
+    @cached_property
     def distinct(self) -> tuple[Rows, FloatArray]:
         """Distinct rows, sorted by their values, and the sums of their weights."""
-        if self._before is not None:
-            return self._before.distinct()
-        return self._once("distinct", lambda: distinct_rows(self.content, self.weight))
+        return distinct_rows(self.content, self.weight) if self._before is None else self._before.distinct
 
     def median(self, statistic: str) -> float:
         """Median of a distance over pairs of rows that differ, a pair counted with the product of its weights.
@@ -126,7 +124,7 @@ class TrainingRows:
         return self._once(("median", statistic), lambda: self._median(statistic))
 
     def _median(self, statistic: str) -> float:
-        rows, weights = self.sample()
+        rows, weights = self.sample
         A = self.table.rows(rows).take()
         check_sizes(A)
         n = len(rows)
@@ -147,11 +145,9 @@ class TrainingRows:
         median = _middle(distances) if pairs is None else weighted_median(distances, pairs)
         return _usable(median, "median distance")
 
+    @cached_property
     def variance(self) -> float:
         """Weighted variance of all cells, 1 if they are equal; categories count as indicator columns."""
-        return self._once("variance", self._variance)
-
-    def _variance(self) -> float:
         A = self.table.take()
         check_sizes(A)
         if isinstance(A, IncompleteRows):

@@ -191,10 +191,11 @@ def rls2_path(
         values = make_alphas(problem, n_alphas) if alphas is None else check_alphas(alphas)
         given = problem.parts() if not shared_weights and len(problem.targets) > 1 else [problem]
         done: list[list[Solution]] = []
+        features = [part for part in given if isinstance(part, FeatureProblem)]
         on_features = few and solver == "newton"
         if on_features:
-            found = solutions_on_features(given, values, done, start, tol=tol, max_iter=max_iter)
-            measure = partial(measure_on_features, given, done, _measure)
+            found = solutions_on_features(features, values, done, start, tol=tol, max_iter=max_iter)
+            measure = partial(measure_on_features, features, done, _measure)
         else:
             groups = [part.on_kernels() if isinstance(part, FeatureProblem) else part for part in given]
             found = _on_kernels(
@@ -205,7 +206,7 @@ def rls2_path(
         path = Path.collect(whole, len(values), call, measure)
         if few and not on_features:
             # the certificates of descents on features are those of their problem already
-            path = _confirmed(problem, with_features_of_path(given, path), tol)
+            path = _confirmed(problem, with_features_of_path(features, path), tol)
         if relax is not None:
             path = relaxed_along(given, path, relax)
     return path_on_all_rows(problem, path).of_kind(kind)

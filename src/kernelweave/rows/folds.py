@@ -10,14 +10,13 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, as_floats
-from kernelweave._devices import is_foreign, moved, take_rows
+from kernelweave._checks import InputError
+from kernelweave._devices import is_foreign, take_rows
 from kernelweave._interrupts import interrupts_deferred
 from kernelweave._parameters import OneOf, ReadableSignature, Whole, checked, shown
-from kernelweave._sparse import is_sparse
 from kernelweave._types import Device, Labels, Tree, Values
 from kernelweave.gram import BlockStatistics
-from kernelweave.gram.row_checks import check_chunk
+from kernelweave.gram.row_checks import check_rows
 from kernelweave.gram.statistics_files import AddedRows, taken_of, unreadable
 from kernelweave.rows.chunks import Chunk, in_chunk
 
@@ -176,21 +175,19 @@ class FoldStatistics(AddedRows):
         first : int, optional
             Number of the first row in its file or array. Default: the rows follow those that were taken before.
         """
-        device = self.parts[0].device
-        if device is not None and not is_sparse(Z):
-            Z = moved(Z, device, "Z")
-        rows, targets, single = check_chunk(Z, y, self.n_features, max(p.n_outputs for p in self.parts))
+        rows, targets, weights, single = check_rows(
+            Z,
+            y,
+            sample_weight,
+            self.parts[0].device,
+            self.n_features,
+            max(part.n_outputs for part in self.parts),
+        )
         source, count = ("", len(targets)) if taken is None else taken
         if self.by == "file" and not source:
             raise InputError("`by` must be 'row' for rows that come from no file, got 'file'.")
         start = self.taken.get(source, 0) if first is None else first
         folds = folds_of_rows(start, len(targets), self.n_folds, source=source, by=self.by, seed=self.seed)
-        weights = None if sample_weight is None else as_floats(sample_weight, "sample_weight")
-        if weights is not None and (weights.shape != (len(targets),) or (weights < 0).any()):
-            raise InputError(
-                f"`sample_weight` must hold {len(targets)} numbers >= 0, one for each row, got {shown(sample_weight)}."
-            )
-        Y = targets[:, 0] if single else targets
         with interrupts_deferred(), ExitStack() as errors:
             if is_foreign(rows):
                 for part in self.parts:
@@ -198,7 +195,8 @@ class FoldStatistics(AddedRows):
             for k, part in enumerate(self.parts):
                 own = np.flatnonzero(folds == k)
                 if len(own):
-                    part.add(take_rows(rows, own), Y[own], None if weights is None else weights[own])
+                    mine = None if weights is None else weights[own]
+                    part.add_checked(take_rows(rows, own), targets[own], mine, single, None)
             self._count({source: count})
         return self
 

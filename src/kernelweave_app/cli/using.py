@@ -49,8 +49,8 @@ def predict(
     from kernelweave_app.cli.console import say
     from kernelweave_app.runs.columns import describe
     from kernelweave_app.runs.folders import csv_text, write_text, writing
+    from kernelweave_app.runs.predictions import predictions
     from kernelweave_app.runs.reading import load_model, read_new
-    from kernelweave_app.runs.scoring import predictions
 
     fitted = load_model(model)
     rows = read_new(fitted, Path(model), table, join=join, key=key, view=view or [], gram=gram or [])
@@ -109,8 +109,8 @@ def evaluate(
     from kernelweave_app.runs.columns import check_target, describe, need_column, target_of_model
     from kernelweave_app.runs.folders import csv_text, write_text, writing
     from kernelweave_app.runs.lineage import learnt_from
+    from kernelweave_app.runs.predictions import predictions, with_truth
     from kernelweave_app.runs.reading import load_model, read_new
-    from kernelweave_app.runs.scoring import predictions, with_truth
 
     fitted = load_model(model)
     rows = read_new(fitted, Path(model), table, join=join, key=key, view=view or [], gram=gram or [])

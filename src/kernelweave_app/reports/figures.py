@@ -244,12 +244,12 @@ OF_FINDINGS: dict[str, tuple[str, str, Callable[[Finding], Figure | SubFigure]]]
 }
 
 
-def draw_findings(found: Found) -> list[Picture]:
-    """A figure of every finding that has one; the figures stay open."""
+def draw_findings(found: Found, only: str = "") -> list[Picture]:
+    """A figure of every finding that has one, or of one by the name of its file; the figures stay open."""
     from kernelweave_app.reports import Picture
 
     return [
         Picture(file, title, draw(found[name]))
         for name, (file, title, draw) in OF_FINDINGS.items()
-        if name in found
+        if name in found and only in ("", file)
     ]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
 from kernelweave.fitting.memory import memory_budget
@@ -165,13 +166,13 @@ def estimate_fit(
     Cost: about the budget, or one step of a fit of 60 rows.
     """
     train, _ = split(prepared, spec)
-    n = len(train)
-    size = min(n, max(FIRST, 4 * spec.cv * _n_classes(prepared, train)))
+    n, classes = len(train), _classes(prepared, train)
+    size = min(n, max(FIRST, 4 * spec.cv * len(set(classes.tolist()))))
     measured: list[tuple[int, float]] = []
     left, n_kernels, uneven, problem = budget, 0, False, None
     warm = False
     while True:
-        rows = _part(train, prepared, size, spec.seed)
+        rows = _part(train, classes, size, spec.seed)
         watch = _Watch(left if len(rows) >= n else SHARE * left, clock)
         try:
             n_kernels = _fit(spec, prepared, rows, watch) or n_kernels
@@ -246,23 +247,20 @@ def _exponent(measured: list[tuple[int, float]]) -> float:
     return float(np.clip(np.log(long / short) / np.log(many / few), LEAST, MOST))
 
 
-def _n_classes(prepared: Prepared, train: Rows) -> int:
+def _classes(prepared: Prepared, train: Rows) -> NDArray[np.intp]:
+    """The class of every training row; one for numbers and for several targets."""
     if prepared.task == "regression" or prepared.names:
-        return 1
-    return len(np.unique(np.asarray(prepared.y)[train].astype(str)))
+        return np.zeros(len(train), dtype=np.intp)
+    return np.unique(np.asarray(prepared.y)[train].astype(str), return_inverse=True)[1]
 
 
-def _part(train: Rows, prepared: Prepared, size: int, seed: int) -> Rows:
+def _part(train: Rows, classes: NDArray[np.intp], size: int, seed: int) -> Rows:
     """Some rows with the shares of the classes; every class keeps as many as it can for folds."""
     if size >= len(train):
         return train
-    rng = np.random.default_rng(seed)
-    if _n_classes(prepared, train) == 1:
-        return np.sort(rng.choice(train, size, replace=False))
-    _, codes = np.unique(np.asarray(prepared.y)[train].astype(str), return_inverse=True)
-    parts = []
-    for code in np.unique(codes):
-        members = train[codes == code]
+    rng, parts = np.random.default_rng(seed), []
+    for code in range(classes.max() + 1):
+        members = train[classes == code]
         number = max(round(size * len(members) / len(train)), min(len(members), 5))
         parts.append(rng.choice(members, min(number, len(members)), replace=False))
     return np.sort(np.concatenate(parts))

@@ -21,8 +21,8 @@ from kernelweave_app.runs.joining import (
     read_layout,
 )
 from kernelweave_app.runs.lineage import Lineage, trace
+from kernelweave_app.runs.predictions import columns_of, features_of, grams_of, sparse_views_of
 from kernelweave_app.runs.preparing import Prepared, Rows, prepare, split
-from kernelweave_app.runs.scoring import columns_of, features_of, grams_of, sparse_views_of
 from kernelweave_app.runs.spec import Spec
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from kernelweave_app.runs.folders import csv_text, write_text, writing
 from kernelweave_app.runs.further_views import GRAMS, grams_text
 from kernelweave_app.runs.joining import LAYOUT, layout_text
 from kernelweave_app.runs.lineage import LINEAGE
+from kernelweave_app.runs.predictions import predictions, with_truth
 from kernelweave_app.runs.preparing import Prepared, Rows
 from kernelweave_app.runs.reading import Run
-from kernelweave_app.runs.scoring import predictions, with_truth
 from kernelweave_app.runs.scripts import script
 from kernelweave_app.runs.spec import Spec, applies, check_spec, own_fields, read_spec
 

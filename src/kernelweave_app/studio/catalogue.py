@@ -23,8 +23,8 @@ from kernelweave_app.runs.formats import check_file, format_of, read_file, read_
 from kernelweave_app.runs.formats.kernel_matrices import GramFile, read_grams
 from kernelweave_app.runs.further_views import Readers, with_further
 from kernelweave_app.runs.joining import Joined, join_tables, name_tables, pair_names
+from kernelweave_app.runs.predictions import sparse_views_of
 from kernelweave_app.runs.reading import NewRows, match_new
-from kernelweave_app.runs.scoring import sparse_views_of
 from kernelweave_app.studio.checking import Limits
 from kernelweave_app.studio.schema import Data, TableRef, Use
 from kernelweave_app.studio.store import Places, free_path, received, room, safe_name

@@ -14,8 +14,8 @@ from kernelweave.inspection.held import HeldOut
 from kernelweave_app.runs.columns import check_target
 from kernelweave_app.runs.folders import csv_text, write_text
 from kernelweave_app.runs.further_views import Tables
+from kernelweave_app.runs.predictions import predictions
 from kernelweave_app.runs.preparing import missing_cells
-from kernelweave_app.runs.scoring import predictions
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.catalogue import Catalogue
 from kernelweave_app.studio.schema import Data, Predicted

@@ -624,9 +624,8 @@ def draw_figure(folder: Path, name: str) -> Picture:
     from kernelweave_app.reports import Picture
     from kernelweave_app.reports.figures import draw_findings, held_figure, ranking_figure, residual_figure
 
-    for picture in draw_findings(read_evidence(folder)):
-        if picture.name == name:
-            return picture
+    for picture in draw_findings(read_evidence(folder), name):
+        return picture
     results = Results.model_validate_json((folder / RESULTS).read_bytes(), extra="ignore")
     figure: Any = None
     if name == "contributions" and results.contributions is not None:
