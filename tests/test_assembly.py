@@ -12,7 +12,7 @@ from kernelweave._checks import InputError
 from kernelweave.fitting.memory import MEMORY_SHARE, memory_budget
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, StackSource
-from kernelweave.gram import CompositeGram, FactorGram, PackedGram, TileGram
+from kernelweave.gram import CompositeGram, FactorGram, PackedGram, TileGram, building
 from kernelweave.kernels import (
     RBF,
     ArcCosine,
@@ -48,6 +48,12 @@ KERNELS = (
     Custom(lambda a, b: np.minimum(np.abs(a[:, None, 0]), np.abs(b[None, :, 0]))),
 )
 N = 60
+
+
+@pytest.fixture(autouse=True)
+def _keep_factors(monkeypatch):
+    """Few and small kernels would become triangles, which these tests are not about."""
+    monkeypatch.setattr(building, "FEW", 0)
 
 
 @pytest.fixture

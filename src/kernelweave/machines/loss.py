@@ -378,6 +378,23 @@ class BoxLoss(Loss):
     quadratic: ClassVar[bool] = True
     judged: ClassVar[bool] = True
     cancels: ClassVar[bool] = False
+    #: Whether the loss is a square where it is positive, and adds ``1 / C_i`` to the diagonal of the kernel.
+    ridged: ClassVar[bool] = False
+
+    def ridge(self, costs: Array) -> Array:
+        if not self.ridged:
+            return np.zeros(len(costs))
+        return np.divide(1.0, costs, out=np.zeros_like(costs), where=costs > 0)
+
+    def dual_term(self, y: Array, costs: Array, b: Array) -> float:
+        term = float(y @ b)
+        if self.tube:
+            term -= self.tube * float(np.abs(b).sum())
+        return term - 0.5 * float(self.ridge(costs) @ np.square(b)) if self.ridged else term
+
+    def dual_slope(self, y: Array, costs: Array, b: Array) -> Array:
+        slope = y - self.tube * np.sign(b) if self.tube else y
+        return slope - self.ridge(costs) * b if self.ridged else slope
 
     def free(self, y: Array, costs: Array, b: Array) -> Index:
         """Free rows: neither zero nor at a bound."""

@@ -55,12 +55,6 @@ class Hinge(BoxLoss):
         multipliers = y * b
         return float((costs - multipliers) @ np.maximum(margin, 0.0) + multipliers @ np.maximum(-margin, 0.0))
 
-    def dual_term(self, y: Array, costs: Array, b: Array) -> float:
-        return float(y @ b)
-
-    def dual_slope(self, y: Array, costs: Array, b: Array) -> Array:
-        return y
-
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return np.minimum(0.0, y * costs), np.maximum(0.0, y * costs)
 
@@ -75,6 +69,7 @@ class SquaredHinge(BoxLoss):
     name: ClassVar[str] = "squared-hinge"
     classifies: ClassVar[bool] = True
     smooth: ClassVar[bool] = True
+    ridged: ClassVar[bool] = True
 
     def value(self, y: Array, f: Array) -> Array:
         return 0.5 * np.square(np.maximum(1.0 - y * f, 0.0))
@@ -110,18 +105,9 @@ class SquaredHinge(BoxLoss):
         rest = np.maximum(margin, 0.0) - self.ridge(costs) * multipliers
         return float(0.5 * costs @ np.square(rest) + multipliers @ np.maximum(-margin, 0.0))
 
-    def dual_term(self, y: Array, costs: Array, b: Array) -> float:
-        return float(y @ b) - 0.5 * float(self.ridge(costs) @ np.square(b))
-
-    def dual_slope(self, y: Array, costs: Array, b: Array) -> Array:
-        return y - self.ridge(costs) * b
-
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         most = np.where(costs > 0, UNBOUNDED, 0.0)
         return np.minimum(0.0, y * most), np.maximum(0.0, y * most)
-
-    def ridge(self, costs: Array) -> Array:
-        return _inverse(costs)
 
     def free(self, y: Array, costs: Array, b: Array) -> Index:
         return np.flatnonzero(b)
@@ -176,12 +162,6 @@ class EpsilonInsensitive(BoxLoss):
         # the second bracket is nonnegative but for rounding
         return float((costs - size) @ loss + size @ np.maximum(loss + self.epsilon - np.sign(b) * rest, 0.0))
 
-    def dual_term(self, y: Array, costs: Array, b: Array) -> float:
-        return float(y @ b) - self.epsilon * float(np.abs(b).sum())
-
-    def dual_slope(self, y: Array, costs: Array, b: Array) -> Array:
-        return y - self.epsilon * np.sign(b)
-
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         return -costs, costs
 
@@ -204,6 +184,7 @@ class Squared(BoxLoss):
     #: An interior point would need two variables for a row, whose dual is a linear system.
     quadratic: ClassVar[bool] = False
     smooth: ClassVar[bool] = True
+    ridged: ClassVar[bool] = True
 
     def value(self, y: Array, f: Array) -> Array:
         return 0.5 * np.square(y - f)
@@ -223,18 +204,9 @@ class Squared(BoxLoss):
     def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
         return 0.5 * float(costs @ np.square(y - f - self.ridge(costs) * b))
 
-    def dual_term(self, y: Array, costs: Array, b: Array) -> float:
-        return float(y @ b) - 0.5 * float(self.ridge(costs) @ np.square(b))
-
-    def dual_slope(self, y: Array, costs: Array, b: Array) -> Array:
-        return y - self.ridge(costs) * b
-
     def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
         most = np.where(costs > 0, np.inf, 0.0)
         return -most, most
-
-    def ridge(self, costs: Array) -> Array:
-        return _inverse(costs)
 
     def free(self, y: Array, costs: Array, b: Array) -> Index:
         return np.flatnonzero(costs > 0)
@@ -368,10 +340,6 @@ def _beyond_linear(a: Array, d: Array, log_p: Array) -> Array:
     series = np.square(y) * (0.5 - y * (1.0 / 3.0 - y * (0.25 - 0.2 * y)))
     near = a * np.where(small, series, x - np.log1p(x))
     return np.where(far, d - a * log_p + xlogy(a, a), near)
-
-
-def _inverse(costs: Array) -> Array:
-    return np.divide(1.0, costs, out=np.zeros_like(costs), where=costs > 0)
 
 
 def _balanced(y: Array, costs: Array) -> Array:

@@ -115,14 +115,17 @@ class RidgeProblem:
         """Factorise ``K(weights) + alpha N``."""
         return ridge_system(self.gram, weights * self.scale, alpha, self.inverse_weights, work)
 
+    @cached_property
+    def residual(self) -> Array | None:
+        """``s_m`` times a bound of the trace that factors leave out; None if they are exact."""
+        left = self.gram.residual_trace
+        return self.scale * left if left.any() else None
+
     def quad(self, C: Array, kernels: Index | None = None) -> Array:
         """Upper bounds of ``sum_t s_m c_t' K_m c_t``, exact if the representation is."""
-        scale = self.scale if kernels is None else self.scale[kernels]
-        residual = self.gram.residual_trace if kernels is None else self.gram.residual_trace[kernels]
-        quadratic_forms = self.gram.quadratic_forms(C, kernels)
-        if residual.any():
-            quadratic_forms = quadratic_forms + residual * float(np.vdot(C, C))
-        return scale * quadratic_forms
+        pick = slice(None) if kernels is None else kernels
+        values = self.scale[pick] * self.gram.quadratic_forms(C, kernels)
+        return values if self.residual is None else values + self.residual[pick] * float(np.vdot(C, C))
 
     def products(self, C: Array, kernels: Index) -> Array:
         """``s_m K_m c_t``, shape (len(kernels), n_outputs, n_samples)."""

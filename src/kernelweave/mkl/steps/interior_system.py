@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,8 @@ class State(NamedTuple):
 
     def moved(self, by: State, length: float) -> State:
         """The state after a step of that length."""
-        return State(*(value + length * change for value, change in zip(self, by, strict=True)))
+        pairs: Iterable[tuple[Any, Any]] = zip(self, by, strict=True)
+        return State._make(value + length * change for value, change in pairs)
 
 
 class System:

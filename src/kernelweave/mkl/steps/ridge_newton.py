@@ -71,9 +71,8 @@ class _Iterate:
     residual: float = 0.0  # 1/2 r' N^-1 r
     level: float = 0.0  # c' K(d) c
     held: float = 0.0  # largest quadratic form of the working kernels as stored, without the truncation error
-    rounding: float | None = (
-        None  # bound of rounding in objective and gap, once all quadratic forms are known
-    )
+    #: Bound of rounding in objective and gap, once all quadratic forms are known.
+    rounding: float | None = None
 
     def gap(self, alpha: float, largest: float) -> float:
         """Certificate when the largest quadratic form is `largest`; never below zero."""
@@ -105,10 +104,9 @@ def _evaluate(
         fitted = np.tensordot(own, V, 1)
         r = Y - fitted - alpha * N * C
     plain = np.einsum("kti,ti->k", V, C)
-    residual_trace = problem.gram.residual_trace[working]
     quadratic_forms = plain
-    if residual_trace.any():
-        quadratic_forms = plain + problem.scale[working] * residual_trace * float(np.vdot(C, C))
+    if problem.residual is not None:
+        quadratic_forms = plain + problem.residual[working] * float(np.vdot(C, C))
     level = float(own @ plain)
     error = Y - fitted
     return _Iterate(
@@ -123,14 +121,6 @@ def _evaluate(
         level=level,
         held=float(plain.max()),
     )
-
-
-def _curvature(it: _Iterate) -> Array:
-    """``B = sum_t V_t' Q^-1 V_t`` over the working kernels: the Hessian of Problem 6 is alpha * B."""
-    total = it.system.inner(it.V[:, 0].T)
-    for t in range(1, it.V.shape[1]):
-        total = total + it.system.inner(it.V[:, t].T)
-    return total
 
 
 def _newton_weights(it: _Iterate, B: Array, *, plain: bool) -> Array:
@@ -362,7 +352,8 @@ class RidgeNewton(Step[RidgeSession, _Iterate]):
             yield Look(it, it.primal, gap, int(np.count_nonzero(it.weights)), status, anew=anew)
             if aim < tol and loop.idle > SHORT_PATIENCE:
                 return Status.STALLED
-            B = _curvature(it)
+            # the Hessian of Problem 6 is alpha times this matrix
+            B = np.sum([it.system.inner(it.V[:, t].T) for t in range(it.V.shape[1])], axis=0)
             previous = (it, B)
             weights = _newton_weights(it, B, plain=False)
 
