@@ -408,7 +408,7 @@ def test_solvers_say_what_statistics_do_not_have():
             solve(kw.FeatureStack(Z, groups), y, 1.0, fit_intercept=True)
     with pytest.raises(InputError, match="`alpha` must be"):
         kw.solve_rls2(found)
-    with pytest.raises(InputError, match="squared loss only"):
+    with pytest.raises(InputError, match="are for Squared"):
         kw.solve_svm_mkl(found, np.sign(y), 1.0)
 
 

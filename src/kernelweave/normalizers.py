@@ -244,35 +244,6 @@ class NoNormalizer(Normalizer):
         return FittedNormalizer(np.ones(gram.n_kernels))
 
 
-def _diagonal_sum(gram: Gram, sample_weight: Array | None, extra: Array | None) -> tuple[Array, float]:
-    """Weighted sum of each kernel's diagonal and the sum of the weights, further inputs counting once each."""
-    total = gram.trace(sample_weight)
-    count = float(gram.n_samples if sample_weight is None else sample_weight.sum())
-    if extra is not None:
-        total, count = total + extra.sum(axis=1), count + extra.shape[1]
-    return total, count
-
-
-@dataclass(frozen=True, eq=False)
-class MeanDiagonal(Normalizer):
-    """Mean diagonal 1: ``s_m = sum_i w_i / sum_i w_i K_m(x_i, x_i)``. The default of the estimators.
-
-    The scale of alpha and C then does not depend on the number of rows.
-
-    Parameters
-    ----------
-    extra : array, optional
-        Further inputs that enter the mean with weight 1 each (transductive).
-    """
-
-    extra: FittedPart = None
-    name = "mean-diagonal"
-
-    def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):
-        total, count = _diagonal_sum(gram, sample_weight, extra_diagonal)
-        return FittedNormalizer(_inverse(total / count))
-
-
 @dataclass(frozen=True, eq=False)
 class Trace(Normalizer):
     """Unit trace, P1 (18): ``s_m = 1 / sum_i w_i K_m(x_i, x_i)``.
@@ -285,10 +256,31 @@ class Trace(Normalizer):
 
     extra: FittedPart = None
     name = "trace"
+    #: Whether the sum is divided by the weights.
+    mean = False
 
     def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):
-        total, _ = _diagonal_sum(gram, sample_weight, extra_diagonal)
-        return FittedNormalizer(_inverse(total))
+        total = gram.trace(sample_weight)
+        count = float(gram.n_samples if sample_weight is None else sample_weight.sum())
+        if extra_diagonal is not None:
+            total, count = total + extra_diagonal.sum(axis=1), count + extra_diagonal.shape[1]
+        return FittedNormalizer(_inverse(total / count if self.mean else total))
+
+
+@dataclass(frozen=True, eq=False)
+class MeanDiagonal(Trace):
+    """Mean diagonal 1: ``s_m = sum_i w_i / sum_i w_i K_m(x_i, x_i)``. The default of the estimators.
+
+    The scale of alpha and C then does not depend on the number of rows.
+
+    Parameters
+    ----------
+    extra : array, optional
+        Further inputs that enter the mean with weight 1 each (transductive).
+    """
+
+    name = "mean-diagonal"
+    mean = True
 
 
 @dataclass(frozen=True, eq=False)

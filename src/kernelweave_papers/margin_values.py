@@ -18,7 +18,7 @@ Folds = Sequence[tuple[Rows, Rows]]
 Scale = Callable[[Gram], Array]
 
 
-def make_folds(y: Array, n_folds: int, seed: int) -> list[tuple[Rows, Rows]]:
+def make_folds(y: Array | NDArray[np.int64], n_folds: int, seed: int) -> list[tuple[Rows, Rows]]:
     """Stratified folds."""
     from sklearn.model_selection import StratifiedKFold
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kernelweave import datasets
 from kernelweave.gram import FactorGram
 from kernelweave.mkl.path import rls2_path
-from kernelweave_papers.base import Cell, Choices, Experiment, Options, Result
+from kernelweave_papers.base import Cell, Choices, Experiment, Options, Result, frame_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -177,21 +177,11 @@ class Strings(Experiment):
 
     def tables(self, rows: list[tuple[Cell, Result]], options: StringsOptions) -> dict[str, DataFrame]:
         """``learning_curves``: the author's data, and mean and quartiles of the draws; ``weights`` of RLS2."""
-        import pandas as pd
-
-        long = pd.DataFrame(
-            {"draw": cell["draw"], "method": cell["method"], "n": n + 1, "rmse": value}
-            for cell, result in rows
-            for n, value in enumerate(result["rmse"])
-        )
-        weights = pd.DataFrame(
-            {"draw": cell["draw"], "n": n + 1} | {key: result[key][n] for key in KEPT}
-            for cell, result in rows
-            if cell["method"] == "rls2"
-            for n in range(len(result["rmse"]))
-        )
+        frame = frame_of(rows, "draw", "method", "rmse", *KEPT)
+        curves = _by_size(frame[["draw", "method", "rmse"]])
+        weights = _by_size(frame[frame["method"] == "rls2"].drop(columns=["method", "rmse"]))
         return {
-            "learning_curves": _summary(long, ["method", "n"], ["rmse"]),
+            "learning_curves": _summary(curves, ["method", "n"], ["rmse"]),
             "weights": _summary(weights, ["n"], list(KEPT)) if len(weights) else weights,
         }
 
@@ -206,6 +196,13 @@ class Strings(Experiment):
 
 
 KEPT = ("d1", "d2", "d3", "others", "selected")
+
+
+def _by_size(frame: DataFrame) -> DataFrame:
+    """One row for each number of training examples, n."""
+    values = [name for name in frame if name not in ("draw", "method")]
+    long = frame.explode(values)
+    return long.astype(dict.fromkeys(values, float)).assign(n=long.groupby(level=0).cumcount() + 1)
 
 
 def _summary(frame: DataFrame, keys: list[str], values: list[str]) -> DataFrame:

@@ -81,15 +81,6 @@ class KnownClasses(ClassifierMixin, Known):
         return np.exp(found)
 
 
-def scored_classes(classes: Classes, scoring: str | Callable[..., float] | None) -> Classes:
-    """Classes for scorers: scorers of two classes use the label 1 as the positive class."""
-    if isinstance(classes, list):
-        return classes
-    if isinstance(scoring, str) and len(classes) == 2 and 1 not in classes.tolist():
-        return np.arange(2)
-    return classes
-
-
 def fold_score(
     scoring: str | Callable[..., float] | None,
     targets: NDArray[Any],
@@ -112,18 +103,32 @@ def fold_score(
     sample_weight : array of shape (n_rows,), optional
         Used if the scorer accepts weights.
     """
+    from sklearn.metrics import check_scoring
+
     named, truth = classes, targets
-    if classes is not None:
-        named = scored_classes(classes, scoring)
-        truth = targets if isinstance(named, list) else named[targets]
+    if classes is not None and not isinstance(classes, list):
+        # scorers of two classes use the label 1 as the positive class
+        if isinstance(scoring, str) and len(classes) == 2 and 1 not in classes.tolist():
+            named = np.arange(2)
+        truth = np.asarray(named)[targets]
 
     def known(values: Array | None = None) -> Known:
         if classes is None:
             return KnownTargets(values, targets.ndim == 1)
         return KnownClasses(values, named, learner)
 
-    scorer = scorer_for(known(), scoring)
-    return lambda values, rows: score_known(scorer, known(values), truth[rows], sample_weight, rows)
+    scorer = check_scoring(known(), scoring)
+
+    def score(values: Array, rows: NDArray[np.intp]) -> float:
+        one, X = known(values), np.zeros((len(rows), 1))
+        if sample_weight is not None:
+            try:
+                return float(scorer(one, X, truth[rows], sample_weight=sample_weight[rows]))
+            except TypeError:
+                pass  # a user's callable without weights
+        return float(scorer(one, X, truth[rows]))
+
+    return score
 
 
 def try_score(
@@ -158,28 +163,3 @@ def try_score(
     )
     targets = y if several else np.searchsorted(np.asarray(classes), y)
     return fold_score(scoring, targets, classes, learners.resolve(learner))(values, rows)
-
-
-def scorer_for(known: Known, scoring: Any) -> Callable[..., float]:
-    """A scorer of known predictions, by its name or as it is."""
-    from sklearn.metrics import check_scoring
-
-    return check_scoring(known, scoring)
-
-
-def score_known(
-    scorer: Callable[..., float],
-    fold: Known,
-    truth: NDArray[Any],
-    weight: Array | None,
-    rows: NDArray[np.intp],
-) -> float:
-    """The score of known predictions, with the weights of their rows if the scorer accepts weights."""
-    X = np.zeros((len(truth), 1))
-    if weight is None:
-        return float(scorer(fold, X, truth))
-    try:
-        return float(scorer(fold, X, truth, sample_weight=weight[rows]))
-    except TypeError:
-        # a user's callable without weights
-        return float(scorer(fold, X, truth))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
-from sklearn.metrics import check_scoring
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,7 +16,7 @@ from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Each, Flag, Text, checked
 from kernelweave._types import Features, Labels, Splits, Tree
 from kernelweave.estimators.parameters import stated
-from kernelweave.estimators.scoring import KnownClasses, KnownTargets, score_known, scored_classes
+from kernelweave.estimators.scoring import fold_score
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.inspection.arguments import (
     Jobs,
@@ -247,16 +246,9 @@ def _score_of(estimator: BaseMKL, truth: Labels, scoring: Scoring) -> Callable[[
             return float(np.mean(classes[guess.astype(int)] == truth))
 
         return accuracy
-    named = None if classes is None else scored_classes(classes, scoring)
-    true = truth if named is None else named[np.searchsorted(classes, truth)]
-
-    def score(values: Array) -> float:
-        known = (
-            KnownTargets(values) if named is None else KnownClasses(values, named, estimator.model_.learner)
-        )
-        return score_known(check_scoring(known, scoring=scoring), known, true, None, np.arange(0))
-
-    return score
+    targets = truth if classes is None else np.searchsorted(classes, truth)
+    score, rows = fold_score(scoring, targets, classes, estimator.model_.learner), np.arange(len(truth))
+    return lambda values: score(values, rows)
 
 
 @checked

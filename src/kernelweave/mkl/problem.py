@@ -106,7 +106,7 @@ RowFeatures
 
         kernels, loss = self.kernels, as_loss(self.loss)
         weights = as_weight_set(
-            self.weights, getattr(kernels, "n_kernels", None) or np.shape(cast("Any", kernels))[-1]
+            self.weights, getattr(kernels, "n_kernels", None) or (np.shape(cast("Any", kernels)) or (1,))[-1]
         )
         put("loss", loss)
         put("weights", weights)

@@ -621,7 +621,10 @@ class Looking:
         )
 
     def target(
-        self, data: Data, target: Name, task: Literal["auto", "regression", "classification"] = "auto"
+        self,
+        data: Data,
+        target: Name,
+        task: Annotated[str, Field(pattern="^(auto|regression|classification)$")] = "auto",
     ) -> Target:
         """The task that a target column implies."""
         return describe_target(self.catalogue.join(data).table, target, task)

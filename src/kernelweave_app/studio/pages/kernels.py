@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
@@ -200,7 +200,7 @@ def ask_for_file(
         )
 
         async def take(event: UploadEventArguments) -> None:
-            form = "gmt" if event.file.name.lower().endswith(".gmt") else "toml"
+            form: Literal["gmt", "toml"] = "gmt" if event.file.name.lower().endswith(".gmt") else "toml"
             try:
                 assert desk.data is not None
                 content = decode(await event.file.read(), "The file")
