@@ -201,7 +201,7 @@ def test_least_squares_machine(rng):
     costs = 2.0 * rng.uniform(0.0, 2.0, 45)
     costs[4] = 0.0
     for K in (paper_stack(X) @ np.full(4, 0.25), np.outer(X[:, 0], X[:, 0])):
-        found = Squared().solve(K, y, costs, tol=1e-8)
+        found = Machine(y, 1.0, Squared(), costs).solve(K, tol=1e-8)
         assert found.rel_gap < 1e-12
         assert found.dual_coef[4] == 0.0
         assert abs(found.dual_coef.sum()) < 1e-12 * np.abs(found.dual_coef).sum()
