@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -91,7 +92,8 @@ class Candidates:
         """Score the candidates, choose, and solve on all rows."""
         if self.scores is None:
             # a single step is no path to draw
-            return Chosen(*walk_down(task, problems, learner, self.alphas, lambda text: report(str(text))))
+            plain = partial(_as_text, report)
+            return Chosen(*walk_down(task, problems, learner, self.alphas, plain, steps=True))
         if self.n_folds < 2 and not self.path:
             # one distinct row: no validation, so use the strongest regularisation of the path
             if learner.relax_grid(self.alphas) is not None:
@@ -181,15 +183,22 @@ def walk_down(
     alphas: Array,
     report: Report,
     starts: list[Array] | None = None,
+    steps: bool = False,
 ) -> tuple[float, list[SolvedProblem]]:
     """Solve on all rows along a path, and return its last point."""
-    paths = path_task(task, problems, learner, alphas, report=report, label="all rows", starts=starts)
+    paths = path_task(
+        task, problems, learner, alphas, report=report, label="all rows", starts=starts, steps=steps
+    )
     last = min(len(path) for path in paths) - 1
     if was_interrupted(paths):
         chosen = f"the model is the one at alpha={alphas[last]:.3g}, the chosen one is {alphas[-1]:.3g}"
         say_interrupted("the weights are the best ones so far" if last + 1 == len(alphas) else chosen)
     found = [SolvedProblem(problem, path.at(last)) for problem, path in zip(problems, paths, strict=True)]
     return float(alphas[last]), found
+
+
+def _as_text(report: Report, step: str) -> bool:
+    return report(str(step))
 
 
 def _going_on(report: Report) -> Report:

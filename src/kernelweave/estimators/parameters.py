@@ -253,15 +253,15 @@ class Parameters(BaseEstimator):
         return plain and learner.regularization_parameter == "C"
 
 
-def stated(estimator: Parameters) -> dict[str, Any]:
+def stated(parameters: Parameters) -> dict[str, Any]:
     """Parameters that an estimator takes where they were left out, for one whose kernels are stated."""
-    return {"normalize": estimator._default_normalizer(), **_stated_learner(estimator)}
+    return {"normalize": parameters._default_normalizer(), **_stated_learner(parameters)}
 
 
-def _stated_learner(estimator: Parameters) -> dict[str, Any]:
+def _stated_learner(parameters: Parameters) -> dict[str, Any]:
     """Parameters that state the learner, where none was named, and a C that is chosen for it."""
-    if estimator.learner is not None:
+    if parameters.learner is not None:
         return {}
-    learner = estimator._default_learner()
-    chosen = estimator.C is None and estimator._chooses_cost(learner)
+    learner = parameters._default_learner()
+    chosen = parameters.C is None and parameters._chooses_cost(learner)
     return {"learner": learner, "C": "auto"} if chosen else {"learner": learner}

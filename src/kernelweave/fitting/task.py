@@ -302,11 +302,12 @@ def path_task(
     report: Report = silent,
     label: str = "path",
     starts: Sequence[Array] | None = None,
+    steps: bool = False,
 ) -> list[Path]:
     """Solve every problem along a path; after an interruption the remaining problems are solved only as far.
 
-    `starts` are weights with which each may begin. Learners that take many steps at one regularisation parameter report
-    each of them, if it is the only one.
+    `starts` are weights with which each may begin. With `steps`, learners that take many steps at one regularisation
+    parameter report each of them.
     """
     paths: list[Path] = []
     content = task.content if learner.validates else None
@@ -320,7 +321,7 @@ def path_task(
         own = replace(
             problem,
             content=content,
-            report=report if len(alphas) == 1 else None,
+            report=report if steps else None,
             start=None if starts is None else starts[k],
         )
         paths.append(learner.path(own, alphas[:reached], tol=tol, callback=tell))

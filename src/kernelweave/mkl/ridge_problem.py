@@ -152,7 +152,7 @@ class RidgeProblem:
         if solution.weights.ndim == 1:
             return self._certificate(solution.alpha, solution.weights, rows)
         parts = zip(self.parts(), solution.weights, rows, strict=True)
-        return Certificate.total([part._certificate(solution.alpha, w, c[None]) for part, w, c in parts])
+        return Certificate.total([one._certificate(solution.alpha, w, c[None]) for one, w, c in parts])
 
     def _certificate(self, alpha: float, weights: Array, C: Array) -> Certificate:
         """That of weights on the simplex, which all outputs share."""

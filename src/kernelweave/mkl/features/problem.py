@@ -533,8 +533,8 @@ class FeatureProblem:
         if solution.weights.ndim == 2:
             return Certificate.total(
                 [
-                    part._certificate_of(Candidate(C, d, w[None], c[None]))
-                    for part, d, w, c in zip(self.parts(), solution.weights, W, b, strict=True)
+                    one._certificate_of(Candidate(C, d, w[None], c[None]))
+                    for one, d, w, c in zip(self.parts(), solution.weights, W, b, strict=True)
                 ]
             )
         # a summary has its intercept in the means
