@@ -645,11 +645,11 @@ class FeatureDescent:
         for k, point in enumerate(points):
             # blocks that came later have no coefficients
             W[k, :, : point.W.shape[1]] = point.W
-        W, parts = W.reshape(-1, work.n_columns), []
+        rows, parts = W.reshape(-1, work.n_columns), []
         for m in work.place[kernels]:
-            own, turn = W[:, work.offsets[m] : work.offsets[m + 1]], work.turns[m]
+            own, turn = rows[:, work.offsets[m] : work.offsets[m + 1]], work.turns[m]
             parts.append(own if turn is None else own @ turn.T)
-        coef = np.concatenate(parts, axis=1) if parts else np.empty((len(W), 0))
+        coef = np.concatenate(parts, axis=1) if parts else np.empty((len(rows), 0))
         return self.problem.stack.owned(kernels), coef.reshape(*shape, -1)
 
     # ---- solutions --------------------------------------------------------------------------------
