@@ -218,3 +218,75 @@ def test_folds_of_rows_in_chunks_leave_rows_out(rng):
         own = kw.solve_svm_mkl(kw.FeatureStack(Z[train], GROUPS), y[train], 1.0, loss=Huber(0.3), tol=1e-9)
         f = Z[test] @ own.feature_coef + own.intercept
         assert found.loss[k, -1] == pytest.approx(Huber(0.3).value(y[test], f).mean(), rel=1e-3)
+
+
+# ---- formulas that disagree, and values that overflow ----------------------------------------------
+
+
+class WrongSign(Huber):
+    def conjugate(self, y, b):
+        return np.where(np.abs(b) <= self.delta, 0.5 * b**2 + y * b, np.inf)
+
+
+class TooSmall(Huber):
+    def conjugate(self, y, b):
+        return super().conjugate(y, b) - 0.3
+
+
+class WrongSlope(Huber):
+    def slope(self, y, f):
+        return 2.0 * super().slope(y, f)
+
+
+class OneNumber(Huber):
+    def value(self, y, f):
+        return super().value(y, f).sum()
+
+
+@pytest.mark.parametrize("features", [False, True])
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        (WrongSign(0.5), "must be 0, as b is minus the slope|must be at least 0"),
+        (TooSmall(0.5), r"value \+ conjugate \+ b f is -0\.3"),
+        (WrongSlope(0.5), "formulas of WrongSlope"),
+        (OneNumber(0.5), "an entry for each row"),
+    ],
+)
+def test_formulas_that_disagree_are_refused(loss, said, features, rng):
+    Z = rng.normal(size=(40, 6))
+    kernels = kw.FeatureStack(Z, [0, 3, 6]) if features else Z.T[:2, :, None] * Z.T[:2, None, :]
+    kernels = kernels if features else np.moveaxis(kernels, 0, -1)
+    with pytest.raises(InputError, match=said):
+        kw.solve(kw.Problem(kernels, Z[:, 0] - Z[:, 4], loss=loss, C=1.0))
+
+
+@pytest.mark.parametrize("loss", [Huber(0.5), Quantile(0.3), Counts()], ids=lambda loss: type(loss).__name__)
+def test_right_formulas_are_taken_for_targets_of_any_size(loss, rng):
+    for y in (
+        rng.poisson(3.0, 30).astype(float),
+        1e6 * np.arange(30.0),
+        np.full(30, 2.0),
+        1e-9 * np.arange(30.0),
+    ):
+        loss.check(y, np.ones(30))
+
+
+def test_counts_of_thousands_end(rng):
+    """Decision values overflow on the way to the intercept."""
+    X = rng.normal(size=(60, 2))
+    y = 300.0 * rng.poisson(np.exp(0.5 * X[:, 0]))
+    problem = kw.Problem(X[:, None, :] * X[None, :, :], y, loss=Counts(), C=2.0)
+    found = kw.solve(problem, max_time=5.0)
+    assert found.status in (
+        kw.results.Status.CONVERGED,
+        kw.results.Status.STALLED,
+        kw.results.Status.MAX_TIME,
+    )
+
+
+def test_no_infinite_objective_is_optimal():
+    for status in (kw.results.Status.CONVERGED, kw.results.Status.MAX_ITER, kw.results.Status.STALLED):
+        made = kw.results.Certificate.of("joint", np.inf, 0.0, 0.0, status, tol=1e-6)
+        assert made.status is kw.results.Status.STALLED
+        assert made.gap == np.inf

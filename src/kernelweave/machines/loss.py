@@ -71,6 +71,13 @@ class Sides:
         return float((0.5 * np.square(excess) / self.ridge).sum())
 
 
+#: Rows on which the formulas of a loss of a user's own are compared, decision values there in units of the spread of
+#: the targets, and the disagreement that is allowed, as a share of what is added.
+CHECKED_ROWS, CHECKED_STEPS, FORMULA_ERROR = 20, (-3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0), 1e-6
+#: What counts as zero there.
+SMALLEST = 1e-200
+
+
 class Loss(ABC):
     """Base class of losses. Arrays have one entry for each row: targets y, costs C_i, coefficients b, values f.
 
@@ -156,8 +163,46 @@ class Loss(ABC):
         return 0.0
 
     def check(self, y: ArrayLike, costs: Array) -> Array:
-        """The targets as an array; raises `InputError` for those that cannot be used."""
-        return check_labels(y, costs) if self.classifies else check_vector(y, "y", len(costs))
+        """The targets as an array; raises `InputError` if they cannot be used, or if formulas disagree."""
+        targets = check_labels(y, costs) if self.classifies else check_vector(y, "y", len(costs))
+        if not type(self).__module__.startswith("kernelweave."):
+            self._check_formulas(targets)
+        return targets
+
+    def _check_formulas(self, y: Array) -> None:
+        """Raise where ``value + conjugate + b f`` is below 0 on a row or, at the slope, not 0 (Young's inequality)."""
+        y = y[:: max(1, len(y) // CHECKED_ROWS)]
+        size = float(np.ptp(y)) or 1.0
+        places = [(0.0 if self.classifies else y) + step * size for step in CHECKED_STEPS]
+        found: list[tuple[Array, Array, Array, Array]] = []
+        with np.errstate(all="ignore"):
+            for f in places:
+                f = np.broadcast_to(f, y.shape)
+                value, b = np.asarray(self.value(y, f)), -np.asarray(self.slope(y, f))
+                if value.shape != y.shape or b.shape != y.shape:
+                    raise InputError(
+                        f"`value` and `slope` of {self!r} must return an array with an entry for each row, {y.shape}, "
+                        f"got {value.shape} and {b.shape}."
+                    )
+                # at the bound of b itself the conjugate may be infinite by rounding
+                conjugates = [self.conjugate(y, b * inside) for inside in (1.0, 1.0 - 1e-9)]
+                found.append((f, value, b, np.minimum(*conjugates)))
+            for place, (f, value, _, _) in enumerate(found):
+                for slope, (_, _, b, conjugate) in enumerate(found):
+                    left = value + conjugate + b * f
+                    error = FORMULA_ERROR * (np.abs(value) + np.abs(conjugate) + np.abs(b * f)) + SMALLEST
+                    wrong = left < -error
+                    if place == slope:
+                        wrong |= (left > error) | np.isposinf(left)
+                    wrong &= np.isfinite(value) & np.isfinite(b) & ~np.isnan(left)
+                    if wrong.any():
+                        row = int(np.flatnonzero(wrong)[0])
+                        raise InputError(
+                            f"The formulas of {self!r} disagree: at y = {y[row]:.4g}, f = {f[row]:.4g} and "
+                            f"b = {b[row]:.4g}, value + conjugate + b f is {left[row]:.3g}, where it must be "
+                            f"{'0, as b is minus the slope' if place == slope else 'at least 0'}. Check signs: the "
+                            "conjugate is sup_f -b f - loss(y, f)."
+                        )
 
     def log_probability(self, f: Array) -> Array | None:
         """Logarithm of the probability of the label 1 at f, that of -1 at -f; None for a loss without probabilities."""

@@ -34,6 +34,8 @@ Loss: TypeAlias = Any
 
 #: Steps to the best intercept, and to where a function of a row is zero.
 MOST_STEPS, MOST_SPLITS = 200, 20
+#: Eight halves each: as many as there are between the largest and the smallest number.
+MOST_HALVES = 300
 #: Sum of coefficients that counts as zero, as a share of the sum of their sizes.
 BALANCED = 1e-14
 #: Most systems of a machine, and moves of the centre without a smaller gap after which rounding is assumed to limit it.
@@ -251,12 +253,12 @@ def crossing(
             below, above = np.where(left, value, half_of * below), np.where(right, value, half_of * above)
             low, high = np.where(left, middle, low), np.where(right, middle, high)
         else:
-            # what is left are kinks, which only halves find
-            while True:
+            # what is left are kinks, which only halves find; a function that overflows is above zero there
+            for _ in range(MOST_HALVES):
                 for _ in range(8):
                     middle = 0.5 * low + 0.5 * high
                     value = function(middle)
-                    low, high = np.where(value <= 0.0, middle, low), np.where(value >= 0.0, middle, high)
+                    low, high = np.where(value <= 0.0, middle, low), np.where(value < 0.0, high, middle)
                 if (high - low <= 2.0 * distance(low, high)).all():
                     break
     return low, high

@@ -51,7 +51,8 @@ def write(things: Sequence[Any]) -> bytes:
     if untrusted:
         raise InputError(
             f"This model cannot be stored without code: it has parts of type {', '.join(untrusted)}. "
-            "Kernels and scorers given as Python functions have to be replaced by named ones."
+            "Kernels and scorers given as Python functions, losses of your own, and learners without a `name` cannot "
+            "be saved: replace them by named ones."
         )
     return content
 

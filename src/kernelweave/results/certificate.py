@@ -154,6 +154,9 @@ class Certificate:
         stationarity : float, optional
         """
         gap = own + rounding
+        if not math.isfinite(primal) and status is not Status.INTERRUPTED:
+            # no tolerance is a share of infinity
+            return cls(kind, primal, -math.inf, math.inf, rounding, stationarity, Status.STALLED)
         if tol is not None:
             allowed = tol * abs(primal)
             if status in REPLACED and own <= allowed:
