@@ -110,8 +110,8 @@ def test_a_run_of_a_new_learner_leaves_its_parameter_in_every_file(table, tmp_pa
 @pytest.mark.usefixtures("tilted")
 def test_the_studio_has_a_field_for_a_new_learner():
     pytest.importorskip("fastapi")
-    from kernelweave_app.runs.spec import label_of
-    from kernelweave_app.studio.methods import methods, settings
+    from kernelweave_app.runs.spec import label_of, spec_fields
+    from kernelweave_app.studio.methods import methods
 
     method = next(m for m in methods() if m.name == "tilted")
     assert (method.title, method.summary) == ("Tilted", "Uniform weights with a tilt: a learner of this test")
@@ -119,10 +119,10 @@ def test_the_studio_has_a_field_for_a_new_learner():
     field = next(f for f in method.fields if f.name == "tilt")
     assert (field.label, field.unit, field.kind) == ("Lean of the plane", "degrees", "number")
     assert (field.least, field.most, field.default) == (0, 3, 0.25)
-    assert field.about == "How far the plane leans."
+    assert field.help == "How far the plane leans."
     mood = next(f for f in method.fields if f.name == "mood")
-    assert (mood.kind, mood.choices, mood.default) == ("choice", ["calm", "bold"], "calm")
-    assert {"tilt", "mood"} <= {s.name for s in settings()}
+    assert (mood.kind, mood.choices, mood.default) == ("choice", ("calm", "bold"), "calm")
+    assert {"tilt", "mood"} <= set(spec_fields())
     assert label_of("tilt") == "Lean of the plane"
 
 

@@ -580,7 +580,7 @@ def test_every_number_in_a_sentence_is_that_of_the_file(tmp_path, kind):
     rows = split(prepared, spec)
     model = fit_model(make_model(spec, prepared, rows[1]), prepared, rows[0], None)
     held = score_held(model, prepared, rows[1])
-    found = gather(model, prepared, held)
+    found = gather(model, spec, prepared, rows, held)
     counts = {"permutation": 3, "sources": 19, "stability": 4, "learning curve": 2}
     for name in repeated():
         basis = basis_of(model, spec, prepared, rows, held, count=counts.get(name, 0), refit=False)
@@ -839,3 +839,76 @@ def test_weight_stability_leaves_rows_of_weight_zero_out(choose_again, rng):
     np.testing.assert_allclose(first.samples, second.samples, rtol=1e-8, atol=1e-10)
     without = inspection.weight_stability(model, X, wild, n_samples=6, choose_again=choose_again)
     assert np.abs(without.samples - first.samples).max() > 0.1
+
+
+# ---- findings of one's own -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def declared_here():
+    from kernelweave.inspection.registry import REGISTRY
+
+    before = dict(REGISTRY)
+    yield
+    REGISTRY.clear()
+    REGISTRY.update(before)
+
+
+@pytest.mark.usefixtures("declared_here")
+def test_a_finding_that_fails_takes_nothing_with_it():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = kw.MKLRegressor(kw.banks.linear_features(2), alpha=0.1).fit(X, X[:, 0])
+
+    @inspection.finding("spread of a test", title="Spread", needs=("model",))
+    def spread(basis):
+        raise ZeroDivisionError("no rows")
+
+    with pytest.warns(UserWarning, match=r"'spread of a test' is left out.*ZeroDivisionError: no rows"):
+        found = inspection.findings(model)
+    assert "kernels" in found
+    assert "spread of a test" not in found
+
+
+@pytest.mark.usefixtures("declared_here")
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("mine", {"needs": ("modell",)}, r"`needs` must name attributes .*model.*got 'modell'"),
+        ("mine", {"needs": "model"}, r"needs=\('model',\)"),
+        ("views", {"needs": ("model",)}, "There is a finding 'views' already"),
+    ],
+)
+def test_a_wrong_declaration_is_refused_where_it_stands(name, options, said):
+    with pytest.raises(kw.InputError, match=said):
+        inspection.finding(name, title="Mine", **options)(lambda basis: None)
+
+
+@pytest.mark.usefixtures("declared_here")
+def test_a_finding_gets_the_same_rows_in_a_run_as_in_python():
+    from kernelweave_app.runs.evidence import gather
+    from kernelweave_app.runs.fitting import fit_model, make_model
+    from kernelweave_app.runs.joining import Joined
+    from kernelweave_app.runs.preparing import prepare, split
+    from kernelweave_app.runs.spec import Spec
+    from kernelweave_app.runs.writing import score_held
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+    frame["w"], frame["g"], frame["y"] = np.repeat([1, 2], 30), np.arange(60) // 3, frame["a"]
+    spec = Spec(
+        target="y", weights="w", group="g", kernels="linear_features", method="rls2", alphas="1", seed=5
+    )
+    prepared = prepare(Joined(frame, {}, {}, {}), spec)
+    rows = split(prepared, spec)
+    model = fit_model(make_model(spec, prepared, rows[1]), prepared, rows[0], None)
+    seen = []
+
+    @inspection.finding("rows of a test", title="Rows", needs=("training", "held_rows"))
+    def rows_of(basis):
+        seen.append(basis)
+
+    gather(model, spec, prepared, rows, score_held(model, prepared, rows[1]))
+    (basis,) = seen
+    assert (len(basis.training.y), len(basis.held_rows.y), basis.seed) == (len(rows[0]), len(rows[1]), 5)
+    np.testing.assert_array_equal(basis.training.params["sample_weight"], frame["w"].to_numpy()[rows[0]])
+    np.testing.assert_array_equal(basis.training.groups, frame["g"].to_numpy()[rows[0]])

@@ -134,6 +134,8 @@ class Check:
         """Check what is open: the page, or what stands on it."""
         if inside is not None:
             expect(self.page.locator(inside).last).to_be_visible()
+        # a button is paler for a moment after it was pressed
+        expect(self.page.locator("[data-pressed]")).to_have_count(0)
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(AXE)
             self.page.add_style_tag(content=LEVEL)

@@ -179,8 +179,8 @@ def _compat(library: str = "", device: Any = None) -> Any:
     except ImportError as error:
         if library:
             raise InputError(
-                f"device={str(device)!r} needs {library} and array-api-compat. Use pip install 'kernelweave[gpu]', "
-                "or None."
+                f"`device`: {str(device)!r} needs {library} and array-api-compat. Use pip install 'kernelweave[gpu]', "
+                "or leave it out."
             ) from error
         raise InputError(
             "Tensors need the package array-api-compat. Use pip install 'kernelweave[gpu]', or pass a NumPy array."

@@ -218,6 +218,10 @@ def power_norm(values: Row, p: Any) -> Q:
     return top * to_fraction(total) * (1 + (64 + 4 * len(values)) * EPS)
 
 
+#: Sets of weights that are judged.
+SETS = ("Simplex", "CappedSimplex", "LpBall", "ElasticNet")
+
+
 def support_above(p: Mapping[str, Any], q: Row) -> Q:
     """An upper bound of ``max <d, q>`` over the set of weights."""
     kind, value = p["set"], p["set_value"]

@@ -245,17 +245,10 @@ class NoNormalizer(Normalizer):
 
 
 @dataclass(frozen=True, eq=False)
-class Trace(Normalizer):
-    """Unit trace, P1 (18): ``s_m = 1 / sum_i w_i K_m(x_i, x_i)``.
-
-    Parameters
-    ----------
-    extra : array, optional
-        Further inputs that enter the sum with weight 1 each: the transductive rule of P1's experiments.
-    """
+class _Diagonal(Normalizer):
+    """The inverse of the sum or the mean of the diagonal."""
 
     extra: FittedPart = None
-    name = "trace"
     #: Whether the sum is divided by the weights.
     mean = False
 
@@ -268,7 +261,20 @@ class Trace(Normalizer):
 
 
 @dataclass(frozen=True, eq=False)
-class MeanDiagonal(Trace):
+class Trace(_Diagonal):
+    """Unit trace, P1 (18): ``s_m = 1 / sum_i w_i K_m(x_i, x_i)``.
+
+    Parameters
+    ----------
+    extra : array, optional
+        Further inputs that enter the sum with weight 1 each: the transductive rule of P1's experiments.
+    """
+
+    name = "trace"
+
+
+@dataclass(frozen=True, eq=False)
+class MeanDiagonal(_Diagonal):
     """Mean diagonal 1: ``s_m = sum_i w_i / sum_i w_i K_m(x_i, x_i)``. The default of the estimators.
 
     The scale of alpha and C then does not depend on the number of rows.

@@ -15,14 +15,14 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from kernelweave._checks import InputError
+from kernelweave._checks import InputError, warn_user
 from kernelweave._parameters import InstanceOf, Texts, checked
 from kernelweave._types import Features
 from kernelweave.inspection.arguments import Jobs, Model, OptionalTargets, Seed
@@ -467,8 +467,18 @@ def finding(
     >>> REGISTRY["stability"].title
     'Stability of weights'
     """
+    known = [one.name for one in fields(Basis)]
+    if isinstance(needs, str):
+        raise InputError(f"`needs` must be a tuple of names, got {needs!r}. Use needs=({needs!r},).")
+    if unknown := [one for one in needs if one not in known]:
+        raise InputError(
+            f"`needs` must name attributes of a `Basis` ({', '.join(known)}), got {unknown[0]!r}."
+        )
 
     def declare(function: Callable[[Basis], Finding | None]) -> Callable[[Basis], Finding | None]:
+        there = REGISTRY[name].function.__module__ if name in REGISTRY else function.__module__
+        if there != function.__module__:
+            raise InputError(f"There is a finding {name!r} already, of {there}. Give yours another name.")
         REGISTRY[name] = Declaration(name, title, function, needs, **more)
         return function
 
@@ -476,9 +486,19 @@ def finding(
 
 
 def collect(basis: Basis) -> Found:
-    """All findings that take no further fits."""
-    made = {name: one.compute(basis) for name, one in REGISTRY.items() if not one.about}
-    return {name: one for name, one in made.items() if one is not None}
+    """All findings that take no further fits; one that fails is left out with a warning, and takes nothing with it."""
+    made: Found = {}
+    for name, one in REGISTRY.items():
+        if one.about:
+            continue
+        try:
+            found = one.compute(basis)
+        except Exception as error:
+            warn_user(f"The finding {name!r} is left out, because it failed: {type(error).__name__}: {error}")
+            continue
+        if found is not None:
+            made[name] = found
+    return made
 
 
 def repeated() -> dict[str, Declaration]:

@@ -17,7 +17,7 @@ from kernelweave._sparse import sq_norms, to_dense
 from kernelweave._types import ColumnsLike, TableLike, Tree
 from kernelweave.functions import KernelFunction
 from kernelweave.kernels.learnt import plain
-from kernelweave.kernels.pairs import mirror, pair_values
+from kernelweave.kernels.pairs import STATISTICS, mirror, pair_values
 from kernelweave.kernels.steps import Step, StepLike, apply_steps, as_steps
 from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.views import Table, as_table, as_tables
@@ -97,6 +97,11 @@ class Kernel(KernelFunction, ABC):
 
     def __init_subclass__(cls, described: bool = True, **more: Any) -> None:
         super().__init_subclass__(**more)
+        if isinstance(cls.statistic, str) and cls.statistic not in STATISTICS:
+            raise InputError(
+                f"`statistic` of {cls.__name__} must be one of {', '.join(map(repr, STATISTICS))}, got "
+                f"{cls.statistic!r}."
+            )
         if not described:
             return
         name = cls.__name__.lower()

@@ -29,6 +29,9 @@ FloatArray = NDArray[np.float64]
 #: Rows of numbers: an array, a sparse one, `IncompleteRows`, or nodes of a graph.
 PairRows: TypeAlias = Any
 
+#: Statistics of pairs of rows.
+STATISTICS = ("sqdist", "dot", "l1")
+
 
 def has_missing(A: PairRows) -> bool:
     """Whether an array, or what a sparse one stores, has missing cells."""
@@ -247,7 +250,7 @@ def pairwise_statistic(kind: str, A: PairRows, B: PairRows | None = None) -> Flo
     array([[ 0., 25.],
            [25.,  0.]])
     """
-    check_known(kind, ("sqdist", "dot", "l1"), "pairwise statistic")
+    check_known(kind, STATISTICS, "pairwise statistic")
     left = A if is_sparse(A) else as_floats(A, "A")
     right = B if B is None or is_sparse(B) else as_floats(B, "B")
     other = left if right is None else right

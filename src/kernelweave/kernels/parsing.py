@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from kernelweave._checks import InputError, check_known
+from kernelweave._extensions import load_extensions
 from kernelweave.kernels.base import KERNELS, Kernel, build
 from kernelweave.kernels.composed import Composed
 from kernelweave.kernels.stationary import RULES
@@ -92,6 +93,9 @@ _STEPS: dict[str, Any] = {cls.__name__: cls for cls in STEPS.values()}
 
 def _named(name: str) -> type[Kernel]:
     lower, known = name.lower(), text_names()
+    if lower not in known:
+        load_extensions()
+        known = text_names()
     return known[check_known(lower, sorted(known), "kernel")]
 
 

@@ -1,8 +1,9 @@
 """Learners: how kernel weights are found. Each is a named choice of criterion, weight set and step.
 
 A learner is a class of parameters with `get_params` and `set_params`, so that ``learner__C`` can be searched. To add
-one, write its class in a file of this folder, or in your own program: with a `name` it is known to ``learner=``, to the
-command line, to the studio and to these pages.
+one, write its class in a file of this folder, or in your own program: with a `name` it is known to ``learner=``. Where
+a package names the module in the entry-point group `kernelweave.extensions`, command line, studio and other processes
+know it too.
 """
 
 # ruff: noqa: I001 (in the order in which forms and messages list them)
@@ -13,6 +14,7 @@ import importlib
 import pkgutil
 
 from kernelweave._checks import InputError, check_known
+from kernelweave._extensions import load_extensions
 from kernelweave.learners.base import LEARNERS, Learner
 from kernelweave.learners.rls2 import RLS2
 from kernelweave.learners.margin import (
@@ -64,11 +66,23 @@ for _learner in LEARNERS.values():
         __all__ += [_learner.__name__]
 
 
+def __getattr__(name: str) -> type[Learner]:
+    """Learners of extensions by the names of their classes."""
+    if not name.startswith("_"):
+        load_extensions()
+        for learner in LEARNERS.values():
+            if learner.__name__ == name:
+                return learner
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def resolve(learner: str | Learner) -> Learner:
     """Turn a short name or an object into a learner; unknown names list the known ones."""
     if isinstance(learner, Learner):
         chosen = learner
     elif isinstance(learner, str):
+        if learner not in LEARNERS:
+            load_extensions()
         chosen = LEARNERS[check_known(learner, LEARNERS, "learner")]()
     else:
         raise InputError(

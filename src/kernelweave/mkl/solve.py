@@ -289,7 +289,12 @@ def steps_of(method: str, problem: KernelProblem) -> list[MarginStep]:
     """The steps of a method, in order; each continues if the previous one is slow."""
     weight_set = problem.weight_set
     possible = methods_for(type(weight_set))[1:]
-    if not possible or method not in ("auto", *possible):
+    if not possible:
+        raise InputError(
+            f"There is no step for {weight_set!r}: a set of weights of your own derives from `ShareSet` (Newton) or "
+            "`AlternatingSet` (the closed form), which need a formula more than `WeightSet`."
+        )
+    if method not in ("auto", *possible):
         raise InputError(f"`method`={method!r} does not fit {weight_set!r}. Possible: {', '.join(possible)}.")
     machine = problem.machine
     if method in ("interior-point", "dual-newton") and not (machine.loss.quadratic and machine.fit_intercept):

@@ -17,6 +17,7 @@ import numpy as np
 
 from kernelweave import estimators, functions, kernels, normalizers
 from kernelweave._checks import InputError
+from kernelweave._extensions import load_extensions
 from kernelweave.banks import DefaultViews
 from kernelweave.estimators import BaseMKL
 from kernelweave.estimators.estimator import attributes_of, keep_model
@@ -296,12 +297,23 @@ def from_state(state: State, foreign: Callable[[int], Any] | None = None) -> Any
         for former in ("literal", "as_published"):
             # of MLMKL: the published update was a parameter
             params.pop(former, None)
-        return LEARNERS[parts["name"]](**params)
+        name = parts["name"]
+        if name not in LEARNERS:
+            load_extensions()
+        if name not in LEARNERS:
+            raise InputError(
+                f"This is not a model file, or it has a learner of another module, {name!r:.40}. Import that module "
+                "first."
+            )
+        return LEARNERS[name](**params)
     if word == "estimator":
         return _estimator(**parts)
     if word == "selection":
         return _put(SelectViews(**parts["params"]), parts["found"])
     kind = _kind(word)
+    if kind is None:
+        load_extensions()
+        kind = _kind(word)
     if kind is None:
         raise InputError(
             f"This is not a model file, or it has a kernel of another module, {word!r}. Import that module first."

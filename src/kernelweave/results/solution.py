@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._devices import Kind, hosted
-from kernelweave.judge import digest, seal
+from kernelweave.judge import SETS, digest, seal
 from kernelweave.results.certificate import Certificate, Status, relative_gap
 
 Array = NDArray[np.float64]
@@ -227,6 +227,11 @@ class Solution:
             raise InputError(
                 "A certificate can be exported of one convex problem with coefficients of rows, got "
                 f"{type(problem).__name__} and weights of shape {host.weights.shape}. Export one for each output."
+            )
+        if stated.criterion != "alignment" and stated.weight_set not in SETS:
+            raise InputError(
+                f"A certificate can be exported for weights in {', '.join(SETS)}, got {stated.weight_set}: "
+                "others have no judge. `verify` works for each."
             )
         radius = float(getattr(host, "radius2", math.nan))
         content = {

@@ -10,6 +10,7 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Parameter
 
 from kernelweave._errors import InputError
+from kernelweave._extensions import load_extensions
 from kernelweave_app.cli.learning import demo, evidence, fit, recommend
 from kernelweave_app.cli.papers import list_datasets, reproduce
 from kernelweave_app.cli.paths import path
@@ -43,6 +44,7 @@ def make_app(*, fitting: bool = True) -> App:
 def run(argv: list[str]) -> int:
     """Run the command line; user errors end with one line on standard error."""
     try:
+        load_extensions()
         app = make_app(fitting=bool(argv) and argv[0] in ("fit", "path", "recommend"))
         status = app(argv, exit_on_error=False, print_error=False)
     except CycloptsError as error:

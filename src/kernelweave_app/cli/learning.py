@@ -104,7 +104,7 @@ def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, compare: Com
         nested = say_nested(outer) if outer else ""
         if nested:
             say(nested)
-        found = gather(model, prepared, held, outer)
+        found = gather(model, spec, prepared, (run.train, run.test), held, outer)
         say_model(model, found)
         comparison = None if compare is None else compare(run, model)
         write_run(folder, run, model, held)
@@ -383,9 +383,10 @@ def evidence(
     folder, size = Path(run), read_width(width)
     spec = spec_of(folder)
     known = {kind.replace(" ", "-"): kind for kind in repeated()}
-    for name in what or ():
+    what = [name.replace(" ", "-") for name in what or ()]
+    for name in what:
         if name not in known:
-            raise InputError(f"--what must be of {', '.join(known)}, got {name!r:.40}.")
+            raise InputError(f"--what must be one of {', '.join(known)}, got {name!r:.40}.")
     counts = {
         "permutation": permutations,
         "omission": divisions,
@@ -398,7 +399,7 @@ def evidence(
     prepared, train = asked.prepared, asked.train
     held = score_held(model, prepared, asked.test)
     # numbers of the model itself are computed again, what took time is kept
-    found = {**read_evidence(folder), **gather(model, prepared, held, train=train)}
+    found = {**read_evidence(folder), **gather(model, spec, prepared, (train, asked.test), held)}
     n_training = int(found["rows"].values["training"].value)
     n_here = len(train) if prepared.weights is None else int((prepared.weights[train] > 0).sum())
     if n_training != n_here:
@@ -407,7 +408,7 @@ def evidence(
             "the run."
         )
     interrupted = False
-    for kind in [known[name] for name in what or ()] or possible(found):
+    for kind in [known[name] for name in what] or possible(found):
         with Steps(repeated()[kind].title.lower(), counts.get(kind) or None) as steps:
 
             def report(text: str, steps: Steps = steps) -> bool:

@@ -41,17 +41,14 @@ Report = Callable[[str], bool]
 
 def gather(
     model: BaseMKL,
+    spec: Spec,
     prepared: Prepared,
+    rows: tuple[Positions, Positions],
     held: HeldOut | None = None,
     nested: list[dict[str, float]] | None = None,
-    train: Positions | None = None,
 ) -> Found:
-    """What can be said about a fitted model and its table without further fits.
-
-    A model from a file may be without its training rows: `train` are their positions in the table.
-    """
-    training = None if train is None else Rows(prepared.X.iloc[train], prepared.target(train))
-    basis = Basis(model=model, held=held, nested=nested, training=training)
+    """What can be said about a fitted model and its table without further fits; `rows` as in `basis_of`."""
+    basis = replace(basis_of(model, spec, prepared, rows, held), nested=nested)
     return {**collect(basis), **doubts_of_table(prepared)}
 
 

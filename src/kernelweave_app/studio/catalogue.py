@@ -352,11 +352,11 @@ async def receive_table(name: str, stream: AsyncIterator[bytes], places: Places,
 
 def take_in(part: Path, name: str, places: Places, limits: Limits) -> TableRef:
     """Check a file and move it to the tables of a project, under a name that is free there."""
-    check_file(part, name, limits)
     # read under its own suffix, so that a file that cannot be parsed is refused before it is stored
     trial = part.with_name(f"{part.stem}-{name}")
     part.rename(trial)
     try:
+        check_file(trial, name, limits)
         try_reading(trial)
         if not places.files.is_dir():
             raise InputError("There is no project for this table any more. It may have been deleted.")

@@ -76,7 +76,7 @@ def describe_model(
     Results
     """
     train, test = rows
-    findings = gather(model, prepared, held) if findings is None else findings
+    findings = gather(model, spec, prepared, rows, held) if findings is None else findings
     shown = test if len(test) else train
     return Results(
         task=prepared.task,

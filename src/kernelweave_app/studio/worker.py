@@ -24,6 +24,7 @@ import numpy as np
 import psutil
 
 from kernelweave._errors import InputError
+from kernelweave._extensions import load_extensions
 from kernelweave._forms import numbered
 from kernelweave._types import DataFrame, Tree
 from kernelweave.fitting.task import PathStep
@@ -350,7 +351,7 @@ class Job:
         self._renew()
         pictures = self._pictures(model, held, prepared.X.iloc[train], found)
         about = say_nested(outer) if outer else ""
-        evidence = gather(model, prepared, held, outer)
+        evidence = gather(model, spec, prepared, (train, test), held, outer)
         title = self.store.run(self.run_id)["name"]
         write_report(
             self.folder, portable, model, held, evidence, nested=about, title=title, pictures=pictures
@@ -706,6 +707,7 @@ ANSWERS: dict[str, Callable[..., Tree]] = {"measure": measure, "print": print_fi
 
 def main(task: str, *arguments: str) -> int:
     """Do a task; one that answers reads its arguments on standard input."""
+    load_extensions()
     if task in TASKS:
         return TASKS[task](*arguments)
     try:

@@ -640,15 +640,17 @@ class FeatureDescent:
         for point in points:
             active[: len(point.norms)] |= point.norms > 0
         kernels = np.sort(work.kernels[active])
-        coef = [np.empty((len(points), self.problem.n_outputs, 0))]
+        shape = (len(points), self.problem.n_outputs)
+        W = np.zeros((*shape, work.n_columns))
+        for k, point in enumerate(points):
+            # blocks that came later have no coefficients
+            W[k, :, : point.W.shape[1]] = point.W
+        rows, parts = W.reshape(-1, work.n_columns), []
         for m in work.place[kernels]:
-            first, last, turn = int(work.offsets[m]), int(work.offsets[m + 1]), work.turns[m]
-            own = np.zeros((len(points), self.problem.n_outputs, last - first))
-            for k, point in enumerate(points):
-                # blocks that came later have no coefficients
-                own[k, :, : max(0, point.W.shape[1] - first)] = point.W[:, first:last]
-            coef.append(own if turn is None else own @ turn.T)
-        return self.problem.stack.owned(kernels), np.concatenate(coef, axis=2)
+            own, turn = rows[:, work.offsets[m] : work.offsets[m + 1]], work.turns[m]
+            parts.append(own if turn is None else own @ turn.T)
+        coef = np.concatenate(parts, axis=1) if parts else np.empty((len(rows), 0))
+        return self.problem.stack.owned(kernels), coef.reshape(*shape, -1)
 
     # ---- solutions --------------------------------------------------------------------------------
 

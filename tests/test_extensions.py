@@ -1,0 +1,106 @@
+"""Learners and kernels that another package names as entry points, in processes of their own."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import kernelweave as kw
+
+MODULE = '''
+from dataclasses import dataclass
+import numpy as np
+import kernelweave as kw
+from kernelweave.learners.margin import MarginLearner
+from kernelweave.mkl.weight_sets import CappedSimplex
+
+
+class Widely(MarginLearner):
+    """The machine on weights of at most a half each."""
+
+    name = "widely"
+
+    def problem(self, kernels, y):
+        return self.joint(kernels, y, CappedSimplex(0.5))
+
+
+@dataclass(frozen=True)
+class Cauchy(kw.kernels.Kernel):
+    """1 / (1 + squared distance)."""
+
+    statistic = "sqdist"
+
+    def formula(self, xp, S, sq_left=None, sq_right=None):
+        return 1.0 / (1.0 + S)
+'''
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """A folder with an installed package that brings a learner and a kernel; the environment that finds it."""
+    (tmp_path / "widely_package.py").write_text(MODULE)
+    about = tmp_path / "widely_package-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: widely-package\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[kernelweave.extensions]\nwidely = widely_package\n")
+    return {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+
+def test_command_line_files_and_scripts_know_what_a_package_brings(elsewhere, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    frame["y"] = np.where(frame["a"] + frame["b"] ** 2 > 0.5, "yes", "no")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, *arguments], env=elsewhere, cwd=tmp_path, capture_output=True, text=True
+        )
+
+    fit = ["fit", "t.csv", "--target", "y", "--learner", "widely", "--kernels", "cauchy", "--out", "run"]
+    done = run("-m", "kernelweave_app.cli", *fit)
+    assert done.returncode == 0, done.stderr
+    assert run("-m", "kernelweave_app.cli", "predict", "run", "t.csv", "--out", "p.csv").returncode == 0
+    again = run("run/script.py")
+    assert again.returncode == 0, again.stderr
+    by_name = "import kernelweave as kw; print(kw.learners.resolve('widely'), kw.kernels.parse('cauchy'))"
+    assert "Widely(" in run("-c", by_name).stdout
+
+
+def test_an_extension_that_cannot_be_imported_is_named(elsewhere, tmp_path):
+    (tmp_path / "widely_package.py").write_text("import no_such_module_here")
+    code = "import kernelweave as kw; kw.learners.resolve('widely')"
+    done = subprocess.run([sys.executable, "-c", code], env=elsewhere, capture_output=True, text=True)
+    assert "The extension 'widely' (widely_package) cannot be imported, ModuleNotFoundError" in done.stderr
+
+
+def test_a_statistic_that_no_kernel_has_is_refused_where_the_class_stands():
+    with pytest.raises(
+        kw.InputError, match="`statistic` of Wrong must be one of 'sqdist', 'dot', 'l1', got 'l2'"
+    ):
+
+        class Wrong(kw.kernels.Kernel):
+            statistic = "l2"
+
+
+def test_a_set_without_a_step_says_what_to_derive_from():
+    from kernelweave.mkl.weight_sets import WeightSet
+
+    class Corner(WeightSet):
+        def support(self, q):
+            return float(q[0])
+
+        def best(self, q):
+            return np.eye(len(q))[0]
+
+        def project(self, v):
+            return np.eye(len(v))[0]
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 3)), np.where(rng.normal(size=30) > 0, 1.0, -1.0)
+    problem = kw.Problem(X[:, None, :] * X[None, :, :], y, loss="hinge", weights=Corner())
+    with pytest.raises(kw.InputError, match=r"derives from `ShareSet` \(Newton\) or `AlternatingSet`"):
+        kw.solve(problem)
