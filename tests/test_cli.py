@@ -29,7 +29,15 @@ from kernelweave_app.runs.division import read_division
 from kernelweave_app.runs.fitting import chosen, fits_plainly, plain_learner
 from kernelweave_app.runs.formats import read_table
 from kernelweave_app.runs.formats.text import find_separator
-from kernelweave_app.runs.joining import Layout, join_new, match_tables
+from kernelweave_app.runs.joining import (
+    LAYOUT,
+    Layout,
+    join_new,
+    join_tables,
+    layout_text,
+    match_tables,
+    read_layout,
+)
 from kernelweave_app.runs.spec import Spec, check_spec, read_spec
 from kernelweave_papers import EXPERIMENTS
 
@@ -377,6 +385,19 @@ def test_names_say_which_table_stands_for_which():
     assert match("first", "second") == {"rna": "first", "meth": "second"}
     joined, _ = join_new({"first": frame, "second": frame.assign(a=3, c=4)}, layout, needed, "")
     assert joined.table.iloc[0].to_dict() == {"who": "x", "rna.a": 1, "rna.b": 2, "meth.a": 3, "meth.b": 2}
+
+
+@pytest.mark.parametrize("rows", ["shared", "all", "order"])
+def test_rows_of_new_tables_are_matched_as_those_of_the_run(rows, tmp_path):
+    tables = {
+        "rna": pd.DataFrame({"who": ["p", "q", "r"], "a": [1.0, 2.0, 3.0]}),
+        "meth": pd.DataFrame({"who": ["q", "r", "s"], "b": [4.0, 5.0, 6.0]}),
+    }
+    joined = join_tables(tables, "who", rows)
+    assert len(joined.table) == {"shared": 2, "all": 4, "order": 3}[rows]
+    (tmp_path / LAYOUT).write_text(layout_text(joined, "" if rows == "order" else "who", "rna.csv"))
+    again, _ = join_new(tables, read_layout(tmp_path), ["a", "b"], "")
+    pd.testing.assert_frame_equal(again.table[["a", "b"]], joined.table[["a", "b"]])
 
 
 @pytest.mark.full
@@ -1423,7 +1444,8 @@ def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch)
     frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "y"])
     spec = Spec(target="y", nested=3, kernels="linear", alphas="2", cv=2)
     prepared = prepare(Joined(frame, {}, {}, {}), spec)
-    rows, fitted, scored = np.arange(24), [], []
+    # others are held out, also from the first rows
+    rows, fitted, scored = np.arange(6, 30), [], []
     monkeypatch.setattr(
         nested, "fit_model", lambda model, prepared, rows, progress: fitted.append(set(rows.tolist()))
     )

@@ -329,6 +329,32 @@ def test_average_kernel_is_kernel_ridge(uci):
         assert float(p.score(f, test)) == pytest.approx(result["score"], rel=1e-6)
 
 
+def test_kernel_ridge_counts_every_held_out_row_once():
+    """Also where inner folds have different numbers of rows."""
+    from sklearn.kernel_ridge import KernelRidge
+
+    from kernelweave_papers.baselines import kernel_ridge
+
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(26, 8))
+    K, y = X @ X.T, X[:, 0] + 2.0 * rng.normal(size=26)
+    train, test, alphas = np.arange(20), np.arange(20, 26), np.geomspace(100.0, 0.01, 9)
+    folds = [(np.arange(2, 20), np.arange(2)), (np.arange(6), np.arange(6, 20))]
+
+    def errors(alpha, fit, held):
+        ridge = KernelRidge(alpha=alpha, kernel="precomputed").fit(K[np.ix_(fit, fit)], y[fit])
+        return np.square(ridge.predict(K[np.ix_(held, fit)]) - y[held])
+
+    def score(f, rows):
+        return np.square(f - y[rows]).mean(axis=-1)
+
+    by_hand = [[errors(alpha, *fold) for fold in folds] for alpha in alphas]
+    best = int(np.argmin([np.concatenate(parts).sum() for parts in by_hand]))
+    assert best != np.argmin([sum(part.mean() for part in parts) for parts in by_hand])
+    _, chosen = kernel_ridge(K, y, train, test, folds, alphas, lambda _: 0.0, score, np.argmin)
+    assert chosen == {"alpha": alphas[best]}
+
+
 def test_transductive_traces_and_readable_labels():
     need("heart")
     from kernelweave_papers.rls2_uci import problem

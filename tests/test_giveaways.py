@@ -61,6 +61,8 @@ def test_measurements_give_nothing_away(classes, rng):
             "separated": np.where(y, 10.0, 0.0) + rng.normal(size=N),
             "constant": 1.0,
             "one class only": np.where(y, "a", None),
+            # nor do values of which few rows are known
+            "mostly missing": [f"{one} {k % 4}" if k < 16 else None for k, one in enumerate(y)],
             "y": classes["y"],
         }
     )

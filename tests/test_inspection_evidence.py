@@ -231,6 +231,11 @@ def test_targets_of_groups_stay_together(rng):
     )
     assert found.score > 0.8
     assert found.permuted.min() < 0.5
+    # targets of a test fold stay there: these are all the same
+    fold = (np.flatnonzero((y == 0) | (groups < 6)), np.flatnonzero((y == 1) & (groups >= 6)))
+    how = {"cv": [fold], "refit": False, "scoring": lambda model, X, y: -np.abs(model.predict(X) - y).mean()}
+    found = inspection.permutation_test(Ridge(), X, y, n_permutations=5, groups=groups, **how)
+    np.testing.assert_allclose(found.permuted, found.score)
 
 
 def test_a_source_is_tested_by_exchanging_its_contributions(patients):

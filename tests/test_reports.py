@@ -84,6 +84,19 @@ def test_column_names_are_text(report):
     assert "&lt;script&gt;" in report[1]
 
 
+def test_bars_over_halves_have_the_names_of_their_kernels():
+    from kernelweave.inspection.registry import Finding
+    from kernelweave_app.reports.figures import draw_findings
+
+    weights = [[0.1], [0.6], [0.3]]
+    details = {"names": ["a", "b", "c"], "outputs": ["weight"], "weights": weights}
+    details |= {"low": weights, "high": weights, "frequency": [[0.2], [1.0], [0.5]]}
+    [picture] = draw_findings({"stability": Finding(n=10, details=details)})
+    [ax] = picture.figure.axes
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["b  100%", "c  50%", "a  20%"]
+    assert [bar.get_width() for bar in ax.patches] == [0.6, 0.3, 0.1]
+
+
 def test_a_finding_that_is_declared_anywhere_is_shown_everywhere(report, monkeypatch, tmp_path, capsys):
     """One declaration, and no other edit: terminal, report, page, tables for papers, and the file of evidence."""
     from kernelweave.inspection.registry import (

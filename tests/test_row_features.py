@@ -121,6 +121,8 @@ def test_sources_and_workers_agree(data: tuple[np.ndarray, ...], small_sample: N
     }
     wanted = None
     for name, rows in sources.items():
+        held = rows.sample.Z.toarray() if sparse.issparse(rows.sample.Z) else rows.sample.Z
+        np.testing.assert_array_equal(held, Z[rows.sample.positions], err_msg=name)
         one = kw.solve_svm_mkl(rows, None, 0.05, loss="logistic", tol=1e-9)
         wanted = one if wanted is None else wanted
         assert one.primal == pytest.approx(wanted.primal, rel=2e-9), name

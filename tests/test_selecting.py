@@ -96,6 +96,10 @@ def test_views_are_chosen_by_their_share(data, labels):
     assert one.views_ == (best,)
     assert one.transform(data).names == (best,)
     assert one.get_feature_names_out().tolist() == [best]
+    # in the order of X, also where that is not the one of the shares
+    rising = kw.Views({view: data[view] for view in sorted(one.shares_, key=one.shares_.get)})
+    some = kw.SelectViews(svm([Linear()]), max_views=2).fit(rising, labels)
+    assert some.views_ == some.transform(rising).names == rising.names[1:]
     with pytest.raises(
         kw.InputError, match=r"No view has more than 0\.99 of the weight; the largest share is"
     ):

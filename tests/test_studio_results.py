@@ -47,10 +47,22 @@ def test_contributions_of_deep_models_are_those_of_the_last_layer(method, kernel
     known = set(model.layer_kernel_names_[-1])
     assert set(found.kernels) - {"all other kernels"} <= known
     assert not set(found.kernels) & set(model.kernel_names_) - known
+    assert_they_add_up(model, results)
+
+
+def assert_they_add_up(model, results):
+    """Contributions and the intercept are the decision values."""
+    found = results.contributions
     for k, name in enumerate(model.classes_):
         total = np.sum(found.values[k], axis=1) + found.intercepts[k]
         given = [row[results.held.columns.index(f"decision {name}")] for row in results.held.rows]
         np.testing.assert_allclose(total, given[: len(total)], atol=1e-4)
+
+
+def test_contributions_of_many_kernels_end_with_the_sum_of_the_others():
+    model, results = described(wine(), method="uniform", kernels="linear-features")
+    assert results.contributions.kernels[-1] == "all other kernels"
+    assert_they_add_up(model, results)
 
 
 @pytest.mark.parametrize(("method", "parameter"), [("rls2", "alpha"), ("simple", "C")])

@@ -145,6 +145,26 @@ def test_the_supervisor_waits_for_a_run_that_writes(tmp_path, monkeypatch):
     store.close()
 
 
+def test_asking_again_puts_nothing_off(tmp_path, monkeypatch):
+    """The time that a run has to stop begins when it is first asked to."""
+    places = Places(tmp_path)
+    store = Store(places.database)
+    store.add_run(RUN, "x", {})
+    store.move(RUN, ("queued",), "running", pid=os.getpid(), pid_started=1.0)
+    sent, clock = [], [time.time()]
+    monkeypatch.setattr(jobs, "is_alive", lambda *_: True)
+    monkeypatch.setattr(jobs.os, "kill", lambda pid, number: sent.append(number))
+    monkeypatch.setattr(time, "time", lambda: clock[0])
+    queue = Queue(store, places, grace=10.0)
+    for _ in range(3):
+        assert sent == []
+        store.cancel(RUN)
+        queue.look()
+        clock[0] += 6.0
+    assert sent == [signal.SIGTERM]
+    store.close()
+
+
 @pytest.mark.full
 def test_points_of_a_path_name_their_class(bench):
     """Also those of the last paths, which are solved one class after another, and all of the first problem."""

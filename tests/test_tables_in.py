@@ -141,6 +141,15 @@ def test_precomputed_views_equal_the_kernel_they_came_from(tables, with_gram, no
     same(ours.decision_function(new), ours.decision_function(gram[other]))
 
 
+def test_rows_of_a_precomputed_view_keep_their_own_diagonal(tables):
+    A, _, y = tables
+    gram, plain = kw.Views({"k": kw.precomputed(A @ A.T)}), kw.Views({"k": A})
+    train, test = np.arange(40), np.arange(59, 39, -1)
+    ours = svm(normalize="cosine").fit(gram[train], y[train])
+    theirs = svm([Linear()], normalize="cosine").fit(plain[train], y[train])
+    same(ours.decision_function(gram[test]), theirs.decision_function(plain[test]))
+
+
 def test_a_square_matrix_of_new_rows_is_not_the_one_of_fit(tables, with_gram, tmp_path):
     y = tables[2][:30]
     K = with_gram[2]

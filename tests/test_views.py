@@ -293,7 +293,8 @@ def test_state_is_plain():
 @pytest.mark.parametrize("frame", FRAMES)
 def test_columns_are_put_in_order(frame):
     encoder = TableEncoder().fit(frame(DATA))
-    turned = frame({name: DATA[name] for name in reversed(DATA)})
+    # neither order is the other one's inverse
+    turned = frame({name: DATA[name] for name in ("bmi", "age", "smoker", "group")})
     np.testing.assert_array_equal(encoder.transform(turned).values, encoder.transform(frame(DATA)).values)
     strict = TableEncoder(reorder=False).fit(frame(DATA))
     with pytest.raises(InputError, match="Feature names must be in the same order as they were in fit"):
