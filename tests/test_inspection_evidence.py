@@ -912,3 +912,12 @@ def test_a_finding_gets_the_same_rows_in_a_run_as_in_python():
     assert (len(basis.training.y), len(basis.held_rows.y), basis.seed) == (len(rows[0]), len(rows[1]), 5)
     np.testing.assert_array_equal(basis.training.params["sample_weight"], frame["w"].to_numpy()[rows[0]])
     np.testing.assert_array_equal(basis.training.groups, frame["g"].to_numpy()[rows[0]])
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "balanced_accuracy", None])
+def test_permuted_test_rows_are_scored_by_the_name_of_a_score(scoring, patients):
+    X, y = patients
+    model = kw.MKLClassifier(kw.banks.linear_features(4), "rls2", alpha=1.0)
+    found = inspection.permutation_test(model, X, y, n_permutations=3, refit=False, scoring=scoring)
+    assert found.score > 0.5
+    assert found.permuted.shape == (3,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -193,8 +193,7 @@ class Remembered:
         self._model = model
         for name in ("predict", "decision_function", "predict_proba"):
             if hasattr(model, name):
-                answer = getattr(model, name)(X)
-                setattr(self, name, lambda _, answer=answer: answer)
+                setattr(self, name, _same(name, getattr(model, name)(X)))
         if hasattr(model, "classes_"):
             self.classes_ = model.classes_
 
@@ -214,6 +213,16 @@ class Remembered:
 
         guess = self.predict(X)  # type: ignore[attr-defined]
         return float(accuracy_score(y, guess) if is_classifier(self._model) else r2_score(y, guess))
+
+
+def _same(name: str, values: Any) -> Callable[[object], Any]:
+    """A method that returns the same for all rows; scorers look methods up by their names."""
+
+    def answer(_: object) -> Any:
+        return values
+
+    answer.__name__ = name
+    return answer
 
 
 def _score_known(known: list[Remembered], y: Any, tests: list[Places], scoring: Any) -> float:
