@@ -310,7 +310,7 @@ def test_labels(k, label):
         (lambda: Standardize([0.0], None), "`scale` of Standardize"),
         (lambda: Linear().prepared(Standardize([0.0], [1.0]))([[1.0, 2.0]]), "fitted on 1 columns, got 2"),
         (lambda: RBF("median").from_statistic(np.ones(2)), r"Call fitted\(X\) first"),
-        (lambda: RBF("median").layer(), "no rows to take gamma from"),
+        (lambda: RBF("median").layer(), "no rows to take parameters from"),
         (lambda: RBF("median").fitted([[0.0], [1e-60]]), "unusable as a scale"),
         (lambda: RBF("median").fitted([[0.0] * 9, [1e150] * 9]), "overflows"),
         (lambda: RBF("median").fitted([[0.0], [1.0]], [0.0, 0.0]), "at least one row"),

@@ -360,6 +360,11 @@ class Kernel(KernelFunction, ABC):
             If the kernel is not such a function, has no derivative, or is restricted to columns.
         """
         if self.statistic in ("dot", "sqdist") and type(self).gradient is not KernelFunction.gradient:
+            if not self.is_fitted:
+                raise InputError(
+                    f"{self!r} cannot be a layer of a deep kernel, which has no rows to take parameters from. Pass "
+                    "numbers."
+                )
             return self
         raise InputError(
             f"{self._short()} cannot be a layer of a deep kernel, which has inner products only. Use Linear, "

@@ -10,7 +10,6 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import OneOf, Rule, Unfit, check_fields, listed
-from kernelweave.functions import KernelFunction
 from kernelweave.kernels.base import FACTOR, Kernel
 from kernelweave.kernels.training_rows import TrainingRows
 
@@ -96,14 +95,6 @@ class Decaying(Kernel, described=False):
 
     def own_value(self, xp, kappa):
         return xp.ones_like(kappa)
-
-    def layer(self) -> KernelFunction:
-        """See :meth:`Kernel.layer`."""
-        if not self.is_fitted:
-            raise InputError(
-                f"{self!r} cannot be a layer of a deep kernel, which has no rows to take gamma from. Pass a number."
-            )
-        return super().layer()
 
     def _short(self, nested: bool = False) -> str:
         if not isinstance(self.gamma, tuple):
