@@ -476,8 +476,8 @@ def finding(
         )
 
     def declare(function: Callable[[Basis], Finding | None]) -> Callable[[Basis], Finding | None]:
-        there = REGISTRY[name].function.__module__ if name in REGISTRY else function.__module__
-        if there != function.__module__:
+        there = REGISTRY[name].function.__module__ if name in REGISTRY else ""
+        if there.startswith("kernelweave") and there != function.__module__:
             raise InputError(f"There is a finding {name!r} already, of {there}. Give yours another name.")
         REGISTRY[name] = Declaration(name, title, function, needs, **more)
         return function
