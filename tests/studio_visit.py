@@ -93,6 +93,7 @@ class Visit:
 
     def choose_learner(self, title):
         """Pick a learner, and wait until the fields of the path, which are drawn anew for it, are there."""
+        self.page.locator(".kw-pick details").first.wait_for(state="attached")
         self.page.evaluate(
             "document.querySelectorAll('.kw-pick details').forEach((fold) => fold.open = true)"
         )

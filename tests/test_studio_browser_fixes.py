@@ -79,6 +79,7 @@ def shelf(studio):
 def several(shelf):
     """A finished run of seven classes, with a path."""
     from kernelweave.inspection import regularization_path
+    from kernelweave_app.runs.evidence import gather, write_evidence
     from kernelweave_app.runs.fitting import fit_model, make_model
     from kernelweave_app.runs.joining import Joined
     from kernelweave_app.runs.preparing import prepare, split
@@ -93,7 +94,9 @@ def several(shelf):
     held = score_held(model, prepared, rows[1])
     path = regularization_path(model, output="cell type number 00")
     results = describe_model(model, spec, prepared, rows, held, [path], [], [])
-    return shelf.add("seven classes", results, accuracy__held_out=(held.scores["accuracy"], None))
+    run = shelf.add("seven classes", results, accuracy__held_out=(held.scores["accuracy"], None))
+    write_evidence(shelf.places.run(run), gather(model, spec, prepared, rows, held))
+    return run
 
 
 # ---- clicks ---------------------------------------------------------------------------------------------------------
@@ -245,7 +248,7 @@ def test_scores_say_how_sure_they_are_and_what_to_distrust(visit, several):
     card = page.get_by_role("region", name="seven classes", exact=True)
     expect(card).to_contain_text(re.compile(r"0\.\d{3} \(0\.\d{3} to [01]\.\d{3}\)\s*accuracy, held out"))
     expect(card).to_contain_text("In brackets 95 % intervals, over samples of the held-out rows.")
-    expect(page.get_by_role("note").filter(has_text="fewer than 10 held-out rows")).to_be_visible()
+    expect(page.get_by_role("listitem").filter(has_text="fewer than 10 held-out rows")).to_be_visible()
 
 
 # ---- what can be read -----------------------------------------------------------------------------------------------

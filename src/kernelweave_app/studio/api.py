@@ -352,7 +352,7 @@ code { font: .92em ui-monospace, monospace; } .verb { display: inline-block; min
 table { border-collapse: collapse; margin: .3rem 0 1rem 4.4rem; } td { padding: .1rem 1rem .1rem 0;
   vertical-align: top; } p { margin: .2rem 0 .4rem 4.4rem; } dt { font-weight: 600; margin-top: 1.2rem; } h3 {
   margin: 1.4rem 0 0; font-size: 1rem; font-weight: 400; }
-h3, td, code { overflow-wrap: anywhere; } dd { margin-left: 0; }
+h3, td, dt, dd, p, code { overflow-wrap: anywhere; } dd { margin-left: 0; }
 @media (max-width: 40rem) { p, table { margin-left: 0; } td { padding-right: .5rem; } }
 @media (prefers-color-scheme: dark) { body { color: #e6eaf0; background: #12171e; } h2 { border-color: #38424f; } }
 </style></head><body>
