@@ -25,7 +25,8 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 import numpy as np  # noqa: E402
 
 import kernelweave as kw  # noqa: E402
-from kernelweave.gram import features as features_module, row_checks, stack  # noqa: E402
+from kernelweave.gram import features as features_module  # noqa: E402
+from kernelweave.gram import row_checks, stack  # noqa: E402
 
 ALPHAS = 10
 #: Rows and features of the two problems on features and of the sums, rows and kernels of that on matrices.

@@ -352,7 +352,7 @@ def rkl_scales(tables: Tables) -> dict[str, str]:
 
 
 def relax(tables: Tables) -> dict[str, str]:
-    from kernelweave_papers.rls2_relax_grid import LABELS
+    from kernelweave_papers.rls2_relax import LABELS
 
     results, tests = tables["results"], tables["tests"]
     shown = ["one", "two", "one, squares", "two, squares", "alternating", "one, test", "two, test"]
