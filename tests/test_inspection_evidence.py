@@ -873,7 +873,7 @@ def test_a_finding_that_fails_takes_nothing_with_it():
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("mine", {"needs": ("modell",)}, r"`needs` must name attributes .*model.*got 'modell'"),
+        ("mine", {"needs": ("modelx",)}, r"`needs` must name attributes .*model.*got 'modelx'"),
         ("mine", {"needs": "model"}, r"needs=\('model',\)"),
         ("views", {"needs": ("model",)}, "There is a finding 'views' already"),
     ],
