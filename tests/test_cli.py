@@ -1449,7 +1449,11 @@ def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch)
     monkeypatch.setattr(
         nested, "fit_model", lambda model, prepared, rows, progress: fitted.append(set(rows.tolist()))
     )
-    score = lambda model, X, y: scored.append(set(X.index)) or SimpleNamespace(scores={})  # noqa: E731
+
+    def score(model, X, y):
+        scored.append(set(X.index))
+        return SimpleNamespace(scores={})
+
     monkeypatch.setattr(nested.HeldOut, "of", score)
     nested.nested_scores(spec, prepared, rows)
     assert len(fitted) == len(scored) == 3

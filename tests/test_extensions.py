@@ -35,6 +35,13 @@ class Cauchy(kw.kernels.Kernel):
 
     def formula(self, xp, S, sq_left=None, sq_right=None):
         return 1.0 / (1.0 + S)
+
+
+@kw.inspection.finding("rows of a package", title="Rows", needs=("model",))
+def rows(basis):
+    n = kw.inspection.Interval(float(basis.model.model_.source.n_samples))
+    made = kw.inspection.Finding({"rows": n}, meaning="Rows of the fit.")
+    return made.says("sure", "A package counts {v:.0f} rows.", v=("values", "rows", "value"))
 '''
 
 
@@ -46,7 +53,8 @@ def elsewhere(tmp_path):
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: widely-package\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[kernelweave.extensions]\nwidely = widely_package\n")
-    return {**os.environ, "PYTHONPATH": str(tmp_path)}
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache")}
 
 
 def test_command_line_files_and_scripts_know_what_a_package_brings(elsewhere, tmp_path):
@@ -63,6 +71,11 @@ def test_command_line_files_and_scripts_know_what_a_package_brings(elsewhere, tm
     fit = ["fit", "t.csv", "--target", "y", "--learner", "widely", "--kernels", "cauchy", "--out", "run"]
     done = run("-m", "kernelweave_app.cli", *fit)
     assert done.returncode == 0, done.stderr
+    assert "A package counts 48 rows." in done.stdout
+    load = "import kernelweave as kw; model = kw.load('run/model.skops'); print(model.model_.learner)"
+    assert "Widely(" in run("-c", load).stdout
+    described = "import kernelweave as kw; print(kw.kernels.from_dict({'kernel': 'cauchy'}))"
+    assert run("-c", described).stdout.strip() == "Cauchy()"
     assert run("-m", "kernelweave_app.cli", "predict", "run", "t.csv", "--out", "p.csv").returncode == 0
     again = run("run/script.py")
     assert again.returncode == 0, again.stderr

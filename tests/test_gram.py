@@ -51,7 +51,10 @@ def composite(stack):
 
 
 def reduced(stack):
-    return gram_from_stack(stack)
+    with pytest.MonkeyPatch.context() as patch:
+        # small factors beside triangles would become triangles
+        patch.setattr(building, "FEW", 0)
+        return gram_from_stack(stack)
 
 
 FORMS = [packed, factors, tiles, composite, reduced]
@@ -169,7 +172,14 @@ def test_reduction_is_exact_and_only_where_it_pays(stack, monkeypatch):
     assert (few.ranks == -1).all()
     monkeypatch.setattr(building, "FEW", 0)
     gram = gram_from_stack(stack)
-    np.testing.assert_allclose(few.combine(np.ones(7)), gram.combine(np.ones(7)), rtol=1e-12)
+    # a kernel of low rank between others keeps its place
+    order, weights = np.array([4, 0, 5, 1, 6, 2, 3]), np.arange(1.0, 8.0)
+    expected = stack[:, :, order] @ weights
+    for limit in (0, 2**12):
+        monkeypatch.setattr(building, "FEW", limit)
+        mixed = gram_from_stack(stack[:, :, order])
+        np.testing.assert_allclose(mixed.combine(weights), expected, rtol=1e-10, atol=1e-12)
+    monkeypatch.setattr(building, "FEW", 0)
     assert (gram.ranks[4:] == 1).all()
     assert gram.ranks[0] == -1
     assert not gram.residual_trace.any()
@@ -343,3 +353,11 @@ def test_nan_in_rows_that_are_only_predicted_is_an_error(rng):
     for ask in (model.predict, model.decision_function, model.kernel_contributions):
         with pytest.raises(kw.InputError, match=r"KernelBank must be finite.*'b'"):
             ask(np.arange(22, 27)[:, None])
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_weights_of_another_number_of_kernels_are_refused(form, stack):
+    with pytest.raises(
+        kw.InputError, match=r"`weights` must have one entry per kernel, shape \(7,\), got \(6,\)"
+    ):
+        form(stack).combine(np.ones(6))

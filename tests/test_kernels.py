@@ -635,6 +635,7 @@ def test_custom_diag_shape_and_dict():
             {"kernel": "scaled", "base": {"kernel": "rbf"}},
             "Kernel 'scaled' needs factor",
         ),
+        ({"kernel": "on", "base": {"kernel": "rbf"}}, "Kernel 'on' needs columns"),
         ({"kernel": "rbf", "gamma": -1.0}, "`gamma` of RBF"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,7 @@ from kernelweave.kernels import (
     RandomFeatures,
     approximate,
 )
+from kernelweave.persistence.graph import Node
 
 pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -250,3 +253,47 @@ def test_models_that_were_saved_without_rows_have_the_same_graph(normalize, rng,
     found, wanted = (ran(one, tmp_path, {"X": X[:5]})["prediction"] for one in (lean, model))
     assert error(found, wanted) < 1e-12
     assert error(found, model.predict(X[:5])) < 1e-12
+
+
+# ---- features of one's own: NumPy's functions of nodes are those of arrays -------------------------
+
+
+def of_features(name, formula):
+    """A kernel of a user's own, an inner product of features."""
+
+    def features(self, table):
+        return formula(table.take())
+
+    made = dataclass(frozen=True)(type(name, (kw.kernels.Kernel,), {"_features": features}, described=False))
+    return made()
+
+
+SAME = {
+    "truth times half": lambda T: (T > 0.2) * 0.5,
+    "whole numbers times half": lambda T: (T > 0.2).astype(int) * 0.5,
+    "truth chosen": lambda T: np.where(T > 0, T > 1.0, 0.25),
+    "sums over the last axis": lambda T: T / (1.0 + np.sum(np.square(T), axis=-1)[:, None]),
+    "largest, kept": lambda T: T / (1.0 + np.max(np.abs(T), axis=-1, keepdims=True)),
+    "side by side": lambda T: np.concatenate([T[:, 1:3], T[:, -2:]], axis=-1),
+    "reshaped truth": lambda T: np.reshape(T > 0, (-1, 6)) * T,
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_functions_of_nodes_are_those_of_arrays(name, tmp_path):
+    kernel = of_features("Own" + name.title().replace(" ", "").replace(",", ""), SAME[name])
+    model = kw.MKLRegressor([kernel, Linear()], alpha=0.1).fit(X, Y)
+    found = ran(model, tmp_path, {"X": NEW})["prediction"]
+    assert error(found, model.predict(NEW)) < 1e-12
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [lambda T: T[:, ::2], lambda T: T[1:, :], lambda T: T * np.sum(T), lambda T: np.cumsum(T, axis=1)],
+    ids=["steps", "slices of rows", "no axis", "an unknown function"],
+)
+def test_what_nodes_do_not_have_is_refused(formula, tmp_path):
+    kernel = of_features("OwnRefused", lambda T: formula(T) if isinstance(T, Node) else T)
+    model = kw.MKLRegressor([kernel, Linear()], alpha=0.1).fit(X, Y)
+    with pytest.raises(kw.InputError, match="graphs do not have"):
+        kw.to_onnx(model, tmp_path / "model.onnx")

@@ -278,15 +278,17 @@ def test_counts_of_thousands_end(rng):
     y = 300.0 * rng.poisson(np.exp(0.5 * X[:, 0]))
     problem = kw.Problem(X[:, None, :] * X[None, :, :], y, loss=Counts(), C=2.0)
     found = kw.solve(problem, max_time=5.0)
-    assert found.status in (
-        kw.results.Status.CONVERGED,
-        kw.results.Status.STALLED,
-        kw.results.Status.MAX_TIME,
-    )
+    assert np.isfinite(found.primal) or found.status is kw.results.Status.STALLED
+    assert found.gap >= 0.0
 
 
 def test_no_infinite_objective_is_optimal():
-    for status in (kw.results.Status.CONVERGED, kw.results.Status.MAX_ITER, kw.results.Status.STALLED):
-        made = kw.results.Certificate.of("joint", np.inf, 0.0, 0.0, status, tol=1e-6)
-        assert made.status is kw.results.Status.STALLED
-        assert made.gap == np.inf
+    status = kw.results.Status
+    for given, expected in (
+        (status.CONVERGED, status.STALLED),
+        (status.ROUNDING, status.STALLED),
+        (status.MAX_TIME, status.MAX_TIME),
+        (status.REFUTED, status.REFUTED),
+    ):
+        made = kw.results.Certificate.of("joint", np.inf, 0.0, 0.0, given, tol=1e-6)
+        assert (made.status, made.gap) == (expected, np.inf)

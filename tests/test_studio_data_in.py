@@ -150,7 +150,7 @@ def test_sparse_views_from_upload_to_prediction(served):
     answer = served.client.post(f"/api/runs/{run}/predict", json={"data": data})
     assert answer.json()["n_rows"] == N
     bare = served.client.post(f"/api/runs/{run}/predict", json={"data": {"tables": data["tables"]}})
-    assert "The model has 1 sparse views (words), got 0" in bare.json()["detail"]
+    assert "The tables lack 1 sparse views of the model (words), and 0 further files" in bare.json()["detail"]
 
 
 BAD = {

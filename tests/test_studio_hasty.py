@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import inspect
 import threading
 import time
 
@@ -89,16 +90,25 @@ def tables(studio):
 
 def test_a_window_that_opens_while_another_one_is_read_shows_its_own_tables(studio, monkeypatch):
     """The first one is read late, once the second one, without tables, is there; then a table is chosen in that one."""
-    real = ui.timer
+    real, read = ui.timer, []
+
+    def late_timer(_, callback, **more):
+        async def noted():
+            answer = callback()
+            if inspect.isawaitable(answer):
+                await answer
+            read.append(callback)
+
+        return real(1.0, noted, **more)
 
     async def visit(user):
         with monkeypatch.context() as late:
-            late.setattr(ui, "timer", lambda _, *rest, **more: real(1.0, *rest, **more))
+            late.setattr(ui, "timer", late_timer)
             await user.open("/")
             Desk(studio).set_tables([])
             await user.open("/")
         await user.should_see("No table is chosen yet", retries=200)
-        await asyncio.sleep(1.2)
+        await until(lambda: read)
         [pick] = labelled(user, "Choose a table", ui.select)
         pick.set_value(MORE)
         await user.should_see("Views from a file", retries=100)

@@ -150,7 +150,7 @@ def test_what_is_no_utf_16_is_refused_by_its_name(served, tmp_path):
     with pytest.raises(InputError, match="damaged: there is a zero among its characters"):
         read_table(tmp_path / "zero.csv")
     wide = served.upload("wide.csv", b"\xff\xfe" + ("a," * 100_001 + "b\n1\n").encode("utf-16-le"))
-    assert "larger than the studio takes" in wide.json()["detail"]
+    assert "larger than may be read" in wide.json()["detail"]
 
 
 def test_more_than_six_tables_stay_in_memory(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from kernelweave import datasets
 from kernelweave._errors import InputError, check_known
+from kernelweave.fitting.folds import choose
 from kernelweave.gram import FactorGram
 from kernelweave.mkl.path import rls2_path
 from kernelweave.results import Path
@@ -199,12 +200,6 @@ def _row(model: Model, X: Array, y: Array) -> list[float]:
     return [float(b), *map(float, w), error, spread]
 
 
-def one_standard_error(mean: Array, error: Array) -> int:
-    """The first (simplest) setting within one standard error of the best."""
-    best = int(np.argmin(mean))
-    return int(np.flatnonzero(mean <= mean[best] + error[best])[0])
-
-
 class Prostate(Experiment):
     """Experiment 2."""
 
@@ -242,7 +237,7 @@ class Prostate(Experiment):
             ]
         )
         mean, spread = errors.mean(axis=0), errors.std(axis=0, ddof=1) / np.sqrt(options.folds)
-        chosen = one_standard_error(mean, spread)
+        chosen = choose(-mean, spread, "1se")
         own = method.fit(X, y, method.settings)[chosen]
         result: Result = {
             "published": _row(published, X_test, y_test),

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._devices import Kind
+from kernelweave._errors import InputError
 from kernelweave._loops import core
 from kernelweave._threads import threads_for
 
@@ -23,8 +24,8 @@ class Gram(ABC):
     """A stack of ``n_kernels`` symmetric PSD matrices of shape (n_samples, n_samples).
 
     Vectors come as rows: `C` has shape (n_vectors, n_samples). Kernels are chosen by an integer index `kernels` (None:
-    all). Representations do not depend on the kind of kernels or data. Arguments are not checked here, but the
-    compiled loops refuse arrays that do not fit each other.
+    all). Representations do not depend on the kind of kernels or data. Arguments are not checked, but for the number of
+    weights: what calls these methods has checked arrays and indices.
     """
 
     n_samples: int
@@ -98,6 +99,10 @@ class Gram(ABC):
 
     def combine_upper(self, weights: Array, out: Array | None = None) -> Array:
         """The upper triangle of ``sum_m weights[m] K_m``; below the diagonal is unspecified."""
+        if np.shape(weights) != (self.n_kernels,):
+            raise InputError(
+                f"`weights` must have one entry per kernel, shape ({self.n_kernels},), got {np.shape(weights)}."
+            )
         if out is None:
             out = np.empty((self.n_samples, self.n_samples))
         self.add_combination(weights, out, empty=True)

@@ -32,8 +32,9 @@ def predicted_columns(model: Any, X: Features, *, std: bool = False) -> dict[str
     columns: dict[str, Labels] = {}
     for what, values in parts.items():
         values = np.asarray(values)
-        if values.ndim == 1:
-            columns[what] = values
+        if values.ndim == 1 or (not names and values.shape[1] == 1):
+            # one target, given as a column
+            columns[what] = values.reshape(len(values))
         else:
             columns |= {f"{what} {name}": own for name, own in zip(names, values.T, strict=True)}
     return columns
@@ -87,6 +88,7 @@ class HeldOut:
             )
 
         kind = None if targets else float if classes is None else str
+        y = np.asarray(y)[:, 0] if not targets and np.ndim(y) == 2 and np.shape(y)[1] == 1 else y
         truth, guess = (np.asarray(one, dtype=kind) for one in (y, part("prediction")))
         table = None if isinstance(columns, dict) else columns
         return cls(truth, guess, classes, part("decision"), part("probability"), targets, table)

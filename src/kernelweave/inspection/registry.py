@@ -22,7 +22,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from kernelweave._checks import InputError, warn_user
+from kernelweave._checks import InputError, check_known, warn_user
+from kernelweave._extensions import load_extensions
 from kernelweave._parameters import InstanceOf, Texts, checked
 from kernelweave._types import Features
 from kernelweave.inspection.arguments import Jobs, Model, OptionalTargets, Seed
@@ -240,12 +241,23 @@ class Finding:
         words : dict of str to str
         **sources : tuple of str or int
             Where the numbers are in the JSON form of this finding (`at`, `ends`).
+
+        Returns
+        -------
+        Finding
+
+        Raises
+        ------
+        InputError
+            No such question.
         """
+        check_known(topic, QUESTIONS, "topic of a sentence")
         tree = {**vars(self), "values": {label: vars(one) for label, one in self.values.items()}}
         values = {name: look_up(tree, source) for name, source in sources.items()}
         known = all(number(values.get(end)) is not None for end in ("low", "high"))
         note = ", corrected for rows in common" if values.get("method") == CORRECTED else ""
-        interval = rf" (95 % interval {{low:\1}} to {{high:\1}}{note})" if known else ""
+        level = f"{LEVEL if self.coverage is None else self.coverage:.0%}".replace("%", " %")
+        interval = rf" ({level} interval {{low:\1}} to {{high:\1}}{note})" if known else ""
         text = re.sub(r"\{interval:(.*?)\}", interval, text)
         formats = {name: form or "" for _, name, form, _ in string.Formatter().parse(text) if name}
         used = {name: value for name, value in values.items() if name in formats}
@@ -439,8 +451,19 @@ class Declaration:
         return None if found is None else replace(found, name=self.name, title=found.title or self.title)
 
 
+#: Whose findings cannot be declared again.
+PACKAGES = ("kernelweave", "kernelweave_app", "kernelweave_papers")
 #: All findings by their names, in the order in which they are shown.
 REGISTRY: dict[str, Declaration] = {}
+#: What findings need, in words.
+WORDS = {
+    "held": "held-out rows with their predictions (hold out a fraction of the rows)",
+    "held_rows": "held-out rows (hold out a fraction of the rows, or pass `X` and `y`)",
+    "training": "the training rows (pass `training`)",
+    "rows": "the rows to fit again (pass `training`)",
+    "others": "held-out rows of one target and fits of simpler models",
+    "nested": "outer folds",
+}
 #: Repetitions at most.
 MOST_REPEATED = 10_000
 
@@ -476,8 +499,8 @@ def finding(
         )
 
     def declare(function: Callable[[Basis], Finding | None]) -> Callable[[Basis], Finding | None]:
-        there = REGISTRY[name].function.__module__ if name in REGISTRY else ""
-        if there.startswith("kernelweave") and there != function.__module__:
+        there = str(REGISTRY[name].function.__module__) if name in REGISTRY else ""
+        if there.partition(".")[0] in PACKAGES and there != function.__module__:
             raise InputError(f"There is a finding {name!r} already, of {there}. Give yours another name.")
         REGISTRY[name] = Declaration(name, title, function, needs, **more)
         return function
@@ -487,6 +510,7 @@ def finding(
 
 def collect(basis: Basis) -> Found:
     """All findings that take no further fits; one that fails is left out with a warning, and takes nothing with it."""
+    load_extensions()
     made: Found = {}
     for name, one in REGISTRY.items():
         if one.about:
@@ -503,12 +527,21 @@ def collect(basis: Basis) -> Found:
 
 def repeated() -> dict[str, Declaration]:
     """Findings that take further fits or many permutations, and are computed one by one."""
+    load_extensions()
     return {name: one for name, one in REGISTRY.items() if one.about}
 
 
 def possible(found: Found) -> list[str]:
     """Names of the findings that take time and that a model can have, by its other findings."""
-    return [name for name, one in repeated().items() if one.possible(found)]
+    return [name for name, one in repeated().items() if _can_have(one, found)]
+
+
+def _can_have(one: Declaration, found: Found) -> bool:
+    """Whether a finding is possible; not where the findings by which that is seen are not there."""
+    try:
+        return one.possible(found)
+    except KeyError:
+        return False
 
 
 def compute(name: str, basis: Basis) -> Finding:
@@ -520,18 +553,19 @@ def compute(name: str, basis: Basis) -> Finding:
         No such finding, a number of repetitions out of range, or something that it needs is not there.
     """
     known = repeated()
-    if name not in known:
-        raise InputError(f"Evidence must be one of {', '.join(known)}, got {name!r:.40}.")
-    one = known[name]
+    one = known[check_known(name, known, "evidence")]
     if not 0 <= basis.count <= MOST_REPEATED:
         raise InputError(f"The number of {one.counted} must be from 1 to {MOST_REPEATED}, got {basis.count}.")
     if basis.count and basis.count < one.least:
         raise InputError(f"At least {one.least} {one.counted} are needed, got {basis.count}.")
+    if lacking := [need for need in one.needs if getattr(basis, need) is None]:
+        raise InputError(
+            f"{one.title}: this needs {' and '.join(WORDS.get(need, need) for need in lacking)}, which "
+            f"{'is' if len(lacking) == 1 else 'are'} not there."
+        )
     found = one.compute(basis)
     if found is None:
-        raise InputError(
-            f"{one.title}: this needs held-out rows of one target. Hold out a fraction of the rows."
-        )
+        raise InputError(f"{one.title}: this model and these rows have nothing to compute it from.")
     return found
 
 
@@ -590,6 +624,8 @@ def findings(
     check_is_fitted(estimator)
     if (X is None) != (y is None):
         raise InputError("Pass `X` and `y` of the held-out rows together, or neither.")
+    if training is not None and len(training) != 2:
+        raise InputError(f"`training` must be a pair (X, y), got {len(training)} parts.")
     basis = Basis(
         model=estimator,
         held=None if X is None else HeldOut.of(estimator, X, y),

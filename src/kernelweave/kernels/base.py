@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_known, check_row_weights
+from kernelweave._extensions import load_extensions
 from kernelweave._parameters import Number, ReadableSignature, Text, shown
 from kernelweave._sparse import sq_norms, to_dense
 from kernelweave._types import ColumnsLike, TableLike, Tree
@@ -105,7 +106,8 @@ class Kernel(KernelFunction, ABC):
         if not described:
             return
         name = cls.__name__.lower()
-        known = KERNELS.get(name, cls).__module__
+        taken = next((one for one in KERNELS.values() if name in one.aliases), cls)
+        known = KERNELS.get(name, taken).__module__
         if known != cls.__module__ and known.startswith("kernelweave."):
             raise InputError(
                 f"There is a kernel {name!r} already. Give the class {cls.__name__} another name."
@@ -515,7 +517,10 @@ def from_dict(description: Mapping[str, object]) -> Kernel:
         raise InputError(
             f"A kernel is described by a dict with the key 'kernel', got {description!r}. See to_dict."
         )
-    cls = KERNELS[check_known(str(description["kernel"]), sorted(KERNELS), "kernel")]
+    name = str(description["kernel"])
+    if name not in KERNELS:
+        load_extensions()
+    cls = KERNELS[check_known(name, sorted(KERNELS), "kernel")]
     read = {written: name for name, written in _WRITTEN.items() if name in parameters_of(cls)}
     return build(
         cls, (), {read.get(key, key): _read(value) for key, value in description.items() if key != "kernel"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, ClassVar
 
@@ -438,7 +438,8 @@ class On(Around):
     ((1,), Linear())
     """
 
-    columns: Selection = None
+    # not that of kernels without a selection
+    columns: Selection = field()
     name: str | None = None
 
     statistic: ClassVar[None] = None  # other kernels have other columns

@@ -188,7 +188,8 @@ class LayeredLearner(DeepLearner):
         if isinstance(kernels, Kernel):
             kernels = [kernels]
         n_above = self.n_layers - 1
-        layers = [kernels] * n_above if isinstance(kernels[0], Kernel) else kernels
+        one = all(isinstance(kernel, Kernel) for kernel in kernels)
+        layers = [kernels] * n_above if one else kernels
         if len(layers) != n_above:
             raise InputError(
                 f"`kernels` must have one list for each of the {n_above} layers above the first, got {len(layers)}."

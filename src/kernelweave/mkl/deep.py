@@ -20,7 +20,7 @@ from kernelweave._threads import one_blas_thread
 from kernelweave.gram import Gram
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.machine import Machine
-from kernelweave.mkl.criteria.deep import Criterion, restricted, shares_of
+from kernelweave.mkl.criteria.deep import Criterion, shares_of
 from kernelweave.mkl.layers import Layers, Tape, TrainedLayers
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step, minimise
 from kernelweave.results import Solution, Status
@@ -153,7 +153,7 @@ class Validation:
 
     def loss(self, K: Array) -> tuple[float, float]:
         """Mean loss, and error rate (or root mean squared error)."""
-        own = restricted(self.machine, self.train)
+        own = self.machine.restricted(self.train)
         found = own.solve(np.ascontiguousarray(K[np.ix_(self.train, self.train)]), tol=self.tol)
         f = K[np.ix_(self.test, self.train)] @ found.dual_coef + found.intercept
         y, share = self.machine.y[self.test], shares_of(self.machine, self.test)[self.test]

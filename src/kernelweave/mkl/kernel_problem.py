@@ -75,9 +75,7 @@ class KernelProblem:
 
     def combine(self, weights: Array, out: Array | None = None) -> Array:
         """``K(d)``, symmetric."""
-        K = self.gram.combine_upper(weights * self.scale, out)
-        core.mirror(K, threads_for(len(K)))
-        return K
+        return self.gram.combine(weights * self.scale, out)
 
     def machine_at(self, weights: Array) -> Machine:
         """The machine to solve on ``K(d)``."""

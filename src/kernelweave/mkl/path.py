@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,7 +48,6 @@ from kernelweave.mkl.features.ridge_paths import (
 )
 from kernelweave.mkl.features.row_newton import solve_on_chunks
 from kernelweave.mkl.problem import MarginForm, Problem, RidgeForm, make_ridge_form
-from kernelweave.mkl.published import published
 from kernelweave.mkl.regularization import SMALLEST, alpha_range, criteria_along, join_outputs, squeeze
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.solve import (
@@ -58,10 +57,11 @@ from kernelweave.mkl.solve import (
     confirmed,
     descent_on_features,
     relaxed_along,
+    ridge_on_kernels,
     solve_margin_on_features,
     solve_problem,
 )
-from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
+from kernelweave.mkl.steps.ridge_newton import RidgeStart
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Path, Solution, Status, WarmStart
 
@@ -182,9 +182,11 @@ def rls2_path(
     problem, single = make_ridge_form(gram, y, sample_weight, scale, fit_intercept=fit_intercept)
     kind = kind_of(gram)
     start = None if weights0 is None else check_simplex(weights0, problem.n_kernels)
-    call: PathCallback | None = None
-    if callback is not None:
-        call = lambda index, found: callback(index, on_all_rows(problem, found).of_kind(kind))  # noqa: E731
+    call: PathCallback | None = (
+        None
+        if callback is None
+        else lambda index, found: callback(index, on_all_rows(problem, found).of_kind(kind))
+    )
     # on features, products are small and many: threads of BLAS would wait for each other
     few = isinstance(problem, FeatureProblem)
     with one_blas_thread() if few else blas_threads_for(problem.targets.shape[1]):
@@ -228,14 +230,9 @@ def _on_kernels(
     for alpha in alphas:
         found = []
         for problem, own in zip(groups, warm, strict=True):
-            if solver == "newton":
-                limit = 200 if max_iter is None else max_iter
-                found.append(newton_result(problem, float(alpha), tol=tol, max_iter=limit, warm=own))
-                continue
-            limit = 50_000 if max_iter is None else max_iter
-            solve = published(solver)
-            found.append(solve(problem, float(alpha), delta=delta, weights0=own.weights, max_iter=limit))
-            own.weights = found[-1].weights
+            literal = {} if solver == "newton" else {"delta": delta}
+            how: dict[str, Any] = {"solver": solver, "tol": tol, "max_iter": max_iter, **literal}
+            found.append(ridge_on_kernels(problem, float(alpha), own, **how))
         done.append(found)
         yield groups[0].for_all_rows(join_outputs(found))
 

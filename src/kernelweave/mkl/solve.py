@@ -56,6 +56,8 @@ METHODS = ("auto", *STEPS, *published.MARGIN)
 MOST = 500
 
 
+#: Iterations of RLS2 by Newton and by published algorithms, unless `max_iter` says otherwise.
+RIDGE_ITER, PUBLISHED_ITER = 200, 50_000
 #: Of least squares on the simplex.
 SOLVERS = ("newton", *published.RIDGE)
 
@@ -121,11 +123,11 @@ def solve(
             f"`step`={step!r} does not fit {problem.loss!r} on the simplex. Possible: auto, {', '.join(SOLVERS)}."
         )
     form = cast(RidgeForm, form)
-    cost, weights = problem.C, None if start is None else start.weights
-    told: Callback | None = None
-    if callback is not None:
-        # the objective of the solver is divided by C
-        told = lambda n, value, left: callback(n, cost * value, left)  # noqa: E731
+    cost, weights = problem.C, _weights_of(start, form.n_kernels)
+    # the objective of the solver is divided by C
+    told: Callback | None = (
+        None if callback is None else lambda n, value, left: callback(n, cost * value, left)
+    )
     found = solve_ridge(
         form,
         1.0 / cost,
@@ -186,14 +188,8 @@ def solve_ridge(
                     part, alpha, tol=tol, weights0=weights0, max_iter=max_iter, callback=callback
                 )
             return part.with_features(solve_one(part.on_kernels()))
-        if solver == "newton":
-            limit = 200 if max_iter is None else max_iter
-            start = RidgeStart(weights=weights0)
-            return newton_result(part, alpha, tol=tol, max_iter=limit, warm=start, callback=callback)
-        limit = 50_000 if max_iter is None else max_iter
-        other = published.published(solver)
-        result: Solution = other(part, alpha, weights0=weights0, max_iter=limit, callback=callback, **literal)
-        return result
+        warm, rest = RidgeStart(weights=weights0), {"callback": callback, **literal}
+        return ridge_on_kernels(part, alpha, warm, solver=solver, tol=tol, max_iter=max_iter, **rest)
 
     # on features, products are small and many: threads of BLAS would wait for each other
     few = isinstance(problem, FeatureProblem)
@@ -204,6 +200,30 @@ def solve_ridge(
         if relax is not None:
             found = relaxed_along(parts, Path.of([found]), relax).solutions[0]
     return on_all_rows(problem, found)
+
+
+def ridge_on_kernels(
+    problem: RidgeProblem,
+    alpha: float,
+    warm: RidgeStart,
+    *,
+    solver: str,
+    tol: float,
+    max_iter: int | None,
+    **literal: Any,
+) -> Solution:
+    """RLS2 on matrices by Newton or a published algorithm; `warm` becomes the start of the next one."""
+    if solver == "newton":
+        limit = RIDGE_ITER if max_iter is None else max_iter
+        return newton_result(
+            problem, alpha, tol=tol, max_iter=limit, warm=warm, callback=literal.get("callback")
+        )
+    limit = PUBLISHED_ITER if max_iter is None else max_iter
+    other = published.published(solver)
+    found: Solution = other(problem, alpha, weights0=warm.weights, max_iter=limit, **literal)
+    # as in the paper, only weights are passed on
+    warm.weights = found.weights
+    return found
 
 
 def relaxed_along(
@@ -380,20 +400,7 @@ def check_warm(warm_start: Solution | WarmStart | None, n_kernels: int, n_sample
     """Copy a warm start, so that the caller's is not changed. It need not be feasible."""
     if warm_start is None:
         return WarmStart()
-    if not isinstance(warm_start, (Solution, WarmStart)):
-        raise InputError(
-            "`warm_start` must be an earlier result or a kernelweave.results.WarmStart, got "
-            f"{type(warm_start).__name__}. For weights alone pass WarmStart(weights)."
-        )
-    weights, b = warm_start.weights, warm_start.dual_coef
-    if weights is not None:
-        weights = as_floats(weights, "warm_start.weights")
-        if weights.shape != (n_kernels,):
-            raise InputError(
-                f"`warm_start` must be a solution for {n_kernels} kernels, got weights of shape "
-                f"{weights.shape}. Leave it out for another stack."
-            )
-        check_finite(weights, "warm_start.weights")
+    weights, b = _weights_of(warm_start, n_kernels), warm_start.dual_coef
     features, intercept = warm_start.feature_coef, warm_start.intercept
     return WarmStart(
         weights,
@@ -401,3 +408,24 @@ def check_warm(warm_start: Solution | WarmStart | None, n_kernels: int, n_sample
         features,
         float(intercept) if np.ndim(intercept) == 0 else 0.0,
     )
+
+
+def _weights_of(warm_start: Solution | WarmStart | None, n_kernels: int) -> Array | None:
+    """The weights of a warm start, checked; None where it has none."""
+    if warm_start is None:
+        return None
+    if not isinstance(warm_start, (Solution, WarmStart)):
+        raise InputError(
+            "`warm_start` must be an earlier result or a kernelweave.results.WarmStart, got "
+            f"{type(warm_start).__name__}. For weights alone pass WarmStart(weights)."
+        )
+    if warm_start.weights is None:
+        return None
+    weights = as_floats(warm_start.weights, "warm_start.weights")
+    if weights.shape != (n_kernels,):
+        raise InputError(
+            f"`warm_start` must be a solution for {n_kernels} kernels, got weights of shape "
+            f"{weights.shape}. Leave it out for another stack."
+        )
+    check_finite(weights, "warm_start.weights")
+    return weights

@@ -144,7 +144,11 @@ class Node(NDArrayOperatorsMixin):
                 node = taken(node, part, axis=axis)
                 axis -= np.ndim(part) == 0  # an axis less
             elif part != slice(None):
-                first, last, _ = part.indices(shape[axis] or 0)
+                length = shape[axis]
+                if length is None or part.step not in (None, 1):
+                    raise TypeError("slices of rows, and slices with a step")
+                first, last, _ = part.indices(length)
+                last = max(first, last)
                 ends = [np.array([v], dtype=np.int64) for v in (first, last, axis)]
                 rest = (*shape[:axis], last - first, *shape[axis + 1 :])
                 node = self.graph.node("Slice", node, *ends, shape=rest, dtype=self.dtype)
@@ -159,7 +163,9 @@ class Node(NDArrayOperatorsMixin):
     def reshape(self, *shape: int) -> Node:
         """The same numbers in another shape; -1 is the number of rows."""
         known = tuple(None if n < 0 else n for n in shape)
-        return self.graph.node("Reshape", self, np.array(shape, dtype=np.int64), shape=known)
+        return self.graph.node(
+            "Reshape", self, np.array(shape, dtype=np.int64), shape=known, dtype=self.dtype
+        )
 
     def max(self, axis: int) -> Node:
         """Largest number along an axis."""
@@ -177,7 +183,11 @@ class Node(NDArrayOperatorsMixin):
 def _elementwise(operator: str, *args: Part, logical: bool = False) -> Node:
     """An operator that broadcasts: truth values are numbers for it, and constants have the type of the nodes."""
     nodes = [one for one in args if isinstance(one, Node)]
-    dtype = next((one.dtype for one in nodes if one.dtype != bool), np.dtype(np.float64))
+    # texts are compared with texts, and whole numbers with whole numbers
+    kinds = {np.dtype(np.float64) if one.dtype == bool else one.dtype for one in nodes}
+    whole = all(isinstance(one, Node) or np.asarray(one).dtype.kind in "iuUOS" for one in args)
+    dtype = kinds.pop() if len(kinds) == 1 else np.dtype(np.float64)
+    dtype = dtype if dtype.kind not in "iu" or whole else np.dtype(np.float64)
     given: list[Node | NDArray[Any]] = [
         one
         if isinstance(one, Node) and one.dtype == dtype
@@ -196,8 +206,13 @@ def _broadcast(shapes: Sequence[Shape]) -> Shape:
     return tuple(None if None in length else max(length) for length in lengths)
 
 
+def _numbers(x: Node | NDArray[Any]) -> Node | NDArray[Any]:
+    """Truth values and whole numbers in double precision."""
+    return x if x.dtype == np.float64 else x.astype(np.float64)
+
+
 def _reduced(operator: str, x: Node, axis: int, keepdims: bool = False) -> Node:
-    x = x.astype(np.float64) if x.dtype == bool else x
+    x, axis = cast(Node, _numbers(x)), axis % x.ndim
     rest = (*x.shape[:axis], *((1,) if keepdims else ()), *x.shape[axis + 1 :])
     axes = np.array([axis], dtype=np.int64)
     return x.graph.node(operator, x, axes, keepdims=int(keepdims), shape=rest)
@@ -205,11 +220,11 @@ def _reduced(operator: str, x: Node, axis: int, keepdims: bool = False) -> Node:
 
 def _matmul(a: Node | NDArray[Any], b: Node | NDArray[Any]) -> Node:
     graph = next(one.graph for one in (a, b) if isinstance(one, Node))
-    return graph.node("MatMul", a, b, shape=(*a.shape[:-1], *b.shape[1:]))
+    return graph.node("MatMul", _numbers(a), _numbers(b), shape=(*a.shape[:-1], *b.shape[1:]))
 
 
 def _where(condition: Node | NDArray[np.bool_], a: Part, b: Part) -> Node:
-    parts = [one if isinstance(one, Node) else np.asarray(one, np.float64) for one in (a, b)]
+    parts = [_numbers(one if isinstance(one, Node) else np.asarray(one)) for one in (a, b)]
     graph = next(one.graph for one in (condition, *parts) if isinstance(one, Node))
     shape = _broadcast([one.shape for one in (condition, *parts)])
     return graph.node("Where", condition, *parts, shape=shape)
@@ -221,6 +236,7 @@ def _full_like(x: Node, value: float) -> Node:
 
 
 def _concatenate(parts: Sequence[Node], axis: int = 0, dtype: DTypeLike = np.float64) -> Node:
+    axis %= parts[0].ndim
     whole = [one if one.dtype == np.dtype(dtype) else one.astype(dtype) for one in parts]
     lengths = [one.shape[axis] for one in parts]
     total = None if None in lengths else sum(lengths)  # type: ignore[arg-type]
@@ -232,13 +248,47 @@ def taken(values: Node | NDArray[Any], places: Node | int | NDArray[np.integer],
     """Entries along an axis, of nodes or at places that are nodes."""
     at = places if isinstance(places, Node) else np.asarray(places, dtype=np.int64)
     graph = next(one.graph for one in (values, at) if isinstance(one, Node))
+    axis %= values.ndim
     shape = (*values.shape[:axis], *at.shape, *values.shape[axis + 1 :])
     return graph.node("Gather", values, at, axis=axis, shape=shape, dtype=values.dtype)
 
 
 def _argmax(x: Node, axis: int) -> Node:
+    axis %= x.ndim
     rest = (*x.shape[:axis], *x.shape[axis + 1 :])
     return x.graph.node("ArgMax", x, axis=axis, keepdims=0, shape=rest, dtype=np.int64)
+
+
+def _max(x: Node, axis: int | None = None, keepdims: bool = False) -> Node:
+    if axis is None:
+        raise TypeError("numpy.max without axis")
+    return _reduced("ReduceMax", x, axis, keepdims)
+
+
+def _sum(x: Node, axis: int | None = None, keepdims: bool = False) -> Node:
+    if axis is None:
+        raise TypeError("numpy.sum without axis")
+    return _reduced("ReduceSum", x, axis, keepdims)
+
+
+def _log1p(x: Node) -> Node:
+    return np.log(1.0 + x)
+
+
+def _ones_like(x: Node) -> Node:
+    return _full_like(x, 1.0)
+
+
+def _zeros_like(x: Node) -> Node:
+    return _full_like(x, 0.0)
+
+
+def _reshape(x: Node, shape: Sequence[int]) -> Node:
+    return x.reshape(*shape)
+
+
+def _square(x: Node) -> Node:
+    return x * x
 
 
 def _clip(x: Node, least: float | None = None, most: float | None = None) -> Node:
@@ -293,13 +343,13 @@ _FUNCTIONS: dict[Any, Callable[..., Node]] = {
     np.concatenate: _concatenate,
     np.cos: _cos,
     np.full_like: _full_like,
-    np.log1p: lambda x: np.log(1.0 + x),
+    np.log1p: _log1p,
     np.matmul: _matmul,
-    np.max: lambda x, axis, keepdims=False: _reduced("ReduceMax", x, axis, keepdims),
-    np.ones_like: lambda x: _full_like(x, 1.0),
-    np.reshape: lambda x, shape: x.reshape(*shape),
-    np.square: lambda x: x * x,
-    np.sum: lambda x, axis, keepdims=False: _reduced("ReduceSum", x, axis, keepdims),
+    np.max: _max,
+    np.ones_like: _ones_like,
+    np.reshape: _reshape,
+    np.square: _square,
+    np.sum: _sum,
     np.where: _where,
-    np.zeros_like: lambda x: _full_like(x, 0.0),
+    np.zeros_like: _zeros_like,
 }

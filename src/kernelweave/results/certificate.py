@@ -154,9 +154,11 @@ class Certificate:
         stationarity : float, optional
         """
         gap = own + rounding
-        if not math.isfinite(primal) and status is not Status.INTERRUPTED:
+        if not math.isfinite(primal):
             # no tolerance is a share of infinity
-            return cls(kind, primal, -math.inf, math.inf, rounding, stationarity, Status.STALLED)
+            reached = status in (Status.CONVERGED, Status.ROUNDING)
+            status = Status.STALLED if reached else status
+            return cls(kind, primal, -math.inf, math.inf, rounding, stationarity, status)
         if tol is not None:
             allowed = tol * abs(primal)
             if status in REPLACED and own <= allowed:

@@ -367,8 +367,6 @@ def evidence(
     jobs
         Fits at the same time; -1 for one on each core.
     """
-    from dataclasses import replace
-
     from kernelweave.inspection.registry import compute, possible, repeated
     from kernelweave_app.cli.console import Steps, print_findings, say
     from kernelweave_app.reports import draw_pictures
@@ -394,8 +392,7 @@ def evidence(
         "learning curve": sizes,
     }
     model = load_model(run)
-    asked = read_run(files_of(table, spec), spec, labelled=True)
-    asked = replace(asked, origin=read_lineage(folder) or asked.origin)
+    asked = read_run(files_of(table, spec), spec, labelled=True, origin=read_lineage(folder))
     prepared, train = asked.prepared, asked.train
     held = score_held(model, prepared, asked.test)
     # numbers of the model itself are computed again, what took time is kept

@@ -66,11 +66,30 @@ def files_of(table: str, spec: Spec) -> dict[str, str]:
     return name_tables([table, *files_in(spec.join)])
 
 
-def read_run(paths: Mapping[str, str], spec: Spec, *, labelled: bool = False) -> Run:
-    """Read the tables of a run, and divide them; see `read_all`."""
+def read_run(
+    paths: Mapping[str, str], spec: Spec, *, labelled: bool = False, origin: Lineage | None = None
+) -> Run:
+    """Read the tables of a run, and divide them; see `read_all`.
+
+    Parameters
+    ----------
+    paths, spec, labelled
+        As for `read_all`.
+    origin : Lineage, optional
+        Of a run that has one; without it, checksums of the files are computed.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    InputError
+        Files that cannot be read or joined, or settings that do not fit them.
+    """
     data = read_all(paths, spec, labelled=labelled)
     paths = {name: str(Path(file).resolve()) for name, file in paths.items()}
-    origin = trace(paths, spec)
+    origin = origin or trace(paths, spec)
     prepared = prepare(data, spec)
     return Run(spec, paths, data, prepared, *split(prepared, spec), origin)
 

@@ -19,6 +19,7 @@ from pydantic import create_model
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 
+from kernelweave._docstrings import read_docstring
 from kernelweave._errors import InputError
 from kernelweave._types import Tree
 from kernelweave_app.runs.settings import SpecField
@@ -77,7 +78,8 @@ def here(request: Request) -> Studio:
 Here = Annotated[Studio, Depends(here)]
 Everywhere = Annotated[Studio, Depends(everywhere)]
 
-#: Routes that call a method: its arguments are those of the path, and of the query or a body of the type that is named.
+#: Routes that call a method: its arguments are those of the path, and of the query, or of a body where one is named:
+#: a type of this name is made of the method's arguments.
 ROUTES: tuple[tuple[str, str, Callable[..., Any], str, str], ...] = (
     ("GET", "/projects", Projects.all, "projects", ""),
     ("POST 201", "/projects", Projects.make, "projects", "ProjectNamed"),
@@ -95,9 +97,9 @@ ROUTES: tuple[tuple[str, str, Callable[..., Any], str, str], ...] = (
     ("GET", "/tables/{table_id}/columns", Studio.columns, "tables", ""),
     ("GET", "/tables/{table_id}/rows", Studio.rows, "tables", ""),
     ("GET", "/tables/{table_id}/outliers", Studio.outliers, "tables", ""),
-    ("POST", "/missing", Studio.missing, "tables", "LookQuestion"),
-    ("POST", "/held-out", Studio.marked, "tables", "LookQuestion"),
-    ("POST", "/alignments", Studio.alignments, "tables", "LookQuestion"),
+    ("POST", "/missing", Studio.missing, "tables", "MissingQuestion"),
+    ("POST", "/held-out", Studio.marked, "tables", "HeldOutQuestion"),
+    ("POST", "/alignments", Studio.alignments, "tables", "AlignmentsQuestion"),
     ("POST", "/join", Studio.join, "tables", ""),
     ("POST", "/target", Studio.target, "tables", "TargetQuestion"),
     ("POST", "/views", Studio.views, "kernels", "ViewsText"),
@@ -406,7 +408,7 @@ def describe_api(schema: Tree) -> str:
             })  # fmt: skip
     types = {
         name: {
-            "about": " ".join(kind.get("description", "").split("Parameters\n")[0].split()),
+            "about": read_docstring(kind.get("description", "")).summary,
             "fields": [
                 (field, _kind(about), " ".join(str(about.get("description", "")).split()))
                 for field, about in kind.get("properties", {}).items()

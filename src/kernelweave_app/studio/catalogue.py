@@ -237,8 +237,8 @@ class Catalogue:
         given = dict(one.split("=", 1) for one in files["view"])
         if len(given) != len(lacking):
             raise InputError(
-                f"The model has {len(lacking)} sparse views ({', '.join(lacking) or 'none'}), got {len(given)}. "
-                "Choose a file for each."
+                f"The tables lack {len(lacking)} sparse views of the model ({', '.join(lacking) or 'none'}), and "
+                f"{len(given)} further files are chosen. Choose one for each."
             )
         files["view"] = [f"{old}={given[new]}" for old, new in pair_names(lacking, list(given)).items()]
         readers = self._readers()

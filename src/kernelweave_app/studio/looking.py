@@ -53,6 +53,12 @@ if TYPE_CHECKING:
     from kernelweave_app.studio.schema import ColumnKind
 
 
+#: Tasks of a target column.
+TASK_NAMES = ("auto", "regression", "classification")
+TaskName = Annotated[
+    str, Field(pattern=f"^({'|'.join(TASK_NAMES)})$", json_schema_extra={"enum": [*TASK_NAMES]})
+]
+#: Settings of a run as they are without any choice.
 DEFAULTS = Spec()
 #: A position in a table or a list: SQLite and pandas count in 64 bits.
 Start = Annotated[int, Field(ge=0, le=1_000_000_000)]
@@ -624,7 +630,7 @@ class Looking:
         self,
         data: Data,
         target: Name,
-        task: Annotated[str, Field(pattern="^(auto|regression|classification)$")] = "auto",
+        task: TaskName = "auto",
     ) -> Target:
         """The task that a target column implies."""
         return describe_target(self.catalogue.join(data).table, target, task)

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
     from kernelweave.inspection.held import HeldOut
     from kernelweave_app.reports import Picture
+    from kernelweave_app.runs.lineage import Lineage
     from kernelweave_app.runs.preparing import Prepared, Rows
     from kernelweave_app.runs.reading import Run
 
@@ -218,12 +219,13 @@ def _why(error: BaseException, places: Places) -> str:
     return full or f"{type(error).__name__}: {str(error) or 'no reason given'}"
 
 
-def read_asked(store: Store, run_id: str) -> Run:
-    """A run as it was asked for, with its tables."""
+def read_asked(store: Store, run_id: str, origin: Lineage | None = None) -> Run:
+    """A run as it was asked for, with its tables, and with its lineage if it has one."""
     from kernelweave_app.runs.reading import read_run
 
     request = json.loads(store.run(run_id)["request"])
-    return read_run(request["paths"], Spec(**{**request["spec"], **request.get("files", {})}))
+    spec = Spec(**{**request["spec"], **request.get("files", {})})
+    return read_run(request["paths"], spec, origin=origin)
 
 
 def _finish(store: Store, run_id: str, state: str, reason: str) -> None:
@@ -574,10 +576,11 @@ class Proving:
     def do(self) -> None:
         """Read the run, compute, and add to its evidence."""
         from kernelweave.persistence import load
+        from kernelweave_app.runs.lineage import read_lineage
         from kernelweave_app.runs.writing import score_held
 
         store = Store(self.places.database)
-        run = read_asked(store, self.run_id)
+        run = read_asked(store, self.run_id, read_lineage(self.folder))
         model, status = load(self.folder / MODEL), self.asked()
         held = score_held(model, run.prepared, run.test)
         how: Tree = {"count": int(status["count"]), "refit": bool(status["refit"]), "report": self.report}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,12 +41,6 @@ class Criterion(ABC):
     @abstractmethod
     def at(self, K: Array, gradient: bool = True) -> Value:
         """The value, and the upper triangle of H (n, n); lower values are better. K is symmetric."""
-
-
-def restricted(machine: Machine, rows: Rows) -> Machine:
-    """The machine on some of its rows."""
-    weight = None if machine.sample_weight is None else machine.sample_weight[rows]
-    return replace(machine, y=machine.y[rows], sample_weight=weight)
 
 
 def shares_of(machine: Machine, rows: Rows) -> Array:
@@ -89,7 +83,7 @@ class OutOfFold(Criterion):
         right: list[Array] = []
         for k, test in enumerate(self.folds):
             train = np.setdiff1d(self.rows, test)
-            own, y = restricted(machine, train), machine.y[test]
+            own, y = machine.restricted(train), machine.y[test]
             if own.one_class:
                 value += float(share[test] @ self.loss.value(y, np.full(len(test), own.y[0])))
                 continue
@@ -138,7 +132,7 @@ class OnRows(Criterion):
         """`at` of a solved machine and its kernel."""
 
     def at(self, K: Array, gradient: bool = True) -> Value:
-        rows, own = self.rows, restricted(self.machine, self.rows)
+        rows, own = self.rows, self.machine.restricted(self.rows)
         if own.one_class:
             return 0.0, np.zeros_like(K)
         block = np.ascontiguousarray(K[np.ix_(rows, rows)])

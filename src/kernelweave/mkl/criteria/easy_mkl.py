@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, RowWeights, Scale, Start, Targets, check_row_weights, check_scale
-from kernelweave._loops import core
 from kernelweave._parameters import MaxIter, MaxTime, Number, Tol, checked
-from kernelweave._threads import blas_threads_for, threads_for
+from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.box import check_start
 from kernelweave.machines.losses import SquaredHinge
@@ -187,9 +186,7 @@ class EasyProblem:
 
     def sum_of_kernels(self) -> Array:
         """``(1 - lam) sum_m s_m K_m``."""
-        K = self.gram.combine_upper((1.0 - self.lam) * self.scale)
-        core.mirror(K, threads_for(len(K)))
-        return K
+        return self.gram.combine((1.0 - self.lam) * self.scale)
 
     @property
     def entry_error(self) -> float:

@@ -62,7 +62,7 @@ class FileLimits:
         """Raise for a table that is too large."""
         if columns > self.columns or rows * columns > self.cells:
             raise InputError(
-                f"{name} is larger than the studio takes: at most {self.columns} columns and {self.cells} cells."
+                f"{name} is larger than may be read: at most {self.columns} columns and {self.cells} cells."
             )
 
     def unpack(self, file: IO[bytes] | BufferedIOBase, name: str, counted: int = 0) -> Iterator[bytes]:
