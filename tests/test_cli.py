@@ -457,7 +457,7 @@ def test_path_writes_a_table_and_pictures(wine, diabetes, tmp_path):
 
 
 def test_ctrl_c_during_a_path_keeps_and_says_what_is_done(diabetes, tmp_path, capsys, monkeypatch):
-    from kernelweave.mkl import path as solver
+    from kernelweave.mkl import solve as solver
 
     plain, calls = solver.newton_result, []
 
@@ -480,7 +480,7 @@ def test_ctrl_c_during_a_path_keeps_and_says_what_is_done(diabetes, tmp_path, ca
 def test_the_script_of_a_fit_that_was_stopped_makes_its_model(method, step, diabetes, tmp_path, monkeypatch):
     """Stopped among the folds, or on the way to the chosen regularisation parameter: nothing is chosen again."""
     from kernelweave.learners.solving import CostLearner
-    from kernelweave.mkl import path as solver
+    from kernelweave.mkl import solve as solver
 
     owner, name = (solver, "newton_result") if method == "rls2" else (CostLearner, "learn")
     plain, calls = getattr(owner, name), []

@@ -567,12 +567,13 @@ def test_of_many_rows_some_are_looked_at_then_one_fold_and_then_all(monkeypatch,
 
 def solved(monkeypatch):
     """The sizes of the weight problems that are solved from now on, and of the kernels that are reduced."""
-    from kernelweave.mkl import path, regularization
+    from kernelweave.mkl import regularization
+    from kernelweave.mkl import solve as solver
 
     problems, reduced = [], []
-    solve, reduce = path.newton_result, regularization._tridiagonal
+    solve, reduce = solver.newton_result, regularization._tridiagonal
     monkeypatch.setattr(
-        path, "newton_result", lambda p, *a, **k: problems.append(p.targets.shape[1]) or solve(p, *a, **k)
+        solver, "newton_result", lambda p, *a, **k: problems.append(p.targets.shape[1]) or solve(p, *a, **k)
     )
     monkeypatch.setattr(regularization, "_tridiagonal", lambda S: reduced.append(len(S)) or reduce(S))
     return problems, reduced
