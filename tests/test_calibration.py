@@ -54,7 +54,7 @@ def test_weights_count_like_repetitions(tables, rng):
     two = kw.MKLClassifier(kw.banks.rkl(), learner).fit(X[row], y[row]).calibrate(cv=many)
     np.testing.assert_allclose(one.predict_proba(new), two.predict_proba(new), atol=1e-4)
     f = rng.normal(size=(len(y), 1))
-    for method in ("platt", "isotonic"):
+    for method in ("temperature", "platt", "isotonic"):
         a = calibrate(f, codes > 0, counts.astype(float), method)
         b = calibrate(f[row], codes[row] > 0, None, method)
         np.testing.assert_allclose(a(f), b(f), atol=1e-6)
@@ -64,7 +64,7 @@ def test_class_weights_do_not_change_what_is_probable():
     """One in ten rows is positive, and the columns say nothing: the probability stays one in ten."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 2)), np.arange(200) % 10 == 0
-    balanced = model(class_weight="balanced").fit(X, y).calibrate()
+    balanced = model(class_weight="balanced").fit(X, y).calibrate("platt")
     assert balanced.predict_proba(X)[:, 1].mean() == pytest.approx(0.1, abs=0.03)
 
 
@@ -85,20 +85,16 @@ def test_precomputed_kernels_and_files(tables, tmp_path):
 def test_refusals(tables):
     X, y, new, _ = tables
     fitted = model().fit(X, y)
-    assert not hasattr(fitted, "predict_proba")
-    with pytest.raises(AttributeError) as error:
-        fitted.predict_proba(new)
-    assert "call calibrate() after fit" in str(error.value)
     with pytest.raises(InputError, match=r"`method` must be .*got 'sigmoid'"):
         fitted.calibrate("sigmoid")
-    with pytest.raises(InputError, match="at most the number of rows of the smallest class"):
-        fitted.calibrate(cv=len(y))
+    with pytest.raises(InputError, match=r"`cv` must be .* >= 2, got 1"):
+        fitted.calibrate(cv=1)
     groups = np.arange(len(y)) // 2
     assert fitted.calibrate(cv=GroupKFold(3), groups=groups).predict_proba(new).shape == (
         len(new),
         len(fitted.classes_),
     )
-    assert not hasattr(fitted.fit(X, y), "predict_proba")  # a new fit forgets
+    assert not hasattr(fitted.fit(X, y), "calibration_")  # a new fit forgets
 
 
 def test_rows_that_no_class_wants():

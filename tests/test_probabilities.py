@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.linear_model import LogisticRegression
@@ -83,9 +82,6 @@ def test_every_learner_with_the_logistic_loss_has_them(name, rng):
     np.testing.assert_allclose(found[:, 1], 1 / (1 + np.exp(-model.decision_function(X))), rtol=1e-12)
     # the derivative by the intercept is zero: the mean probability is the share of the class
     assert found[:, 1].mean() == pytest.approx((y == "yes").mean(), abs=1e-3)
-    assert not hasattr(
-        clone(model).set_params(learner=clone(learner).set_params(loss="auto")), "predict_proba"
-    )
     with pytest.raises(kw.InputError, match=" is for classification"):
         kw.MKLRegressor(kw.banks.rkl(), learner).fit(X, X[:, 0])
 
@@ -189,13 +185,3 @@ def test_files_and_the_command_line(tmp_path, capsys):
     names = {}
     exec(compile((run / "script.py").read_text(), "script.py", "exec"), names)
     assert names["learner"].loss == "logistic"
-
-
-@pytest.mark.parametrize("name", ["predict_proba", "predict_log_proba"])
-def test_a_classifier_without_probabilities_says_how_to_have_them(name, rng):
-    X = rng.normal(size=(40, 2))
-    model = kw.MKLClassifier(kw.banks.rls2(2), kw.learners.SimpleMKL(C=1.0)).fit(X, X[:, 0] > 0)
-    assert not hasattr(model, name)
-    with pytest.raises(AttributeError, match=rf"no {name} yet: call calibrate\(\).*loss='logistic'"):
-        getattr(model, name)
-    assert getattr(model.calibrate(cv=2), name)(X).shape == (40, 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from kernelweave.fitting.folds import (
     score_folds,
     search_folds,
 )
+from kernelweave.fitting.out_of_fold import OutOfFold
 from kernelweave.fitting.task import (
     NormalizedProblem,
     Report,
@@ -69,6 +70,8 @@ class Candidates:
         Whether it begins with the mean of the weights on folds.
     held : bool
         Whether kernels and weights stay as they are on all folds.
+    tests : sequence of arrays of int
+        The test rows of the folds, among all rows.
     """
 
     alphas: Array
@@ -80,6 +83,7 @@ class Candidates:
     path: bool = False
     begins: bool = False
     held: bool = False
+    tests: Sequence[Rows] = ()
 
     @property
     def n_steps(self) -> int:
@@ -103,12 +107,13 @@ class Candidates:
         if found.interrupted:
             say_interrupted(f"alpha was chosen on {len(found.scores)} of {self.n_folds} folds")
         alphas, scores = self.alphas[found.positions], found.scores
-        relax = learner.relax_grid(alphas)
+        relax, values = learner.relax_grid(alphas), found.values
         if relax is not None:
             # the best ridge at every point of the path, the largest among equals
             points = np.arange(len(alphas))
             which = scores.mean(axis=0).argmax(axis=1)
             scores, relax = scores[:, points, which], relax[points, which]
+            values = [own[points, which] for own in values]
         mean = scores.mean(axis=0)
         if np.isnan(mean).any():
             raise InputError(
@@ -132,7 +137,12 @@ class Candidates:
         walked = alphas[: best + 1] if self.path else alphas[best : best + 1]
         # after a stop the finished folds choose the model
         tell = _going_on(report) if found.interrupted else report
-        return Chosen(*walk_down(task, problems, learner, walked, tell, starts), results, best, said)
+        held = np.full((task.source.n_samples, task.n_outputs), np.nan)
+        # a search that was stopped may have seen some rows of the folds only
+        for rows, own in zip(self.tests, [] if found.interrupted else values, strict=False):
+            held[rows] = own[best]
+        solved = walk_down(task, problems, learner, walked, tell, starts)
+        return Chosen(*solved, results, best, said, OutOfFold.of(task, held))
 
     def _said(self, results: Mapping[str, Any], best: int, n_all: int, parameter: str) -> str:
         """How the regularisation parameter was chosen, in words."""
@@ -167,6 +177,8 @@ class Chosen:
         Position of the chosen one among these.
     said : str
         How it was chosen, in words.
+    held : OutOfFold or None
+        What the folds said of the training rows at the chosen one.
     """
 
     alpha: float
@@ -174,6 +186,7 @@ class Chosen:
     results: dict[str, Any] | None = None
     best: int = 0
     said: str = ""
+    held: OutOfFold | None = None
 
 
 def walk_down(
@@ -234,6 +247,7 @@ def by_content(task: Task, problems: list[NormalizedProblem], learner: Learner, 
         scores,
         path=not narrow and len(folds) > 1,
         begins=narrow,
+        tests=[test for _, test in folds],
     )
 
 
@@ -268,7 +282,8 @@ def of_costs(
             searcher.set_params(tol=recipe.COST_TOL)
         return score_folds(part, searcher, folds, alphas, score, report=report)
 
-    return Candidates(alphas, len(folds), len(rows), name, scores, begins=held, held=held)
+    tested = [rows[test] for _, test in folds]
+    return Candidates(alphas, len(folds), len(rows), name, scores, begins=held, held=held, tests=tested)
 
 
 def cost_score(task: Task, rows: Rows) -> tuple[str, Score]:

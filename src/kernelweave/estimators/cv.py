@@ -143,6 +143,7 @@ class _CrossValidated(BaseMKL):
             ),
             self.rule,
             path=True,
+            tests=[test for _, test in folds],
         )
 
     def get_metadata_routing(self) -> MetadataRouter:

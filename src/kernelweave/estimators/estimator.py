@@ -17,7 +17,7 @@ from kernelweave._checks import InputError, KernelWarning, warn_user
 from kernelweave._parameters import check_values
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Features, Target
-from kernelweave.estimators.choosing import Candidates, by_content, of_costs
+from kernelweave.estimators.choosing import Candidates, Chosen, by_content, of_costs
 from kernelweave.estimators.defaults import LEARNERS_SAID, NORMALIZERS_SAID, explained, left_out
 from kernelweave.estimators.missing import target_in_order
 from kernelweave.estimators.reading import ReadingMixin
@@ -196,12 +196,13 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             # the number of steps of a descent is unknown
             unknown = learner.iterates and candidates.scores is None
             report = self._reporter(None if unknown else candidates.n_steps * len(problems), X, y)
-            alpha, solved = self._choose(candidates, task, problems, learner, report)
+            chosen = self._choose(candidates, task, problems, learner, report)
+            alpha, solved = chosen.alpha, chosen.solved
             learner = clone(learner)
             if getattr(learner, "relax", None) == "auto":
                 # parameters chosen once are not chosen again on folds of the training rows
                 learner.set_params(relax=getattr(solved[0].solution, "relax", None))
-            self._store(Model.of(task, learner, alpha, solved, encoder), solved, why)
+            self._store(Model.of(task, learner, alpha, solved, encoder, chosen.held), solved, why)
         self._reported()
 
     def _checked_learner(self) -> learners.Learner:
@@ -247,7 +248,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         problems: list[NormalizedProblem],
         learner: learners.Learner,
         report: Report,
-    ) -> tuple[float, list[SolvedProblem]]:
+    ) -> Chosen:
         """Solve all problems, at the regularisation parameter that folds choose if there are several."""
         if candidates.scores is not None and learner.regularization_parameter == "C":
             self.Cs_ = 1.0 / candidates.alphas
@@ -258,7 +259,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             self.best_score_ = float(chosen.results["mean_test_score"][chosen.best])
             if self.C == "auto" or self.learner is None:
                 self.defaults_["choice"] = chosen.said
-        return chosen.alpha, chosen.solved
+        return chosen
 
     def _store(self, model: Model, solved: list[SolvedProblem], why: str) -> None:
         """Set the model and the fitted attributes; `why` says why kernels were approximated."""

@@ -6,16 +6,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp
+from scipy.special import expit, log_expit, logsumexp
 
 from kernelweave._checks import check_known
-from kernelweave.fitting.folds import Fold, walk_folds
-from kernelweave.fitting.task import Task
+from kernelweave.fitting.out_of_fold import best_slope, log_shares
 from kernelweave.learners import Learner
 
 Array = NDArray[np.float64]
 
-METHODS = ("platt", "isotonic")
+METHODS = ("temperature", "platt", "isotonic")
 
 
 @dataclass(frozen=True)
@@ -24,9 +23,10 @@ class Calibration:
 
     Attributes
     ----------
-    method : {"platt", "isotonic"}
+    method : {"temperature", "platt", "isotonic"}
     curves : tuple of arrays
-        For each output slope and offset of ``1 / (1 + exp(-(slope f + offset)))``, or the (2, n_steps) thresholds and
+        "temperature": the slope of `log_shares`, shared by all classes, or for each of several labels. Otherwise for
+        each output slope and offset of ``1 / (1 + exp(-(slope f + offset)))``, or the (2, n_steps) thresholds and
         values of a step function.
     multilabel : bool
         Whether outputs are labels that a row may have at the same time, so that probabilities have no sum.
@@ -38,6 +38,8 @@ class Calibration:
 
     def __call__(self, values: Array) -> Array:
         """Probabilities (n_rows, n_classes) or (n_rows, n_labels) of decision values (n_rows, n_outputs)."""
+        if self.method == "temperature":
+            return np.exp(self.logarithms(values))
         platt, pairs = self.method == "platt", zip(values.T, self.curves, strict=True)
         out = np.column_stack([expit(a * f + b) if platt else np.interp(f, a, b) for f, (a, b) in pairs])
         if self.multilabel:
@@ -47,6 +49,15 @@ class Calibration:
         total = out.sum(axis=1, keepdims=True)
         # rows with a probability of zero for all classes have no information
         return np.where(total > 0, out / np.where(total > 0, total, 1.0), 1.0 / out.shape[1])
+
+    def logarithms(self, values: Array) -> Array:
+        """Logarithms of the probabilities."""
+        if self.method != "temperature":
+            with np.errstate(divide="ignore"):
+                return np.log(self(values))
+        if self.multilabel:
+            return log_expit(values * np.concatenate(self.curves))
+        return log_shares(values, float(self.curves[0][0]))
 
 
 def log_probabilities(learner: Learner, values: Array, *, multilabel: bool = False) -> Array | None:
@@ -71,15 +82,6 @@ def log_probabilities(learner: Learner, values: Array, *, multilabel: bool = Fal
     return np.column_stack([other, own])
 
 
-def out_of_fold(task: Task, learner: Learner, alpha: float, folds: list[Fold]) -> Array:
-    """Out-of-fold decision values of every row, NaN for rows outside of all folds."""
-    values = np.full((task.source.n_samples, task.n_outputs), np.nan)
-    paths = walk_folds(task, learner, folds, np.array([alpha]), tol=learner.tol)
-    for (_, test), path in zip(folds, paths, strict=True):
-        values[test] = path.values[0]
-    return values
-
-
 def calibrate(
     values: Array,
     codes: NDArray[np.intp],
@@ -97,7 +99,7 @@ def calibrate(
     codes : array of shape (n_rows,)
         Numbers of the classes; for several labels (n_rows, n_labels) 0 and 1.
     weights : array of shape (n_rows,) or None
-    method : {"platt", "isotonic"}
+    method : {"temperature", "platt", "isotonic"}
 
     Notes
     -----
@@ -109,6 +111,10 @@ def calibrate(
     values, codes = values[kept], codes[kept]
     own = np.ones(len(codes)) if weights is None else weights[kept]
     positive = range(1, 2) if values.shape[1] == 1 else range(values.shape[1])
+    if method == "temperature":
+        pairs = zip(values.T, codes.T, strict=True) if multilabel else [(values, codes)]
+        slopes = [best_slope(f.reshape(len(f), -1), own_codes, own) for f, own_codes in pairs]
+        return Calibration(method, tuple(np.array([slope]) for slope in slopes), multilabel)
     right = codes.T == 1 if multilabel else [codes == k for k in positive]
     fit = _sigmoid if method == "platt" else _steps
     curves = tuple(fit(f, here, own) for f, here in zip(values.T, right, strict=True))

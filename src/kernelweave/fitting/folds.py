@@ -86,7 +86,7 @@ WEIGHTS_COST, WEIGHTS_TOL = 1.0, 1e-2
 #: Violation of the conditions of an optimum at which machines on folds end, in units of the labels, and their steps at
 #: most, as a multiple of the rows.
 FOLD_EPS, MOST_STEPS = 3e-3, 200
-#: Bytes of the matrices that are kept for all folds; beyond, they are summed again for each.
+#: Bytes of the matrices that are kept for all folds; beyond, they are summed again for each. Also of decision values.
 KEPT_BYTES = 2**28
 
 
@@ -247,12 +247,15 @@ class FoldScores:
         Empty for learners whose paths cannot begin with weights.
     interrupted : bool
         Ctrl-C or a callback ended it early; only complete folds are returned.
+    values : list of arrays of shape (n_scored, [n_relax,] n_test, n_outputs)
+        Decision values of the test rows of every fold done; empty where they would take more than `KEPT_BYTES`.
     """
 
     positions: Rows
     scores: Array
     weights: list[tuple[Array, ...]]
     interrupted: bool
+    values: list[Array]
 
     @property
     def mean(self) -> Array:
@@ -282,6 +285,10 @@ class FoldScores:
                 for problems in zip(left.weights[:n_folds], right.weights[:n_folds], strict=True)
             ],
             left.interrupted or right.interrupted,
+            [
+                np.concatenate(pair)
+                for pair in zip(left.values[:n_folds], right.values[:n_folds], strict=False)
+            ],
         )
 
 
@@ -291,6 +298,7 @@ def _scored(
     """Score the paths of folds, one after another, until one asks to stop."""
     rows: list[Array] = []
     weights: list[tuple[Array, ...]] = []
+    values: list[Array] = []
     interrupted = False
     try:
         for (_, test), path in zip(folds, paths, strict=True):
@@ -298,6 +306,8 @@ def _scored(
                 rows.append(np.array([score(f, test) for f in path.values]).reshape(shape))
                 if path.weights is not None:
                     weights.append(path.weights)
+                if len(folds) * path.values.nbytes <= KEPT_BYTES:
+                    values.append(path.values.reshape(*shape, *path.values.shape[1:]))
             if path.interrupted:
                 interrupted = len(rows) < len(folds)
                 break
@@ -307,7 +317,8 @@ def _scored(
         paths.close()
     if interrupted and not rows:
         raise KeyboardInterrupt("interrupted before one fold was complete; nothing could be kept")
-    return FoldScores(np.arange(shape[0]), np.array(rows), weights, interrupted)
+    kept = values if len(values) == len(rows) else []
+    return FoldScores(np.arange(shape[0]), np.array(rows), weights, interrupted, kept)
 
 
 def score_folds(

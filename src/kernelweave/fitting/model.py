@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from kernelweave._threads import blas_threads_for
+from kernelweave.fitting.calibration import Calibration, calibrate
+from kernelweave.fitting.out_of_fold import OutOfFold
 from kernelweave.fitting.prediction import Expansions, FeatureForm, NewRows
 from kernelweave.fitting.source import Source, TableSource
 from kernelweave.fitting.task import SolvedProblem, Task
@@ -72,6 +74,8 @@ class Model:
         The model as a function of the features of its kernels, if it was fitted on these, or its rows are gone.
     linear_form : LinearForm or None
         `linear` of a model whose training rows are gone.
+    held : OutOfFold or None
+        What the folds that chose the regularisation parameter said of the training rows.
     """
 
     task: Task
@@ -88,6 +92,7 @@ class Model:
     encoder: TableEncoder | ViewsEncoder | None = None
     features: FeatureForm | None = None
     linear_form: LinearForm | None = None
+    held: OutOfFold | None = None
 
     @classmethod
     def of(
@@ -97,6 +102,7 @@ class Model:
         alpha: float,
         solved: list[SolvedProblem],
         encoder: TableEncoder | ViewsEncoder | None,
+        held: OutOfFold | None = None,
     ) -> Model:
         """Combine the solutions of all problems."""
         results = [s.solution for s in solved]
@@ -120,6 +126,7 @@ class Model:
             layered=any(getattr(r, "layer_weights", None) is not None for r in results),
             encoder=encoder,
             features=_feature_form(solved),
+            held=held,
         )
 
     @property
@@ -259,6 +266,18 @@ class Model:
             coef = coef / std
             shift = shift - coef @ mean
         return LinearForm(coef, self.intercept + shift)
+
+    @cached_property
+    def out_of_fold(self) -> OutOfFold:
+        """`held`; where no parameter was chosen, or folds were too large to keep, from further fits on folds."""
+        return self.held or OutOfFold.refitted(self.task, self.learner, self.alpha)
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """Probabilities of classes, whose order is that of the decision values."""
+        held = self.out_of_fold
+        codes = held.truth.astype(np.intp)
+        return calibrate(held.values, codes, held.weights, "temperature", multilabel=self.task.multilabel)
 
     def posterior_std(self, queries: Any, prior_scale: Array) -> Array:
         """Posterior standard deviations (n_rows, n_outputs); one factorisation for each set of weights.

@@ -124,6 +124,7 @@ def without_rows(model: Model) -> Model:
         dual_coef=model.dual_coef[none],
         features=_of_features(model, source) if model.features is None else model.features,
         linear_form=model.linear,
+        held=model.held and model.held.unlinked,
     )
 
 

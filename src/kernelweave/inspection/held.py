@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._types import DataFrame, Features, Labels
+from kernelweave.estimators.classifier import knows_probabilities
 from kernelweave.inspection.arguments import class_names, target_names
 
 Array = NDArray[np.float64]
@@ -18,16 +19,24 @@ Array = NDArray[np.float64]
 Score = Callable[[Array], Array]
 
 
-def predicted_columns(model: Any, X: Features, *, std: bool = False) -> dict[str, Labels]:
-    """Predictions as columns by their names, such as "prediction", "decision" and "probability ill"."""
+def predicted_columns(
+    model: Any, X: Features, *, std: bool = False, coverage: float | None = None
+) -> dict[str, Labels]:
+    """Predictions as columns by their names, such as "prediction", "decision" and "probability ill".
+
+    With `coverage` those of numbers have intervals, "low" and "high".
+    """
     if hasattr(model, "classes_"):
         parts = {"prediction": model.predict(X), "decision": model.decision_function(X)}
-        if hasattr(model, "predict_proba"):
+        if knows_probabilities(model):
             parts["probability"] = model.predict_proba(X)
     elif std:
         parts = dict(zip(("prediction", "std"), model.predict(X, return_std=True), strict=True))
     else:
         parts = {"prediction": model.predict(X)}
+    if coverage is not None and not hasattr(model, "classes_"):
+        ends = model.predict_interval(X, coverage)
+        parts |= {"low": ends[..., 0], "high": ends[..., 1]}
     names = target_names(model) or class_names(model)
     columns: dict[str, Labels] = {}
     for what, values in parts.items():

@@ -13,6 +13,7 @@ from sklearn.metrics import check_scoring
 
 from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import BaseCrossValidator, Features, Splits
+from kernelweave.estimators.classifier import knows_probabilities
 from kernelweave.inspection.arguments import (
     Estimator,
     Jobs,
@@ -191,7 +192,8 @@ class Remembered:
     def __init__(self, model: Any, X: Features) -> None:
         self._estimator_type = "classifier" if is_classifier(model) else "regressor"
         self._model = model
-        for name in ("predict", "decision_function", "predict_proba"):
+        known = ("predict_proba",) if knows_probabilities(model) else ()
+        for name in ("predict", "decision_function", *known):
             if hasattr(model, name):
                 setattr(self, name, _same(name, getattr(model, name)(X)))
         if hasattr(model, "classes_"):

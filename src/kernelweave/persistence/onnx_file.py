@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, OneOf, Text, checked
 from kernelweave._sparse import unit_rows
+from kernelweave.estimators.classifier import curve_of, knows_probabilities
 from kernelweave.estimators.targets import Classes
 from kernelweave.fitting.calibration import Calibration
 from kernelweave.fitting.model import Model
@@ -109,9 +110,8 @@ def _graph(estimator: Any, dtype: str) -> Any:
     if not is_classifier(estimator):
         return graph.built({"prediction": (own if model.flat else decision, np.float64)})
     outputs = {"label": _labels(estimator.classes_, decision), "decision": (own, np.float64)}
-    calibration = getattr(estimator, "calibration_", None)
-    if calibration is not None or model.learner.has_probabilities:
-        outputs["probabilities"] = _probabilities(model, decision, calibration), np.float64
+    if knows_probabilities(estimator):
+        outputs["probabilities"] = _probabilities(model, decision, curve_of(estimator)), np.float64
     return graph.built(outputs)
 
 
@@ -263,9 +263,16 @@ def _labels(classes: Classes, decision: Values) -> tuple[Values, type]:
 
 def _probabilities(model: Model, decision: Values, calibration: Calibration | None) -> Values:
     """Probabilities of the classes, or of each of several labels; see `predict_proba`."""
-    if calibration is not None and calibration.method != "platt":
-        raise InputError("Isotonic calibration has no ONNX form. Use calibrate('platt').")
-    if calibration is not None:
+    if calibration is not None and calibration.method == "isotonic":
+        raise InputError(
+            "Isotonic calibration has no ONNX form. Use calibrate('temperature') or calibrate('platt')."
+        )
+    if calibration is not None and calibration.method == "temperature":
+        decision = decision * np.concatenate(calibration.curves)
+        if not model.task.multilabel and model.n_outputs > 1:
+            shares = np.exp(decision - np.max(decision, axis=1, keepdims=True))
+            return shares / np.sum(shares, axis=1, keepdims=True)
+    elif calibration is not None:
         slopes, offsets = np.array(calibration.curves).T
         decision = decision * slopes + offsets
     out = _sigmoid(decision)

@@ -24,6 +24,7 @@ from kernelweave.estimators.estimator import attributes_of, keep_model
 from kernelweave.estimators.selecting import SelectViews
 from kernelweave.fitting.calibration import Calibration
 from kernelweave.fitting.model import LinearForm, Model
+from kernelweave.fitting.out_of_fold import OutOfFold
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.prediction import FeatureForm
 from kernelweave.fitting.rowless import RowlessSource, needs_rows, without_rows
@@ -87,6 +88,7 @@ _VALUES: tuple[type, ...] = (
     ColumnSlice,
     FittedNormalizer,
     Model,
+    OutOfFold,
     Table,
     Task,
     ViewColumns,
@@ -374,6 +376,10 @@ def check_model(model: Model) -> None:
         or not isinstance(table, Table)
         or all(level <= len(c) for level, c in zip(table.levels, model.encoder.categories_, strict=True)),
     ]
+    if (known := model.held) is not None:
+        fits.append(known.values.shape == (len(known.weights), n_outputs) and len(known.values) > 0)
+        fits.append(known.truth.shape in (known.values.shape, known.weights.shape))
+        scales += [known.values, known.truth.astype(float), known.weights]
     if model.features is not None:
         ends = model.features.offsets
         fits.append(len(ends) == n_kernels + 1 and ends[0] == 0 and bool((np.diff(ends) >= 0).all()))

@@ -95,7 +95,7 @@ def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, compare: Com
             say(f"{prepared.division.said}.")
         fit_model(model, prepared, run.train, Steps("path x folds"))
         calibrate_model(model, spec, prepared, run.train)
-        if spec.probabilities != "none" and not hasattr(model, "predict_proba"):
+        if spec.probabilities != "none" and not hasattr(model, "calibration_"):
             say("The fit was stopped: no probabilities were learnt.")
         held = score_held(model, prepared, run.test)
         if held is not None:

@@ -19,6 +19,7 @@ def predict(
     view: Names = None,
     gram: Names = None,
     std: bool = False,
+    coverage: float | None = None,
     seed: NoSeed = 0,
 ) -> None:
     """Predict the rows of a table, or of several, with a fitted model.
@@ -44,7 +45,10 @@ def predict(
         Precomputed kernels of the model, such as grams.npz or similarity=new.npy: a row for each row of the table, a
         column for each training row, or for each row of the matrix of the fit.
     std
-        Also write posterior standard deviations (regression).
+        Also write posterior standard deviations of the function (regression).
+    coverage
+        How often intervals hold the target, above 0 and below 1 (regression): columns low and high. Default 0.9 where
+        folds chose a parameter of the model.
     """
     from kernelweave_app.cli.console import say
     from kernelweave_app.runs.columns import describe
@@ -59,8 +63,10 @@ def predict(
     classifier = hasattr(fitted, "classes_")
     if std and classifier:
         raise InputError("--std is for regression; this model is a classifier.")
+    if coverage is not None and classifier:
+        raise InputError("--coverage is for regression; this model is a classifier.")
     say(f"Found {table}: {describe(rows.table)}; a {'classifier' if classifier else 'regression model'}.")
-    frame = predictions(fitted, rows.X, std=std, keys=rows.keys)
+    frame = predictions(fitted, rows.X, std=std, coverage=coverage, keys=rows.keys)
     with writing():
         write_text(Path(out), csv_text(frame))
     say(f"Wrote {len(frame)} predictions to {out}")

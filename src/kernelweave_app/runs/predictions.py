@@ -17,8 +17,10 @@ from kernelweave_app.runs.further_views import Tables
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
 
+#: How often intervals of predictions hold the target.
+COVERAGE = 0.9
 #: What columns of predictions begin with.
-MADE = ("prediction", "std", "decision", "probability", "truth")
+MADE = ("prediction", "low", "high", "std", "decision", "probability", "truth")
 
 
 def columns_of(model: BaseMKL) -> list[str]:
@@ -77,15 +79,25 @@ def _option(encoder: ViewsEncoder, view: str) -> str:
     return "gram" if isinstance(encoder.encoders_[view], GramEncoder) else "view"
 
 
-def predictions(model: BaseMKL, X: DataFrame, *, std: bool = False, keys: Series = None) -> DataFrame:
-    """A table of predictions, decision values and standard deviations; `keys`, a series, names the rows."""
+def predictions(
+    model: BaseMKL, X: DataFrame, *, std: bool = False, coverage: float | None = None, keys: Series = None
+) -> DataFrame:
+    """A table of predictions, their intervals, decision values and standard deviations.
+
+    Without `coverage` intervals are those of `COVERAGE`, where folds of the fit give them without further fits; `keys`,
+    a series, names the rows.
+    """
     import pandas as pd
+
+    held = model.model_.held
+    if coverage is None and held is not None and held.weights.sum() >= COVERAGE / (1.0 - COVERAGE):
+        coverage = COVERAGE
 
     table = pd.DataFrame({"row": X.index})
     if keys is not None:
         taken = keys.name == "row" or str(keys.name).split(" ")[0] in MADE
         table[f"key {keys.name}" if taken else keys.name] = keys.to_numpy()
-    return table.assign(**predicted_columns(model, X, std=std))
+    return table.assign(**predicted_columns(model, X, std=std, coverage=coverage))
 
 
 def with_truth(table: DataFrame, truth: Labels, names: Sequence[str]) -> DataFrame:

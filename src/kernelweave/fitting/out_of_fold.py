@@ -1,0 +1,150 @@
+"""Decision values of training rows by models of the other folds, and what follows for new rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import log_softmax
+
+from kernelweave._checks import InputError
+from kernelweave.fitting.folds import Fold, content_folds, walk_folds
+from kernelweave.fitting.task import Task
+from kernelweave.learners import Learner
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+#: Folds of rows whose models chose no regularisation parameter.
+N_FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """Training rows with their decision values by models that had not seen them.
+
+    Attributes
+    ----------
+    values : array of shape (n_rows, n_outputs)
+    truth : array
+        Numbers (n_rows, n_outputs), the positions of classes (n_rows,), or labels 0 and 1, (n_rows, n_labels).
+    weights : array of shape (n_rows,)
+        Of the rows, which count like repetitions.
+    """
+
+    values: Array
+    truth: NDArray[np.generic]
+    weights: Array
+
+    @classmethod
+    def of(cls, task: Task, values: Array) -> Self | None:
+        """From values of all rows of a task, NaN for those that no fold had; None without any."""
+        kept = np.isfinite(values).all(axis=1)
+        if not kept.any():
+            return None
+        truth = task.codes if task.classification else np.concatenate(task.targets, axis=1)
+        weights = np.ones(len(values)) if task.sample_weight is None else task.sample_weight
+        return cls(values[kept], truth[kept], weights[kept])
+
+    @classmethod
+    def refitted(cls, task: Task, learner: Learner, alpha: float) -> Self:
+        """From fits on folds that rows determine, in which widths, scales and weights are learnt again."""
+        labels = task.codes if task.classification else np.concatenate(task.targets, axis=1)
+        folds = content_folds(task.source, labels, N_FOLDS, stratify=task.classification)
+        found = cls.of(task, decided(task, learner, alpha, folds))
+        if found is None:
+            raise InputError(
+                "Intervals, sets and probabilities need training rows that differ; all of these are equal."
+            )
+        return found
+
+    @property
+    def unlinked(self) -> OutOfFold:
+        """The same for intervals, sets and probabilities, without the order of the rows or their targets."""
+        if self.truth.dtype.kind == "f":
+            errors = self.truth - self.values
+            order = np.lexsort(np.abs(errors).T)
+            return OutOfFold(np.zeros_like(errors), errors[order], self.weights[order])
+        order = np.lexsort(self.values.T)
+        return OutOfFold(self.values[order], self.truth[order], self.weights[order])
+
+    def half_widths(self, coverage: float) -> Array:
+        """Of intervals of numbers, one for each output: a quantile of the sizes of the errors."""
+        least = int(np.ceil(coverage / (1.0 - coverage) - 1e-9))
+        if self.weights.sum() < least - 1e-9:
+            raise InputError(
+                f"Intervals with coverage={coverage:g} need at least {least} training rows, got {self.weights.sum():g}. "
+                "Use more rows, or a smaller coverage."
+            )
+        return np.array([_high(e, self.weights, coverage) for e in np.abs(self.truth - self.values).T])
+
+    def lowest_shares(self, coverage: float, slope: float) -> Array:
+        """The smallest logarithm of its probability at which each class is in a set; -inf for one of too few rows."""
+        logs = log_shares(self.values, slope)
+        return np.array(
+            [
+                -_high(-logs[here, k], self.weights[here], coverage)
+                for k in range(logs.shape[1])
+                for here in [self.truth == k]
+            ]
+        )
+
+
+def decided(task: Task, learner: Learner, alpha: float, folds: list[Fold]) -> Array:
+    """Decision values of every row by models of the other folds, NaN for rows outside of all folds."""
+    values = np.full((task.source.n_samples, task.n_outputs), np.nan)
+    paths = walk_folds(task, learner, folds, np.array([alpha]), tol=learner.tol)
+    for (_, test), path in zip(folds, paths, strict=True):
+        values[test] = path.values[0]
+    return values
+
+
+def _high(scores: Array, weights: Array, coverage: float) -> float:
+    """The score below or at which a new one is with this probability; inf where the scores are too few to tell.
+
+    The new one may be anywhere among them, hence the weight 1 beside theirs.
+    """
+    order = np.argsort(scores)
+    reached = np.cumsum(weights[order]) >= coverage * (weights.sum() + 1.0) - 1e-9
+    return float(scores[order][np.argmax(reached)]) if reached.any() else np.inf
+
+
+def log_shares(values: Array, slope: float) -> Array:
+    """Logarithms of probabilities in proportion to ``exp(slope f)``, (n_rows, n_classes); of two classes f and 0."""
+    logits = slope * values
+    return log_softmax(
+        np.column_stack([np.zeros(len(logits)), logits]) if logits.shape[1] == 1 else logits, axis=1
+    )
+
+
+def best_slope(values: Array, codes: Rows, weights: Array) -> float:
+    """The slope of `log_shares` with the smallest log loss; its inverse is called the temperature.
+
+    One row more, of all classes in equal parts and at every row in turn, keeps it finite where decision values separate
+    the classes.
+
+    References
+    ----------
+    C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, On calibration of modern neural networks, ICML 2017.
+    """
+    size = float(np.abs(values).mean())
+    if not size:
+        return 1.0
+    both = np.column_stack([np.zeros(len(values)), values]) if values.shape[1] == 1 else values
+    kinds, total = both.shape[1], float(weights.sum())
+    target = (np.eye(kinds)[codes.astype(np.intp)] * total + 1.0 / kinds) / (total + 1.0)
+
+    def derivative(slope: float) -> float:
+        wrong = np.exp(log_softmax(slope / size * both, axis=1)) - target
+        return float(weights @ (wrong * both).sum(axis=1))
+
+    # small and positive where values say nothing, so that the order of the classes stays that of the values
+    low, high = 1e-6, 1.0
+    if derivative(low) >= 0.0:
+        return low / size
+    while derivative(high) < 0.0 and high < 1e6:
+        high *= 4.0
+    return high / size if high >= 1e6 else float(brentq(derivative, low, high, xtol=1e-10, rtol=1e-10)) / size
