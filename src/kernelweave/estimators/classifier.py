@@ -197,7 +197,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         several = task.multilabel
         if isinstance(cv, int | np.integer) and groups is None and not several:
             check_value(Whole(2), "cv", cv)
-            folds = content_folds(task.source, codes, int(cv))
+            folds = content_folds(task.source, codes.astype(float), int(cv))
         else:
             folds = split_rows(cv, codes, classifier=True, groups=groups)
         if not any(len(test) for _, test in folds):

@@ -36,7 +36,7 @@ class OutOfFold:
     """
 
     values: Array
-    truth: NDArray[np.generic]
+    truth: Array | Rows
     weights: Array
 
     @classmethod
@@ -52,7 +52,11 @@ class OutOfFold:
     @classmethod
     def refitted(cls, task: Task, learner: Learner, alpha: float) -> Self:
         """From fits on folds that rows determine, in which widths, scales and weights are learnt again."""
-        labels = task.codes if task.classification else np.concatenate(task.targets, axis=1)
+        labels = (
+            np.asarray(task.codes, dtype=float)
+            if task.classification
+            else np.concatenate(task.targets, axis=1)
+        )
         folds = content_folds(task.source, labels, N_FOLDS, stratify=task.classification)
         found = cls.of(task, decided(task, learner, alpha, folds))
         if found is None:
@@ -65,7 +69,7 @@ class OutOfFold:
     def unlinked(self) -> OutOfFold:
         """The same for intervals, sets and probabilities, without the order of the rows or their targets."""
         if self.truth.dtype.kind == "f":
-            errors = self.truth - self.values
+            errors = np.asarray(self.truth - self.values)
             order = np.lexsort(np.abs(errors).T)
             return OutOfFold(np.zeros_like(errors), errors[order], self.weights[order])
         order = np.lexsort(self.values.T)
@@ -76,8 +80,8 @@ class OutOfFold:
         least = int(np.ceil(coverage / (1.0 - coverage) - 1e-9))
         if self.weights.sum() < least - 1e-9:
             raise InputError(
-                f"Intervals with coverage={coverage:g} need at least {least} training rows, got {self.weights.sum():g}. "
-                "Use more rows, or a smaller coverage."
+                f"Intervals with coverage={coverage:g} need at least {least} training rows, got "
+                f"{self.weights.sum():g}. Use more rows, or a smaller coverage."
             )
         return np.array([_high(e, self.weights, coverage) for e in np.abs(self.truth - self.values).T])
 
