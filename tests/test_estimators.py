@@ -36,7 +36,7 @@ FIXED = RLS2(alpha=0.1, tol=1e-10)
 
 
 # some checks have random classes with a single member, which scikit-learn's splitter remarks upon
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.filterwarnings("ignore:The least populated class in y has only:UserWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_contract(estimator, check):
