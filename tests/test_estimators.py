@@ -4,6 +4,7 @@ import inspect
 import pickle
 import re
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -784,7 +785,7 @@ def test_the_docstring_describes_every_parameter(estimator):
     assert "Attributes" in read_docstring(kind.__doc__).sections
 
 
-@pytest.mark.parametrize("make", [kw.MKLClassifier, kw.MKLClassifierCV])
+@pytest.mark.parametrize("make", [kw.MKLClassifier, partial(kw.MKLClassifierCV, n_alphas=3, cv=2)])
 def test_warnings_of_a_fit_name_the_line_of_the_caller(make, rng):
     X, y = rng.normal(size=(30, 2)), np.arange(30) % 2
     with pytest.warns(ConvergenceWarning) as caught:
