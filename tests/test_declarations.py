@@ -315,6 +315,15 @@ def test_a_learner_of_one_class_fits_by_object_and_by_name(ruled, rng):
     assert kw.learners.resolve("capped").tol == 1e-7
 
 
+def test_a_learner_without_a_rule_for_its_weights_is_refused_where_it_is_defined():
+    with pytest.raises(
+        kw.InputError, match=r"Empty must define `problem\(kernels, y\)` or `learn\(output\)`"
+    ):
+
+        class Empty(MarginLearner):
+            pass
+
+
 def test_learners_take_parameters_by_name_only(tilted):
     with pytest.raises(
         TypeError, match=r"SimpleMKL takes its parameters by name \(C, .*write SimpleMKL\(C=10.0\)"

@@ -444,7 +444,7 @@ def test_a_view_of_a_file_may_be_one_pattern_as_in_python(tmp_path):
     }
     for wrong in ("3", '""', "[]", "[3]"):
         file.write_text(f"[views]\ngenes = {wrong}\n")
-        with pytest.raises(InputError, match="view 'genes' must be a name or pattern of columns.*, got "):
+        with pytest.raises(InputError, match=r"view 'genes' must be a name or pattern of columns.*, got "):
             read_views(str(file))
 
 
