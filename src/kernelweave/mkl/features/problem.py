@@ -38,6 +38,7 @@ from kernelweave._checks import (
     check_row_weights,
     check_scale,
     check_targets,
+    of_given_rows,
 )
 from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.gram.factors import FactorGram
@@ -49,12 +50,12 @@ from kernelweave.machines.losses import Squared
 from kernelweave.machines.machine import OUTSIDE as OUTSIDE_OF_BOX
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import EPS, imbalance, sum_error
-from kernelweave.mkl.certify import OUTSIDE, outside
+from kernelweave.mkl.certify import OUTSIDE, included, of_null, outside, refuse_relaxed
 from kernelweave.mkl.features.summaries import Summary, summarised
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.ridge_problem import SAFETY, RidgeProblem, ridge_statement
 from kernelweave.mkl.weight_sets import WeightSet, as_weight_set
-from kernelweave.results import Certificate, RelaxedSolution, Solution, Statement, Status
+from kernelweave.results import Certificate, Solution, Statement, Status
 
 #: Multiples of coefficients are taken where they gain more than this share of the gap.
 WORTH = 0.02
@@ -527,11 +528,7 @@ class FeatureProblem:
 
     def certify(self, solution: Solution) -> Certificate:
         """The certificate computed only from features' coefficients, intercept, weights and dual coefficients."""
-        if isinstance(solution, RelaxedSolution):
-            raise InputError(
-                "The certificate of a relaxed solution belongs to the replaced coefficients: verify the solution "
-                "without `relax`."
-            )
+        refuse_relaxed(solution)
         W, b = self._coefficients_of(solution), self._rows_of(solution)
         C = 1.0 / solution.alpha if self.least_squares else self.C
         if solution.weights.ndim == 2:
@@ -553,9 +550,7 @@ class FeatureProblem:
             return outside("joint")
         if candidate.C > 0.0:
             return self.certificates([candidate])[0]
-        value = self.null_value()
-        left = math.inf if candidate.b.any() or candidate.W.any() else 0.0
-        return Certificate.of("joint", value, left, 16.0 * EPS * value, Status.CONVERGED)
+        return of_null(self.null_value(), candidate.b, candidate.W)
 
     def statement(self, solution: Solution) -> Statement:
         """The problem in numbers, at the regularisation parameter of a solution."""
@@ -586,9 +581,7 @@ class FeatureProblem:
                     "a solution of statistics with the problem of the same statistics."
                 )
             return np.ascontiguousarray(proof)
-        b = np.asarray(solution.dual_coef, dtype=np.float64)
-        b = b.reshape(len(b), -1)
-        return np.ascontiguousarray((b if self.rows is None else b[self.rows]).T)
+        return included(solution, self.rows)
 
     def certificates(self, candidates: list[Candidate]) -> list[Certificate]:
         """Certificates of several solutions, from one pass over all blocks and one over those with coefficients."""
@@ -680,27 +673,15 @@ class FeatureProblem:
         values: Values,
     ) -> Solution:
         """Coefficients of one output in the solver's units as a solution, with its certificate."""
-        found = b / (self.unit * self.unit)
-        if self.rows is not None:
-            found, own = np.zeros(len(self.rows)), found
-            found[self.rows] = own
         return Solution(
             weights=weights,
-            dual_coef=found,
+            dual_coef=of_given_rows(b / (self.unit * self.unit), self.rows),
             intercept=intercept,
             certificate=self.certificate(values, status, tol=tol),
             n_iter=n_iter,
             trace=trace,
             feature_coef=w * self.factors,
         )
-
-    def for_all_rows(self, result: Solution) -> Solution:
-        """A result with coefficients for all given rows: zeros for those of weight 0."""
-        if self.rows is None:
-            return result
-        coef = np.zeros((len(self.rows), result.dual_coef.shape[1]))
-        coef[self.rows] = result.dual_coef
-        return replace(result, dual_coef=coef)
 
     def features_of(self, weights: Array, C: Array) -> Array:
         """``w_m = d_m s_m Z_m'c``, shape (n_outputs, n_features), for dual coefficients (n_outputs, n_samples)."""
