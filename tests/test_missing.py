@@ -525,3 +525,20 @@ def test_rows_without_any_view_are_refused():
         model.predict(lost)
     with pytest.raises(kw.InputError, match="or None for a view that these rows lack"):
         model.predict({"a": views["a"]})
+
+
+def test_the_rounding_of_zero_eigenvalues_decides_nothing_about_new_rows(rng):
+    """A matrix of two negative eigenvalues, three positive ones and zeros, which are noise of either sign."""
+    V = np.linalg.qr(rng.normal(size=(12, 12)))[0]
+    K = (V * np.r_[-0.5, -0.2, np.zeros(7), 1.0, 2.0, 3.0]) @ V.T
+    new, found = rng.normal(size=(4, 12)), []
+    for _ in range(5):
+        noise = 1e-15 * rng.normal(size=K.shape)
+        fixed, correction = correct(0.5 * (K + K.T) + noise + noise.T)
+        np.testing.assert_allclose(fixed, (V * np.r_[np.zeros(9), 1.0, 2.0, 3.0]) @ V.T, atol=1e-12)
+        assert (correction.values < 0).sum() == 2
+        np.testing.assert_allclose(correction.residual, np.sqrt(0.29 / 14.29), rtol=1e-12)
+        found.append((correction.project(new), correction.beyond(new)))
+    for projected, beyond in found:
+        np.testing.assert_allclose(projected, new @ V[:, 9:] @ V[:, 9:].T, atol=1e-12)
+        np.testing.assert_allclose(beyond, np.square(new @ V[:, :2]) @ [2.0, 5.0], rtol=1e-12)

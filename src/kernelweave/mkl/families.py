@@ -15,6 +15,7 @@ from kernelweave._parameters import Flag, ReadableSignature, check_value
 from kernelweave.functions import squared_distances
 from kernelweave.gram import Gram
 from kernelweave.machines.rounding import imbalance, sum_error
+from kernelweave.mkl.certify import entry_error
 
 Array = NDArray[np.float64]
 
@@ -130,7 +131,7 @@ class WeightedSum(Family):
 
     def entry_error(self, t: Array) -> float:
         """Rounding of the entries of K(t), as a share of the roots of its diagonal."""
-        return 2.0 * sum_error(int(np.maximum(self.gram.ranks[t > 0], 1).sum()))
+        return entry_error(self.gram, t > 0)
 
 
 class _GaussianFamily(Family):

@@ -234,7 +234,7 @@ def _on_kernels(
             how: dict[str, Any] = {"solver": solver, "tol": tol, "max_iter": max_iter, **literal}
             found.append(ridge_on_kernels(problem, float(alpha), own, **how))
         done.append(found)
-        yield groups[0].for_all_rows(join_outputs(found))
+        yield join_outputs(found, groups[0].rows)
 
 
 def _confirmed(problem: RidgeForm, path: Path[Solution], tol: float) -> Path[Solution]:

@@ -207,7 +207,7 @@ def solve_ridge(
     few = isinstance(problem, FeatureProblem)
     with one_blas_thread() if few else blas_threads_for(problem.targets.shape[1]):
         parts = problem.parts() if not shared_weights and len(problem.targets) > 1 else [problem]
-        found = problem.for_all_rows(join_outputs([solve_one(part) for part in parts]))
+        found = join_outputs([solve_one(part) for part in parts], problem.rows)
         found = squeeze(found) if single else found
         if relax is not None:
             found = relaxed_along(parts, Path.of([found]), relax).solutions[0]

@@ -185,7 +185,7 @@ def solutions_on_features(
     steps = [values] if len(groups) == 1 else [[alpha] for alpha in values]
     for found in zip(*(_along(descent, steps) for descent in descents), strict=False):
         done.append(list(found))
-        yield groups[0].for_all_rows(join_outputs(done[-1]))
+        yield join_outputs(done[-1], groups[0].rows)
 
 
 def _along(descent: FeatureDescent, steps: list[list[float]]) -> Iterator[Solution]:
