@@ -585,6 +585,13 @@ def test_refusals(problem):
                 solve_radius(constant, y, 1.0, kind, step=step)
     with pytest.raises(InputError, match="is for sums of kernels"):
         solve_radius(Gaussians.of_columns(np.eye(N), each=True), y, 1.0, "do")
+    for X, each, message in (
+        ([1.0, 2.0], True, r"`X` must be finite rows in a 2D array, got shape \(2,\)"),
+        ([[np.nan]], True, "`X` must be finite.*1 NaN"),
+        (np.eye(2), 3, "`each` must be True or False, got 3"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Gaussians.of_columns(X, each=each)
 
 
 def test_callback_and_limits(problem):
