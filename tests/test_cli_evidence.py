@@ -33,7 +33,9 @@ def done(tmp_path_factory):
     table, run = folder / "rows.csv", folder / "run"
     frame.to_csv(table, index=False)
     fit = ["fit", str(table), "--target", "target", "--out", str(run), "--kernels", "linear_features"]
-    assert main([*fit, "--alphas", "0.1,1", "--cv", "2"]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kernelweave_app.reports.svg", lambda figure: "<svg></svg>")
+        assert main([*fit, "--alphas", "0.1,1", "--cv", "2"]) == 0
     before = json.loads((run / "evidence.json").read_text("utf8"))
     counts = [part for name, n in N.items() for part in (f"--{name}", str(n))]
     kinds = ["permutation", "sources", "omission", "stability", "learning-curve", "baselines"]

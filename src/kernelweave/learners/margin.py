@@ -53,6 +53,9 @@ class SimpleMKL(MarginLearner):
     solver: Annotated[str, OneOf(*methods_for(Simplex))] = "auto"
     max_iter: MaxIter = None
 
+    def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
+        return self.joint(kernels, y, Simplex())
+
 
 class SILP(MarginLearner):
     """L1 margin MKL by cutting planes: the problem of `SimpleMKL`, solved by a sequence of linear programs.
@@ -83,6 +86,9 @@ class SILP(MarginLearner):
 
     tol = 1e-6
     max_iter: MaxIter = None
+
+    def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
+        return self.joint(kernels, y, Simplex())
 
 
 class LpMKL(MarginLearner):

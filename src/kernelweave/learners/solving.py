@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,6 +203,16 @@ class CostLearner(Learner):
 
     C: Cost = 1.0
 
+    def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
+        """Refuse a learner that says nothing about its weights, but for `abstract` bases of others."""
+        own: Any = cls
+        if not abstract and own.problem is CostLearner.problem and own.learn is CostLearner.learn:
+            raise InputError(
+                f"The learner {cls.__name__} must define `problem(kernels, y)` or `learn(output)`, got neither. For "
+                "weights on the simplex derive from SimpleMKL, or return self.joint(kernels, y, Simplex())."
+            )
+        super().__init_subclass__(**options)
+
     def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
         """The problem of one output: the machine, and the set of weights over which its optimal value is minimised.
 
@@ -318,7 +328,7 @@ class CostLearner(Learner):
         return MarginSolution.joined(found, alpha)
 
 
-class MarginLearner(CostLearner):
+class MarginLearner(CostLearner, abstract=True):
     """Base of the learners with a C and a choice of the loss.
 
     Parameters

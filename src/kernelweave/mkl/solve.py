@@ -110,6 +110,18 @@ def solve(
     InputError
         A step that does not fit the problem.
 
+    Notes
+    -----
+    For least squares on the simplex, an iteration costs a factorisation, n_samples^3 / 3, and a pass over the kernels
+    with a weight, see `solve_rls2`; for other losses one machine and such a pass, see `solve_svm_mkl`. On features,
+    streams and sums over rows no matrix of rows by rows is made. The certificate costs a pass over all kernels.
+
+    References
+    ----------
+    F. Dinuzzo, Kernel machines with two layers and multiple kernel learning, arXiv 1001.2709, for least squares on the
+    simplex; A. Rakotomamonjy et al., SimpleMKL, JMLR 9 (2008), and M. Kloft et al., lp-norm multiple kernel learning,
+    JMLR 12 (2011), for other losses and sets of weights.
+
     Examples
     --------
     >>> import numpy as np, kernelweave as kw
