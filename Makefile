@@ -7,14 +7,15 @@
 #   make quick    what to run before every commit: lint, layers, types, and the tests of arrays
 #   make setup    everything for development
 #
-# Variables: PYTHON (3.11 or later), JOBS (parallel tests), SIZE and SEED (of make stress), SHIFT (of make shake), ARGS (passed on to
-# pytest or to the demo), CONSTRAINTS= (empty: newest versions instead of the tested ones).
+# Variables: PYTHON (3.11 or later), JOBS (parallel tests), SIZE and SEED (of make stress), SHIFT (of make shake), PART (of make test),
+# ARGS (passed on to pytest or to the demo), CONSTRAINTS= (empty: newest versions instead of the tested ones).
 
 PYTHON ?= python3
 JOBS ?= 2
 SIZE ?= 1000
 SEED ?= 0
 SHIFT ?= 1
+PART = core
 ARGS ?=
 CONSTRAINTS ?= constraints.txt
 
@@ -97,9 +98,10 @@ demo: $(STAMPS)/package
 studio: $(STAMPS)/group-studio
 	$(BIN)/kernelweave studio $(ARGS)
 
-# In five minutes on two processors: without browsers and the longest tests, and with some of many combinations.
+# In five minutes on two processors: without browsers and the longest tests, and with some of many combinations. With PART=all
+# also what these leave out.
 test: $(STAMPS)/group-test
-	$(BIN)/python $(PYTEST) --part=core $(ARGS)
+	$(BIN)/python $(PYTEST) --part=$(PART) $(ARGS)
 
 # What `make test` leaves out.
 test-rest: $(STAMPS)/group-test
