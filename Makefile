@@ -24,6 +24,8 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PINS := $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
+# Compiling all files of all packages would be half of the time; Python compiles those that are imported.
+INSTALL := $(PIP) install -q --no-compile $(PINS)
 BUILD_PINS := $(if $(CONSTRAINTS),--build-constraint $(CONSTRAINTS))
 SOURCES := pyproject.toml CMakeLists.txt $(CONSTRAINTS) $(wildcard src/kernelweave/*.cpp src/kernelweave/*.hpp)
 
@@ -73,7 +75,7 @@ $(STAMPS)/venv:
 
 $(STAMPS)/package: $(STAMPS)/venv $(SOURCES)
 	@echo "Installing kernelweave and its command line (the first time takes about a minute) ..."
-	@$(PIP) install -q $(PINS) $(BUILD_PINS) -e '.[cli]'
+	@$(INSTALL) $(BUILD_PINS) -e '.[cli]'
 	@$(BIN)/python -c 'from kernelweave._loops import HAS_EXTENSION as ok; print("Compiled core: " + ("yes." if ok \
 	  else "no, NumPy takes over (slower). With a C++17 compiler installed: make clean, then again."))'
 	@touch $@
@@ -81,12 +83,12 @@ $(STAMPS)/package: $(STAMPS)/venv $(SOURCES)
 # Tools of a target: $(STAMPS)/group-test installs the dependency group "test", and so on.
 $(STAMPS)/group-%: $(STAMPS)/package
 	@echo "Installing the $* tools ..."
-	@$(PIP) install -q $(PINS) --group $*
+	@$(INSTALL) --group $*
 	@touch $@
 
 setup: $(STAMPS)/package
 	@echo "Installing all development tools ..."
-	@$(PIP) install -q $(PINS) --group dev
+	@$(INSTALL) --group dev
 	@touch $(STAMPS)/group-test $(STAMPS)/group-lint $(STAMPS)/group-docs $(STAMPS)/group-bench
 	@echo "Ready. Next: make test. To check every commit: $(BIN)/prek install"
 
