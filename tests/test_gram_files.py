@@ -19,6 +19,9 @@ from kernelweave_app.cli.app import run
 from kernelweave_app.runs.formats.kernel_matrices import check_gram, read_grams
 from kernelweave_app.runs.further_views import GRAMS
 
+#: What runs draw is looked at in other files.
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 N, NEW = 45, 15
 IDS = np.array([f"s{k:02d}" for k in range(N + NEW)])
 

@@ -764,6 +764,7 @@ def test_all_functions_of_rows_are_among_those():
     assert taking == {name.partition(",")[0] for name in FUNCTIONS}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("group", ["tables", "views", "kernels", "views of kernels", "rows without a view"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_inspection_takes_what_fit_took(group, name):

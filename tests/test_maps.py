@@ -330,12 +330,20 @@ def test_kernels_of_features_return_from_files_and_descriptions(X, kernel):
         (lambda: RandomFeatures(10, "best"), "sampling"),
         (lambda: Approximate(RBF(), "nystroem"), "map of features, got 'nystroem'"),
         (lambda: approximate("rbf", Nystroem(5)), "made of kernels"),
-        (lambda: approximate(RBF(gamma=1.0).prepared("skip"), Nystroem(5)), "skips missing cells"),
+        (
+            lambda: approximate(RBF(gamma=1.0).prepared("skip"), Nystroem(5)),
+            r"Fill the cells .*prepared\('impute'\)",
+        ),
         (lambda: approximate(RBF(gamma=1.0), Nystroem(5)).transform([[1.0]]), r"Call fitted\(X\) first"),
         (lambda: RBF(gamma=1.0).transform([[1.0]]), "no small feature map"),
         (lambda: Bins(1), "n_bins"),
-        (lambda: Bins(3, edges=[1.0]), "row of numbers for every column"),
+        (lambda: Bins(3, edges=[1.0]), "row of 2 numbers for every column"),
         (lambda: Cosines(3, smoothness=0), "smoothness"),
+        (
+            lambda: Cosines(3, ranges=[[1, 2, 3]]),
+            "`ranges` of Cosines must hold a row of 2 numbers for every column",
+        ),
+        (lambda: Bins(3, edges=[[1, 2, 3]]), "`edges` of Bins must hold a row of 2 numbers for every column"),
         (lambda: Cosines(3, ranges=[[0.0, 1.0]]).features([[1.0, 2.0]]), "fitted on 1 columns, got 2"),
         (
             lambda: from_dict({"kernel": "approximate", "base": RBF().to_dict(), "map": {"map": "x"}}),

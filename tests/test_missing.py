@@ -493,6 +493,13 @@ def test_groups_of_rows_and_paths_with_missing_views():
         (lambda: Impute("mode"), "rule.*Impute"),
         (lambda: Impute(n_neighbors=0), "n_neighbors.*Impute"),
         (lambda: Impute(fill=[[1.0]]), "`fill` of Impute must hold one entry for each column"),
+        (lambda: Impute("nearest", fill=[1.0]), "`fill` and `donors` of Impute.*together, got no donors"),
+        (
+            lambda: Impute(indicator=True, fill=[1.0]),
+            "`fill` and `marked` of Impute.*together, got no marked",
+        ),
+        (lambda: Impute("nearest", fill=[1.0], donors=[[1.0, 2.0]]), "`donors` of Impute must hold"),
+        (lambda: Skip(mean=[0.0]), "`mean` and .* of Skip must be equally long, got lengths 1, None, None"),
         (lambda: Linear().prepared(Impute(fill=[1.0]))(X), "fitted on 1 columns, got 5"),
         (lambda: kw.Views({"a": X}, rows="some"), "rows"),
         (
@@ -518,3 +525,20 @@ def test_rows_without_any_view_are_refused():
         model.predict(lost)
     with pytest.raises(kw.InputError, match="or None for a view that these rows lack"):
         model.predict({"a": views["a"]})
+
+
+def test_the_rounding_of_zero_eigenvalues_decides_nothing_about_new_rows(rng):
+    """A matrix of two negative eigenvalues, three positive ones and zeros, which are noise of either sign."""
+    V = np.linalg.qr(rng.normal(size=(12, 12)))[0]
+    K = (V * np.r_[-0.5, -0.2, np.zeros(7), 1.0, 2.0, 3.0]) @ V.T
+    new, found = rng.normal(size=(4, 12)), []
+    for _ in range(5):
+        noise = 1e-15 * rng.normal(size=K.shape)
+        fixed, correction = correct(0.5 * (K + K.T) + noise + noise.T)
+        np.testing.assert_allclose(fixed, (V * np.r_[np.zeros(9), 1.0, 2.0, 3.0]) @ V.T, atol=1e-12)
+        assert (correction.values < 0).sum() == 2
+        np.testing.assert_allclose(correction.residual, np.sqrt(0.29 / 14.29), rtol=1e-12)
+        found.append((correction.project(new), correction.beyond(new)))
+    for projected, beyond in found:
+        np.testing.assert_allclose(projected, new @ V[:, 9:] @ V[:, 9:].T, atol=1e-12)
+        np.testing.assert_allclose(beyond, np.square(new @ V[:, :2]) @ [2.0, 5.0], rtol=1e-12)

@@ -359,6 +359,7 @@ def zip_without_comment(raw):
 
 DATA = Path(__file__).parent / "data"
 #: The training rows of models that version 0.2 wrote, and what these said about new rows.
+# (partial: the second value of version 0.2 followed the sign of rounding errors, and is that of today)
 WRITTEN = json.loads((DATA / "model-0.2.json").read_text())
 TRAINED = np.array(WRITTEN.pop("X"))
 NEW_FRAME = pd.DataFrame(

@@ -279,6 +279,15 @@ def check_vector(
     return vector
 
 
+def of_given_rows(values: NDArray[np.float64], rows: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+    """Numbers of the included rows for all that were given: zeros for rows of weight 0; `rows` is None for all."""
+    if rows is None:
+        return values
+    out = np.zeros((len(rows), *values.shape[1:]))
+    out[rows] = values
+    return out
+
+
 def check_row_weights(sample_weight: ArrayLike | None, n_samples: int) -> NDArray[np.float64]:
     """Return sample weights as a nonnegative float array; ones for None, zero for ignored rows."""
     if sample_weight is None:

@@ -125,7 +125,8 @@ def _sigmoid(f: Array, right: NDArray[np.bool_], weights: Array) -> Array:
     )
     # a soft target is a row of each class with the shares as weights; the scale keeps the steps well sized
     scale = max(float(np.abs(f).max()), 1e-300)
-    model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+    # two numbers: Newton's steps end at rounding, where those of lbfgs may complain of their line search
+    model = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-8, max_iter=1000)
     model.fit(
         np.r_[f, f][:, None] / scale,
         np.repeat([1, 0], len(f)),

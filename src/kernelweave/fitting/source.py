@@ -121,11 +121,11 @@ class Correction:
 
     Attributes
     ----------
-    vectors : array of shape (n_samples, n_negative)
-        Their eigenvectors V. Values of new rows are projected, ``K (I - V V')``, which gives training rows their
-        corrected values exactly.
-    values : array of shape (n_negative,)
-        The eigenvalues.
+    vectors : array of shape (n_samples, n_zero)
+        Eigenvectors V of these, and of those that are zero up to rounding. Values of new rows are projected,
+        ``K (I - V V')``, which gives training rows their corrected values exactly.
+    values : array of shape (n_zero,)
+        The eigenvalues; 0 for those that are zero up to rounding.
     residual : float
         The change as a share of the matrix, in the Frobenius norm.
     lowest : float
@@ -143,27 +143,28 @@ class Correction:
 
     def beyond(self, K: Array) -> Array:
         """Change of k(x, x) of new rows by the correction, from their values before it."""
-        return -np.square(K @ self.vectors) @ (1.0 / self.values)
+        return -np.square(K @ self.vectors[:, self.values < 0]) @ (1.0 / self.values[self.values < 0])
 
 
 def correct(K: Array) -> tuple[Array, Correction | None]:
     """The nearest positive semidefinite matrix in the Frobenius norm, and the correction; None if there is none."""
     n = len(K)
     with blas_threads_for(n):
-        shifted = K.copy()
-        shifted.flat[:: n + 1] += 1e-10 * max(float(np.trace(K)), 0.0) / n
+        shifted, rounding = K.copy(), 1e-10 * max(float(np.trace(K)), 0.0) / n
+        shifted.flat[:: n + 1] += rounding
         _, info = lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)
         if info == 0:
             return K, None
         values, vectors = np.linalg.eigh(K)
-        low = values < 0.0
-        if not low.any():
+        if values[0] >= -rounding:
             return K, None
-        V = vectors[:, low]
+        # the sign of a rounding error must not decide which part of a new row is left out
+        low = values <= rounding
+        V, own = vectors[:, low], np.where(values[low] < -rounding, values[low], 0.0)
         fixed = K - (V * values[low]) @ V.T
-        residual = float(np.linalg.norm(values[low]) / np.linalg.norm(values))
+        residual = float(np.linalg.norm(own) / np.linalg.norm(values))
     largest = max(float(values[-1]), np.finfo(np.float64).tiny)
-    return 0.5 * (fixed + fixed.T), Correction(V, values[low], residual, float(values[0]) / largest)
+    return 0.5 * (fixed + fixed.T), Correction(V, own, residual, float(values[0]) / largest)
 
 
 def check_kernel_values(name: str, asymmetry: float, size: float, bad: float) -> None:

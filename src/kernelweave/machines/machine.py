@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError, check_row_weights
+from kernelweave._checks import InputError, check_row_weights, of_given_rows
 from kernelweave.machines.box import Values, kernel_product
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import Hinge
@@ -168,10 +168,7 @@ class Machine:
             raise InputError(
                 f"A certificate of {self.loss!r} cannot be exported: judges know the losses of kernelweave only."
             )
-        weights = check_row_weights(self.sample_weight, len(self.y))
-        if rows is not None:
-            weights, own = np.zeros(len(rows)), weights
-            weights[rows] = own
+        weights = of_given_rows(check_row_weights(self.sample_weight, len(self.y)), rows)
         return Statement(
             self.loss.name, self.C, weights, scale, intercept=self.fit_intercept, epsilon=self.loss.tube
         )
@@ -196,25 +193,14 @@ class Machine:
 
 @dataclass(frozen=True)
 class OnKernel:
-    """A machine on one kernel: the problem of a single machine, or of the machine at weights that are local.
-
-    Attributes
-    ----------
-    K : array of shape (n_samples, n_samples)
-    machine : Machine
-    entry_error : float
-        Rounding errors of the entries of K, as a share of ``sqrt(K_ii K_jj)``; 0 for a given matrix.
-    """
+    """A machine on one kernel, of shape (n_samples, n_samples)."""
 
     K: Array
     machine: Machine
-    entry_error: float = 0.0
 
     def certify(self, solution: Solution) -> Certificate:
         """The certificate of coefficients and intercept."""
-        return self.machine.certify(
-            self.K, np.asarray(solution.dual_coef), float(solution.intercept), self.entry_error
-        )
+        return self.machine.certify(self.K, np.asarray(solution.dual_coef), float(solution.intercept))
 
     def statement(self, solution: Solution) -> Statement:
         """The machine in numbers."""

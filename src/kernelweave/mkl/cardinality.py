@@ -30,9 +30,8 @@ from kernelweave._parameters import Cost, Function, MaxIter, MaxTime, Nonnegativ
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram
 from kernelweave.machines.losses import GivenLoss
-from kernelweave.machines.rounding import sum_error
 from kernelweave.mkl.branch_and_bound import Search, Subsets
-from kernelweave.mkl.certify import OUTSIDE, feasible, outside
+from kernelweave.mkl.certify import OUTSIDE, entry_error, feasible, outside
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.problem import make_kernel_problem
@@ -111,12 +110,11 @@ class CardinalityProblem:
         used = np.flatnonzero(weights)
         part = self.on(used)
         with blas_threads_for(self.whole.gram.n_samples):
-            terms = int(np.maximum(part.gram.ranks, 1).sum())
             found = machine.certify(
                 part.combine(weights[used]),
                 solution.dual_coef,
                 float(solution.intercept),
-                entry_error=2.0 * sum_error(terms),
+                entry_error=entry_error(part.gram),
             )
             # bounds alone, with the reported one as the target
             proven = Subsets(self.whole, self.ridge, self.k, solution.dual + solution.rounding)

@@ -1,4 +1,4 @@
-"""What certificates have in common that problems compute from the numbers of a solution.
+"""What problems on a stack of kernels have in common, and certificates computed from the numbers of a solution.
 
 Any weights in the set and any feasible coefficients bound the optimum from both sides. Problems evaluate both bounds in
 their method `certify`; `kernelweave.results.Solution.verify` compares them with the reported ones.
@@ -7,19 +7,80 @@ their method `certify`; `kernelweave.results.Solution.verify` compares them with
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._checks import InputError
 from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
-from kernelweave.machines.rounding import imbalance, sum_error
-from kernelweave.results import Certificate, Status
+from kernelweave.machines.rounding import EPS, imbalance, sum_error
+from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
 
 Array = NDArray[np.float64]
+Index = NDArray[np.int64]
 
 #: Tolerance of weights outside of their set, relative to the largest: rounding errors of projections.
 OUTSIDE = 1e-9
+
+
+class OnStack:
+    """A problem on a stack of kernels, each with a factor ``s_m > 0``."""
+
+    gram: Gram
+    scale: Array
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels."""
+        return self.gram.n_kernels
+
+    @cached_property
+    def residual(self) -> Array | None:
+        """``s_m`` times a bound of the trace that factors leave out; None if they are exact."""
+        left = self.gram.residual_trace
+        return self.scale * left if left.any() else None
+
+    def quad(self, C: Array, kernels: Index | None = None) -> Array:
+        """Upper bounds of ``sum_t s_m c_t' K_m c_t`` for rows c_t of C, exact if the representation is."""
+        pick = slice(None) if kernels is None else kernels
+        values = self.scale[pick] * self.gram.quadratic_forms(np.atleast_2d(C), kernels)
+        return values if self.residual is None else values + self.residual[pick] * float(np.vdot(C, C))
+
+    def products(self, C: Array, kernels: Index) -> Array:
+        """``s_m K_m c_t``, shape (len(kernels), n_outputs, n_samples), or (len(kernels), n_samples) for a vector."""
+        V = self.gram.matvecs(np.atleast_2d(C), kernels)
+        V *= self.scale[kernels, None, None]
+        return V if C.ndim == 2 else V[:, 0]
+
+
+def entry_error(gram: Gram, kernels: Index | NDArray[np.bool_] | slice = slice(None)) -> float:
+    """Rounding errors of the entries of a sum of kernels, as a share of ``sqrt(K_ii K_jj)``."""
+    # once for the sum, and once for weights whose own sum is not quite 1
+    return 2.0 * sum_error(int(np.maximum(gram.ranks[kernels], 1).sum()))
+
+
+def included(solution: Solution, rows: NDArray[np.bool_] | None) -> Array:
+    """Dual coefficients of the included rows, shape (n_outputs, n_included); `rows` is None for all."""
+    b = np.asarray(solution.dual_coef, dtype=np.float64)
+    b = b.reshape(len(b), -1)
+    return np.ascontiguousarray((b if rows is None else b[rows]).T)
+
+
+def refuse_relaxed(solution: Solution) -> None:
+    """Raise for a solution whose coefficients are not those of its certificate."""
+    if isinstance(solution, RelaxedSolution):
+        raise InputError(
+            "The certificate of a relaxed solution belongs to the replaced coefficients: verify the solution without "
+            "`relax`."
+        )
+
+
+def of_null(value: float, *coefficients: Array) -> Certificate:
+    """The certificate at infinite alpha, where f = 0 with this value is the solution."""
+    left = math.inf if any(one.any() for one in coefficients) else 0.0
+    return Certificate.of("joint", value, left, 16.0 * EPS * value, Status.CONVERGED)
 
 
 def feasible(machine: Machine, coefficients: Array) -> bool:

@@ -15,13 +15,21 @@ from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import sum_error
-from kernelweave.mkl.certify import OUTSIDE, feasible, outside, quadratic_form_errors, term_error
+from kernelweave.mkl.certify import (
+    OUTSIDE,
+    Index,
+    OnStack,
+    entry_error,
+    feasible,
+    outside,
+    quadratic_form_errors,
+    term_error,
+)
 from kernelweave.mkl.loop import Loop, SessionOf, Step, most_work
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status, WarmStart
 
 Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 #: Machines are solved to this share of the square of the relative gap of the weights, within these limits.
 INNER_SHARE = 0.1
 LOOSEST = 1e-2
@@ -29,7 +37,7 @@ FINEST = 1e-16
 
 
 @dataclass(frozen=True)
-class KernelProblem:
+class KernelProblem(OnStack):
     """A machine on a stack of kernels, and the set of their weights.
 
     Attributes
@@ -48,30 +56,9 @@ class KernelProblem:
     certifies_itself: ClassVar[bool] = True
     least_squares: ClassVar[bool] = False
 
-    @property
-    def n_kernels(self) -> int:
-        """Number of kernels."""
-        return self.gram.n_kernels
-
     def at(self, C: float) -> KernelProblem:
         """The problem with another weight of the loss."""
         return replace(self, machine=replace(self.machine, C=C))
-
-    @cached_property
-    def residual(self) -> Array | None:
-        """``s_m`` times a bound of the trace that factors leave out; None if they are exact."""
-        left = self.gram.residual_trace
-        return self.scale * left if left.any() else None
-
-    def entry_error(self, weights: Array) -> float:
-        """Rounding errors of the entries of K(d), as a share of ``sqrt(K_ii K_jj)``."""
-        # once for the sum, and once for weights whose own sum is not quite 1
-        return 2.0 * sum_error(int(self._terms[weights > 0].sum()))
-
-    @cached_property
-    def _terms(self) -> Index:
-        """Terms of an entry of each kernel."""
-        return np.maximum(self.gram.ranks, 1)
 
     def combine(self, weights: Array, out: Array | None = None) -> Array:
         """``K(d)``, symmetric."""
@@ -81,16 +68,6 @@ class KernelProblem:
         """The machine to solve on ``K(d)``."""
         return self.machine
 
-    def quad(self, b: Array, kernels: Index | None = None) -> Array:
-        """Upper bounds of ``s_m b'K_m b``, exact if the representation is."""
-        pick = slice(None) if kernels is None else kernels
-        values = self.scale[pick] * self.gram.quadratic_forms(b[None], kernels)
-        return values if self.residual is None else values + self.residual[pick] * float(b @ b)
-
-    def products(self, b: Array, kernels: Index) -> Array:
-        """``s_m K_m b``, shape (len(kernels), n_samples)."""
-        return self.gram.matvecs(b[None], kernels)[:, 0] * self.scale[kernels, None]
-
     def product(self, weights: Array, b: Array) -> tuple[Array, Array]:
         """``K(d) b``, and a bound of its rounding errors."""
         active = np.flatnonzero(weights)
@@ -98,7 +75,7 @@ class KernelProblem:
         out = share @ self.gram.matvecs(b[None], active)[:, 0] if len(active) else np.zeros_like(b)
         # abs(K_ij) <= sqrt(K_ii K_jj), also for the terms of a sum of kernels
         root = np.sqrt(np.maximum(share @ self.gram.diagonal(active), 0.0))
-        error = sum_error(int(np.count_nonzero(b))) + self.entry_error(weights)
+        error = sum_error(int(np.count_nonzero(b))) + entry_error(self.gram, weights > 0)
         return out, error * float(root @ np.abs(b)) * root
 
     def quad_of(self, b: Array, V: Array, kernels: Index | None = None) -> Array:
@@ -225,7 +202,7 @@ class Session(SessionOf["Point"]):
         self.n_machines += 1
         self.kernel = problem.combine(weights, self._room)
         self.machine = problem.machine_at(weights)
-        error = problem.entry_error(weights)
+        error = entry_error(problem.gram, weights > 0)
         return Point(weights, self.machine.solve(self.kernel, tol=tol, warm_start=b, entry_error=error))
 
     def start(self) -> Array:

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh, lapack
 
-from kernelweave._checks import InputError
+from kernelweave._checks import InputError, of_given_rows
 from kernelweave._threads import blas_threads_for
 from kernelweave.machines.ridge import LOW_RANK_FLOOR, NotPositiveDefinite, RidgeSystem, Workspace
 from kernelweave.mkl.ridge_problem import SAFETY, RidgeProblem, first_kernel
@@ -230,19 +230,20 @@ def bound_at_fixed_weights(
 # ---- solutions ------------------------------------------------------------------------------------
 
 
-def join_outputs(parts: Sequence[Solution]) -> Solution:
-    """One result from one solution per output; certificates add up."""
-    if len(parts) == 1:
-        return parts[0]
-    return Solution(
-        weights=np.stack([part.weights for part in parts]),
-        dual_coef=np.hstack([part.dual_coef for part in parts]),
-        intercept=0.0,
-        certificate=Certificate.total([part.certificate for part in parts]),
-        n_iter=sum(part.n_iter for part in parts),
-        alpha=parts[0].alpha,
-        feature_coef=np.hstack([part.feature_coef for part in parts]),
-    )
+def join_outputs(parts: Sequence[Solution], rows: NDArray[np.bool_] | None) -> Solution:
+    """One result for all given rows from one solution per output on the included ones; certificates add up."""
+    found = parts[0]
+    if len(parts) > 1:
+        found = Solution(
+            weights=np.stack([part.weights for part in parts]),
+            dual_coef=np.hstack([part.dual_coef for part in parts]),
+            intercept=0.0,
+            certificate=Certificate.total([part.certificate for part in parts]),
+            n_iter=sum(part.n_iter for part in parts),
+            alpha=found.alpha,
+            feature_coef=np.hstack([part.feature_coef for part in parts]),
+        )
+    return replace(found, dual_coef=of_given_rows(found.dual_coef, rows))
 
 
 def squeeze(result: Solution) -> Solution:

@@ -26,12 +26,13 @@ from kernelweave._checks import (
     check_row_weights,
     check_scale,
     check_targets,
+    of_given_rows,
 )
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.ridge import RidgeSystem, Workspace, ridge_system
-from kernelweave.mkl.certify import OUTSIDE, outside
-from kernelweave.results import Certificate, RelaxedSolution, Solution, Statement, Status
+from kernelweave.mkl.certify import OUTSIDE, OnStack, included, of_null, outside, refuse_relaxed
+from kernelweave.results import Certificate, Solution, Statement, Status
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -43,7 +44,7 @@ CHUNK = 256
 
 
 @dataclass(frozen=True)
-class RidgeProblem:
+class RidgeProblem(OnStack):
     """The data of Problem 5 for the solvers.
 
     Attributes
@@ -77,11 +78,6 @@ class RidgeProblem:
         """Sum of the sample weights, the number of rows for selection criteria."""
         return float((1.0 / self.inverse_weights).sum()) if self.weight_sum is None else self.weight_sum
 
-    @property
-    def n_kernels(self) -> int:
-        """Number of kernels."""
-        return self.gram.n_kernels
-
     @cached_property
     def traces(self) -> Array:
         """``s_m tr(K_m)``, shape (n_kernels,)."""
@@ -96,14 +92,6 @@ class RidgeProblem:
         """One problem for each output."""
         return [replace(self, targets=row[None]) for row in self.targets]
 
-    def for_all_rows(self, result: Solution) -> Solution:
-        """A result with coefficients for all given rows: zeros for those of weight 0."""
-        if self.rows is None:
-            return result
-        coef = np.zeros((len(self.rows), result.dual_coef.shape[1]))
-        coef[self.rows] = result.dual_coef
-        return replace(result, dual_coef=coef)
-
     def too_small(self, alpha: float) -> InputError:
         """The error for an alpha below the rounding errors of the kernels."""
         return InputError(
@@ -115,24 +103,6 @@ class RidgeProblem:
         """Factorise ``K(weights) + alpha N``."""
         return ridge_system(self.gram, weights * self.scale, alpha, self.inverse_weights, work)
 
-    @cached_property
-    def residual(self) -> Array | None:
-        """``s_m`` times a bound of the trace that factors leave out; None if they are exact."""
-        left = self.gram.residual_trace
-        return self.scale * left if left.any() else None
-
-    def quad(self, C: Array, kernels: Index | None = None) -> Array:
-        """Upper bounds of ``sum_t s_m c_t' K_m c_t``, exact if the representation is."""
-        pick = slice(None) if kernels is None else kernels
-        values = self.scale[pick] * self.gram.quadratic_forms(C, kernels)
-        return values if self.residual is None else values + self.residual[pick] * float(np.vdot(C, C))
-
-    def products(self, C: Array, kernels: Index) -> Array:
-        """``s_m K_m c_t``, shape (len(kernels), n_outputs, n_samples)."""
-        V = self.gram.matvecs(C, kernels)
-        V *= self.scale[kernels, None, None]
-        return V
-
     def statement(self, solution: Solution) -> Statement:
         """The problem in numbers, at the regularisation parameter of a solution."""
         return ridge_statement(1.0 / self.inverse_weights, self.rows, self.scale, solution.alpha)
@@ -142,13 +112,8 @@ class RidgeProblem:
 
         Summed over outputs with separate weights.
         """
-        if isinstance(solution, RelaxedSolution):
-            raise InputError(
-                "The certificate of a relaxed solution belongs to the replaced coefficients: verify the solution "
-                "without `relax`."
-            )
-        C = np.asarray(solution.dual_coef).reshape(len(solution.dual_coef), -1)
-        rows = np.ascontiguousarray((C if self.rows is None else C[self.rows]).T)
+        refuse_relaxed(solution)
+        rows = included(solution, self.rows)
         if solution.weights.ndim == 1:
             return self._certificate(solution.alpha, solution.weights, rows)
         parts = zip(self.parts(), solution.weights, rows, strict=True)
@@ -159,9 +124,7 @@ class RidgeProblem:
         if not (weights >= 0).all() or abs(math.fsum(weights) - 1.0) > OUTSIDE:
             return outside("joint")
         if math.isinf(alpha):
-            value = self.null_value()
-            left = math.inf if C.any() else 0.0
-            return Certificate.of("joint", value, left, 16.0 * np.finfo(float).eps * value, Status.CONVERGED)
+            return of_null(self.null_value(), C)
         with blas_threads_for(self.gram.n_samples):
             active = np.flatnonzero(weights)
             fitted = np.tensordot(weights[active], self.products(C, active), 1)
@@ -288,8 +251,4 @@ def null_result(problem: RidgeProblem, alpha: float, weights: Array, C: Array, t
 
 def ridge_statement(weights: Array, rows: NDArray[np.bool_] | None, scale: Array, alpha: float) -> Statement:
     """RLS2 in numbers, of all given rows."""
-    given = weights
-    if rows is not None:
-        given = np.zeros(len(rows))
-        given[rows] = weights
-    return Statement("squared", 1.0, given, scale, alpha, intercept=False)
+    return Statement("squared", 1.0, of_given_rows(weights, rows), scale, alpha, intercept=False)

@@ -17,7 +17,7 @@ from kernelweave.machines.box import check_start
 from kernelweave.machines.losses import SquaredHinge
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import EPS, sum_error
-from kernelweave.mkl.certify import outside
+from kernelweave.mkl.certify import entry_error, outside
 from kernelweave.results import Certificate, Solution, Statement, Status
 
 Array = NDArray[np.float64]
@@ -125,7 +125,7 @@ def solve_easy_mkl(
             raise InputError("The kernels must not all be zero.")
         start = None if warm_start is None else check_start(warm_start, stack.n_samples)
         machine = Machine(labels, 1.0 / ridge, SquaredHinge(), row_weight, max_iter).solve(
-            K, tol=0.1 * tol, warm_start=start, entry_error=problem.entry_error
+            K, tol=0.1 * tol, warm_start=start, entry_error=entry_error(stack)
         )
         b = machine.dual_coef
         if not b.any():  # stopped before the first step: the means of the classes
@@ -188,11 +188,6 @@ class EasyProblem:
         """``(1 - lam) sum_m s_m K_m``."""
         return self.gram.combine((1.0 - self.lam) * self.scale)
 
-    @property
-    def entry_error(self) -> float:
-        """Rounding of the entries of the sum, as a share of the roots of its diagonal."""
-        return 2.0 * sum_error(int(np.maximum(self.gram.ranks, 1).sum()))
-
     def bounds(
         self, K: Array, quadratic_forms: Array, b: Array, ended: Array
     ) -> tuple[float, float, float, float]:
@@ -226,14 +221,16 @@ class EasyProblem:
             rise, fall = product[used & (self.y > 0)].min(), product[used & (self.y < 0)].max()
             margin = max(float(rise - fall), 0.0)
             lower = margin**2 / primal
-            certain = lower - 4.0 * margin * (unit + self.entry_error) * float(root.max()) * size / primal
+            certain = (
+                lower - 4.0 * margin * (unit + entry_error(self.gram)) * float(root.max()) * size / primal
+            )
         else:
             machine = Machine(self.y, 1.0 / self.lam, SquaredHinge(), self.row_weight)
             lower = certain = 0.0
             # of the length that is best at the optimum, and of the one that the solver ended with
             for length in (2.0 / primal, 0.5 * float(np.abs(ended).sum())):
                 intercept = machine.loss.intercept(self.y, machine.costs, length * product)
-                found = machine.certify(K, length * b, intercept, entry_error=self.entry_error)
+                found = machine.certify(K, length * b, intercept, entry_error=entry_error(self.gram))
                 if math.isfinite(found.gap) and 2.0 / (found.primal + found.rounding) > certain:
                     lower, certain = 2.0 / found.primal, 2.0 / (found.primal + found.rounding)
         of_bound = min(lower, primal) - min(max(certain, 0.0), primal)
