@@ -225,6 +225,7 @@ def test_distances_between_large_values_are_not_negative(rng):
 # ---- stationarity ---------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["kl-c", "kl-c-eq10"])
 @pytest.mark.parametrize(("norm", "measure"), [(1, on_simplex), (2, on_sphere)])
@@ -308,6 +309,7 @@ def test_the_others_see_the_scale(problem):
     assert do[0] == pytest.approx(10.0 * do[1], rel=1e-5)  # inversely proportional
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ["newton", "spectral"])
 def test_norms_name_the_same_kernel(problem, step):
