@@ -464,6 +464,11 @@ def test_dealt_folds_share_out_rows(rng, stratify):
     for key in zip(content, y, strict=True):
         equal = np.flatnonzero((content == key[0]) & (y == key[1]))
         assert sum(len(np.intersect1d(equal, fold)) > 0 for fold in folds) == 1
+    # class by class, or value by value, all folds have as many distinct rows
+    first = y if stratify else content
+    for value in np.unique(first):
+        some = [fold[first[fold] <= value] for fold in folds]
+        assert np.ptp([len({*zip(content[rows], y[rows], strict=True)}) for rows in some]) <= 1
     order = rng.permutation(40)
     again = deal(content[order], y[order], 4, stratify=stratify)
     assert [set(order[fold]) for fold in again] == [set(fold) for fold in folds]

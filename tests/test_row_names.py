@@ -15,6 +15,9 @@ from kernelweave_app.runs.recommending import recommend
 from kernelweave_app.runs.row_names import find_row_names, why_names
 from kernelweave_app.runs.spec import Spec
 
+#: What runs draw is looked at in other files.
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 N = 40
 WORDS = ["pain", "fever", "cough", "rest", "calm", "sleep", "night", "walk"]
 
