@@ -28,7 +28,7 @@ from kernelweave.mkl.kernel_problem import KernelProblem, Session
 from kernelweave.mkl.layers import TrainedLayers
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.solve import methods_for, solve_problem
-from kernelweave.mkl.weight_sets import Simplex, WeightSet
+from kernelweave.mkl.weight_sets import CappedSimplex, Simplex, WeightSet
 from kernelweave.results import Certificate, Path, Solution, Status
 
 #: C of an automatic path: from the smallest to the largest.
@@ -236,6 +236,9 @@ class CostLearner(Learner):
     def joint(self, kernels: Gram | FeatureStack, y: Array, weight_set: WeightSet) -> Problem:
         """The machine of this learner on kernels, over a set of weights."""
         classification = bool((np.abs(y) == 1.0).all())
+        if isinstance(weight_set, CappedSimplex):
+            # below, weights could not sum to 1
+            weight_set = replace(weight_set, cap=max(weight_set.cap, 1.0 / kernels.n_kernels))
         return Problem(kernels, y, self.loss_for(classification), weight_set, self.C, fit_intercept=True)
 
     def loss_for(self, classification: bool) -> Loss:
