@@ -117,6 +117,13 @@ def fold_score(
             return KnownTargets(values, targets.ndim == 1)
         return KnownClasses(values, named, learner)
 
+    def accuracy(values: Array, rows: NDArray[np.intp]) -> float:
+        weight = None if sample_weight is None else sample_weight[rows]
+        return float(np.average(labels_of(values, named) == truth[rows], weights=weight))
+
+    if scoring is None and classes is not None and not isinstance(classes, list):
+        # that of scikit-learn checks its arguments for longer than a small machine takes
+        return accuracy
     scorer = check_scoring(known(), scoring)
 
     def score(values: Array, rows: NDArray[np.intp]) -> float:
