@@ -225,6 +225,7 @@ def test_distances_between_large_values_are_not_negative(rng):
 # ---- stationarity ---------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["kl-c", "kl-c-eq10"])
 @pytest.mark.parametrize(("norm", "measure"), [(1, on_simplex), (2, on_sphere)])
@@ -308,6 +309,7 @@ def test_the_others_see_the_scale(problem):
     assert do[0] == pytest.approx(10.0 * do[1], rel=1e-5)  # inversely proportional
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ["newton", "spectral"])
 def test_norms_name_the_same_kernel(problem, step):
@@ -583,6 +585,13 @@ def test_refusals(problem):
                 solve_radius(constant, y, 1.0, kind, step=step)
     with pytest.raises(InputError, match="is for sums of kernels"):
         solve_radius(Gaussians.of_columns(np.eye(N), each=True), y, 1.0, "do")
+    for X, each, message in (
+        ([1.0, 2.0], True, r"`X` must be finite rows in a 2D array, got shape \(2,\)"),
+        ([[np.nan]], True, "`X` must be finite.*1 NaN"),
+        (np.eye(2), 3, "`each` must be True or False, got 3"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Gaussians.of_columns(X, each=each)
 
 
 def test_callback_and_limits(problem):
