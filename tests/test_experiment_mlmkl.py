@@ -284,6 +284,16 @@ def test_decision_values_are_those_of_the_estimator(method, rng, monkeypatch):
     np.testing.assert_allclose(part.decision(found), model.decision_function(split.X[test]), atol=1e-5)
 
 
+def test_columns_are_standardised_by_training_rows(rng):
+    X, y, train, test = small_problem(rng)
+    X = np.c_[3.0 * X - 1.0, np.ones(len(X))]
+    found = mlmkl.make_split(X, y, train, test, 0).X
+    np.testing.assert_allclose(found[train].mean(axis=0), 0.0, atol=1e-12)
+    # n - 1 in the variance
+    squares = np.square(found[train]).sum(axis=0) / (len(train) - 1)
+    np.testing.assert_allclose(squares, [1.0, 1.0, 1.0, 0.0], atol=1e-12)
+
+
 # ---- how things are chosen ------------------------------------------------------------------------
 
 

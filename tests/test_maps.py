@@ -258,6 +258,13 @@ def test_bins_hold_equally_many_rows_and_are_indicators(X):
     np.testing.assert_allclose(k.diag(X), 1.0)
 
 
+def test_bins_hold_equal_weights():
+    X = np.array([[0.0, 3.0], [1.0, 2.0], [2.0, 1.0], [3.0, 0.0]])
+    # halves of the weight, as nearly as possible: below and above 2.5 and 0.5
+    k = Bins(2).fitted(X, np.array([1.0, 1.0, 1.0, 5.0]))
+    np.testing.assert_array_equal(k.edges, [[2.5], [0.5]])
+
+
 def test_cosines_with_many_terms_are_the_kernel_of_the_first_derivative():
     u = np.linspace(0, 1, 9)[:, None]
     K = Cosines(20_000).fitted([[0.0], [1.0]])(u)

@@ -56,8 +56,8 @@ class Values:
     intercept: float
 
 
-class Judge(Protocol):
-    """What evaluates coefficients of a box problem: a machine, or a ball."""
+class Objective(Protocol):
+    """Values of coefficients of a box problem: those of a machine, or of a ball."""
 
     def values(self, b: Array, product: Array) -> Values:
         """The values at b, with ``product = K b``."""
@@ -69,7 +69,7 @@ class Judge(Protocol):
         """The same with C multiplied by a factor."""
 
 
-class WithData(Judge, Protocol):
+class WithData(Objective, Protocol):
     """A loss with its data, as its solvers see it: a `kernelweave.machines.machine.Machine`."""
 
     @property

@@ -22,7 +22,7 @@ from kernelweave._threads import blas_threads_for
 from kernelweave.machines.box import (
     INDEFINITE,
     BoxProblem,
-    Judge,
+    Objective,
     Values,
     derivatives,
     kernel_product,
@@ -50,14 +50,14 @@ PATIENCE = 4
 
 
 def solve_box(
-    problem: BoxProblem, judge: Judge, *, tol: float, max_iter: int | None, start: Array
+    problem: BoxProblem, objective: Objective, *, tol: float, max_iter: int | None, start: Array
 ) -> tuple[MachineSolution, Array]:
     """Solve until ``gap <= tol * |primal|``.
 
     Parameters
     ----------
     problem : BoxProblem
-    judge : Judge
+    objective : Objective
         Its value and gap decide.
     tol : float
         Relative gap.
@@ -80,7 +80,7 @@ def solve_box(
     """
     limit = 1_000_000 + 100 * len(start) if max_iter is None else max_iter
     with blas_threads_for(len(start)):
-        run = _Run(problem, judge, tol, limit, start)
+        run = _Run(problem, objective, tol, limit, start)
         # a warm start gets more rounds, because the next method discards it
         first = FIRST_ROUNDS + 3 if start.any() else FIRST_ROUNDS
         if not run.rounds(first) and problem.total == 0.0 and run.steps < limit:
@@ -100,8 +100,10 @@ def solve_box(
 class _Run:
     """SMO and Newton alternately on one problem, until the gap is small, the steps are used up, or nothing changes."""
 
-    def __init__(self, problem: BoxProblem, judge: Judge, tol: float, limit: int, start: Array) -> None:
-        self.problem, self.judge, self.tol, self.limit = problem, judge, tol, limit
+    def __init__(
+        self, problem: BoxProblem, objective: Objective, tol: float, limit: int, start: Array
+    ) -> None:
+        self.problem, self.objective, self.tol, self.limit = problem, objective, tol, limit
         self.steps = self.systems = self.idle = 0
         self.count = int(np.count_nonzero(start) > 1)  # a given start counts as a round
         self.work = 0.0
@@ -119,7 +121,7 @@ class _Run:
 
     def _values(self) -> Values:
         problem, b = self.problem, self.b
-        return self.judge.values(b, self.g - problem.linear - problem.ridge * b)
+        return self.objective.values(b, self.g - problem.linear - problem.ridge * b)
 
     def _finish_round(self, here: Values) -> float:
         """Store the present point if it has the smallest gap; returns the objective of the box problem."""
@@ -197,18 +199,18 @@ class _Run:
 
     def certified(self, tol: float) -> tuple[MachineSolution, Array]:
         """The best coefficients, with a certificate and its rounding errors, and their product with the kernel."""
-        problem, judge, b = self.problem, self.judge, snap(self.problem, self.best_b)
+        problem, objective, b = self.problem, self.objective, snap(self.problem, self.best_b)
         product, error = kernel_product(problem.K, b, problem.entry_error)
         if float(b @ product) < -NEGATIVE * float(problem.K.diagonal() @ np.square(b)):
             raise NotPSDError(INDEFINITE)
-        at = judge.values(b, product)
-        rounding = judge.rounding(b, product, at, error)
+        at = objective.values(b, product)
+        rounding = objective.rounding(b, product, at, error)
         allowed = tol * abs(at.primal)
         # extended precision is of no use for a sum of kernels in double precision
         if at.gap + rounding > allowed and rounding > SMALL_SHARE * at.gap and problem.entry_error == 0.0:
             longer, error = kernel_product(problem.K, b, long=True)
-            there = judge.values(b, longer)
-            left = judge.rounding(b, longer, there, error)
+            there = objective.values(b, longer)
+            left = objective.rounding(b, longer, there, error)
             if there.gap + left < at.gap + rounding:
                 product, at, rounding = longer, there, left
         # the limit of steps does not matter if the gap is small enough
@@ -236,7 +238,7 @@ def _raise_costs(run: _Run) -> None:
     def stage(start: Array | None) -> tuple[Array, bool]:
         scaled = run.problem.scaled(factor)
         begin = np.zeros_like(run.b) if start is None else np.clip(start, scaled.lower, scaled.upper)
-        own = _Run(scaled, run.judge.scaled(factor), STAGE_TOL, run.limit, begin)
+        own = _Run(scaled, run.objective.scaled(factor), STAGE_TOL, run.limit, begin)
         good = own.rounds(STAGE_ROUNDS)
         run.steps += own.steps
         run.systems += own.systems

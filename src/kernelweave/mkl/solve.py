@@ -33,7 +33,7 @@ from kernelweave.mkl.features.ridge_paths import (
     solutions_on_features,
     with_features_of_path,
 )
-from kernelweave.mkl.features.row_newton import Start, check_for_chunks, solve_on_chunks
+from kernelweave.mkl.features.row_newton import check_for_chunks, solve_on_chunks
 from kernelweave.mkl.kernel_problem import KernelProblem, MarginStep, Session
 from kernelweave.mkl.loop import Callback, minimise
 from kernelweave.mkl.problem import MarginForm, Problem, RidgeForm
@@ -343,7 +343,7 @@ def solve_margin(
         w, b = _features_of(problem, warm), None
         if warm.dual_coef is not None:
             b = _coefficients_of(problem, warm.dual_coef)
-        first = None if w is None or not np.isfinite(w).all() else Start(w, warm.intercept, b)
+        first = None if w is None or not np.isfinite(w).all() else WarmStart(None, b, w, warm.intercept)
         (only,) = solve_on_chunks(problem, np.array([problem.machine.C]), method, start=first, **more)
         return only
 

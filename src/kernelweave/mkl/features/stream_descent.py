@@ -193,9 +193,9 @@ class StreamDescent(FeatureDescent):
             points, thetas, duals, products, forms, weights, strict=True
         ):
             self.evaluated = (d, b, product, q / point.a / point.a)
-            own = self._at(point.a)
-            values = own.values_of_weights(d, product, b, self.evaluated[3])
-            out.append(Evaluated(own, theta, q, values))
+            at = self._at(point.a)
+            values = at.values_of_weights(d, product, b, self.evaluated[3])
+            out.append(Evaluated(at, theta, q, values))
         return out
 
     # ---- solutions --------------------------------------------------------------------------------
