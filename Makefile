@@ -39,7 +39,7 @@ test test-rest shake test-noext quick arrays: export SCIPY_ARRAY_API := 1
 test test-rest shake test-noext test-oldest docs: export MPLBACKEND := Agg
 
 # Tests of loops, gram and solvers: what knows arrays only, and what the compiled core is in.
-ARRAYS := $(addprefix tests/test_,$(addsuffix .py,allowance loops loop functions gram layers weight_sets smo svm logistic meb rls2 \
+ARRAYS := $(addprefix tests/test_,$(addsuffix .py,allowance loops loop functions gram layers weight_sets smo svm logistic meb ridge rls2 \
   relaxed truncation path certificates results svm_mkl radius alignment))
 
 # Tests that compare numbers with tolerances or with other solvers.

@@ -18,7 +18,6 @@ from contract import CURRENT, parametrize_with_checks
 from kernelweave import InputError, learners
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import LEARNERS, alignment
-from kernelweave.learners.folds import deal
 
 MARGIN = [name for name in LEARNERS if name != "rls2"]
 REGRESSION = [name for name in MARGIN if LEARNERS[name].regression]
@@ -454,25 +453,6 @@ def test_weights_of_rows_count_where_learners_validate(rng):
         np.testing.assert_array_equal(weighted.weights_, repeated.weights_)
         chosen.append((plain.weights_ != weighted.weights_).any())
     assert any(chosen), "weights that never matter would not be missed"
-
-
-@pytest.mark.parametrize("stratify", [True, False])
-def test_dealt_folds_share_out_rows(rng, stratify):
-    content, y = rng.integers(0, 12, size=40), np.where(rng.random(40) > 0.5, 1.0, -1.0)
-    folds = deal(content, y, 4, stratify=stratify)
-    np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(40))
-    for key in zip(content, y, strict=True):
-        equal = np.flatnonzero((content == key[0]) & (y == key[1]))
-        assert sum(len(np.intersect1d(equal, fold)) > 0 for fold in folds) == 1
-    # class by class, or value by value, all folds have as many distinct rows
-    first = y if stratify else content
-    for value in np.unique(first):
-        some = [fold[first[fold] <= value] for fold in folds]
-        assert np.ptp([len({*zip(content[rows], y[rows], strict=True)}) for rows in some]) <= 1
-    order = rng.permutation(40)
-    again = deal(content[order], y[order], 4, stratify=stratify)
-    assert [set(order[fold]) for fold in again] == [set(fold) for fold in folds]
-    assert len(deal(np.zeros(5, dtype=int), np.ones(5), 3, stratify=stratify)) == 1
 
 
 def test_losses_of_single_kernels_weigh_rows(rng):

@@ -1,5 +1,7 @@
 """Margin and radius: gradients, invariances, the convex form of RKL, and its global certificate."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -643,19 +645,24 @@ def test_settings_are_used_or_refused(rng):
             solve_radius(family, y, 1.0, **{name: value})
 
 
+@cache
+def linear_problem(kind, seed):
+    """A problem on kernels of single columns, and its solution."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(30, 4))
+    gram = X[:, None, :] * X[None, :, :] * np.exp(rng.normal(size=4))
+    y = np.sign(X[:, 0] + 0.5 * rng.normal(size=30))
+    if kind == "margin":
+        return gram, y, kw.solve_svm_mkl(gram, y, 10.0, tol=1e-9)
+    return gram, y, kw.solve_radius(gram, y, 10.0, kind, tol=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["rkl", "do", "margin"])
 @pytest.mark.parametrize("step", ["armijo", "spectral"])
 @pytest.mark.parametrize("max_iter", [1, 5, 40])
 def test_a_descent_that_is_stopped_bounds_the_whole_convex_problem(kind, step, max_iter):
     for seed in range(3):
-        rng = np.random.default_rng(seed)
-        X = rng.normal(size=(30, 4))
-        gram = X[:, None, :] * X[None, :, :] * np.exp(rng.normal(size=4))
-        y = np.sign(X[:, 0] + 0.5 * rng.normal(size=30))
-        if kind == "margin":
-            best = kw.solve_svm_mkl(gram, y, 10.0, tol=1e-9)
-        else:
-            best = kw.solve_radius(gram, y, 10.0, kind, tol=1e-9)
+        gram, y, best = linear_problem(kind, seed)
         found = kw.solve_radius(gram, y, 10.0, kind, step=step, max_iter=max_iter, tol=1e-6)
         assert found.certificate.kind == "joint"
         assert found.gap >= found.primal - best.primal - 1e-12 * abs(best.primal)

@@ -99,6 +99,14 @@ def fold_score(
 
     several, probable = isinstance(classes, list), learner is not None and learner.has_probabilities
 
+    def accuracy(values: Array, rows: NDArray[np.intp]) -> float:
+        weight = None if sample_weight is None else sample_weight[rows]
+        return float(np.average(labels_of(values, cast(Classes, named)) == truth[rows], weights=weight))
+
+    if scoring is None and classes is not None and not several:
+        # that of scikit-learn checks its arguments for longer than a small machine takes
+        return accuracy
+
     def known(values: Array) -> Known:
         flat = values[:, 0] if (targets.ndim == 1 if classes is None else values.shape[1] == 1) else values
         if classes is None:

@@ -611,7 +611,7 @@ class _HeldKernels:
         if (y == y[0]).all():
             return np.full((len(costs), len(test)), y[0])
         weight = None if self.sample_weight is None else self.sample_weight[train]
-        inner, cross = K[np.ix_(train, train)], K[np.ix_(test, train)]
+        inner, cross = K[train][:, train], K[test][:, train]
         values, loss = np.empty((len(costs), len(test))), self.machine.loss
         b, g, before = np.zeros(len(y)), -y, np.zeros(len(y))
         for k, C in enumerate(costs):

@@ -140,7 +140,7 @@ class BoxProblem:
     def infeasibility(self, b: Array) -> float:
         """Largest violation of a constraint."""
         box = max(float((self.lower - b).max()), float((b - self.upper).max()), 0.0)
-        return max(box, abs(math.fsum(b) - self.total))
+        return max(box, abs(math.fsum(b.tolist()) - self.total))
 
 
 def kernel_product(K: Array, b: Array, entries: float = 0.0, *, long: bool = False) -> tuple[Array, Array]:

@@ -629,7 +629,7 @@ class FeatureProblem:
             return bool(np.isfinite(flat).all())
         low, high = self.loss.bounds(*self._losses)
         beyond = float(np.maximum(np.maximum(low - flat, flat - high), 0.0).max(initial=0.0))
-        sums = abs(math.fsum(flat)) if self.fit_intercept else 0.0
+        sums = abs(math.fsum(flat.tolist())) if self.fit_intercept else 0.0
         return max(beyond, sums) <= OUTSIDE_OF_BOX * float(np.abs(flat).sum())
 
     def certificate(
