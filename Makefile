@@ -7,14 +7,15 @@
 #   make quick    what to run before every commit: lint, layers, types, and the tests of arrays
 #   make setup    everything for development
 #
-# Variables: PYTHON (3.11 or later), JOBS (parallel tests), SIZE and SEED (of make stress), SHIFT (of make shake), ARGS (passed on to
-# pytest or to the demo), CONSTRAINTS= (empty: newest versions instead of the tested ones).
+# Variables: PYTHON (3.11 or later), JOBS (parallel tests), SIZE and SEED (of make stress), SHIFT (of make shake), PART (of make test),
+# ARGS (passed on to pytest or to the demo), CONSTRAINTS= (empty: newest versions instead of the tested ones).
 
 PYTHON ?= python3
 JOBS ?= 2
 SIZE ?= 1000
 SEED ?= 0
 SHIFT ?= 1
+PART = core
 ARGS ?=
 CONSTRAINTS ?= constraints.txt
 
@@ -23,6 +24,8 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PINS := $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
+# Compiling all files of all packages would be half of the time; Python compiles those that are imported.
+INSTALL := $(PIP) install -q --no-compile $(PINS)
 BUILD_PINS := $(if $(CONSTRAINTS),--build-constraint $(CONSTRAINTS))
 SOURCES := pyproject.toml CMakeLists.txt $(CONSTRAINTS) $(wildcard src/kernelweave/*.cpp src/kernelweave/*.hpp)
 
@@ -36,7 +39,7 @@ test test-rest shake test-noext quick arrays: export SCIPY_ARRAY_API := 1
 test test-rest shake test-noext test-oldest docs: export MPLBACKEND := Agg
 
 # Tests of loops, gram and solvers: what knows arrays only, and what the compiled core is in.
-ARRAYS := $(addprefix tests/test_,$(addsuffix .py,allowance loops loop functions gram layers weight_sets smo svm logistic meb rls2 \
+ARRAYS := $(addprefix tests/test_,$(addsuffix .py,allowance loops loop functions gram layers weight_sets smo svm logistic meb ridge rls2 \
   relaxed truncation path certificates results svm_mkl radius alignment))
 
 # Tests that compare numbers with tolerances or with other solvers.
@@ -72,7 +75,7 @@ $(STAMPS)/venv:
 
 $(STAMPS)/package: $(STAMPS)/venv $(SOURCES)
 	@echo "Installing kernelweave and its command line (the first time takes about a minute) ..."
-	@$(PIP) install -q $(PINS) $(BUILD_PINS) -e '.[cli]'
+	@$(INSTALL) $(BUILD_PINS) -e '.[cli]'
 	@$(BIN)/python -c 'from kernelweave._loops import HAS_EXTENSION as ok; print("Compiled core: " + ("yes." if ok \
 	  else "no, NumPy takes over (slower). With a C++17 compiler installed: make clean, then again."))'
 	@touch $@
@@ -80,12 +83,12 @@ $(STAMPS)/package: $(STAMPS)/venv $(SOURCES)
 # Tools of a target: $(STAMPS)/group-test installs the dependency group "test", and so on.
 $(STAMPS)/group-%: $(STAMPS)/package
 	@echo "Installing the $* tools ..."
-	@$(PIP) install -q $(PINS) --group $*
+	@$(INSTALL) --group $*
 	@touch $@
 
 setup: $(STAMPS)/package
 	@echo "Installing all development tools ..."
-	@$(PIP) install -q $(PINS) --group dev
+	@$(INSTALL) --group dev
 	@touch $(STAMPS)/group-test $(STAMPS)/group-lint $(STAMPS)/group-docs $(STAMPS)/group-bench
 	@echo "Ready. Next: make test. To check every commit: $(BIN)/prek install"
 
@@ -97,9 +100,10 @@ demo: $(STAMPS)/package
 studio: $(STAMPS)/group-studio
 	$(BIN)/kernelweave studio $(ARGS)
 
-# In five minutes on two processors: without browsers and the longest tests, and with some of many combinations.
+# In five minutes on two processors: without browsers and the longest tests, and with some of many combinations. With PART=all
+# also what these leave out.
 test: $(STAMPS)/group-test
-	$(BIN)/python $(PYTEST) --part=core $(ARGS)
+	$(BIN)/python $(PYTEST) --part=$(PART) $(ARGS)
 
 # What `make test` leaves out.
 test-rest: $(STAMPS)/group-test

@@ -146,7 +146,7 @@ def measure_fit(n: int) -> dict[str, Any]:
         )
         training = TrainingSet(gram, y[:, None], np.ones(4), classification=True)
         start = time.perf_counter()
-        found = learner.learn(Output(learner.problem(gram, y), 1e-4, training, Start()))
+        found = learner.learn(Output(learner.problem(gram, y).form, 1e-4, training, Start()))
         record[criterion] = {
             "iterations_per_second": found.n_iter / (time.perf_counter() - start),
             "n_iter": found.n_iter,

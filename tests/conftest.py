@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -108,12 +109,26 @@ def no_open_figures():
         pyplot.close("all")
 
 
+@contextmanager
+def _no_drawing():
+    """Figures are made but not drawn, which is most of the time of a small run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kernelweave_app.reports.svg", lambda figure: "<svg></svg>")
+        patch.setattr("kernelweave_app.reports.Picture.write_pdf", lambda picture, path: path.touch())
+        yield
+
+
+@pytest.fixture(scope="session")
+def no_drawing():
+    """What fixtures of modules do in ``with no_drawing():`` draws no figure."""
+    return _no_drawing
+
+
 @pytest.fixture
-def undrawn(request, monkeypatch):
-    """Figures are made but not drawn, which is most of the time of a small run; they are with the mark `drawn`."""
-    if request.node.get_closest_marker("drawn") is None:
-        monkeypatch.setattr("kernelweave_app.reports.svg", lambda figure: "<svg></svg>")
-        monkeypatch.setattr("kernelweave_app.reports.Picture.write_pdf", lambda picture, path: path.touch())
+def undrawn(request):
+    """No figures are drawn, but with the mark `drawn`."""
+    with nullcontext() if request.node.get_closest_marker("drawn") else _no_drawing():
+        yield
 
 
 @pytest.fixture(params=SEEDS, ids=lambda seed: f"seed{seed}")

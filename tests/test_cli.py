@@ -805,7 +805,6 @@ def test_values_of_another_regularisation_parameter_are_refused(given, said, win
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.drawn
 @pytest.mark.parametrize("kind", ["classes", "numbers"])
 def test_a_plain_fit_is_that_of_python(kind, wine, diabetes, tmp_path, capsys):
     """The same kernels, learner, regularisation and predictions, also from the script and from saved settings."""

@@ -26,14 +26,15 @@ N = {"permutations": 3, "divisions": 2, "halves": 4, "sizes": 2}
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory):
+def done(tmp_path_factory, no_drawing):
     """A run with all its evidence, and what the command said."""
     folder = tmp_path_factory.mktemp("evidence")
     frame = load_diabetes(as_frame=True).frame.iloc[:80][["bmi", "bp", "s5", "target"]]
     table, run = folder / "rows.csv", folder / "run"
     frame.to_csv(table, index=False)
     fit = ["fit", str(table), "--target", "target", "--out", str(run), "--kernels", "linear_features"]
-    assert main([*fit, "--alphas", "0.1,1", "--cv", "2"]) == 0
+    with no_drawing():
+        assert main([*fit, "--alphas", "0.1,1", "--cv", "2"]) == 0
     before = json.loads((run / "evidence.json").read_text("utf8"))
     counts = [part for name, n in N.items() for part in (f"--{name}", str(n))]
     kinds = ["permutation", "sources", "omission", "stability", "learning-curve", "baselines"]

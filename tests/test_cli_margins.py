@@ -50,6 +50,16 @@ def test_a_path_of_c_with_folds(tables: Path, capsys: pytest.CaptureFixture[str]
     assert (out / "path.svg").exists()
 
 
+def test_the_smallest_c_is_a_share_of_the_weights(tables: Path) -> None:
+    file, out = tables / "rows" / "1.csv", tables / "out"
+    (tables / "rows" / "0.csv").unlink()
+    pd.read_csv(file).assign(w=np.arange(200) % 3 + 0.5).to_csv(file, index=False)
+    options = ["--target", "y", "--weight", "w", "--loss", "logistic", "--folds", "0", "--points", "1"]
+    assert main(["margins", str(file), *options, "--out", str(out)]) == 0
+    total = 67 * 0.5 + 67 * 1.5 + 66 * 2.5
+    assert pd.read_csv(out / "path.csv")["C"].tolist() == pytest.approx([0.1 / total])
+
+
 @pytest.mark.parametrize("command", ["margins", "statistics"])
 def test_arguments_that_commands_share_have_their_help(
     command: str, capsys: pytest.CaptureFixture[str]

@@ -315,6 +315,15 @@ def test_a_learner_of_one_class_fits_by_object_and_by_name(ruled, rng):
     assert kw.learners.resolve("capped").tol == 1e-7
 
 
+def test_a_learner_without_a_rule_for_its_weights_is_refused_where_it_is_defined():
+    with pytest.raises(
+        kw.InputError, match=r"Empty must define `problem\(kernels, y\)` or `learn\(output\)`"
+    ):
+
+        class Empty(MarginLearner):
+            pass
+
+
 def test_learners_take_parameters_by_name_only(tilted):
     with pytest.raises(
         TypeError, match=r"SimpleMKL takes its parameters by name \(C, .*write SimpleMKL\(C=10.0\)"
@@ -406,6 +415,9 @@ def test_signatures_read_as_types():
             continue
         seen += 1
         assert not re.search(r"Annotated|OneOf\(|Number\(|Whole\(|Flag\(", text), (place, text)
+        if place in kw.__all__:
+            # types as text: 'Array' in quotation marks
+            assert not re.search(r": '|-> '", text), (place, text)
         if "." not in place or place.startswith(("learners.", "losses.", "weight_sets.")):
             assert not re.search(r"\bAny\b", re.sub(r"\*\*\w+: '?Any'?", "", text)), (place, text)
     assert seen > 400

@@ -4,6 +4,7 @@ import inspect
 import pickle
 import re
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ FIXED = RLS2(alpha=0.1, tol=1e-10)
 
 
 # some checks have random classes with a single member, which scikit-learn's splitter remarks upon
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.filterwarnings("ignore:The least populated class in y has only:UserWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_contract(estimator, check):
@@ -784,7 +785,7 @@ def test_the_docstring_describes_every_parameter(estimator):
     assert "Attributes" in read_docstring(kind.__doc__).sections
 
 
-@pytest.mark.parametrize("make", [kw.MKLClassifier, kw.MKLClassifierCV])
+@pytest.mark.parametrize("make", [kw.MKLClassifier, partial(kw.MKLClassifierCV, n_alphas=3, cv=2)])
 def test_warnings_of_a_fit_name_the_line_of_the_caller(make, rng):
     X, y = rng.normal(size=(30, 2)), np.arange(30) % 2
     with pytest.warns(ConvergenceWarning) as caught:

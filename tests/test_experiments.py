@@ -12,7 +12,7 @@ import pytest
 
 import kernelweave_papers as experiments
 from kernelweave import InputError, datasets
-from kernelweave_papers.base import Experiment, Options, cell_key
+from kernelweave_papers.base import Experiment, Options
 from kernelweave_papers.runner import open_cells, run_cells
 from kernelweave_papers.store import Store
 
@@ -233,26 +233,26 @@ def _stored(folder):
 # ---- UCI ------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def uci(tmp_path_factory):
+@pytest.fixture
+def uci():
     """Heart and servo with two splits and every method."""
     need("heart", "servo")
     experiment = experiments.get("rls2-uci")
-    options = experiment.defaults.with_values(
+    return experiment, experiment.defaults.with_values(
         datasets=("heart", "servo"),
         splits=2,
         n_alphas=8,
         methods=("rls2", "rls2-alternating", "average", "rbf", "forest", "boosting"),
     )
-    with Store(tmp_path_factory.mktemp("uci")) as store:
-        ended = run_cells(experiment, options, store)
-        assert ended.n_failed == 0, store.failures()
-        return experiment, options, store.rows(experiment.cells(options))
 
 
 @pytest.mark.full
-def test_uci_is_certified_and_complete(uci):
-    experiment, options, rows = uci
+def test_uci_is_certified_and_complete(uci, tmp_path):
+    experiment, options = uci
+    with Store(tmp_path) as store:
+        ended = run_cells(experiment, options, store)
+        assert ended.n_failed == 0, store.failures()
+        rows = store.rows(experiment.cells(options))
     tables = experiment.tables(rows, options)
     results = tables["results"]
     assert len(results) == 2 * 2 * 7  # data sets, ratios, protocols
@@ -279,11 +279,9 @@ def test_uci_values_are_those_of_plain_arrays(uci):
     from kernelweave import banks, rls2_path
     from kernelweave_papers.rls2_uci import inner_folds, split_rows
 
-    _, options, rows = uci
+    experiment, options = uci
     for name in ("heart", "servo"):
-        result = next(
-            r for c, r in rows if c == {"dataset": name, "method": "rls2", "ratio": 0.6, "split": 1}
-        )
+        result = experiment.run({"dataset": name, "method": "rls2", "ratio": 0.6, "split": 1}, options)
         data = datasets.load(name, protocol="rls2")
         y = data.signs if name == "heart" else data.y
         kernels = np.stack([k(data.X) for k in banks.rls2(data.X.shape[1])])
@@ -316,10 +314,9 @@ def test_average_kernel_is_kernel_ridge(uci):
 
     from kernelweave_papers.rls2_uci import problem, split_rows
 
-    _, options, rows = uci
+    experiment, options = uci
     for name in ("heart", "servo"):
-        cell = {"dataset": name, "method": "average", "ratio": 0.7, "split": 0}
-        result = next(r for c, r in rows if c == cell)
+        result = experiment.run({"dataset": name, "method": "average", "ratio": 0.7, "split": 0}, options)
         p = problem(name)
         K = p.gram.combine(p.scale / len(p.scale))
         train, test = split_rows(len(p.y), 0.7, 0, options.seed)
@@ -364,13 +361,14 @@ def test_transductive_traces_and_readable_labels():
     assert p.labels[-1] == "RBF(gamma=1000) on thal"
 
 
+@pytest.mark.full
 def test_results_do_not_depend_on_the_number_of_jobs(uci, tmp_path):
-    experiment, options, rows = uci
+    experiment, options = uci
     small = options.with_values(datasets=("servo",), methods=("rls2",))
     with Store(tmp_path) as store:
         run_cells(experiment, small, store, n_jobs=2)
         for cell, result in store.rows(experiment.cells(small)):
-            alone = next(r for c, r in rows if cell_key(c) == cell_key(cell))
+            alone = experiment.run(cell, small)
             for key in ("score", "kernels", "iterations", "inner", "chosen", "weights", "gap"):
                 assert result[key] == alone[key]
 
@@ -579,13 +577,12 @@ def test_microarray_with_made_up_14_cancers(tmp_path, monkeypatch, rng):
 # ---- the command ----------------------------------------------------------------------------------
 
 
-def run_command(*arguments, **kw):
+def run_command(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "kernelweave_app.cli", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=200,
-        **kw,
     )
 
 
@@ -609,28 +606,30 @@ def test_reproduce_writes_tables_figures_and_says_where(tmp_path):
     (["rls2-strings", "--splits", "3"], "Unknown option of this experiment 'splits'"),
     (["rls2-uci", "--jobs", "0"], "--jobs must be"),
 ])  # fmt: skip
-def test_reproduce_refuses_in_one_line(arguments, message, tmp_path):
-    done = run_command("reproduce", *arguments, "--out", tmp_path / "x", cwd=tmp_path)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+def test_reproduce_refuses_in_one_line(arguments, message, tmp_path, capsys):
+    main = pytest.importorskip("kernelweave_app.cli.app").run
+    assert main(["reproduce", *arguments, "--out", str(tmp_path / "x")]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert len(said.strip().splitlines()) == 1
     assert not (tmp_path / "x" / "results.sqlite").exists()
 
 
-def test_datasets_command():
+def test_datasets_command(capsys):
     import json
 
+    main = pytest.importorskip("kernelweave_app.cli.app").run
     done = run_command("datasets", "heart", "sonar")
     assert done.returncode == 0
     assert "heart: Heart disease" in done.stdout
     assert "licence:" in done.stdout
-    every = json.loads(run_command("datasets", "--json").stdout)
+    assert main(["datasets", "--json"]) == 0
+    every = json.loads(capsys.readouterr().out)
     assert {row["name"] for row in every} == set(datasets.names())
-    unknown = run_command("datasets", "hart")
-    assert unknown.returncode == 2
-    assert "Did you mean 'heart'" in unknown.stderr
-    listed = run_command("datasets")
-    assert "german_numeric" in listed.stdout
+    assert main(["datasets", "hart"]) == 2
+    assert "Did you mean 'heart'" in capsys.readouterr().err
+    assert main(["datasets"]) == 0
+    assert "german_numeric" in capsys.readouterr().out
 
 
 # ---- RKL ------------------------------------------------------------------------------------------

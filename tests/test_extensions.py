@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -54,33 +55,67 @@ def elsewhere(tmp_path):
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: widely-package\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[kernelweave.extensions]\nwidely = widely_package\n")
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    # a cache of options of its own, but not of fonts, which take seconds to find
+    caches = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "MPLCONFIGDIR": mpl.get_cachedir()}
+    return {**os.environ, "PYTHONPATH": path, **caches}
 
 
+# every step in a copy of a process that has imported the packages, and no extension yet: as if it were the first
+STEPS = """
+import multiprocessing, runpy
+import matplotlib.pyplot, skops.io
+import kernelweave as kw
+import kernelweave.estimators, kernelweave.persistence
+from kernelweave._extensions import load_extensions
+from kernelweave_app import reports
+from kernelweave_app.cli import app, learning, main, options, using
+
+assert load_extensions.cache_info().currsize == 0
+reports.svg = lambda figure: "<svg></svg>"
+
+def fit():
+    given = ["--target", "y", "--learner", "widely", "--kernels", "cauchy", "--cs", "1,10", "--cv", "2"]
+    assert main(["fit", "t.csv", *given, "--out", "run"]) == 0
+
+def load():
+    print(kw.load("run/model.skops").model_.learner)
+
+def described():
+    print(kw.kernels.from_dict({"kernel": "cauchy"}))
+
+def predict():
+    assert main(["predict", "run", "t.csv", "--out", "p.csv"]) == 0
+
+def script():
+    runpy.run_path("run/script.py")
+
+def by_name():
+    print(kw.learners.resolve("widely"), kw.kernels.parse("cauchy"))
+
+for step in (fit, load, described, predict, script, by_name):
+    print("====", step.__name__, flush=True)
+    process = multiprocessing.get_context("fork").Process(target=step)
+    process.start()
+    process.join()
+    assert process.exitcode == 0, step.__name__
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="copies processes")
 def test_command_line_files_and_scripts_know_what_a_package_brings(elsewhere, tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
     frame["y"] = np.where(frame["a"] + frame["b"] ** 2 > 0.5, "yes", "no")
     frame.to_csv(tmp_path / "t.csv", index=False)
-
-    def run(*arguments):
-        return subprocess.run(
-            [sys.executable, *arguments], env=elsewhere, cwd=tmp_path, capture_output=True, text=True
-        )
-
-    fit = ["fit", "t.csv", "--target", "y", "--learner", "widely", "--kernels", "cauchy", "--out", "run"]
-    done = run("-m", "kernelweave_app.cli", *fit)
-    assert done.returncode == 0, done.stderr
-    assert "A package counts 48 rows." in done.stdout
-    load = "import kernelweave as kw; model = kw.load('run/model.skops'); print(model.model_.learner)"
-    assert "Widely(" in run("-c", load).stdout
-    described = "import kernelweave as kw; print(kw.kernels.from_dict({'kernel': 'cauchy'}))"
-    assert run("-c", described).stdout.strip() == "Cauchy()"
-    assert run("-m", "kernelweave_app.cli", "predict", "run", "t.csv", "--out", "p.csv").returncode == 0
-    again = run("run/script.py")
-    assert again.returncode == 0, again.stderr
-    by_name = "import kernelweave as kw; print(kw.learners.resolve('widely'), kw.kernels.parse('cauchy'))"
-    assert "Widely(" in run("-c", by_name).stdout
+    done = subprocess.run(
+        [sys.executable, "-c", STEPS], env=elsewhere, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = dict(part.split("\n", 1) for part in done.stdout.split("==== ")[1:])
+    assert "A package counts 48 rows." in said["fit"]
+    assert "Widely(" in said["load"]
+    assert said["described"].strip() == "Cauchy()"
+    assert "Widely(" in said["by_name"]
 
 
 def test_an_extension_that_cannot_be_imported_is_named(elsewhere, tmp_path):

@@ -19,6 +19,9 @@ from kernelweave_app.cli.app import run
 from kernelweave_app.runs.formats.kernel_matrices import check_gram, read_grams
 from kernelweave_app.runs.further_views import GRAMS
 
+#: What runs draw is looked at in other files.
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 N, NEW = 45, 15
 IDS = np.array([f"s{k:02d}" for k in range(N + NEW)])
 
@@ -91,9 +94,12 @@ def test_rows_and_columns_are_matched_by_name(folder, parts, monkeypatch):
     assert run(["evaluate", "run", "new.csv", "--target", "y", "--gram", "gnew.npz"]) == 0
 
 
-def test_the_script_makes_the_same_model(folder, monkeypatch):
+@pytest.mark.parametrize("file", ["g.npz", "stack.npz"])
+def test_the_script_makes_the_same_model(file, folder, monkeypatch):
     monkeypatch.chdir(folder)
-    assert fit(folder, "t.csv", "--gram", "g.npz") == 0
+    with np.load("g.npz") as of:
+        np.savez("stack.npz", K=np.stack([of["first"], of["second"]]), names=of["names"])
+    assert fit(folder, "t.csv", "--gram", file) == 0
     scope = {}
     exec(compile((folder / "run" / "script.py").read_text(), "script.py", "exec"), scope)
     model = kw.load(folder / "run" / "model.skops")
@@ -101,7 +107,8 @@ def test_the_script_makes_the_same_model(folder, monkeypatch):
     held = pd.read_csv(folder / "run" / "predictions.csv")
     given = scope["model"].decision_function(scope["X"][scope["test"]])
     np.testing.assert_allclose(given, held["decision"], atol=1e-8)
-    assert json.loads((folder / "run" / GRAMS).read_text())["grams"]["first"]["column"] == "id"
+    grams = json.loads((folder / "run" / GRAMS).read_text())["grams"]
+    assert [one["column"] for one in grams.values()] == ["id", "id"]
 
 
 def test_by_position_and_held_out_rows(folder, monkeypatch):

@@ -179,12 +179,14 @@ def test_holm_is_that_of_its_definition():
 # ---- permutations ----------------------------------------------------------------------------------
 
 
-def test_permutations_are_those_of_scikit_learn(patients):
+@pytest.mark.parametrize("groups", [None, np.arange(120) % 7])
+def test_permutations_are_those_of_scikit_learn(patients, groups):
     X, y = patients
     model = LogisticRegression(C=0.01)
-    found = inspection.permutation_test(model, X, y, n_permutations=12, cv=3, seed=4)
+    cv = 3 if groups is None else model_selection.GroupKFold(3)
+    found = inspection.permutation_test(model, X, y, n_permutations=12, cv=cv, groups=groups, seed=4)
     score, permuted, p_value = model_selection.permutation_test_score(
-        model, X, y, n_permutations=12, cv=3, random_state=4
+        model, X, y, n_permutations=12, cv=cv, groups=groups, random_state=4
     )
     assert found.score == score
     np.testing.assert_array_equal(found.permuted, permuted)
@@ -762,6 +764,7 @@ def test_all_functions_of_rows_are_among_those():
     assert taking == {name.partition(",")[0] for name in FUNCTIONS}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("group", ["tables", "views", "kernels", "views of kernels", "rows without a view"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_inspection_takes_what_fit_took(group, name):

@@ -195,6 +195,7 @@ def test_text_and_plain_values():
         type("RBF", (Rough,), {})
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_command_line_and_the_lists_of_the_application(tmp_path, capsys):
     pytest.importorskip("cyclopts")
     pytest.importorskip("jinja2")

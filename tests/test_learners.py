@@ -18,7 +18,6 @@ from contract import CURRENT, parametrize_with_checks
 from kernelweave import InputError, learners
 from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import LEARNERS, alignment
-from kernelweave.learners.folds import deal
 
 MARGIN = [name for name in LEARNERS if name != "rls2"]
 REGRESSION = [name for name in MARGIN if LEARNERS[name].regression]
@@ -234,7 +233,10 @@ def test_unfinished_weights_before_the_machine_are_told(name, cancer, monkeypatc
     solve = getattr(alignment, name)
     monkeypatch.setattr(alignment, name, lambda *args, **options: solve(*args, **options, max_iter=1))
     model = kw.MKLClassifier(learner="alignf" if name == "solve_alignf" else "easy")
-    with pytest.warns(ConvergenceWarning, match="max_iter was reached"):
+    # these learners have no max_iter, and no solver to choose
+    with pytest.warns(
+        ConvergenceWarning, match=r"limit of iterations was reached .* tol\. Raise tol or scale"
+    ):
         model.fit(train, y)
     assert model.status_ == "max_iter"
 
@@ -453,20 +455,6 @@ def test_weights_of_rows_count_where_learners_validate(rng):
     assert any(chosen), "weights that never matter would not be missed"
 
 
-@pytest.mark.parametrize("stratify", [True, False])
-def test_dealt_folds_share_out_rows(rng, stratify):
-    content, y = rng.integers(0, 12, size=40), np.where(rng.random(40) > 0.5, 1.0, -1.0)
-    folds = deal(content, y, 4, stratify=stratify)
-    np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(40))
-    for key in zip(content, y, strict=True):
-        equal = np.flatnonzero((content == key[0]) & (y == key[1]))
-        assert sum(len(np.intersect1d(equal, fold)) > 0 for fold in folds) == 1
-    order = rng.permutation(40)
-    again = deal(content[order], y[order], 4, stratify=stratify)
-    assert [set(order[fold]) for fold in again] == [set(fold) for fold in folds]
-    assert len(deal(np.zeros(5, dtype=int), np.ones(5), 3, stratify=stratify)) == 1
-
-
 def test_losses_of_single_kernels_weigh_rows(rng):
     from kernelweave.gram import as_gram
     from kernelweave.learners.base import TrainingSet
@@ -482,8 +470,7 @@ def test_losses_of_single_kernels_weigh_rows(rng):
     def losses(index, weight):
         gram, learner = as_gram(stack[np.ix_(index, index)]), learners.BestKernel()
         training = TrainingSet(gram, y[index, None], np.ones(2), weight, True, content=index)
-        problem = learner.problem(gram, y[index])
-        problem = replace(problem, machine=replace(problem.machine, sample_weight=weight))
+        problem = replace(learner.problem(gram, y[index]), sample_weight=weight).form
         return learner._losses_of_kernels(Output(problem, 1e-6, training, Start()))
 
     np.testing.assert_allclose(losses(np.arange(30), times.astype(float)), losses(rows, None), rtol=1e-9)
@@ -525,7 +512,22 @@ def test_a_learner_is_a_row(name):
     own = {known for parent in cls.__mro__ if parent not in CostLearner.__mro__ for known in vars(parent)}
     assert own.isdisjoint({"solve", "path"})
     problem = cls(C=3.0).problem(as_gram(np.eye(4)[:, :, None]), np.array([1.0, -1.0, 1.0, -1.0]))
-    assert problem.machine.loss.classifies
-    assert problem.machine.C == 3.0
+    assert problem.loss.classifies
+    assert problem.form.machine.C == problem.C == 3.0
     for function in (Learner.solve, Learner.path, CostLearner.problem, CostLearner.path):
         assert "Any" not in str(function.__annotations__)
+
+
+def test_least_squares_states_its_problem_too(rng):
+    """The solution of the learner is that of the problem that it states, with the objective divided by alpha."""
+    from kernelweave.gram import as_gram
+    from kernelweave.learners.base import TrainingSet
+
+    X = rng.normal(size=(30, 4))
+    gram, y, learner = as_gram(X[:, None, :] * X[None, :, :]), X[:, 0] - X[:, 2], learners.RLS2(alpha=0.5)
+    problem = learner.problem(gram, y)
+    found = learner.solve(TrainingSet(gram, y[:, None], np.ones(4)), 0.5)
+    assert problem.C == 2.0
+    assert problem.loss == kw.losses.Squared()
+    np.testing.assert_allclose(found.primal / 0.5, kw.solve(problem, tol=1e-10).primal, rtol=1e-8)
+    assert found.verify(problem.form).status is kw.Status.CONVERGED

@@ -258,6 +258,13 @@ def test_bins_hold_equally_many_rows_and_are_indicators(X):
     np.testing.assert_allclose(k.diag(X), 1.0)
 
 
+def test_bins_hold_equal_weights():
+    X = np.array([[0.0, 3.0], [1.0, 2.0], [2.0, 1.0], [3.0, 0.0]])
+    # halves of the weight, as nearly as possible: below and above 2.5 and 0.5
+    k = Bins(2).fitted(X, np.array([1.0, 1.0, 1.0, 5.0]))
+    np.testing.assert_array_equal(k.edges, [[2.5], [0.5]])
+
+
 def test_cosines_with_many_terms_are_the_kernel_of_the_first_derivative():
     u = np.linspace(0, 1, 9)[:, None]
     K = Cosines(20_000).fitted([[0.0], [1.0]])(u)
@@ -323,12 +330,20 @@ def test_kernels_of_features_return_from_files_and_descriptions(X, kernel):
         (lambda: RandomFeatures(10, "best"), "sampling"),
         (lambda: Approximate(RBF(), "nystroem"), "map of features, got 'nystroem'"),
         (lambda: approximate("rbf", Nystroem(5)), "made of kernels"),
-        (lambda: approximate(RBF(gamma=1.0).prepared("skip"), Nystroem(5)), "skips missing cells"),
+        (
+            lambda: approximate(RBF(gamma=1.0).prepared("skip"), Nystroem(5)),
+            r"Fill the cells .*prepared\('impute'\)",
+        ),
         (lambda: approximate(RBF(gamma=1.0), Nystroem(5)).transform([[1.0]]), r"Call fitted\(X\) first"),
         (lambda: RBF(gamma=1.0).transform([[1.0]]), "no small feature map"),
         (lambda: Bins(1), "n_bins"),
-        (lambda: Bins(3, edges=[1.0]), "row of numbers for every column"),
+        (lambda: Bins(3, edges=[1.0]), "row of 2 numbers for every column"),
         (lambda: Cosines(3, smoothness=0), "smoothness"),
+        (
+            lambda: Cosines(3, ranges=[[1, 2, 3]]),
+            "`ranges` of Cosines must hold a row of 2 numbers for every column",
+        ),
+        (lambda: Bins(3, edges=[[1, 2, 3]]), "`edges` of Bins must hold a row of 2 numbers for every column"),
         (lambda: Cosines(3, ranges=[[0.0, 1.0]]).features([[1.0, 2.0]]), "fitted on 1 columns, got 2"),
         (
             lambda: from_dict({"kernel": "approximate", "base": RBF().to_dict(), "map": {"map": "x"}}),

@@ -84,6 +84,15 @@ def test_the_ridge_is_added_to_the_diagonal(rng):
     assert ball.radius2 > kw.solve_meb(X @ X.T).radius2
 
 
+def test_a_weight_is_as_many_rows_with_a_ridge_each(rng):
+    X, weight = rng.normal(size=(20, 2)), np.arange(20) % 4
+    rows = np.repeat(np.arange(20), weight)
+    ball = kw.solve_meb(X @ X.T, ridge=0.5, sample_weight=weight, tol=1e-11)
+    repeated = X[rows] @ X[rows].T + 0.5 * np.eye(len(rows))
+    assert ball.radius2 == pytest.approx(meb_by_conic(repeated), rel=1e-7)
+    assert not ball.dual_coef[weight == 0].any()
+
+
 def test_the_derivative_in_the_kernel_is_that_of_the_dual_value(rng):
     X = rng.normal(size=(30, 3))
     kernels = [rbf(X, gamma) for gamma in (0.1, 1.0, 5.0)]

@@ -493,6 +493,13 @@ def test_groups_of_rows_and_paths_with_missing_views():
         (lambda: Impute("mode"), "rule.*Impute"),
         (lambda: Impute(n_neighbors=0), "n_neighbors.*Impute"),
         (lambda: Impute(fill=[[1.0]]), "`fill` of Impute must hold one entry for each column"),
+        (lambda: Impute("nearest", fill=[1.0]), "`fill` and `donors` of Impute.*together, got no donors"),
+        (
+            lambda: Impute(indicator=True, fill=[1.0]),
+            "`fill` and `marked` of Impute.*together, got no marked",
+        ),
+        (lambda: Impute("nearest", fill=[1.0], donors=[[1.0, 2.0]]), "`donors` of Impute must hold"),
+        (lambda: Skip(mean=[0.0]), "`mean` and .* of Skip must be equally long, got lengths 1, None, None"),
         (lambda: Linear().prepared(Impute(fill=[1.0]))(X), "fitted on 1 columns, got 5"),
         (lambda: kw.Views({"a": X}, rows="some"), "rows"),
         (

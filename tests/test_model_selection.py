@@ -579,6 +579,7 @@ def solved(monkeypatch):
     return problems, reduced
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["sums", "interaction", "line", "noise"])
 def test_a_plain_regression_solves_few_problems_and_chooses_as_if_it_solved_all(monkeypatch, kind, rng):
     """Of 30 alphas and five folds, 150 problems."""

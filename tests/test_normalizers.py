@@ -63,7 +63,8 @@ def test_diagonal_rules(rng, stack, weight, weighted, transductive, rule):
             total, count = total + extra[m].sum(), count + 5
         expected = count / total if rule is MeanDiagonal else 1 / total
         assert fitted.scale[m] == pytest.approx(expected, rel=1e-13)
-    assert not fitted.changes_kernels
+    assert fitted.cosine_scale is None
+    assert fitted.center_means is None
 
 
 def test_feature_norm_is_one_over_the_squared_norm_of_the_feature(rows):

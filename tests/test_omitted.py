@@ -50,12 +50,13 @@ def objective_of(K, y, c, d, alpha, weight):
 
 @pytest.mark.parametrize("normalize", ["mean-diagonal", "center"])
 @pytest.mark.parametrize("rule", [Nystroem(25), RandomFeatures(60)])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_gaps_are_those_of_the_kernels_themselves(data, normalize, rule, weighted):
+@pytest.mark.parametrize(("weighted", "intercept"), [(False, True), (True, True), (True, False)])
+def test_gaps_are_those_of_the_kernels_themselves(data, normalize, rule, weighted, intercept):
     X, y = data
     weight = np.random.default_rng(1).uniform(0.5, 2.0, size=N) if weighted else np.ones(N)
-    model = kw.MKLRegressor(BANK, RLS2(alpha=2.0), normalize=normalize, approximation=rule)
-    model.fit(X, y, weight if weighted else None)
+    # without an intercept coefficients of centred kernels have a sum
+    how = {"normalize": normalize, "approximation": rule, "fit_intercept": intercept}
+    model = kw.MKLRegressor(BANK, RLS2(alpha=2.0), **how).fit(X, y, weight if weighted else None)
     found = model.approximation_
     K = true_stack(model, X)
     target = y - model.intercept_

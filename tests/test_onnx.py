@@ -230,6 +230,7 @@ def test_too_many_rows_for_a_file(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_command(tmp_path, capsys):
     from kernelweave_app.cli import main
 

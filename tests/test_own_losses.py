@@ -102,6 +102,7 @@ def optimum(gram, y, costs, known, loss, intercept=True):
     return conic_value(cp.Problem(cp.Minimize(0.5 * norms + costs @ terms), known.limits(d)))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FOUR)
 @pytest.mark.parametrize("loss", [Huber(0.3), Quantile(0.7), Counts()], ids=lambda loss: loss.name)
 def test_own_losses_reach_the_optimum_on_kernels_and_features(loss, name, rng):

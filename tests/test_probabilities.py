@@ -15,6 +15,9 @@ from kernelweave.kernels import Linear
 from kernelweave.learners import LEARNERS
 from kernelweave_app.cli import main
 
+#: What runs draw is looked at in other files.
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 LINEAR = {"normalize": None, "standardize": False}
 
 

@@ -1,5 +1,7 @@
 """Margin and radius: gradients, invariances, the convex form of RKL, and its global certificate."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -225,6 +227,7 @@ def test_distances_between_large_values_are_not_negative(rng):
 # ---- stationarity ---------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["kl-c", "kl-c-eq10"])
 @pytest.mark.parametrize(("norm", "measure"), [(1, on_simplex), (2, on_sphere)])
@@ -308,6 +311,7 @@ def test_the_others_see_the_scale(problem):
     assert do[0] == pytest.approx(10.0 * do[1], rel=1e-5)  # inversely proportional
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ["newton", "spectral"])
 def test_norms_name_the_same_kernel(problem, step):
@@ -583,6 +587,13 @@ def test_refusals(problem):
                 solve_radius(constant, y, 1.0, kind, step=step)
     with pytest.raises(InputError, match="is for sums of kernels"):
         solve_radius(Gaussians.of_columns(np.eye(N), each=True), y, 1.0, "do")
+    for X, each, message in (
+        ([1.0, 2.0], True, r"`X` must be finite rows in a 2D array, got shape \(2,\)"),
+        ([[np.nan]], True, "`X` must be finite.*1 NaN"),
+        (np.eye(2), 3, "`each` must be True or False, got 3"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Gaussians.of_columns(X, each=each)
 
 
 def test_callback_and_limits(problem):
@@ -634,19 +645,24 @@ def test_settings_are_used_or_refused(rng):
             solve_radius(family, y, 1.0, **{name: value})
 
 
+@cache
+def linear_problem(kind, seed):
+    """A problem on kernels of single columns, and its solution."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(30, 4))
+    gram = X[:, None, :] * X[None, :, :] * np.exp(rng.normal(size=4))
+    y = np.sign(X[:, 0] + 0.5 * rng.normal(size=30))
+    if kind == "margin":
+        return gram, y, kw.solve_svm_mkl(gram, y, 10.0, tol=1e-9)
+    return gram, y, kw.solve_radius(gram, y, 10.0, kind, tol=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["rkl", "do", "margin"])
 @pytest.mark.parametrize("step", ["armijo", "spectral"])
 @pytest.mark.parametrize("max_iter", [1, 5, 40])
 def test_a_descent_that_is_stopped_bounds_the_whole_convex_problem(kind, step, max_iter):
     for seed in range(3):
-        rng = np.random.default_rng(seed)
-        X = rng.normal(size=(30, 4))
-        gram = X[:, None, :] * X[None, :, :] * np.exp(rng.normal(size=4))
-        y = np.sign(X[:, 0] + 0.5 * rng.normal(size=30))
-        if kind == "margin":
-            best = kw.solve_svm_mkl(gram, y, 10.0, tol=1e-9)
-        else:
-            best = kw.solve_radius(gram, y, 10.0, kind, tol=1e-9)
+        gram, y, best = linear_problem(kind, seed)
         found = kw.solve_radius(gram, y, 10.0, kind, step=step, max_iter=max_iter, tol=1e-6)
         assert found.certificate.kind == "joint"
         assert found.gap >= found.primal - best.primal - 1e-12 * abs(best.primal)

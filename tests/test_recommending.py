@@ -5,6 +5,7 @@ import hashlib
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 from kernelweave._errors import InputError
 from kernelweave.learners import LEARNERS
@@ -57,6 +58,13 @@ def test_the_table_decides():
     frame.loc[0, "y"] = "rare"
     with pytest.raises(InputError, match="one row only"):
         advised(frame, test_size=0)
+
+
+def test_missing_cells_are_counted_beside_sparse_views():
+    frame = table(n=1000, missing=3)
+    found = recommend(Joined(frame, sparse={"counts": csr_array(np.eye(1000))}), check_spec({"target": "y"}))
+    assert "0.075 % of the cells are missing" in found.facts
+    assert ("missing", "impute") in [(one.setting, one.value) for one in found.advice]
 
 
 def test_that_features_take_the_place_of_kernels_is_said():

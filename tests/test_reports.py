@@ -84,6 +84,18 @@ def test_column_names_are_text(report):
     assert "&lt;script&gt;" in report[1]
 
 
+def test_figures_of_numbers_have_the_truth_and_what_is_left_of_it():
+    from kernelweave_app.reports import close
+    from kernelweave_app.reports.figures import held_figure, residual_figure
+
+    held = HeldOut(np.array([1.0, 2.0, 4.0]), np.array([1.5, 1.0, 7.0]))
+    for draw, up in ((held_figure, held.truth), (residual_figure, [-0.5, 1.0, -3.0])):
+        figure = draw(held)
+        [dots] = [line for line in figure.axes[0].lines if line.get_marker() == "."]
+        np.testing.assert_array_equal(dots.get_xydata(), np.c_[held.prediction, up])
+        close(figure)
+
+
 def test_bars_over_halves_have_the_names_of_their_kernels():
     from kernelweave.inspection.registry import Finding
     from kernelweave_app.reports.figures import draw_findings

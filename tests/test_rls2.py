@@ -75,6 +75,7 @@ def test_primal_and_gap_are_what_their_formulas_say(kind):
     assert r.primal == pytest.approx(rls2_value(gram, y, alpha, d), rel=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [1e-4, 1e-2, 1.0])
 @pytest.mark.parametrize("kind", KINDS)
 def test_alternating_reaches_the_newton_solution(kind, alpha):

@@ -295,13 +295,17 @@ def test_folders_of_copies_that_are_refused(data: tuple[np.ndarray, ...], tmp_pa
         kw.RowFeatures(da.from_array(Z, chunks=(500, 12)), y, groups=GROUPS, cache=tmp_path)
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("seeds", [range(2), range(2, 6)], ids=["two", "four"])
 @pytest.mark.parametrize("loss", ["hinge", "epsilon-insensitive"])
-def test_steps_from_a_poor_sample_reach_the_solution(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_from_a_poor_sample_reach_the_solution(
+    loss: str, seeds: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """64 rows say little: whole steps lead up, and centres of the augmented loss are far from the solution."""
     monkeypatch.setattr(sampling, "LEAST", 10)
     monkeypatch.setattr(sampling, "ROWS", 1)
     net, converged = kw.weight_sets.ElasticNet(0.5), 0
-    for seed in range(6):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         Z = rng.normal(size=(300, 9)) + 5.0 * rng.normal(size=9)
         y = (Z - Z.mean(axis=0)) @ rng.normal(size=9) + rng.normal(size=300)
@@ -315,8 +319,8 @@ def test_steps_from_a_poor_sample_reach_the_solution(loss: str, monkeypatch: pyt
             assert got.rel_gap < 1e-3, (seed, C)
             assert abs(got.primal - want.primal) <= got.gap + want.gap
             converged += got.status is kw.Status.CONVERGED
-    # measured: all 24
-    assert converged >= 22
+    # measured: all
+    assert converged >= 4 * len(seeds) - 1
 
 
 def test_little_memory_takes_more_passes_and_gives_the_same(

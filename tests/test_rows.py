@@ -162,6 +162,17 @@ def test_folds_follow_from_numbers_of_rows():
     assert len(np.unique(folds_of_rows(0, 50, 5, source="a.csv", by="file"))) == 1
 
 
+def test_rows_that_are_added_follow_those_before(data):
+    Z, groups, y, w = data
+    found = kw.FoldStatistics(3, groups)
+    for rows in (slice(0, 13), slice(13, 14), slice(14, 60)):
+        found.add(Z[rows], y[rows], w[rows])
+    for k, part in enumerate(found.parts):
+        own = folds_of_rows(0, 60, 3) == k
+        wanted = kw.BlockStatistics(groups).add(Z[own], y[own], w[own])
+        assert_allclose(products(part), products(wanted), rtol=1e-12)
+
+
 def test_folds_of_files(frame, tmp_path):
     folder = write(frame, tmp_path / "t", "csv", parts=12)
     found = kw.block_statistics(folder, target="y", folds=2, fold_by="file", columns=NAMES)

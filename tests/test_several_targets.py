@@ -26,6 +26,9 @@ from kernelweave_app.runs.reading import read_run
 from kernelweave_app.runs.spec import Spec, read_spec
 from kernelweave_app.runs.writing import score_held, write_run
 
+#: What runs draw is looked at in other files.
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 KERNELS = ["--kernels", "linear; rbf(gamma=0.1)"]
 SIMPLE = ["--method", "simple", *KERNELS, "--cs", "0.1,1,10", "--cv", "3"]
 FEATURES = [f"x{k}" for k in range(5)]
@@ -62,12 +65,13 @@ def table(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def run(table, tmp_path_factory):
+def run(table, tmp_path_factory, no_drawing):
     """A run with everything that labels can have."""
     out = tmp_path_factory.mktemp("runs") / "labels"
     more = ["--drop", "u,v", "--weights", "weight", "--group", "clinic", "--key", "patient", "--balanced"]
     more += ["--probabilities", "platt", "--nested", "2", "--scoring", "f1_macro"]
-    assert main(["fit", str(table), "--target", "a,b,c,d", *SIMPLE, *more, "--out", str(out)]) == 0
+    with no_drawing():
+        assert main(["fit", str(table), "--target", "a,b,c,d", *SIMPLE, *more, "--out", str(out)]) == 0
     return out
 
 

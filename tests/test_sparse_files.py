@@ -60,6 +60,15 @@ def test_all_formats_hold_the_same(folder, words, name):
     np.testing.assert_allclose(table[[f"x{j}" for j in range(200)]].to_numpy(), words.toarray(), atol=1e-12)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_svmlight_files_count_columns_from_zero_or_one(first, tmp_path):
+    file = tmp_path / "rows.svmlight"
+    file.write_text(f"1 {first}:2 {first + 2}:4\n-1 {first + 1}:1\n")
+    rows, target = read_sparse(file)
+    np.testing.assert_array_equal(rows.toarray(), [[2.0, 0.0, 4.0], [0.0, 1.0, 0.0]])
+    np.testing.assert_array_equal(target, [1.0, -1.0])
+
+
 def test_an_npz_file_of_arrays_is_a_table(tmp_path):
     np.savez(tmp_path / "t.npz", a=np.arange(3.0), data=np.arange(3.0))
     assert not SPARSE.holds(tmp_path / "t.npz")

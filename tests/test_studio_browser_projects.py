@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from studio_server import needs_core
 from studio_visit import chromium, needs_chromium, session, studio, visit  # noqa: F401
 
-pytestmark = [needs_core, needs_chromium]
+pytestmark = [pytest.mark.browser, needs_core, needs_chromium]
 
 
 def make(page, name):

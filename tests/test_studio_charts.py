@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("nicegui")
 
-from kernelweave_app.studio.pages.charts import live_chart
+from kernelweave_app.studio.pages.charts import live_chart, rows_chart
 from kernelweave_app.studio.pages.runs import MEAN, NEWEST, chosen_points, outputs_of
 from kernelweave_app.studio.schema import PathPoint
 
@@ -342,3 +342,13 @@ def test_weights_of_views_are_fractions_of_all_weights(method):
     shown = describe_weights(model)
     assert shown.views == kw.inspection.view_weights(model)
     assert sum(shown.views.values()) == pytest.approx(1.0)
+
+
+def test_contributions_of_rows_stand_at_their_kernels():
+    values = {"p": [1.0, 2.0, 3.0], "q": [-1.0, 0.5, -2.0]}
+    chart = rows_chart(["a", "b", "c"], list(values), list(values.values()))
+    rows, kernels = chart["xAxis"]["data"], chart["yAxis"]["data"]
+    # the row with the smallest sum on the left, the first kernel on top
+    assert (rows, kernels) == (["q", "p"], ["c", "b", "a"])
+    found = {(rows[i], kernels[j]): v for i, j, v in chart["series"][0]["data"]}
+    assert found == {(row, k): v for row in values for k, v in zip("abc", values[row], strict=True)}

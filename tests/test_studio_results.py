@@ -1,7 +1,10 @@
 """What the studio shows about models, made in this process: no server, no pages."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.datasets import load_diabetes, load_wine
 
 pytest.importorskip("fastapi")
@@ -13,6 +16,7 @@ from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import prepare, split
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.runs.writing import score_held
+from kernelweave_app.studio.comparing import paired_tests
 from kernelweave_app.studio.methods import scorers
 from kernelweave_app.studio.results import describe_curve, describe_model, describe_path
 from kernelweave_app.studio.schema import Curve, PathPoint
@@ -35,6 +39,7 @@ def described(table, **settings):
     return model, describe_model(model, spec, prepared, rows, held, [], [], [])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("method", ["mlmkl", "2lmkl", "dmkl", "deep-uniform", "gaussian"])
 @pytest.mark.parametrize("kernels", ["linear; rbf(gamma=0.1)", "default"])
@@ -186,3 +191,23 @@ def test_what_is_drawn_on_pages_can_be_taken_along(settings, names):
     finally:
         for picture in pictures:
             close(picture.figure)
+
+
+def test_runs_are_compared_on_the_same_held_out_rows_and_folds():
+    runs, results = [], []
+    for name, kernels in (("20261126-170000-00000a", "linear"), ("20261126-170000-00000b", "rbf(gamma=3)")):
+        how = {"target": "target", "kernels": kernels, "alphas": "10,1", "cv": 3}
+        results.append(described(wine(), **how)[1])
+        runs.append(SimpleNamespace(id=name, request=SimpleNamespace(data="wine", spec=Spec(**how))))
+    held, folds = paired_tests(runs, results)
+    places = [[one.held.columns.index(name) for name in ("truth", "prediction")] for one in results]
+    first, second = (
+        np.array([row[truth] == row[guess] for row in one.held.rows])
+        for one, (truth, guess) in zip(results, places, strict=True)
+    )
+    only = int((first & ~second).sum()), int((second & ~first).sum())
+    assert held.p_value == pytest.approx(stats.binomtest(only[0], sum(only)).pvalue)
+    one, two = (np.array(result.curve.folds)[:, result.curve.chosen] for result in results)
+    error = np.sqrt((1 / 3 + 1 / 2) * np.var(one - two, ddof=1))
+    assert folds.difference == pytest.approx(np.mean(one - two))
+    assert folds.p_value == pytest.approx(2 * stats.t.sf(abs(np.mean(one - two)) / error, 2))

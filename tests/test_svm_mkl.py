@@ -821,6 +821,8 @@ def test_many_more_kernels_than_rows(cap, loss, rng):
         agree(result, oracle(gram, y, C, weight_set, loss=loss), 1e-5)
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("mix", [0.1, 0.9])
 def test_elastic_nets_of_many_more_kernels_than_rows(mix, loss, rng):

@@ -18,6 +18,9 @@ from kernelweave._checks import KernelWarning
 from kernelweave.kernels import RBF, Categorical, CharNGrams, Custom, Linear, Tokens, from_dict, parse
 from kernelweave.views import as_table
 
+#: What runs draw is looked at in other files.
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 N = 60
 SENTENCE = "pain fever cough mild strong none with without history of the patient reports left right"
 WORDS = SENTENCE.split()

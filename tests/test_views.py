@@ -18,7 +18,7 @@ from kernelweave.views import (
     freeze_columns,
 )
 from kernelweave.views.columns import plain_frame
-from kernelweave.views.groups import read_views
+from kernelweave.views.groups import expand_views, read_views
 
 DATA = {
     "age": [30.0, 40.0, 50.0],
@@ -433,6 +433,19 @@ def test_files_of_views_have_any_encoding_with_a_mark(encoding, tmp_path):
     for name, text in [("v.gmt", "Gène\thttp\ta\tb\r\n"), ("v.toml", '[views]\r\n"Gène" = ["a", "b"]\r\n')]:
         (tmp_path / name).write_bytes(text.encode(encoding))
         assert read_views(str(tmp_path / name)) == {"Gène": ["a", "b"]}
+
+
+def test_a_view_of_a_file_may_be_one_pattern_as_in_python(tmp_path):
+    file = tmp_path / "v.toml"
+    file.write_text('[views]\ngenes = "g_*"\nclinical = ["age"]\n')
+    assert expand_views(read_views(str(file)), ["g_1", "age", "g_2"]) == {
+        "genes": ["g_1", "g_2"],
+        "clinical": ["age"],
+    }
+    for wrong in ("3", '""', "[]", "[3]"):
+        file.write_text(f"[views]\ngenes = {wrong}\n")
+        with pytest.raises(InputError, match=r"view 'genes' must be a name or pattern of columns.*, got "):
+            read_views(str(file))
 
 
 @pytest.mark.parametrize("content", ["a\tb\tc".encode("utf-16-le"), b"\xff\xff\tb\tc"])

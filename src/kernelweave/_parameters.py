@@ -422,8 +422,6 @@ Cost = Annotated[float, Number(above=0)]
 Nonnegative = Annotated[float, Number(least=0)]
 #: True or False.
 Switch = Annotated[bool, Flag()]
-#: Called after every step.
-Callback = Annotated[Any, Function() | None]
 
 
 # ---- checking values -------------------------------------------------------------------------------

@@ -63,15 +63,6 @@ class FittedNormalizer:
     probability: Array | None = None
     constant: NDArray[np.bool_] | None = None
 
-    @property
-    def changes_kernels(self) -> bool:
-        """Whether the kernel itself is changed, not only its factor."""
-        return (
-            self.cosine_scale is not None
-            or self.center_means is not None
-            or (self.constant is not None and bool(self.constant.any()))
-        )
-
     def without(self, kernels: NDArray[np.bool_]) -> FittedNormalizer:
         """The same with further kernels set to zero."""
         return replace(self, constant=kernels if self.constant is None else self.constant | kernels)

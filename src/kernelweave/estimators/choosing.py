@@ -19,6 +19,7 @@ from kernelweave.fitting.folds import (
     can_search,
     choose,
     content_folds,
+    held_decisions,
     negative_squared_error,
     score_costs,
     score_folds,
@@ -68,8 +69,9 @@ class Candidates:
         Whether the chosen one is solved at the end of the path to it; otherwise alone.
     begins : bool
         Whether it begins with the mean of the weights on folds.
-    held : bool
-        Whether kernels and weights stay as they are on all folds.
+    decide : callable, optional
+        Decision values of rows by models of the other folds, given solutions on all rows and the regularisation
+        parameter; for scores in which kernels and weights stay as they are on all folds.
     tests : sequence of arrays of int
         The test rows of the folds, among all rows.
     """
@@ -82,7 +84,7 @@ class Candidates:
     rule: str = "min"
     path: bool = False
     begins: bool = False
-    held: bool = False
+    decide: Callable[[list[SolvedProblem], float], Array] | None = None
     tests: Sequence[Rows] = ()
 
     @property
@@ -137,12 +139,17 @@ class Candidates:
         walked = alphas[: best + 1] if self.path else alphas[best : best + 1]
         # after a stop the finished folds choose the model
         tell = _going_on(report) if found.interrupted else report
+        alpha, solved = walk_down(task, problems, learner, walked, tell, starts)
         held = np.full((task.source.n_samples, task.n_outputs), np.nan)
-        # a search that was stopped may have seen some rows of the folds only
-        for rows, own in zip(self.tests, [] if found.interrupted else values, strict=False):
-            held[rows] = own[best]
-        solved = walk_down(task, problems, learner, walked, tell, starts)
-        return Chosen(*solved, results, best, said, OutOfFold.of(task, held))
+        if found.interrupted:
+            # such a search may have seen some rows of the folds only
+            pass
+        elif self.decide is not None:
+            held = self.decide(solved, alpha)
+        else:
+            for rows, own in zip(self.tests, values, strict=False):
+                held[rows] = own[best]
+        return Chosen(alpha, solved, results, best, said, OutOfFold.of(task, held))
 
     def _said(self, results: Mapping[str, Any], best: int, n_all: int, parameter: str) -> str:
         """How the regularisation parameter was chosen, in words."""
@@ -159,7 +166,7 @@ class Candidates:
         among = f"{len(values)} values" if len(values) > 8 else "the values"
         return (
             f"{parameter} = {values[best]:.3g}, the best of {among} by {where}, {name} {listed}"
-            f"{'; kernels and weights there are those of all rows' if self.held else ''}."
+            f"{'; kernels and weights there are those of all rows' if self.decide is not None else ''}."
         )
 
 
@@ -283,7 +290,27 @@ def of_costs(
         return score_folds(part, searcher, folds, alphas, score, report=report)
 
     tested = [rows[test] for _, test in folds]
-    return Candidates(alphas, len(folds), len(rows), name, scores, begins=held, held=held, tests=tested)
+
+    def decide(solved: list[SolvedProblem], alpha: float) -> Array:
+        loss, ball = learner.loss_for(True), LpBall(float(learner.p))
+        some, parts = rows, folds
+        if len(rows) < task.source.n_samples <= recipe.HELD_ROWS:
+            some = np.arange(task.source.n_samples)
+            dealt = deal(task.content, labels, N_FOLDS, stratify=task.classification)
+            parts = [(np.setdiff1d(some, test), test) for test in dealt]
+        weights = [one.solution.weights for one in solved]
+        return held_decisions(task, problems, weights, loss, ball, some, parts, 1.0 / alpha)
+
+    return Candidates(
+        alphas,
+        len(folds),
+        len(rows),
+        name,
+        scores,
+        begins=held,
+        decide=decide if held else None,
+        tests=tested,
+    )
 
 
 def cost_score(task: Task, rows: Rows) -> tuple[str, Score]:

@@ -302,7 +302,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             worst = max(unsolved, key=lambda r: r.rel_gap)
             gap = "" if worst.status.is_of_descent else f" with relative gap {worst.rel_gap:.1e}"
             warn_user(
-                f"{type(self).__name__} stopped{gap} after {worst.n_iter} iterations. {worst.status.value}",
+                f"{type(self).__name__} stopped{gap} after {worst.n_iter} iterations. "
+                f"{worst.status.advice(model.learner.get_params(deep=False))}",
                 ConvergenceWarning,
             )
         self._remark_identities(solved, found["identity"])

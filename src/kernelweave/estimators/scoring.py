@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.metaestimators import available_if
+from sklearn.base import BaseEstimator
 
 from kernelweave import learners
-from kernelweave._types import Features
 from kernelweave.estimators.targets import Classes, labels_of
 from kernelweave.fitting.calibration import log_probabilities
 from kernelweave.fitting.folds import Score
@@ -20,65 +18,52 @@ Array = NDArray[np.float64]
 
 
 class Known(BaseEstimator):
-    """Known predictions, with the interface of an estimator for scorers."""
+    """Known answers in place of a fitted estimator, for scorers.
 
-    values: Any
+    Parameters
+    ----------
+    answers : dict of str to callable
+        Functions without arguments, by the names of the methods that answer so for any rows.
+    classes : array or list of arrays, optional
+        As `classes_` of a classifier; None for regression.
+    """
 
-    def __init__(self, values: Array | None = None, flat: bool = True) -> None:
-        self.values = values
-        self.flat = flat
+    def __init__(self, answers: Mapping[str, Callable[[], Any]], classes: Classes | None = None) -> None:
+        self.answers = answers
+        self.classes = classes
+        if classes is not None:
+            self.classes_ = classes
+        for name, answer in answers.items():
+            setattr(self, name, _method(name, answer))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "regressor" if self.classes is None else "classifier"
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
 
     def fit(self, X: object, y: object) -> Known:
         """No fit is needed, but scorers check for the method."""
         return self
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
+    def score(self, X: object, y: Any, sample_weight: Array | None = None) -> float:
+        """R^2, or the accuracy."""
+        from sklearn.metrics import accuracy_score, r2_score
+
+        metric = r2_score if self.classes is None else accuracy_score
+        return float(metric(y, self.answers["predict"](), sample_weight=sample_weight))
 
 
-class KnownTargets(RegressorMixin, Known):
-    """Known predictions of a regression."""
+def _method(name: str, answer: Callable[[], Any]) -> Callable[[object], Any]:
+    """A method that answers the same for all rows; scorers look methods up by their names."""
 
-    def predict(self, X: object) -> Array:
-        """Known predictions."""
-        return self.values[:, 0] if self.flat else self.values
+    def method(X: object) -> Any:
+        return answer()
 
-
-class KnownClasses(ClassifierMixin, Known):
-    """Known decision values of a classification."""
-
-    classes: Any
-
-    def __init__(
-        self,
-        values: Array | None = None,
-        classes: Classes | None = None,
-        learner: learners.Learner | None = None,
-    ) -> None:
-        super().__init__(values)
-        self.classes = classes
-        self.learner = learner
-
-    @property
-    def classes_(self) -> Classes:
-        """Classes."""
-        return self.classes
-
-    def decision_function(self, X: object) -> Array:
-        """Known decision values."""
-        return self.values[:, 0] if self.values.shape[1] == 1 else self.values
-
-    def predict(self, X: Features) -> NDArray[Any]:
-        """Known classes."""
-        return labels_of(self.values, self.classes)
-
-    @available_if(lambda self: self.learner is not None and self.learner.has_probabilities)
-    def predict_proba(self, X: object) -> Array:
-        """Probabilities by the loss of the learner."""
-        assert self.learner is not None
-        found = log_probabilities(self.learner, self.values, multilabel=isinstance(self.classes, list))
-        assert found is not None
-        return np.exp(found)
+    method.__name__ = name
+    return method
 
 
 def fold_score(
@@ -112,12 +97,32 @@ def fold_score(
             named = np.arange(2)
         truth = np.asarray(named)[targets]
 
-    def known(values: Array | None = None) -> Known:
-        if classes is None:
-            return KnownTargets(values, targets.ndim == 1)
-        return KnownClasses(values, named, learner)
+    several, probable = isinstance(classes, list), learner is not None and learner.has_probabilities
 
-    scorer = check_scoring(known(), scoring)
+    def accuracy(values: Array, rows: NDArray[np.intp]) -> float:
+        weight = None if sample_weight is None else sample_weight[rows]
+        return float(np.average(labels_of(values, cast(Classes, named)) == truth[rows], weights=weight))
+
+    if scoring is None and classes is not None and not several:
+        # that of scikit-learn checks its arguments for longer than a small machine takes
+        return accuracy
+
+    def known(values: Array) -> Known:
+        flat = values[:, 0] if (targets.ndim == 1 if classes is None else values.shape[1] == 1) else values
+        if classes is None:
+            return Known({"predict": lambda: flat})
+        answers: dict[str, Callable[[], Any]] = {
+            "predict": lambda: labels_of(values, cast(Classes, named)),
+            "decision_function": lambda: flat,
+        }
+        if probable:
+            own = cast(learners.Learner, learner)
+            answers["predict_proba"] = lambda: np.exp(
+                cast(Array, log_probabilities(own, values, multilabel=several))
+            )
+        return Known(answers, named)
+
+    scorer = check_scoring(known(np.zeros((1, 1))), scoring)
 
     def score(values: Array, rows: NDArray[np.intp]) -> float:
         one, X = known(values), np.zeros((len(rows), 1))

@@ -84,8 +84,8 @@ AROUND, FURTHER = 1, 2
 #: C at which weights are learnt, and the relative gap to which.
 WEIGHTS_COST, WEIGHTS_TOL = 1.0, 1e-2
 #: Violation of the conditions of an optimum at which machines on folds end, in units of the labels, and their steps at
-#: most, as a multiple of the rows.
-FOLD_EPS, MOST_STEPS = 3e-3, 200
+#: most, as a multiple of the rows; `HELD_EPS` at the chosen C.
+FOLD_EPS, HELD_EPS, MOST_STEPS = 3e-3, 1e-9, 200
 #: Bytes of the matrices that are kept for all folds; beyond, they are summed again for each. Also of decision values.
 KEPT_BYTES = 2**28
 
@@ -573,10 +573,55 @@ def score_costs(
     FoldScores
         In the order of `costs`; the weights are those of every fold.
     """
+    looks = _held_kernels(task, problems, loss, ball, rows)
+    keep = len(looks) * 8 * len(rows) ** 2 <= KEPT_BYTES
+    held = [np.broadcast_to(look.weights, (len(costs), len(look.weights))) for look in looks]
+
+    def walk() -> Generator[FoldPath, None, None]:
+        for k, (train, test) in enumerate(folds):
+            values = np.stack(
+                [look.walk(train, test, costs, keep=keep, eps=FOLD_EPS) for look in looks], axis=2
+            )
+            steps = [f"fold {k + 1} of {len(folds)}: C {C:.3g}" for _ in looks for C in costs]
+            yield FoldPath(values, None, any([report(step) for step in steps]))
+
+    return replace(_scored(folds, walk(), score, costs.shape), weights=[tuple(held)])
+
+
+def held_decisions(
+    task: Task,
+    problems: Sequence[NormalizedProblem],
+    weights: Sequence[Array],
+    loss: Loss,
+    ball: LpBall,
+    rows: Rows,
+    folds: Sequence[Fold],
+    C: float,
+) -> Array:
+    """Decision values of every row by machines on the other folds, with kernels and weights of all rows.
+
+    The arguments are those of `score_costs`, and the weights of every problem; NaN for rows that take no part.
+    """
+    values = np.full((task.source.n_samples, task.n_outputs), np.nan)
+    for k, look in enumerate(_held_kernels(task, problems, loss, ball, rows, weights)):
+        for train, test in folds:
+            values[rows[test], k] = look.walk(train, test, np.array([C]), keep=True, eps=HELD_EPS)[0]
+    return values
+
+
+def _held_kernels(
+    task: Task,
+    problems: Sequence[NormalizedProblem],
+    loss: Loss,
+    ball: LpBall,
+    rows: Rows,
+    weights: Sequence[Array] | None = None,
+) -> list[_HeldKernels]:
+    """Every output on some rows, with given weights, or such that are learnt roughly."""
     whole = len(rows) == task.source.n_samples
     # problems may share a stack
     parts = {id(s.gram): s.gram if whole else s.gram.restrict(rows) for s in problems}
-    looks = [
+    return [
         _HeldKernels(
             parts[id(problem.gram)],
             problem.normalizer.scale,
@@ -584,37 +629,35 @@ def score_costs(
             None if (weight := task.weights_of(k)) is None else weight[rows],
             loss,
             ball,
+            None if weights is None else weights[k],
         )
         for k, (problem, target) in enumerate(zip(problems, task.targets, strict=True))
         for column in np.ascontiguousarray(target.T)
     ]
-    keep = len(looks) * 8 * len(rows) ** 2 <= KEPT_BYTES
-    held = [np.broadcast_to(look.weights, (len(costs), len(look.weights))) for look in looks]
-
-    def walk() -> Generator[FoldPath, None, None]:
-        for k, (train, test) in enumerate(folds):
-            values = np.stack([look.walk(train, test, costs, keep=keep) for look in looks], axis=2)
-            steps = [f"fold {k + 1} of {len(folds)}: C {C:.3g}" for _ in looks for C in costs]
-            yield FoldPath(values, None, any([report(step) for step in steps]))
-
-    return replace(_scored(folds, walk(), score, costs.shape), weights=[tuple(held)])
 
 
 class _HeldKernels:
     """One output on the rows that take part, with its weights."""
 
     def __init__(
-        self, gram: Gram, scale: Array, y: Array, sample_weight: Array | None, loss: Loss, ball: LpBall
+        self,
+        gram: Gram,
+        scale: Array,
+        y: Array,
+        sample_weight: Array | None,
+        loss: Loss,
+        ball: LpBall,
+        weights: Array | None,
     ) -> None:
         self.y, self.sample_weight = y, sample_weight
         machine = self.machine = Machine(y, WEIGHTS_COST, loss, sample_weight)
         self.problem = KernelProblem(gram, machine, scale, ball)
-        self.weights = ball.start(gram.n_kernels)
-        if not machine.one_class:
+        self.weights = ball.start(gram.n_kernels) if weights is None else weights
+        if weights is None and not machine.one_class:
             self.weights = solve_problem(self.problem, "dual-newton", tol=WEIGHTS_TOL).weights
         self._matrix: Array | None = None
 
-    def walk(self, train: Rows, test: Rows, costs: Array, *, keep: bool) -> Array:
+    def walk(self, train: Rows, test: Rows, costs: Array, *, keep: bool, eps: float) -> Array:
         """Values of the test rows at every C, shape (n_costs, n_test)."""
         K = self.problem.combine(self.weights) if self._matrix is None else self._matrix
         self._matrix = K if keep else None
@@ -622,7 +665,7 @@ class _HeldKernels:
         if (y == y[0]).all():
             return np.full((len(costs), len(test)), y[0])
         weight = None if self.sample_weight is None else self.sample_weight[train]
-        inner, cross = K[np.ix_(train, train)], K[np.ix_(test, train)]
+        inner, cross = K[train][:, train], K[test][:, train]
         values, loss = np.empty((len(costs), len(test))), self.machine.loss
         b, g, before = np.zeros(len(y)), -y, np.zeros(len(y))
         for k, C in enumerate(costs):
@@ -631,7 +674,7 @@ class _HeldKernels:
             # the gradient stays that of the coefficients before, but for the ridge
             g += (own.ridge - before) * b
             before = own.ridge
-            core.box_smo(inner, before, low, high, 0.0, b, g, FOLD_EPS, MOST_STEPS * len(y), True)
+            core.box_smo(inner, before, low, high, 0.0, b, g, eps, MOST_STEPS * len(y), True)
             values[k] = cross @ b + loss.intercept(y, own.costs, g + y - before * b)
             if not before.any() and not (np.abs(b) >= own.costs)[own.costs > 0].any():
                 # no coefficient is at its bound: a larger C changes nothing

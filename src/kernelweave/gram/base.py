@@ -153,7 +153,7 @@ class Gram(ABC):
             total += float(rows @ panel[:, :width] @ rows) + 2.0 * float(rows @ panel[:, width:] @ beyond)
         return total
 
-    @property
+    @cached_property
     def ranks(self) -> Index:
         """Rank of the stored factor of each kernel, -1 where there is none."""
         return np.full(self.n_kernels, -1, dtype=np.int64)

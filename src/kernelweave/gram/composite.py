@@ -113,7 +113,7 @@ class CompositeGram(Gram):
         parts = [part.center(probability, overwrite=overwrite) for part in self.parts]
         return CompositeGram(parts, self.kernels)
 
-    @property
+    @cached_property
     def ranks(self) -> Index:
         return np.asarray(self._of_parts(lambda part, _: part.ranks))
 

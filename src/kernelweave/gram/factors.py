@@ -52,7 +52,7 @@ class FactorGram(Gram):
         """One rank-one kernel ``x_j x_j'`` for each column of X (n_samples, n_features)."""
         return cls(np.ascontiguousarray(X.T), np.arange(X.shape[1] + 1))
 
-    @property
+    @cached_property
     def ranks(self) -> Index:
         return np.diff(self.offsets)
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 
 from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import BaseCrossValidator, Features, Splits
-from kernelweave.estimators.classifier import knows_probabilities
+from kernelweave.estimators.scoring import Known
 from kernelweave.inspection.arguments import (
     Estimator,
     Jobs,
@@ -156,7 +156,7 @@ def permutation_test(
         found, stopped = each_done(_score_again, tasks, n_jobs, report, "permutation", n_permutations)
     else:
         known = [
-            Remembered(one, rows.take(test, train)) for one, (train, test) in zip(models, folds, strict=True)
+            _known(one, rows.take(test, train)) for one, (train, test) in zip(models, folds, strict=True)
         ]
         tests = ([_permuted(rng, test, rows) for _, test in folds] for _ in range(n_permutations))
         tasks = ((known, rows.y, one, scoring) for one in tests)
@@ -186,48 +186,14 @@ def _score_again(rows: Rows, estimator: Any, splitter: BaseCrossValidator, scori
     return float(np.mean([rows.fit_and_score(estimator, fold, scoring) for fold in rows.folds(splitter)]))
 
 
-class Remembered:
-    """Predictions of some rows, with the interface of a fitted estimator."""
-
-    def __init__(self, model: Any, X: Features) -> None:
-        self._estimator_type = "classifier" if is_classifier(model) else "regressor"
-        self._model = model
-        known = ("predict_proba",) if knows_probabilities(model) else ()
-        for name in ("predict", "decision_function", *known):
-            if hasattr(model, name):
-                setattr(self, name, _same(name, getattr(model, name)(X)))
-        if hasattr(model, "classes_"):
-            self.classes_ = model.classes_
-
-    def fit(self, X: object, y: object) -> Remembered:
-        """No fit is needed, but scorers check for the method."""
-        return self
-
-    def __sklearn_tags__(self) -> Any:
-        return self._model.__sklearn_tags__()
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def score(self, X: object, y: Any) -> float:
-        """Accuracy, or R^2."""
-        from sklearn.metrics import accuracy_score, r2_score
-
-        guess = self.predict(X)  # type: ignore[attr-defined]
-        return float(accuracy_score(y, guess) if is_classifier(self._model) else r2_score(y, guess))
+def _known(model: Any, X: Features) -> Known:
+    """The answers of a fitted estimator for some rows, computed when a score needs them."""
+    methods = (name for name in ("predict", "decision_function", "predict_proba") if hasattr(model, name))
+    answers = {name: cache(partial(getattr(model, name), X)) for name in methods}
+    return Known(answers, getattr(model, "classes_", None))
 
 
-def _same(name: str, values: Any) -> Callable[[object], Any]:
-    """A method that returns the same for all rows; scorers look methods up by their names."""
-
-    def answer(_: object) -> Any:
-        return values
-
-    answer.__name__ = name
-    return answer
-
-
-def _score_known(known: list[Remembered], y: Any, tests: list[Places], scoring: Any) -> float:
+def _score_known(known: list[Known], y: Any, tests: list[Places], scoring: Any) -> float:
     found = [
         check_scoring(one, scoring=scoring)(one, np.zeros((len(places), 1)), take_rows(y, places))
         for one, places in zip(known, tests, strict=True)

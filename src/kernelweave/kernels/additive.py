@@ -25,8 +25,13 @@ class _Basis(Learnt, Kernel, described=False):
 
     def __post_init__(self) -> None:
         check_fields(self, named=True)
-        for name in self.learnt:
-            self._freeze(name, "a row of numbers for every column", 2)
+        what = f"a row of {self._width} numbers for every column"
+        self._freeze(self.learnt[0], what, 2, width=self._width)
+
+    @property
+    @abstractmethod
+    def _width(self) -> int:
+        """How many numbers a column has."""
 
     def _fit(self, rows: TrainingRows) -> Kernel:
         distinct, weights = rows.distinct
@@ -81,6 +86,10 @@ class Bins(_Basis):
 
     learnt: ClassVar[tuple[str, ...]] = ("edges",)
 
+    @property
+    def _width(self) -> int:
+        return self.n_bins - 1
+
     def _learn(self, x: FloatArray, weights: FloatArray) -> FloatArray:
         order = np.argsort(x, kind="stable")
         values, first = np.unique(x[order], return_index=True)
@@ -132,6 +141,10 @@ class Cosines(_Basis):
     ranges: FittedPart = field(default=None, repr=False)
 
     learnt: ClassVar[tuple[str, ...]] = ("ranges",)
+
+    @property
+    def _width(self) -> int:
+        return 2
 
     def _learn(self, x: FloatArray, weights: FloatArray) -> FloatArray:
         return np.array([x.min(), x.max()])

@@ -46,7 +46,9 @@ class Learnt:
             if value != one.default and (one.repr or not shown)
         }
 
-    def _freeze(self, name: str, what: str, ndim: int, dtype: DTypeLike = np.float64) -> None:
+    def _freeze(
+        self, name: str, what: str, ndim: int, dtype: DTypeLike = np.float64, width: int | None = None
+    ) -> None:
         """Keep an array that was given for a field, if there is one, so that nobody can change it."""
         given = getattr(self, name)
         if given is None:
@@ -55,13 +57,26 @@ class Learnt:
             values = None if listed(given) is None else np.array(given, dtype)
         except (TypeError, ValueError):
             values = None
-        if values is None or values.ndim != ndim or (what != DONORS and not np.isfinite(values).all()):
+        fits = values is not None and values.ndim == ndim and width in (None, values.shape[-1])
+        if values is None or not fits or (what != DONORS and not np.isfinite(values).all()):
             raise InputError(
                 f"`{name}` of {type(self).__name__} must hold {what}, got {shown(given)}. Leave it out to take it from "
                 "training rows."
             )
         values.flags.writeable = False
         object.__setattr__(self, name, values)
+
+    def _freeze_together(self, what: str) -> None:
+        """Keep the rows of numbers that were given for all fields from training rows, one number for each column."""
+        for name in self.learnt:
+            self._freeze(name, what, 1)
+        lengths = [None if (one := getattr(self, name)) is None else len(one) for name in self.learnt]
+        if len(set(lengths)) > 1:
+            raise InputError(
+                f"{' and '.join(f'`{name}`' for name in self.learnt)} of {type(self).__name__} must be equally long, "
+                f"got lengths {', '.join(map(str, lengths))}. Give one number of each for every column, or leave all "
+                "out to take them from training rows."
+            )
 
     def _check_columns(self, fitted: int, n_columns: int) -> None:
         if fitted != n_columns:

@@ -527,7 +527,10 @@ class Approximate(Around):
 def no_features(kernel: Kernel, rule: FeatureMap) -> str:
     """What to say of a kernel that cannot have the features of a map."""
     if kernel.is_corrected:
-        return f"{kernel!r} skips missing cells, and has no features. Use missing='impute', or approximation=None."
+        return (
+            f"{kernel!r} skips missing cells, and such kernels have no features. Fill the cells (missing='impute', or "
+            "prepared('impute') in place of 'skip'), or set approximation=None."
+        )
     return (
         f"Random features are those of RBF, Laplacian and ArcCosine kernels, their multiples and sums, got {kernel!r}. "
         "Use Nystroem, which takes any kernel."

@@ -119,15 +119,8 @@ class Standardize(AffineStep):
     learnt: ClassVar[tuple[str, ...]] = ("mean", "scale")
 
     def __post_init__(self) -> None:
-        for name in self.learnt:
-            self._freeze(name, "one number for each column", 1)
-        if self.mean is None and self.scale is None:
-            return
-        if self.mean is None or self.scale is None or len(self.mean) != len(self.scale):
-            raise InputError(
-                "`mean` and `scale` of Standardize must be equally long. Give one number of each for every column."
-            )
-        if not (self.scale > 0).all():
+        self._freeze_together("one number for each column")
+        if self.scale is not None and not (self.scale > 0).all():
             raise InputError(
                 "`scale` of Standardize must hold one number for each column, scales above 0. Leave both out to "
                 "take them from training rows."
@@ -372,7 +365,13 @@ class Impute(Step):
         check_fields(self, named=True)
         self._freeze("fill", "one entry for each column", 1)
         self._freeze("marked", "one entry for each column", 1, bool)
-        self._freeze("donors", DONORS, 2)
+        self._freeze("donors", DONORS, 2, width=None if self.fill is None else len(self.fill))
+        for part, needed in (("marked", self.indicator), ("donors", self.rule == "nearest")):
+            if self.fill is not None and needed and getattr(self, part) is None:
+                raise InputError(
+                    f"`fill` and `{part}` of {self!r} must be given together, got no {part}. Give both, or leave both "
+                    "out to take them from training rows."
+                )
 
     def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
         if isinstance(table, SparseTable):
@@ -497,8 +496,7 @@ class Skip(Step):
     learnt: ClassVar[tuple[str, ...]] = ("mean", "variance", "difference")
 
     def __post_init__(self) -> None:
-        for part in self.learnt:
-            self._freeze(part, "one entry for each column", 1)
+        self._freeze_together("one entry for each column")
 
     def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
         spread = column_spread(table.take(), sample_weight)

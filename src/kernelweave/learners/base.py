@@ -15,7 +15,8 @@ from kernelweave._checks import InputError
 from kernelweave._declarations import Declaration, Declared, declared
 from kernelweave._docstrings import plain, read_docstring
 from kernelweave._parameters import MaxTime, Tol, check_values
-from kernelweave.gram import Gram
+from kernelweave.gram import FeatureStack, Gram
+from kernelweave.mkl.problem import Problem
 from kernelweave.results import Path, Solution
 
 Array = NDArray[np.float64]
@@ -180,6 +181,17 @@ class Learner(Declaration, BaseEstimator, ABC):
     def solve(self, training: TrainingSet, alpha: float) -> Solution:
         """Solve at one regularisation parameter."""
         return self.path(training, np.array([alpha])).solutions[0]
+
+    @abstractmethod
+    def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
+        """What is solved at the parameters of the learner.
+
+        Parameters
+        ----------
+        kernels : Gram or FeatureStack
+        y : array of shape (n_samples,), or (n_samples, n_outputs) for outputs that share their weights
+            Targets; for classification -1 and 1.
+        """
 
     @abstractmethod
     def path(

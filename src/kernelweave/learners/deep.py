@@ -115,7 +115,7 @@ def last_at_most_one(weights: list[np.ndarray]) -> list[np.ndarray]:
     return out
 
 
-class DeepLearner(CostLearner):
+class DeepLearner(CostLearner, abstract=True):
     """Base of learners with several layers.
 
     Parameters
@@ -158,7 +158,7 @@ class DeepLearner(CostLearner):
         return machine_at(kernel, output.machine, kernel.uniform())
 
 
-class LayeredLearner(DeepLearner):
+class LayeredLearner(DeepLearner, abstract=True):
     """Base of learners with a choice of layers.
 
     Parameters
@@ -197,7 +197,7 @@ class LayeredLearner(DeepLearner):
         return [[layer] if isinstance(layer, Kernel) else layer for layer in layers]
 
 
-class DescendingLearner(DeepLearner):
+class DescendingLearner(DeepLearner, abstract=True):
     """Base of learners whose weights descend a criterion.
 
     Parameters

@@ -9,10 +9,10 @@ from typing import Annotated
 import numpy as np
 
 from kernelweave._parameters import MaxIter, Number, OneOf, Shown, Whole
-from kernelweave.gram import Gram
+from kernelweave.gram import FeatureStack, Gram
 from kernelweave.learners.base import Array
 from kernelweave.learners.solving import MarginLearner, Output
-from kernelweave.mkl.kernel_problem import KernelProblem
+from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.solve import methods_for
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
 from kernelweave.results import Solution
@@ -53,6 +53,9 @@ class SimpleMKL(MarginLearner):
     solver: Annotated[str, OneOf(*methods_for(Simplex))] = "auto"
     max_iter: MaxIter = None
 
+    def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
+        return self.joint(kernels, y, Simplex())
+
 
 class SILP(MarginLearner):
     """L1 margin MKL by cutting planes: the problem of `SimpleMKL`, solved by a sequence of linear programs.
@@ -83,6 +86,9 @@ class SILP(MarginLearner):
 
     tol = 1e-6
     max_iter: MaxIter = None
+
+    def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
+        return self.joint(kernels, y, Simplex())
 
 
 class LpMKL(MarginLearner):
@@ -117,7 +123,7 @@ class LpMKL(MarginLearner):
     solver: Annotated[str, OneOf(*methods_for(LpBall))] = "auto"
     max_iter: MaxIter = None
 
-    def problem(self, kernels: Gram, y: Array) -> KernelProblem:
+    def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
         return self.joint(kernels, y, Simplex() if self.p == 1 else LpBall(float(self.p)))
 
 
@@ -167,7 +173,7 @@ class ElasticNetMKL(MarginLearner):
     solver: Annotated[str, OneOf(*methods_for(ElasticNet))] = "auto"
     max_iter: MaxIter = None
 
-    def problem(self, kernels: Gram, y: Array) -> KernelProblem:
+    def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
         mix = float(self.mix)
         inner = ElasticNet(mix) if 0.0 < mix < 1.0 else None
         return self.joint(kernels, y, inner or (Simplex() if mix == 1.0 else LpBall(math.inf)))
@@ -203,8 +209,8 @@ class SoftMarginMKL(MarginLearner):
     solver: Annotated[str, OneOf(*methods_for(CappedSimplex))] = "auto"
     max_iter: MaxIter = None
 
-    def problem(self, kernels: Gram, y: Array) -> KernelProblem:
-        return self.joint(kernels, y, CappedSimplex(max(float(self.theta), 1.0 / kernels.n_kernels)))
+    def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
+        return self.joint(kernels, y, CappedSimplex(float(self.theta)))
 
 
 class Uniform(MarginLearner):

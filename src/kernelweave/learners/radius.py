@@ -28,7 +28,7 @@ LOCAL = (
 STARTS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
-class RadiusLearner(CostLearner):
+class RadiusLearner(CostLearner, abstract=True):
     """Base of the learners by a criterion of `solve_radius`.
 
     Parameters

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Annotated
+from dataclasses import replace
+from typing import Annotated, cast
 
 import numpy as np
 
 from kernelweave._allowance import allowed
-from kernelweave._parameters import Flag, MaxIter, Number, OneOf, Shown, Whole, unchecked
+from kernelweave._parameters import Flag, MaxIter, Number, OneOf, Shown, Whole
 from kernelweave.gram import FeatureGram, FeatureStack, Gram
 from kernelweave.learners.base import Array, Learner, TrainingSet
-from kernelweave.mkl.path import rls2_path
-from kernelweave.mkl.solve import SOLVERS
+from kernelweave.mkl.problem import Problem, RidgeForm
+from kernelweave.mkl.solve import SOLVERS, along_alphas
 from kernelweave.results import Path, Solution
 
 #: Regularisation parameters of the ridge for ``relax="auto"``, as shares of that of the weights, over four decades.
@@ -108,6 +110,11 @@ class RLS2(Learner):
     def relax_grid(self, alphas: Array) -> Array | None:
         return alphas[:, None] * RELAX_SHARES if self.relax == "auto" else None
 
+    def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
+        """Least squares on the simplex with ``C = 1 / alpha``; C is 1 if alpha is to be chosen, or infinite."""
+        alpha = self.requested()
+        return Problem(kernels, y, C=1.0 / alpha if alpha is not None and math.isfinite(alpha) else 1.0)
+
     def path(
         self,
         training: TrainingSet,
@@ -120,19 +127,20 @@ class RLS2(Learner):
         # features that were prepared and are fewer than the rows
         if isinstance(kernels, FeatureGram) and self.on_features and kernels.ranks.sum() <= kernels.n_samples:
             kernels = kernels.stack()
+        stated = replace(
+            self.problem(kernels, training.y), sample_weight=training.sample_weight, scale=training.scale
+        )
         with allowed(seconds=self.max_time):
-            return unchecked(rls2_path)(
-                kernels,
-                training.y,
+            return along_alphas(
+                cast(RidgeForm, stated.form),
                 alphas,
+                single=stated.single,
                 tol=self.tol if tol is None else tol,
-                relax=self.relax_grid(alphas) if self.relax == "auto" else self.relax,
-                weights0=training.start,
-                callback=callback,
                 solver=self.solver,
-                sample_weight=training.sample_weight,
-                scale=training.scale,
                 shared_weights=self.shared_weights,
                 max_iter=self.max_iter,
                 delta=self.delta,
+                relax=self.relax_grid(alphas) if self.relax == "auto" else self.relax,
+                weights0=training.start,
+                callback=callback,
             )

@@ -15,7 +15,7 @@ from kernelweave._allowance import allowed
 from kernelweave._checks import InputError
 from kernelweave._parameters import Cost, Epsilon, InstanceOf, OneOf, Shown
 from kernelweave._threads import blas_threads_for
-from kernelweave.gram import FeatureGram, Gram
+from kernelweave.gram import FeatureGram, FeatureStack, Gram
 from kernelweave.learners.base import Array, Learner, TrainingSet
 from kernelweave.learners.folds import deal
 from kernelweave.learners.on_features import TOGETHER, Start, machine_on, pays, solve_on
@@ -28,7 +28,7 @@ from kernelweave.mkl.kernel_problem import KernelProblem, Session
 from kernelweave.mkl.layers import TrainedLayers
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.solve import methods_for, solve_problem
-from kernelweave.mkl.weight_sets import Simplex, WeightSet
+from kernelweave.mkl.weight_sets import CappedSimplex, Simplex, WeightSet
 from kernelweave.results import Certificate, Path, Solution, Status
 
 #: C of an automatic path: from the smallest to the largest.
@@ -203,19 +203,21 @@ class CostLearner(Learner):
 
     C: Cost = 1.0
 
-    def problem(self, kernels: Gram, y: Array) -> KernelProblem | Problem:
+    def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
+        """Refuse a learner that says nothing about its weights, but for `abstract` bases of others."""
+        own: Any = cls
+        if not abstract and own.problem is CostLearner.problem and own.learn is CostLearner.learn:
+            raise InputError(
+                f"The learner {cls.__name__} must define `problem(kernels, y)` or `learn(output)`, got neither. For "
+                "weights on the simplex derive from SimpleMKL, or return self.joint(kernels, y, Simplex())."
+            )
+        super().__init_subclass__(**options)
+
+    def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
         """The problem of one output: the machine, and the set of weights over which its optimal value is minimised.
 
-        Parameters
-        ----------
-        kernels : Gram
-        y : array of shape (n_samples,)
-            Targets; for classification -1 and 1.
-
-        Returns
-        -------
-        KernelProblem or Problem
-            See `joint`; or ``kernelweave.Problem(kernels, y, loss=..., weights=..., C=self.C)`` with an intercept.
+        A `kernelweave.Problem`, by `joint` or with another loss; that learners with a C have an intercept, the weights
+        of rows and the factors of kernels are added to it.
         """
         return self.joint(kernels, y, Simplex())
 
@@ -231,11 +233,13 @@ class CostLearner(Learner):
         warm = start if start.weights is not None else None
         return solve_problem(problem, step, tol=output.tol, max_iter=self.max_iter, warm=warm)
 
-    def joint(self, kernels: Gram, y: Array, weight_set: WeightSet) -> KernelProblem:
+    def joint(self, kernels: Gram | FeatureStack, y: Array, weight_set: WeightSet) -> Problem:
         """The machine of this learner on kernels, over a set of weights."""
         classification = bool((np.abs(y) == 1.0).all())
-        machine = Machine(y, float(self.C), self.loss_for(classification))
-        return KernelProblem(kernels, machine, np.ones(kernels.n_kernels), weight_set)
+        if isinstance(weight_set, CappedSimplex):
+            # below, weights could not sum to 1
+            weight_set = replace(weight_set, cap=max(weight_set.cap, 1.0 / kernels.n_kernels))
+        return Problem(kernels, y, self.loss_for(classification), weight_set, self.C, fit_intercept=True)
 
     def loss_for(self, classification: bool) -> Loss:
         """The loss of the machine; raises `InputError` for one that does not fit the task."""
@@ -314,17 +318,20 @@ class CostLearner(Learner):
                 # a fold with a single class: all rows are classified correctly without kernels
                 found.append(_constant(column, training.gram.n_kernels))
                 continue
-            given = one.problem(training.gram, np.ascontiguousarray(column))
-            problem: Any = given.form if isinstance(given, Problem) else given
-            machine = replace(problem.machine, sample_weight=training.sample_weight)
-            problem = replace(problem, machine=machine, scale=training.scale)
+            stated = replace(
+                one.problem(training.gram, np.ascontiguousarray(column)),
+                sample_weight=training.sample_weight,
+                scale=training.scale,
+                fit_intercept=True,
+            )
+            output = Output(cast(KernelProblem, stated.form), tol, training, start)
             with allowed(seconds=self.max_time):
-                found.append(one.learn(Output(problem, tol, training, start)))
+                found.append(one.learn(output))
             start.remember(found[-1])
         return MarginSolution.joined(found, alpha)
 
 
-class MarginLearner(CostLearner):
+class MarginLearner(CostLearner, abstract=True):
     """Base of the learners with a C and a choice of the loss.
 
     Parameters

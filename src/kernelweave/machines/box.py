@@ -56,8 +56,8 @@ class Values:
     intercept: float
 
 
-class Judge(Protocol):
-    """What evaluates coefficients of a box problem: a machine, or a ball."""
+class Objective(Protocol):
+    """Values of coefficients of a box problem: those of a machine, or of a ball."""
 
     def values(self, b: Array, product: Array) -> Values:
         """The values at b, with ``product = K b``."""
@@ -69,7 +69,7 @@ class Judge(Protocol):
         """The same with C multiplied by a factor."""
 
 
-class WithData(Judge, Protocol):
+class WithData(Objective, Protocol):
     """A loss with its data, as its solvers see it: a `kernelweave.machines.machine.Machine`."""
 
     @property
@@ -140,7 +140,7 @@ class BoxProblem:
     def infeasibility(self, b: Array) -> float:
         """Largest violation of a constraint."""
         box = max(float((self.lower - b).max()), float((b - self.upper).max()), 0.0)
-        return max(box, abs(math.fsum(b) - self.total))
+        return max(box, abs(math.fsum(b.tolist()) - self.total))
 
 
 def kernel_product(K: Array, b: Array, entries: float = 0.0, *, long: bool = False) -> tuple[Array, Array]:

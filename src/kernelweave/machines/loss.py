@@ -367,7 +367,7 @@ class Loss(ABC):
             See `free`.
         fit_intercept : bool
         """
-        block = K if len(rows) == len(K) else K[np.ix_(rows, rows)]
+        block = K if len(rows) == len(K) else K[rows[:, None], rows]
         stiffness = self._stiffness(y, costs, b)[rows]
         size = float(block.diagonal().mean())
         if size > 0.0:
@@ -449,7 +449,7 @@ class BoxLoss(Loss):
         self, K: Array, y: Array, costs: Array, b: Array, rows: Index, *, fit_intercept: bool = True
     ) -> Bordered | None:
         """The kernel on free rows with the ridge of the loss."""
-        block = K[np.ix_(rows, rows)]
+        block = K[rows[:, None], rows]
         block.flat[:: len(rows) + 1] += self.ridge(costs)[rows]
         # a kernel of zeros has no scale for a multiple of the identity
         return Bordered(block, fit_intercept=fit_intercept) if float(block.diagonal().mean()) > 0.0 else None

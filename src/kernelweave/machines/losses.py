@@ -47,8 +47,11 @@ class Hinge(BoxLoss):
 
     def intercept(self, y: Array, costs: Array, product: Array) -> float:
         """Minimiser t of ``sum_i C_i max(0, y_i (rest_i - t))``, the middle when it is not unique."""
+        rest, level = y - product, float(costs[y > 0].sum())
+        if costs.all():
+            return _quantile(rest, costs, level)
         used = costs > 0
-        return _quantile((y - product)[used], costs[used], float(costs[y > 0].sum()))
+        return _quantile(rest[used], costs[used], level)
 
     def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
         margin = 1.0 - y * f
@@ -216,7 +219,7 @@ class Squared(BoxLoss):
     ) -> MachineSolution:
         y, costs, own = machine.y, machine.costs, machine.fit_intercept
         used = np.flatnonzero(costs > 0)
-        block = K[np.ix_(used, used)]
+        block = K[used[:, None], used]
         block.flat[:: len(used) + 1] += 1.0 / costs[used]
         system = Bordered(block, jitter=0.0, fit_intercept=own)
         x, intercept = system.solve(y[used])
@@ -296,7 +299,7 @@ class Logistic(Loss):
     def system(
         self, K: Array, y: Array, costs: Array, b: Array, rows: Index, *, fit_intercept: bool = True
     ) -> Bordered:
-        block = K if len(rows) == len(K) else K[np.ix_(rows, rows)]
+        block = K if len(rows) == len(K) else K[rows[:, None], rows]
         return Weighted(block, self._stiffness(y, costs, b)[rows], fit_intercept=fit_intercept)
 
     def _iterate(self, machine: WithData, K: Array, start: Array, tol: float) -> tuple[Array, int, bool]:
@@ -349,11 +352,11 @@ def _balanced(y: Array, costs: Array) -> Array:
 
 def _quantile(points: Array, weights: Array, level: float) -> float:
     """Where the sum of the weights of smaller points passes `level`; the middle when that is an interval."""
-    order = np.argsort(points)
-    total = np.cumsum(weights[order])
+    order = points.argsort()
+    total = weights[order].cumsum()
     # sums that differ by rounding are equal: the function is flat between such points
     slack = 1e-13 * total[-1]
-    first = int(np.searchsorted(total, level - slack))
-    last = int(np.searchsorted(total, level + slack, side="right"))
-    ends = points[order[[min(first, len(order) - 1), min(last, len(order) - 1)]]]
-    return 0.5 * float(ends[0] + ends[1])
+    first = int(total.searchsorted(level - slack))
+    last = int(total.searchsorted(level + slack, side="right"))
+    end = len(order) - 1
+    return 0.5 * float(points[order[min(first, end)]] + points[order[min(last, end)]])

@@ -155,7 +155,7 @@ class Machine:
         """Whether coefficients are dual feasible up to a share of the sum of their sizes."""
         low, high = self.loss.bounds(self.y, self.costs)
         outside = float(np.maximum(np.maximum(low - b, b - high), 0.0).max(initial=0.0))
-        unequal = abs(math.fsum(b)) if self.fit_intercept else 0.0
+        unequal = abs(math.fsum(b.tolist())) if self.fit_intercept else 0.0
         return max(outside, unequal) <= tolerance * float(np.abs(b).sum())
 
     def imbalance(self, b: Array) -> tuple[float, Array]:

@@ -69,7 +69,7 @@ def _step(problem: BoxProblem, free: NDArray[np.int64], slope: Array, missing: f
     """
     spend(1.0)
     n = len(free)
-    block = problem.K[np.ix_(free, free)]
+    block = problem.K[free[:, None], free]
     block.flat[:: n + 1] += problem.ridge[free]
     diagonal = np.abs(block.diagonal())
     # rows of zeros in the kernel have no scale of their own

@@ -22,7 +22,7 @@ from kernelweave._threads import blas_threads_for
 from kernelweave.machines.box import (
     INDEFINITE,
     BoxProblem,
-    Judge,
+    Objective,
     Values,
     derivatives,
     kernel_product,
@@ -50,14 +50,14 @@ PATIENCE = 4
 
 
 def solve_box(
-    problem: BoxProblem, judge: Judge, *, tol: float, max_iter: int | None, start: Array
+    problem: BoxProblem, objective: Objective, *, tol: float, max_iter: int | None, start: Array
 ) -> tuple[MachineSolution, Array]:
     """Solve until ``gap <= tol * |primal|``.
 
     Parameters
     ----------
     problem : BoxProblem
-    judge : Judge
+    objective : Objective
         Its value and gap decide.
     tol : float
         Relative gap.
@@ -80,7 +80,7 @@ def solve_box(
     """
     limit = 1_000_000 + 100 * len(start) if max_iter is None else max_iter
     with blas_threads_for(len(start)):
-        run = _Run(problem, judge, tol, limit, start)
+        run = _Run(problem, objective, tol, limit, start)
         # a warm start gets more rounds, because the next method discards it
         first = FIRST_ROUNDS + 3 if start.any() else FIRST_ROUNDS
         if not run.rounds(first) and problem.total == 0.0 and run.steps < limit:
@@ -100,32 +100,43 @@ def solve_box(
 class _Run:
     """SMO and Newton alternately on one problem, until the gap is small, the steps are used up, or nothing changes."""
 
-    def __init__(self, problem: BoxProblem, judge: Judge, tol: float, limit: int, start: Array) -> None:
-        self.problem, self.judge, self.tol, self.limit = problem, judge, tol, limit
+    def __init__(
+        self, problem: BoxProblem, objective: Objective, tol: float, limit: int, start: Array
+    ) -> None:
+        self.problem, self.objective, self.tol, self.limit = problem, objective, tol, limit
         self.steps = self.systems = self.idle = 0
         self.count = int(np.count_nonzero(start) > 1)  # a given start counts as a round
         self.work = 0.0
         self.budget = max(5 * len(start), 1000)
         self.best_b, self.best = start, Values(np.inf, np.inf, 0.0)
+        # the product of the best coefficients with the kernel and its errors, if they were computed for their values
+        self.product: tuple[Array, Array] | None = None
         self.move_to(start)
 
     def move_to(self, start: Array) -> None:
         """Continue from other feasible coefficients, or the best multiple of them."""
         b, g = start.copy(), self.problem.gradient(start)
         self.b, self.g = rescale(self.problem, b, g) if start.any() else (b, g)
-        up, down = derivatives(self.problem, self.b, self.g)
-        self.eps = max(1e-2 * float(down.max() - up.min()), 1e-300)
+        self.eps = 0.0
         self.value = self._finish_round(self._values())
 
     def _values(self) -> Values:
         problem, b = self.problem, self.b
-        return self.judge.values(b, self.g - problem.linear - problem.ridge * b)
+        return self.objective.values(b, self.g - problem.linear - problem.ridge * b)
 
-    def _finish_round(self, here: Values) -> float:
+    def _measured(self) -> tuple[Values, tuple[Array, Array]]:
+        """The values of the certificate: the gradient was updated step by step, and is now computed again."""
+        problem = self.problem
+        self.b = b = snap(problem, self.b)
+        product, error = kernel_product(problem.K, b, problem.entry_error)
+        self.g = problem.linear + problem.ridge * b + product
+        return self.objective.values(b, product), (product, error)
+
+    def _finish_round(self, here: Values, product: tuple[Array, Array] | None = None) -> float:
         """Store the present point if it has the smallest gap; returns the objective of the box problem."""
         problem, b = self.problem, self.b
         if here.gap < self.best.gap:
-            self.best_b, self.best = b.copy(), here
+            self.best_b, self.best, self.product = b.copy(), here, product
         return 0.5 * float(b @ (self.g + problem.linear)) + problem.kink * float(np.abs(b).sum())
 
     def rounds(self, most: float = np.inf) -> bool:
@@ -137,19 +148,20 @@ class _Run:
             count += 1
             self.count += 1
             before = self.best.gap
+            if self.eps == 0.0:
+                up, down = derivatives(problem, self.b, self.g)
+                self.eps = max(1e-2 * float(down.max() - up.min()), 1e-300)
             self.eps = max(self.eps, resolution(problem, self.b))
             reached = self._smo(min(self.budget, self.limit - self.steps))
-            here = self._values()
+            here, product = self._values(), None
             if good := here.gap <= self.tol * abs(here.primal):
-                # the gradient was updated step by step; the certificate recomputes it
-                self.g = problem.gradient(self.b)
-                here = self._values()
+                here, product = self._measured()
                 good = here.gap <= self.tol * abs(here.primal)
             # the free set after a first coarse round is rarely the final one
             near = not reached or (self.count > 1 and here.gap <= 1e-2 * abs(here.primal))
             if near and not good and self.steps < self.limit:
-                here = self._newton(here)
-            value = self._finish_round(here)
+                here, product = self._newton(here, product)
+            value = self._finish_round(here, product)
             falling = value < self.value - 1e-9 * abs(self.value)
             self.idle = 0 if falling or self.best.gap <= 0.9 * before else self.idle + 1
             self.value = value
@@ -180,35 +192,41 @@ class _Run:
         self.work += float(total * len(b))
         return bool(violation <= self.eps)
 
-    def _newton(self, here: Values) -> Values:
+    def _newton(
+        self, here: Values, product: tuple[Array, Array] | None
+    ) -> tuple[Values, tuple[Array, Array] | None]:
         """Newton steps, which are kept if the gap is smaller than here; returns the values of the point."""
-        b, g, systems, _ = polish(self.problem, self.b, self.g, self.work)
+        old = self.b, self.g
+        b, _, systems, _ = polish(self.problem, *old, self.work)
         if not systems:
-            return here
+            return here, product
         self.systems += systems
         self.work = 0.0
-        old = self.b, self.g
-        self.b, self.g = b, g
-        there = self._values()
+        self.b = b
+        there, new = self._measured()
         if there.gap < here.gap:
-            return there
+            return there, new
         self.b, self.g = old
-        return here
+        return here, product
 
     def certified(self, tol: float) -> tuple[MachineSolution, Array]:
         """The best coefficients, with a certificate and its rounding errors, and their product with the kernel."""
-        problem, judge, b = self.problem, self.judge, snap(self.problem, self.best_b)
-        product, error = kernel_product(problem.K, b, problem.entry_error)
+        problem, objective, b, at = self.problem, self.objective, self.best_b, self.best
+        if self.product is None:
+            b = snap(problem, b)
+            product, error = kernel_product(problem.K, b, problem.entry_error)
+            at = objective.values(b, product)
+        else:
+            product, error = self.product
         if float(b @ product) < -NEGATIVE * float(problem.K.diagonal() @ np.square(b)):
             raise NotPSDError(INDEFINITE)
-        at = judge.values(b, product)
-        rounding = judge.rounding(b, product, at, error)
+        rounding = objective.rounding(b, product, at, error)
         allowed = tol * abs(at.primal)
         # extended precision is of no use for a sum of kernels in double precision
         if at.gap + rounding > allowed and rounding > SMALL_SHARE * at.gap and problem.entry_error == 0.0:
             longer, error = kernel_product(problem.K, b, long=True)
-            there = judge.values(b, longer)
-            left = judge.rounding(b, longer, there, error)
+            there = objective.values(b, longer)
+            left = objective.rounding(b, longer, there, error)
             if there.gap + left < at.gap + rounding:
                 product, at, rounding = longer, there, left
         # the limit of steps does not matter if the gap is small enough
@@ -236,7 +254,7 @@ def _raise_costs(run: _Run) -> None:
     def stage(start: Array | None) -> tuple[Array, bool]:
         scaled = run.problem.scaled(factor)
         begin = np.zeros_like(run.b) if start is None else np.clip(start, scaled.lower, scaled.upper)
-        own = _Run(scaled, run.judge.scaled(factor), STAGE_TOL, run.limit, begin)
+        own = _Run(scaled, run.objective.scaled(factor), STAGE_TOL, run.limit, begin)
         good = own.rounds(STAGE_ROUNDS)
         run.steps += own.steps
         run.systems += own.systems

@@ -48,10 +48,10 @@ class OnStack:
         values = self.scale[pick] * self.gram.quadratic_forms(np.atleast_2d(C), kernels)
         return values if self.residual is None else values + self.residual[pick] * float(np.vdot(C, C))
 
-    def products(self, C: Array, kernels: Index) -> Array:
+    def products(self, C: Array, kernels: Index | None = None) -> Array:
         """``s_m K_m c_t``, shape (len(kernels), n_outputs, n_samples), or (len(kernels), n_samples) for a vector."""
         V = self.gram.matvecs(np.atleast_2d(C), kernels)
-        V *= self.scale[kernels, None, None]
+        V *= (self.scale if kernels is None else self.scale[kernels])[:, None, None]
         return V if C.ndim == 2 else V[:, 0]
 
 

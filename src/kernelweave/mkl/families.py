@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import Floats, InputError
 from kernelweave._loops import core
-from kernelweave._parameters import check_value
+from kernelweave._parameters import Flag, ReadableSignature, check_value
 from kernelweave.functions import squared_distances
 from kernelweave.gram import Gram
 from kernelweave.machines.rounding import imbalance, sum_error
@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 FLAT = 1e-12
 #: Squared distances of all pairs.
 DISTANCES = Floats((3,), least=0.0, what="squared distances")
+#: Rows of a table.
+ROWS = Floats((2,), what="rows")
 #: Step of differences, as a share of the parameter: near the cube root of the precision, which balances the errors.
 STEP = 1e-5
 #: Parameters below this share of the mean start use the step of this share.
@@ -198,7 +200,9 @@ class Gaussians(_GaussianFamily):
         Squared distances; one of all columns gives the usual gamma, one for each column a relevance for each.
     """
 
-    def __init__(self, distances: Array) -> None:
+    __signature__ = ReadableSignature()
+
+    def __init__(self, distances: ArrayLike) -> None:
         self.distances = np.ascontiguousarray(check_value(DISTANCES, "distances", distances))
         if self.distances.shape[1] != self.distances.shape[2]:
             raise InputError(
@@ -209,8 +213,33 @@ class Gaussians(_GaussianFamily):
 
     @classmethod
     def of_columns(cls, X: ArrayLike, *, each: bool) -> Gaussians:
-        """From rows X (n_samples, n_features): one gamma for all columns, or one for each."""
-        values = np.asarray(X, dtype=np.float64)
+        """The Gaussians of a table, from the squared distances of its rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows. Distances depend on the units of columns; standardise these first.
+        each : bool
+            Whether each column has a parameter of its own (`n_parameters` is n_features, in memory for n_features
+            n_samples^2 numbers); otherwise all share one, the usual gamma.
+
+        Returns
+        -------
+        Gaussians
+
+        Raises
+        ------
+        InputError
+            X is no matrix of finite numbers, or `each` is neither true nor false.
+
+        Examples
+        --------
+        >>> import kernelweave as kw
+        >>> X = [[0.0, 0.0], [1.0, 2.0]]
+        >>> [kw.Gaussians.of_columns(X, each=each).distances[:, 0, 1] for each in (False, True)]
+        [array([5.]), array([1., 4.])]
+        """
+        values, each = check_value(ROWS, "X", X), check_value(Flag(), "each", each)
         columns = values.T[:, :, None] if each else values[None]
         return cls(np.stack([np.square(c[:, None] - c[None]).sum(axis=-1) for c in columns]))
 
@@ -300,6 +329,8 @@ class KernelFamily(Family):
     >>> int(np.argmin(found.weights)), found.stationarity <= 1e-4
     (2, True)
     """
+
+    __signature__ = ReadableSignature()
 
     def __init__(
         self,

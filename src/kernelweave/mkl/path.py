@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,42 +32,33 @@ from kernelweave._parameters import (
     check_value,
     checked,
 )
-from kernelweave._threads import blas_threads_for, one_blas_thread
+from kernelweave._threads import one_blas_thread
 from kernelweave.gram import BlockStatistics, ChunkedFeatures, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.machines.losses import GivenLoss, as_loss
 from kernelweave.mkl.features.newton import knows
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.ridge_paths import (
     alpha_range_of_features,
-    measure_on_features,
-    on_all_rows,
-    path_on_all_rows,
-    solutions_on_features,
-    with_features_of_path,
 )
 from kernelweave.mkl.features.row_newton import solve_on_chunks
-from kernelweave.mkl.problem import MarginForm, Problem, RidgeForm, make_ridge_form
-from kernelweave.mkl.regularization import SMALLEST, alpha_range, criteria_along, join_outputs, squeeze
+from kernelweave.mkl.problem import MarginForm, Problem, make_ridge_form
+from kernelweave.mkl.regularization import SMALLEST, alpha_range
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.solve import (
     METHODS,
     SOLVERS,
-    check_simplex,
+    PathCallback,
+    along_alphas,
     confirmed,
     descent_on_features,
-    relaxed_along,
-    ridge_on_kernels,
     solve_margin_on_features,
     solve_problem,
+    threads_of,
 )
-from kernelweave.mkl.steps.ridge_newton import RidgeStart
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Path, Solution, Status, WarmStart
 
 Array = NDArray[np.float64]
-
-#: Called after every solution with (index, result); a true return value ends the path there.
-PathCallback = Callable[[int, Solution], object]
 
 
 def make_alphas(problem: RidgeProblem | FeatureProblem, n_alphas: int) -> Array:
@@ -180,78 +170,22 @@ def rls2_path(
     (30, 1, True)
     """
     problem, single = make_ridge_form(gram, y, sample_weight, scale, fit_intercept=fit_intercept)
-    kind = kind_of(gram)
-    start = None if weights0 is None else check_simplex(weights0, problem.n_kernels)
-    call: PathCallback | None = (
-        None
-        if callback is None
-        else lambda index, found: callback(index, on_all_rows(problem, found).of_kind(kind))
-    )
-    # on features, products are small and many: threads of BLAS would wait for each other
-    few = isinstance(problem, FeatureProblem)
-    with one_blas_thread() if few else blas_threads_for(problem.targets.shape[1]):
+    with threads_of(problem):
         values = make_alphas(problem, n_alphas) if alphas is None else check_alphas(alphas)
-        given = problem.parts() if not shared_weights and len(problem.targets) > 1 else [problem]
-        done: list[list[Solution]] = []
-        features = [part for part in given if isinstance(part, FeatureProblem)]
-        on_features = few and solver == "newton"
-        if on_features:
-            found = solutions_on_features(features, values, done, start, tol=tol, max_iter=max_iter)
-            measure = partial(measure_on_features, features, done, _measure)
-        else:
-            groups = [part.on_kernels() if isinstance(part, FeatureProblem) else part for part in given]
-            found = _on_kernels(
-                groups, values, done, start, tol=tol, solver=solver, max_iter=max_iter, delta=delta
-            )
-            measure = partial(_measure, groups, done)
-        whole = (squeeze(one) if single else one for one in found)
-        path = Path.collect(whole, len(values), call, measure)
-        if few and not on_features:
-            # the certificates of descents on features are those of their problem already
-            path = _confirmed(problem, with_features_of_path(features, path), tol)
-        if relax is not None:
-            path = relaxed_along(given, path, relax)
-    return path_on_all_rows(problem, path).of_kind(kind)
-
-
-def _on_kernels(
-    groups: Sequence[RidgeProblem],
-    alphas: Array,
-    done: list[list[Solution]],
-    start: Array | None,
-    *,
-    tol: float,
-    solver: str,
-    max_iter: int | None,
-    delta: float,
-) -> Iterator[Solution]:
-    """Solutions for all given rows, each of all groups of outputs; `done` receives those of the groups."""
-    warm = [RidgeStart(weights=start) for _ in groups]
-    for alpha in alphas:
-        found = []
-        for problem, own in zip(groups, warm, strict=True):
-            literal = {} if solver == "newton" else {"delta": delta}
-            how: dict[str, Any] = {"solver": solver, "tol": tol, "max_iter": max_iter, **literal}
-            found.append(ridge_on_kernels(problem, float(alpha), own, **how))
-        done.append(found)
-        yield join_outputs(found, groups[0].rows)
-
-
-def _confirmed(problem: RidgeForm, path: Path[Solution], tol: float) -> Path[Solution]:
-    """Solutions that converged are confirmed by their problem, or have its certificate."""
-    if problem.certifies_itself:
-        return path
-    checked = (confirmed(problem, on_all_rows(problem, one), tol).certificate for one in path.solutions)
-    solutions = (replace(one, certificate=own) for one, own in zip(path.solutions, checked, strict=True))
-    return replace(path, solutions=tuple(solutions))
-
-
-def _measure(
-    problems: Sequence[RidgeProblem], done: Sequence[Sequence[Solution]], everything: bool
-) -> dict[str, Array]:
-    """Criteria at every solution of a path, from those of all groups of outputs."""
-    points = [[(one.alpha, one.weights, one.dual_coef.T) for one in found] for found in done]
-    return criteria_along(problems, points, everything)
+    return along_alphas(
+        problem,
+        values,
+        single=single,
+        kind=kind_of(gram),
+        tol=tol,
+        solver=solver,
+        shared_weights=shared_weights,
+        max_iter=max_iter,
+        relax=relax,
+        weights0=weights0,
+        callback=callback,
+        delta=delta,
+    )
 
 
 # ---- machines along C -----------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from kernelweave._checks import (
     check_scale,
     need_targets,
 )
+from kernelweave._parameters import ReadableSignature
 from kernelweave.gram import BlockStatistics, ChunkedFeatures, FeatureStack, Gram, KernelStream, as_gram
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import as_loss
@@ -77,6 +78,11 @@ RowFeatures
         Wrong shapes, NaN, asymmetric matrices, C <= 0, targets that the loss does not allow, a combination that is not
         possible.
 
+    Notes
+    -----
+    Making it costs one pass over the kernels, which checks them; it holds them as they are given, without a copy
+    where their form allows it. See `solve` for the cost of its solution, and for references.
+
     Examples
     --------
     >>> import numpy as np, kernelweave as kw
@@ -87,6 +93,8 @@ RowFeatures
     >>> bool(problem.certify(solution).rel_gap <= 1e-6)
     True
     """
+
+    __signature__ = ReadableSignature()
 
     kernels: Operator
     y: ArrayLike | None = None

@@ -1,12 +1,13 @@
 """Problems as values, with which certificates can be recomputed.
 
 A solution holds weights and coefficients, a problem the kernels and targets. ``solution.verify(problem)`` evaluates
-both bounds of the optimal value from these numbers, independently of the solver.
+both bounds of the optimal value from these numbers, independently of the solver. In all of them d are weights of
+kernels, ``K(d) = sum_m d_m s_m K_m``, and decision values are ``f = K(d) b + intercept`` unless another f is given.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated
 
 from numpy.typing import ArrayLike
 
@@ -31,8 +32,7 @@ from kernelweave.mkl.criteria.alignment import AlignmentProblem
 from kernelweave.mkl.criteria.easy_mkl import EasyProblem
 from kernelweave.mkl.families import WeightedSum
 from kernelweave.mkl.features.problem import FeatureProblem
-from kernelweave.mkl.kernel_problem import KernelProblem
-from kernelweave.mkl.problem import MarginForm, Problem, make_kernel_problem, make_ridge_form
+from kernelweave.mkl.problem import Problem, make_kernel_problem, make_ridge_form
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.steps.rkl import RadiusProblem
 from kernelweave.mkl.weight_sets import WeightSet
@@ -59,6 +59,12 @@ def machine_problem(
     sample_weight: RowWeights = None,
 ) -> OnKernel:
     """A machine on one kernel: the problem of `solve_svc`, `solve_l2svc`, `solve_svr` and `solve_klr`.
+
+    Minimises over b and the intercept, for ``f = K b + intercept``,
+
+        1/2 b'K b + C sum_i sample_weight_i loss(y_i, f_i) ,
+
+    whose dual is ``max_b dual term(b) - 1/2 b'K b``, with b in the box of the loss and sum zero.
 
     Parameters
     ----------
@@ -105,8 +111,15 @@ def margin_problem(
     epsilon: Nonnegative = 0.1,
     sample_weight: RowWeights = None,
     scale: Scale = None,
-) -> KernelProblem | FeatureProblem:
+) -> Problem:
     """A machine on a sum of kernels with weights in a convex set: the problem of `solve_svm_mkl`.
+
+    Minimises over d in a convex set and over b and the intercept
+
+        1/2 b'K(d) b + C sum_i sample_weight_i loss(y_i, f_i) .
+
+    For every b that is feasible in the dual of the machine ``dual term(b) - 1/2 sigma(q)`` is a lower bound, with
+    ``q_m = s_m b'K_m b`` and sigma the support function of the set.
 
     Parameters
     ----------
@@ -126,7 +139,7 @@ def margin_problem(
 
     Returns
     -------
-    KernelProblem or FeatureProblem
+    Problem
 
     Raises
     ------
@@ -146,8 +159,7 @@ def margin_problem(
     >>> replace(result, dual_coef=1.01 * result.dual_coef).verify(problem).status
     Status.REFUTED
     """
-    given = as_loss(loss, epsilon), weight_set, C, sample_weight, scale
-    return cast(MarginForm, Problem(gram, y, *given, fit_intercept=True).form)
+    return Problem(gram, y, as_loss(loss, epsilon), weight_set, C, sample_weight, scale, fit_intercept=True)
 
 
 @checked
@@ -164,6 +176,10 @@ def cardinality_problem(
     scale: Scale = None,
 ) -> CardinalityProblem:
     """A machine on a sum of at most k kernels: the problem of `solve_cardinality_mkl`.
+
+    Minimises over d on the simplex with at most k weights that are not zero, and over b and the intercept
+
+        1/2 b'K(d) b + C sum_i sample_weight_i loss(y_i, f_i) + ridge sum_m d_m^2 .
 
     Verifying a solution recomputes the bounds of its `proof` and searches the tree of subsets with them, without
     solving machines.
@@ -222,6 +238,13 @@ def rls2_problem(
 ) -> RidgeProblem | FeatureProblem:
     """RLS2: the problem of `solve_rls2`, for every regularisation parameter.
 
+    Minimises over d on the simplex and c
+
+        1/2 sum_i sample_weight_i (y_i - f_i)^2 + alpha/2 c'K(d) c ,     f = K(d) c ,
+
+    Problem 5 of P1 (arXiv 1001.2709). With ``r = y - K(d) c - alpha N c``, N the inverse of the weights of rows, any
+    (d, c) has the gap ``1/2 r'N^-1 r + alpha/2 (max_m s_m c'K_m c - c'K(d) c)``.
+
     Parameters
     ----------
     gram : array of shape (n_samples, n_samples, n_kernels), Gram, FeatureStack, BlockStatistics or KernelStream
@@ -267,6 +290,12 @@ def rkl_problem(
     scale: Scale = None,
 ) -> RadiusProblem:
     """RKL: the problem of `solve_rkl` on sums of kernels without a ridge. The ball is recomputed.
+
+    Minimises over ``d >= 0``, b and the intercept, with the squared radius ``r^2(d)`` of the minimum enclosing ball,
+
+        1/2 b'K(d) b / r^2(d) + C sum_i sample_weight_i loss(y_i, f_i) ,     f = K(d) b / r^2(d) + intercept ,
+
+    K. Gai et al., Learning kernels with radiuses of minimum enclosing balls, NIPS 2010.
 
     Parameters
     ----------
@@ -315,6 +344,12 @@ def alignf_problem(
 ) -> AlignmentProblem:
     """AlignF: the problem of `solve_alignf`.
 
+    Maximises over ``d >= 0`` the alignment of the centred combination with the centred target,
+
+        <K(d), yy'> / (||K(d)|| ||yy'||) ,
+
+    C. Cortes et al., Algorithms for learning kernels based on centered alignment, JMLR 13 (2012).
+
     Parameters
     ----------
     gram : array of shape (n_samples, n_samples, n_kernels) or Gram
@@ -360,6 +395,12 @@ def easy_mkl_problem(
     scale: Scale = None,
 ) -> EasyProblem:
     """EasyMKL: the problem of `solve_easy_mkl`.
+
+    Minimises over weights of rows ``gamma >= 0`` with sum 1 in either class
+
+        (1 - lam) gamma'Y (sum_m s_m K_m) Y gamma + lam sum_i gamma_i^2 / sample_weight_i ,
+
+    F. Aiolli, M. Donini, EasyMKL, Neurocomputing 169 (2015). Weights of kernels are shares of the first term.
 
     Parameters
     ----------

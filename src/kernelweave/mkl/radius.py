@@ -311,9 +311,10 @@ class DoProblem(KernelProblem):
         radii = self.radii if kernels is None else self.radii[kernels]
         return super().quad(b, kernels) + radii * float(self.machine.ridge @ np.square(b))
 
-    def products(self, b: Array, kernels: Index) -> Array:
+    def products(self, b: Array, kernels: Index | None = None) -> Array:
         """``(s_m K_m + r_m^2 / C I) b``."""
-        return super().products(b, kernels) + self.radii[kernels, None] * (self.machine.ridge * b)
+        radii = self.radii if kernels is None else self.radii[kernels]
+        return super().products(b, kernels) + radii[:, None] * (self.machine.ridge * b)
 
 
 def _do_by_newton(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Annotated, cast
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._checks import Floats, RowWeights, Scale, Start
@@ -21,7 +22,7 @@ from kernelweave._parameters import Flag, Function, MaxIter, MaxTime, Number, On
 from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.problem import make_ridge_form
-from kernelweave.mkl.solve import SOLVERS, check_simplex, confirmed, solve_ridge
+from kernelweave.mkl.solve import SOLVERS, along_alphas, confirmed
 from kernelweave.results import Solution
 
 
@@ -129,19 +130,18 @@ def solve_rls2(
     """
     alpha = cast(float, check_value(Number(above=0, infinite=True), "alpha", alpha))
     problem, single = make_ridge_form(gram, y, sample_weight, scale, fit_intercept=fit_intercept)
-    start = None if weights0 is None else check_simplex(weights0, problem.n_kernels)
-    found = solve_ridge(
+    (found,) = along_alphas(
         problem,
-        alpha,
+        np.array([alpha]),
+        single=single,
         solver=solver,
         tol=tol,
-        single=single,
-        weights0=start,
+        weights0=weights0,
         max_iter=max_iter,
         shared_weights=shared_weights,
         relax=relax,
-        callback=callback,
+        told=callback,
         delta=delta,
         linear_solver=linear_solver,
-    )
+    ).solutions
     return (found if relax is not None else confirmed(problem, found, tol)).of_kind(kind_of(gram))

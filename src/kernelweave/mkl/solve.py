@@ -7,15 +7,17 @@ or on features by proximal Newton steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, as_floats, check_finite
+from kernelweave._devices import Kind
 from kernelweave._parameters import Function, MaxIter, MaxTime, Tol, checked
 from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave.gram import kind_of
@@ -24,15 +26,18 @@ from kernelweave.mkl import published
 from kernelweave.mkl.features.newton import MarginDescent, knows
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.ridge_paths import (
+    measure_on_features,
     on_all_rows,
+    path_on_all_rows,
     relaxed_path_on_features,
-    solve_on_features,
+    solutions_on_features,
+    with_features_of_path,
 )
-from kernelweave.mkl.features.row_newton import Start, check_for_chunks, solve_on_chunks
+from kernelweave.mkl.features.row_newton import check_for_chunks, solve_on_chunks
 from kernelweave.mkl.kernel_problem import KernelProblem, MarginStep, Session
 from kernelweave.mkl.loop import Callback, minimise
 from kernelweave.mkl.problem import MarginForm, Problem, RidgeForm
-from kernelweave.mkl.regularization import join_outputs, relax_path, squeeze
+from kernelweave.mkl.regularization import criteria_along, join_outputs, relax_path, squeeze
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.steps.closed_form import ClosedForm
 from kernelweave.mkl.steps.dual_newton import DualNewton
@@ -58,6 +63,8 @@ MOST = 500
 
 #: Iterations of RLS2 by Newton and by published algorithms, unless `max_iter` says otherwise.
 RIDGE_ITER, PUBLISHED_ITER = 200, 50_000
+#: Called after every solution of a path with (index, result); a true return value ends the path there.
+PathCallback = Callable[[int, Solution], object]
 #: Of least squares on the simplex.
 SOLVERS = ("newton", *published.RIDGE)
 
@@ -103,6 +110,18 @@ def solve(
     InputError
         A step that does not fit the problem.
 
+    Notes
+    -----
+    For least squares on the simplex, an iteration costs a factorisation, n_samples^3 / 3, and a pass over the kernels
+    with a weight, see `solve_rls2`; for other losses one machine and such a pass, see `solve_svm_mkl`. On features,
+    streams and sums over rows no matrix of rows by rows is made. The certificate costs a pass over all kernels.
+
+    References
+    ----------
+    F. Dinuzzo, Kernel machines with two layers and multiple kernel learning, arXiv 1001.2709, for least squares on the
+    simplex; A. Rakotomamonjy et al., SimpleMKL, JMLR 9 (2008), and M. Kloft et al., lp-norm multiple kernel learning,
+    JMLR 12 (2011), for other losses and sets of weights.
+
     Examples
     --------
     >>> import numpy as np, kernelweave as kw
@@ -122,22 +141,21 @@ def solve(
         raise InputError(
             f"`step`={step!r} does not fit {problem.loss!r} on the simplex. Possible: auto, {', '.join(SOLVERS)}."
         )
-    form = cast(RidgeForm, form)
     cost, weights = problem.C, _weights_of(start, form.n_kernels)
     # the objective of the solver is divided by C
     told: Callback | None = (
         None if callback is None else lambda n, value, left: callback(n, cost * value, left)
     )
-    found = solve_ridge(
-        form,
-        1.0 / cost,
+    (found,) = along_alphas(
+        cast(RidgeForm, form),
+        np.array([1.0 / cost]),
         solver="newton" if step == "auto" else step,
         tol=tol,
         single=problem.single,
-        weights0=None if weights is None else check_simplex(weights, form.n_kernels),
+        weights0=weights,
         max_iter=max_iter,
-        callback=told,
-    )
+        told=told,
+    ).solutions
     trace = {name: cost * values if name == "objective" else values for name, values in found.trace.items()}
     found = replace(found, certificate=found.certificate.times(cost), trace=trace)
     return confirmed(problem, found, tol).of_kind(kind_of(problem.kernels))
@@ -165,41 +183,92 @@ def confirmed(problem: Verifier, found: Solution, tol: float) -> Solution:
 # ---- least squares on the simplex -----------------------------------------------------------------
 
 
-def solve_ridge(
+def along_alphas(
     problem: RidgeForm,
-    alpha: float,
+    alphas: Array,
     *,
+    single: bool,
     solver: str,
     tol: float,
-    single: bool,
-    weights0: Array | None = None,
+    kind: Kind | None = None,
     max_iter: int | None = None,
     shared_weights: bool = True,
-    relax: float | None = None,
-    callback: Callback | None = None,
-    **literal: Any,
-) -> Solution:
-    """RLS2 on kernels, features, streams or statistics, for all given rows; `single` for one output as a vector."""
+    relax: ArrayLike | None = None,
+    weights0: ArrayLike | None = None,
+    callback: PathCallback | None = None,
+    told: Callback | None = None,
+    **literal: object,
+) -> Path[Solution]:
+    """RLS2 on kernels, features, streams or statistics for descending regularisation parameters, for all given rows.
 
-    def solve_one(part: RidgeForm) -> Solution:
-        if isinstance(part, FeatureProblem):
-            if solver == "newton":
-                return solve_on_features(
-                    part, alpha, tol=tol, weights0=weights0, max_iter=max_iter, callback=callback
-                )
-            return part.with_features(solve_one(part.on_kernels()))
-        warm, rest = RidgeStart(weights=weights0), {"callback": callback, **literal}
-        return ridge_on_kernels(part, alpha, warm, solver=solver, tol=tol, max_iter=max_iter, **rest)
-
-    # on features, products are small and many: threads of BLAS would wait for each other
-    few = isinstance(problem, FeatureProblem)
-    with one_blas_thread() if few else blas_threads_for(problem.targets.shape[1]):
-        parts = problem.parts() if not shared_weights and len(problem.targets) > 1 else [problem]
-        found = join_outputs([solve_one(part) for part in parts], problem.rows)
-        found = squeeze(found) if single else found
+    `single` is for one output as a vector. `callback` hears of solutions, `told` of iterations; `literal` is for
+    published algorithms.
+    """
+    start = None if weights0 is None else check_simplex(weights0, problem.n_kernels)
+    call: PathCallback | None = (
+        None
+        if callback is None
+        else lambda index, found: callback(index, on_all_rows(problem, found).of_kind(kind))
+    )
+    with threads_of(problem):
+        given = problem.parts() if not shared_weights and len(problem.targets) > 1 else [problem]
+        done: list[list[Solution]] = []
+        features = [part for part in given if isinstance(part, FeatureProblem)]
+        on_kernels = (
+            []
+            if features and solver == "newton"
+            else [part.on_kernels() if isinstance(part, FeatureProblem) else part for part in given]
+        )
+        if on_kernels:
+            how: dict[str, Any] = {"solver": solver, "tol": tol, "max_iter": max_iter, "callback": told}
+            found = _on_kernels(on_kernels, alphas, done, start, **how, **literal)
+            measure = partial(_measure, on_kernels, done)
+        else:
+            found = solutions_on_features(
+                features, alphas, done, start, tol=tol, max_iter=max_iter, callback=told
+            )
+            measure = partial(measure_on_features, features, done, _measure)
+        whole = (squeeze(one) if single else one for one in found)
+        path = Path.collect(whole, len(alphas), call, measure)
+        if features and on_kernels:
+            # the certificates of descents on features are those of their problem already
+            path = _confirmed(problem, with_features_of_path(features, path), tol)
         if relax is not None:
-            found = relaxed_along(parts, Path.of([found]), relax).solutions[0]
-    return on_all_rows(problem, found)
+            path = relaxed_along(given, path, relax)
+    return path_on_all_rows(problem, path).of_kind(kind)
+
+
+def _on_kernels(
+    groups: Sequence[RidgeProblem], alphas: Array, done: list[list[Solution]], start: Array | None, **how: Any
+) -> Iterator[Solution]:
+    """Solutions for all given rows, each of all groups of outputs; `done` receives those of the groups."""
+    warm = [RidgeStart(weights=start) for _ in groups]
+    for alpha in alphas:
+        both = zip(groups, warm, strict=True)
+        done.append([ridge_on_kernels(problem, float(alpha), own, **how) for problem, own in both])
+        yield join_outputs(done[-1], groups[0].rows)
+
+
+def _confirmed(problem: RidgeForm, path: Path[Solution], tol: float) -> Path[Solution]:
+    """Solutions that converged are confirmed by their problem, or have its certificate."""
+    checked = (confirmed(problem, on_all_rows(problem, one), tol).certificate for one in path.solutions)
+    solutions = (replace(one, certificate=own) for one, own in zip(path.solutions, checked, strict=True))
+    return replace(path, solutions=tuple(solutions))
+
+
+def _measure(
+    problems: Sequence[RidgeProblem], done: Sequence[Sequence[Solution]], everything: bool
+) -> dict[str, Array]:
+    """Criteria at every solution of a path, from those of all groups of outputs."""
+    points = [[(one.alpha, one.weights, one.dual_coef.T) for one in found] for found in done]
+    return criteria_along(problems, points, everything)
+
+
+def threads_of(problem: RidgeForm) -> AbstractContextManager[object]:
+    """Threads of BLAS for its solvers: on features products are small and many, and threads would wait."""
+    if isinstance(problem, FeatureProblem):
+        return one_blas_thread()
+    return blas_threads_for(problem.targets.shape[1])
 
 
 def ridge_on_kernels(
@@ -210,17 +279,16 @@ def ridge_on_kernels(
     solver: str,
     tol: float,
     max_iter: int | None,
-    **literal: Any,
+    callback: Callback | None,
+    **literal: object,
 ) -> Solution:
     """RLS2 on matrices by Newton or a published algorithm; `warm` becomes the start of the next one."""
     if solver == "newton":
         limit = RIDGE_ITER if max_iter is None else max_iter
-        return newton_result(
-            problem, alpha, tol=tol, max_iter=limit, warm=warm, callback=literal.get("callback")
-        )
+        return newton_result(problem, alpha, tol=tol, max_iter=limit, warm=warm, callback=callback)
     limit = PUBLISHED_ITER if max_iter is None else max_iter
-    other = published.published(solver)
-    found: Solution = other(problem, alpha, weights0=warm.weights, max_iter=limit, **literal)
+    other, own = published.published(solver), {"callback": callback, **literal}
+    found: Solution = other(problem, alpha, weights0=warm.weights, max_iter=limit, **own)
     # as in the paper, only weights are passed on
     warm.weights = found.weights
     return found
@@ -275,7 +343,7 @@ def solve_margin(
         w, b = _features_of(problem, warm), None
         if warm.dual_coef is not None:
             b = _coefficients_of(problem, warm.dual_coef)
-        first = None if w is None or not np.isfinite(w).all() else Start(w, warm.intercept, b)
+        first = None if w is None or not np.isfinite(w).all() else WarmStart(None, b, w, warm.intercept)
         (only,) = solve_on_chunks(problem, np.array([problem.machine.C]), method, start=first, **more)
         return only
 

@@ -25,7 +25,7 @@ FilePath = Annotated[str | os.PathLike[str], Text(path=True)]
 
 @checked
 def save(
-    model: Annotated[Any, InstanceOf((BaseEstimator,), "an estimator or a pipeline")],
+    model: Annotated[BaseEstimator, InstanceOf((BaseEstimator,), "an estimator or a pipeline")],
     path: FilePath,
     *,
     training_rows: Annotated[bool | None, Flag() | None] = None,

@@ -36,7 +36,7 @@ FLOATS = ("float64", "float32")
 
 @checked
 def to_onnx(
-    model: Annotated[Any, InstanceOf((BaseEstimator,), "an estimator of kernelweave")],
+    model: Annotated[BaseEstimator, InstanceOf((BaseEstimator,), "an estimator of kernelweave")],
     path: Annotated[str | os.PathLike[str], Text(path=True)],
     *,
     dtype: Annotated[str, OneOf(*FLOATS)] = "float64",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,45 +18,75 @@ Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 
 
+def _sentences(what: str, remedies: Sequence[str]) -> str:
+    if not remedies:
+        return what
+    *first, last = remedies
+    listed = f"{', '.join(first)}{',' * (len(first) > 1)} or {last}" if first else last
+    return f"{what} {listed[0].upper()}{listed[1:]}."
+
+
+#: Parameters of learners and solvers that remedies name.
+TUNED = frozenset({"max_iter", "max_time", "alpha", "C", "eta", "step", "solver"})
+
+
 class Status(enum.Enum):
-    """How a solver ended. The value is a sentence for users."""
+    """How a solver ended. The value is a sentence for users: what happened, and what they can do."""
+
+    what: str
+    remedies: tuple[str, ...]
+
+    def __new__(cls, what: str, *remedies: str) -> Status:
+        """A member with its sentences."""
+        one = object.__new__(cls)
+        one.what, one.remedies, one._value_ = what, remedies, _sentences(what, remedies)
+        return one
 
     CONVERGED = "The relative duality gap is at or below tol."
     RESIDUAL_RULE = (
         "The relative residual is at or below delta (the paper's rule); the gap says how good that is."
     )
     MAX_ITER = (
-        "max_iter was reached before the gap fell to tol. Raise max_iter, raise tol, or scale the kernels "
-        "(for example to mean diagonal 1)."
+        "max_iter was reached before the gap fell to tol.",
+        *("raise max_iter", "raise tol", "scale the kernels (for example to mean diagonal 1)"),
     )
-    MAX_TIME = "max_time was reached before the solver's own stopping rule. Raise max_time or tol."
+    MAX_TIME = "max_time was reached before the solver's own stopping rule.", "raise max_time", "raise tol"
     UNFINISHED = (
-        "max_iter was reached while the criterion still changed by more than tol. Raise max_iter or tol, or change "
-        "the step."
+        "max_iter was reached while the criterion still changed by more than tol.",
+        *("raise max_iter", "raise tol", "change the step"),
     )
     EMPTIED = (
-        "The next step would have left a layer without weights, and was not taken. Lower eta, or take "
-        "step='backtracking'."
+        "The next step would have left a layer without weights, and was not taken.",
+        *("lower eta", "take step='backtracking'"),
     )
     NOT_STATIONARY = (
         "The criterion falls no further, although its gradient predicts more: rounding errors, or the criterion "
-        "has a kink. Raise tol, or normalise the kernels."
+        "has a kink.",
+        *("raise tol", "normalise the kernels"),
     )
     STALLED = (
         "No step makes further progress: there is hardly any regularisation relative to the kernels, or they differ by "
-        "many orders of magnitude, or the solver's steps cannot reach so small a tol. Raise tol, raise alpha (lower "
-        "C), normalise the kernels, or use the default solver."
+        "many orders of magnitude, or the solver's steps cannot reach so small a tol.",
+        *("raise tol", "raise alpha", "lower C", "normalise the kernels", "use the default solver"),
     )
     TRUNCATED = (
         "The solution is exact for the kernels as stored, but the error of their truncated factors keeps the gap "
-        "above tol. Lower rank_tol, or raise tol."
+        "above tol.",
+        *("lower rank_tol", "raise tol"),
     )
     ROUNDING = (
         "Rounding errors may exceed tol, and no step can reduce the gap further: 16 digits are not enough "
-        "for this problem. Raise tol, raise alpha (lower C), or normalise the kernels."
+        "for this problem.",
+        *("raise tol", "raise alpha", "lower C", "normalise the kernels"),
     )
     INTERRUPTED = "Interrupted; what was finished is returned."
     REFUTED = "The numbers do not have the certificate that was reported with them: they, or the data, have changed."
+
+    def advice(self, parameters: Collection[str]) -> str:
+        """The sentence for users who have these parameters: without remedies that name others."""
+        own = [one for one in self.remedies if TUNED.intersection(re.findall(r"\w+", one)) <= set(parameters)]
+        named = "max_iter" if "max_iter" in parameters else "The limit of iterations"
+        return _sentences(self.what.replace("max_iter", named), own)
 
     def __repr__(self) -> str:
         return f"Status.{self.name}"

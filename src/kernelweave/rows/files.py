@@ -15,7 +15,7 @@ from kernelweave._errors import InputError
 from kernelweave.rows.chunks import Chunk, Layout, Source, chunk_of_frame
 
 PARQUET = (".parquet", ".pq")
-TEXT = (".csv", ".tsv", ".txt")
+TEXT = (".csv", ".tsv", ".tab", ".txt")
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 #: Rows from which types of the columns of a text table are taken.
 LOOKED_AT = 1000

@@ -35,7 +35,8 @@ from kernelweave.mkl.features.problem import make_feature_problem
 from kernelweave.mkl.features.row_machine import RowMachine
 from kernelweave.mkl.features.row_newton import RowDescent, check_for_chunks
 from kernelweave.mkl.loop import Callback
-from kernelweave.mkl.path import PathCallback, rls2_path
+from kernelweave.mkl.path import rls2_path
+from kernelweave.mkl.solve import PathCallback
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Path, Solution, Status
 from kernelweave.rows.folds import UNITS, FoldStatistics, folds_of_rows

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, as_floats, check_known
-from kernelweave._parameters import ReadableSignature, shown
+from kernelweave._parameters import ReadableSignature, checked, shown
 from kernelweave._sparse import is_sparse
 from kernelweave._types import AnnData, DataFrame, Features, Index, MuData, RowIndex, TableLike, Values
 from kernelweave.views.selection import listing
@@ -66,6 +66,7 @@ class PrecomputedView:
         return f"precomputed(K), {len(self)} of {self.matrix.shape[0]} rows"
 
 
+@checked
 def precomputed(K: ArrayLike) -> PrecomputedView:
     """A kernel matrix as a view, in addition to views of columns.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import codecs
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 from kernelweave._errors import InputError
 
 
-def read_views(views: str | dict[str, list[str]]) -> dict[str, list[str]]:
+def read_views(views: str | Mapping[str, str | list[str]]) -> dict[str, list[str]]:
     """Views as a table, or from a TOML or GMT file: names to column names, in which ``*`` and ``?`` match any text."""
     if not isinstance(views, str):
         return check_views(views, "views")
@@ -59,12 +60,16 @@ def parse_views(text: str, name: str, *, gmt: bool) -> dict[str, list[str]]:
     return check_views(views, name)
 
 
-def check_views(views: dict[str, list[str]], name: str) -> dict[str, list[str]]:
-    """Raise if a view is not a non-empty list of column names."""
-    for view, columns in views.items():
-        if not isinstance(columns, list) or not all(isinstance(c, str) for c in columns) or not columns:
-            raise InputError(f"{name}: view {view!r} must be a non-empty list of column names.")
-    return views
+def check_views(views: Mapping[str, str | list[str]], name: str) -> dict[str, list[str]]:
+    """Lists of columns of all views, also of a view with one text; raise for views without names of columns."""
+    found = {view: [columns] if isinstance(columns, str) else columns for view, columns in views.items()}
+    for view, columns in found.items():
+        if not isinstance(columns, list) or not columns or not all(isinstance(c, str) and c for c in columns):
+            raise InputError(
+                f"{name}: view {view!r} must be a name or pattern of columns, or a non-empty list of these, got "
+                f"{views[view]!r}. Write for example 'gene_*' or ['age', 'bmi']."
+            )
+    return found
 
 
 def names_in(value: str | list[str]) -> list[str]:

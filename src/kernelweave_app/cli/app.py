@@ -31,9 +31,10 @@ def make_app(*, fitting: bool = True) -> App:
     )
     with_settings: list[Callable[..., object]] = [fit, path, recommend]
     if fitting:
-        from kernelweave_app.cli.options import with_options
+        from kernelweave_app.cli.options import fit_options, with_options
 
-        with_settings = [with_options(command) for command in with_settings]
+        options = fit_options()
+        with_settings = [with_options(command, options) for command in with_settings]
     others = (predict, evaluate, evidence, export, statistics, margins, reproduce, studio)
     for command in (demo, *with_settings, *others):
         app.command(command)

@@ -88,7 +88,7 @@ def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, compare: Com
     prepared = run.prepared
     model = make_model(spec, prepared, run.test)
     with whole_folder(out, overwrite=overwrite, files=FILES) as folder:
-        say_found(run.data, prepared, table, spec)
+        said = say_found(run.data, prepared, table, spec)
         if prepared.division is None:
             say(f"Fitting on {len(run.train)} rows, {len(run.test)} held out.")
         else:
@@ -105,7 +105,7 @@ def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, compare: Com
         if nested:
             say(nested)
         found = gather(model, spec, prepared, (run.train, run.test), held, outer)
-        say_model(model, found)
+        say_model(model, {name: one for name, one in found.items() if name not in said})
         comparison = None if compare is None else compare(run, model)
         write_run(folder, run, model, held)
         write_report(folder, run, model, held, found, nested=nested, comparison=comparison)
@@ -113,8 +113,8 @@ def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, compare: Com
     say(f"Wrote {out}: {', '.join(made)}")
 
 
-def say_found(data: Joined, prepared: Prepared, name: str, spec: Spec) -> None:
-    """Print a description of the data."""
+def say_found(data: Joined, prepared: Prepared, name: str, spec: Spec) -> Found:
+    """Print a description of the data; returns the doubts that were printed."""
     from kernelweave_app.cli.console import say
     from kernelweave_app.runs.columns import describe
     from kernelweave_app.runs.doubts import doubts_of_table
@@ -127,7 +127,8 @@ def say_found(data: Joined, prepared: Prepared, name: str, spec: Spec) -> None:
             say(f"Table {view} does not have {len(lost)} rows of other tables; {then}.")
     if prepared.n_dropped:
         say(f"Left out {prepared.n_dropped} rows with missing values.")
-    for one in doubts_of_table(prepared).values():
+    doubts = doubts_of_table(prepared)
+    for one in doubts.values():
         say(one.sentence)
     why = "" if prepared.reason == "as asked" else f", because {prepared.reason}"
     say(f"Task: {prepared.said}{why}.")
@@ -143,6 +144,7 @@ def say_found(data: Joined, prepared: Prepared, name: str, spec: Spec) -> None:
         say(f"Learner: {now.method}, as a plain fit chooses.")
     if unused := unused_settings(now):
         say(f"Not used by {now.method}: {', '.join(unused)}.")
+    return doubts
 
 
 def say_model(model: BaseMKL, found: Found) -> None:

@@ -28,7 +28,7 @@ OF_LEARNERS = Group("Parameters of learners")
 
 
 def fit_options() -> type[BaseModel]:
-    """A record of all options; those not given are not set."""
+    """A record of all options, for the learners registered now; those not given are not set."""
     return create_model("Options", **{name: _option(field) for name, field in known_fields().items()})
 
 
@@ -47,8 +47,8 @@ def _option(field: SpecField) -> Any:
     return kind, Field(default=default, description=about)
 
 
-def with_options(command: Callable[..., object]) -> Callable[..., object]:
-    """A command whose parameter `spec` is filled from options made for the learners registered now."""
+def with_options(command: Callable[..., object], options: type[BaseModel]) -> Callable[..., object]:
+    """A command whose parameter `spec` is filled from options."""
 
     @wraps(command)
     def call(*args: Any, **kwargs: Any) -> None:
@@ -56,7 +56,7 @@ def with_options(command: Callable[..., object]) -> Callable[..., object]:
 
     call.__annotations__ = {
         **command.__annotations__,
-        "spec": Annotated[fit_options() | None, Parameter(name="*")],
+        "spec": Annotated[options | None, Parameter(name="*")],
     }
     return call
 

@@ -138,12 +138,23 @@ def _find_tables(rows: tuple[str, ...], target: object) -> Any:
     """The tables of a command as the library takes them."""
     from kernelweave.rows.files import find_files
     from kernelweave_app.cli.console import say
+    from kernelweave_app.runs.formats import format_of, formats
 
     if not rows:
         raise InputError("Name a folder of tables, or tables.")
     if not target:
         raise InputError("--target must name the column to predict.")
     given: Any = rows[0] if len(rows) == 1 else list(rows)
+    whole = [one for one in formats() if not one.in_chunks]
+    for path in (Path(row) for row in rows):
+        inside = [file.name for file in path.rglob("*")] if path.is_dir() else []
+        for one in whole:
+            if any(map(one.named, inside)):
+                say(f"Files of the format {one.name} in {path} are left out: it is not read in chunks.")
+        if path.is_file() and (form := format_of(path)) in whole:
+            raise InputError(
+                f"{path} has the format {form.name}, which is not read in chunks. Write it as CSV or Parquet."
+            )
     say(f"Found {len(find_files(given))} tables.")
     return given
 

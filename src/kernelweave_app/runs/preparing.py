@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from kernelweave_app.runs.columns import check_cells, need_column, need_target, 
 from kernelweave_app.runs.division import Division, read_division
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.joining import Joined
+from kernelweave_app.runs.row_names import find_row_names
 from kernelweave_app.runs.spec import Spec
 
 Array = NDArray[np.float64]
@@ -76,8 +78,13 @@ class Prepared:
 
     @property
     def n_missing(self) -> int:
-        """Cells to learn from that are missing; none beside sparse views and kernels."""
-        return 0 if isinstance(self.X, Tables) else int(self.X.isna().to_numpy().sum())
+        """Cells of the columns to learn from that are missing."""
+        return int(self.frame.isna().to_numpy().sum())
+
+    @cached_property
+    def row_names(self) -> dict[str, str]:
+        """Columns to learn from that look like names of the rows, and why."""
+        return find_row_names(self.frame) if self.frame.shape[1] else {}
 
     @property
     def said(self) -> str:

@@ -12,7 +12,7 @@ from kernelweave._forms import numbered
 from kernelweave.estimators.routes import TOO_MANY_ROWS, TOO_MANY_TILES
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.doubts import doubts_of_table, row_names_in
+from kernelweave_app.runs.doubts import doubts_of_table
 from kernelweave_app.runs.fitting import OF_PATHS, chosen, unused_settings
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.joining import Joined
@@ -113,7 +113,7 @@ def _facts(prepared: Prepared, n_train: int, n_held: int) -> list[str]:
     if prepared.views:
         found.append(f"{numbered(len(prepared.views), 'view')}: {', '.join(list(prepared.views)[:6])}")
     if prepared.n_missing:
-        found.append(f"{100 * prepared.n_missing / prepared.X.size:.2g} % of the cells are missing")
+        found.append(f"{100 * prepared.n_missing / prepared.frame.size:.2g} % of the cells are missing")
     counts = _class_counts(prepared, slice(None))
     if counts:
         low, high = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
@@ -145,7 +145,7 @@ def _advise(asked: Question, spec: Spec, prepared: Prepared, train: Rows, n_held
             why = "the kernels that this learner is made for"
             found += [Advice(name, value, why) for name, value in asked.settings.items()]
     # views that were given name their columns themselves
-    names = {} if spec.views else row_names_in(prepared)
+    names = {} if spec.views else prepared.row_names
     if names and len(names) < prepared.X.shape[1]:
         listed = "; ".join(f"{name}: {why}" for name, why in names.items())
         why = f"names of rows say nothing about new rows ({listed})"

@@ -28,7 +28,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
 import kernelweave
@@ -44,6 +44,8 @@ MOST_NAMES = 100_000
 
 Text = Annotated[str, Field(max_length=LONGEST)]
 Names = Annotated[list[Text], Field(max_length=MOST_NAMES)]
+#: Columns of a view: names and patterns, also a single one.
+Columns = Annotated[Names, BeforeValidator(lambda given: [given] if isinstance(given, str) else given)]
 #: Finite numbers only: JSON and TOML can have larger ones than a double.
 Real = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -286,7 +288,7 @@ class Spec(BaseModel):
     method: Annotated[Text, Learners(), _model("Learner")] = DEFAULT
     kernels: Annotated[Text | dict[str, Text], _kernels("Kernels")] = "default"
     gamma: Annotated[Text, _kernels("Width of Gaussian kernels")] = ""
-    views: Annotated[Text | dict[str, Names], _kernels("Views")] = ""
+    views: Annotated[Text | dict[str, Columns], _kernels("Views")] = ""
     join: Annotated[Text | Names, _data("Further tables")] = ""
     view: Annotated[Text | Names, _data("Sparse views")] = ""
     dense: Annotated[bool, Flag(), _data("Sparse file as columns")] = False

@@ -19,10 +19,10 @@ from kernelweave.views import Cells, PrecomputedView, TableEncoder
 from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import check_target, detect_task, need_column, with_types
 from kernelweave_app.runs.division import counts_of, read_division, texts_of
-from kernelweave_app.runs.doubts import why_names
 from kernelweave_app.runs.further_views import TABLE, Tables
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import Prepared, prepare, rows_with
+from kernelweave_app.runs.row_names import why_names
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.catalogue import Catalogue, memory_of
 from kernelweave_app.studio.schema import (

@@ -90,6 +90,7 @@ class WorkingBlocks:
         self.offsets = np.zeros(1, dtype=np.int64)
         self.h = np.empty(0)
         self.turns: list[Array | None] = []
+        self.turned = False  # whether a block has several columns
         self.W = np.empty((problem.n_outputs, 0))
         self.norms = np.empty(0)
         self._rows = np.empty((0, problem.Y.shape[1]))
@@ -120,6 +121,7 @@ class WorkingBlocks:
         else:
             turned, h, widths = self._more_rows(fresh)
         self.turns.extend(turned)
+        self.turned |= any(turn is not None for turn in turned)
         self.place[fresh] = len(self.kernels) + np.arange(len(fresh))
         self.kernels = np.r_[self.kernels, fresh]
         self.offsets = np.r_[self.offsets, before + np.cumsum(widths)]
@@ -315,8 +317,12 @@ class Point:
 
 @dataclass
 class Evaluated:
-    """A dual point, the squared norms of all blocks of its gradient, and values with the best multiple of it."""
+    """A dual point, the squared norms of all blocks of its gradient, and values with the best multiple of it.
 
+    The problem is the one at the point's regularisation parameter.
+    """
+
+    problem: FeatureProblem
     theta: Array
     quadratic_forms: Array
     values: Values
@@ -456,7 +462,7 @@ class FeatureDescent:
             values = own.values(
                 point.level**2, problem.Y - R, 0.0, share * b, share**2 * inside, size, point.W.shape[1]
             )
-            found.append(Evaluated(theta, q, values, share))
+            found.append(Evaluated(own, theta, q, values, share))
         return found
 
     def _at(self, a: float) -> FeatureProblem:
@@ -645,11 +651,16 @@ class FeatureDescent:
         for k, point in enumerate(points):
             # blocks that came later have no coefficients
             W[k, :, : point.W.shape[1]] = point.W
-        rows, parts = W.reshape(-1, work.n_columns), []
-        for m in work.place[kernels]:
-            own, turn = rows[:, work.offsets[m] : work.offsets[m + 1]], work.turns[m]
-            parts.append(own if turn is None else own @ turn.T)
-        coef = np.concatenate(parts, axis=1) if parts else np.empty((len(rows), 0))
+        rows, places = W.reshape(-1, work.n_columns), work.place[kernels]
+        if work.turned:
+            ends, parts = work.offsets, [np.empty((len(rows), 0))]
+            for m in places:
+                own, turn = rows[:, ends[m] : ends[m + 1]], work.turns[m]
+                parts.append(own if turn is None else own @ turn.T)
+            coef = np.concatenate(parts, axis=1)
+        else:
+            # every block is one column
+            coef = rows[:, places]
         return self.problem.stack.owned(kernels), coef.reshape(*shape, -1)
 
     # ---- solutions --------------------------------------------------------------------------------
@@ -677,7 +688,7 @@ class FeatureDescent:
                     alpha,
                     weights / weights.sum(),
                     known.theta * (known.multiple / point.a),
-                    self._at(point.a).certificate(known.values, Status.STALLED),
+                    known.problem.certificate(known.values, Status.STALLED),
                     features=features,
                     n_iter=point.n_iter,
                     trace=problem.trace(point.trace),

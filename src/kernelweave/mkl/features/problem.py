@@ -59,11 +59,8 @@ from kernelweave.results import Certificate, Solution, Statement, Status
 
 #: Multiples of coefficients are taken where they gain more than this share of the gap.
 WORTH = 0.02
-#: Numbers of a problem that do not change with C, and those that a problem on other rows takes over.
-KEPT = (
-    "traces", "unit", "length", "root", "Y", "kernel_factors", "factors", "kernel_sizes", "sizes", "product_error",
-    "gradient_of_targets", "_first", "_largest",
-)  # fmt: skip
+#: Numbers of a problem that change with C, and those that a problem on other rows takes over.
+OF_C = ("machine", "costs", "_losses")
 UNITS = ("traces", "unit", "kernel_factors", "factors", "kernel_sizes", "sizes")
 
 Array = NDArray[np.float64]
@@ -427,21 +424,25 @@ class FeatureProblem:
         if not math.isfinite(square):
             return Values(math.inf, math.inf, 0.0)
         support = self.weight_set.support(q)
-        losses = float(costs @ loss.value(y, f))
-        primal = losses + 0.5 * square
-        gap = loss.gap(y, costs, b, f) + max(0.0, 0.5 * (square + support) - float(product @ b))
-
         # f is off by at most `wrong` in Euclidean norm
         wrong = moved + sum_error(terms) * (size + math.sqrt(n) * abs(intercept))
         wrong += EPS * math.sqrt(n) * self._largest
-        length, slope, share = float(np.linalg.norm(b)), loss.dual_slope(y, costs, b), 0.0
+        length, share = _norm(b), 0.0
         if self.least_squares:
-            steepest = float(costs[0]) * (float(np.linalg.norm(loss.slope(y, f))) + wrong)
-            sizes = sum(float(np.linalg.norm(part)) for part in (product, slope, y)) * length
+            # the formulas of the squared loss at one cost for all rows: paths ask for little else
+            cost, rest, pull = float(costs[0]), y - f, b / float(costs[0])
+            losses, own = 0.5 * cost * float(rest @ rest), rest - pull
+            gap, slope = 0.5 * cost * float(own @ own), y - pull
+            steepest = cost * (_norm(rest) + wrong)
+            sizes = (_norm(product) + _norm(slope) + _norm(y)) * length
         else:
+            losses, gap = float(costs @ loss.value(y, f)), loss.gap(y, costs, b, f)
+            slope = loss.dual_slope(y, costs, b)
             slopes = (np.abs(costs * loss.slope(y, f + side)) for side in (-wrong, wrong))
-            steepest = float(np.linalg.norm(np.maximum(*slopes)))
+            steepest = _norm(np.maximum(*slopes))
             sizes = float(np.abs(b) @ (np.abs(product) + np.abs(slope) + np.abs(y)))
+        primal = losses + 0.5 * square
+        gap += max(0.0, 0.5 * (square + support) - float(product @ b))
         rounding = (steepest + length) * wrong + sum_error(n) * (losses + sizes) + 8.0 * EPS * square
         rounding += loss.gap_error(y, costs, b, f)
         if self.fit_intercept:
@@ -490,11 +491,14 @@ class FeatureProblem:
     def multiple(self, b: Array, support: float, gap: float, *, worth: float = WORTH) -> float:
         """The multiple of coefficients with the best bound; 1 if others gain only a small share of the gap."""
         loss, (y, costs), b = self.loss, self._losses, b.ravel()
-        most = math.inf
-        if not self.least_squares:
-            low, high = loss.bounds(y, costs)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                most = float(np.where(b > 0, high / b, np.where(b < 0, low / b, np.inf)).min())
+        if self.least_squares:
+            # the slope is linear
+            along, curvature = float(b @ y), float(b @ b) / float(costs[0]) + support
+            slight = (along - curvature) ** 2 <= 2.0 * support * worth * gap
+            return 1.0 if slight or not curvature > 0.0 else max(0.0, along / curvature)
+        low, high = loss.bounds(y, costs)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            most = float(np.where(b > 0, high / b, np.where(b < 0, low / b, np.inf)).min())
 
         def slope(t: float) -> float:
             return float(b @ loss.dual_slope(y, costs, t * b)) - t * support
@@ -620,11 +624,12 @@ class FeatureProblem:
         return self.values(max(0.0, float(np.vdot(product, b))), product, 0.0, b, q, size, terms, moved)
 
     def _feasible(self, b: Array) -> bool:
-        y, costs = self._losses
-        low, high = self.loss.bounds(y, costs)
         flat = b.ravel()
+        if self.least_squares:
+            return bool(np.isfinite(flat).all())
+        low, high = self.loss.bounds(*self._losses)
         beyond = float(np.maximum(np.maximum(low - flat, flat - high), 0.0).max(initial=0.0))
-        sums = abs(math.fsum(flat)) if self.fit_intercept else 0.0
+        sums = abs(math.fsum(flat.tolist())) if self.fit_intercept else 0.0
         return max(beyond, sums) <= OUTSIDE_OF_BOX * float(np.abs(flat).sum())
 
     def certificate(
@@ -711,8 +716,9 @@ class FeatureProblem:
         """The same problem with another C."""
         if C == self.C:
             return self
-        other = replace(self, C=C)
-        other.__dict__.update({name: self.__dict__[name] for name in KEPT if name in self.__dict__})
+        # a path asks for every point several times, and `replace` takes as long as a certificate
+        other = object.__new__(FeatureProblem)
+        other.__dict__.update({name: own for name, own in self.__dict__.items() if name not in OF_C}, C=C)
         return other
 
     def with_parts(self, **parts: Any) -> FeatureProblem:
@@ -827,6 +833,11 @@ def on_positive_rows(problem: FeatureProblem) -> FeatureProblem:
         targets = np.ascontiguousarray(problem.targets[:, rows])
         problem = replace(problem, stack=problem.stack.restrict(rows), targets=targets, rows=kept)
     return replace(problem, sample_weight=None if (weight == 1.0).all() else weight)
+
+
+def _norm(v: Array) -> float:
+    """The length of a vector in units in which its square neither overflows nor underflows."""
+    return math.sqrt(float(v @ v))
 
 
 def _power_of_two(size: float) -> float:

@@ -33,33 +33,12 @@ def descent_of(
     *,
     tol: float,
     max_iter: int | None,
-    callback: Callback | None = None,
+    callback: Callback | None,
 ) -> FeatureDescent:
     """The descent for a problem on features or on a stream of kernels."""
     if isinstance(problem.stack, KernelStream):
         return StreamDescent(problem, tol=tol, max_iter=max_iter, callback=callback)
     return FeatureDescent(problem, tol=tol, max_iter=max_iter, callback=callback)
-
-
-def solve_on_features(
-    problem: FeatureProblem,
-    alpha: float,
-    *,
-    tol: float,
-    weights0: Array | None = None,
-    max_iter: int | None = None,
-    callback: Callback | None = None,
-) -> Solution:
-    """Solve for one alpha, by way of larger ones; coefficients have shape (.., n_outputs)."""
-    descent = descent_of(problem, tol=tol, max_iter=max_iter, callback=callback)
-    try:
-        _begin(descent, [alpha], weights0, max_iter)
-        return next(descent.solve([alpha]))
-    except KeyboardInterrupt:
-        best = descent.best_so_far(alpha) if isinstance(descent, StreamDescent) else None
-        if best is None:
-            raise
-        return best
 
 
 def _begin(
@@ -172,25 +151,38 @@ def solutions_on_features(
     *,
     tol: float,
     max_iter: int | None,
+    callback: Callback | None,
 ) -> Iterator[Solution]:
     """Solutions for all given rows, each of all groups of outputs; `done` receives those of the groups.
 
     The blocks with a weight in `start` are in the working sets from the beginning.
     """
     values = [float(alpha) for alpha in alphas]
-    descents = [descent_of(group, tol=tol, max_iter=max_iter) for group in groups]
-    for descent in descents:
-        _begin(descent, values, start, max_iter)
+    descents = [descent_of(group, tol=tol, max_iter=max_iter, callback=callback) for group in groups]
     # several alphas are evaluated in one pass, unless groups wait for each other
     steps = [values] if len(groups) == 1 else [[alpha] for alpha in values]
-    for found in zip(*(_along(descent, steps) for descent in descents), strict=False):
+    for found in zip(*(_along(one, values, steps, start, max_iter) for one in descents), strict=False):
         done.append(list(found))
         yield join_outputs(done[-1], groups[0].rows)
 
 
-def _along(descent: FeatureDescent, steps: list[list[float]]) -> Iterator[Solution]:
-    for alphas in steps:
-        yield from descent.solve(alphas)
+def _along(
+    descent: FeatureDescent,
+    values: list[float],
+    steps: list[list[float]],
+    start: Array | None,
+    max_iter: int | None,
+) -> Iterator[Solution]:
+    try:
+        _begin(descent, values, start, max_iter)
+        for alphas in steps:
+            yield from descent.solve(alphas)
+    except KeyboardInterrupt:
+        # of a path what is done is kept
+        best = descent.best_so_far(values[0]) if isinstance(descent, StreamDescent) else None
+        if best is None or len(values) > 1:
+            raise
+        yield best
 
 
 def measure_on_features(

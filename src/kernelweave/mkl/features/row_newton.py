@@ -13,7 +13,6 @@ F. Roosta-Khorasani, M. W. Mahoney, Sub-sampled Newton methods, Mathematical Pro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ from kernelweave.mkl.features.norms import SUMS
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.row_machine import Evaluation, RowMachine, Sums
 from kernelweave.mkl.weight_sets import WeightSet
-from kernelweave.results import Solution
+from kernelweave.results import Solution, WarmStart
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -42,23 +41,6 @@ COARSE = 1e-3
 HELD, SHARED = 5, 12
 #: Largest share of the memory for them.
 SHARE = 0.5
-
-
-class Start(NamedTuple):
-    """Where the machines of one C begin, in the solver's units.
-
-    Attributes
-    ----------
-    w : array of shape (n_features,)
-    t : float
-        The intercept.
-    b : array of shape (n_samples,) or None
-        Coefficients of the rows, which need not be feasible.
-    """
-
-    w: Array
-    t: float
-    b: Array | None = None
 
 
 class RowDescent:
@@ -78,8 +60,8 @@ class RowDescent:
         the descent.
     folds : array of int, shape (n_samples,), optional
         Folds of the rows: machines without each of them are solved, too.
-    start : Start, optional
-        Where to begin for every C. Default: at the solutions on the sample.
+    start : WarmStart, optional
+        Where to begin for every C, in the solver's units. Default: at the solutions on the sample.
     """
 
     def __init__(
@@ -91,7 +73,7 @@ class RowDescent:
         max_iter: int | None = None,
         callback: Callable[[int, float, float], object] | None = None,
         folds: Index | None = None,
-        start: Start | None = None,
+        start: WarmStart | None = None,
     ) -> None:
         assert isinstance(problem.stack, ChunkedFeatures)
         self.problem, self.stack, self.Cs, self.tol = problem, problem.stack, Cs, tol
@@ -113,7 +95,7 @@ class RowDescent:
             rows=None,
         )
 
-    def _starts(self, sampled: FeatureProblem) -> list[Start]:
+    def _starts(self, sampled: FeatureProblem) -> list[WarmStart]:
         """For each C the solution on the sample; with coefficients of the rows if it has all of them."""
         if self.start is not None:
             return [self.start] * len(self.Cs)
@@ -127,7 +109,7 @@ class RowDescent:
                 # nothing is known of all rows
                 raise KeyboardInterrupt
             b = one.dual_coef * self.problem.unit**2 if whole else None
-            found.append(Start(one.feature_coef / self.problem.factors, float(one.intercept), b))
+            found.append(WarmStart(None, b, one.feature_coef / self.problem.factors, float(one.intercept)))
         return found
 
     # ---- machines ---------------------------------------------------------------------------------
@@ -149,7 +131,7 @@ class RowDescent:
             if self.interrupted:
                 return
 
-    def _machine(self, k: int, fold: int, start: Start) -> RowMachine:
+    def _machine(self, k: int, fold: int, start: WarmStart) -> RowMachine:
         problem, rows = self.problem.at(float(self.Cs[k])), slice(None)
         chosen: Index | slice = rows
         if fold >= 0:
@@ -160,9 +142,12 @@ class RowDescent:
             problem.machine.loss.check(y, weight)
             # its coefficients are of its own rows only
             problem = problem.with_parts(targets=y[None], sample_weight=weight, rows=None)
-        found = RowMachine(problem, chosen, fold, start.w.copy(), start.t)
-        if isinstance(found.smooth, Augmented) and start.b is not None:
-            found.smooth.centre = np.clip(start.b[chosen], *problem.machine.loss.bounds(found.y, found.costs))
+        assert start.feature_coef is not None
+        found = RowMachine(problem, chosen, fold, start.feature_coef.copy(), start.intercept)
+        if isinstance(found.smooth, Augmented) and start.dual_coef is not None:
+            found.smooth.centre = np.clip(
+                start.dual_coef[chosen], *problem.machine.loss.bounds(found.y, found.costs)
+            )
         return found
 
     # ---- passes -----------------------------------------------------------------------------------
@@ -262,7 +247,7 @@ def solve_on_chunks(
     tol: float,
     max_iter: int | None = None,
     callback: Callable[[int, float, float], object] | None = None,
-    start: Start | None = None,
+    start: WarmStart | None = None,
 ) -> list[Solution]:
     """Solutions for ascending C, all in the same passes; after an interruption those that have begun."""
     check_for_chunks(method, problem.weight_set)

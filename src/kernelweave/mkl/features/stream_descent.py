@@ -193,8 +193,9 @@ class StreamDescent(FeatureDescent):
             points, thetas, duals, products, forms, weights, strict=True
         ):
             self.evaluated = (d, b, product, q / point.a / point.a)
-            values = self._at(point.a).values_of_weights(d, product, b, self.evaluated[3])
-            out.append(Evaluated(theta, q, values))
+            at = self._at(point.a)
+            values = at.values_of_weights(d, product, b, self.evaluated[3])
+            out.append(Evaluated(at, theta, q, values))
         return out
 
     # ---- solutions --------------------------------------------------------------------------------

@@ -54,11 +54,10 @@ class DualNewton(MarginStep):
         problem, machine = session.problem, session.problem.machine
         ball, tol = problem.weight_set, session.tol
         assert isinstance(ball, LpBall)
-        every = np.arange(problem.n_kernels)
         sharp = tol * SHARPER if tol < SHARP_BELOW else tol
         last = math.inf
         b = session.solve(session.start(), FIRST_TOL, session.warm.dual_coef).machine.dual_coef
-        V = problem.products(b, every)
+        V = problem.products(b)
         while True:
             weights = ball.best(problem.quad_of(b, V))
             values = machine.values(b, weights @ V)
@@ -69,7 +68,7 @@ class DualNewton(MarginStep):
                 # the certificate is that of the machine at these weights
                 at = session.solve(weights, tol, b)
                 b = at.machine.dual_coef
-                V = problem.products(b, every)
+                V = problem.products(b)
                 q = problem.quad_of(b, V)
                 gap = at.machine.own_gap + 0.5 * max(0.0, ball.support(q) - float(weights @ q))
                 arrived = Status.CONVERGED if gap <= problem.allowed_gap(at, tol) else None
@@ -86,7 +85,7 @@ class DualNewton(MarginStep):
             )
             session.n_machines += 1
             found = machine.solve(H, tol=inner, warm_start=b).dual_coef
-            W = problem.products(found, every)
+            W = problem.products(found)
             t = step_size(problem, b, found, V, W)
             b, V = (found, W) if t == 1.0 else (b + t * (found - b), V + t * (W - V))
 

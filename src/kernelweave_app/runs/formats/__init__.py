@@ -91,12 +91,15 @@ class Format(ABC):
         First bytes of its files; empty for text.
     uploads : tuple of str
         Endings of files that the studio takes; by default all of them.
+    in_chunks : bool
+        Whether `kernelweave.rows.files` reads its files in chunks, for rows beyond memory.
     """
 
     name: str
     suffixes: tuple[str, ...]
     start: bytes = b""
     uploads: tuple[str, ...] = ()
+    in_chunks: bool = False
 
     def named(self, name: str) -> bool:
         """Whether a file has such a name."""

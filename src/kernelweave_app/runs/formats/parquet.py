@@ -17,6 +17,7 @@ class Parquet(Format):
     name = "parquet"
     suffixes = (".parquet", ".pq")
     start = b"PAR1"
+    in_chunks = True
 
     def table(self, path: Path) -> DataFrame:
         """The table, after a check of the checksums and statistics of the file, if it has any."""

@@ -39,6 +39,7 @@ class Text(Format):
 
     name = "csv"
     suffixes = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".tab")
+    in_chunks = True
 
     def kind(self, name: str) -> str:
         """Whether fields are separated by commas or tabs."""

@@ -1,0 +1,75 @@
+"""Columns of a table that look like names of its rows."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernelweave.views import Cells
+
+if TYPE_CHECKING:
+    from kernelweave._types import DataFrame, Series
+
+#: Rows from which on names are told from measurements, and the share of them that have a value of their own.
+FEWEST_NAMED, MOSTLY = 10, 0.9
+#: What names are called: "id", "patient_id", "sample no", and "PatientID".
+CALLED = re.compile(
+    r"(?:^|[\W_])(?i:id|ids|idx|identifier|no|nr|number|accession|barcode)$|(?<=[a-z])(?:Id|ID|No|Nr)$"
+)
+
+
+def find_row_names(table: DataFrame) -> dict[str, str]:
+    """Columns of a table that look like names of its rows, and why."""
+    # a cheap look at many: numbers that neither count the rows nor are called like names are left out
+    numbers = table.select_dtypes("number")
+    low, high = numbers.min().to_numpy(dtype=float), numbers.max().to_numpy(dtype=float)
+    count = ((low == 0.0) | (low == 1.0)) & (high <= low + len(table) - 1) & (high >= MOSTLY * len(table) - 1)
+    plain = {name for name in numbers.columns[~count] if not CALLED.search(str(name))}
+    found = {name: why_names(table[name], str(name)) for name in table.columns if name not in plain}
+    return {name: why for name, why in found.items() if why}
+
+
+def why_names(column: Series, name: str) -> str:
+    """Why a column looks like names of its rows.
+
+    Parameters
+    ----------
+    column : Series
+    name : str
+
+    Returns
+    -------
+    str
+        Empty where it looks like a measurement: numbers with decimals, long texts, texts to read, values that return.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> why_names(pd.Series([f"p{k}" for k in range(20)]), "patient")
+    'a text of its own in 20 of 20 rows'
+    >>> why_names(pd.Series(range(1, 21)), "row")
+    'whole numbers that count the rows'
+    >>> why_names(pd.Series([3.0, 1.0, 2.0] * 20), "PatientID")
+    ''
+    """
+    import pandas as pd
+
+    known, kinds = column.dropna(), pd.api.types
+    n, n_distinct = len(known), int(known.nunique())
+    if n < max(FEWEST_NAMED, MOSTLY * len(column)) or n_distinct < MOSTLY * n:
+        return ""
+    if kinds.is_bool_dtype(column) or kinds.is_datetime64_any_dtype(column):
+        return ""
+    if not kinds.is_numeric_dtype(column):
+        texts = Cells(known.tolist())
+        return "" if texts.is_long_text else f"a text of its own in {n_distinct} of {len(column)} rows"
+    values = known.to_numpy(dtype=np.float64)
+    first = values.min()
+    if (values % 1 != 0).any():
+        return ""
+    if first in (0.0, 1.0) and values.max() == first + n - 1 and n_distinct == n:
+        return "whole numbers that count the rows"
+    called = CALLED.search(name)
+    return f"whole numbers, another one in {n_distinct} of {len(column)} rows" if called else ""
