@@ -2,10 +2,10 @@
 
 Intervals of a plain regression on ten real tables and ten made-up ones (60 to 1,000 training rows; errors that are
 normal, heavy-tailed, skewed, or larger in some places), random divisions: coverage of the test rows at 50, 80, 90 and
-95 %, and the mean width in standard deviations of the target. Probabilities of a plain classification on 15 tables, five
-of them with classes of at most 15 %: log loss, Brier score and calibration error of the test rows beside a random forest,
-boosting and logistic regression; coverage of sets in each class. Processor seconds of one thread; intervals, sets and
-probabilities are computed from values that the fit has, so that they take no fits.
+95 %, and the mean width in standard deviations of the target. Probabilities of a plain classification on 15 tables,
+five of them with classes of at most 15 %: log loss, Brier score and calibration error of the test rows beside a
+random forest, boosting and logistic regression; coverage of sets in each class. Processor seconds of one thread;
+intervals, sets and probabilities are computed from values that the fit has, so that they take no fits.
 """
 
 from __future__ import annotations

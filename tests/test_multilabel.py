@@ -84,15 +84,14 @@ def test_probabilities_of_labels_have_no_sum(data):
     np.testing.assert_allclose(np.exp(logistic.predict_log_proba(X[60:])), p, rtol=1e-12)
     assert roc_auc_score(Y[60:], p) > 0.7
     model = svm().fit(X[:60], Y[:60])
-    assert not hasattr(model, "predict_proba")
     for method in ("platt", "isotonic"):
         curves = model.calibrate(method, cv=3).predict_proba(X[60:])
         assert curves.shape == (30, L)
         assert np.ptp(curves.sum(axis=1)) > 0.1
     folds = list(KFold(3).split(X[:60]))
-    several = svm().fit(X[:60], Y[:60]).calibrate(cv=folds).predict_proba(X[60:])
+    several = svm().fit(X[:60], Y[:60]).calibrate("platt", cv=folds).predict_proba(X[60:])
     for k in range(L):
-        alone = svm().fit(X[:60], Y[:60, k]).calibrate(cv=folds).predict_proba(X[60:])[:, 1]
+        alone = svm().fit(X[:60], Y[:60, k]).calibrate("platt", cv=folds).predict_proba(X[60:])[:, 1]
         np.testing.assert_allclose(several[:, k], alone, atol=1e-6)
 
 

@@ -362,6 +362,7 @@ def check_model(model: Model) -> None:
     rowless = isinstance(source, RowlessSource)
     fits = [
         rowless or source.n_samples == n_rows,
+        model.encoder is not None or not isinstance(source, TableSource),
         not rowless or model.features is not None,
         model.dual_coef.shape == (n_rows, n_outputs),
         model.intercept.shape == model.owner.shape == (n_outputs,),
