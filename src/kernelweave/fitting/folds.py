@@ -24,7 +24,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import joblib
@@ -255,7 +255,7 @@ class FoldScores:
     scores: Array
     weights: list[tuple[Array, ...]]
     interrupted: bool
-    values: list[Array]
+    values: list[Array] = field(default_factory=list)
 
     @property
     def mean(self) -> Array:
