@@ -15,7 +15,7 @@ from kernelweave._allowance import allowed
 from kernelweave._checks import InputError
 from kernelweave._parameters import Cost, Epsilon, InstanceOf, OneOf, Shown
 from kernelweave._threads import blas_threads_for
-from kernelweave.gram import FeatureGram, FeatureStack, Gram
+from kernelweave.gram import FeatureGram, FeatureStack, Gram, as_gram
 from kernelweave.learners.base import Array, Learner, TrainingSet
 from kernelweave.learners.folds import deal
 from kernelweave.learners.on_features import TOGETHER, Start, machine_on, pays, solve_on
@@ -318,13 +318,13 @@ class CostLearner(Learner):
                 # a fold with a single class: all rows are classified correctly without kernels
                 found.append(_constant(column, training.gram.n_kernels))
                 continue
-            stated = replace(
-                one.problem(training.gram, np.ascontiguousarray(column)),
-                sample_weight=training.sample_weight,
-                scale=training.scale,
-                fit_intercept=True,
+            y = np.ascontiguousarray(column)
+            stated = one.problem(training.gram, y)
+            machine = Machine(y, stated.C, as_loss(stated.loss), training.sample_weight, fit_intercept=True)
+            problem = KernelProblem(
+                as_gram(cast(Gram, stated.kernels)), machine, training.scale, cast(WeightSet, stated.weights)
             )
-            output = Output(cast(KernelProblem, stated.form), tol, training, start)
+            output = Output(problem, tol, training, start)
             with allowed(seconds=self.max_time):
                 found.append(one.learn(output))
             start.remember(found[-1])
