@@ -441,13 +441,16 @@ def test_path_writes_a_table_and_pictures(wine, diabetes, tmp_path):
     table = pd.read_csv(out / "path.csv")
     assert len(table) == 7
     assert (np.diff(table["alpha"]) < 0).all()
-    head = ["alpha", "df", "n_kernels", "gcv", "aic", "bic", "cp"]
-    assert list(table.columns[:7]) == head
-    np.testing.assert_allclose(table.iloc[:, 7:].sum(axis=1), 1.0)
+    head = ["alpha", "df", "df_total", "n_kernels", "gcv", "aic", "bic", "cp"]
+    assert list(table.columns[:8]) == head
+    np.testing.assert_allclose(table.iloc[:, 8:].sum(axis=1), 1.0)
     # the definition, with the noise of the weakest regularisation
-    rss = table["gcv"] * (120 - table["df"]) ** 2 / 120
-    noise = rss.iloc[-1] / (120 - table["df"].iloc[-1])
-    np.testing.assert_allclose(table["cp"], rss / noise - 120 + 2 * table["df"], rtol=1e-9)
+    free = table["df_total"]
+    rss = table["gcv"] * (120 - free) ** 2 / 120
+    noise = rss.iloc[-1] / (120 - free.iloc[-1])
+    np.testing.assert_allclose(table["cp"], rss / noise - 120 + 2 * free, rtol=1e-9)
+    assert (free >= table["df"] - 1e-9).all()
+    assert (free > table["df"] + 0.1).any()
     assert (out / "path.svg").read_text().count("<svg") == 1
     assert (
         main(["path", str(wine), "--target", "target", "--out", str(tmp_path / "classes"), "--alphas", "4"])

@@ -262,6 +262,28 @@ def test_a_source_is_tested_by_exchanging_its_contributions(patients):
     assert 0.5 < area.score <= 1.0
 
 
+def test_one_important_source_among_many_is_found():
+    """Of 60 columns: with 999 exchanges of each no p-value below 0.06 can be had, however large the loss."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(160, 60))
+    y = 2 * X[:, 0] + rng.normal(size=160)
+    model = kw.MKLRegressor(kw.banks.linear_features(60), alpha=1.0).fit(X[:80], y[:80])
+    few = inspection.source_test(model, X[80:], y[80:], n_permutations=999)
+    assert few.names[0] == "x0"
+    assert few.reach == pytest.approx(len(few.names) / 1000)
+    assert few.adjusted[0] == pytest.approx(few.reach)
+    assert few.reach > 0.02
+    found = inspection.source_test(model, X[80:], y[80:])
+    assert found.n_permutations == (15999 if len(found.names) > 40 else 3999)
+    assert found.adjusted[0] == pytest.approx(found.reach)
+    assert found.reach <= 0.01
+    # a source ends after the first 999 exchanges of which 20 are no worse, with the same p-value
+    early = few.p_values > 20 / 1000
+    assert early.sum() > 5
+    order = [found.names.index(name) for name in np.array(few.names)[early]]
+    np.testing.assert_array_equal(found.p_values[order], few.p_values[early])
+
+
 # ---- fits without a source -------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known
-from kernelweave._parameters import Each, Flag, Text, checked
+from kernelweave._parameters import Each, Flag, Text, Whole, checked
 from kernelweave._types import Features, Labels, Splits, Tree
 from kernelweave.estimators.parameters import stated
 from kernelweave.estimators.scoring import fold_score
@@ -30,7 +30,7 @@ from kernelweave.inspection.arguments import (
     Targets,
 )
 from kernelweave.inspection.paired import adjust_p_values, compare_folds
-from kernelweave.inspection.permutation import Permutations, permutation_p_value
+from kernelweave.inspection.permutation import permutation_p_value
 from kernelweave.inspection.refitting import Rows, each_done, plainly, splitter_of
 from kernelweave.inspection.registry import (
     CORRECTED,
@@ -53,6 +53,11 @@ if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
 
 Array = NDArray[np.float64]
+
+#: The adjusted p-value that permutations of sources can reach.
+REACH = 0.01
+#: Exchanges that score at least as well as the model after which a source takes no more: it is not important.
+ENOUGH = 20
 
 
 @dataclass(frozen=True)
@@ -96,9 +101,15 @@ class SourceTest(SourceLosses):
     Attributes
     ----------
     n_permutations : int
+        The largest number of a source.
     """
 
     n_permutations: int
+
+    @property
+    def reach(self) -> float:
+        """The smallest adjusted p-value that so many permutations can give: ``n_sources / (n_permutations + 1)``."""
+        return min(1.0, len(self.names) / (self.n_permutations + 1))
 
 
 @dataclass(frozen=True)
@@ -128,7 +139,7 @@ def source_test(
     X: Features,
     y: Targets,
     *,
-    n_permutations: Permutations = 999,
+    n_permutations: Annotated[int | None, Whole(1) | None] = None,
     scoring: Scoring = None,
     seed: Seed = 0,
     report: Report = None,
@@ -147,7 +158,11 @@ def source_test(
     X : array-like, frame, sparse matrix or views
         New rows, not those of the fit, as `predict` takes them.
     y : array-like of shape (n_rows,)
-    n_permutations : int, default=999
+    n_permutations : int, optional
+        Of every source. By default 999, and four times as many again and again for sources that may still be
+        important, until the correction for the number of sources leaves a p-value of 0.01 in reach: 12 sources have up
+        to 3,999, and 100 up to 15,999. A source ends when 20 exchanges score at least as well as the model, which
+        leaves its p-value valid.
     scoring : str or callable, optional
         Default: accuracy, or R^2.
     seed : int, default=0
@@ -170,7 +185,8 @@ def source_test(
 
     References
     ----------
-    L. Breiman, Random forests, Machine Learning 45 (2001), for the permutation of one input.
+    L. Breiman, Random forests, Machine Learning 45 (2001), for the permutation of one input; J. Besag and P. Clifford,
+    Sequential Monte Carlo p-values, Biometrika 78 (1991).
 
     Examples
     --------
@@ -200,19 +216,35 @@ def source_test(
     score_of = _score_of(estimator, truth, scoring)
     score = score_of(values)
 
+    stages = _stages(len(sources)) if n_permutations is None else [n_permutations]
+
     def exchange(name: str, start: int) -> Array:
         own = parts[:, [m for m, view in enumerate(views) if view == name]].sum(axis=1)
         rest, rng = values - own, np.random.default_rng(start)
-        return np.array([score_of(rest + own[rng.permutation(len(own))]) for _ in range(n_permutations)])
+        scores: list[float] = []
+        for wanted in stages:
+            scores += [score_of(rest + own[rng.permutation(len(own))]) for _ in range(wanted - len(scores))]
+            found = np.array(scores)
+            if permutation_p_value(score, found) * (wanted + 1) > ENOUGH:
+                break
+        return found
 
     starts = np.random.default_rng(seed).integers(2**32, size=len(sources)).tolist()
     tasks = zip(sources, starts, strict=True)
     found, stopped = each_done(exchange, tasks, 1, report, "source", len(sources))
-    losses = np.array([score - one for one in found])
     p_values = np.array([permutation_p_value(score, one) for one in found])
-    low, high = middle(losses.T, LEVEL)
-    _, columns = _largest_first(sources, losses.mean(axis=1), low, high, p_values)
-    return SourceTest(score=score, interrupted=stopped, n_permutations=n_permutations, **columns)
+    low, high = np.array([middle(score - one, LEVEL) for one in found]).T
+    loss = np.array([score - one.mean() for one in found])
+    _, columns = _largest_first(sources, loss, low, high, p_values)
+    return SourceTest(score=score, interrupted=stopped, n_permutations=max(map(len, found)), **columns)
+
+
+def _stages(n_sources: int) -> list[int]:
+    """Numbers of permutations after which a source may end, up to that with which p-values of `REACH` can be found."""
+    stages = [999]
+    while n_sources > REACH * (stages[-1] + 1):
+        stages.append(4 * stages[-1] + 3)
+    return stages
 
 
 def _largest_first(
@@ -431,7 +463,7 @@ def _losses(
     needs=("model", "held_rows"),
     about="Does the model use each source for new rows? Sources are exchanged between held-out rows.",
     counted="permutations",
-    usual=999,
+    usual=0,
     possible=lambda found: (
         "simplest" in found and len(found["views"].values) > 1 and not found["kernels"].details["in layers"]
     ),
@@ -439,18 +471,21 @@ def _losses(
 def _sources(basis: Basis) -> Finding:
     held = basis.held_rows
     found = source_test(
-        basis.model, held.X, held.y, n_permutations=basis.count, seed=basis.seed, report=basis.report
+        basis.model, held.X, held.y, n_permutations=basis.count or None, seed=basis.seed, report=basis.report
     )
     score = "accuracy" if is_classifier(basis.model) else "R^2"
     meaning = (
         f"Loss of {score} where the source is exchanged between held-out rows, its 2.5 and 97.5 % points over "
-        f"{found.n_permutations} permutations; p-values corrected for the number of sources (Holm)."
+        f"up to {found.n_permutations} permutations; p-values corrected for the number of sources (Holm), which cannot "
+        f"be below {found.reach:.2g}."
     )
     title = "Sources exchanged between held-out rows"
     made = _losses(
         found, meaning, found.n_permutations, "permutations of the rows", {"source": found.names}, title
     )
     adjusted = made.details["adjusted"]
+    details = {**made.details, "sources": len(found.names), "reach": found.reach}
+    made = replace(made, details=details)
     for name in found.names[:MOST_NAMED]:
         falls = found.loss[found.names.index(name)] > 0
         made = made.says(
@@ -460,11 +495,17 @@ def _sources(basis: Basis) -> Finding:
             + (
                 " (p = {p:.2g}, corrected for the number of sources)."
                 if adjusted[name] < SMALL
+                else ". {m:d} permutations of {k:d} sources cannot tell whether that is chance: p cannot be below "
+                "{r:.2g}."
+                if found.reach >= SMALL
                 else ", which may be chance (p = {p:.2g})."
             ),
             {"name": named(name), "score": score},
             v=at(name),
             p=("details", "adjusted", name),
+            m=("n",),
+            k=("details", "sources"),
+            r=("details", "reach"),
         )
     return made
 
@@ -511,7 +552,13 @@ def _omission(basis: Basis) -> Finding:
             "which",
             "Fitted without {name}, the model has a mean {score} of {w:.3f} in place of {s:.3f} over {k:d} divisions "
             "of the rows: a loss of {v:.3f}{interval:.3f}, p = {p:.2g}"
-            + ("." if adjusted[name] < SMALL else ": the other sources may be enough."),
+            + (
+                "."
+                if adjusted[name] < SMALL
+                else ", which cannot be told from none: other rows of this kind may show a loss of {high:.3f}."
+                if np.isfinite(made.values[name].high)
+                else ", which cannot be told from none."
+            ),
             {"name": named(name), "score": score},
             **ends(name),
             w=("details", "without", name),

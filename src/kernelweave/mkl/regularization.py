@@ -319,9 +319,10 @@ class Criteria:
     df_total : float
         Divergence of f in y with the weights' own dependence on y (active set held), summed over outputs.
     gcv : float
-        ``N_eff RSS / (N_eff - df)^2``, per output and sample.
+        ``N_eff RSS / (N_eff - D)^2``, per output and sample, with the degrees of freedom D of an output: its part of
+        `df_total`, or `df` where that was not computed.
     aic, bic : float
-        ``N_eff log(RSS / N_eff) + 2 df`` and ``+ log(N_eff) df``.
+        ``N_eff log(RSS / N_eff) + 2 D`` and ``+ log(N_eff) D``.
     rss : float
         Weighted sum of squared residuals, per output, for `mallows_cp`.
     evidence : float
@@ -353,7 +354,7 @@ def compute_criteria(
     weights : array of shape (n_kernels,)
     C : array of shape (n_outputs, n_samples)
     total : bool
-        Also compute `df_total` (needs the products of all active kernels); NaN otherwise.
+        Also compute `df_total` (needs the products of all active kernels), and criteria with it; NaN otherwise.
     """
     Y, N = problem.targets, problem.inverse_weights
     n_outputs, n = Y.shape
@@ -375,7 +376,8 @@ def compute_criteria(
     # the last use of the system
     df = max(0.0, n - alpha * float(N @ system.inverse_diagonal()))
     df_total = n_outputs * df + extra
-    slack = n_eff - df
+    used = df_total / n_outputs if total else df
+    slack = n_eff - used
     gcv = n_eff * rss / slack**2 if slack > 0 else math.inf
     fit = n_eff * _log(rss / n_eff)
     quad = alpha * float(np.vdot(Y, C)) / n_outputs  # y' (I + K/alpha)^-1 y
@@ -385,8 +387,8 @@ def compute_criteria(
         df=df,
         df_total=df_total,
         gcv=gcv,
-        aic=fit + 2.0 * df,
-        bic=fit + math.log(n_eff) * df,
+        aic=fit + 2.0 * used,
+        bic=fit + math.log(n_eff) * used,
         rss=rss,
         evidence=evidence,
         noise_variance=variance,
@@ -476,8 +478,11 @@ def criteria_along(
     if relaxed and everything:
         out["cp"] = np.full(len(points), math.nan)
     elif everything:
-        rss, df = found[names.index("rss")], found[names.index("df")]
-        parts = [mallows_cp(r, d, problem.n_eff) for problem, r, d in zip(problems, rss, df, strict=True)]
+        rss, total = found[names.index("rss")], found[names.index("df_total")]
+        parts = [
+            mallows_cp(r, d / len(problem.targets), problem.n_eff)
+            for problem, r, d in zip(problems, rss, total, strict=True)
+        ]
         out["cp"] = np.sum(parts, axis=0)
     return out
 

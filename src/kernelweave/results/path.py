@@ -203,7 +203,8 @@ class Path(Generic[S_co]):
 
         ``gcv``, ``aic``, ``bic``, ``cp`` (smaller is better; Mallows' Cp takes the noise from the smallest
         regularisation parameter of the path), ``rss``, ``evidence`` (log marginal likelihood), ``noise_variance``,
-        ``df`` and ``df_total`` (which counts the learnt weights). For a relaxed path they are those of the ridge,
-        and ``df_total`` and ``cp`` are NaN, as the contribution of the weights is not known. Computed on first use.
+        ``df`` and ``df_total``, which counts the learnt weights, as the first four do. For a relaxed path they are
+        those of the ridge with ``df``, and ``df_total`` and ``cp`` are NaN, as the contribution of the weights is not
+        known. Computed on first use.
         """
         return {} if self.measure is None else self.measure(True)

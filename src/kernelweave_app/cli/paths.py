@@ -155,7 +155,9 @@ def _solve(spec: Spec, prepared: Prepared, folder: Path, each: str) -> int:
             )
             head: dict[str, Any] = {} if output is None else {each: [output] * len(found.alphas)}
             head |= {} if found.Cs is None else {"C": found.Cs}
-            head |= {"alpha": found.alphas, "df": found.df, "n_kernels": (found.weights > 0).sum(axis=1)}
+            head |= {"alpha": found.alphas, "df": found.df}
+            head |= {name: found.criteria[name] for name in ("df_total",) if name in found.criteria}
+            head |= {"n_kernels": (found.weights > 0).sum(axis=1)}
             head |= {name: found.criteria[name] for name in CRITERIA if name in found.criteria}
             layers = [
                 pd.DataFrame(w, columns=[f"layer {depth}: {name}" for name in names])
