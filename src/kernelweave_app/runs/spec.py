@@ -239,9 +239,10 @@ class Spec(BaseModel):
         Weights of classes, such as "ill=5, well=1"; classes that are not named have weight 1. Of several
         labels the weight of rows with the label, in its own problem.
     probabilities
-        Learn probabilities from decision values of folds of the training rows: Platt's sigmoid, or an
-        isotonic step function, which needs about a thousand rows. The folds are `cv`, without repetitions.
-        With the logistic loss there are probabilities without it.
+        Learn probabilities from decision values of further fits on folds of the training rows: a temperature,
+        Platt's sigmoid, or an isotonic step function, which needs about a thousand rows. The folds are `cv`,
+        without repetitions. With "none" they are those of the logistic loss, or of a temperature from the folds
+        that chose C or alpha.
     test_size
         Share of the rows held out for the final score; 0 fits on all rows.
     holdout
