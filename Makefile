@@ -24,8 +24,8 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PINS := $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
-# Compiling all files of all packages would be half of the time; Python compiles those that are imported.
-INSTALL := $(PIP) install -q --no-compile $(PINS)
+# With the bytecode of all packages: where Python may write none, every process of the tests would compile what it imports.
+INSTALL := $(PIP) install -q $(PINS)
 BUILD_PINS := $(if $(CONSTRAINTS),--build-constraint $(CONSTRAINTS))
 SOURCES := pyproject.toml CMakeLists.txt $(CONSTRAINTS) $(wildcard src/kernelweave/*.cpp src/kernelweave/*.hpp)
 
