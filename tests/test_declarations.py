@@ -3,6 +3,7 @@
 import inspect
 import pickle
 import re
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -322,6 +323,32 @@ def test_a_learner_without_a_rule_for_its_weights_is_refused_where_it_is_defined
 
         class Empty(MarginLearner):
             pass
+
+
+def test_a_learner_may_have_a_path_of_its_own_and_leaves_weights_of_rows_to_the_fit(ruled, rng):
+    class Along(MarginLearner):
+        """Nothing but a path."""
+
+        def path(self, training, alphas, **options):
+            raise NotImplementedError
+
+    class Weighted(MarginLearner):
+        """States what the fit adds."""
+
+        def problem(self, kernels, y):
+            return replace(super().problem(kernels, y), sample_weight=np.ones(len(y)))
+
+    with pytest.raises(kw.InputError, match="must leave `sample_weight` and `scale` to the fit"):
+        kw.MKLClassifier(learner=Weighted()).fit(rng.normal(size=(20, 2)), np.arange(20) % 2)
+
+
+@pytest.mark.parametrize("alpha", ["auto", np.inf])
+def test_the_problem_of_rls2_needs_a_number(alpha, rng):
+    gram = kw.banks.linear_features(2)
+    X, y = rng.normal(size=(20, 2)), rng.normal(size=20)
+    with pytest.raises(kw.InputError, match="needs a finite alpha"):
+        kw.learners.RLS2(alpha=alpha).problem(gram, y)
+    assert kw.MKLRegressor(gram, kw.learners.RLS2(alpha=alpha)).fit(X, y).score(X, y) >= 0.0
 
 
 def test_learners_take_parameters_by_name_only(tilted):

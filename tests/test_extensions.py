@@ -25,7 +25,7 @@ class Widely(MarginLearner):
     name = "widely"
 
     def problem(self, kernels, y):
-        return self.joint(kernels, y, CappedSimplex(0.5))
+        return self.joint(kernels, y, CappedSimplex(max(0.5, 1.0 / kernels.n_kernels)))
 
 
 @dataclass(frozen=True)

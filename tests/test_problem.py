@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -111,6 +112,26 @@ def test_several_outputs_share_their_weights(rows):
     one, two = kw.solve_rls2(gram, Y, 0.5), kw.solve(kw.Problem(gram, Y, C=2.0))
     np.testing.assert_allclose(two.dual_coef, one.dual_coef)
     assert two.verify(kw.Problem(gram, Y, C=2.0)).status is kw.Status.CONVERGED
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge"])
+def test_features_at_another_cost_are_those_of_a_problem_stated_with_it(loss, rows):
+    Z, _, t, labels, weight = rows
+    stated = kw.Problem(
+        kw.FeatureStack(Z, GROUPS), t if loss == "squared" else labels, loss, sample_weight=weight
+    )
+    form, fresh = stated.form.at(1.0), replace(stated).form.at(7.0)
+    # `machine` is compared by its parts, and `_first` is of streams
+    kept = [name for name, one in vars(type(form)).items() if isinstance(one, cached_property)]
+    named = sorted({*kept} - {"machine", "_first"})
+    assert form.machine.C == 1.0
+    # what is computed here must not be taken over where it depends on the cost
+    named = [name for name in named if getattr(form, name) is not None]
+    other = form.at(7.0)
+    assert "costs" in named
+    for name in named:
+        np.testing.assert_allclose(getattr(other, name), getattr(fresh, name), rtol=1e-13, err_msg=name)
+    assert other.machine.C == fresh.machine.C == 7.0
 
 
 def test_a_start_and_a_limit(rows):

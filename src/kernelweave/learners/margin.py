@@ -210,7 +210,7 @@ class SoftMarginMKL(MarginLearner):
     max_iter: MaxIter = None
 
     def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
-        return self.joint(kernels, y, CappedSimplex(float(self.theta)))
+        return self.joint(kernels, y, CappedSimplex(max(float(self.theta), 1.0 / kernels.n_kernels)))
 
 
 class Uniform(MarginLearner):

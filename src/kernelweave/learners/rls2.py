@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Annotated, cast
 
 import numpy as np
 
 from kernelweave._allowance import allowed
+from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, MaxIter, Number, OneOf, Shown, Whole
-from kernelweave.gram import FeatureGram, FeatureStack, Gram
+from kernelweave.gram import FeatureGram, FeatureStack, Gram, kind_of
 from kernelweave.learners.base import Array, Learner, TrainingSet
+from kernelweave.mkl.path import check_alphas
 from kernelweave.mkl.problem import Problem, RidgeForm
 from kernelweave.mkl.solve import SOLVERS, along_alphas
 from kernelweave.results import Path, Solution
@@ -111,9 +112,11 @@ class RLS2(Learner):
         return alphas[:, None] * RELAX_SHARES if self.relax == "auto" else None
 
     def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
-        """Least squares on the simplex with ``C = 1 / alpha``; C is 1 if alpha is to be chosen, or infinite."""
+        """Least squares on the simplex with ``C = 1 / alpha``; raises `InputError` for an alpha that has none."""
         alpha = self.requested()
-        return Problem(kernels, y, C=1.0 / alpha if alpha is not None and math.isfinite(alpha) else 1.0)
+        if alpha is None or not math.isfinite(alpha):
+            raise InputError(f"The problem of RLS2 needs a finite alpha, got {self.alpha!r}. Give a number.")
+        return Problem(kernels, y, C=1.0 / alpha)
 
     def path(
         self,
@@ -127,14 +130,14 @@ class RLS2(Learner):
         # features that were prepared and are fewer than the rows
         if isinstance(kernels, FeatureGram) and self.on_features and kernels.ranks.sum() <= kernels.n_samples:
             kernels = kernels.stack()
-        stated = replace(
-            self.problem(kernels, training.y), sample_weight=training.sample_weight, scale=training.scale
-        )
+        # alpha is that of the path
+        stated = Problem(kernels, training.y, sample_weight=training.sample_weight, scale=training.scale)
         with allowed(seconds=self.max_time):
             return along_alphas(
                 cast(RidgeForm, stated.form),
-                alphas,
+                check_alphas(alphas),
                 single=stated.single,
+                kind=kind_of(kernels),
                 tol=self.tol if tol is None else tol,
                 solver=self.solver,
                 shared_weights=self.shared_weights,
@@ -142,5 +145,5 @@ class RLS2(Learner):
                 delta=self.delta,
                 relax=self.relax_grid(alphas) if self.relax == "auto" else self.relax,
                 weights0=training.start,
-                callback=callback,
+                on_solution=callback,
             )

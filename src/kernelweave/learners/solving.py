@@ -15,7 +15,7 @@ from kernelweave._allowance import allowed
 from kernelweave._checks import InputError
 from kernelweave._parameters import Cost, Epsilon, InstanceOf, OneOf, Shown
 from kernelweave._threads import blas_threads_for
-from kernelweave.gram import FeatureGram, FeatureStack, Gram, as_gram
+from kernelweave.gram import FeatureGram, FeatureStack, Gram
 from kernelweave.learners.base import Array, Learner, TrainingSet
 from kernelweave.learners.folds import deal
 from kernelweave.learners.on_features import TOGETHER, Start, machine_on, pays, solve_on
@@ -28,7 +28,7 @@ from kernelweave.mkl.kernel_problem import KernelProblem, Session
 from kernelweave.mkl.layers import TrainedLayers
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.solve import methods_for, solve_problem
-from kernelweave.mkl.weight_sets import CappedSimplex, Simplex, WeightSet
+from kernelweave.mkl.weight_sets import Simplex, WeightSet
 from kernelweave.results import Certificate, Path, Solution, Status
 
 #: C of an automatic path: from the smallest to the largest.
@@ -206,7 +206,10 @@ class CostLearner(Learner):
     def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
         """Refuse a learner that says nothing about its weights, but for `abstract` bases of others."""
         own: Any = cls
-        if not abstract and own.problem is CostLearner.problem and own.learn is CostLearner.learn:
+        inherited = all(
+            getattr(own, name) is getattr(CostLearner, name) for name in ("problem", "learn", "path")
+        )
+        if not abstract and inherited:
             raise InputError(
                 f"The learner {cls.__name__} must define `problem(kernels, y)` or `learn(output)`, got neither. For "
                 "weights on the simplex derive from SimpleMKL, or return self.joint(kernels, y, Simplex())."
@@ -214,10 +217,18 @@ class CostLearner(Learner):
         super().__init_subclass__(**options)
 
     def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
-        """The problem of one output: the machine, and the set of weights over which its optimal value is minimised.
+        """The problem of one output: a machine, and the set of weights over which its optimal value is minimised.
 
-        A `kernelweave.Problem`, by `joint` or with another loss; that learners with a C have an intercept, the weights
-        of rows and the factors of kernels are added to it.
+        Parameters
+        ----------
+        kernels : Gram or FeatureStack
+        y : array of shape (n_samples,)
+            Targets; for classification -1 and 1.
+
+        Returns
+        -------
+        Problem
+            By `joint`, or with another loss. The fit adds an intercept, the weights of rows and the factors of kernels.
         """
         return self.joint(kernels, y, Simplex())
 
@@ -236,9 +247,6 @@ class CostLearner(Learner):
     def joint(self, kernels: Gram | FeatureStack, y: Array, weight_set: WeightSet) -> Problem:
         """The machine of this learner on kernels, over a set of weights."""
         classification = bool((np.abs(y) == 1.0).all())
-        if isinstance(weight_set, CappedSimplex):
-            # below, weights could not sum to 1
-            weight_set = replace(weight_set, cap=max(weight_set.cap, 1.0 / kernels.n_kernels))
         return Problem(kernels, y, self.loss_for(classification), weight_set, self.C, fit_intercept=True)
 
     def loss_for(self, classification: bool) -> Loss:
@@ -318,13 +326,16 @@ class CostLearner(Learner):
                 # a fold with a single class: all rows are classified correctly without kernels
                 found.append(_constant(column, training.gram.n_kernels))
                 continue
-            y = np.ascontiguousarray(column)
-            stated = one.problem(training.gram, y)
-            machine = Machine(y, stated.C, as_loss(stated.loss), training.sample_weight, fit_intercept=True)
-            problem = KernelProblem(
-                as_gram(cast(Gram, stated.kernels)), machine, training.scale, cast(WeightSet, stated.weights)
+            stated = one.problem(training.gram, np.ascontiguousarray(column))
+            if stated.sample_weight is not None or stated.scale is not None:
+                raise InputError(
+                    f"The problem of {type(self).__name__} must leave `sample_weight` and `scale` to the fit, which "
+                    "adds them. Return it without."
+                )
+            stated = replace(
+                stated, sample_weight=training.sample_weight, scale=training.scale, fit_intercept=True
             )
-            output = Output(problem, tol, training, start)
+            output = Output(cast(KernelProblem, stated.form), tol, training, start)
             with allowed(seconds=self.max_time):
                 found.append(one.learn(output))
             start.remember(found[-1])

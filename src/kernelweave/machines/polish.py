@@ -48,8 +48,8 @@ class Polished(NamedTuple):
 
     Attributes
     ----------
-    b, g : arrays of shape (n,)
-        Feasible coefficients and their gradient.
+    b : array of shape (n,)
+        Feasible coefficients.
     systems : int
         Linear systems that were solved.
     solved : bool
@@ -57,7 +57,6 @@ class Polished(NamedTuple):
     """
 
     b: Array
-    g: Array
     systems: int
     solved: bool = False
 
@@ -127,7 +126,7 @@ def polish(problem: BoxProblem, b: Array, g: Array, work: float) -> Polished:
     free = _free(problem, b)
     n_free = int(np.count_nonzero(free))
     if not 2 <= n_free <= MOST_FREE or _cost(n_free) > work:
-        return Polished(b, g, 0)
+        return Polished(b, 0)
     found = _active_set(problem, b, g, free, work)
     if found.solved:
         return found
@@ -161,14 +160,14 @@ def _active_set(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: 
         left = where[over | under]
         if not len(left) and not rise.any() and not fall.any():
             _settle(problem, b, where)
-            return Polished(b, problem.gradient(b), n_systems, solved=True)
+            return Polished(b, n_systems, solved=True)
         free[left] = False
         for side, sign in ((rise, 1.0), (fall, -1.0)):
             _turn(problem, side & (b == 0), sign, low, high, slope)
         free |= rise | fall
         if not 2 <= np.count_nonzero(free) <= MOST_FREE:
             break
-    return Polished(start, g0, n_systems)
+    return Polished(start, n_systems)
 
 
 def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: float) -> Polished:
@@ -212,7 +211,7 @@ def _descend(problem: BoxProblem, start: Array, g0: Array, free: Mask, work: flo
         _turn(problem, (np.arange(len(b)) == k) & (b == 0), sign, low, high, slope)
         free[k] = True
     _settle(problem, b, np.flatnonzero(_free(problem, b)))
-    return Polished(b, problem.gradient(b), n_systems, solved=solved)
+    return Polished(b, n_systems, solved=solved)
 
 
 def _turn(problem: BoxProblem, which: Mask, sign: float, low: Array, high: Array, slope: Array) -> None:

@@ -197,7 +197,7 @@ class _Run:
     ) -> tuple[Values, tuple[Array, Array] | None]:
         """Newton steps, which are kept if the gap is smaller than here; returns the values of the point."""
         old = self.b, self.g
-        b, _, systems, _ = polish(self.problem, *old, self.work)
+        b, systems, _ = polish(self.problem, *old, self.work)
         if not systems:
             return here, product
         self.systems += systems

@@ -1,4 +1,4 @@
-"""What problems on a stack of kernels have in common, and certificates computed from the numbers of a solution.
+"""Certificates computed from the numbers of a solution.
 
 Any weights in the set and any feasible coefficients bound the optimum from both sides. Problems evaluate both bounds in
 their method `certify`; `kernelweave.results.Solution.verify` compares them with the reported ones.
@@ -7,7 +7,6 @@ their method `certify`; `kernelweave.results.Solution.verify` compares them with
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,36 +22,6 @@ Index = NDArray[np.int64]
 
 #: Tolerance of weights outside of their set, relative to the largest: rounding errors of projections.
 OUTSIDE = 1e-9
-
-
-class OnStack:
-    """A problem on a stack of kernels, each with a factor ``s_m > 0``."""
-
-    gram: Gram
-    scale: Array
-
-    @property
-    def n_kernels(self) -> int:
-        """Number of kernels."""
-        return self.gram.n_kernels
-
-    @cached_property
-    def residual(self) -> Array | None:
-        """``s_m`` times a bound of the trace that factors leave out; None if they are exact."""
-        left = self.gram.residual_trace
-        return self.scale * left if left.any() else None
-
-    def quad(self, C: Array, kernels: Index | None = None) -> Array:
-        """Upper bounds of ``sum_t s_m c_t' K_m c_t`` for rows c_t of C, exact if the representation is."""
-        pick = slice(None) if kernels is None else kernels
-        values = self.scale[pick] * self.gram.quadratic_forms(np.atleast_2d(C), kernels)
-        return values if self.residual is None else values + self.residual[pick] * float(np.vdot(C, C))
-
-    def products(self, C: Array, kernels: Index | None = None) -> Array:
-        """``s_m K_m c_t``, shape (len(kernels), n_outputs, n_samples), or (len(kernels), n_samples) for a vector."""
-        V = self.gram.matvecs(np.atleast_2d(C), kernels)
-        V *= (self.scale if kernels is None else self.scale[kernels])[:, None, None]
-        return V if C.ndim == 2 else V[:, 0]
 
 
 def entry_error(gram: Gram, kernels: Index | NDArray[np.bool_] | slice = slice(None)) -> float:

@@ -18,7 +18,6 @@ from kernelweave.machines.rounding import sum_error
 from kernelweave.mkl.certify import (
     OUTSIDE,
     Index,
-    OnStack,
     entry_error,
     feasible,
     outside,
@@ -26,6 +25,7 @@ from kernelweave.mkl.certify import (
     term_error,
 )
 from kernelweave.mkl.loop import Loop, SessionOf, Step, most_work
+from kernelweave.mkl.on_stack import OnStack
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status, WarmStart
 

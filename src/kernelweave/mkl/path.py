@@ -183,7 +183,7 @@ def rls2_path(
         max_iter=max_iter,
         relax=relax,
         weights0=weights0,
-        callback=callback,
+        on_solution=callback,
         delta=delta,
     )
 

@@ -31,7 +31,8 @@ from kernelweave._checks import (
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.ridge import RidgeSystem, Workspace, ridge_system
-from kernelweave.mkl.certify import OUTSIDE, OnStack, included, of_null, outside, refuse_relaxed
+from kernelweave.mkl.certify import OUTSIDE, included, of_null, outside, refuse_relaxed
+from kernelweave.mkl.on_stack import OnStack
 from kernelweave.results import Certificate, Solution, Statement, Status
 
 Array = NDArray[np.float64]

@@ -22,7 +22,7 @@ from kernelweave._parameters import Flag, Function, MaxIter, MaxTime, Number, On
 from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.problem import make_ridge_form
-from kernelweave.mkl.solve import SOLVERS, along_alphas, confirmed
+from kernelweave.mkl.solve import SOLVERS, along_alphas
 from kernelweave.results import Solution
 
 
@@ -140,8 +140,8 @@ def solve_rls2(
         max_iter=max_iter,
         shared_weights=shared_weights,
         relax=relax,
-        told=callback,
+        on_iteration=callback,
         delta=delta,
         linear_solver=linear_solver,
     ).solutions
-    return (found if relax is not None else confirmed(problem, found, tol)).of_kind(kind_of(gram))
+    return found.of_kind(kind_of(gram))

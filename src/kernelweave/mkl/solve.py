@@ -154,11 +154,11 @@ def solve(
         single=problem.single,
         weights0=weights,
         max_iter=max_iter,
-        told=told,
+        on_iteration=told,
     ).solutions
     trace = {name: cost * values if name == "objective" else values for name, values in found.trace.items()}
     found = replace(found, certificate=found.certificate.times(cost), trace=trace)
-    return confirmed(problem, found, tol).of_kind(kind_of(problem.kernels))
+    return found.of_kind(kind_of(problem.kernels))
 
 
 def confirmed(problem: Verifier, found: Solution, tol: float) -> Solution:
@@ -195,20 +195,49 @@ def along_alphas(
     shared_weights: bool = True,
     relax: ArrayLike | None = None,
     weights0: ArrayLike | None = None,
-    callback: PathCallback | None = None,
-    told: Callback | None = None,
-    **literal: object,
+    on_solution: PathCallback | None = None,
+    on_iteration: Callback | None = None,
+    **published: object,
 ) -> Path[Solution]:
-    """RLS2 on kernels, features, streams or statistics for descending regularisation parameters, for all given rows.
+    """RLS2 on kernels, features, streams or statistics, each solution warm-started from the one before.
 
-    `single` is for one output as a vector. `callback` hears of solutions, `told` of iterations; `literal` is for
-    published algorithms.
+    Parameters
+    ----------
+    problem : RidgeForm
+    alphas : array of shape (n_alphas,)
+        Regularisation parameters > 0, descending; ``inf`` gives f = 0.
+    single : bool
+        Whether there is one output, as a vector.
+    solver, tol, max_iter, shared_weights, relax, weights0
+        See `kernelweave.rls2_path`.
+    kind : Kind, optional
+        Of the arrays of the result.
+    on_solution : callable, optional
+        ``on_solution(index, solution)``; a true value ends the path.
+    on_iteration : callable, optional
+        ``on_iteration(n_iter, objective, rel_gap)``; a true value ends the solution.
+    **published
+        Parameters of published algorithms.
+
+    Returns
+    -------
+    Path
+        For all given rows. A solution is `CONVERGED` only with a certificate by its problem, over all kernels.
+
+    Raises
+    ------
+    InputError
+        Weights outside of the simplex, or an alpha below the rounding errors of the kernels.
+
+    References
+    ----------
+    F. Dinuzzo, arXiv 1001.2709: Problems 5 to 7, and section 5.2 for the path.
     """
     start = None if weights0 is None else check_simplex(weights0, problem.n_kernels)
     call: PathCallback | None = (
         None
-        if callback is None
-        else lambda index, found: callback(index, on_all_rows(problem, found).of_kind(kind))
+        if on_solution is None
+        else lambda index, one: on_solution(index, on_all_rows(problem, one).of_kind(kind))
     )
     with threads_of(problem):
         given = problem.parts() if not shared_weights and len(problem.targets) > 1 else [problem]
@@ -220,12 +249,17 @@ def along_alphas(
             else [part.on_kernels() if isinstance(part, FeatureProblem) else part for part in given]
         )
         if on_kernels:
-            how: dict[str, Any] = {"solver": solver, "tol": tol, "max_iter": max_iter, "callback": told}
-            found = _on_kernels(on_kernels, alphas, done, start, **how, **literal)
+            how: dict[str, Any] = {
+                "solver": solver,
+                "tol": tol,
+                "max_iter": max_iter,
+                "callback": on_iteration,
+            }
+            found = _on_kernels(on_kernels, alphas, done, start, **how, **published)
             measure = partial(_measure, on_kernels, done)
         else:
             found = solutions_on_features(
-                features, alphas, done, start, tol=tol, max_iter=max_iter, callback=told
+                features, alphas, done, start, tol=tol, max_iter=max_iter, callback=on_iteration
             )
             measure = partial(measure_on_features, features, done, _measure)
         whole = (squeeze(one) if single else one for one in found)

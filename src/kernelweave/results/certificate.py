@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 import math
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,25 +18,28 @@ Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 
 
-def _sentences(what: str, remedies: Sequence[str]) -> str:
+class Remedy(NamedTuple):
+    """What users can do, and the parameter of learners that it takes, if any."""
+
+    text: str
+    parameter: str | None = None
+
+
+def _sentences(what: str, remedies: Sequence[Remedy]) -> str:
     if not remedies:
         return what
-    *first, last = remedies
+    *first, last = (one.text for one in remedies)
     listed = f"{', '.join(first)}{',' * (len(first) > 1)} or {last}" if first else last
     return f"{what} {listed[0].upper()}{listed[1:]}."
-
-
-#: Parameters of learners and solvers that remedies name.
-TUNED = frozenset({"max_iter", "max_time", "alpha", "C", "eta", "step", "solver"})
 
 
 class Status(enum.Enum):
     """How a solver ended. The value is a sentence for users: what happened, and what they can do."""
 
     what: str
-    remedies: tuple[str, ...]
+    remedies: tuple[Remedy, ...]
 
-    def __new__(cls, what: str, *remedies: str) -> Status:
+    def __new__(cls, what: str, *remedies: Remedy) -> Status:
         """A member with its sentences."""
         one = object.__new__(cls)
         one.what, one.remedies, one._value_ = what, remedies, _sentences(what, remedies)
@@ -48,43 +51,61 @@ class Status(enum.Enum):
     )
     MAX_ITER = (
         "max_iter was reached before the gap fell to tol.",
-        *("raise max_iter", "raise tol", "scale the kernels (for example to mean diagonal 1)"),
+        Remedy("raise max_iter", "max_iter"),
+        Remedy("raise tol"),
+        Remedy("scale the kernels (for example to mean diagonal 1)"),
     )
-    MAX_TIME = "max_time was reached before the solver's own stopping rule.", "raise max_time", "raise tol"
+    MAX_TIME = (
+        "max_time was reached before the solver's own stopping rule.",
+        Remedy("raise max_time", "max_time"),
+        Remedy("raise tol"),
+    )
     UNFINISHED = (
         "max_iter was reached while the criterion still changed by more than tol.",
-        *("raise max_iter", "raise tol", "change the step"),
+        Remedy("raise max_iter", "max_iter"),
+        Remedy("raise tol"),
+        Remedy("change the step", "step"),
     )
     EMPTIED = (
         "The next step would have left a layer without weights, and was not taken.",
-        *("lower eta", "take step='backtracking'"),
+        Remedy("lower eta", "eta"),
+        Remedy("take step='backtracking'", "step"),
     )
     NOT_STATIONARY = (
         "The criterion falls no further, although its gradient predicts more: rounding errors, or the criterion "
         "has a kink.",
-        *("raise tol", "normalise the kernels"),
+        Remedy("raise tol"),
+        Remedy("normalise the kernels"),
     )
     STALLED = (
         "No step makes further progress: there is hardly any regularisation relative to the kernels, or they differ by "
         "many orders of magnitude, or the solver's steps cannot reach so small a tol.",
-        *("raise tol", "raise alpha", "lower C", "normalise the kernels", "use the default solver"),
+        Remedy("raise tol"),
+        Remedy("raise alpha", "alpha"),
+        Remedy("lower C", "C"),
+        Remedy("normalise the kernels"),
+        Remedy("use the default solver", "solver"),
     )
     TRUNCATED = (
         "The solution is exact for the kernels as stored, but the error of their truncated factors keeps the gap "
         "above tol.",
-        *("lower rank_tol", "raise tol"),
+        Remedy("lower rank_tol"),
+        Remedy("raise tol"),
     )
     ROUNDING = (
         "Rounding errors may exceed tol, and no step can reduce the gap further: 16 digits are not enough "
         "for this problem.",
-        *("raise tol", "raise alpha", "lower C", "normalise the kernels"),
+        Remedy("raise tol"),
+        Remedy("raise alpha", "alpha"),
+        Remedy("lower C", "C"),
+        Remedy("normalise the kernels"),
     )
     INTERRUPTED = "Interrupted; what was finished is returned."
     REFUTED = "The numbers do not have the certificate that was reported with them: they, or the data, have changed."
 
     def advice(self, parameters: Collection[str]) -> str:
         """The sentence for users who have these parameters: without remedies that name others."""
-        own = [one for one in self.remedies if TUNED.intersection(re.findall(r"\w+", one)) <= set(parameters)]
+        own = [one for one in self.remedies if one.parameter is None or one.parameter in parameters]
         named = "max_iter" if "max_iter" in parameters else "The limit of iterations"
         return _sentences(self.what.replace("max_iter", named), own)
 

@@ -21,6 +21,7 @@ Its objective is multiplied by ``alpha = 1 / C``, so that it is ``1/2 ||y - f||^
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -59,8 +60,9 @@ from kernelweave.results import Certificate, Solution, Statement, Status
 
 #: Multiples of coefficients are taken where they gain more than this share of the gap.
 WORTH = 0.02
-#: Numbers of a problem that change with C, and those that a problem on other rows takes over.
+#: Numbers of a problem that change with C.
 OF_C = ("machine", "costs", "_losses")
+#: Those that a problem on other rows takes over.
 UNITS = ("traces", "unit", "kernel_factors", "factors", "kernel_sizes", "sizes")
 
 Array = NDArray[np.float64]
@@ -427,19 +429,19 @@ class FeatureProblem:
         # f is off by at most `wrong` in Euclidean norm
         wrong = moved + sum_error(terms) * (size + math.sqrt(n) * abs(intercept))
         wrong += EPS * math.sqrt(n) * self._largest
-        length, share = _norm(b), 0.0
+        length, share = float(np.linalg.norm(b)), 0.0
         if self.least_squares:
             # the formulas of the squared loss at one cost for all rows: paths ask for little else
             cost, rest, pull = float(costs[0]), y - f, b / float(costs[0])
             losses, own = 0.5 * cost * float(rest @ rest), rest - pull
             gap, slope = 0.5 * cost * float(own @ own), y - pull
-            steepest = cost * (_norm(rest) + wrong)
-            sizes = (_norm(product) + _norm(slope) + _norm(y)) * length
+            steepest = cost * (float(np.linalg.norm(rest)) + wrong)
+            sizes = float(np.linalg.norm(product) + np.linalg.norm(slope) + np.linalg.norm(y)) * length
         else:
             losses, gap = float(costs @ loss.value(y, f)), loss.gap(y, costs, b, f)
             slope = loss.dual_slope(y, costs, b)
             slopes = (np.abs(costs * loss.slope(y, f + side)) for side in (-wrong, wrong))
-            steepest = _norm(np.maximum(*slopes))
+            steepest = float(np.linalg.norm(np.maximum(*slopes)))
             sizes = float(np.abs(b) @ (np.abs(product) + np.abs(slope) + np.abs(y)))
         primal = losses + 0.5 * square
         gap += max(0.0, 0.5 * (square + support) - float(product @ b))
@@ -717,8 +719,10 @@ class FeatureProblem:
         if C == self.C:
             return self
         # a path asks for every point several times, and `replace` takes as long as a certificate
-        other = object.__new__(FeatureProblem)
-        other.__dict__.update({name: own for name, own in self.__dict__.items() if name not in OF_C}, C=C)
+        other = copy.copy(self)
+        for name in OF_C:
+            other.__dict__.pop(name, None)
+        other.__dict__["C"] = C
         return other
 
     def with_parts(self, **parts: Any) -> FeatureProblem:
@@ -833,11 +837,6 @@ def on_positive_rows(problem: FeatureProblem) -> FeatureProblem:
         targets = np.ascontiguousarray(problem.targets[:, rows])
         problem = replace(problem, stack=problem.stack.restrict(rows), targets=targets, rows=kept)
     return replace(problem, sample_weight=None if (weight == 1.0).all() else weight)
-
-
-def _norm(v: Array) -> float:
-    """The length of a vector in units in which its square neither overflows nor underflows."""
-    return math.sqrt(float(v @ v))
 
 
 def _power_of_two(size: float) -> float:
