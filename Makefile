@@ -7,7 +7,7 @@
 #   make quick    what to run before every commit: lint, layers, types, and the tests of arrays
 #   make setup    everything for development
 #
-# Variables: PYTHON (3.11 or later), JOBS (parallel tests), SIZE and SEED (of make stress), SHIFT (of make shake), PART (of make test),
+# Variables: PYTHON (3.11 or later), JOBS (parallel tests), SIZE and SEED (of make stress), SHIFT (of make shake),
 # ARGS (passed on to pytest or to the demo), CONSTRAINTS= (empty: newest versions instead of the tested ones).
 
 PYTHON ?= python3
@@ -15,7 +15,6 @@ JOBS ?= 2
 SIZE ?= 1000
 SEED ?= 0
 SHIFT ?= 1
-PART = core
 ARGS ?=
 CONSTRAINTS ?= constraints.txt
 
@@ -100,10 +99,9 @@ demo: $(STAMPS)/package
 studio: $(STAMPS)/group-studio
 	$(BIN)/kernelweave studio $(ARGS)
 
-# In five minutes on two processors: without browsers and the longest tests, and with some of many combinations. With PART=all
-# also what these leave out.
+# In five minutes on two processors: without browsers and the longest tests, and with some of many combinations.
 test: $(STAMPS)/group-test
-	$(BIN)/python $(PYTEST) --part=$(PART) $(ARGS)
+	$(BIN)/python $(PYTEST) --part=core $(ARGS)
 
 # What `make test` leaves out.
 test-rest: $(STAMPS)/group-test

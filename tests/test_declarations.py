@@ -338,8 +338,15 @@ def test_a_learner_may_have_a_path_of_its_own_and_leaves_weights_of_rows_to_the_
         def problem(self, kernels, y):
             return replace(super().problem(kernels, y), sample_weight=np.ones(len(y)))
 
-    with pytest.raises(kw.InputError, match="must leave `sample_weight` and `scale` to the fit"):
-        kw.MKLClassifier(learner=Weighted()).fit(rng.normal(size=(20, 2)), np.arange(20) % 2)
+    class Dearer(MarginLearner):
+        """Has a cost of its own."""
+
+        def problem(self, kernels, y):
+            return replace(super().problem(kernels, y), C=2.0 * self.C)
+
+    for wrong in (Weighted(), Dearer()):
+        with pytest.raises(kw.InputError, match="must have the C of the learner, and leave `sample_weight`"):
+            kw.MKLClassifier(learner=wrong).fit(rng.normal(size=(20, 2)), np.arange(20) % 2)
 
 
 @pytest.mark.parametrize("alpha", ["auto", np.inf])

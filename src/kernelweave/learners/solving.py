@@ -228,7 +228,8 @@ class CostLearner(Learner):
         Returns
         -------
         Problem
-            By `joint`, or with another loss. The fit adds an intercept, the weights of rows and the factors of kernels.
+            By `joint`, or with another loss. The fit adds an intercept, the weights of rows and the factors of kernels;
+            along a path it is stated once, and only C changes.
         """
         return self.joint(kernels, y, Simplex())
 
@@ -294,52 +295,54 @@ class CostLearner(Learner):
         tol: float | None = None,
         callback: Callable[[int, Solution], object] | None = None,
     ) -> Path[MarginSolution]:
-        gram, n_outputs = training.gram, training.y.shape[1]
+        wrong = alphas[~(np.isfinite(alphas) & (alphas > 0))]
+        if len(wrong):
+            raise InputError(
+                "Margin learners need a positive finite regularisation parameter, got alpha = 1 / C = "
+                f"{float(wrong[0])!r}."
+            )
+        gram, n_outputs, wanted = training.gram, training.y.shape[1], max(tol or 0.0, self.tol)
         # weights alone are a start for one output
         first = training.start if n_outputs == 1 else None
         keeps = isinstance(gram, FeatureGram) and len(alphas) > 1 and gram.nbytes * n_outputs <= KEPT_BYTES
-        starts = [Start(first, keeps=keeps) for _ in range(n_outputs)]
-        wanted = max(tol or 0.0, self.tol)
+        one = copy.copy(self)
+        one.C, one.loss = 1.0 / float(alphas[0]), self.loss_for(training.classification)
+        outputs = [
+            # a fold with a single class: all rows are classified correctly without kernels
+            None
+            if training.classification and (column == column[0]).all()
+            else Output(one._form(training, column), wanted, training, Start(first, keeps=keeps))
+            for column in training.y.T
+        ]
 
         def solutions() -> Iterator[MarginSolution]:
-            for alpha in alphas:
-                found = self._solve_at(training, float(alpha), wanted, starts)
-                yield found
-                if found.status is Status.INTERRUPTED:
+            for alpha in alphas.tolist():
+                one.C, found = 1.0 / alpha, list[Solution]()
+                for output, column in zip(outputs, training.y.T, strict=True):
+                    if output is None:
+                        found.append(_constant(column, gram.n_kernels))
+                        continue
+                    with allowed(seconds=self.max_time):
+                        found.append(one.learn(replace(output, problem=output.problem.at(one.C))))
+                    output.start.remember(found[-1])
+                yield MarginSolution.joined(found, alpha)
+                if any(each.status is Status.INTERRUPTED for each in found):
                     return
 
         return Path.collect(solutions(), len(alphas), callback)
 
-    def _solve_at(
-        self, training: TrainingSet, alpha: float, tol: float, starts: list[Start]
-    ) -> MarginSolution:
-        """All outputs at one C; `starts` receive the solutions."""
-        if not np.isfinite(alpha) or alpha <= 0:
+    def _form(self, training: TrainingSet, column: Array) -> KernelProblem:
+        """The problem of one output for solvers, with what the training set adds to it."""
+        stated = self.problem(training.gram, np.ascontiguousarray(column))
+        if stated.sample_weight is not None or stated.scale is not None or stated.C != self.C:
             raise InputError(
-                f"Margin learners need a positive finite regularisation parameter, got alpha = 1 / C = {alpha!r}."
+                f"The problem of {type(self).__name__} must have the C of the learner, and leave `sample_weight` and "
+                "`scale` to the fit, which adds them and moves along C. Return it without."
             )
-        one = copy.copy(self)
-        one.C, one.loss = 1.0 / alpha, self.loss_for(training.classification)
-        found: list[Solution] = []
-        for column, start in zip(training.y.T, starts, strict=True):
-            if training.classification and (column == column[0]).all():
-                # a fold with a single class: all rows are classified correctly without kernels
-                found.append(_constant(column, training.gram.n_kernels))
-                continue
-            stated = one.problem(training.gram, np.ascontiguousarray(column))
-            if stated.sample_weight is not None or stated.scale is not None:
-                raise InputError(
-                    f"The problem of {type(self).__name__} must leave `sample_weight` and `scale` to the fit, which "
-                    "adds them. Return it without."
-                )
-            stated = replace(
-                stated, sample_weight=training.sample_weight, scale=training.scale, fit_intercept=True
-            )
-            output = Output(cast(KernelProblem, stated.form), tol, training, start)
-            with allowed(seconds=self.max_time):
-                found.append(one.learn(output))
-            start.remember(found[-1])
-        return MarginSolution.joined(found, alpha)
+        stated = replace(
+            stated, sample_weight=training.sample_weight, scale=training.scale, fit_intercept=True
+        )
+        return cast(KernelProblem, stated.form)
 
 
 class MarginLearner(CostLearner, abstract=True):
