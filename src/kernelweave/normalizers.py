@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Number, OneOf, ReadableSignature, check_fields
 from kernelweave._sparse import is_sparse, unit_rows
-from kernelweave._types import FittedPart
+from kernelweave._types import Features, FittedPart, Tree, Values
 from kernelweave.gram import Gram
 
 __all__ = [
@@ -100,7 +100,7 @@ class FittedNormalizer:
             K = K - (K @ self.probability)[:, None] - self.center_means[m] + self.center_total[m]
         return K
 
-    def of_features(self, m: int, new: Any, training: Any) -> tuple[Any, Any] | None:
+    def of_features(self, m: int, new: Values, training: Values) -> tuple[Values, Values] | None:
         """Normalise features of kernel m, without the factor; None if sparse ones would become dense.
 
         Parameters
@@ -210,7 +210,7 @@ class Normalizer(ABC):
         """
 
     @property
-    def transductive(self) -> Any:
+    def transductive(self) -> Features | None:
         """Further inputs whose kernel diagonals enter the statistics; None for inductive rules."""
         return getattr(self, "extra", None)
 
@@ -220,7 +220,7 @@ class Normalizer(ABC):
             return self
         return type(self)(**{**self.get_params(), "extra": None})
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> Tree:
         """Settings of the rule; the same whether `deep` or not."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
+from kernelweave._types import DataFrame
 from kernelweave.datasets.reading import RawTable
 from kernelweave.datasets.registry import DatasetInfo
 
@@ -63,7 +64,7 @@ class Dataset:
             raise InputError(f"`signs` needs two classes, {self.name} is a {self.task} task.")
         return np.where(self.y == 1, 1.0, -1.0)
 
-    def frame(self) -> Any:
+    def frame(self) -> DataFrame:
         """All columns and the target as a pandas DataFrame (needs pandas)."""
         import pandas as pd
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -180,7 +180,7 @@ class ReadingMixin(Parameters):
             raise InputError("Transductive normalisers need kernels as objects or a KernelBank.")
         if isinstance(source, TableSource) and encoder is not None:
             return source.accepted(encoder.transform(extra))
-        return BankSource.check_index(self.kernels, extra)
+        return BankSource.check_index(self.kernels, cast(ArrayLike, extra))
 
     def _kernel_list(self, table: Any, sample_weight: Array | None = None) -> list[Kernel]:
         """The kernels for a table, with the width that the parameter `gamma` gives them."""

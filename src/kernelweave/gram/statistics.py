@@ -400,7 +400,7 @@ class BlockStatistics(AddedRows):
         return self.add_checked(rows, targets, weights, single, taken)
 
     def add_checked(
-        self, rows: Any, targets: Array, weights: Array | None, single: bool, taken: tuple[str, int] | None
+        self, rows: Values, targets: Array, weights: Array | None, single: bool, taken: tuple[str, int] | None
     ) -> Self:
         """Add rows that `check_rows` has checked."""
         if weights is not None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernelweave._checks import Floats, InputError, as_names, check_known
 from kernelweave._parameters import Each, InstanceOf, ReadableSignature, Text, Whole, check_fields
 from kernelweave._sparse import as_csr, is_sparse, join_columns, to_dense
-from kernelweave._types import RowIndex, Series, Values
+from kernelweave._types import RowIndex, Series, Values, csr_array
 from kernelweave.views.selection import (
     ColumnMask,
     ColumnSlice,
@@ -134,7 +134,9 @@ class Cells:
         some._rows = np.arange(len(self._column))[self._rows][index]
         return some
 
-    def counted(self, key: Hashable, count: Callable[[NDArray[Any]], tuple[Any, Any]]) -> tuple[Any, Any]:
+    def counted(
+        self, key: Hashable, count: Callable[[NDArray[np.object_]], tuple[csr_array, list[str]]]
+    ) -> tuple[csr_array, list[str]]:
         """The result of `count` for the whole column, with its first part for these rows only.
 
         Parameters
