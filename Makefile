@@ -26,7 +26,7 @@ PINS := $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
 # With the bytecode of all packages: where Python may write none, every process of the tests would compile what it imports.
 INSTALL := $(PIP) install -q $(PINS)
 BUILD_PINS := $(if $(CONSTRAINTS),--build-constraint $(CONSTRAINTS))
-SOURCES := pyproject.toml CMakeLists.txt $(CONSTRAINTS) $(wildcard src/kernelweave/*.cpp src/kernelweave/*.hpp)
+SOURCES := pyproject.toml CMakeLists.txt $(CONSTRAINTS) $(wildcard src/kernelweave/_loops/*.?pp)
 
 # Each worker gets a share of the tests in order, so that what modules make is made once, and takes from others when it is done.
 PYTEST := -m pytest -n $(JOBS) --dist worksteal

@@ -1,7 +1,5 @@
 """The public names, each in one line: type checkers read this file, and `__init__.py` imports by it at first use."""
 
-from typing import Any
-
 from kernelweave import banks as banks
 from kernelweave import datasets as datasets
 from kernelweave import inspection as inspection
@@ -61,4 +59,3 @@ from kernelweave.views.container import precomputed as precomputed
 
 __version__: str
 #: Compiled, and absent where there was no compiler.
-_core: Any

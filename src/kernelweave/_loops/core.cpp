@@ -1,4 +1,4 @@
-// Compiled inner loops over plain arrays. Each has a NumPy twin in _loops.py that is its oracle and its fallback.
+// Compiled inner loops over plain arrays. Each has a NumPy twin in packed.py that is its oracle and its fallback.
 //
 // Packed triangles: the upper triangle of a symmetric (n, n) matrix, row after row, so row i holds K[i, i:] and
 // starts at i*n - i*(i-1)/2. Functions with an argument `threads` divide their work; all others run on one thread.
@@ -172,14 +172,14 @@ KW_CLONES void mirror_tiles(double* P, size_t n, size_t part) {
     }
 }
 
-#include "_core_sizes.hpp"
-#include "_core_smo.hpp"
-#include "_core_layers.hpp"
-#include "_core_stack.hpp"
-#include "_core_blocks.hpp"
-#include "_core_columns.hpp"
-#include "_core_gaussians.hpp"
-#include "_core_logistic.hpp"
+#include "sizes.hpp"
+#include "smo.hpp"
+#include "layers.hpp"
+#include "stack.hpp"
+#include "blocks.hpp"
+#include "columns.hpp"
+#include "gaussians.hpp"
+#include "logistic.hpp"
 
 using sizes::expect;
 
@@ -630,7 +630,7 @@ void long_product(In2 K, In1 w, Out1 out) {
     smo::long_product(K.data(), K.shape(0), w.data(), out.data());
 }
 
-// see _core_smo.hpp; returns (steps, violation, most negative relative curvature)
+// see smo.hpp; returns (steps, violation, most negative relative curvature)
 nb::tuple box_smo(In2 K, In1 ridge, In1 lo, In1 hi, double kink, Out1 b, Out1 g, double eps, int64_t max_steps,
                   bool shrink) {
     const size_t n = K.shape(0);
@@ -692,7 +692,7 @@ std::vector<layers::Function> layer_functions(Index kinds, In2 params, In1 weigh
     return functions;
 }
 
-// see _core_layers.hpp; the diagonals of out and H are left to the caller
+// see layers.hpp; the diagonals of out and H are left to the caller
 void layer_forward(In2 K, In1 kappa, Index kinds, In2 params, In1 weights, In2 roots, Out2 out, int64_t threads) {
     const size_t n = K.shape(0);
     expect("K", K, {n, n});
@@ -728,7 +728,7 @@ void layer_backward(In2 K, In1 kappa, Index kinds, In2 params, In1 weights, In2 
 
 using Float2 = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-// out (V, p) = R (V, n) times the columns that come as rows of Zt (p, n); see _core_columns.hpp
+// out (V, p) = R (V, n) times the columns that come as rows of Zt (p, n); see columns.hpp
 template <class Columns>
 void column_products(Columns Zt, In2 R, Out2 out) {
     const size_t p = Zt.shape(0), n = Zt.shape(1), vectors = R.shape(0);
@@ -750,7 +750,7 @@ void column_sums(Columns Zt, Index index, In2 coef, Out2 out) {
     columns::sums_of(Zt.data(), n, index.data(), count, coef.data(), vectors, out.data());
 }
 
-// out (V, k) = r_v' K r_v for Gaussian kernels of single columns, which come as rows of Xt (p, n); see _core_gaussians.hpp.
+// out (V, k) = r_v' K r_v for Gaussian kernels of single columns, which come as rows of Xt (p, n); see gaussians.hpp.
 // Kernel m has the column columns[m], within period / 2 of middles[m], and counts[m] waves.
 template <class Columns>
 void gaussian_quadratic_forms(Columns Xt, Index columns, In1 middles, In1 periods, Index counts, In1 gammas, In2 R, Out2 out) {
@@ -772,7 +772,7 @@ void gaussian_quadratic_forms(Columns Xt, Index columns, In1 middles, In1 period
                            R.data(), vectors, sums.data(), out.data() + m, k);
 }
 
-// arrays of blocks as _core_blocks.hpp takes them
+// arrays of blocks as blocks.hpp takes them
 blocks::Blocks as_blocks(Index offsets, Index chosen, In1 h, Out2 W, Out1 norms) {
     const size_t p = h.shape(0);
     sizes::expect_offsets("offsets", offsets, p);
@@ -782,7 +782,7 @@ blocks::Blocks as_blocks(Index offsets, Index chosen, In1 h, Out2 W, Out1 norms)
     return {offsets.data(), chosen.data(), chosen.shape(0), h.data(), p, W.shape(0), W.data(), norms.data()};
 }
 
-// see _core_blocks.hpp; W, norms and R are changed; returns (sweeps, relative gap over the chosen blocks)
+// see blocks.hpp; W, norms and R are changed; returns (sweeps, relative gap over the chosen blocks)
 nb::tuple blocks_on_rows(In2 Zt, Index offsets, Index chosen, In1 h, In2 Y, Out2 W, Out1 norms, Out2 R, double alpha,
                          double aim, int64_t most) {
     blocks::Blocks b = as_blocks(offsets, chosen, h, W, norms);
@@ -798,7 +798,7 @@ nb::tuple blocks_on_rows(In2 Zt, Index offsets, Index chosen, In1 h, In2 Y, Out2
     return nb::make_tuple(report.sweeps, report.left);
 }
 
-// see _core_blocks.hpp; W, norms and G are changed, G only where blocks are chosen; returns as blocks_on_rows
+// see blocks.hpp; W, norms and G are changed, G only where blocks are chosen; returns as blocks_on_rows
 nb::tuple blocks_on_products(In2 C, Index offsets, Index chosen, In1 h, In2 Q, double total, Out2 W, Out1 norms, Out2 G,
                              double alpha, double aim, int64_t most) {
     blocks::Blocks b = as_blocks(offsets, chosen, h, W, norms);
@@ -830,7 +830,7 @@ void blocks_residual(In2 Zt, Index offsets, Index chosen, In2 Y, In2 W, Out2 R) 
     }
 }
 
-// see _core_logistic.hpp
+// see logistic.hpp
 double logistic_intercept(In1 y, In1 costs, In1 product) {
     const size_t n = y.shape(0);
     expect("costs", costs, {n});

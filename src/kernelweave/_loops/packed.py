@@ -1,27 +1,16 @@
-"""Inner loops on plain arrays: the compiled core if it is installed, else NumPy versions (twins).
-
-The twins are the oracle of the compiled functions (tests run both) and the fallback on machines without a
-compiler. The compiled functions check all sizes, because they would read beyond their arrays; the twins need not.
-Set the environment variable ``KERNELWEAVE_DISABLE_EXT=1`` to run without the extension.
+"""NumPy twins of the compiled loops over packed triangles, columns, factors and weights on a simplex.
 
 Packed triangles hold the upper triangle of a symmetric (n, n) matrix row after row: ``n * (n + 1) // 2`` numbers.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import lru_cache
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky
-
-from kernelweave import _block_loops, _logistic_loops, _smo_loops
-
-__all__ = ["HAS_EXTENSION", "core", "numpy_core", "packed_length", "packed_rows", "pivoted_columns", "unpack"]
 
 Array = NDArray[np.float64]
 
@@ -38,7 +27,7 @@ def packed_rows(n_samples: int) -> NDArray[np.int64]:
     return i * n_samples - i * (i - 1) // 2
 
 
-def _inside(idx: NDArray[np.int64], length: int) -> bool:
+def inside(idx: NDArray[np.int64], length: int) -> bool:
     return not len(idx) or bool(idx.min() >= 0 and idx.max() < length)
 
 
@@ -66,25 +55,25 @@ def _pack_vector(C: Array) -> Array:
     return w
 
 
-def _quadratic_forms(packed: Array, idx: NDArray[np.int64], C: Array, out: Array, threads: int = 1) -> None:
+def quadratic_forms(packed: Array, idx: NDArray[np.int64], C: Array, out: Array, threads: int = 1) -> None:
     w = _pack_vector(C)
     everything = len(idx) == len(packed) and np.array_equal(idx, np.arange(len(packed)))
     out[:] = packed @ w if everything else [packed[m] @ w for m in idx]
 
 
-def _inner(packed: Array, idx: NDArray[np.int64], H: Array, out: Array, threads: int = 1) -> None:
+def inner(packed: Array, idx: NDArray[np.int64], H: Array, out: Array, threads: int = 1) -> None:
     i, j = _triangle(len(H))
     w = H[i, j]
     w[i != j] *= 2.0
     out[:] = [packed[m] @ w for m in idx]
 
 
-def _matvecs(packed: Array, idx: NDArray[np.int64], C: Array, out: Array, threads: int = 1) -> None:
+def matvecs(packed: Array, idx: NDArray[np.int64], C: Array, out: Array, threads: int = 1) -> None:
     for k, m in enumerate(idx):
         out[k] = C @ unpack(packed[m], C.shape[1])
 
 
-def _combine(packed: Array, idx: NDArray[np.int64], w: Array, out: Array, threads: int = 1) -> None:
+def combine(packed: Array, idx: NDArray[np.int64], w: Array, out: Array, threads: int = 1) -> None:
     n = len(out)
     total = np.zeros(packed.shape[1])
     for k, m in enumerate(idx):
@@ -94,9 +83,7 @@ def _combine(packed: Array, idx: NDArray[np.int64], w: Array, out: Array, thread
         out[i, i:] = total[start[i] : start[i + 1]]
 
 
-def _choose_rows(
-    packed: Array, rows: NDArray[np.int64], n_samples: int, out: Array, threads: int = 1
-) -> None:
+def choose_rows(packed: Array, rows: NDArray[np.int64], n_samples: int, out: Array, threads: int = 1) -> None:
     upper = np.triu_indices(len(rows))
     low = np.minimum(rows[upper[0]], rows[upper[1]])
     where = packed_rows(n_samples)[low] + np.maximum(rows[upper[0]], rows[upper[1]]) - low
@@ -105,7 +92,7 @@ def _choose_rows(
         own.take(where, out=target, mode="clip")
 
 
-def _shift_rows(packed: Array, means: Array, totals: Array, threads: int = 1) -> None:
+def shift_rows(packed: Array, means: Array, totals: Array, threads: int = 1) -> None:
     n = means.shape[1]
     start = packed_rows(n)
     for i in range(n):
@@ -114,7 +101,7 @@ def _shift_rows(packed: Array, means: Array, totals: Array, threads: int = 1) ->
         row -= means[:, i:]
 
 
-def _differences(A: Array, B: Array, out: Array, threads: int = 1) -> None:
+def differences(A: Array, B: Array, out: Array, threads: int = 1) -> None:
     out[:] = 0.0
     rows = max(1, 32768 // max(B.shape[1], 1))  # tiles that stay in the cache
     work = np.empty((rows, B.shape[1]))
@@ -127,7 +114,7 @@ def _differences(A: Array, B: Array, out: Array, threads: int = 1) -> None:
             tile += difference
 
 
-def _pack(stack: Array, packed: Array, asym: Array, size: Array, bad: Array, threads: int = 1) -> None:
+def pack(stack: Array, packed: Array, asym: Array, size: Array, bad: Array, threads: int = 1) -> None:
     n = len(stack)
     i, j = _triangle(n)
     for m in range(stack.shape[2]):
@@ -141,14 +128,14 @@ def _pack(stack: Array, packed: Array, asym: Array, size: Array, bad: Array, thr
             packed[m] = 0.5 * (upper + lower)
 
 
-def _decays(D: Array, first: int, gammas: Array, packed: Array, threads: int = 1) -> None:
+def decays(D: Array, first: int, gammas: Array, packed: Array, threads: int = 1) -> None:
     n = first + D.shape[1]
     start = packed_rows(n)
     for i, row in enumerate(D):
         np.exp(-gammas[:, None] * row[i:], out=packed[:, start[first + i] : start[first + i + 1]])
 
 
-def _pivoted_decay(X: Array, gamma: float, squared: bool, bound: float, Z: Array) -> tuple[int, float]:
+def pivoted_decay(X: Array, gamma: float, squared: bool, bound: float, Z: Array) -> tuple[int, float]:
     def column(pivot: int) -> Array:
         apart = X - X[:, pivot, None]
         return np.exp(-gamma * (np.square(apart) if squared else np.abs(apart)).sum(axis=0))
@@ -156,7 +143,7 @@ def _pivoted_decay(X: Array, gamma: float, squared: bool, bound: float, Z: Array
     return pivoted_columns(column, np.ones(X.shape[1]), bound, Z)
 
 
-def _pivoted_cholesky(packed: Array, bound: float, Z: Array) -> tuple[int, float]:
+def pivoted_cholesky(packed: Array, bound: float, Z: Array) -> tuple[int, float]:
     n = Z.shape[1]
     start = packed_rows(n)
     diag = packed[start[:-1]]
@@ -217,7 +204,7 @@ def pivoted_columns(
         rank += 1
 
 
-def _factor_matvecs(
+def factor_matvecs(
     Zt: Array, offsets: NDArray[np.int64], idx: NDArray[np.int64], scores: Array, out: Array
 ) -> None:
     for k, m in enumerate(idx):
@@ -234,7 +221,7 @@ def _solve_floored(block: Array, right: Array, floor: float) -> Array:
         return vectors @ ((vectors.T @ right) / np.maximum(values, floor))
 
 
-def _simplex_qp(H: Array, g: Array, x: Array, tol: float, max_iter: int) -> int:
+def simplex_qp(H: Array, g: Array, x: Array, tol: float, max_iter: int) -> int:
     n_variables = len(g)
     scale = float(np.abs(g).max())
     ridge = 1e-14 * float(np.diag(H).max()) + 1e-300
@@ -271,7 +258,7 @@ def _simplex_qp(H: Array, g: Array, x: Array, tol: float, max_iter: int) -> int:
     return -max_iter
 
 
-def _simplex_smo(G: Array, b: Array, d: Array, tol: float, max_inner: int, max_outer: int) -> int:
+def simplex_smo(G: Array, b: Array, d: Array, tol: float, max_inner: int, max_outer: int) -> int:
     gradient = G @ d - b
     steps = 0
 
@@ -305,7 +292,7 @@ def _simplex_smo(G: Array, b: Array, d: Array, tol: float, max_inner: int, max_o
     return steps
 
 
-def _inspect(K: Array) -> tuple[float, float, int]:
+def inspect(K: Array) -> tuple[float, float, int]:
     worst = big = 0.0
     bad = 0
     # by panels of rows, to avoid a second matrix
@@ -318,7 +305,7 @@ def _inspect(K: Array) -> tuple[float, float, int]:
     return worst, big, bad
 
 
-def _mirror(K: Array, threads: int = 1) -> None:
+def mirror(K: Array, threads: int = 1) -> None:
     for start in range(0, len(K), 256):
         stop = min(start + 256, len(K))
         block = K[start:stop, start:stop]
@@ -326,58 +313,14 @@ def _mirror(K: Array, threads: int = 1) -> None:
         K[stop:, start:stop] = K[start:stop, stop:].T
 
 
-def _add_rows(K: Array, w: Array, g: Array) -> None:
+def add_rows(K: Array, w: Array, g: Array) -> None:
     rows = np.flatnonzero(w)
     g += w @ K if 2 * len(rows) > len(w) else w[rows] @ K[rows]
 
 
-def _long_product(K: Array, w: Array, out: Array) -> None:
+def long_product(K: Array, w: Array, out: Array) -> None:
     rows = np.flatnonzero(w)
     sums = np.zeros(len(w), dtype=np.longdouble)
     for k in rows:  # one by one, to avoid a second matrix
         sums += np.longdouble(w[k]) * K[k]
     out[:] = sums
-
-
-numpy_core = SimpleNamespace(
-    inside=_inside,
-    quadratic_forms=_quadratic_forms,
-    inner=_inner,
-    matvecs=_matvecs,
-    combine=_combine,
-    pack=_pack,
-    choose_rows=_choose_rows,
-    shift_rows=_shift_rows,
-    differences=_differences,
-    decays=_decays,
-    pivoted_cholesky=_pivoted_cholesky,
-    pivoted_decay=_pivoted_decay,
-    factor_matvecs=_factor_matvecs,
-    simplex_qp=_simplex_qp,
-    simplex_smo=_simplex_smo,
-    inspect=_inspect,
-    mirror=_mirror,
-    add_rows=_add_rows,
-    long_product=_long_product,
-    box_smo=_smo_loops.box_smo,
-    logistic_intercept=_logistic_loops.logistic_intercept,
-    blocks_on_rows=_block_loops.blocks_on_rows,
-    blocks_on_products=_block_loops.blocks_on_products,
-    column_products=_block_loops.column_products,
-    column_sums=_block_loops.column_sums,
-    gaussian_quadratic_forms=_block_loops.gaussian_quadratic_forms,
-    blocks_residual=_block_loops.blocks_residual,
-)
-
-
-def _load_core() -> tuple[Any, bool]:
-    if os.environ.get("KERNELWEAVE_DISABLE_EXT", "0") not in ("", "0"):
-        return numpy_core, False
-    try:
-        from kernelweave import _core
-    except ImportError:
-        return numpy_core, False
-    return _core, True
-
-
-core, HAS_EXTENSION = _load_core()

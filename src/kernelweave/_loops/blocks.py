@@ -1,4 +1,4 @@
-"""Block coordinate descent on plain arrays: the NumPy twins of the compiled functions in ``_core_blocks.hpp``.
+"""Block coordinate descent on plain arrays: the NumPy twins of the compiled functions in ``blocks.hpp``.
 
 They minimise ``1/2 ||Y - Z W||^2 + alpha/2 (sum_m |W_m|)^2`` over blocks with orthogonal columns. With the squared
 norms h of these columns, ``v = Z_m'R + h W_m`` and the sum T of the other norms, the minimiser over one block is

@@ -1,4 +1,4 @@
-"""The NumPy twin of the compiled loop of the intercept of kernel logistic regression, see `_core_logistic.hpp`."""
+"""The NumPy twin of the compiled loop of the intercept of kernel logistic regression, see `logistic.hpp`."""
 
 from __future__ import annotations
 
