@@ -287,14 +287,11 @@ def measure_auto(names: list[str], most: int = 400) -> list[dict[str, Any]]:
                 for a, c in zip(path.alphas, path.dual_coef[:, :, 0], strict=True)
             ]
         )
-        slack = n - criteria["df_total"]
         choices = {
             "auto": auto.best_index_,
             "cv": cv.best_index_,
-            "gcv": int(np.argmin(criteria["gcv"])),
-            "gcv, df_total": int(
-                np.argmin(np.where(slack > 0.5, n * rss / np.maximum(slack, 0.5) ** 2, np.inf))
-            ),
+            "gcv": int(np.argmin(rss / np.maximum(n - criteria["df"], 1e-9) ** 2)),
+            "gcv, df_total": int(np.argmin(criteria["gcv"])),
             "aic": int(np.argmin(criteria["aic"])),
             "bic": int(np.argmin(criteria["bic"])),
             "evidence": int(np.argmax(criteria["evidence"])),

@@ -2,13 +2,14 @@
 Do criteria in closed form agree with cross-validation?
 =======================================================
 
-On few columns and linear kernels, nearly: Mallows' Cp and generalised cross-validation choose an alpha close to that of
-ten folds, BIC a larger one.
+On few columns and linear kernels, nearly: of 30 alphas Mallows' Cp, generalised cross-validation and AIC choose one two
+steps below that of ten folds, 1.28 in place of 4.00, and BIC one a step above it, 7.07. The mean R^2 of the folds at
+these three is 0.464 to 0.465.
 """
 
 # %%
-# Diabetes progression with a linear kernel for each column. Degrees of freedom come with the path, so that the criteria
-# cost nothing more.
+# Diabetes progression with a linear kernel for each column. The criteria need no folds. Their degrees of freedom count
+# the learnt weights, which costs products with the active kernels at every alpha of the path.
 from sklearn.datasets import load_diabetes
 
 import kernelweave as kw

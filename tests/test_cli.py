@@ -648,7 +648,7 @@ BAD = {
     ),
     "a score of probabilities": (
         lambda t, w: ["fit", str(w), "--target", "target", "--scoring", "neg_log_loss"],
-        "the model has none",
+        "has no probabilities",
     ),
     "a score for numbers": (
         lambda t, w: ["fit", str(w), "--target", "hue", "--scoring", "f1"],

@@ -133,8 +133,12 @@ def test_refusals_are_one_line(rows, capsys):
 
 def test_formats_that_are_not_read_in_chunks_are_named(rows, capsys):
     args = ["--target", "y", "--out", str(rows / "all.npz")]
-    np.savez(rows / "rows" / "array.npz", y=np.ones(3), a=np.ones(3))
+    (rows / "rows" / ".hidden").mkdir()
+    np.savez(rows / "rows" / ".hidden" / "array.npz", y=np.ones(3))
     assert main(["statistics", str(rows / "rows"), *args]) == 0
+    assert "Files of the format npz" not in capsys.readouterr().out
+    np.savez(rows / "rows" / "array.npz", y=np.ones(3), a=np.ones(3))
+    assert main(["statistics", str(rows / "rows"), *args, "--overwrite"]) == 0
     assert "Files of the format npz in" in capsys.readouterr().out
     for command in ("statistics", "margins"):
         assert main([command, str(rows / "rows" / "array.npz"), *args, "--overwrite"]) == 2

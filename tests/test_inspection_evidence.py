@@ -15,7 +15,7 @@ from sklearn import model_selection
 from sklearn.calibration import calibration_curve
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import brier_score_loss
+from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.svm import SVC
 
 import kernelweave as kw
@@ -260,6 +260,14 @@ def test_a_source_is_tested_by_exchanging_its_contributions(patients):
     assert (found.adjusted >= found.p_values).all()
     area = inspection.source_test(model, X.iloc[test], y[test], n_permutations=5, scoring="roc_auc")
     assert 0.5 < area.score <= 1.0
+    # by the probabilities of `predict_proba`, whose curve is not that of the loss
+    scores = []
+    for _ in range(2):
+        found = inspection.source_test(model, X.iloc[test], y[test], n_permutations=5, scoring="neg_log_loss")
+        scores.append(found.score)
+        assert found.score == pytest.approx(-log_loss(y[test], model.predict_proba(X.iloc[test])))
+        model.calibrate("platt")
+    assert scores[0] != scores[1]
 
 
 def test_one_important_source_among_many_is_found():
@@ -282,6 +290,20 @@ def test_one_important_source_among_many_is_found():
     assert early.sum() > 5
     order = [found.names.index(name) for name in np.array(few.names)[early]]
     np.testing.assert_array_equal(found.p_values[order], few.p_values[early])
+
+
+def test_sources_that_all_end_early_could_have_been_found():
+    """60 columns, none of which matters: after 999 exchanges each has a result, of up to 15,999."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(160, 60)), rng.normal(size=160)
+    model = kw.MKLRegressor(kw.banks.linear_features(60), "uniform", C=1.0).fit(X[:80], y[:80])
+    found = inspection.source_test(model, X[80:], y[80:])
+    assert found.p_values.min() > 20 / 1000
+    assert found.n_permutations == 15999
+    assert found.reach == 60 / 16000
+    said = inspection.findings(model, X[80:], y[80:], names=["sources"])["sources"].sentence
+    assert "may be chance" in said
+    assert "cannot tell" not in said
 
 
 # ---- fits without a source -------------------------------------------------------------------------

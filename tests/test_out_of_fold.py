@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
@@ -12,7 +13,10 @@ from sklearn.model_selection import KFold, cross_val_predict
 
 import kernelweave as kw
 from kernelweave.fitting import out_of_fold
-from kernelweave.fitting.out_of_fold import OutOfFold, best_slope, log_shares
+from kernelweave.fitting.model import Model
+from kernelweave.fitting.out_of_fold import OutOfFold, best_slope, fewest, log_shares
+from kernelweave.inspection.held import predicted_columns
+from kernelweave_app.runs.predictions import predictions
 
 CV = KFold(4, shuffle=True, random_state=0)
 
@@ -100,9 +104,45 @@ def test_files_and_fits_without_a_choice(tmp_path, monkeypatch):
     lean = kw.load(kw.save(model, tmp_path / "m.skops")).model_
     # neither the targets nor the order of the rows
     assert not np.isin(np.round(y, 9), np.round(lean.held.truth, 9)).any()
+    # values that were computed once are kept
+    again = kw.load(kw.save(fixed, tmp_path / "m.skops"))
+    np.testing.assert_allclose(again.predict_interval(X), found, rtol=1e-12)
+    never = kw.MKLRegressor(kw.banks.linear_features(3), alpha=0.5).fit(X, y)
     with pytest.raises(kw.InputError, match="needs the training rows"):
-        kw.load(kw.save(fixed, tmp_path / "m.skops")).predict_interval(X)
+        kw.load(kw.save(never, tmp_path / "m.skops")).predict_interval(X)
     assert len(fits) == 1
+    fixed = kw.MKLClassifier(kw.banks.linear_features(3), alpha=0.5).fit(X, y > 0)
+    found = fixed.predict_set(X)
+    again = kw.load(kw.save(fixed, tmp_path / "m.skops"))
+    np.testing.assert_array_equal(again.predict_set(X), found)
+    np.testing.assert_allclose(again.predict_proba(X), fixed.predict_proba(X), rtol=1e-12)
+
+
+def test_nine_rows_have_intervals_of_90_percent_in_tables():
+    """A quotient of 9.000000000000002 is not more than 9."""
+    X, y = numbers(9)
+    model = linear().fit(X, y)
+    table = predictions(model, pd.DataFrame(X[:4]))
+    assert fewest(0.9) == 9
+    np.testing.assert_allclose(table[["low", "high"]], model.predict_interval(X[:4], 0.9), rtol=1e-12)
+    assert "low" not in predictions(linear().fit(X[:8], y[:8]), pd.DataFrame(X[:4]))
+    with pytest.raises(kw.InputError, match=r"`coverage` must be a number > 0 and < 1, got 2\.0"):
+        predictions(model, pd.DataFrame(X[:4]), coverage=2.0)
+
+
+def test_intervals_in_tables_take_no_second_prediction(monkeypatch):
+    X, y = numbers(60)
+    model = linear().fit(X, y)
+    asked = []
+    monkeypatch.setattr(Model, "decision", lambda *a, own=Model.decision: asked.append(a) or own(*a))
+    found = predicted_columns(model, X, coverage=0.8)
+    assert len(asked) == 1
+    np.testing.assert_allclose(
+        np.column_stack([found["low"], found["high"]]), model.predict_interval(X, 0.8), rtol=1e-12
+    )
+    targets = linear().fit(X, np.column_stack([y, 10 * y]))
+    found = predicted_columns(targets, X, coverage=0.8)
+    np.testing.assert_allclose(found["high output 1"], targets.predict_interval(X, 0.8)[:, 1, 1], rtol=1e-12)
 
 
 def test_a_new_observation_varies_more_than_the_function():

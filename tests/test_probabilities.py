@@ -117,7 +117,7 @@ def test_scikit_learn_scores_and_searches_by_log_loss():
     assert direct.best_params_["learner__C"] == pytest.approx(1 / model.alpha_)
     assert log_loss(truth, model.predict_proba(new)) < 0.3
     assert cross_val_predict(model, X, y, cv=3, method="predict_log_proba").shape == (len(y), 3)
-    with pytest.raises(AttributeError, match="predict_proba"):
+    with pytest.raises(kw.InputError, match=r"loss of SimpleMKL has no probabilities.* got 'neg_log_loss'"):
         kw.MKLClassifierCV(kw.banks.rkl(), "simple", cv=3, scoring="neg_log_loss").fit(X, y)
 
 

@@ -123,7 +123,7 @@ def test_what_fits_without_a_source_lose_is_answered_on_the_page(studio, monkeyp
     desk.set(target="y", drop=["code"], alphas="0.1,1", cv=2, method="rls2", kernels="linear_features")
     run_id = run_here(studio, RunRequest(data=desk.data, spec=desk.spec))
     folder = studio.places.run(run_id)
-    assert "omission" in studio.evidence.read(run_id).kinds
+    assert {"omission", "sources", "baselines"} <= set(studio.evidence.read(run_id).kinds)
     (folder / "evidence").mkdir()
     write_status(folder, "omission", count=3, refit=True, state="running", created=0.0)
     worker.Proving(studio.places, run_id, "omission").do()
@@ -140,6 +140,15 @@ def test_what_fits_without_a_source_lose_is_answered_on_the_page(studio, monkeyp
         await user.open(f"/understand?run={run_id}")
         await user.should_see("Fitted without a, the model has a mean R^2 of", retries=200)
         assert named(user, "Compute: Fit without each source", ui.button)
+        # numbers can be set, also where as many as needed are taken; baselines have none
+        fields = {one.label: one for one in user.find(ui.number).elements}
+        assert {"Permutations", "Divisions of the rows"} <= fields.keys()
+        assert "Baselines" not in fields
+        permutations = [one for one in user.find(ui.number).elements if one.label == "Permutations"]
+        assert sorted((one.value or 0, one.props.get("placeholder")) for one in permutations) == [
+            (0, "automatic"),
+            (99, None),
+        ]
 
     visiting(studio, visit)
 

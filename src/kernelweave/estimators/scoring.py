@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from kernelweave import learners
+from kernelweave._checks import InputError
 from kernelweave.estimators.targets import Classes, labels_of
-from kernelweave.fitting.calibration import log_probabilities
+from kernelweave.fitting.calibration import Calibration, log_probabilities
 from kernelweave.fitting.folds import Score
 
 Array = NDArray[np.float64]
@@ -72,6 +73,7 @@ def fold_score(
     classes: Classes | None = None,
     learner: learners.Learner | None = None,
     sample_weight: Array | None = None,
+    curve: Callable[[], Calibration | None] | None = None,
 ) -> Score:
     """A score of decision values on some rows.
 
@@ -87,6 +89,9 @@ def fold_score(
         Its loss determines whether there are probabilities.
     sample_weight : array of shape (n_rows,), optional
         Used if the scorer accepts weights.
+    curve : callable, optional
+        Returns the curve from decision values to probabilities, or None for those of the loss; called by scores that
+        need it.
     """
     from sklearn.metrics import check_scoring
 
@@ -97,7 +102,8 @@ def fold_score(
             named = np.arange(2)
         truth = np.asarray(named)[targets]
 
-    several, probable = isinstance(classes, list), learner is not None and learner.has_probabilities
+    several = isinstance(classes, list)
+    probable = curve is not None or (learner is not None and learner.has_probabilities)
 
     def accuracy(values: Array, rows: NDArray[np.intp]) -> float:
         weight = None if sample_weight is None else sample_weight[rows]
@@ -116,22 +122,33 @@ def fold_score(
             "decision_function": lambda: flat,
         }
         if probable:
-            own = cast(learners.Learner, learner)
-            answers["predict_proba"] = lambda: np.exp(
-                cast(Array, log_probabilities(own, values, multilabel=several))
-            )
+            answers["predict_proba"] = lambda: probabilities(values)
         return Known(answers, named)
+
+    def probabilities(values: Array) -> Array:
+        if curve is not None and (own := curve()) is not None:
+            return own(values)
+        by_loss = log_probabilities(cast(learners.Learner, learner), values, multilabel=several)
+        return np.exp(cast(Array, by_loss))
 
     scorer = check_scoring(known(np.zeros((1, 1))), scoring)
 
     def score(values: Array, rows: NDArray[np.intp]) -> float:
         one, X = known(values), np.zeros((len(rows), 1))
-        if sample_weight is not None:
-            try:
-                return float(scorer(one, X, truth[rows], sample_weight=sample_weight[rows]))
-            except TypeError:
-                pass  # a user's callable without weights
-        return float(scorer(one, X, truth[rows]))
+        try:
+            if sample_weight is not None:
+                try:
+                    return float(scorer(one, X, truth[rows], sample_weight=sample_weight[rows]))
+                except TypeError:
+                    pass  # a user's callable without weights
+            return float(scorer(one, X, truth[rows]))
+        except AttributeError as error:
+            if classes is None or probable or "predict_proba" not in str(error):
+                raise
+            raise InputError(
+                f"The loss of {type(learner).__name__} has no probabilities. `scoring` must be a score of predictions "
+                f"or decision values, got {scoring!r}. Use one such as 'balanced_accuracy', or loss='logistic'."
+            ) from error
 
     return score
 

@@ -77,10 +77,9 @@ class OutOfFold:
 
     def half_widths(self, coverage: float) -> Array:
         """Of intervals of numbers, one for each output: a quantile of the sizes of the errors."""
-        least = int(np.ceil(coverage / (1.0 - coverage) - 1e-9))
-        if self.weights.sum() < least - 1e-9:
+        if self.weights.sum() < fewest(coverage) - 1e-9:
             raise InputError(
-                f"Intervals with coverage={coverage:g} need at least {least} training rows, got "
+                f"Intervals with coverage={coverage:g} need at least {fewest(coverage)} training rows, got "
                 f"{self.weights.sum():g}. Use more rows, or a smaller coverage."
             )
         return np.array([_high(e, self.weights, coverage) for e in np.abs(self.truth - self.values).T])
@@ -95,6 +94,11 @@ class OutOfFold:
                 for here in [self.truth == k]
             ]
         )
+
+
+def fewest(coverage: float) -> int:
+    """The number of rows with which an interval of this coverage has ends."""
+    return int(np.ceil(coverage / (1.0 - coverage) - 1e-9))
 
 
 def decided(task: Task, learner: Learner, alpha: float, folds: list[Fold]) -> Array:

@@ -109,6 +109,7 @@ def without_rows(model: Model) -> Model:
     """
     source = model.source
     assert isinstance(source, TableSource)  # others need their rows
+    held = vars(model).get("out_of_fold", model.held)
     none = slice(0, 0)
     task = replace(
         model.task,
@@ -124,7 +125,7 @@ def without_rows(model: Model) -> Model:
         dual_coef=model.dual_coef[none],
         features=_of_features(model, source) if model.features is None else model.features,
         linear_form=model.linear,
-        held=model.held and model.held.unlinked,
+        held=held and held.unlinked,
     )
 
 

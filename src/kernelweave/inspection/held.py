@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._parameters import Number, check_value
 from kernelweave._types import DataFrame, Features, Labels
 from kernelweave.estimators.classifier import knows_probabilities
 from kernelweave.inspection.arguments import class_names, target_names
@@ -35,8 +36,9 @@ def predicted_columns(
     else:
         parts = {"prediction": model.predict(X)}
     if coverage is not None and not hasattr(model, "classes_"):
-        ends = model.predict_interval(X, coverage)
-        parts |= {"low": ends[..., 0], "high": ends[..., 1]}
+        check_value(Number(above=0.0, below=1.0), "coverage", coverage)
+        guess, half = parts["prediction"], model.model_.out_of_fold.half_widths(coverage)
+        parts |= {"low": guess - half, "high": guess + half}
     names = target_names(model) or class_names(model)
     columns: dict[str, Labels] = {}
     for what, values in parts.items():

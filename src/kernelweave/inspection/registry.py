@@ -25,13 +25,13 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._checks import InputError, check_known, warn_user
 from kernelweave._extensions import load_extensions
 from kernelweave._parameters import InstanceOf, Texts, checked
-from kernelweave._types import Features
+from kernelweave._types import Features, Tree
 from kernelweave.inspection.arguments import Jobs, Model, OptionalTargets, Seed
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.refitting import Rows
 
 if TYPE_CHECKING:
-    from kernelweave._types import DataFrame, Tree
+    from kernelweave._types import DataFrame
 
 #: Questions that findings answer, in the order in which they are shown.
 QUESTIONS = {
@@ -426,9 +426,9 @@ class Declaration:
     about : str
         The question and the way to its answer, for a finding that takes time; others are computed with every fit.
     counted : str
-        What is repeated.
+        What is repeated, where the number can be set.
     usual, least : int
-        How often as a rule, and at least.
+        How often as a rule, 0 where the function determines it (automatic), and at least.
     possible : callable
         Whether a model can have a finding that takes time, by the other findings.
     """

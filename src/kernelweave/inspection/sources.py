@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Each, Flag, Text, Whole, checked
 from kernelweave._types import Features, Labels, Splits, Tree
+from kernelweave.estimators.classifier import curve_of
 from kernelweave.estimators.parameters import stated
 from kernelweave.estimators.scoring import fold_score
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
@@ -101,14 +102,14 @@ class SourceTest(SourceLosses):
     Attributes
     ----------
     n_permutations : int
-        The largest number of a source.
+        The most exchanges that a source could take; one that is not important took fewer.
     """
 
     n_permutations: int
 
     @property
     def reach(self) -> float:
-        """The smallest adjusted p-value that so many permutations can give: ``n_sources / (n_permutations + 1)``."""
+        """The smallest adjusted p-value that so many exchanges can give: ``n_sources / (n_permutations + 1)``."""
         return min(1.0, len(self.names) / (self.n_permutations + 1))
 
 
@@ -236,7 +237,7 @@ def source_test(
     low, high = np.array([middle(score - one, LEVEL) for one in found]).T
     loss = np.array([score - one.mean() for one in found])
     _, columns = _largest_first(sources, loss, low, high, p_values)
-    return SourceTest(score=score, interrupted=stopped, n_permutations=max(map(len, found)), **columns)
+    return SourceTest(score=score, interrupted=stopped, n_permutations=stages[-1], **columns)
 
 
 def _stages(n_sources: int) -> list[int]:
@@ -279,7 +280,9 @@ def _score_of(estimator: BaseMKL, truth: Labels, scoring: Scoring) -> Callable[[
 
         return accuracy
     targets = truth if classes is None else np.searchsorted(classes, truth)
-    score, rows = fold_score(scoring, targets, classes, estimator.model_.learner), np.arange(len(truth))
+    curve = None if classes is None else lambda: curve_of(estimator)
+    score = fold_score(scoring, targets, classes, estimator.model_.learner, curve=curve)
+    rows = np.arange(len(truth))
     return lambda values: score(values, rows)
 
 

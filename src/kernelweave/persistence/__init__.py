@@ -52,8 +52,9 @@ def save(
     -----
     A model that was saved without its training rows predicts the same, and has the same contributions of kernels and
     certificate. What needs the rows raises an error: `return_std`, `calibrate`, `dual_coef_`, and those functions of
-    `kw.inspection` that are not given rows. Some rows are part of a model: the pivots of `Nystroem`, and those from
-    which ``"impute-nearest"`` fills cells.
+    `kw.inspection` that are not given rows. If no folds chose the regularisation parameter, so do intervals, sets and
+    probabilities that the loss does not give, unless one of them was computed before. Some rows are part of a model:
+    the pivots of `Nystroem`, and those from which ``"impute-nearest"`` fills cells.
 
     Raises
     ------

@@ -66,12 +66,7 @@ def find_files(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
             raise InputError(f"There is no file or folder {place}.")
         if place.is_file():
             return {place.name: place}
-        found = {
-            path.relative_to(place).as_posix(): path
-            for path in sorted(place.rglob("*"))
-            if path.is_file() and not any(part[:1] in "._" for part in path.relative_to(place).parts)
-        }
-        tables = {name: path for name, path in found.items() if _is_table(path)}
+        tables = {name: path for name, path in files_under(place).items() if _is_table(path)}
         if not tables:
             raise InputError(
                 f"{place} holds no tables. They are files {', '.join((*PARQUET, *TEXT))}, also packed."
@@ -85,6 +80,15 @@ def find_files(source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     if len(set(names)) == len(names):
         return dict(zip(names, paths, strict=True))
     return {path.as_posix(): path for path in paths}
+
+
+def files_under(place: Path) -> dict[str, Path]:
+    """Files in a folder and its subfolders with names relative to it; hidden ones are left out."""
+    return {
+        path.relative_to(place).as_posix(): path
+        for path in sorted(place.rglob("*"))
+        if path.is_file() and not any(part[:1] in "._" for part in path.relative_to(place).parts)
+    }
 
 
 def _is_table(path: Path) -> bool:

@@ -136,7 +136,7 @@ def _merged(rows: tuple[str, ...], out: Path) -> Any:
 
 def _find_tables(rows: tuple[str, ...], target: object) -> Any:
     """The tables of a command as the library takes them."""
-    from kernelweave.rows.files import find_files
+    from kernelweave.rows.files import files_under, find_files
     from kernelweave_app.cli.console import say
     from kernelweave_app.runs.formats import format_of, formats
 
@@ -147,7 +147,7 @@ def _find_tables(rows: tuple[str, ...], target: object) -> Any:
     given: Any = rows[0] if len(rows) == 1 else list(rows)
     whole = [one for one in formats() if not one.in_chunks]
     for path in (Path(row) for row in rows):
-        inside = [file.name for file in path.rglob("*")] if path.is_dir() else []
+        inside = [file.name for file in files_under(path).values()] if path.is_dir() else []
         for one in whole:
             if any(map(one.named, inside)):
                 say(f"Files of the format {one.name} in {path} are left out: it is not read in chunks.")

@@ -393,7 +393,7 @@ def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
                     continue
         except (AttributeError, IndexError, TypeError, ValueError) as error:
             # the message names the class of the stand-in for the model
-            said = str(error).strip().split("\n")[0].rstrip(".")
+            said = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
             reason = re.sub(r"\bKnown\b", "the model", said)
         usual = "accuracy or f1_macro" if y.ndim == 2 else "accuracy or balanced_accuracy"
         usual = "r2" if classes is None else usual

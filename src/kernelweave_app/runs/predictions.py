@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame, Labels, Series
+from kernelweave.fitting.out_of_fold import fewest
 from kernelweave.inspection.held import predicted_columns
 from kernelweave.views import GramEncoder, TableEncoder, ViewsEncoder
 from kernelweave_app.runs.columns import check_cells, need_column
@@ -90,7 +91,7 @@ def predictions(
     import pandas as pd
 
     held = model.model_.held
-    if coverage is None and held is not None and held.weights.sum() >= COVERAGE / (1.0 - COVERAGE):
+    if coverage is None and held is not None and held.weights.sum() >= fewest(COVERAGE):
         coverage = COVERAGE
 
     table = pd.DataFrame({"row": X.index})

@@ -304,7 +304,7 @@ class EvidenceCard:
     def line(self, kind: str) -> None:
         """What it is, how many, a button or the progress."""
         declared = repeated()[kind]
-        title, counted = declared.title, declared.counted if declared.usual else ""
+        title, counted = declared.title, declared.counted
         now = self.found.progress.get(kind)
         with stack("kw-proof").props(f'role=group aria-label="{title}"'):
             with ui.element("div"):
@@ -317,7 +317,8 @@ class EvidenceCard:
                 if counted:
                     field = ui.number(
                         counted.capitalize(),
-                        value=self.counts[kind],
+                        value=self.counts[kind] or None,
+                        placeholder=None if declared.usual else "automatic",
                         min=2,
                         max=10_000,
                         on_change=lambda event: self.counts.update({kind: int(event.value or 0)}),
