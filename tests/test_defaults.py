@@ -361,6 +361,11 @@ def test_C_of_many_rows_is_chosen_on_some(monkeypatch):
     model = kw.MKLClassifier().fit(X, Y)
     assert "5 folds of 30 rows of 60" in model.explain_defaults()
     assert len(model.support_) > 0
+    # more of them have decision values by the other folds
+    monkeypatch.setattr(recipe, "COST_ROWS", 20)
+    for most, held in ((60, 60), (35, 30)):
+        monkeypatch.setattr(recipe, "HELD_ROWS", most)
+        assert len(kw.MKLClassifier().fit(X, Y).model_.held.values) == held
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ NORMALIZER = "center"
 COSTS = (0.1, 1.0, 10.0, 100.0)
 #: Rows on which C is chosen, at most.
 COST_ROWS = 1000
-#: Rows up to which all have a decision value by the other folds at the chosen C; beyond, those that chose it.
+#: Rows that have a decision value by the other folds at the chosen C, at most.
 HELD_ROWS = 4000
 #: Relative gap on folds: the share of right labels depends no more on smaller ones.
 COST_TOL = 1e-4

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from kernelweave import learners, recipe
 from kernelweave._checks import InputError, warn_user
 from kernelweave.fitting.folds import (
+    Fold,
     FoldScores,
     Score,
     can_search,
@@ -267,13 +268,17 @@ def of_costs(
     only for losses whose dual is a quadratic program, as that needs.
     """
     alphas = 1.0 / np.array(recipe.COSTS)
-    distinct = int(task.content.max()) + 1
-    rows = np.arange(task.source.n_samples)
-    if distinct > recipe.COST_ROWS:
-        rows = deal(task.content, labels, -(-distinct // recipe.COST_ROWS), stratify=task.classification)[0]
-    tests = deal(task.content[rows], labels[rows], N_FOLDS, stratify=task.classification)
-    every = np.arange(len(rows))
-    folds = [(np.setdiff1d(every, test), test) for test in tests] if len(tests) > 1 else []
+    n_rows, distinct = task.source.n_samples, int(task.content.max()) + 1
+
+    def one_of(n_parts: int) -> tuple[Rows, list[Fold]]:
+        some = np.arange(n_rows)
+        if n_parts > 1:
+            some = deal(task.content, labels, n_parts, stratify=task.classification)[0]
+        tests = deal(task.content[some], labels[some], N_FOLDS, stratify=task.classification)
+        every = np.arange(len(some))
+        return some, [(np.setdiff1d(every, test), test) for test in tests] if len(tests) > 1 else []
+
+    rows, folds = one_of(-(-distinct // recipe.COST_ROWS))
     name, score = cost_score(task, rows)
     kind, params = recipe.CLASSIFICATION
     of_recipe = isinstance(learner, learners.LEARNERS[kind]) and learner.solver == params["solver"]
@@ -283,7 +288,7 @@ def of_costs(
         if held:
             loss, ball = learner.loss_for(True), LpBall(float(learner.p))
             return score_costs(task, problems, loss, ball, rows, folds, 1.0 / alphas, score, report=report)
-        part = task if len(rows) == task.source.n_samples else task.take(rows)
+        part = task if len(rows) == n_rows else task.take(rows)
         searcher = clone(learner)
         if getattr(searcher, "tol", recipe.COST_TOL) < recipe.COST_TOL:
             searcher.set_params(tol=recipe.COST_TOL)
@@ -293,11 +298,7 @@ def of_costs(
 
     def decide(solved: list[SolvedProblem], alpha: float) -> Array:
         loss, ball = learner.loss_for(True), LpBall(float(learner.p))
-        some, parts = rows, folds
-        if len(rows) < task.source.n_samples <= recipe.HELD_ROWS:
-            some = np.arange(task.source.n_samples)
-            dealt = deal(task.content, labels, N_FOLDS, stratify=task.classification)
-            parts = [(np.setdiff1d(some, test), test) for test in dealt]
+        some, parts = (rows, folds) if len(rows) == n_rows else one_of(-(-n_rows // recipe.HELD_ROWS))
         weights = [one.solution.weights for one in solved]
         return held_decisions(task, problems, weights, loss, ball, some, parts, 1.0 / alpha)
 

@@ -237,8 +237,9 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         weighted rows: with ``class_weight="balanced"`` as if all classes were equally frequent. After `calibrate` by
         "platt" or "isotonic" the most probable class need not be the one of `predict`.
 
-        The folds of a plain fit share widths of kernels and weights, which have seen all rows; on ten tables of 90 to
-        360 training rows the log loss of new rows was that of a temperature from folds that learn these again, 0.256.
+        The folds of a plain fit share widths of kernels and weights, which have seen all rows; on 15 tables of 89 to
+        500 training rows the mean log loss of new rows was that of a temperature from folds that learn these again,
+        0.328.
 
         Examples
         --------
