@@ -7,7 +7,7 @@ five of them with classes of at most 15 %: log loss, Brier score and calibration
 random forest, boosting and logistic regression; log loss after `calibrate`, whose folds learn widths and weights
 again, by a temperature and by Platt's curves; coverage of sets in each class. Processor seconds of one thread;
 intervals, sets and probabilities are computed from values that the fit has, so that they take no fits. Of 6,000 rows,
-where the folds that choose C have 1,000, the same by these and by folds of all rows (`--many`).
+where folds have 1,000 (C of a regression) or 3,000 (a plain classification), the same by these and by folds of all.
 """
 
 from __future__ import annotations
