@@ -1215,7 +1215,7 @@ def test_outer_folds_let_their_own_rows_enter_the_scale(wine, monkeypatch):
 
     monkeypatch.setattr(nested, "make_model", counted)
     rows = np.arange(0, 90, 2)
-    assert len(nested.nested_scores(spec, prepared, rows)) == 3
+    assert len(nested.nested_predictions(spec, prepared, rows)) == 3
     assert sorted(np.concatenate(seen).tolist()) == rows.tolist()
     for held, model in zip(seen, fitted, strict=True):
         assert model.model_.task.extra.n_rows == len(held)
@@ -1457,7 +1457,7 @@ def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch)
         return SimpleNamespace(scores={})
 
     monkeypatch.setattr(nested.HeldOut, "of", score)
-    nested.nested_scores(spec, prepared, rows)
+    nested.nested_predictions(spec, prepared, rows)
     assert len(fitted) == len(scored) == 3
     assert set.union(*scored) == set(rows.tolist())
     for inside, outside in zip(fitted, scored, strict=True):

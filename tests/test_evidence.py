@@ -8,7 +8,7 @@ from sklearn import metrics
 
 import kernelweave as kw
 from kernelweave._errors import KernelWarning
-from kernelweave.inspection.held import HeldOut, class_scores, number_scores
+from kernelweave.inspection.held import HeldOut, class_scores
 from kernelweave.inspection.registry import Basis, collect
 from kernelweave.inspection.scores import _at_an_end, _classes, held_intervals
 
@@ -62,24 +62,20 @@ def by_scikit_learn(held, rows):
 
 
 @pytest.mark.parametrize("kind", [2, 3, 5, "numbers", "numbers far from 0"])
-def test_scores_of_rows_and_of_samples_are_those_of_scikit_learn(rng, kind):
-    """Weights that count how often a row was drawn give the scores of the drawn rows."""
-    if isinstance(kind, int):
-        held = held_classes(rng, kind)
-        of = class_scores(held.truth, held.prediction, held.classes, held.decision, held.probability)
-    else:
-        held = held_numbers(rng, shift=1e6 if "far" in kind else 0.0)
-        of = number_scores(held.truth, held.prediction)
+def test_scores_and_influences_are_those_of_scikit_learn(rng, kind):
+    """A row among many copies of all changes the score by its influence."""
+    held = (
+        held_classes(rng, kind) if isinstance(kind, int) else held_numbers(rng, shift=1e6 * ("far" in kind))
+    )
     assert held.scores == pytest.approx(by_scikit_learn(held, np.arange(60)), abs=1e-9)
-    assert set(of) == set(held.scores)
-    counts = rng.multinomial(60, np.full(60, 1 / 60), size=5).astype(float)
-    for row in counts:
-        drawn = np.repeat(np.arange(60), row.astype(int))
-        assert held.classes is None or len(set(held.truth[drawn])) == len(held.classes)
-        expected = by_scikit_learn(held, drawn)
-        for name, function in of.items():
-            # 1e-9 of the sums of squares, which cancel for rows far from 0: 3e-11 was seen
-            assert function(row[None])[0] == pytest.approx(expected[name], abs=1e-9), name
+    assert set(held.row_scores) == set(held.scores)
+    copies = 300
+    for row in range(0, 60, 17):
+        moved = by_scikit_learn(held, np.r_[np.repeat(np.arange(60), copies), row])
+        for name, one in held.row_scores.items():
+            found = (moved[name] - held.scores[name]) * (60 * copies + 1)
+            # second order: 6e-3 was seen
+            assert found == pytest.approx(one.influence[row], abs=2e-2), name
 
 
 def test_scores_of_labels_and_of_several_numbers_are_those_of_scikit_learn(rng):
@@ -133,13 +129,12 @@ def test_intervals_hold_the_score_and_are_the_same_again(rng):
             assert low < held.scores[name] < high, name
         assert scores_with_ends(held) == found
         again = scores_with_ends(held, seed=1)
-        # those of shares of rows have no random numbers
-        assert {name for name in found if again[name] == found[name]} == set(found) & {"accuracy"}
+        # means of recalls alone have random numbers
+        assert {name for name in found if again[name] != found[name]} == set(found) & {"balanced accuracy"}
 
 
-def test_intervals_cover_the_truth_about_as_often_as_they_say(monkeypatch):
+def test_intervals_cover_the_truth_about_as_often_as_they_say():
     """Accuracy of a machine that is right on 80 % of new rows, 200 times 100 held-out rows."""
-    monkeypatch.setattr("kernelweave.inspection.scores.SAMPLES", 100)
     rng = np.random.default_rng(0)
     covered = 0
     for _ in range(200):
@@ -218,9 +213,17 @@ def test_areas_and_brier_scores_are_those_of_scikit_learn(rng):
     """With decision values that rows share, which count as half, and of two classes and three."""
     truth = np.repeat(["ill", "well"], 30)
     decision = rng.integers(0, 4, 60) + (truth == "well")
-    of = class_scores(truth, np.where(decision > 2, "well", "ill"), ["ill", "well"], decision.astype(float))
-    expected = metrics.roc_auc_score(truth == "well", decision)
-    assert of["ROC AUC"](np.ones((1, 60)))[0] == pytest.approx(expected, abs=1e-12)
+    guess = np.where(decision > 2, "well", "ill")
+    of = class_scores(truth, guess, ["ill", "well"], decision.astype(float))
+    assert of["ROC AUC"].value == pytest.approx(metrics.roc_auc_score(truth == "well", decision), abs=1e-12)
+    # of several models the pairs of rows that the same one has predicted
+    fold = rng.integers(0, 3, 60)
+    of = class_scores(truth, guess, ["ill", "well"], decision + 100.0 * fold, folds=fold)
+    parts = [(truth[fold == k] == "well", decision[fold == k]) for k in range(3)]
+    expected = np.average(
+        [metrics.roc_auc_score(*part) for part in parts], weights=[y.sum() * (~y).sum() for y, _ in parts]
+    )
+    assert of["ROC AUC"].value == pytest.approx(expected, abs=1e-12)
     for n_classes in (2, 3):
         names = np.array(["a", "b", "c"][:n_classes])
         y = names[np.arange(60) % n_classes]

@@ -1,17 +1,27 @@
 """Cross-validation over paths against loops written out by hand, and the folds that alpha="auto" makes."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sklearn import config_context
-from sklearn.metrics import accuracy_score, make_scorer, mean_squared_error, r2_score, roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    get_scorer,
+    make_scorer,
+    mean_squared_error,
+    r2_score,
+    roc_auc_score,
+)
 from sklearn.model_selection import (
     GroupKFold,
     KFold,
     LeaveOneOut,
     PredefinedSplit,
+    RepeatedKFold,
     StratifiedKFold,
+    cross_val_predict,
     cross_val_score,
 )
 
@@ -125,14 +135,15 @@ def test_rules_are_what_the_table_says(rng, kind):
     best = cv_model(kind, cv=4, rule="min").fit(X, y)
     simple = cv_model(kind, cv=4, rule="1se").fit(X, y)
     np.testing.assert_array_equal(splits(best), splits(simple))
-    scores = splits(best)
-    mean = scores.mean(axis=0)
-    error = scores.std(axis=0, ddof=1) / 2.0
-    np.testing.assert_allclose(best.cv_results_["mean_test_score"], mean, rtol=1e-14)
-    np.testing.assert_allclose(best.cv_results_["std_error_test_score"], error, rtol=1e-12)
+    np.testing.assert_allclose(best.cv_results_["mean_test_score"], splits(best).mean(axis=0), rtol=1e-14)
+    mean, error = (best.cv_results_[name] for name in ("test_score", "std_error_test_score"))
+    if kind == "classes":
+        # folds of the same size: a mean over rows is one over folds
+        np.testing.assert_allclose(mean, splits(best).mean(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(error, splits(best).std(axis=0, ddof=1) / 2.0, rtol=1e-12)
     top = int(np.argmax(mean))
     assert best.best_index_ == top
-    assert best.best_score_ == pytest.approx(mean[top], rel=1e-14)
+    assert best.best_score_ == mean[top]
     within = [k for k in range(len(ALPHAS)) if mean[k] >= mean[top] - error[top]]
     assert simple.best_index_ == within[0] <= top
     assert simple.alpha_ == ALPHAS[within[0]]
@@ -234,7 +245,9 @@ def test_scores_by_name_and_by_function(rng):
     model = cv_model("binary", cv=3, scoring="roc_auc").fit(X, y)
     np.testing.assert_allclose(splits(model), by_hand("binary", X, y, folds, auc), atol=1e-2)
     assert np.ptp(splits(model)) > 0
-    assert model.cv_results_["score_name"] == "roc_auc"
+    # rows are compared within folds only, which is said
+    assert model.cv_results_["score_name"] == "roc_auc, mean over folds"
+    np.testing.assert_array_equal(model.cv_results_["test_score"], model.cv_results_["mean_test_score"])
 
     X, y = data(rng)
     folds = list(KFold(3).split(X))
@@ -273,11 +286,8 @@ def test_a_score_of_classes_sees_the_labels(rng):
 
 def test_a_score_that_is_nan_is_refused(rng):
     X, y = data(rng, n=12)
-    with (
-        pytest.warns(Warning, match="R\\^2 score is not well-defined"),
-        pytest.raises(kw.InputError, match=r"NaN on some folds.*neg_mean_squared_error"),
-    ):
-        cv_model("regression", cv=LeaveOneOut()).fit(X, y)
+    with pytest.raises(kw.InputError, match=r"\(score, mean over folds\) is NaN.*neg_mean_squared_error"):
+        cv_model("regression", cv=3, scoring=lambda model, rows, truth: np.nan).fit(X, y)
     model = cv_model("regression", cv=LeaveOneOut(), scoring="neg_mean_squared_error").fit(X, y)
     assert splits(model).shape == (12, len(ALPHAS))
 
@@ -658,15 +668,37 @@ def test_paths_begin_with_given_weights(rng):
         kw.rls2_path(gram, y, alphas, weights0=np.ones(8))
 
 
-def test_errors_of_scores_are_those_of_the_mean_of_folds(rng):
-    X = rng.normal(size=(60, 3))
-    model = kw.MKLRegressorCV(kw.banks.linear_features(3), "rls2", n_alphas=4, cv=5).fit(
-        X, X[:, 0] + rng.normal(size=60)
-    )
-    folds = np.array([model.cv_results_[f"split{k}_test_score"] for k in range(5)])
-    # by hand: the sample variance has n - 1
-    spread = np.sqrt(np.square(folds - folds.mean(axis=0)).sum(axis=0) / 4)
-    np.testing.assert_allclose(model.cv_results_["std_error_test_score"], spread / np.sqrt(5), rtol=1e-12)
+@pytest.mark.parametrize("scoring", [None, "f1_macro", "neg_root_mean_squared_error", "explained_variance"])
+def test_scores_of_all_folds_together_are_those_of_scikit_learn(scoring, rng):
+    """Its `cross_val_predict`, on folds of different sizes, and the jackknife over folds."""
+    X, y = data(rng, "classes" if scoring == "f1_macro" else "regression")
+    kind = "regression" if y.dtype.kind == "f" else "classes"
+    place = np.repeat(np.arange(5), [3, 5, 10, 12, 18])
+    folds = list(PredefinedSplit(rng.permutation(place)).split())
+    model = cv_model(kind, cv=folds, scoring=scoring).fit(X, y)
+    metric = get_scorer(scoring or "r2")
+    sign, of = metric._sign, partial(metric._score_func, **metric._kwargs)
+    for k, alpha in enumerate(ALPHAS):
+        guess = cross_val_predict(plain_model(kind, alpha), X, y, cv=folds)
+        # solutions along a path are those to its tolerance
+        assert model.cv_results_["test_score"][k] == pytest.approx(sign * of(y, guess), abs=1e-3)
+        without = [sign * of(np.delete(y, test), np.delete(guess, test)) for _, test in folds]
+        error = np.sqrt(4 / 5 * np.square(without - np.mean(without)).sum())
+        assert model.cv_results_["std_error_test_score"][k] == pytest.approx(error, abs=1e-3)
+    assert model.best_index_ == int(np.argmax(model.cv_results_["test_score"]))
+
+
+def test_folds_of_one_row_and_repeated_folds_have_an_r2(rng):
+    X, y = data(rng, n=20)
+    alone = cv_model("regression", cv=LeaveOneOut()).fit(X, y)
+    guess = cross_val_predict(plain_model("regression", ALPHAS[2]), X, y, cv=LeaveOneOut())
+    assert alone.cv_results_["test_score"][2] == pytest.approx(r2_score(y, guess), abs=1e-3)
+    folds = list(RepeatedKFold(n_splits=4, n_repeats=2, random_state=0).split(X))
+    twice = cv_model("regression", cv=folds).fit(X, y)
+    parts = [
+        cv_model("regression", cv=own).fit(X, y).cv_results_["test_score"] for own in (folds[:4], folds[4:])
+    ]
+    np.testing.assert_allclose(twice.cv_results_["test_score"], np.mean(parts, axis=0), rtol=1e-12)
 
 
 @pytest.mark.parametrize("outputs", [1, 2])

@@ -284,7 +284,7 @@ def test_other_alphas_can_be_asked_for(regression):
 def test_the_curve_is_the_table_of_scores(regression, classes):
     for model in (regression, classes):
         display = plots.CVCurveDisplay.from_estimator(model)
-        mean, error = (model.cv_results_[f"{name}_test_score"] for name in ("mean", "std_error"))
+        mean, error = (model.cv_results_[name] for name in ("test_score", "std_error_test_score"))
         np.testing.assert_array_equal(display.line_.get_xdata(), ALPHAS)
         np.testing.assert_array_equal(display.line_.get_ydata(), mean)
         corners = display.band_.get_paths()[0].vertices

@@ -93,7 +93,7 @@ def several(shelf):
     model = fit_model(make_model(spec, prepared, rows[1]), prepared, rows[0], None)
     held = score_held(model, prepared, rows[1])
     path = regularization_path(model, output="cell type number 00")
-    results = describe_model(model, spec, prepared, rows, held, [path], [], [])
+    results = describe_model(model, spec, prepared, rows, held, [path], [])
     run = shelf.add("seven classes", results, accuracy__held_out=(held.scores["accuracy"], None))
     write_evidence(shelf.places.run(run), gather(model, spec, prepared, rows, held))
     return run

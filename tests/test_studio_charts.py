@@ -300,7 +300,7 @@ def test_axes_of_scores_end_where_scores_end(score, low, high, mean):
         assert a + size <= high + 1e-12
         assert ends["min"] <= a
         assert a + size <= ends["max"] + 1e-12
-    dots = dots_chart(["a", "b"], [(mean, 0.6), (None, None)], score)
+    dots = dots_chart(["a", "b"], [(mean, max(low, mean - 0.6), min(high, mean + 0.6)), (None,) * 3], score)
     assert low <= dots["xAxis"]["min"] < dots["xAxis"]["max"] <= high
     assert dots["xAxis"]["min"] <= mean <= dots["xAxis"]["max"]
     shown = CVCurveDisplay(curve.alphas, curve.mean, curve.error, 1, score).plot()

@@ -36,7 +36,7 @@ def described(table, **settings):
     rows = split(prepared, spec)
     model = fit_model(make_model(spec, prepared, rows[1]), prepared, rows[0], None)
     held = score_held(model, prepared, rows[1])
-    return model, describe_model(model, spec, prepared, rows, held, [], [], [])
+    return model, describe_model(model, spec, prepared, rows, held, [], [])
 
 
 @pytest.mark.sampled(3)

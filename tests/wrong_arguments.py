@@ -423,11 +423,10 @@ def _evidence(model: Any) -> list[Call]:
     folds = {"first": [0.5, 0.6], "second": [0.4, 0.6], "test_share": 0.5, "level": 0.95}
     return [
         Call("share_interval", inspection.share_interval, {"hits": 3, "n": 4, "level": 0.9}),
-        Call("fold_interval", inspection.fold_interval, {"scores": [0.5, 0.6], "test_share": 0.5}),
         Call(
             "score_intervals",
             inspection.score_intervals,
-            {"y_true": LABELS, "y_pred": -LABELS, "classes": [-1, 1], "n_samples": 5, "seed": 1},
+            {"y_true": LABELS, "y_pred": -LABELS, "classes": [-1, 1], "seed": 1},
         ),
         Call("compare_classes", inspection.compare_classes, rows),
         Call("compare_numbers", inspection.compare_numbers, {**rows, "seed": 0}),
@@ -455,6 +454,7 @@ def _evidence(model: Any) -> list[Call]:
             },
         ),
         Call("weight_stability", inspection.weight_stability, {**fitting, "n_samples": 2, "level": 0.9}),
+        Call("out_of_fold_scores", inspection.out_of_fold_scores, {**fitting, "cv": 2}),
         Call("learning_curve", inspection.learning_curve, {**fitting, "sizes": [0.9], "cv": 2}),
         Call(
             "calibration",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Form", "Shown", "numbered", "plus_minus", "said", "shown"]
+__all__ = ["Form", "Shown", "numbered", "said", "shown"]
 
 
 def numbered(count: int, name: str, several: str = "") -> str:
@@ -17,22 +17,6 @@ def numbered(count: int, name: str, several: str = "") -> str:
     ('1 row', '0 rows', '2 classes')
     """
     return f"{count} {name if count == 1 else several or f'{name}s'}"
-
-
-def plus_minus(spread: float | None, digits: int = 3) -> str:
-    """The spread of a score, which is never shown as zero where it is not.
-
-    Examples
-    --------
-    >>> plus_minus(0.0123), plus_minus(1e-5), plus_minus(0.0), plus_minus(None)
-    ('± 0.012', '± less than 0.001', '(the same in every fold)', '')
-    """
-    if spread is None:
-        return ""
-    if spread == 0.0:
-        return "(the same in every fold)"
-    text = f"{spread:.{digits}f}"
-    return f"± {text}" if float(text) else f"± less than {10.0**-digits:.{digits}f}"
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from kernelweave.fitting.folds import (
     content_folds,
     held_decisions,
     negative_squared_error,
+    pooled_scores,
     score_costs,
     score_folds,
     search_folds,
@@ -40,7 +41,16 @@ from kernelweave.learners import Learner
 from kernelweave.learners.folds import deal
 from kernelweave.mkl.weight_sets import LpBall
 
-__all__ = ["N_FOLDS", "RULES", "Candidates", "Chosen", "by_content", "check_path_arguments", "of_costs"]
+__all__ = [
+    "N_FOLDS",
+    "RULES",
+    "Candidates",
+    "Chosen",
+    "by_content",
+    "check_path_arguments",
+    "not_an_estimate",
+    "of_costs",
+]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -49,6 +59,11 @@ Rows = NDArray[np.intp]
 N_FOLDS = 5
 #: Which of the candidates is chosen by their scores.
 RULES = ("min", "1se")
+
+
+def not_an_estimate(parameter: str) -> str:
+    """What the score at the chosen regularisation parameter is said to be, wherever it is shown."""
+    return f"the score that chose {parameter}, not an estimate for new rows"
 
 
 @dataclass(frozen=True)
@@ -75,6 +90,9 @@ class Candidates:
         parameter; for scores in which kernels and weights stay as they are on all folds.
     tests : sequence of arrays of int
         The test rows of the folds, among all rows.
+    pool : callable, optional
+        The score of the test rows of all folds together, which then chooses; else the mean over folds does, which is
+        the same for losses of rows and folds of the same size.
     """
 
     alphas: Array
@@ -87,6 +105,7 @@ class Candidates:
     begins: bool = False
     decide: Callable[[list[SolvedProblem], float], Array] | None = None
     tests: Sequence[Rows] = ()
+    pool: Score | None = None
 
     @property
     def n_steps(self) -> int:
@@ -111,25 +130,31 @@ class Candidates:
             say_interrupted(f"alpha was chosen on {len(found.scores)} of {self.n_folds} folds")
         alphas, scores = self.alphas[found.positions], found.scores
         relax, values = learner.relax_grid(alphas), found.values
+        if self.pool is None:
+            mean = scores.mean(axis=0)
+            error = (
+                scores.std(axis=0, ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else np.zeros_like(mean)
+            )
+        else:
+            mean, error = pooled_scores(self.pool, self.tests, values)
         if relax is not None:
             # the best ridge at every point of the path, the largest among equals
             points = np.arange(len(alphas))
-            which = scores.mean(axis=0).argmax(axis=1)
-            scores, relax = scores[:, points, which], relax[points, which]
-            values = [own[points, which] for own in values]
-        mean = scores.mean(axis=0)
+            which = mean.argmax(axis=1)
+            mean, error, relax = mean[points, which], error[points, which], relax[points, which]
+            scores, values = scores[:, points, which], [own[points, which] for own in values]
         if np.isnan(mean).any():
             raise InputError(
-                f"The score ({self.name}) is NaN on some folds, for example R^2 on a fold of one row. Use fewer folds, "
-                "or another `scoring` such as 'neg_mean_squared_error'."
+                f"The score ({self.name}) is NaN, for example an area under a curve on a fold of one class. Use fewer "
+                "folds, or another `scoring` such as 'neg_mean_squared_error'."
             )
-        error = scores.std(axis=0, ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else np.zeros_like(mean)
         best = choose(mean, error, self.rule)
         results = {
             "alpha": alphas,
             **({} if relax is None else {"relax": relax}),
-            "mean_test_score": mean,
+            "test_score": mean,
             "std_error_test_score": error,
+            "mean_test_score": scores.mean(axis=0),
             "score_name": self.name,
             **{f"split{k}_test_score": row for k, row in enumerate(scores)},
         }
@@ -155,19 +180,20 @@ class Candidates:
     def _said(self, results: Mapping[str, Any], best: int, n_all: int, parameter: str) -> str:
         """How the regularisation parameter was chosen, in words."""
         values = 1.0 / results["alpha"] if parameter == "C" else results["alpha"]
-        scores, name = results["mean_test_score"], self.name
+        scores, name = results["test_score"], self.name
         n_folds = sum(one.startswith("split") for one in results)
         where = f"{n_folds} folds of {self.n_rows} rows" + (f" of {n_all}" if self.n_rows < n_all else "")
         if len(values) == 1 < len(self.alphas):
             # one fold, and fewer rows, chose it
-            score = f"{name} {scores[0]:.3g} by {where}"
+            score = f"{name} {scores[0]:.3g} by {where}, {not_an_estimate(parameter)}"
             return f"{parameter} = {values[0]:.3g}, chosen among {len(self.alphas)} values; {score}."
         which = [best] if len(values) > 8 else range(len(values))
         listed = ", ".join(f"{values[k]:.3g}: {scores[k]:.3g}" for k in which)
         among = f"{len(values)} values" if len(values) > 8 else "the values"
         return (
-            f"{parameter} = {values[best]:.3g}, the best of {among} by {where}, {name} {listed}"
-            f"{'; kernels and weights there are those of all rows' if self.decide is not None else ''}."
+            f"{parameter} = {values[best]:.3g}, the best of {among} by {where}, {name} {listed}; "
+            f"{'kernels and weights there are those of all rows; ' if self.decide is not None else ''}"
+            f"this is {not_an_estimate(parameter)}."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
@@ -22,13 +23,31 @@ from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.regressor import MKLRegressor
 from kernelweave.estimators.scoring import fold_score
-from kernelweave.fitting.folds import Fold, score_folds, split_rows
+from kernelweave.fitting.folds import Fold, Score, score_folds, split_rows
 from kernelweave.fitting.task import NormalizedProblem, Task, shared_alphas
 from kernelweave.mkl.path import check_alphas
 
 __all__ = ["MKLClassifierCV", "MKLRegressorCV"]
 
 Array = NDArray[np.float64]
+
+
+#: Beginnings of the names of scores that compare decision values of different rows.
+RANKINGS = ("roc_auc", "average_precision")
+
+
+def _if_defined(score: Score) -> Score:
+    """NaN for folds without a score of their own, where the test rows of all folds have one together."""
+
+    def one(values: Array, rows: NDArray[np.intp]) -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                return score(values, rows)
+            except ValueError:
+                return float("nan")
+
+    return one
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -49,9 +68,12 @@ class _CrossValidated(BaseMKL):
     cv : int, splitter or iterable, default=5
         Any scikit-learn splitter, `PredefinedSplit`, or an iterable of (train, test).
     scoring : str or callable, optional
-        Any scikit-learn scorer; default R^2. Sample weights are used if the scorer accepts them.
+        Any scikit-learn scorer; default R^2. Sample weights are used if the scorer accepts them. The score is one of
+        the test rows of all folds together. Of "roc_auc" and "average_precision", which compare rows, and of a function
+        it is the mean over folds.
     rule : {"min", "1se"}, default="min"
-        The regularisation parameter with the best mean score, or the largest one within a standard error of it.
+        The regularisation parameter with the best score, or the largest one within a standard error of it (found by
+        leaving out each fold).
     n_jobs : int, optional
         Folds in parallel through joblib.
 
@@ -127,7 +149,15 @@ class _CrossValidated(BaseMKL):
             alphas = check_alphas(self.alphas)
         else:
             alphas = shared_alphas(task, problems, self.n_alphas, learner)
-        named = "score" if self.scoring else self._default_score
+        # pairs of rows are compared within folds, and a function may have its own idea of rows
+        pools = not callable(self.scoring) and not str(self.scoring).startswith(RANKINGS)
+        name = (
+            str(self.scoring)
+            if isinstance(self.scoring, str)
+            else "score"
+            if self.scoring
+            else self._default_score
+        )
         classes = getattr(self, "classes_", None)
         y = task.targets[0] if classes is None else task.codes
         if classes is None and task.flat:
@@ -137,13 +167,21 @@ class _CrossValidated(BaseMKL):
             alphas,
             len(folds),
             task.source.n_samples,
-            self.scoring if isinstance(self.scoring, str) else named,
+            name if pools else f"{name}, mean over folds",
             lambda report: score_folds(
-                task, learner, folds, alphas, score, n_jobs=self.n_jobs, report=report
+                task,
+                learner,
+                folds,
+                alphas,
+                _if_defined(score) if pools else score,
+                keep=pools,
+                n_jobs=self.n_jobs,
+                report=report,
             ),
             self.rule,
             path=True,
             tests=[test for _, test in folds],
+            pool=score if pools else None,
         )
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -177,9 +215,12 @@ class MKLRegressorCV(_CrossValidated, MKLRegressor):
     Cs_ : array of shape (n_alphas,)
         ``1 / alphas_``, for learners with a C.
     cv_results_ : dict of arrays of shape (n_alphas,)
-        ``alpha``, ``mean_test_score``, ``std_error_test_score``, ``split0_test_score``, ...
+        ``alpha``; ``test_score``, of all test rows together, which chooses, and ``std_error_test_score``;
+        ``split0_test_score``, ... and their mean ``mean_test_score``.
     best_index_ : int
     best_score_ : float
+        The score that chose the regularisation parameter, not an estimate for new rows: see
+        `kernelweave.inspection.out_of_fold_scores`.
     alpha_, weights_, dual_coef_, intercept_, coef_, rel_gap_, ...
         As in `MKLRegressor`.
 
@@ -210,9 +251,12 @@ class MKLClassifierCV(_CrossValidated, MKLClassifier):
     Cs_ : array of shape (n_alphas,)
         ``1 / alphas_``, for learners with a C.
     cv_results_ : dict of arrays of shape (n_alphas,)
-        ``alpha``, ``mean_test_score``, ``std_error_test_score``, ``split0_test_score``, ...
+        ``alpha``; ``test_score``, of all test rows together, which chooses, and ``std_error_test_score``;
+        ``split0_test_score``, ... and their mean ``mean_test_score``.
     best_index_ : int
     best_score_ : float
+        The score that chose the regularisation parameter, not an estimate for new rows: see
+        `kernelweave.inspection.out_of_fold_scores`.
     alpha_, classes_, weights_, dual_coef_, intercept_, coef_, rel_gap_, ...
         As in `MKLClassifier`.
 

@@ -256,7 +256,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         if chosen.results is not None:
             self._candidates, self.alphas_ = candidates.alphas, chosen.results["alpha"]
             self.cv_results_, self.best_index_ = chosen.results, chosen.best
-            self.best_score_ = float(chosen.results["mean_test_score"][chosen.best])
+            self.best_score_ = float(chosen.results["test_score"][chosen.best])
             if self.C == "auto" or self.learner is None:
                 self.defaults_["choice"] = chosen.said
         return chosen

@@ -293,9 +293,13 @@ class FoldScores:
 
 
 def _scored(
-    folds: Sequence[Fold], paths: Generator[FoldPath, None, None], score: Score, shape: tuple[int, ...]
+    folds: Sequence[Fold],
+    paths: Generator[FoldPath, None, None],
+    score: Score,
+    shape: tuple[int, ...],
+    keep: bool = False,
 ) -> FoldScores:
-    """Score the paths of folds, one after another, until one asks to stop."""
+    """Score the paths of folds, one after another, until one asks to stop; `keep` keeps all decision values."""
     rows: list[Array] = []
     weights: list[tuple[Array, ...]] = []
     values: list[Array] = []
@@ -306,7 +310,7 @@ def _scored(
                 rows.append(np.array([score(f, test) for f in path.values]).reshape(shape))
                 if path.weights is not None:
                     weights.append(path.weights)
-                if len(folds) * path.values.nbytes <= KEPT_BYTES:
+                if keep or len(folds) * path.values.nbytes <= KEPT_BYTES:
                     values.append(path.values.reshape(*shape, *path.values.shape[1:]))
             if path.interrupted:
                 interrupted = len(rows) < len(folds)
@@ -322,12 +326,77 @@ def _scored(
 
 
 def score_folds(
-    task: Task, learner: Learner, folds: Sequence[Fold], alphas: Array, score: Score, **options: Any
+    task: Task,
+    learner: Learner,
+    folds: Sequence[Fold],
+    alphas: Array,
+    score: Score,
+    *,
+    keep: bool = False,
+    **options: Any,
 ) -> FoldScores:
     """Score every regularisation parameter on every fold; the options are those of `walk_folds`."""
     grid = learner.relax_grid(alphas)
     paths = walk_folds(task, learner, folds, alphas, **options)
-    return _scored(folds, paths, score, alphas.shape if grid is None else grid.shape)
+    return _scored(folds, paths, score, alphas.shape if grid is None else grid.shape, keep)
+
+
+def divided(tests: Sequence[Rows]) -> list[list[int]]:
+    """Positions of folds by the divisions of the rows: in each of them a row is tested once at most."""
+    divisions: list[list[int]] = []
+    for k, test in enumerate(tests):
+        free = (own for own in divisions if not any(np.isin(test, tests[j]).any() for j in own))
+        own = next(free, None)
+        if own is None:
+            divisions.append([k])
+        else:
+            own.append(k)
+    return divisions
+
+
+def pooled_scores(score: Score, tests: Sequence[Rows], values: Sequence[Array]) -> tuple[Array, Array]:
+    """Scores of the test rows of all folds together, and their standard errors by leaving out each fold in turn.
+
+    Parameters
+    ----------
+    score : callable
+    tests : sequence of arrays of int
+        Test rows of the folds; of several divisions of the rows (`divided`) the mean score counts.
+    values : sequence of arrays of shape (..., n_test, n_outputs)
+        Decision values of the test rows of every fold.
+
+    Returns
+    -------
+    scores, errors : array of shape (...)
+        For a mean over rows and folds of the same size the error is that of the mean over folds.
+
+    References
+    ----------
+    B. Efron and C. Stein, The jackknife estimate of variance, Annals of Statistics 9 (1981).
+    """
+    divisions = divided(tests[: len(values)])
+
+    def of(at: tuple[int, ...], folds: list[int]) -> float:
+        return score(
+            np.concatenate([values[k][at] for k in folds]), np.concatenate([tests[k] for k in folds])
+        )
+
+    shape, n_folds = values[0].shape[:-2], len(values)
+    scores, errors = np.empty(shape), np.zeros(shape)
+    for at in np.ndindex(shape):
+        own = np.array([of(at, folds) for folds in divisions])
+        scores[at] = own.mean()
+        if min(map(len, divisions)) > 1:
+            # the mean over divisions without each fold
+            without = [
+                (own.sum() - own[d] + of(at, [j for j in folds if j != k])) / len(own)
+                for d, folds in enumerate(divisions)
+                for k in folds
+            ]
+            errors[at] = np.sqrt((n_folds - 1) * np.var(without))
+        elif n_folds > 1:
+            errors[at] = own.std(ddof=1) / np.sqrt(n_folds)
+    return scores, errors
 
 
 def walk_folds(
@@ -422,7 +491,7 @@ def negative_squared_error(targets: Sequence[Array], sample_weight: Array | None
 def choose(mean: Array, error: Array, rule: str) -> int:
     """Index of the chosen regularisation parameter on a descending path.
 
-    ``"min"`` takes the best mean score (the largest regularisation parameter among equals), ``"1se"`` the largest
+    ``"min"`` takes the best score (the largest regularisation parameter among equals), ``"1se"`` the largest
     regularisation parameter within one standard error of it.
     """
     best = int(np.argmax(mean))

@@ -24,7 +24,7 @@ from kernelweave.inspection.paired import (
 from kernelweave.inspection.paths import Path, regularization_path
 from kernelweave.inspection.permutation import PermutationTest, permutation_test
 from kernelweave.inspection.registry import Basis, Finding, Interval, finding, findings
-from kernelweave.inspection.scores import fold_interval, score_intervals, share_interval
+from kernelweave.inspection.scores import out_of_fold_scores, score_intervals, share_interval
 from kernelweave.inspection.sources import SourceRefitTest, SourceTest, source_refit_test, source_test
 from kernelweave.inspection.stability import WeightStability, weight_stability
 from kernelweave.inspection.two_layers import TwoLayers, two_layers
@@ -64,13 +64,13 @@ __all__ = [
     "descent",
     "finding",
     "findings",
-    "fold_interval",
     "kernel_weights",
     "layer_grams",
     "layer_spectra",
     "layer_weights",
     "learning_curve",
     "missing",
+    "out_of_fold_scores",
     "permutation_test",
     "regularization_path",
     "score_intervals",

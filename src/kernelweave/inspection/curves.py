@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 
 from kernelweave._checks import Floats, InputError
-from kernelweave._drawing import clip_score
 from kernelweave._parameters import OneOf, Whole, checked
 from kernelweave._types import Features, Splits
 from kernelweave.inspection.arguments import (
@@ -25,9 +24,9 @@ from kernelweave.inspection.arguments import (
     Seed,
     Targets,
 )
+from kernelweave.inspection.held import HeldOut, divisions_of
 from kernelweave.inspection.refitting import Fold, Rows, each_done, splitter_of
 from kernelweave.inspection.registry import (
-    CORRECTED,
     LEVEL,
     Basis,
     Finding,
@@ -38,7 +37,7 @@ from kernelweave.inspection.registry import (
     intervals_of,
     plain,
 )
-from kernelweave.inspection.scores import fold_interval, of_held, share_interval
+from kernelweave.inspection.scores import OF_95, headline, held_intervals, of_held, share_interval
 
 Array = NDArray[np.float64]
 
@@ -53,15 +52,16 @@ class LearningCurve:
         Training rows.
     scores : array of shape (n_sizes, n_folds)
         NaN where a fit was not possible.
-    mean, low, high : array of shape (n_sizes,)
-        Mean over folds, and its interval (`fold_interval`).
+    score, low, high : array of shape (n_sizes,)
+        The score of the test rows of all folds together, with its interval, as in `out_of_fold_scores`. With `scoring`
+        the mean over folds, and no interval.
     interrupted : bool
         Whether sizes are missing.
     """
 
     sizes: NDArray[np.intp]
     scores: Array
-    mean: Array
+    score: Array
     low: Array
     high: Array
     interrupted: bool
@@ -134,7 +134,7 @@ def learning_curve(
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
     >>> model = kw.MKLRegressor(kw.banks.linear_features(2), kw.learners.RLS2(alpha=0.1))
     >>> found = learning_curve(model, X, X[:, 0], sizes=[5, 40], cv=3)
-    >>> found.sizes.tolist(), found.scores.shape, bool((found.mean > 0.9).all())
+    >>> found.sizes.tolist(), found.scores.shape, bool((found.score > 0.9).all())
     ([5, 40], (2, 3), True)
     """
     rows = Rows.read(estimator, X, y, params, groups)
@@ -144,18 +144,28 @@ def learning_curve(
     parts = [(train[:size], test) for size in numbers for train, test in folds]
     tasks = ((rows, estimator, part, scoring) for part in parts)
     found, stopped = each_done(_score_part, tasks, n_jobs, report, "fit", len(parts))
-    if not np.isfinite(found).any():
+    if not any(np.isfinite(score) for score, _ in found):
         # nothing but failures: raise what one of them says
         rows.fit(estimator, parts[len(found) - 1][0])
-    done = max(1, len(found) // len(folds))
-    scores = np.full((done, len(folds)), np.nan)
-    scores.flat[: min(len(found), scores.size)] = found[: scores.size]
-    # as for whole training sets: smaller parts of them have fewer rows in common
-    share = float(np.mean([len(test) / len(train) for train, test in folds]))
-    known = [row[np.isfinite(row)] for row in scores]
-    ends = [fold_interval(row, share, level=level) if len(row) else Interval(np.nan) for row in known]
-    mean, low, high = np.array([(one.value, one.low, one.high) for one in ends]).T
-    return LearningCurve(np.array(numbers[:done]), scores, mean, low, high, stopped)
+    k, done = len(folds), max(1, len(found) // len(folds))
+    by_size = [found[start : start + k] for start in range(0, done * k, k)]
+    scores = np.array([[one for one, _ in own] + [np.nan] * (k - len(own)) for own in by_size])
+    ends = [_together(own, folds, level, scoring) for own in by_size]
+    score, low, high = np.array([(one.value, one.low, one.high) for one in ends]).T
+    return LearningCurve(np.array(numbers[:done]), scores, score, low, high, stopped)
+
+
+def _together(
+    found: list[tuple[float, HeldOut | None]], folds: list[Fold], level: float, scoring: Any
+) -> Interval:
+    """The score of all test rows, or with `scoring` the mean over folds."""
+    known = [(score, test, held) for (score, held), (_, test) in zip(found, folds, strict=False) if held]
+    if not known:
+        return Interval(float("nan"))
+    if scoring is not None:
+        return Interval(float(np.mean([score for score, *_ in known])))
+    scores = held_intervals(*divisions_of(*zip(*[one[1:] for one in known], strict=True)), level=level)
+    return scores[headline(scores)]
 
 
 def _numbers(sizes: Array, most: int) -> list[int]:
@@ -167,15 +177,15 @@ def _numbers(sizes: Array, most: int) -> list[int]:
     return np.unique(np.maximum(numbers, 1)).tolist()
 
 
-def _score_part(rows: Rows, estimator: Any, part: Fold, scoring: Any) -> float:
+def _score_part(rows: Rows, estimator: Any, part: Fold, scoring: Any) -> tuple[float, HeldOut | None]:
     if is_classifier(estimator) and np.ndim(rows.y) == 1 and len(np.unique(rows.y[part[0]])) < 2:
-        return float("nan")
+        return float("nan"), None
     try:
         model = rows.fit(estimator, part[0])
     except ValueError:
         # too few rows of a class for the folds of this estimator
-        return float("nan")
-    return rows.score(model, part, scoring)
+        return float("nan"), None
+    return rows.score(model, part, scoring), rows.held(model, part)
 
 
 @dataclass(frozen=True)
@@ -311,23 +321,22 @@ def _learning_curve(basis: Basis) -> Finding:
         **basis.how,
     )
     score = "accuracy" if is_classifier(basis.estimator) else "R^2"
-    low, high = ([clip_score(v, score) for v in part] for part in (found.low, found.high))
-    n_folds, labels = found.scores.shape[1], [f"{size} rows" for size in found.sizes]
-    parts = {"sizes": found.sizes, "mean": found.mean, "low": low, "high": high}
+    n, labels = len(basis.training), [f"{size} rows" for size in found.sizes]
+    parts = {"sizes": found.sizes, "mean": found.score, "low": found.low, "high": found.high}
     columns = dict(zip(("training rows", score, "low", "high"), parts.values(), strict=True))
-    note = f"Means over {n_folds} folds; intervals corrected for rows in common."
+    note = f"Scores of the test rows of {found.scores.shape[1]} folds together. {OF_95}."
     made = Finding(
-        intervals_of(labels, found.mean, low, high, n_folds, CORRECTED),
-        f"Mean {score} of test folds by the number of training rows.",
-        n_folds,
-        "folds of the training rows",
+        intervals_of(labels, found.score, found.low, found.high, n),
+        f"{score} of the test rows of all folds by the number of training rows.",
+        n,
+        "rows out of fold",
         LEVEL,
         details=plain({"interrupted": found.interrupted, "score": score, **parts}),
         tables=(Table.of("learning-curve", "Learning curve", columns, note),),
     )
-    if len(labels) > 1 and np.isfinite([found.mean[-2], found.mean[-1], low[-1], high[-1]]).all():
+    if len(labels) > 1 and np.isfinite([*found.score[-2:], found.low[-1], found.high[-1]]).all():
         # a quarter of a 95 % interval is about one standard error
-        clear = found.mean[-1] - found.mean[-2] > (high[-1] - low[-1]) / 4
+        clear = found.score[-1] - found.score[-2] > (found.high[-1] - found.low[-1]) / 4
         made = made.says(
             "sure",
             "From {a:d} to {b:d} training rows the score goes from {v:.3f} to {w:.3f}: {more}.",

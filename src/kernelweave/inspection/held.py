@@ -1,23 +1,41 @@
-"""Rows that were not fitted: what a model predicts for them, and their scores."""
+"""Rows that were not fitted: what a model predicts for them, and their scores with what each row has in them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from kernelweave._parameters import Number, check_value
 from kernelweave._types import DataFrame, Features, Labels
 from kernelweave.estimators.classifier import knows_probabilities
+from kernelweave.fitting.folds import divided
 from kernelweave.inspection.arguments import class_names, target_names
 
 Array = NDArray[np.float64]
-#: A score as a function of weights of rows, (n_samples, n_rows).
-Score = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class RowScore:
+    """A score of rows.
+
+    Attributes
+    ----------
+    value : float
+    influence : array of shape (n_rows,)
+        The derivative of the score by the weight of each row, times the number of rows.
+    kind : {"loss", "gain", "fraction"}
+        From 0 up, from 1 down, or between.
+    """
+
+    value: float
+    influence: Array
+    kind: Literal["loss", "gain", "fraction"]
 
 
 def predicted_columns(
@@ -28,7 +46,9 @@ def predicted_columns(
     With `coverage` those of numbers have intervals, "low" and "high".
     """
     if hasattr(model, "classes_"):
-        parts = {"prediction": model.predict(X), "decision": model.decision_function(X)}
+        parts = {"prediction": model.predict(X)}
+        if hasattr(model, "decision_function"):
+            parts["decision"] = model.decision_function(X)
         if knows_probabilities(model):
             parts["probability"] = model.predict_proba(X)
     elif std:
@@ -69,6 +89,8 @@ class HeldOut:
         Names of several targets.
     table : frame, optional
         That the predictions were read from, with names of the rows.
+    rows, folds : array of int, shape (n_rows,), optional
+        Positions of the rows among others, and which of several models has predicted each of them.
     """
 
     truth: NDArray[Any]
@@ -78,6 +100,8 @@ class HeldOut:
     probability: Array | None = None
     targets: tuple[str, ...] = ()
     table: DataFrame = None
+    rows: NDArray[np.intp] | None = None
+    folds: NDArray[np.intp] | None = None
 
     @classmethod
     def of(cls, model: Any, X: Features, y: Any) -> Self:
@@ -109,18 +133,20 @@ class HeldOut:
         """Whether rows have several targets or labels."""
         return np.ndim(self.truth) != 1
 
-    @property
-    def functions(self) -> dict[str, Score]:
-        """Scores of one target as functions of weights of rows."""
+    @cached_property
+    def row_scores(self) -> dict[str, RowScore]:
+        """Scores of one target."""
         if self.classes is None:
             return number_scores(self.truth, self.prediction)
-        return class_scores(self.truth, self.prediction, self.classes, self.decision, self.probability)
+        return class_scores(
+            self.truth, self.prediction, self.classes, self.decision, self.probability, self.folds
+        )
 
     @cached_property
     def scores(self) -> dict[str, float]:
         """Scores by their names; of several targets and labels the means."""
         if not self.several:
-            found = values_of(self.functions, len(self.truth))
+            found = {name: one.value for name, one in self.row_scores.items()}
             # rows of a single class have no curve
             return {name: value for name, value in found.items() if name != "ROC AUC" or value == value}
         each = self.by_target()
@@ -144,8 +170,8 @@ class HeldOut:
         """Scores of each of several targets, or of each label, with the number of rows of every kind."""
         places = range(self.truth.shape[1])
         if self.decision is None:
-            n = len(self.truth)
-            return [values_of(number_scores(self.truth[:, k], self.prediction[:, k]), n) for k in places]
+            scores = (number_scores(self.truth[:, k], self.prediction[:, k]) for k in places)
+            return [{name: one.value for name, one in own.items()} for own in scores]
         shares = self.probability
         return [
             _label_scores(
@@ -182,7 +208,7 @@ def _label_scores(
         "precision": right / (right + wrong) if right + wrong else float("nan"),
         "recall": right / (right + missed) if right + missed else float("nan"),
         "F1": 2 * right / max(1, 2 * right + wrong + missed),
-        "ROC AUC": float(_areas(np.ones((1, len(truth))), truth, values)[0]),
+        "ROC AUC": _area(truth, values).value,
     }
     if probability is not None:
         own = np.where(truth, probability, 1.0 - probability)
@@ -190,31 +216,52 @@ def _label_scores(
     return {**found, **counts}
 
 
-# ---- scores as functions of weights of rows --------------------------------------------------------
+def divisions_of(tests: Sequence[NDArray[np.intp]], held: Sequence[HeldOut]) -> list[HeldOut]:
+    """Test rows of folds, with their positions among all rows, joined such that each has a row once at most.
+
+    Where models of folds know different classes, decision values and probabilities are left out.
+    """
+    parts = [
+        replace(own, table=None, rows=rows, folds=np.full(len(rows), k))
+        for k, (rows, own) in enumerate(zip(tests, held, strict=True))
+    ]
+    return [_joined([parts[k] for k in folds]) for folds in divided(tests)]
 
 
-def values_of(scores: Mapping[str, Score], n_rows: int) -> dict[str, float]:
-    """Scores of all rows, each counted once."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return {name: float(of(np.ones((1, n_rows)))[0]) for name, of in scores.items()}
+def _joined(parts: list[HeldOut]) -> HeldOut:
+    alike = all(part.classes == parts[0].classes for part in parts)
+
+    def beside(name: str) -> Any:
+        values = [getattr(part, name) for part in parts]
+        return None if any(one is None for one in values) else np.concatenate(values)
+
+    return replace(
+        parts[0],
+        classes=parts[0].classes
+        if alike
+        else sorted({name for part in parts for name in part.classes or ()}),
+        decision=beside("decision") if alike else None,
+        probability=beside("probability") if alike else None,
+        **{name: beside(name) for name in ("truth", "prediction", "rows", "folds")},
+    )
 
 
-def number_scores(truth: Array, guess: Array) -> dict[str, Score]:
-    """Scores of numbers as functions of weights of rows, (n_samples, n_rows)."""
-    n = len(truth)
-    error = truth - guess
+# ---- scores, and what every row has in them --------------------------------------------------------
+
+
+def number_scores(truth: Array, guess: Array) -> dict[str, RowScore]:
+    """Scores of numbers."""
+    error = np.square(truth - guess)
     # squares of numbers far from 0 would lose the variance
-    centred = truth - truth.mean()
-
-    def r2(w: Array) -> Array:
-        total = w @ centred**2 - (w @ centred) ** 2 / n
-        return 1.0 - (w @ error**2) / np.where(total > 0, total, np.nan)
-
-    return {
-        "R^2": r2,
-        "RMSE": lambda w: np.sqrt(w @ error**2 / n),
-        "MAE": lambda w: w @ np.abs(error) / n,
-    }
+    centred = np.square(truth - truth.mean())
+    mse, variance, absolute = error.mean(), centred.mean(), np.sqrt(error)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio, root = mse / (variance if variance > 0 else np.nan), np.sqrt(mse)
+        return {
+            "R^2": RowScore(float(1.0 - ratio), (ratio * centred - error) / variance, "gain"),
+            "RMSE": RowScore(float(root), (error - mse) / (2.0 * root), "loss"),
+            "MAE": RowScore(float(absolute.mean()), absolute - absolute.mean(), "loss"),
+        }
 
 
 def class_scores(
@@ -223,55 +270,54 @@ def class_scores(
     classes: Sequence[str],
     decision: Array | None = None,
     probability: Array | None = None,
-) -> dict[str, Score]:
-    """Scores of classes as functions of weights of rows, (n_samples, n_rows)."""
-    n = len(truth)
+    folds: NDArray[np.intp] | None = None,
+) -> dict[str, RowScore]:
+    """Scores of classes; the area under a curve compares rows with the same entry of `folds` only."""
     is_true = np.array([truth == name for name in classes], dtype=float).T
     is_guess = np.array([guess == name for name in classes], dtype=float).T
-    right = (truth == guess).astype(float)
-
-    def recalls(w: Array) -> Array:
-        known = w @ is_true
-        return (w @ (is_true * is_guess)) / np.where(known > 0, known, np.nan)
-
-    def f1(w: Array) -> Array:
+    both, either = is_true * is_guess, is_true + is_guess
+    found = {
+        "accuracy": _mean(np.asarray(truth == guess, dtype=float), "fraction"),
+        "balanced accuracy": _mean_ratio(both, is_true),
         # as scikit-learn, over classes that are true or predicted
-        both, either = w @ (is_true * is_guess), w @ is_true + w @ is_guess
-        return _known_mean(2.0 * both / np.where(either > 0, either, np.nan))
-
-    found: dict[str, Score] = {
-        "accuracy": lambda w: w @ right / n,
-        "balanced accuracy": lambda w: _known_mean(recalls(w)),
-        "F1 (macro)": f1,
+        "F1 (macro)": _mean_ratio(2.0 * both, either),
     }
     if decision is not None and decision.ndim == 1 and len(classes) == 2:
-        values = decision
-        found["ROC AUC"] = lambda w: _areas(w, truth == classes[1], values)
+        found["ROC AUC"] = _area(truth == classes[1], decision, folds)
     if probability is not None:
         own = np.clip((probability * is_true).sum(axis=1), np.finfo(float).eps, 1.0)
-        loss = -np.log(own)
         brier = np.square(probability - is_true).sum(axis=1) / (2 if len(classes) == 2 else 1)
-        found["log loss"] = lambda w: w @ loss / n
-        found["Brier score"] = lambda w: w @ brier / n
+        found |= {"log loss": _mean(-np.log(own), "loss"), "Brier score": _mean(brier, "loss")}
     return found
 
 
-def _areas(w: Array, positive: NDArray[np.bool_], values: Array) -> Array:
-    """Areas under the receiver operating characteristic with weights of rows, (n_samples,)."""
-    order = np.argsort(values, kind="stable")
-    w, positive, values = w[:, order], positive[order], values[order]
-    # of equal values each counts as half below the others
-    starts = np.flatnonzero(np.r_[True, np.diff(values) > 0])
-    above = np.add.reduceat(w * positive, starts, axis=1)
-    below = np.add.reduceat(w * ~positive, starts, axis=1)
-    pairs = above.sum(axis=1) * below.sum(axis=1)
-    won = (above * (np.cumsum(below, axis=1) - 0.5 * below)).sum(axis=1)
-    return won / np.where(pairs > 0, pairs, np.nan)
+def _mean(values: Array, kind: Literal["loss", "fraction"]) -> RowScore:
+    return RowScore(float(values.mean()), values - values.mean(), kind)
 
 
-def _known_mean(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean of each row without NaN; NaN for a row that has nothing else."""
-    known = ~np.isnan(shares)
-    number = known.sum(axis=1)
-    total = np.where(known, shares, 0.0).sum(axis=1)
-    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+def _mean_ratio(above: Array, below: Array) -> RowScore:
+    """The mean over columns of ratios of sums, without columns that have nothing below."""
+    known = below.any(axis=0)
+    if not known.any():
+        return RowScore(float("nan"), np.full(len(above), np.nan), "fraction")
+    above, below = above[:, known], below[:, known]
+    ratio = above.mean(axis=0) / below.mean(axis=0)
+    influence = (above - ratio * below) / below.mean(axis=0)
+    return RowScore(float(ratio.mean()), influence.mean(axis=1), "fraction")
+
+
+def _area(positive: NDArray[np.bool_], values: Array, folds: NDArray[np.intp] | None = None) -> RowScore:
+    """The area under the receiver operating characteristic: the fraction of pairs of rows in the right order."""
+    won, others = np.zeros(len(values)), np.zeros(len(values))
+    for fold in [np.ones(len(values), dtype=bool)] if folds is None else folds == np.unique(folds)[:, None]:
+        yes, no = np.flatnonzero(fold & positive), np.flatnonzero(fold & ~positive)
+        ranks = rankdata(values[np.r_[yes, no]])
+        # of equal values each counts as half below the others
+        won[yes] = ranks[: len(yes)] - rankdata(values[yes])
+        won[no] = len(yes) - (ranks[len(yes) :] - rankdata(values[no]))
+        others[yes], others[no] = len(no), len(yes)
+    pairs = others[positive].sum()
+    if not pairs:
+        return RowScore(float("nan"), np.full(len(values), np.nan), "fraction")
+    area = float(won[positive].sum() / pairs)
+    return RowScore(area, len(values) * (won - area * others) / pairs, "fraction")

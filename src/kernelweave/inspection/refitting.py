@@ -20,6 +20,7 @@ from kernelweave._interrupts import interrupts_noticed
 from kernelweave._types import BaseCrossValidator, Features, Splits, Tree
 from kernelweave.estimators import MKLClassifier, MKLRegressor
 from kernelweave.estimators.missing import target_in_order
+from kernelweave.inspection.held import HeldOut
 from kernelweave.views import by_rows, take_rows
 
 #: Positions of rows, and training and test rows.
@@ -120,6 +121,11 @@ class Rows:
         """A clone of an estimator, fitted on some rows."""
         params = {name: value[places] for name, value in self.params.items()}
         return clone(estimator).fit(self.take(places), take_rows(self.y, places), **params)
+
+    def held(self, model: Any, fold: Fold) -> HeldOut:
+        """What a model that was fitted on the training rows predicts for the test rows."""
+        train, test = fold
+        return HeldOut.of(model, self.take(test, train), take_rows(self.y, test))
 
     def score(self, model: Any, fold: Fold, scoring: Any) -> float:
         """The score on test rows of a model that was fitted on the training rows."""

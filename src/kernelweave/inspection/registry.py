@@ -47,7 +47,7 @@ SMALL = 0.05
 #: The fraction of samples inside an interval, and how many samples are drawn.
 LEVEL = 0.95
 SAMPLES = 2000
-#: The method of intervals of means over folds.
+#: The method of intervals of mean differences over folds.
 CORRECTED = "corrected t"
 #: Sources that are named one by one.
 MOST_NAMED = 3
@@ -65,8 +65,8 @@ class Interval:
     low, high : float
         Ends of the interval; NaN where there is none.
     method : str
-        "Wilson" for fractions of rows, "Jeffreys" for means of recalls, "bootstrap" for other scores of held-out rows,
-        "corrected t" for scores over folds.
+        "Wilson" for fractions of rows, "Jeffreys" for means of recalls, "delta method" for other scores of rows,
+        "corrected t" for differences between scores over folds.
     n : int
         Rows, or folds.
     """
@@ -363,8 +363,8 @@ class Basis:
     ----------
     model : fitted estimator
     held : HeldOut
-    nested : sequence of dict
-        Scores of outer folds.
+    nested : sequence of HeldOut
+        Rows predicted by models of outer folds, one for each division of the rows.
     table : object
         What the rows were read from, for findings of an application about its tables.
     training, held_rows, rows : Rows

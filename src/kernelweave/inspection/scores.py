@@ -1,8 +1,8 @@
-"""How sure scores are: intervals of scores of held-out rows, and of scores over folds."""
+"""How sure scores are: intervals of scores of rows that models had not seen, held out once or out of folds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -10,33 +10,33 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from kernelweave._checks import Floats, InputError
-from kernelweave._drawing import clip_score
-from kernelweave._parameters import Number, Whole, checked
-from kernelweave.inspection.arguments import Entries, Level, OfRows, OptionalEntries, Seed
-from kernelweave.inspection.held import COUNTS, HeldOut, Score, values_of
-from kernelweave.inspection.registry import (
-    CORRECTED,
-    LEVEL,
-    SAMPLES,
-    Basis,
-    Finding,
-    Interval,
-    Table,
-    at,
-    ends,
-    finding,
+from kernelweave._checks import InputError
+from kernelweave._parameters import Whole, checked
+from kernelweave._types import Features, Splits
+from kernelweave.estimators.choosing import not_an_estimate
+from kernelweave.inspection.arguments import (
+    Entries,
+    Estimator,
+    Jobs,
+    Level,
+    OfRows,
+    OptionalEntries,
+    Params,
+    Report,
+    Seed,
+    Targets,
 )
+from kernelweave.inspection.held import COUNTS, HeldOut, RowScore, divisions_of
+from kernelweave.inspection.refitting import Rows, each_done, splitter_of
+from kernelweave.inspection.registry import LEVEL, Basis, Finding, Interval, Table, at, ends, finding
 
 Array = NDArray[np.float64]
 
-#: Rows times samples that are drawn at most, unless there would be too few samples; and those that are drawn at once.
-MOST_DRAWN = 5_000_000
-AT_ONCE = 2_000_000
-FEWEST_SAMPLES = 100
+#: Draws of the recalls of all classes.
+DRAWN = 2000
 
 WILSON = "Wilson"
-BOOTSTRAP = "bootstrap"
+DELTA = "delta method"
 JEFFREYS = "Jeffreys"
 
 
@@ -71,50 +71,18 @@ def share_interval(
     """
     if hits > n:
         raise InputError(f"`hits` must be at most `n`, {n}, got {hits}.")
+    return _wilson(hits / n if n else float("nan"), n, level)
+
+
+def _wilson(share: float, n: float, level: float) -> Interval:
+    """The same where a share is the mean of several predictions of each row."""
     if not n:
         return Interval(float("nan"), method=WILSON)
-    found = stats.binomtest(hits, n).proportion_ci(level, method="wilson")
-    return Interval(hits / n, float(found.low), float(found.high), WILSON, n)
-
-
-@checked
-def fold_interval(
-    scores: Annotated[ArrayLike, Floats()],
-    test_share: Annotated[float, Number(above=0)],
-    *,
-    level: Level = 0.95,
-) -> Interval:
-    """An interval of a mean score over folds, corrected for the training rows that folds have in common.
-
-    The variance of the mean of k scores is taken as ``(1/k + n_test/n_train) s^2`` instead of ``s^2 / k``, which is too
-    small, because the models of two folds are learnt from much the same rows; the quantiles are those of Student's t
-    with k - 1 degrees of freedom.
-
-    Parameters
-    ----------
-    scores : array of shape (n_folds,)
-    test_share : float
-        Test rows for each training row of a fold: ``1 / (k - 1)`` for k folds.
-    level : float, default=0.95
-
-    Returns
-    -------
-    Interval
-        Without ends for one score, and for scores that are all the same, whose spread is not known.
-
-    References
-    ----------
-    C. Nadeau and Y. Bengio, Inference for the generalization error, Machine Learning 52 (2003).
-
-    Examples
-    --------
-    >>> found = fold_interval([0.8, 0.9, 0.85, 0.8, 0.9], 1 / 4)
-    >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
-    (0.85, 0.757, 0.943)
-    """
-    values = np.asarray(scores)
-    mean, half, _ = corrected_mean(values, values, test_share, level)
-    return Interval(mean, mean - half, mean + half, CORRECTED, len(values))
+    z = float(stats.norm.ppf(0.5 + level / 2))
+    centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    low, high = max(0.0, centre - half), min(1.0, centre + half)
+    return Interval(share, float(min(low, share)), float(max(high, share)), WILSON, round(n))
 
 
 def corrected_mean(values: Array, of: Array, test_share: float, level: float) -> tuple[float, float, float]:
@@ -136,7 +104,7 @@ def middle(samples: Array, level: float) -> Array:
     return np.quantile(samples, [0.5 - level / 2, 0.5 + level / 2], axis=0)
 
 
-# ---- scores of held-out rows -----------------------------------------------------------------------
+# ---- scores of rows that a model had not seen ------------------------------------------------------
 
 
 @checked
@@ -148,14 +116,17 @@ def score_intervals(
     probability: Annotated[ArrayLike | None, OfRows((2,)) | None] = None,
     classes: OptionalEntries = None,
     level: Level = 0.95,
-    n_samples: Annotated[int, Whole(2)] = 2000,
     seed: Seed = 0,
 ) -> dict[str, Interval]:
     """Scores of held-out rows with intervals: how far they would vary with other rows of the same kind.
 
-    Shares of rows, which are accuracy and the recall and precision of every class, have Wilson's interval; balanced
-    accuracy, the mean of the recalls, quantiles over draws of all recalls from Beta(hits + 1/2, misses + 1/2), their
-    posterior distributions with Jeffreys' prior; other scores the percentiles over samples of rows with replacement.
+    Fractions of rows, which are accuracy and the recall and precision of every class, have Wilson's interval. Balanced
+    accuracy, the mean of the recalls, has quantiles over draws of all recalls from Beta(hits + 1/2, misses + 1/2),
+    their posterior distributions with Jeffreys' prior. Other scores have an interval by the delta method: the standard
+    error is that of the influences of the rows on the score, on the scale of log(score) for RMSE, MAE, log loss and
+    Brier score, log(1 - score) for R^2, and the logit for areas and F1, times n_rows / (n_rows - z) as few rows show
+    few large errors. The quantiles are those of Student's t, and the end on the side of the long tail of the
+    influences, whose skewness is g, is ``g (2 t^2 + 1) / (6 sqrt(n_rows))`` standard errors further away.
 
     Parameters
     ----------
@@ -170,26 +141,29 @@ def score_intervals(
         Of a classification, in the order of `probability`; default, for text, those of `y_true` and `y_pred`. Numbers
         without `classes` are a regression.
     level : float, default=0.95
-    n_samples : int, default=2000
-        Samples of rows; fewer, but at least 100, for more than 2,500 rows.
     seed : int, default=0
+        Of the draws of recalls.
 
     Returns
     -------
     dict of str to Interval
-        By the name of the score; for classes "recall of a" and "precision of a". An interval that samples do not give,
-        because too few have the score or because all have the same, has NaN as its ends.
+        By the name of the score; for classes "recall of a" and "precision of a". A score that the rows determine
+        without an error, such as an area of 1, has NaN as the ends of its interval.
 
     Notes
     -----
     An interval is for this model on new rows like those held out, which have to be independent. It does not say how
-    much another choice of training rows would change the model: see `fold_interval` and `weight_stability`.
-    O(n_rows n_samples).
+    much another choice of training rows would change the model: see `out_of_fold_scores` and `weight_stability`.
+    O(n_rows log(n_rows)).
 
     References
     ----------
-    B. Efron and R. Tibshirani, An introduction to the bootstrap, Chapman & Hall (1993), 13.3; L. D. Brown, T. T. Cai
-    and A. DasGupta, Interval estimation for a binomial proportion, Statistical Science 16 (2001).
+    P. Hall, On the removal of skewness by transformation, Journal of the Royal Statistical Society B 54 (1992), for the
+    skewness; D. G. Bonett, Approximate confidence interval for standard deviation of nonnormal distributions,
+    Computational Statistics & Data Analysis 50 (2006), for the factor; E. R. DeLong, D. M. DeLong and D. L.
+    Clarke-Pearson, Comparing the areas under two or more correlated receiver operating characteristic curves,
+    Biometrics 44 (1988), for areas; L. D. Brown, T. T. Cai and A. DasGupta, Interval estimation for a binomial
+    proportion, Statistical Science 16 (2001).
 
     Examples
     --------
@@ -211,65 +185,172 @@ def score_intervals(
         None if given is None else np.asarray(given, dtype=float) for given in (decision, probability)
     )
     held = HeldOut(truth.astype(kind), guess.astype(kind), names, values, shares)
-    return _intervals(held, level, n_samples, seed)
+    return held_intervals(held, level=level, seed=seed)
 
 
-def held_intervals(held: HeldOut, *, seed: int = 0) -> dict[str, Interval]:
-    """The same for rows of one target, with 95 % intervals; none of several targets, or of one row."""
-    return {} if held.several or len(held.truth) < 2 else _intervals(held, LEVEL, SAMPLES, seed)
+@checked
+def out_of_fold_scores(
+    estimator: Estimator,
+    X: Features,
+    y: Targets,
+    *,
+    cv: Splits = 5,
+    groups: OptionalEntries = None,
+    params: Params = None,
+    level: Level = 0.95,
+    n_jobs: Jobs = None,
+    seed: Seed = 0,
+    report: Report = None,
+) -> dict[str, Interval]:
+    """How good is a whole fit? Scores of all rows, each predicted by a model that has not seen it.
+
+    The estimator is fitted again on the training rows of every fold with everything that it learns or chooses: widths,
+    scales, weights, alpha or C. One score is computed from the predictions of all test rows together, not a mean of
+    scores over folds; only areas under a curve compare rows of the same fold. With repeated folds each repetition has
+    its scores, and they are averaged.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Of this package or of scikit-learn; clones of it are fitted.
+    X : array-like, frame, sparse matrix or views
+        As `fit` takes it, precomputed kernels and indices of a bank too.
+    y : array-like of shape (n_rows,) or (n_rows, n_targets)
+    cv : int, splitter, or list of (train, test), default=5
+    groups : array-like of shape (n_rows,), optional
+        Passed to the splitter, and to `fit` of a CV variant.
+    params : dict of str to array, optional
+        Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``.
+    level : float, default=0.95
+    n_jobs : int, optional
+        Fits at the same time.
+    seed : int, default=0
+    report : callable, optional
+        Called with a text after every fit; a true value ends, like Ctrl-C, and folds that are done are kept.
+
+    Returns
+    -------
+    dict of str to Interval
+        As in `score_intervals`; of several targets means without intervals.
+
+    Raises
+    ------
+    InputError
+        `X` and `y` have different numbers of rows.
+    KeyboardInterrupt
+        No fold was done before.
+
+    Notes
+    -----
+    One fit for each fold. The intervals take the rows for the sample, and their predictions for independent.
+
+    References
+    ----------
+    S. Bates, T. Hastie and R. Tibshirani, Cross-validation: what does it estimate and how well does it do it?, JASA 119
+    (2024).
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> found = out_of_fold_scores(kw.MKLRegressor(kw.banks.linear_features(2), alpha=0.1), X, X[:, 0])
+    >>> found["R^2"].n, found["R^2"].value > 0.99
+    (60, True)
+    """
+    rows = Rows.read(estimator, X, y, params, groups)
+    rows = rows.told_groups() if hasattr(estimator, "cv") else rows
+    folds = rows.folds(splitter_of(estimator, rows.y, cv))
+    tasks = ((rows, estimator, fold) for fold in folds)
+    done, _ = each_done(_predicted, tasks, n_jobs, report, "fold", len(folds))
+    tests = [test for _, test in folds[: len(done)]]
+    return held_intervals(*divisions_of(tests, done), level=level, seed=seed)
 
 
-def _intervals(held: HeldOut, level: float, n_samples: int, seed: int) -> dict[str, Interval]:
-    exact = {} if held.classes is None else _shares(held, level, n_samples, seed)
-    others = {name: of for name, of in held.functions.items() if name not in exact}
-    found = exact | bootstrap_intervals(others, len(held.truth), level=level, n_samples=n_samples, seed=seed)
-    return {name: found[name] for name in dict.fromkeys([*held.functions, *exact]) if name in found}
+def _predicted(rows: Rows, estimator: Any, fold: Any) -> HeldOut:
+    return rows.held(rows.fit(estimator, fold[0]), fold)
 
 
-def _shares(held: HeldOut, level: float, n_samples: int, seed: int) -> dict[str, Interval]:
-    """Accuracy, recall and precision of every class, and balanced accuracy."""
-    right = held.truth == held.prediction
-    found = {"accuracy": share_interval(int(right.sum()), len(right), level=level)}
-    for name in held.classes or ():
-        for what, rows in (("recall", held.truth == name), ("precision", held.prediction == name)):
-            one = share_interval(int((right & rows).sum()), int(rows.sum()), level=level)
-            found[f"{what} of {name}"] = one
-    recalls = [one for name, one in found.items() if name.startswith("recall of ") and one.n]
-    if recalls:
-        rng, size = np.random.default_rng(seed), max(n_samples, 2000)
-        hits = [round(one.value * one.n) for one in recalls]
-        drawn = [rng.beta(k + 0.5, one.n - k + 0.5, size) for k, one in zip(hits, recalls, strict=True)]
-        value = float(np.mean([one.value for one in recalls]))
-        low, high = middle(np.mean(drawn, axis=0), level).tolist()
-        # where all rows are right, or none is, the interval ends at the score
-        found["balanced accuracy"] = Interval(value, min(low, value), max(high, value), JEFFREYS, len(right))
+def headline(names: Iterable[str]) -> str:
+    """The score that scikit-learn's `score` would give, among others."""
+    return next(name for name in ("accuracy", "all labels right", "R^2") if name in names)
+
+
+def held_intervals(*held: HeldOut, level: float = LEVEL, seed: int = 0) -> dict[str, Interval]:
+    """The same for known predictions, of one division of the rows or means over several; of several targets no ends."""
+    if held[0].several or len(held[0].truth) < 2:
+        names = [name for name in held[0].scores if all(name in one.scores for one in held)]
+        return {
+            name: Interval(float(np.mean([one.scores[name] for one in held])), n=len(held[0].truth))
+            for name in names
+        }
+    found = {name: _delta(one, level) for name, one in _mean_over(held).items()}
+    return found if held[0].classes is None else found | _shares(held, level, seed)
+
+
+def _mean_over(held: tuple[HeldOut, ...]) -> dict[str, RowScore]:
+    """Scores as means over divisions of the same rows."""
+    if len(held) == 1:
+        return held[0].row_scores
+    places: list[NDArray[np.intp]] = [np.asarray(one.rows) for one in held]
+    rows = np.unique(np.concatenate(places))
+    found = {}
+    for name, first in held[0].row_scores.items():
+        parts = [one.row_scores[name] for one in held if name in one.row_scores]
+        influence = np.zeros(len(rows))
+        for own, part in zip(places, parts, strict=False):
+            influence[np.searchsorted(rows, own)] += part.influence * len(rows) / (len(own) * len(parts))
+        found[name] = RowScore(float(np.mean([part.value for part in parts])), influence, first.kind)
     return found
 
 
-def bootstrap_intervals(
-    scores: Mapping[str, Score], n_rows: int, *, level: float = 0.95, n_samples: int = 2000, seed: int = 0
-) -> dict[str, Interval]:
-    """Percentile intervals of scores that are functions of how often each row is in a sample, (n_samples, n_rows)."""
-    values = values_of(scores, n_rows)
-    found = {name: Interval(value, method=BOOTSTRAP, n=n_rows) for name, value in values.items()}
-    if n_rows < 2:
-        return found
-    rng = np.random.default_rng(seed)
-    wanted = int(np.clip(MOST_DRAWN // n_rows, FEWEST_SAMPLES, n_samples))
-    at_once = max(1, AT_ONCE // n_rows)
-    sampled: dict[str, list[Array]] = {name: [] for name in scores}
-    for begin in range(0, wanted, at_once):
-        size = min(at_once, wanted - begin)
-        counts = rng.multinomial(n_rows, np.full(n_rows, 1.0 / n_rows), size=size).astype(float)
-        for name, of in scores.items():
-            sampled[name].append(of(counts))
-    for name, parts in sampled.items():
-        drawn = np.concatenate(parts)
-        drawn = drawn[np.isfinite(drawn)]
-        if len(drawn) < 0.9 * wanted or np.ptp(drawn) <= 1e-12 * np.abs(drawn).max(initial=0.0):
-            continue
-        low, high = middle(drawn, level)
-        found[name] = Interval(values[name], float(low), float(high), BOOTSTRAP, n_rows)
+def _delta(score: RowScore, level: float) -> Interval:
+    """An interval on a scale without ends, wider on the side of the long tail of the influences."""
+    value, n = score.value, len(score.influence)
+    # on the scales of losses, and of fractions
+    distance = 1.0 - value if score.kind == "gain" else value
+    slope = distance * (1.0 - distance) if score.kind == "fraction" else distance
+    bare = Interval(value, method=DELTA, n=n)
+    size = np.abs(score.influence).max()
+    # what rounding leaves is no spread
+    if not size > 1e-12 * max(1.0, abs(value)) or not slope > 0:
+        return bare
+    moves = score.influence / slope * (-1.0 if score.kind == "gain" else 1.0)
+    t, z = stats.t.ppf(0.5 + level / 2, n - 1), stats.norm.ppf(0.5 + level / 2)
+    error = moves.std(ddof=1) / np.sqrt(n) * n / max(n - z, 1.0)
+    more = stats.skew(moves) * (2 * t**2 + 1) / (6 * np.sqrt(n))
+    low, high = -error * (t + max(-more, 0.0)), error * (t + max(more, 0.0))
+    if score.kind == "fraction":
+        odds = value / (1.0 - value)
+        ends = [1.0 / (1.0 + np.exp(-end) / odds) for end in (low, high)]
+    else:
+        ends = [distance * np.exp(end) for end in (low, high)]
+        if score.kind == "gain":
+            ends = [1.0 - end for end in ends[::-1]]
+    return replace(bare, low=float(ends[0]), high=float(ends[1]))
+
+
+def _shares(held: tuple[HeldOut, ...], level: float, seed: int) -> dict[str, Interval]:
+    """Accuracy, recall and precision of every class, and balanced accuracy."""
+    right = [one.truth == one.prediction for one in held]
+
+    def share(chosen: list[NDArray[np.bool_]]) -> Interval:
+        hits = np.mean([(r & c).sum() for r, c in zip(right, chosen, strict=True)])
+        n = float(np.mean([c.sum() for c in chosen]))
+        return _wilson(float(hits / n) if n else float("nan"), n, level)
+
+    found = {"accuracy": share([np.ones(len(r), dtype=bool) for r in right])}
+    for name in held[0].classes or ():
+        found[f"recall of {name}"] = share([one.truth == name for one in held])
+        found[f"precision of {name}"] = share([one.prediction == name for one in held])
+    recalls = [one for name, one in found.items() if name.startswith("recall of ") and one.n]
+    if recalls:
+        rng = np.random.default_rng(seed)
+        drawn = [rng.beta(one.value * one.n + 0.5, (1 - one.value) * one.n + 0.5, DRAWN) for one in recalls]
+        value = float(np.mean([one.value for one in recalls]))
+        low, high = middle(np.mean(drawn, axis=0), level).tolist()
+        # where all rows are right, or none is, the interval ends at the score
+        n = found["accuracy"].n
+        found["balanced accuracy"] = Interval(value, min(low, value), max(high, value), JEFFREYS, n)
     return found
 
 
@@ -329,9 +410,9 @@ def _rows(basis: Basis) -> Finding:
 
 @finding("held out", title="Scores of held-out rows", needs=("held",))
 def _held_scores(basis: Basis) -> Finding | None:
-    found = {name: one for name, one in held_intervals(basis.held).items() if not name.startswith(OF_CLASS)}
-    if not found:
+    if basis.held.several or len(basis.held.truth) < 2:
         return None
+    found = {name: one for name, one in held_intervals(basis.held).items() if not name.startswith(OF_CLASS)}
     note = f"{OF_95}. {NEW_ROWS}"
     table = Table.of_intervals("scores", "Scores of held-out rows", ("score", "value", "rows"), found, note)
     meaning = f"Scores of rows that the model had not seen, with intervals. {NEW_ROWS}"
@@ -429,54 +510,28 @@ def _targets(basis: Basis) -> Finding | None:
     )
 
 
-def fold_ratio(model: Any, n_folds: int) -> float:
-    """Test rows for each training row of the folds that chose the regularisation parameter."""
-    cv: Any = getattr(model, "cv", None)
-    size = getattr(cv, "test_size", None)
-    if isinstance(size, float):
-        return size / (1.0 - size)
-    given = cv if isinstance(cv, int) else getattr(cv, "n_splits", getattr(cv, "cvargs", {}).get("n_splits"))
-    k = int(given) if isinstance(given, int) else n_folds
-    return 1.0 / max(1, k - 1)
-
-
-def _over_folds(scores: Mapping[str, Sequence[float]], share: float) -> dict[str, Interval]:
-    """Mean scores over folds with their intervals, which end where scores end."""
-    found = {name: fold_interval(values, share, level=LEVEL) for name, values in scores.items()}
-    return {
-        name: replace(one, low=clip_score(one.low, name), high=clip_score(one.high, name))
-        for name, one in found.items()
-    }
-
-
-@finding("folds", title="Scores over folds", needs=("model",))
+@finding("folds", title="The score that chose", needs=("model",))
 def _folds(basis: Basis) -> Finding | None:
     results = getattr(basis.model, "cv_results_", None)
     if results is None or "score_name" not in results:
         return None
-    folds = [v for k, v in results.items() if k.startswith("split") and k.endswith("_test_score")]
-    values = [float(fold[basis.model.best_index_]) for fold in folds]
-    known = [value for value in values if np.isfinite(value)]
-    if not known:
-        return None
-    name = str(results["score_name"])
-    found = _over_folds({name: known}, fold_ratio(basis.model, len(folds)))
-    listed = ", ".join(f"{value:.4f}" for value in values)
-    note = f"{OF_95}, corrected for rows in common. At the chosen regularisation parameter, fold by fold: {listed}."
+    value, name = float(results["test_score"][basis.model.best_index_]), str(results["score_name"])
+    n_folds = sum(one.startswith("split") for one in results)
+    said = not_an_estimate("C" if hasattr(basis.model, "C_") else "alpha")
+    columns = {"score": [name], "value": [value], "folds": [n_folds], "what it is": [said]}
     return Finding(
-        found,
-        "Mean score over folds at the chosen regularisation parameter.",
-        len(known),
+        {name: Interval(value, n=n_folds)},
+        f"{name} of the test rows of the folds: {said}.",
+        n_folds,
         "folds of the training rows",
-        LEVEL,
-        details={"score": name},
-        tables=(Table.of_intervals("folds", "Scores over folds", ("score", "mean", "folds"), found, note),),
+        details={"score": name, "said": said},
+        tables=(Table.of("folds", "The score that chose", columns),),
     ).says(
         "score",
-        "The mean {name} over {n:d} folds is {v:.3f}{interval:.3f}; it chose the regularisation parameter, so it is "
-        "somewhat too good.",
-        {"name": name},
-        **ends(name),
+        "{name} over {n:d} folds of the training rows is {v:.3f}: {said}.",
+        {"name": name, "said": said},
+        v=at(name),
+        n=at(name, "n"),
     )
 
 
@@ -504,21 +559,28 @@ def _at_an_end(basis: Basis) -> Finding | None:
 
 @finding("nested", title="Nested cross-validation", needs=("nested",))
 def _nested(basis: Basis) -> Finding | None:
-    outer = list(basis.nested or ())
-    if not outer:
+    if not basis.nested:
         return None
-    scores = {name: [one[name] for one in outer if name in one] for name in outer[0]}
-    found = _over_folds(scores, 1 / max(1, len(outer) - 1))
-    note = f"{OF_95}, corrected for rows in common."
-    table = Table.of_intervals("nested", "Nested cross-validation", ("score", "mean", "folds"), found, note)
-    meaning = "Mean scores of outer folds, which played no part in any choice."
-    made = Finding(found, meaning, len(outer), "outer folds", LEVEL, tables=(table,))
-    for name in {"accuracy", "R^2"} & set(found):
-        made = made.says(
-            "score",
-            "Nested cross-validation, which repeats the whole fit on {n:d} parts of the rows, gives a mean {name} "
-            "of {v:.3f}{interval:.3f}.",
-            {"name": name},
-            **ends(name),
-        )
-    return made
+    found = {
+        name: one for name, one in held_intervals(*basis.nested).items() if not name.startswith(OF_CLASS)
+    }
+    n_folds = sum(len(np.unique(one.folds)) for one in basis.nested)
+    meaning = (
+        f"Scores of rows that were predicted by models of {n_folds} folds, for which everything was learnt and chosen "
+        "again without these rows."
+    )
+    table = Table.of_intervals(
+        "nested", "Nested cross-validation", ("score", "value", "rows"), found, f"{OF_95}. {meaning}"
+    )
+    n = max(one.n for one in found.values())
+    details = {"folds": n_folds}
+    made = Finding(found, meaning, n, "rows out of fold", LEVEL, details=details, tables=(table,))
+    name = headline(found)
+    return made.says(
+        "score",
+        "In nested cross-validation, which repeats the whole fit in {k:d} folds without the rows that it predicts, "
+        "{name} of {n:d} rows is {v:.3f}{interval:.3f}.",
+        {"name": name},
+        **ends(name),
+        k=("details", "folds"),
+    )

@@ -158,7 +158,10 @@ class RegularizationPathDisplay(drawing.Checked):
 
 @dataclass(eq=False, repr=False)
 class CVCurveDisplay(drawing.Display):
-    """Mean score over folds along the path with a band of one standard error, and the chosen point.
+    """Score over folds along the path with a band of one standard error, and the chosen point.
+
+    The score at the chosen point has chosen it, and is not an estimate for new rows: see
+    `kernelweave.inspection.out_of_fold_scores`.
 
     Parameters
     ----------
@@ -189,7 +192,7 @@ class CVCurveDisplay(drawing.Display):
     def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
         self.figure_, self.ax_ = drawing.axes(ax, (6.5, 3.8))
         where = drawing.parameter_values(self.alphas, self.parameter)
-        own = {"color": drawing.COLORS[0], "marker": "o", "markersize": 3, "label": "mean over folds"}
+        own = {"color": drawing.COLORS[0], "marker": "o", "markersize": 3, "label": "score over folds"}
         (self.line_,) = self.ax_.plot(where, self.mean, **{**own, **style})
         self.band_ = self.ax_.fill_between(
             where,
@@ -197,7 +200,7 @@ class CVCurveDisplay(drawing.Display):
             [clip_score(float(high), self.ylabel) for high in self.mean + self.error],
             color=drawing.COLORS[0],
             alpha=0.2,
-            label="± 1 standard error",
+            label="one standard error to each side",
         )
         self.chosen_line_ = self.ax_.axvline(where[self.chosen], **drawing.CHOSEN)
         drawing.parameter_axis(self.ax_, self.alphas, self.parameter)
@@ -235,7 +238,7 @@ class CVCurveDisplay(drawing.Display):
             )
         return cls(
             results["alpha"],
-            results["mean_test_score"],
+            results["test_score"],
             results["std_error_test_score"],
             estimator.best_index_,
             results.get("score_name", "score"),

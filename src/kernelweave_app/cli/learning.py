@@ -80,7 +80,7 @@ def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, compare: Com
     from kernelweave_app.runs.evidence import gather
     from kernelweave_app.runs.fitting import calibrate_model, fit_model, make_model
     from kernelweave_app.runs.folders import whole_folder
-    from kernelweave_app.runs.nested import nested_scores, say_nested
+    from kernelweave_app.runs.nested import nested_predictions
     from kernelweave_app.runs.reading import files_of, read_run
     from kernelweave_app.runs.writing import FILES, score_held, write_report, write_run
 
@@ -100,15 +100,12 @@ def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, compare: Com
         held = score_held(model, prepared, run.test)
         if held is not None:
             say("Held-out: " + ", ".join(f"{k} {v:.4f}" for k, v in held.scores.items()))
-        outer = nested_scores(spec, prepared, run.train, Steps("path x folds, outer fold"))
-        nested = say_nested(outer) if outer else ""
-        if nested:
-            say(nested)
+        outer = nested_predictions(spec, prepared, run.train, Steps("path x folds, outer fold"))
         found = gather(model, spec, prepared, (run.train, run.test), held, outer)
         say_model(model, {name: one for name, one in found.items() if name not in said})
         comparison = None if compare is None else compare(run, model)
         write_run(folder, run, model, held)
-        write_report(folder, run, model, held, found, nested=nested, comparison=comparison)
+        write_report(folder, run, model, held, found, comparison=comparison)
         made = [name for name in FILES if (folder / name).exists()]
     say(f"Wrote {out}: {', '.join(made)}")
 

@@ -281,17 +281,20 @@ def make_report(
 
 def _tiles(held: HeldOut | None, found: Found) -> list[tuple[str, str]]:
     """The scores at the top of a report with what they are."""
-    folds = {} if "folds" not in found else {name: one.value for name, one in found["folds"].values.items()}
+    from kernelweave.inspection.registry import Finding, Interval
+
     made = []
-    for where, source, scores in (
-        ("held out", "held out", {} if held is None else held.scores),
-        ("mean over folds", "folds", folds),
-    ):
-        known = found[source].values if source in found else {}
+    for source in ("held out", "nested", "folds"):
+        one = found.get(source, Finding())
+        scores = (
+            held.scores
+            if source == "held out" and held is not None
+            else {k: v.value for k, v in one.values.items()}
+        )
+        where = one.details.get("said", source)
         for name, value in scores.items():
-            one = known.get(name)
-            with_ends = one is not None and np.isfinite(one.low)
-            ends = f"; 95 % interval {one.low:.3f} to {one.high:.3f}" if one is not None and with_ends else ""
+            known = one.values.get(name, Interval(value))
+            ends = f"; 95 % interval {known.low:.3f} to {known.high:.3f}" if np.isfinite(known.low) else ""
             made.append((f"{value:.4f}", f"{name}, {where}{ends}"))
     return made
 

@@ -45,7 +45,7 @@ def gather(
     prepared: Prepared,
     rows: tuple[Positions, Positions],
     held: HeldOut | None = None,
-    nested: list[dict[str, float]] | None = None,
+    nested: list[HeldOut] | None = None,
 ) -> Found:
     """What can be said about a fitted model and its table without further fits; `rows` as in `basis_of`."""
     basis = replace(basis_of(model, spec, prepared, rows, held), nested=nested)

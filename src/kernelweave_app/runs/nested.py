@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelweave._errors import InputError
-from kernelweave._forms import plus_minus
-from kernelweave.inspection.held import HeldOut
+from kernelweave.inspection.held import HeldOut, divisions_of
 from kernelweave_app.runs.fitting import fit_model, make_cv, make_model
 from kernelweave_app.runs.preparing import Prepared
 from kernelweave_app.runs.spec import Spec
@@ -18,14 +17,14 @@ if TYPE_CHECKING:
     from kernelweave_app.runs.preparing import Rows
 
 
-def nested_scores(
+def nested_predictions(
     spec: Spec,
     prepared: Prepared,
     rows: Rows,
     progress: object = None,
     report: Callable[[str], bool] = lambda _: False,
-) -> list[dict[str, float]]:
-    """Fit and choose again on each outer fold's training rows, and score the others.
+) -> list[HeldOut]:
+    """Fit and choose again on each outer fold's training rows, and predict the others.
 
     Parameters
     ----------
@@ -41,8 +40,8 @@ def nested_scores(
 
     Returns
     -------
-    list of dict
-        Scores of each outer fold.
+    list of HeldOut
+        The rows with their predictions, one for each division of the rows; for `Basis.nested`.
     """
     if not spec.nested:
         return []
@@ -52,7 +51,7 @@ def nested_scores(
     outer = make_cv(once, prepared.task, several=bool(prepared.names))
     y = prepared.y[rows]
     groups = None if prepared.groups is None else prepared.groups[rows]
-    found: list[dict[str, float]] = []
+    found: list[HeldOut] = []
     try:
         parts = list(outer.split(np.zeros((len(rows), 1)), y, groups))
     except ValueError as error:
@@ -60,17 +59,7 @@ def nested_scores(
     for k, (inside, outside) in enumerate(parts):
         part = rows[outside]
         model = fit_model(make_model(spec, prepared, part), prepared, rows[inside], progress)
-        found.append(HeldOut.of(model, prepared.X.iloc[part], prepared.y[part]).scores)
+        found.append(HeldOut.of(model, prepared.X.iloc[part], prepared.y[part]))
         if report(f"outer fold {k + 1} of {spec.nested}"):
             break
-    return found
-
-
-def say_nested(found: list[dict[str, float]]) -> str:
-    """Mean and standard deviation of the scores of the outer folds."""
-    parts = []
-    for name in found[0]:
-        values = np.array([fold[name] for fold in found if name in fold])
-        spread = plus_minus(float(values.std(ddof=1)) if len(values) > 1 else None, 4)
-        parts.append(f"{name} {values.mean():.4f} {spread}".rstrip())
-    return f"Nested cross-validation ({len(found)} folds): {', '.join(parts)}"
+    return divisions_of([outside for _, outside in parts[: len(found)]], found)

@@ -91,7 +91,6 @@ def write_report(
     held: HeldOut | None,
     found: Found,
     *,
-    nested: str = "",
     title: str = "",
     comparison: dict[str, float] | None = None,
     pictures: list[Picture] | None = None,
@@ -107,8 +106,6 @@ def write_report(
         Of `score_held`.
     found : dict of str to Finding
         Of `kernelweave_app.runs.evidence.gather`, and what was computed later.
-    nested : str
-        One line about outer folds.
     title : str
         Of the report; default the first file and the target.
     comparison : dict of str to float, optional
@@ -132,7 +129,6 @@ def write_report(
         for name, lost in data.missing.items()
         if lost
     ]
-    about += [nested] if nested else []
     write_evidence(folder, found)
     with writing():
         report = make_report(

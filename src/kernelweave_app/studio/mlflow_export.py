@@ -96,7 +96,9 @@ def export_run(folder: Path, run: Run, where: Path, files: Sequence[Path], linea
 
 def _scores(run: Run) -> dict[str, float | None]:
     found = {metric.name: metric.value for metric in run.metrics}
-    found |= {f"{metric.name}, spread": metric.spread for metric in run.metrics}
+    found |= {
+        f"{metric.name}, {end}": getattr(metric, end) for metric in run.metrics for end in ("low", "high")
+    }
     if run.summary is not None:
         found |= {"kernels with a weight": float(run.summary.n_active), "seconds": run.summary.seconds}
         found["relative gap"] = run.summary.rel_gap

@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave.inspection import Path, kernel_weights, layer_weights, view_weights
 from kernelweave.inspection.held import HeldOut
-from kernelweave.inspection.registry import Found
-from kernelweave_app.runs.evidence import gather
 from kernelweave_app.runs.fitting import chosen
 from kernelweave_app.runs.preparing import Prepared, Rows
 from kernelweave_app.runs.spec import Spec
@@ -48,9 +46,7 @@ def describe_model(
     rows: tuple[Rows, Rows],
     held: HeldOut | None,
     paths: list[Path],
-    nested: list[dict[str, float]],
     remarks: list[str],
-    findings: Found | None = None,
 ) -> Results:
     """Collect what the pages show.
 
@@ -64,19 +60,14 @@ def describe_model(
     held : HeldOut or None
     paths : list of Path
         One for each output that has its own.
-    nested : list of dict
-        Scores of outer folds.
     remarks : list of str
         What the reader should know.
-    findings : dict of str to Finding, optional
-        What can be said about the model; default without nested folds.
 
     Returns
     -------
     Results
     """
     train, test = rows
-    findings = gather(model, spec, prepared, rows, held) if findings is None else findings
     shown = test if len(test) else train
     return Results(
         task=prepared.task,
@@ -87,8 +78,7 @@ def describe_model(
         curve=describe_curve(model, spec.rule),
         paths=[describe_path(path) for path in paths],
         contributions=describe_contributions(model, prepared, shown[:MOST_ROWS], held=bool(len(test))),
-        held=None if held is None else describe_held(held, findings),
-        nested=[dict(fold) for fold in nested],
+        held=None if held is None else describe_held(held),
         certificate=describe_certificate(model),
         convergence=[
             Convergence(output=name, history={key: _floats(v) for key, v in history.items() if len(v)})
@@ -148,7 +138,7 @@ def describe_curve(model: BaseMKL, rule: str) -> Curve | None:
     results = getattr(model, "cv_results_", None)
     if results is None:
         return None
-    mean = np.asarray(results["mean_test_score"])
+    mean = np.asarray(results["test_score"])
     folds = [v for k, v in results.items() if k.startswith("split") and k.endswith("_test_score")]
     return Curve(
         alphas=results["alpha"].tolist(),
@@ -208,7 +198,7 @@ def describe_contributions(
     )
 
 
-def describe_held(held: HeldOut, findings: Found) -> HeldResult:
+def describe_held(held: HeldOut) -> HeldResult:
     """Scores, predictions, confusion matrix and curves of the held-out rows."""
     from sklearn.metrics import confusion_matrix
 
@@ -221,11 +211,6 @@ def describe_held(held: HeldOut, findings: Found) -> HeldResult:
             for row in held.table[columns].head(MOST_PREDICTIONS).itertuples(index=False, name=None)
         ],
         n_rows=len(held.table),
-        intervals={
-            name: (one.low, one.high)
-            for name, one in (findings["held out"].values.items() if "held out" in findings else ())
-            if name in held.scores and np.isfinite(one.low)
-        },
     )
     if held.classes is not None:
         out.classes = held.classes

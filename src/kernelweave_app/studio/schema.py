@@ -292,7 +292,8 @@ class Metric(Record):
 
     name: str
     value: Real
-    spread: Real = None
+    low: Real = None
+    high: Real = None
 
 
 class Summary(Record):
@@ -617,9 +618,6 @@ class HeldResult(Record):
     columns: list[str]
     rows: list[list[str | float | int | None]] = Field(description="The first ones.")
     n_rows: int = Field(default=0, description="All of them.")
-    intervals: dict[str, tuple[float, float]] = Field(
-        default={}, description="95 % intervals of scores, over samples of these rows."
-    )
     classes: list[str] = []
     confusion: list[list[int]] = []
     receivers: list[Receiver] = []
@@ -658,7 +656,6 @@ class Results(Record):
     paths: list[PathResult]
     contributions: Contributions | None
     held: HeldResult | None
-    nested: list[dict[str, Real]]
     certificate: Certificate
     convergence: list[Convergence]
     remarks: list[str]

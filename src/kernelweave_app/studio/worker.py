@@ -27,8 +27,10 @@ from kernelweave._errors import InputError
 from kernelweave._extensions import load_extensions
 from kernelweave._forms import numbered
 from kernelweave._types import DataFrame, Tree
+from kernelweave.estimators.choosing import not_an_estimate
 from kernelweave.fitting.task import PathStep
 from kernelweave.inspection.registry import compute
+from kernelweave.inspection.scores import held_intervals
 from kernelweave_app.runs.evidence import EVIDENCE, basis_of, read_evidence, total_of, write_evidence
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.jobs import (
@@ -303,7 +305,7 @@ class Job:
         from kernelweave_app.runs.columns import describe
         from kernelweave_app.runs.evidence import gather
         from kernelweave_app.runs.fitting import calibrate_model, fit_model, make_model
-        from kernelweave_app.runs.nested import nested_scores, say_nested
+        from kernelweave_app.runs.nested import nested_predictions
         from kernelweave_app.runs.writing import score_held, write_report, write_run
         from kernelweave_app.studio.results import describe_model
 
@@ -341,27 +343,22 @@ class Job:
         write_run(self.folder, portable, model, held)
         self._list_files()
         found = [] if kept else self._paths(model, progress)
-        outer: list[dict[str, float]] = []
+        outer: list[HeldOut] = []
         if not progress.stopped and spec.nested:
             progress.draws, progress.stage = False, "nested"
             try:
-                outer = nested_scores(spec, prepared, train, progress, lambda _: progress.stopped)
+                outer = nested_predictions(spec, prepared, train, progress, lambda _: progress.stopped)
             except KeyboardInterrupt:
                 self.remarks.append("Stopped during nested cross-validation.")
-            self._keep_nested(outer)
+            self._keep(outer, "nested")
         progress.end("writing")
         self._renew()
         pictures = self._pictures(model, held, prepared.X.iloc[train], found)
-        about = say_nested(outer) if outer else ""
         evidence = gather(model, spec, prepared, (train, test), held, outer)
         title = self.store.run(self.run_id)["name"]
-        write_report(
-            self.folder, portable, model, held, evidence, nested=about, title=title, pictures=pictures
-        )
+        write_report(self.folder, portable, model, held, evidence, title=title, pictures=pictures)
         self._list_files()
-        results = describe_model(
-            model, spec, prepared, (train, test), held, found, outer, self.remarks, evidence
-        )
+        results = describe_model(model, spec, prepared, (train, test), held, found, self.remarks)
         (self.folder / RESULTS).write_text(results.model_dump_json(), encoding="utf8")
         summary = {
             "task": prepared.task,
@@ -457,22 +454,20 @@ class Job:
         return found
 
     def _keep_scores(self, model: BaseMKL, held: HeldOut | None) -> None:
-        results, found = getattr(model, "cv_results_", None), []
+        self._keep([held] if held else [], "held out")
+        results = getattr(model, "cv_results_", None)
         if results is not None:
-            mean, error = (results[f"{of}_test_score"][model.best_index_] for of in ("mean", "std_error"))
-            name = f"{results['score_name']}, folds"
-            found.append(Metric(name=name, value=float(mean), spread=float(error)))
-        for name, value in (held.scores if held else {}).items():
-            if value == value:
-                found.append(Metric(name=f"{name}, held out", value=float(value)))
-        self.store.write(self.run_id, *found)
+            name = f"{results['score_name']}, {not_an_estimate('alpha or C')}"
+            value = float(results["test_score"][model.best_index_])
+            self.store.write(self.run_id, Metric(name=name, value=value))
 
-    def _keep_nested(self, outer: list[dict[str, float]]) -> None:
-        for name in outer[0] if outer else ():
-            values = np.array([fold[name] for fold in outer if name in fold])
-            spread = float(values.std(ddof=1)) if len(values) > 1 else None
-            score = Metric(name=f"{name}, nested", value=float(values.mean()), spread=spread)
-            self.store.write(self.run_id, score)
+    def _keep(self, held: list[HeldOut], where: str) -> None:
+        """Scores of rows that models had not seen, with their intervals."""
+        for name, one in (held_intervals(*held) if held else {}).items():
+            value, low, high = one.cells
+            if name in held[0].scores and value is not None:
+                score = Metric(name=f"{name}, {where}", value=value, low=low, high=high)
+                self.store.write(self.run_id, score)
 
     def _pictures(
         self, model: BaseMKL, held: HeldOut | None, X: DataFrame, found: list[inspection.Path]

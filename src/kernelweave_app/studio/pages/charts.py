@@ -282,7 +282,7 @@ def live_chart(
 
 
 def curve_chart(curves: Sequence[tuple[str, Curve]], *, score: str) -> Tree:
-    """Mean scores over folds with a band of one standard error."""
+    """Scores over folds with a band of one standard error."""
     series: list[Tree] = []
     reached: list[float] = []
     # learners with an alpha and with a C have one axis in common
@@ -423,17 +423,19 @@ def residual_chart(truth: Sequence[float], predicted: Sequence[float], *, residu
     return drawn(series, axis("predicted", scale=True), up, top=12)
 
 
-def dots_chart(names: Sequence[str], values: Sequence[tuple[float | None, float | None]], unit: str) -> Tree:
-    """Scores as dots with error bars of one spread to each side."""
+def dots_chart(
+    names: Sequence[str], values: Sequence[tuple[float | None, float | None, float | None]], unit: str
+) -> Tree:
+    """Scores as dots with their intervals."""
     points, lines, ends = [], [], []
-    for k, (value, spread) in enumerate(list(values)[::-1]):
+    for k, (value, low, high) in enumerate(list(values)[::-1]):
         if value is None:
             continue
         here = {":color": colour(len(values) - 1 - k)}
         points.append({"value": [value, k], "itemStyle": here})
-        low, high = (clip_score(value + sign * (spread or 0.0), unit) for sign in (-1, 1))
-        ends += [low, high]
-        if spread:
+        ends.append(value)
+        if low is not None and high is not None:
+            ends += [low, high]
             lines.append([{"coord": [low, k], "lineStyle": here}, {"coord": [high, k]}])
     bars = {
         "silent": True, "symbol": "none", "lineStyle": {"width": 2.5, "type": "solid"}, "label": {"show": False},
@@ -503,9 +505,9 @@ def learning(found: Tree) -> tuple[Tree, str]:
         for n, _, low, high in rows
         if low is not None and high is not None
     ]
-    mean = line("mean", [[n, mean] for n, mean, *_ in rows], symbolSize=6, symbol="circle")
+    score = line("score", [[n, score] for n, score, *_ in rows], symbolSize=6, symbol="circle")
     up = axis(f"{found['score']} of test folds", nameGap=44, **ends)
-    return drawn([*band(cut, 0, "interval"), mean], axis("training rows", scale=True), up), ""
+    return drawn([*band(cut, 0, "interval"), score], axis("training rows", scale=True), up), ""
 
 
 def calibration(found: Tree) -> tuple[Tree, str]:

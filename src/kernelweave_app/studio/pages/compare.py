@@ -56,7 +56,7 @@ class ComparePage:
         known = dated(runs)
         self.named = titles(runs)
         self.chosen = [name for name in self.chosen if name in known] or alike(runs)
-        lead = "Scores with their spread, weights, and the settings that differ."
+        lead = "Scores with 95 % intervals, weights, and the settings that differ."
         with page(self.studio, "/compare", "Compare", lead):
             if not runs:
                 nothing("balance", "No run has finished yet.")
@@ -88,7 +88,8 @@ class ComparePage:
             by_run = [{metric.name: metric for metric in run.metrics} for run in found.runs]
             rows = []
             for metric in found.metrics:
-                cells = [score(m[metric].value, m[metric].spread) if metric in m else "–" for m in by_run]
+                known = [m.get(metric) for m in by_run]
+                cells = [score(one.value, one.low, one.high) if one else "–" for one in known]
                 rows.append([metric, *cells])
             rows.append(
                 [
@@ -137,21 +138,21 @@ class ComparePage:
             simple_table(headers, rows, numbers=numbers, label=label)
 
     def dots(self, found: Comparison, metrics: list[str]) -> None:
-        """One score of all runs with its spread."""
+        """One score of all runs with its interval."""
         names = [self.named[run.id] for run in found.runs]
 
         @ui.refreshable
         def draw(metric: str) -> None:
-            values: list[tuple[float | None, float | None]] = []
+            values: list[tuple[float | None, float | None, float | None]] = []
             for run in found.runs:
                 here = next((m for m in run.metrics if m.name == metric), None)
-                values.append((here.value, here.spread) if here else (None, None))
+                values.append((here.value, here.low, here.high) if here else (None, None, None))
             tall = f"{5 + 2.4 * len(names):.1f}rem"
             charts.figure(charts.dots_chart(names, values, metric), f"{metric} of the runs", height=tall)
 
         dropdown(metrics, value=metrics[0], label="Score", on_change=lambda event: draw.refresh(event.value))
         draw(metrics[0])
-        hint("Lines show the standard error over folds, or the standard deviation over outer folds.")
+        hint("Lines show 95 % intervals, over the rows.")
 
     def curves(self, found: Comparison) -> None:
         """Scores over folds along the paths."""

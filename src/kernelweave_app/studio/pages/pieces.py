@@ -14,7 +14,6 @@ from nicegui.elements.mixins.text_element import TextElement
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
-from kernelweave._forms import plus_minus
 from kernelweave_app.reports.printing import DOUBLE, SINGLE
 from kernelweave_app.runs.formats import upload_suffixes
 from kernelweave_app.runs.spec import in_words_of
@@ -444,11 +443,11 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}" if abs(value) >= 1 else f"{value:.{digits}f}".rstrip("0").rstrip(".") or "0"
 
 
-def score(value: float | None, spread: float | None = None) -> str:
-    """A score with its spread."""
+def score(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """A score with its interval."""
     if value is None:
         return "–"
-    return f"{value:.3f} {plus_minus(spread)}".rstrip()
+    return f"{value:.3f}{'' if low is None or high is None else f' ({low:.3f} to {high:.3f})'}"
 
 
 def size(value: float | None) -> str:

@@ -16,7 +16,6 @@ from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
-from kernelweave._forms import plus_minus
 from kernelweave_app.runs.estimating import span
 from kernelweave_app.runs.lineage import Lineage
 from kernelweave_app.studio.pages.charts import figure, live_chart
@@ -114,7 +113,7 @@ class Wanted:
 def scores_of(runs: Iterable[Run]) -> list[str]:
     """Names of the scores of runs, the most frequent first."""
     counts = Counter(metric.name for run in runs for metric in run.metrics)
-    # of equally frequent ones the first, which chose the regularisation parameter
+    # of equally frequent ones the first, which is of rows that were held out
     return [name for name, _ in counts.most_common()]
 
 
@@ -636,7 +635,7 @@ class OneRun:
         if run.metrics:
             with stack("kw-stats"):
                 for metric in run.metrics:
-                    stat(score(metric.value), metric.name, plus_minus(metric.spread))
+                    stat(score(metric.value, metric.low, metric.high), metric.name)
         if run.summary is not None:
             found = run.summary
             hint(
@@ -944,7 +943,7 @@ class Board:
             with ui.element("td").classes("name"):
                 self.name(run)
             metric = next((m for m in run.metrics if m.name == self.wanted.score), None)
-            value = score(metric.value, metric.spread) if metric else "–"
+            value = score(metric.value, metric.low, metric.high) if metric else "–"
             self.cell(self.wanted.score or "score", value, "num strong")
             self.cell("learner", run.method)
             self.cell("table", f"{table_of(run, self.tables)}: {run.request.spec.target}")

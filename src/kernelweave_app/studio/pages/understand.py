@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._drawing import LOWERS_WORD, RAISES_WORD, explain_signs
 from kernelweave._errors import InputError
-from kernelweave._forms import plus_minus
+from kernelweave.estimators.choosing import not_an_estimate
 from kernelweave.inspection.registry import QUESTIONS, Finding, repeated
 from kernelweave_app.studio.jobs import FIGURES, GOING
 from kernelweave_app.studio.pages import charts
@@ -565,9 +565,9 @@ class PathCard:
                 found = self.score_at(path.alphas[k])
                 if found is not None and self.results.curve is not None:
                     stat(
-                        score(found[0]),
-                        self.results.curve.score,
-                        plus_minus(found[1]),
+                        score(found),
+                        f"{self.results.curve.score} over folds",
+                        not_an_estimate(path.parameter) if k == path.chosen else "",
                     )
             values = sorted(zip(path.names, path.weights[k], strict=True), key=lambda item: -item[1])
             values = [item for item in values if item[1] > 0]
@@ -580,15 +580,15 @@ class PathCard:
             if not values:
                 hint("No kernel has a weight here.")
 
-    def score_at(self, alpha: float) -> tuple[float | None, float | None] | None:
-        """Mean score over folds at an alpha, and its standard error."""
+    def score_at(self, alpha: float) -> float | None:
+        """The score over folds at an alpha."""
         curve = self.results.curve
         if curve is None:
             return None
         k = min(range(len(curve.alphas)), key=lambda j: abs(curve.alphas[j] - alpha))
         if abs(curve.alphas[k] - alpha) > 1e-6 * alpha:
             return None
-        return curve.mean[k], curve.error[k]
+        return curve.mean[k]
 
 
 MOST_BARS = 20
@@ -597,13 +597,9 @@ FEW_CLASSES = 4
 MANY_CLASSES = 14
 
 
-def reach(metric: Metric, results: Results) -> str:
-    """How sure a score is: its standard error over folds, or its interval over held-out rows."""
-    name, _, rows = metric.name.rpartition(", ")
-    if rows == "held out" and results.held is not None and name in results.held.intervals:
-        low, high = results.held.intervals[name]
-        return f"({low:.3f} to {high:.3f})"
-    return plus_minus(metric.spread)
+def brackets(metric: Metric) -> str:
+    """The interval of a score."""
+    return "" if metric.low is None or metric.high is None else f"({metric.low:.3f} to {metric.high:.3f})"
 
 
 def _size(n_classes: int) -> str:
@@ -665,8 +661,6 @@ class UnderstandPage(RunPage):
             self.held(results)
         else:
             self.none_held(results)
-        if results.nested:
-            self.nested(results)
         self.certificate(results)
 
     async def evidence(self, run_id: str) -> Evidence | None:
@@ -686,14 +680,14 @@ class UnderstandPage(RunPage):
                     tag("stopped early", "warn", "stop")
                 link("Report", f"/api/runs/{run.id}/files/report.html?show=true", new_tab=True)
                 link("Model and files", f"/use?run={run.id}")
-            for kind in (("folds", "held out"), ("nested",)):
-                found = [m for m in run.metrics if m.name.rpartition(", ")[2] in kind]
+            for nested in (False, True):
+                found = [m for m in run.metrics if m.name.endswith(", nested") == nested]
                 if found:
                     with stack("kw-stats"):
                         for metric in found:
-                            stat(score(metric.value), metric.name, reach(metric, results))
-            if results.held is not None and results.held.intervals:
-                hint("In brackets 95 % intervals, over samples of the held-out rows.")
+                            stat(score(metric.value), metric.name, brackets(metric))
+            if any(metric.low is not None for metric in run.metrics):
+                hint("In brackets 95 % intervals, over the rows.")
             with stack("kw-stats"):
                 with_weight = "kernel with a weight" if run.summary.n_active == 1 else "kernels with a weight"
                 stat(str(run.summary.n_active), with_weight, f"of {run.summary.n_kernels}")
@@ -713,14 +707,16 @@ class UnderstandPage(RunPage):
                 prints(self.run_id, "choice", "Choice of the regularisation parameter")
             best = curve.mean[curve.best]
             rule = (
-                "the best mean score"
+                "the best score"
                 if curve.rule == "min"
                 else "the strongest within one standard error of the best"
             )
+            said = not_an_estimate(curve.parameter)
             charts.figure(
-                charts.curve_chart([("mean over folds", curve)], score=curve.score),
+                charts.curve_chart([("over folds", curve)], score=curve.score),
                 f"{curve.score} over {len(curve.folds)} folds against {curve.parameter}; best {number(best)}",
-                f"Mean over {len(curve.folds)} folds with one standard error to each side. Chosen: {rule}.",
+                f"{curve.score} over {len(curve.folds)} folds with one standard error to each side. Chosen: {rule}; "
+                f"{said}.",
             )
             with ui.expansion("As a table").props("dense"):
                 rows = [
@@ -909,20 +905,6 @@ class UnderstandPage(RunPage):
                             )
         wrong = sum(v for i, row in enumerate(counts) for j, v in enumerate(row) if i != j)
         hint(f"{plural(wrong, 'row')} of {sum(map(sum, counts))} {are(wrong)} misclassified.")
-
-    def nested(self, results: Results) -> None:
-        """Scores of outer folds."""
-        names = list(results.nested[0])
-        with card(
-            "Nested cross-validation",
-            "Each outer fold has its own choice of the regularisation parameter.",
-        ):
-            rows = [
-                [str(k + 1), *(number(fold.get(name)) for name in names)]
-                for k, fold in enumerate(results.nested)
-            ]
-            numbers = tuple(range(1, len(names) + 1))
-            simple_table(["outer fold", *names], rows, numbers=numbers, label="Scores of outer folds")
 
     # ---- certificate ------------------------------------------------------------------------------
 

@@ -1,0 +1,170 @@
+"""How often intervals of scores hold, and what scores over folds say of new rows: ``python -m benchmarks.scores``.
+
+Three simulations with known truth. Intervals of 95 % of the scores of held-out rows (`score_intervals`), for errors
+that are normal, heavy-tailed, contaminated or skewed, and for classes of two normal distributions. Scores of rows out
+of fold (`out_of_fold_scores`) of an estimator that chooses its regularisation parameter, beside the score that chose
+it and the mean over folds: mean difference to the score of new rows, and coverage. Fits without a source that is noise,
+or not (`source_refit_test`): how often a loss is found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn.metrics import f1_score
+from sklearn.model_selection import ShuffleSplit
+
+import kernelweave as kw
+from kernelweave.inspection import out_of_fold_scores, score_intervals, source_refit_test
+
+RESULTS = Path(__file__).parent / "results" / "scores.json"
+SIZES = (30, 60, 100, 300)
+Draw = Callable[[np.random.Generator, int], np.ndarray]
+
+ERRORS: dict[str, Draw] = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "Laplace": lambda rng, n: rng.laplace(size=n),
+    "t, 5 df": lambda rng, n: rng.standard_t(5, size=n),
+    "t, 3 df": lambda rng, n: rng.standard_t(3, size=n),
+    "10 % of 3 sd": lambda rng, n: np.where(rng.random(n) < 0.1, 3.0, 1.0) * rng.normal(size=n),
+    "exponential": lambda rng, n: rng.exponential(size=n) - 1.0,
+}
+#: Exact variances of these.
+VARIANCES = {
+    "normal": 1.0,
+    "Laplace": 2.0,
+    "t, 5 df": 5 / 3,
+    "t, 3 df": 3.0,
+    "10 % of 3 sd": 1.8,
+    "exponential": 1.0,
+}
+
+
+def of_numbers(kind: str, n: int, repeats: int, seed: int = 0) -> dict[str, float]:
+    """Coverage of RMSE, MAE and R^2, where half of the variance is explained."""
+    rng, variance = np.random.default_rng(seed), VARIANCES[kind]
+    truth = {
+        "RMSE": np.sqrt(variance),
+        "MAE": np.abs(ERRORS[kind](np.random.default_rng(1), 4_000_000)).mean(),
+        "R^2": 0.5,
+    }
+    held = dict.fromkeys(truth, 0)
+    for _ in range(repeats):
+        guess = np.sqrt(variance) * rng.normal(size=n)
+        found = score_intervals(guess + ERRORS[kind](rng, n), guess)
+        for name, value in truth.items():
+            held[name] += found[name].low <= value <= found[name].high
+    return {name: round(float(count) / repeats, 3) for name, count in held.items()}
+
+
+def of_classes(share: float, n: int, repeats: int, seed: int = 0) -> dict[str, float]:
+    """Coverage of scores of two normal distributions, 1.5 standard deviations apart."""
+    rng = np.random.default_rng(seed)
+
+    def rows(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        y = (rng.random(n) < share).astype(int)
+        f = rng.normal(size=n) + 1.5 * y - 0.75 + np.log(share / (1 - share)) / 1.5
+        p = 1.0 / (1.0 + np.exp(-1.5 * f))
+        return y, f, np.column_stack([1 - p, p])
+
+    y, f, p = rows(1_000_000)
+    losses = {
+        "log loss": -np.log(p[np.arange(len(y)), y]).mean(),
+        "Brier score": np.square(p[:, 1] - y).mean(),
+    }
+    guess = (f > 0).astype(int)
+    recalls = [np.mean(guess[y == k] == k) for k in (0, 1)]
+    truth = {
+        "accuracy": np.mean(guess == y),
+        "balanced accuracy": np.mean(recalls),
+        "F1 (macro)": f1_score(y, guess, average="macro"),
+        "ROC AUC": stats.norm.cdf(1.5 / np.sqrt(2)),
+        **losses,
+    }
+    held = dict.fromkeys(truth, 0)
+    for _ in range(repeats):
+        y, f, p = rows(n)
+        found = score_intervals(y, (f > 0).astype(int), decision=f, probability=p, classes=[0, 1])
+        for name, value in truth.items():
+            held[name] += found[name].low <= value <= found[name].high
+    return {name: round(float(count) / repeats, 3) for name, count in held.items()}
+
+
+def out_of_fold(n: int, classes: bool, repeats: int) -> dict[str, Any]:
+    """Mean differences to the score of new rows, and coverage of the interval of rows out of fold."""
+    name = "accuracy" if classes else "R^2"
+    apart: dict[str, list[float]] = {"score that chose": [], "mean over folds": [], "out of fold": []}
+    held, values = 0, []
+    for seed in range(repeats):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n + 2000, 10))
+        y = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=len(X))
+        y = (y > 0).astype(int) if classes else y
+        kind = kw.MKLClassifierCV if classes else kw.MKLRegressorCV
+        model = kind(kw.banks.linear_features(10), "rls2", n_alphas=8)
+        found = out_of_fold_scores(model, X[:n], y[:n])[name]
+        model.fit(X[:n], y[:n])
+        new = model.score(X[n:], y[n:])
+        apart["score that chose"].append(model.best_score_ - new)
+        apart["mean over folds"].append(model.cv_results_["mean_test_score"][model.best_index_] - new)
+        apart["out of fold"].append(found.value - new)
+        held += found.low <= new <= found.high
+        values.append(new)
+    return {
+        "rows": n,
+        "score": name,
+        "new rows": round(float(np.mean(values)), 3),
+        **{k: round(float(np.mean(v)), 3) for k, v in apart.items()},
+        "coverage": round(float(held) / repeats, 3),
+    }
+
+
+def omission(n: int, repeats: int) -> dict[str, float]:
+    """How often the fit without a source is found to lose, by what the source has, at p < 0.05 after correction."""
+    names = {"x0": "signal", "x1": "weak signal", "x2": "noise"}
+    found = dict.fromkeys(names.values(), 0)
+    for seed in range(repeats):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n, 3))
+        y = X[:, 0] + 0.3 * X[:, 1] + rng.normal(size=n)
+        model = kw.MKLRegressor(kw.banks.linear_features(3), "rls2", alpha=0.1).fit(X, y)
+        cv = ShuffleSplit(10, test_size=0.2, random_state=seed)
+        test = source_refit_test(model, X, y, sources=list(names), cv=cv, choose_again=False)
+        for name, p in zip(test.names, test.adjusted, strict=True):
+            found[names[name]] += p < 0.05
+    return {name: round(float(count) / repeats, 3) for name, count in found.items()}
+
+
+def main() -> None:
+    """Run and write `RESULTS`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=2000)
+    parser.add_argument("--fits", type=int, default=150)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    out: dict[str, Any] = {"repeats": options.repeats, "fits": options.fits, "level": 0.95}
+    out["numbers"] = {kind: {str(n): of_numbers(kind, n, options.repeats) for n in SIZES} for kind in ERRORS}
+    out["classes"] = {
+        str(share): {str(n): of_classes(share, n, options.repeats // 2) for n in SIZES}
+        for share in (0.5, 0.2)
+    }
+    out["out of fold"] = [
+        out_of_fold(n, classes, options.fits) for n, classes in ((30, False), (100, False), (100, True))
+    ]
+    out["omission"] = {str(n): omission(n, options.fits) for n in (60, 200)}
+    out["processor seconds"] = round(time.process_time())
+    options.out.write_text(json.dumps(out, indent=1) + "\n")
+    print(json.dumps(out, indent=1))
+
+
+if __name__ == "__main__":
+    main()
