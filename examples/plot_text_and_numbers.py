@@ -12,7 +12,6 @@ is more accurate than with either, and gives weight to both.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from sklearn.model_selection import cross_val_score
 
 import kernelweave as kw
 from kernelweave.kernels import RBF, CharNGrams, Linear, Tokens
@@ -40,14 +39,16 @@ scores = {}
 for name in (("laboratory",), ("note",), ("laboratory", "note")):
     views = kw.Views({view: {"laboratory": lab, "note": notes}[view] for view in name})
     svm = kw.MKLClassifier({view: banks[view] for view in name}, learner="simple", C=1.0)
-    scores[" and\n".join(name)] = cross_val_score(svm, views, y, cv=5)
+    scores[" and\n".join(name)] = kw.inspection.out_of_fold_scores(svm, views, y)["accuracy"]
 model = svm.fit(data, y)
 print(kw.inspection.view_weights(model), f"relative gap {model.rel_gap_:.0e}")
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
 left.bar(
-    scores.keys(), [s.mean() for s in scores.values()], yerr=[s.std(ddof=1) / 5**0.5 for s in scores.values()]
+    scores.keys(),
+    [s.value for s in scores.values()],
+    yerr=np.transpose([[s.value - s.low, s.high - s.value] for s in scores.values()]),
 )
 left.set_ylim(0.5, 1.0)
-left.set_ylabel("accuracy, five folds, ± 1 standard error")
+left.set_ylabel("accuracy out of fold, 95 % interval")
 kw.plots.KernelWeightsDisplay.from_estimator(model, ax=right)

@@ -11,7 +11,6 @@ import sys
 import tomllib
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -315,7 +314,7 @@ def test_tables_are_joined_by_a_key(two_tables, tmp_path, capsys):
     assert "Table serum does not have" in text
     assert "Left out 1 rows with missing values." in text
     assert "View body: 5 columns." in text
-    assert "Nested cross-validation (3 folds): R^2" in text
+    assert "In nested cross-validation, which repeats the whole fit in 3 folds without the rows" in text
     assert "Nested cross-validation" in (out / "report.html").read_text()
 
 
@@ -1215,7 +1214,8 @@ def test_outer_folds_let_their_own_rows_enter_the_scale(wine, monkeypatch):
 
     monkeypatch.setattr(nested, "make_model", counted)
     rows = np.arange(0, 90, 2)
-    assert len(nested.nested_predictions(spec, prepared, rows)) == 3
+    (held,) = nested.nested_predictions(spec, prepared, rows)
+    assert np.sort(held.rows).tolist() == list(range(len(rows)))
     assert sorted(np.concatenate(seen).tolist()) == rows.tolist()
     for held, model in zip(seen, fitted, strict=True):
         assert model.model_.task.extra.n_rows == len(held)
@@ -1454,7 +1454,7 @@ def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch)
 
     def score(model, X, y):
         scored.append(set(X.index))
-        return SimpleNamespace(scores={})
+        return nested.HeldOut(np.asarray(y), np.asarray(y))
 
     monkeypatch.setattr(nested.HeldOut, "of", score)
     nested.nested_predictions(spec, prepared, rows)
