@@ -265,6 +265,9 @@ def test_cross_validation_of_one_block_is_that_of_ridge():
     # solutions of a relative gap of 1e-9 differ by 1e-5
     assert_allclose(found.mse[:, ::-1] * w[:, None], ridge.cv_results_, rtol=1e-3, atol=1e-6)
     assert np.isnan(found.r2).all()
+    # folds of one row have no R^2 of their own, all rows together have
+    variance = np.average(np.square(y - np.average(y, weights=w)), weights=w)
+    assert_allclose(found.pooled_r2, 1 - found.mean_mse / variance, rtol=1e-9)
 
 
 def test_accuracy_takes_one_more_pass(data, frame, tmp_path):

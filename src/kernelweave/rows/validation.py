@@ -127,12 +127,15 @@ class CrossValidatedPath(CrossValidated):
         Coefficients without the rows of each fold.
     fold_intercept : array of shape (n_folds, n_alphas) or (.., n_outputs)
     rule : {"min", "1se"}
+    target_variance : array of shape (n_outputs,)
+        Of all rows.
     by, seed
         How rows were assigned to folds.
     """
 
     mse: Array
     r2: Array = field(repr=False)
+    target_variance: Array = field(repr=False)
     by: str = "row"
     seed: int = 0
 
@@ -152,9 +155,11 @@ class CrossValidatedPath(CrossValidated):
         return -self._mean(self.scores)
 
     @property
-    def mean_r2(self) -> Array:
-        """Mean of `r2` over folds and outputs, shape (n_alphas,)."""
-        return self._mean(self.r2.reshape(*self.r2.shape[:2], -1).mean(axis=2))
+    def pooled_r2(self) -> Array:
+        """R^2 of all rows, each predicted without its fold, averaged over outputs, shape (n_alphas,)."""
+        mse = self._mean(self.mse.reshape(*self.mse.shape[:2], -1))
+        variance = np.where(self.target_variance > 0, self.target_variance, np.nan)
+        return np.asarray((1.0 - mse / variance).mean(axis=1))
 
     @property
     def se_mse(self) -> Array:
@@ -331,7 +336,9 @@ def rls2_path_cv(
     if given.parts[0].single and mse.ndim == 3:
         mse, r2 = mse[..., 0], r2[..., 0]
     weights = np.array([part.weight_sum for part in given.parts])
-    return CrossValidatedPath(path, weights, coef, intercept, rule, mse, r2, given.by, given.seed)
+    total = given.total
+    variance = np.diag(total.products(centered=True))[total.n_features :] / total.weight_sum
+    return CrossValidatedPath(path, weights, coef, intercept, rule, mse, r2, variance, given.by, given.seed)
 
 
 def _as_folds(folds: Any) -> FoldStatistics:

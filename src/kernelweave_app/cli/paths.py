@@ -198,6 +198,7 @@ def _pictures(outputs: Sequence[str | None]) -> list[str]:
 def _path_of_statistics(file: str, spec: Spec, out: str, overwrite: bool) -> None:
     import numpy as np
 
+    from kernelweave.estimators.choosing import not_an_estimate
     from kernelweave.mkl.path import rls2_path
     from kernelweave.rows.folds import FoldStatistics
     from kernelweave.rows.validation import rls2_path_cv
@@ -228,8 +229,11 @@ def _path_of_statistics(file: str, spec: Spec, out: str, overwrite: bool) -> Non
         best, said = None, ""
         if validated is not None:
             best = validated.best_index
-            head |= {"mse": validated.mean_mse, "mse_se": validated.se_mse, "r2": validated.mean_r2}
-            said = f"mean squared error {validated.mean_mse[best]:.4g}, R2 {validated.mean_r2[best]:.4f}"
+            head |= {"mse": validated.mean_mse, "mse_se": validated.se_mse, "r2": validated.pooled_r2}
+            said = (
+                f"mean squared error {validated.mean_mse[best]:.4g}, R2 {validated.pooled_r2[best]:.4f}; this is "
+                f"{not_an_estimate('alpha')}"
+            )
         write_block_path(folder, total, solved, "alpha", head, best, said)
     say(f"Wrote {out}: {', '.join(FILES)}")
 

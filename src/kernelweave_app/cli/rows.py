@@ -225,6 +225,7 @@ def margins(
     """
     import numpy as np
 
+    from kernelweave.estimators.choosing import not_an_estimate
     from kernelweave.mkl.path import svm_mkl_path
     from kernelweave.results import Status
     from kernelweave.rows.row_features import RowFeatures
@@ -275,7 +276,7 @@ def margins(
             lost, right, area = (one[best] for one in scores)
             # numbers have a loss only
             labels = f", {right:.4f} of the labels right, AUC {area:.4f}" if np.isfinite(right) else ""
-            said = f"mean loss {lost:.4g}{labels}"
+            said = f"mean loss {lost:.4g}{labels}; this is {not_an_estimate('C')}"
         write_block_path(folder, features, solved, "C", head, best, said)
     say(f"Wrote {out}: {', '.join(FILES)}")
     return 130 if any(status is Status.INTERRUPTED for status in solved.status) else 0
