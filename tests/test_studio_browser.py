@@ -170,7 +170,9 @@ def test_the_journey_on_breast_cancer(visit, tmp_path):
         download(here, name, tmp_path)
     same_model(tmp_path)
     here.open("/compare")
-    expect(page.get_by_role("region", name="Scores", exact=True)).to_contain_text("accuracy, folds")
+    expect(page.get_by_role("region", name="Scores", exact=True)).to_contain_text(
+        "the score that chose alpha or C, not an estimate for new rows"
+    )
 
 
 def test_the_journey_on_two_tables(visit, studio, tmp_path):

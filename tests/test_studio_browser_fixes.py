@@ -58,7 +58,8 @@ class Shelf:
         self.store.move(run, ("queued",), "running", started=time.time())
         for metric, (value, spread) in metrics.items():
             metric = metric.replace("__", ", ").replace("_", " ")
-            self.store.write(run, Metric(name=metric, value=value, spread=spread))
+            low, high = (None, None) if spread is None else (value - spread, value + spread)
+            self.store.write(run, Metric(name=metric, value=value, low=low, high=high))
         if results is not None:
             (self.places.run(run) / RESULTS).write_text(results.model_dump_json())
             self.store.finish(run, "done", "", SUMMARY)
@@ -94,7 +95,7 @@ def several(shelf):
     held = score_held(model, prepared, rows[1])
     path = regularization_path(model, output="cell type number 00")
     results = describe_model(model, spec, prepared, rows, held, [path], [])
-    run = shelf.add("seven classes", results, accuracy__held_out=(held.scores["accuracy"], None))
+    run = shelf.add("seven classes", results, accuracy__held_out=(held.scores["accuracy"], 0.1))
     write_evidence(shelf.places.run(run), gather(model, spec, prepared, rows, held))
     return run
 
@@ -206,7 +207,7 @@ CUT = """(table) => {
 def test_four_runs_fit_the_screen_side_by_side(visit, shelf):
     names = [f"wine and its origin by two views of measurements, number {k}" for k in range(5)]
     runs = [
-        shelf.add(name, accuracy__folds=(0.9 + 0.01 * k, 0.01), accuracy__held_out=(0.95, None))
+        shelf.add(name, accuracy__nested=(0.9 + 0.01 * k, 0.01), accuracy__held_out=(0.95, None))
         for k, name in enumerate(names)
     ]
     for run in runs:
@@ -247,7 +248,7 @@ def test_scores_say_how_sure_they_are_and_what_to_distrust(visit, several):
     here.open(f"/understand?run={several}")
     card = page.get_by_role("region", name="seven classes", exact=True)
     expect(card).to_contain_text(re.compile(r"0\.\d{3} \(0\.\d{3} to [01]\.\d{3}\)\s*accuracy, held out"))
-    expect(card).to_contain_text("In brackets 95 % intervals, over samples of the held-out rows.")
+    expect(card).to_contain_text("In brackets 95 % intervals, over the rows.")
     expect(page.get_by_role("listitem").filter(has_text="fewer than 10 held-out rows")).to_be_visible()
 
 

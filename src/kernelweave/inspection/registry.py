@@ -44,9 +44,8 @@ QUESTIONS = {
 }
 #: p-values below which a difference is called one.
 SMALL = 0.05
-#: The fraction of samples inside an interval, and how many samples are drawn.
+#: The fraction of samples inside an interval.
 LEVEL = 0.95
-SAMPLES = 2000
 #: The method of intervals of mean differences over folds.
 CORRECTED = "corrected t"
 #: Sources that are named one by one.

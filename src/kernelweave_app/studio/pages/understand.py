@@ -715,8 +715,8 @@ class UnderstandPage(RunPage):
             charts.figure(
                 charts.curve_chart([("over folds", curve)], score=curve.score),
                 f"{curve.score} over {len(curve.folds)} folds against {curve.parameter}; best {number(best)}",
-                f"{curve.score} over {len(curve.folds)} folds with one standard error to each side. Chosen: {rule}; "
-                f"{said}.",
+                f"{curve.score} over {len(curve.folds)} folds with one standard error to each side. Chosen: {rule}. "
+                f"The score there is {said}.",
             )
             with ui.expansion("As a table").props("dense"):
                 rows = [
