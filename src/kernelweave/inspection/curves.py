@@ -160,10 +160,9 @@ def _together(
 ) -> Interval:
     """The score of all test rows, or with `scoring` the mean over folds."""
     known = [(score, test, held) for (score, held), (_, test) in zip(found, folds, strict=False) if held]
-    if not known:
-        return Interval(float("nan"))
-    if scoring is not None:
-        return Interval(float(np.mean([score for score, *_ in known])))
+    if scoring is not None or not known:
+        finite = [score for score, _ in found if np.isfinite(score)]
+        return Interval(float(np.mean(finite)) if finite else float("nan"))
     scores = held_intervals(*divisions_of(*zip(*[one[1:] for one in known], strict=True)), level=level)
     return scores[headline(scores)]
 
@@ -185,7 +184,7 @@ def _score_part(rows: Rows, estimator: Any, part: Fold, scoring: Any) -> tuple[f
     except ValueError:
         # too few rows of a class for the folds of this estimator
         return float("nan"), None
-    return rows.score(model, part, scoring), rows.held(model, part)
+    return rows.score(model, part, scoring), rows.held(model, part) if scoring is None else None
 
 
 @dataclass(frozen=True)

@@ -59,16 +59,23 @@ def predicted_columns(
         check_value(Number(above=0.0, below=1.0), "coverage", coverage)
         guess, half = parts["prediction"], model.model_.out_of_fold.half_widths(coverage)
         parts |= {"low": guess - half, "high": guess + half}
-    names = target_names(model) or class_names(model)
+    given = target_names(model) or class_names(model)
     columns: dict[str, Labels] = {}
     for what, values in parts.items():
         values = np.asarray(values)
-        if values.ndim == 1 or (not names and values.shape[1] == 1):
+        names = given or outputs_named(values)
+        if not names or values.ndim == 1:
             # one target, given as a column
             columns[what] = values.reshape(len(values))
         else:
             columns |= {f"{what} {name}": own for name, own in zip(names, values.T, strict=True)}
     return columns
+
+
+def outputs_named(values: Any) -> tuple[str, ...]:
+    """Names of several columns that have none."""
+    several = np.ndim(values) == 2 and np.shape(values)[1] > 1
+    return tuple(f"output {k}" for k in range(np.shape(values)[1])) if several else ()
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ class HeldOut:
     @classmethod
     def of_columns(cls, model: Any, columns: Mapping[str, Any], y: Any) -> Self:
         """From `predicted_columns`, or a frame with such columns."""
-        targets = target_names(model)
+        targets = target_names(model) or (() if hasattr(model, "classes_") else outputs_named(y))
         classes = None if targets or not hasattr(model, "classes_") else list(class_names(model))
 
         def part(what: str) -> NDArray[Any] | None:

@@ -192,7 +192,12 @@ class CVCurveDisplay(drawing.Display):
     def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
         self.figure_, self.ax_ = drawing.axes(ax, (6.5, 3.8))
         where = drawing.parameter_values(self.alphas, self.parameter)
-        own = {"color": drawing.COLORS[0], "marker": "o", "markersize": 3, "label": "score over folds"}
+        own = {
+            "color": drawing.COLORS[0],
+            "marker": "o",
+            "markersize": 3,
+            "label": "score over folds, which chooses",
+        }
         (self.line_,) = self.ax_.plot(where, self.mean, **{**own, **style})
         self.band_ = self.ax_.fill_between(
             where,
