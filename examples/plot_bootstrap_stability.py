@@ -2,8 +2,8 @@
 Would other patients give the same weights?
 ===========================================
 
-That the worst values count most is stable over bootstrap samples. The weights of the other views are not: in many
-samples they are zero.
+The worst values have most of the weight in all bootstrap samples. The intervals of the other views begin at
+zero.
 """
 
 # %%
@@ -29,7 +29,6 @@ shares = {
     "share": found.view_weights,
     "low": found.view_low,
     "high": found.view_high,
-    "selected": found.view_frequency,
 }
 print(pd.DataFrame(shares, index=found.views).round(2))
 print(f"relative gap {svm.rel_gap_:.0e}: what varies is the sample, not the solver")

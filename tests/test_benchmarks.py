@@ -229,3 +229,11 @@ def test_a_watched_studio_says_its_memory_and_its_blocks(tmp_path, monkeypatch):
     # a block that began before does not count
     assert server.longest(99.8) == (0.2, "c.py:3")
     assert server.longest(102.0) == (0.0, "")
+
+
+def test_selection_on_two_tables():
+    selection = importlib.import_module("benchmarks.selection")
+    fit, _ = selection.LEARNERS["RLS2, alpha chosen"]
+    found = selection.rates(fit, 40, 6, 3, 2)
+    assert found["false"] <= found["largest"] == 3
+    assert found["right"] <= 3

@@ -663,3 +663,18 @@ def test_half_a_support_function_is_found(known, loss, rng):
 
     with pytest.raises(AssertionError):
         three()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", sorted(LEARNERS))
+def test_a_learner_says_whether_kernels_may_have_no_weight(name):
+    """Twelve kernels of noise: some have no weight, or all have one if the learner says so."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 12)), rng.choice(["a", "b"], 60)
+    model = kw.MKLClassifier([RBF(gamma=0.3).on([k]) for k in range(12)], name).fit(X, y)
+    assert (model.model_.weight_shares > 0).all() == (not model.model_.learner.sparse)
+
+
+def test_the_ends_of_two_families_are_those_of_others():
+    assert learners.LpMKL(p=1).sparse
+    assert not learners.ElasticNetMKL(mix=0).sparse

@@ -453,7 +453,11 @@ def _evidence(model: Any) -> list[Call]:
                 "level": 0.9,
             },
         ),
-        Call("weight_stability", inspection.weight_stability, {**fitting, "n_samples": 2, "level": 0.9}),
+        Call(
+            "weight_stability",
+            inspection.weight_stability,
+            {**fitting, "n_samples": 2, "max_false": 1.0, "level": 0.9},
+        ),
         Call("out_of_fold_scores", inspection.out_of_fold_scores, {**fitting, "cv": 2}),
         Call("learning_curve", inspection.learning_curve, {**fitting, "sizes": [0.9], "cv": 2}),
         Call(

@@ -635,4 +635,8 @@ def findings(
         seed=seed,
         n_jobs=n_jobs,
     )
-    return {**collect(basis), **{name: compute(name, basis) for name in names}}
+    known = repeated()
+    return {
+        **collect(basis),
+        **{name: compute(check_known(name, known, "entry of `names`"), basis) for name in names},
+    }

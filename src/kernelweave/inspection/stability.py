@@ -1,7 +1,8 @@
-"""Would other rows give the same weights? Weights over random halves of the rows, or over bootstrap samples."""
+"""Would other rows give the same weights? Weights over random halves of the rows, and the sources selected in most."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import Flag, OneOf, Whole, checked
+from kernelweave._parameters import Flag, Number, OneOf, Whole, checked
 from kernelweave._types import Features
 from kernelweave.estimators.parameters import stated
 from kernelweave.inspection.arguments import (
@@ -43,8 +44,8 @@ from kernelweave.normalizers import Trace, resolve
 
 Array = NDArray[np.float64]
 
-#: A kernel with a weight is stable if it has one in at least this share of the samples.
-STABLE = 0.8
+#: A source is selected if it is among the largest in at least so many of ten halves.
+OF_TEN = 9
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,19 @@ class WeightStability:
     samples : array of shape (n_done, n_kernels, n_outputs)
     low, high : array of shape (n_kernels, n_outputs)
         Percentiles over the samples.
-    frequency : array of shape (n_kernels, n_outputs)
-        Share of the samples in which a kernel has a weight.
     views : tuple of str
         Sources, largest first.
-    view_weights, view_low, view_high, view_frequency : array of shape (n_views,)
-        The same for the shares of views, as `view_weights` has them.
+    view_weights, view_low, view_high : array of shape (n_views,)
+        The same for the weights of views, as `view_weights` has them.
+    view_frequency : array of shape (n_views,)
+        Fraction of the halves in which a source is among the `largest`; NaN where that is 0.
+    largest : int
+        Sources that are selected in each half, at most; 0 where there is no selection: the learner gives every kernel
+        a weight, samples are not halves, or no number keeps the bound at `max_false`.
+    selected : tuple of str
+        Sources that are among the `largest` in at least 90 % of the halves.
+    bound : float
+        On the expected number of false selections; NaN where `largest` is 0.
     level : float
     interrupted : bool
         Whether fewer samples were done than asked for.
@@ -79,19 +87,16 @@ class WeightStability:
     samples: Array
     low: Array
     high: Array
-    frequency: Array
     views: tuple[str, ...]
     view_weights: Array
     view_low: Array
     view_high: Array
     view_frequency: Array
+    largest: int
+    selected: tuple[str, ...]
+    bound: float
     level: float
     interrupted: bool
-
-    def unstable(self) -> list[str]:
-        """Kernels with a weight in the model, and in fewer than 80 % of the samples."""
-        lacking = np.any((self.weights > 0) & (self.frequency < STABLE), axis=1)
-        return [name for name, some in zip(self.names, lacking.tolist(), strict=True) if some]
 
 
 @checked
@@ -102,6 +107,7 @@ def weight_stability(
     *,
     n_samples: Annotated[int, Whole(2)] = 50,
     sampling: Annotated[str, OneOf("halves", "bootstrap")] = "halves",
+    max_false: Annotated[float, Number(above=0)] = 1.0,
     choose_again: Annotated[bool, Flag()] = False,
     groups: OptionalEntries = None,
     params: Params = None,
@@ -110,10 +116,20 @@ def weight_stability(
     seed: Seed = 0,
     report: Report = None,
 ) -> WeightStability:
-    """Kernel weights over samples of the rows, with intervals and how often each kernel is selected.
+    """Kernel weights over samples of the rows, with intervals, and a selection of sources with a bound on its errors.
 
-    Of half of the rows without repetition, drawn many times, the spread of the weights estimates that over other
-    samples of all n rows (the delete-d jackknife with d = n / 2). Half of each class is drawn.
+    The rows are divided at random into two halves, many times. The spread of the weights over halves estimates that
+    over other samples of all n rows (the delete-d jackknife with d = n / 2). Classes are divided into halves, too; a
+    class of one row is in both.
+
+    In each half the q sources with the largest weights are counted, those without a weight excepted; a source that
+    counts in at least 90 % of the halves is selected. q is the largest number for which
+
+        C q^2 / p <= max_false  and  q <= p / sqrt(3) ,   C = 2 (2 B - k + 1) / (B + 1) ,   k = ceil(1.8 B) ,
+
+    with p sources and B pairs of halves. The left side bounds the expected number of selected sources among those
+    that are counted in one half with a probability of at most q / p. These are the false ones if a source that does
+    not predict is counted no more often than the average source. It also bounds the probability that there are any.
 
     Parameters
     ----------
@@ -124,8 +140,10 @@ def weight_stability(
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
     n_samples : int, default=50
     sampling : {"halves", "bootstrap"}, default="halves"
-        Halves of the rows, or as many rows with repetition. Repeated rows are in a training fold and in its test fold
-        where `choose_again` chooses by folds.
+        Halves of the rows, or as many rows with repetition, for which there is no selection. Repeated rows are in a
+        training fold and in its test fold where `choose_again` chooses by folds.
+    max_false : float, default=1.0
+        Tolerated expected number of false selections.
     choose_again : bool, default=False
         Choose the regularisation parameter again in every sample, by the folds of the estimator; otherwise it is that
         of the estimator, for the number of rows of the sample.
@@ -157,21 +175,26 @@ def weight_stability(
     losses are summed over rows, alpha is multiplied by the share of the rows, or of their weights, and C divided by
     it, unless kernels are scaled by their trace, which does the same.
 
+    The bound assumes independent rows, and that the fraction of pairs in which both halves count a source has a
+    unimodal distribution. A learner that gives every kernel a weight (`learner.sparse` is false) selects nothing, so
+    that a frequency has no meaning. Of sources with equal weights all are counted, or none where that were more than q.
+
     References
     ----------
     J. Shao and C. F. J. Wu, A general theory for jackknife variance estimation, Annals of Statistics 17 (1989); N.
-    Meinshausen and P. Bühlmann, Stability selection, JRSS B 72 (2010).
+    Meinshausen and P. Bühlmann, Stability selection, JRSS B 72 (2010); R. D. Shah and R. J. Samworth, Variable
+    selection with error control: another look at stability selection, JRSS B 75 (2013), Theorem 2.
 
     Examples
     --------
     >>> import numpy as np, kernelweave as kw
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(60, 3))
-    >>> y = X[:, 0] + 0.1 * rng.normal(size=60)
-    >>> model = kw.MKLRegressor(kw.banks.linear_features(3), kw.learners.RLS2(alpha=0.1)).fit(X, y)
-    >>> found = weight_stability(model, X, y, n_samples=10)
-    >>> found.views[0], float(found.view_frequency[0]), found.unstable()
-    ('x0', 1.0, [])
+    >>> X = rng.normal(size=(60, 10))
+    >>> y = X[:, 0] + X[:, 1] + 0.1 * rng.normal(size=60)
+    >>> model = kw.MKLRegressor(kw.banks.linear_features(10), kw.learners.RLS2(alpha=0.1)).fit(X, y)
+    >>> found = weight_stability(model, X, y, n_samples=20)
+    >>> sorted(found.selected), found.largest, round(found.bound, 2)
+    (['x0', 'x1'], 4, 0.87)
     """
     check_is_fitted(estimator)
     rows = Rows.read(estimator, X, y, params, groups)
@@ -194,8 +217,15 @@ def weight_stability(
     sources, shares = by_source(estimator, np.array([share for _, share in found]))
     full = by_source(estimator, estimator.model_.weight_shares)[1]
     order = np.argsort(-full, kind="stable")
-    low, high, often = _spread(samples, level)
-    view_low, view_high, view_often = _spread(shares[:, order], level)
+    shares, views = shares[:, order], tuple(sources[k] for k in order)
+    low, high = middle(samples, level)
+    view_low, view_high = middle(shares, level)
+    # of a pair without its second half none
+    halves = shares[: len(shares) // 2 * 2] if sampling == "halves" else shares[:0]
+    largest, bound = 0, math.nan
+    if len(halves) and estimator.model_.learner.sparse:
+        largest, bound = permitted(len(views), len(halves) // 2, max_false)
+    noted = _largest(halves, largest)
     return WeightStability(
         names=tuple(map(str, estimator.kernel_names_)),
         outputs=outputs_of(estimator),
@@ -203,21 +233,48 @@ def weight_stability(
         samples=samples,
         low=low,
         high=high,
-        frequency=often,
-        views=tuple(sources[k] for k in order),
+        views=views,
         view_weights=full[order],
         view_low=view_low,
         view_high=view_high,
-        view_frequency=view_often,
+        view_frequency=noted.mean(axis=0) if largest else np.full(len(views), math.nan),
+        largest=largest,
+        selected=tuple(
+            name
+            for name, count in zip(views, noted.sum(axis=0), strict=True)
+            if largest and count >= _needed(len(halves))
+        ),
+        bound=bound,
         level=level,
         interrupted=stopped,
     )
 
 
-def _spread(samples: Array, level: float) -> tuple[Array, Array, Array]:
-    """Percentiles over samples, and the share of samples with a weight."""
-    low, high = middle(samples, level)
-    return low, high, (samples > 0).mean(axis=0)
+def _needed(n_halves: int) -> int:
+    """In how many halves a selected source is among the largest."""
+    return -(-OF_TEN * n_halves // 10)
+
+
+def permitted(n_sources: int, n_pairs: int, max_false: float) -> tuple[int, float]:
+    """The largest number of sources in each half for which the bound is at most `max_false`, and the bound.
+
+    Returns
+    -------
+    int
+        0 where one source is too many.
+    float
+        The bound on the expected number of false selections; NaN where the number is 0.
+    """
+    n_halves = 2 * n_pairs
+    # Theorem 2 of Shah and Samworth for a threshold above 3/4, with the threshold as a multiple of 1 / n_halves
+    factor = 2.0 * (n_halves - _needed(n_halves) + 1) / (n_pairs + 1) / n_sources
+    most = int(min(n_sources / math.sqrt(3.0), math.sqrt(max_false / factor) + 1e-9))
+    return most, factor * most**2 if most else math.nan
+
+
+def _largest(shares: Array, number: int) -> NDArray[np.bool_]:
+    """Which sources of every row are among the largest and have a weight; of equal ones all or none."""
+    return shares > -np.partition(-shares, number, axis=1)[:, number : number + 1]
 
 
 def _samples(rows: Rows, number: int, sampling: str, classes: bool, seed: int) -> Iterator[Places]:
@@ -231,15 +288,16 @@ def _samples(rows: Rows, number: int, sampling: str, classes: bool, seed: int) -
         names, place = np.unique(rows.groups, return_inverse=True)
         members = [np.flatnonzero(place == k) for k in range(len(names))]
         strata = [np.arange(len(names))]
-    for _ in range(number):
-        drawn = np.sort(np.concatenate([_draw(rng, part, sampling) for part in strata]))
+    for k in range(number):
+        if sampling == "bootstrap":
+            parts = [rng.choice(one, len(one)) for one in strata]
+        else:
+            if k % 2 == 0:
+                mixed = [rng.permutation(one) for one in strata]
+            # a class of one row is in both halves
+            parts = [one[k % 2 :: 2] if len(one) > 1 else one for one in mixed]
+        drawn = np.sort(np.concatenate(parts))
         yield np.concatenate([members[k] for k in drawn]) if members else drawn
-
-
-def _draw(rng: np.random.Generator, part: Places, sampling: str) -> Places:
-    if sampling == "bootstrap":
-        return rng.choice(part, len(part))
-    return rng.choice(part, max(1, -(-len(part) // 2)), replace=False)
 
 
 def _columns(weights: Array) -> Array:
@@ -268,7 +326,7 @@ def _weights_of(rows: Rows, estimator: Any, places: Places, share: float) -> tup
 
 
 #: Heads of columns with their formats.
-HEADS = {"weight": ".1%", "low": ".1%", "high": ".1%", "selected in": ".0%"}
+HEADS = {"weight": ".1%", "low": ".1%", "high": ".1%"}
 
 
 @finding(
@@ -283,9 +341,9 @@ HEADS = {"weight": ".1%", "low": ".1%", "high": ".1%", "selected in": ".0%"}
 def _stability(basis: Basis) -> Finding:
     found = weight_stability(basis.model, **basis.training.given, n_samples=basis.count, **basis.how)
     # kernels that never have a weight would fill the file
-    kept = np.flatnonzero(np.any(found.weights > 0, axis=1) | np.any(found.frequency > 0, axis=1))
+    kept = np.flatnonzero(np.any(found.weights > 0, axis=1) | np.any(found.samples > 0, axis=(0, 2)))
     n, outputs = len(found.samples), [name or "weight" for name in found.outputs]
-    kernels = {key: np.round(getattr(found, key)[kept], 8) for key in ("weights", "low", "high", "frequency")}
+    kernels = {key: np.round(getattr(found, key)[kept], 8) for key in ("weights", "low", "high")}
     names = [found.names[k] for k in kept]
     places = sorted(np.ndindex(kernels["weights"].shape), key=lambda place: -kernels["weights"][place])
     of_kernels = {
@@ -293,12 +351,18 @@ def _stability(basis: Basis) -> Finding:
         **({"class": [outputs[k] for _, k in places]} if len(outputs) > 1 else {}),
         **dict(zip(HEADS, ([part[place] for place in places] for part in kernels.values()), strict=True)),
     }
-    columns = (found.view_weights, found.view_low, found.view_high, found.view_frequency)
+    columns = (found.view_weights, found.view_low, found.view_high)
     of_sources = {"source": found.views, **dict(zip(HEADS, columns, strict=True))}
     meaning = f"Over {n} random halves of the training rows, 2.5 and 97.5 % points."
-    unstable = len(found.unstable())
+    formats, note = HEADS, meaning
+    if found.largest:
+        head = f"among the {found.largest} largest"
+        yes = ["yes" if name in found.selected else "no" for name in found.views]
+        of_sources = {**of_sources, head: found.view_frequency, "selected": yes}
+        formats = {**HEADS, head: ".0%"}
+        note = f"{meaning} A source is selected if it is among the largest in at least {OF_TEN / 10:.0%} of the halves."
     made = Finding(
-        intervals_of(found.views, *columns[:3], n=n),
+        intervals_of(found.views, *columns, n=n),
         f"Weights of the sources, as fractions. {meaning}",
         n,
         "random halves of the training rows",
@@ -306,37 +370,59 @@ def _stability(basis: Basis) -> Finding:
         form=".1%",
         details={
             "interrupted": found.interrupted,
-            "unstable": unstable,
             "outputs": outputs,
             "names": names,
             **{key: part.tolist() for key, part in kernels.items()},
             "sources": dict(zip(found.views, found.view_frequency.tolist(), strict=True)),
+            "largest": found.largest,
+            "selected": len(found.selected),
+            "bound": found.bound,
         },
         tables=(
-            Table.of("stability-sources", "Stability of sources", of_sources, meaning, HEADS),
+            Table.of("stability-sources", "Stability of sources", of_sources, note, formats),
             Table.of("stability", "Stability of kernel weights", of_kernels, meaning, HEADS),
         ),
     )
-    for name in list(found.views)[: MOST_NAMED if len(found.views) > 1 else 0]:
-        words = {"name": named(name)}
+    if len(found.views) < 2:
+        return made
+    for name in found.views[:MOST_NAMED]:
         made = made.says(
             "which",
             "In 95 % of {n:d} random halves of the rows, {name} has {low:.0%} to {high:.0%} of the weight.",
-            words,
+            {"name": named(name)},
             **ends(name),
-        ).says(
+        )
+    return _says_selected(made, found, basis.model.model_.learner.sparse)
+
+
+def _says_selected(made: Finding, found: WeightStability, sparse: bool) -> Finding:
+    """What is selected, that nothing is, or why that cannot be told."""
+    if not sparse:
+        return made.says(
             "sure",
-            "A kernel of {name} has a weight in {v:.0%} of {n:d} random halves of the rows.",
-            words,
-            v=("details", "sources", name),
-            n=("n",),
+            "This method gives every kernel a weight and selects none: its weights have intervals, and there is "
+            "nothing to say about how often a source is selected.",
         )
-    if unstable:
-        made = made.says(
-            "distrust",
-            f"{{k:d}} of the kernels with a weight {'has' if unstable == 1 else 'have'} one in fewer than "
-            f"{STABLE:.0%} of {{n:d}} random halves of the rows: other rows would select others.",
-            k=("details", "unstable"),
-            n=("n",),
+    if not found.largest:
+        return made.says(
+            "sure",
+            "Which sources would be selected from other rows cannot be told: there are too few sources or halves of "
+            "the rows to bound the number of false selections.",
         )
-    return made
+    shown = found.selected[:MOST_NAMED]
+    more = len(found.selected) - len(shown)
+    words = {"names": ", ".join(map(named, shown)) + (f" and {more} more" if more else "")}
+    rule = f"among the {{q:d}} largest sources in at least {OF_TEN / 10:.0%} of {{n:d}} random halves of the rows"
+    numbers = {"q": ("details", "largest"), "n": ("n",), "bound": ("details", "bound")}
+    if not shown:
+        return made.says(
+            "sure", f"No source is selected: none is {rule}. That does not show that none matters.", **numbers
+        )
+    return made.says(
+        "sure",
+        f"{{k:d}} {'source is' if len(found.selected) == 1 else 'sources are'} selected, {rule}: {{names}}. On "
+        "average at most {bound:.2f} sources that predict nothing are selected in this way.",
+        words,
+        k=("details", "selected"),
+        **numbers,
+    )

@@ -40,6 +40,7 @@ class Align(MarginLearner):
     """
 
     name = "align"
+    sparse = False
 
     def learn(self, output: Output) -> Solution:
         machine, scale = output.machine, output.problem.scale
@@ -110,6 +111,7 @@ class EasyMKL(CostLearner):
 
     name = "easy"
     regression = False
+    sparse = False
 
     loss: LossName = "auto"
     lam: Annotated[float, Number(above=0, most=1), Shown("Lambda")] = 0.1

@@ -124,6 +124,11 @@ class Learner(Declaration, BaseEstimator, ABC):
         return None
 
     @property
+    def sparse(self) -> bool:
+        """Whether kernels may have no weight."""
+        return True
+
+    @property
     def on_features(self) -> bool:
         """Whether it solves on explicit features, `FeatureGram`, without matrices of rows by rows."""
         return False

@@ -451,6 +451,7 @@ class DeepUniform(LayeredLearner, MarginLearner):
     """
 
     name = "deep-uniform"
+    sparse = False
     certificate = (
         "The weights are equal and not learnt. The gap is that of the machine: its objective is at most the gap above "
         "its optimum."

@@ -117,14 +117,17 @@ class LpMKL(MarginLearner):
 
     name = "lp"
     any_way = ("auto", "dual-newton")
-    sparse = False
 
     p: Annotated[float, Number(least=1), Shown("Norm p")] = 2.0
     solver: Annotated[str, OneOf(*methods_for(LpBall))] = "auto"
     max_iter: MaxIter = None
 
+    @property
+    def sparse(self) -> bool:
+        return self.p == 1
+
     def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
-        return self.joint(kernels, y, Simplex() if self.p == 1 else LpBall(float(self.p)))
+        return self.joint(kernels, y, Simplex() if self.sparse else LpBall(float(self.p)))
 
 
 class ElasticNetMKL(MarginLearner):
@@ -172,6 +175,10 @@ class ElasticNetMKL(MarginLearner):
     mix: Annotated[float, Number(least=0, most=1), Shown("Share of the 1-norm (mix)")] = 0.5
     solver: Annotated[str, OneOf(*methods_for(ElasticNet))] = "auto"
     max_iter: MaxIter = None
+
+    @property
+    def sparse(self) -> bool:
+        return self.mix > 0
 
     def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
         mix = float(self.mix)

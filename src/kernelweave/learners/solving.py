@@ -193,8 +193,6 @@ class CostLearner(Learner):
     own_intercept = True
     #: Values of `solver` that stand for the best way, on features too; none for learners that need kernels.
     any_way: ClassVar[tuple[str, ...]] = ()
-    #: Whether kernels may have no weight.
-    sparse: ClassVar[bool] = True
     # where they are no parameters: the loss, the half width of its tube, the step of the solver, the most iterations
     loss = cast("str | Loss", "auto")
     epsilon = 0.1

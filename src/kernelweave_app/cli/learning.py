@@ -358,7 +358,7 @@ def evidence(
     divisions
         Random divisions into training and held-out rows, on each of which the model is fitted without every source.
     halves
-        Random halves of the training rows for the stability of weights.
+        Random halves of the training rows, for intervals of the weights and the selection of sources.
     sizes
         Numbers of training rows of the learning curve.
     width

@@ -165,11 +165,8 @@ def _stability(found: Finding) -> Figure | SubFigure:
     tree = found.details
     weights = np.array(tree["weights"])
     order = np.argsort(-weights.sum(axis=1), kind="stable")[:MOST_KERNELS]
-    weights, low, high, often = (
-        np.array(tree[key])[order] for key in ("weights", "low", "high", "frequency")
-    )
-    shares = often.mean(axis=1)
-    names = [f"{short(tree['names'][m])}  {share:.0%}" for m, share in zip(order, shares, strict=True)]
+    weights, low, high = (np.array(tree[key])[order] for key in ("weights", "low", "high"))
+    names = [tree["names"][m] for m in order]
     outputs = tree["outputs"] if weights.shape[1] > 1 else [""]
     bars = KernelWeightsDisplay(names, weights, outputs).plot(most=MOST_KERNELS, alpha=0.75)
     figure, ax = bars.figure_, bars.ax_
@@ -178,11 +175,7 @@ def _stability(found: Finding) -> Figure | SubFigure:
         # of a weight outside its interval the line begins at the bar
         ends = np.minimum(low[:, k], weights[:, k]), np.maximum(high[:, k], weights[:, k])
         ax.hlines(place, *ends, color="0.15", linewidth=1.2)
-    ax.set_yticks(range(len(order)), names)
-    # two lines: one would be wider than a column
-    ax.set(
-        xlabel=f"weight; lines: 95 % of {found.n} halves\nbeside names: how often selected", xlim=(0, None)
-    )
+    ax.set(xlabel=f"weight; lines: 95 % of {found.n} halves", xlim=(0, None))
     return figure
 
 

@@ -449,10 +449,7 @@ def dots_chart(
 
 MOST_KERNELS = 20
 #: What stands below weights with intervals.
-STABILITY = (
-    "Bars: weights of the model. Lines: 95 % of the weights over random halves of the rows. Names: fraction of the "
-    "halves in which a kernel has a weight."
-)
+STABILITY = "Bars: weights of the model. Lines: 95 % of the weights over random halves of the rows."
 
 
 def _segment(low: list[float], high: list[float], rank: int, name: str, **style: Any) -> Tree:
@@ -466,8 +463,7 @@ def stability(found: Tree) -> tuple[Tree, str]:
     weights = np.array(found["weights"])
     order = np.argsort(-weights.sum(axis=1), kind="stable")[:MOST_KERNELS]
     n_outputs = weights.shape[1]
-    often = np.array(found["frequency"])[order].mean(axis=1)
-    names = [f"{found['names'][m]}  {share:.0%}" for m, share in zip(order, often, strict=True)]
+    names = [found["names"][m] for m in order]
     series: list[Tree] = []
     height = 0.8 / n_outputs
     strong: Any = {":color": "kw('ink')"}
