@@ -3,6 +3,7 @@
 import datetime
 import errno
 import gzip
+import json
 import os
 import shutil
 import signal
@@ -422,7 +423,7 @@ def test_predict_evaluate_and_spec(diabetes, tmp_path, capsys):
     np.testing.assert_allclose(frame["prediction"], mean, rtol=1e-12)
     np.testing.assert_allclose(frame["std"], std, rtol=1e-12)
     assert main(["evaluate", str(run / "model.skops"), str(diabetes), "--target", "target"]) == 0
-    assert "R^2: " in capsys.readouterr().out
+    assert "R^2" in capsys.readouterr().out
     # a spec makes the same run again, and options given beside it come first
     assert (
         main(["fit", str(diabetes), "--spec", str(run / "spec.toml"), "--out", str(again), "--rule", "1se"])
@@ -1606,16 +1607,52 @@ def test_a_missing_package_is_one_line_that_says_what_to_install(module, extra, 
     assert all(line.startswith("kernelweave: ") for line in done.stderr.splitlines()), done.stderr
 
 
-def test_scores_of_the_table_of_the_run_are_told_from_those_of_new_rows(diabetes, tmp_path, capsys):
+def test_scores_of_rows_in_the_fit_stand_apart(diabetes, tmp_path, capsys):
+    """Of the table of a run, of its training rows alone, of some of them among others, and of new rows."""
     run = tmp_path / "run"
     assert main(["fit", str(diabetes), "--target", "target", *FAST, "--out", str(run)]) == 0
-    again = tmp_path / "renamed.tsv.gz"
-    shutil.copy(diabetes, again)
-    capsys.readouterr()
-    for model in (run, run / "model.skops"):
-        assert main(["evaluate", str(model), str(again), "--target", "target"]) == 0
-        assert "these are not scores of new rows" in " ".join(capsys.readouterr().out.split())
-    new = pd.read_csv(diabetes, sep="\t").iloc[:50]
-    new.to_csv(tmp_path / "new.csv", index=False)
-    assert main(["evaluate", str(run), str(tmp_path / "new.csv"), "--target", "target"]) == 0
-    assert "not scores of new rows" not in " ".join(capsys.readouterr().out.split())
+    frame = pd.read_csv(diabetes, sep="\t")
+    model, out = kw.load(run / "model.skops"), pd.read_csv(run / "predictions.csv")["row"]
+    inside, outside = frame.drop(out), frame.loc[out]
+    moved = frame.assign(age=frame["age"] + 1e-6)
+    said = "Scores of rows that were in the fit say how well the model fits, not how well it predicts."
+
+    def evaluate(rows, place=run):
+        rows.to_csv(tmp_path / "rows.csv", index=False)
+        capsys.readouterr()
+        assert main(["evaluate", str(place), str(tmp_path / "rows.csv"), "--target", "target"]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    def r2(rows, digits):
+        return f"{model.score(rows[list(model.feature_names_in_)], rows['target']):.{digits}f}"
+
+    for place in (run, run / "model.skops"):
+        found = evaluate(frame, place)
+        assert f"96 of these 120 rows were in the fit. {said} score 24 other rows 96 rows in the fit" in found
+        assert f"R^2 {r2(outside, 2)} {r2(inside, 2)} RMSE" in found
+    # no other row: the scores that the run has of rows that were not in the fit
+    found = evaluate(inside)
+    assert f"All 96 rows were in the fit. {said}" in found
+    evidence = json.loads((run / "evidence.json").read_text("utf8"))
+    known = [f"{evidence[name]['values']['R^2']['value']:.2f}" for name in ("held out", "folds")]
+    assert f"R^2 {r2(inside, 2)} {' '.join(known)} RMSE" in found
+    mixed = pd.concat([inside.iloc[:5], moved])
+    assert "5 of these 125 rows were in the fit" in evaluate(mixed)
+    found = evaluate(moved)
+    assert "in the fit" not in found
+    assert f"R^2: {r2(moved, 3)}" in found
+
+
+def test_a_kernel_of_the_run_is_known_by_its_file(diabetes, tmp_path, capsys):
+    """Where the model has no rows to compare, the file of the run says that they were in the fit."""
+    frame = pd.read_csv(diabetes, sep="\t")[["bmi", "bp", "target"]].round(0)
+    frame.loc[:, ["bmi", "bp"]] = (frame[["bmi", "bp"]] > frame[["bmi", "bp"]].median()).astype(int)
+    frame.to_csv(tmp_path / "few.csv", index=False)
+    run = tmp_path / "run"
+    fit = ["fit", str(tmp_path / "few.csv"), "--target", "target", "--task", "regression", "--out", str(run)]
+    assert main([*fit, "--test-size", "0", "--method", "uniform", "--kernels", "linear"]) == 0
+    for change, known in ((0, True), (1, False)):
+        frame.assign(target=frame["target"] + change).to_csv(tmp_path / "again.csv", index=False)
+        capsys.readouterr()
+        assert main(["evaluate", str(run), str(tmp_path / "again.csv"), "--target", "target"]) == 0
+        assert ("All 120 rows were in the fit" in " ".join(capsys.readouterr().out.split())) == known

@@ -477,6 +477,7 @@ def test_a_model_predicts_new_tables(served, done):
     found = post(served, path, {"data": {"tables": [table["id"]]}})
     assert found["n_rows"] == len(frame)
     assert found["scores"] == {}
+    assert found["apart"] is None
     model = kw.load(served.studio.artifact(done["id"], "model.skops"))
     expected = model.predict(frame[list(model.feature_names_in_)])
     assert [row[found["columns"].index("prediction")] for row in found["rows"]] == list(expected)
@@ -599,7 +600,13 @@ def test_rows_with_missing_cells_have_no_prediction(served, missing):
     known = written.dropna(subset="prediction")
     right = float((known["prediction"] == known["truth"]).mean())
     assert right > 0.9
-    assert found["scores"]["accuracy"] == pytest.approx(right, abs=1e-6)
+    apart = found["apart"]
+    assert found["scores"] == apart["others"]
+    n, inside = apart["n_rows"], apart["n_fitted"]
+    assert n == 176
+    assert 0 < inside <= 142
+    both = (n - inside) * apart["others"]["accuracy"] + inside * apart["fitted"]["accuracy"]
+    assert both / n == pytest.approx(right, abs=1e-6)
 
 
 def test_a_run_takes_the_learner_of_a_plain_fit(served):

@@ -1,4 +1,4 @@
-"""What figures of reports and charts of pages have in common: colours, what signs mean, and where scores end."""
+"""What figures, tables and pages have in common: colours, what signs mean, where scores end, digits of scores."""
 
 from __future__ import annotations
 
@@ -81,6 +81,55 @@ def clip_score(value: float, name: str) -> float:
     if low is not None:
         value = max(value, low)
     return value if high is None else min(value, high)
+
+
+#: Formats of numbers that rest on rows, see `rounded`.
+OF_ROWS = ("score", "fraction", "percent", "units")
+
+
+def rounded(value: float, n_rows: int, form: str = "score") -> str:
+    """A number that rests on rows, with the digits that tell whether there is one row more or less: 37 rows have two.
+
+    Parameters
+    ----------
+    value : float
+    n_rows : int
+    form : {"score", "fraction", "percent", "units"}, default="score"
+        "score": two to four decimals; "percent": the same as a percentage; "fraction": a percentage of the rows, or of
+        fewer than ten rows how many; "units": as many digits of a number with a unit.
+
+    Examples
+    --------
+    >>> rounded(36 / 37, 37), rounded(36 / 37, 37, "fraction"), rounded(1.0, 1, "fraction")
+    ('0.97', '97%', '1 of 1')
+    >>> rounded(152.34, 37, "units"), rounded(0.15234, 1000, "units")
+    ('152', '0.152')
+    """
+    digits = min(4, max(2, math.ceil(math.log10(max(n_rows, 1)))))
+    if form == "fraction" and 0 < n_rows < 10:
+        return f"{value * n_rows:.0f} of {n_rows}"
+    if form == "units":
+        whole = math.floor(math.log10(abs(value))) + 1 if value and math.isfinite(value) else 0
+        return f"{value:#.{max(digits, whole if whole <= 5 else 0)}g}".rstrip(".")
+    text = f"{value:.{digits}f}" if form == "score" else f"{value:.{digits - 2}%}"
+    # nothing is less than zero by rounding
+    return text if text.strip("-0.%") else text.lstrip("-")
+
+
+def score_form(name: str) -> str:
+    """The form in which a score is written (`rounded`): in decimals if the best value is 1.
+
+    Examples
+    --------
+    >>> score_form("accuracy"), score_form("R^2"), score_form("RMSE")
+    ('score', 'score', 'units')
+    """
+    return "score" if score_range(name)[1] == 1.0 else "units"
+
+
+def score_text(name: str, value: float, n_rows: int) -> str:
+    """A score of so many rows as text."""
+    return rounded(value, n_rows, score_form(name))
 
 
 def score_axis(values: list[float], name: str = "", n_steps: int = 5) -> tuple[float, float, float]:

@@ -68,7 +68,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     label_names_ : array of str, shape (n_labels,)
         Only with several labels.
     weights_ : array of shape (n_kernels,) or (n_classes, n_kernels)
-        For several labels (n_labels, n_kernels), and likewise below.
+        In the scale of the solver: see `MKLRegressor`. For several labels (n_labels, n_kernels), and likewise below.
         Learners of several layers have (n_layers, n_kernels) or (n_classes, n_layers, n_kernels), NaN if a layer has
         fewer kernels than another; see `MKLRegressor`.
     dual_coef_ : array of shape (n_samples,) or (n_samples, n_classes)

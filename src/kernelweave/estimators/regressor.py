@@ -37,9 +37,10 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     Attributes
     ----------
     weights_ : array of shape (n_kernels,) or (n_outputs, n_kernels)
-        In the units of the kernels after normalisation; on the simplex for most learners. Learners of
-        several layers have (n_layers, n_kernels) or (n_outputs, n_layers, n_kernels), NaN if a layer has fewer
-        kernels than another (the two-layer learner "2lmkl" has base weights only).
+        In the units of the kernels after normalisation and in the scale of the solver, for most learners on the
+        simplex; fractions that sum to one are in `kernelweave.inspection.kernel_weights`. Learners of several
+        layers have (n_layers, n_kernels) or (n_outputs, n_layers, n_kernels), NaN if a layer has fewer kernels than
+        another (the two-layer learner "2lmkl" has base weights only).
     dual_coef_ : array of shape (n_samples,) or (n_samples, n_outputs)
         Over the rows with a positive weight: ``f = K @ dual_coef_ + intercept_``.
     intercept_ : float or array of shape (n_outputs,)

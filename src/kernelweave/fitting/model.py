@@ -27,6 +27,12 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 
+def fractions_of(weights: Array, axis: int = 0) -> Array:
+    """Weights divided by their sum over the kernels: what is shown of weights, whatever scale the solver gives them."""
+    total = weights.sum(axis=axis, keepdims=True)
+    return weights / np.where(total > 0, total, 1.0)
+
+
 @dataclass(frozen=True)
 class LinearForm:
     """A model of linear kernels as a function of the columns: ``X @ coef.T + intercept``.
@@ -160,10 +166,10 @@ class Model:
 
     @property
     def weight_shares(self) -> Array:
-        """Shares of kernels (of the first layer) in the weights, averaged over outputs, (n_kernels,); 0 without any."""
-        weights = np.atleast_2d(self.weights)
-        total = weights.sum(axis=1, keepdims=True)
-        return np.where(total > 0, weights / np.where(total > 0, total, 1.0), 0.0).mean(axis=0)
+        """Fractions of kernels (of the first layer), (n_kernels,): the mean over outputs with weights, or zeros."""
+        fractions = fractions_of(np.atleast_2d(self.weights), axis=1)
+        known = fractions[fractions.any(axis=1)]
+        return known.mean(axis=0) if len(known) else fractions[0]
 
     def weights_of(self, output: int) -> list[Array]:
         """Weights of every layer of one output, the lowest first."""

@@ -28,11 +28,13 @@ from kernelweave.inspection.held import HeldOut, divisions_of
 from kernelweave.inspection.refitting import Fold, Rows, each_done, splitter_of
 from kernelweave.inspection.registry import (
     LEVEL,
+    MARGIN,
     Basis,
     Finding,
     Interval,
     Table,
     at,
+    ends,
     finding,
     intervals_of,
     plain,
@@ -324,26 +326,30 @@ def _learning_curve(basis: Basis) -> Finding:
     parts = {"sizes": found.sizes, "mean": found.score, "low": found.low, "high": found.high}
     columns = dict(zip(("training rows", score, "low", "high"), parts.values(), strict=True))
     note = f"Scores of the test rows of {found.scores.shape[1]} folds together. {OF_95}."
+    rows = len(basis.training)
+    formats = dict.fromkeys((score, "low", "high"), f"score@{rows}")
     made = Finding(
         intervals_of(labels, found.score, found.low, found.high, n),
         f"{score} of the test rows of all folds by the number of training rows.",
         n,
         "rows out of fold",
         LEVEL,
+        rows=rows,
         details=plain({"interrupted": found.interrupted, "score": score, **parts}),
-        tables=(Table.of("learning-curve", "Learning curve", columns, note),),
+        tables=(Table.of("learning-curve", "Learning curve", columns, note, formats),),
     )
     if len(labels) > 1 and np.isfinite([*found.score[-2:], found.low[-1], found.high[-1]]).all():
-        # a quarter of a 95 % interval is about one standard error
-        clear = found.score[-1] - found.score[-2] > (found.high[-1] - found.low[-1]) / 4
-        made = made.says(
+        gain, half = found.score[-1] - found.score[-2], (found.high[-1] - found.low[-1]) / 2
+        made = made.decides(
             "sure",
-            "From {a:d} to {b:d} training rows the score goes from {v:.3f} to {w:.3f}: {more}.",
-            {"more": "more rows would probably help" if clear else "more rows would help little"},
+            "Would more rows help?",
+            "yes" if gain > half else "no" if gain + half < MARGIN else "inconclusive",
+            "with {a:d} training rows {score} is {u:score}, with {b:d} it is {v:score}{interval:score}.",
+            {"score": score},
+            **ends(labels[-1]),
             a=("details", "sizes", len(labels) - 2),
             b=("details", "sizes", len(labels) - 1),
-            v=at(labels[-2]),
-            w=at(labels[-1]),
+            u=at(labels[-2]),
         )
     return made
 
@@ -371,7 +377,7 @@ def _calibration(basis: Basis) -> Finding | None:
             f"calibration-{k + 1}" if k else "calibration",
             f"Probability of {name} and fraction of rows",
             {head: parts[key] for key, head in heads.items()},
-            f"Brier score {found.brier:.4g}; of the fraction of the class {found.brier_of_share:.4g}.",
+            formats=dict.fromkeys(("probability", "fraction", "low", "high"), "score@rows"),
         )
         made = replace(
             made,
@@ -380,7 +386,7 @@ def _calibration(basis: Basis) -> Finding | None:
             tables=(*made.tables, table),
         ).says(
             "sure",
-            "The Brier score of the probability of {name} is {v:.3f}; that of its fraction of all rows is {w:.3f}.",
+            "The Brier score of the probability of {name} is {v:score}; that of its fraction of all rows is {w:score}.",
             {"name": name},
             v=at(f"Brier score of {name}"),
             w=("details", name, "brier_of_share"),

@@ -15,6 +15,7 @@ from kernelweave._parameters import Number, check_value
 from kernelweave._types import DataFrame, Features, Labels
 from kernelweave.estimators.classifier import knows_probabilities
 from kernelweave.fitting.folds import divided
+from kernelweave.fitting.source import TableSource
 from kernelweave.inspection.arguments import class_names, target_names
 
 Array = NDArray[np.float64]
@@ -36,6 +37,35 @@ class RowScore:
     value: float
     influence: Array
     kind: Literal["loss", "gain", "fraction"]
+
+
+#: What scores of rows that a model was fitted on are.
+IN_FIT = "Scores of rows that were in the fit say how well the model fits, not how well it predicts."
+#: Cells of training rows that are compared at most, and the fraction of these rows that have to differ from each other.
+MOST_CELLS = 50_000_000
+DISTINCT = 0.9
+
+
+def rows_in_fit(model: Any, X: Features) -> NDArray[np.bool_] | None:
+    """Which rows equal a training row in all columns; None where the model has no rows that can be told apart.
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(20, 2))
+    >>> model = kw.MKLRegressor(alpha=1.0).fit(X[:10], X[:10, 0])
+    >>> int(rows_in_fit(model, X).sum())
+    10
+    """
+    source = model.model_.source
+    if not isinstance(source, TableSource) or not 0 < source.raw.n_rows * source.raw.n_columns <= MOST_CELLS:
+        return None
+    columns = np.arange(source.raw.n_columns)
+    known = {row.tobytes() for row in source.raw.dense_columns(columns)}
+    if len(known) < DISTINCT * source.raw.n_rows:
+        return None
+    new = model.model_.encode(X).dense_columns(columns)
+    return np.array([row.tobytes() in known for row in new], dtype=bool)
 
 
 def predicted_columns(

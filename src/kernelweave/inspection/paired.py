@@ -16,11 +16,13 @@ from kernelweave._types import Labels
 from kernelweave.inspection.arguments import Entries, Level, Seed, targets_of
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.registry import (
+    MARGIN,
     SMALL,
     Basis,
     Finding,
     Table,
     at,
+    decided,
     finding,
     plain,
 )
@@ -315,44 +317,58 @@ def compare_held(held: HeldOut, guess: Labels) -> PairedTest:
 def _against(held: HeldOut, guesses: Mapping[str, Labels], name: str, title: str) -> Finding:
     """Other predictions of the held-out rows: their scores, and paired tests of the model against them."""
     numbers = held.classes is None
-    # what is shown, what is cited, what is tested, and whether more of it is better
-    score, compared, what, sign = (
-        ("R^2", "RMSE", "mean squared error", -1) if numbers else ("accuracy", "accuracy", "accuracy", 1)
-    )
-    own = held_intervals(held)
-    values, tests = {"this model": own[compared]}, {}
-    rows = [["this model", *own[score].cells, None, None, None, None]]
+    # what is shown, what is tested, and whether more of it is better
+    score, what, sign = ("RMSE", "mean squared error", -1) if numbers else ("accuracy", "accuracy", 1)
+    own = held_intervals(held)[score]
+    values, tests = {"this model": own}, {}
+    rows = [["this model", *own.cells, None, None, None, None]]
     for other, guess in guesses.items():
         guess = np.asarray(guess).astype(held.truth.dtype)
         scores = held_intervals(replace(held, prediction=guess, decision=None, probability=None))
         test = tests[other] = compare_held(held, guess)
-        values[other] = scores[compared]
+        values[other] = scores[score]
         rows.append([other, *scores[score].cells, test.difference, test.low, test.high, test.p_value])
     heads = ["predictions by", score, "low", "high", "difference", "from", "to", "p"]
     used = ", ".join(sorted({test.test for test in tests.values()}))
     note = f"{OF_95}. Difference: of {what}, this model minus the other ({used})."
+    n = len(held.truth)
+    formats = {
+        **dict.fromkeys(heads[1:7], f"{'units' if numbers else 'score'}@{n}"),
+        "p": ".2g",
+    }
     made = of_held(
         held,
         values,
-        f"{compared} of other predictions of the same held-out rows, and paired tests of the model against them.",
+        f"{score} of other predictions of the same held-out rows, and paired tests of the model against them.",
         details={"tests": plain({other: asdict(test) for other, test in tests.items()})},
-        tables=(Table(name, title, heads, plain(rows), note),),
+        tables=(Table(name, title, heads, plain(rows), note, formats),),
     )
     text = (
-        "{name} has a root mean squared error of {v:.4g}, the model {own:.4g}; the model {verdict} (p = {p:.2g}, "
-        "{test})."
+        "its root mean squared error is {own:units}, that of the other {v:units}, on {n:d} held-out rows "
+        "(p = {p:.2g}, {test}){so}."
         if numbers
-        else "{name} is right in {v:.1%} of the held-out rows; the model {verdict} (p = {p:.2g}, {test})."
+        else "it is right in {own:fraction} of {n:d} held-out rows, the other in {v:fraction} "
+        "(p = {p:.2g}, {test}){so}."
     )
+    # a gain of R^2 is one of squared errors in units of the variance
+    margin = MARGIN * float(np.var(held.truth)) if numbers else MARGIN
     for other, test in tests.items():
-        found = "is better" if sign * test.difference > 0 else "is worse"
-        verdict = found if test.p_value < SMALL else "may be no different"
-        made = made.says(
+        high = -test.low if numbers else test.high
+        answer = decided(test.p_value, sign * test.difference, high, margin)
+        so = ""
+        if test.p_value >= SMALL:
+            gain = "R^2" if numbers else score
+            unlikely, unknown = f"a gain of {MARGIN} of {gain} is unlikely", f"{n} rows cannot tell"
+            so = f"; {unlikely if answer == 'no' else unknown}"
+        made = made.decides(
             "baseline",
+            "Is the model better than {name}?",
+            answer,
             text,
-            {"name": other[0].upper() + other[1:], "verdict": verdict, "test": test.test},
+            {"name": other, "test": test.test, "so": so},
             v=at(other),
             own=at("this model"),
+            n=("n",),
             p=("details", "tests", other, "p_value"),
         )
     return made
@@ -373,13 +389,13 @@ def _simplest(basis: Basis) -> Finding | None:
     else:
         names, counts = np.unique(training.astype(str), return_counts=True)
         value = str(names[np.argmax(counts)])
-        rule = f"always predicting the most frequent class, {value},"
+        rule = f"always predicting the most frequent class ({value})"
     guess = np.full(len(held.truth), value, dtype=object)
     made = _against(held, {rule: guess}, "simplest", "Against the simplest rule on the same held-out rows")
-    if made.details["tests"][rule]["p_value"] >= SMALL:
+    if made.verdicts[0].answer != "yes":
         made = made.says(
             "distrust",
-            "It is not shown that the model predicts better than {name} does: p = {p:.2g}.",
+            "It is not shown that the model predicts better than {name} (p = {p:.2g}).",
             {"name": rule},
             p=("details", "tests", rule, "p_value"),
         )

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._checks import COSTS, Alphas
 from kernelweave._parameters import Whole, checked
 from kernelweave.estimators.choosing import check_path_arguments
+from kernelweave.fitting.model import fractions_of
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import path_task, problems_of, shared_alphas
 from kernelweave.inspection.arguments import Model, Names, Output, outputs_of, which_output
@@ -32,6 +33,7 @@ class Path:
         Degrees of freedom, P1 (15).
     names : array of str, shape (n_kernels,)
     weights : array of shape (n_alphas, n_kernels)
+        In the scale of the solver, as `weights_`.
     coef : array of shape (n_alphas, n_features) or None
         For linear kernels: coefficients of the (standardised) columns.
     chosen : int
@@ -57,6 +59,11 @@ class Path:
     upper_weights: tuple[Array, ...] = ()
     criteria: Mapping[str, Array] = field(default_factory=dict)
     Cs: Array | None = None
+
+    @property
+    def fractions(self) -> Array:
+        """The weights divided by their sum at each regularisation parameter."""
+        return fractions_of(self.weights, axis=1)
 
 
 @checked

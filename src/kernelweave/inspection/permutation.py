@@ -232,10 +232,13 @@ def _permutation(basis: Basis) -> Finding:
             "interrupted": found.interrupted,
             "permuted": np.round(found.permuted, 6).tolist(),
         },
-    ).says(
+    ).decides(
         "sure",
-        f"With permuted targets {{b:d}} of {{m:d}} {'fits of everything' if found.refit else 'permutations'} score as "
-        "well as the model: p = {p:.2g}.",
+        "Is the score better than chance?",
+        # there is no interval that could be inside a margin
+        "yes" if found.p_value < SMALL else "inconclusive",
+        f"with permuted targets {{b:d}} of {{m:d}} {'fits of everything' if found.refit else 'permutations'} score as "
+        "well as the model (p = {p:.2g}).",
         b=("details", "as large"),
         m=("n",),
         p=at("p"),

@@ -23,11 +23,12 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known, warn_user
+from kernelweave._drawing import OF_ROWS, rounded, score_form
 from kernelweave._extensions import load_extensions
 from kernelweave._parameters import InstanceOf, Texts, checked
 from kernelweave._types import Features, Tree
 from kernelweave.inspection.arguments import Jobs, Model, OptionalTargets, Seed
-from kernelweave.inspection.held import HeldOut
+from kernelweave.inspection.held import IN_FIT, HeldOut, rows_in_fit
 from kernelweave.inspection.refitting import Rows
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ QUESTIONS = {
 }
 #: p-values below which a difference is called one.
 SMALL = 0.05
+#: Gains of accuracy or R^2 that count as none.
+MARGIN = 0.02
 #: The fraction of samples inside an interval.
 LEVEL = 0.95
 #: The method of intervals of mean differences over folds.
@@ -95,7 +98,9 @@ class Table:
     note : str
         What a reader has to know.
     formats : dict of str to str
-        Formats of the numbers of a column by its head; default four digits.
+        Formats of the numbers of a column by its head; default four digits. "score@37" is one of
+        `kernelweave._drawing.rounded` with the digits of 37 rows, "score@rows" with those of the number in the column
+        "rows", and "name@rows" goes by the score that the first column names.
     brief : bool
         Whether it is for a terminal too.
     """
@@ -116,18 +121,31 @@ class Table:
 
     @classmethod
     def of_intervals(
-        cls, name: str, title: str, heads: tuple[str, str, str], found: Mapping[str, Interval], note: str
+        cls,
+        name: str,
+        title: str,
+        heads: tuple[str, str, str],
+        found: Mapping[str, Interval],
+        note: str,
     ) -> Self:
-        """A table of values with their intervals; heads of the labels, of the values and of the counts."""
+        """A table of scores with their intervals; heads of their names, of the values and of the counts."""
         rows = [[label, *one.cells, one.n, one.method] for label, one in found.items()]
-        label, value, counted = heads
-        return cls(name, title, [label, value, "low", "high", counted, "interval by"], rows, note)
+        formats = dict.fromkeys((heads[1], "low", "high"), f"name@{heads[2]}")
+        return cls(name, title, [*heads[:2], "low", "high", heads[2], "interval by"], rows, note, formats)
 
     def shown(self, most: int | None = None) -> list[list[str]]:
         """Cells as texts."""
-        formats = [self.formats.get(head, ".4g") for head in self.heads]
+        formats = [self.formats.get(head, ".4g").partition("@") for head in self.heads]
+
+        def text(cell: Any, form: str, rows: str, row: list[Any]) -> str:
+            if not isinstance(cell, float):
+                return "–" if cell is None else str(cell)
+            n = row[self.heads.index(rows)] if rows in self.heads else int(rows or 0)
+            return shown(cell, score_form(row[0]) if form == "name" else form, n)
+
         return [
-            [_cell(cell, form) for cell, form in zip(row, formats, strict=True)] for row in self.rows[:most]
+            [text(cell, form, rows, row) for cell, (form, _, rows) in zip(row, formats, strict=True)]
+            for row in self.rows[:most]
         ]
 
     def frame(self) -> DataFrame:
@@ -151,10 +169,9 @@ class Table:
         return f"% {self.title}. Needs \\usepackage{{booktabs}}.\n{text}"
 
 
-def _cell(cell: Any, form: str) -> str:
-    if cell is None:
-        return "–"
-    return format(cell, form) if isinstance(cell, float) else str(cell)
+def shown(value: float, form: str, n_rows: int) -> str:
+    """A number as text, in a format of Python, or in one of `rounded` with the digits of so many rows."""
+    return rounded(value, n_rows, form) if form in OF_ROWS else format(value, form)
 
 
 @dataclass(frozen=True)
@@ -185,6 +202,33 @@ class Sentence:
 
 
 @dataclass(frozen=True)
+class Verdict:
+    """What a finding decides.
+
+    Attributes
+    ----------
+    question : str
+    answer : {"yes", "no", "inconclusive"}
+    """
+
+    question: str
+    answer: str
+
+
+def decided(p_value: float, gain: float, high: float, margin: float = MARGIN) -> str:
+    """Whether there is a gain: "inconclusive" is neither a significant one nor one whose interval ends below a margin.
+
+    Examples
+    --------
+    >>> decided(0.001, 0.1, 0.2), decided(0.6, 0.001, 0.01), decided(0.6, 0.001, 0.2)
+    ('yes', 'no', 'inconclusive')
+    """
+    if p_value < SMALL:
+        return "yes" if gain > 0 else "no"
+    return "no" if high < margin else "inconclusive"
+
+
+@dataclass(frozen=True)
 class Finding:
     """Numbers that answer one question about a model.
 
@@ -206,6 +250,10 @@ class Finding:
         Further numbers, as lists and dicts that JSON has.
     tables : tuple of Table
     sentences : tuple of Sentence
+    verdicts : tuple of Verdict
+        Of findings that decide something.
+    rows : int
+        Rows that the numbers rest on, which determine their digits; 0 for those of each value.
     name, title : str
         Of the declaration.
     """
@@ -219,6 +267,8 @@ class Finding:
     details: Tree = field(default_factory=dict)
     tables: tuple[Table, ...] = ()
     sentences: tuple[Sentence, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    rows: int = 0
     name: str = ""
     title: str = ""
 
@@ -235,8 +285,8 @@ class Finding:
         topic : str
             One of `QUESTIONS`.
         text : str
-            Numbers and words in braces, as in `str.format`; ``{interval:.2f}`` stands for the ends `low` and `high` in
-            brackets, where they are known.
+            Numbers and words in braces, as in `str.format`, or with a format of `kernelweave._drawing.rounded`;
+            ``{interval:.2f}`` stands for the ends `low` and `high` in brackets, where they are known.
         words : dict of str to str
         **sources : tuple of str or int
             Where the numbers are in the JSON form of this finding (`at`, `ends`).
@@ -262,11 +312,35 @@ class Finding:
         used = {name: value for name, value in values.items() if name in formats}
         if any(number(value) is None for value in used.values()):
             return self
-        cited = tuple(
-            Cited(sources[name], float(value), format(value, formats[name])) for name, value in used.items()
-        )
-        said = Sentence(topic, text.format(**used, **(words or {})), cited)
+        texts = {
+            name: shown(value, formats[name], self._rows_of(sources[name])) for name, value in used.items()
+        }
+        cited = tuple(Cited(sources[name], float(value), texts[name]) for name, value in used.items())
+        plainly = re.sub(r"\{(\w+):[^{}]*\}", r"{\1}", text)
+        said = Sentence(topic, plainly.format(**texts, **(words or {})), cited)
         return replace(self, sentences=(*self.sentences, said))
+
+    def decides(
+        self,
+        topic: str,
+        question: str,
+        answer: str,
+        text: str,
+        words: Mapping[str, str] | None = None,
+        /,
+        **sources: Path,
+    ) -> Self:
+        """The finding with a verdict, and a sentence of question, answer and the numbers behind it, see `says`."""
+        made = self.says(topic, f"{question} {answer.capitalize()}: {text}", words, **sources)
+        if made is self:
+            return self
+        verdict = Verdict(question.format(**(words or {})), answer)
+        return replace(made, verdicts=(*self.verdicts, verdict))
+
+    def _rows_of(self, source: Path) -> int:
+        """Rows behind a number."""
+        own = self.values[str(source[1])].n if source[0] == "values" else 0
+        return self.rows or own or self.n or 0
 
     def warns(self, text: str, numbers: Mapping[str, float]) -> Self:
         """The finding with a reason for doubt and the numbers behind it."""
@@ -297,7 +371,10 @@ class Finding:
             for one in tree["sentences"]
         )
         tables = tuple(Table(**one) for one in tree["tables"])
-        return cls(**{**tree, "values": values, "sentences": sentences, "tables": tables})
+        verdicts = tuple(Verdict(**one) for one in tree.get("verdicts", ()))
+        return cls(
+            **{**tree, "values": values, "sentences": sentences, "tables": tables, "verdicts": verdicts}
+        )
 
 
 def at(label: str, part: str = "value") -> Path:
@@ -612,6 +689,11 @@ def findings(
     -------
     dict of str to Finding
 
+    Raises
+    ------
+    InputError
+        All rows of `X` were fitted; an array without the other.
+
     Examples
     --------
     >>> import numpy as np, kernelweave as kw
@@ -625,6 +707,12 @@ def findings(
         raise InputError("Pass `X` and `y` of the held-out rows together, or neither.")
     if training is not None and len(training) != 2:
         raise InputError(f"`training` must be a pair (X, y), got {len(training)} parts.")
+    seen = None if X is None else rows_in_fit(estimator, X)
+    if seen is not None and seen.all():
+        raise InputError(
+            f"`X` and `y` must be rows that were not fitted, and all {len(seen)} were. {IN_FIT} Leave them out, or "
+            "pass other rows."
+        )
     basis = Basis(
         model=estimator,
         held=None if X is None else HeldOut.of(estimator, X, y),

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from kernelweave._checks import InputError
+from kernelweave._drawing import score_form
 from kernelweave._parameters import Whole, checked
 from kernelweave._types import Features, Splits
 from kernelweave.estimators.choosing import not_an_estimate
@@ -26,7 +27,7 @@ from kernelweave.inspection.arguments import (
     Seed,
     Targets,
 )
-from kernelweave.inspection.held import COUNTS, HeldOut, RowScore, divisions_of
+from kernelweave.inspection.held import COUNTS, IN_FIT, HeldOut, RowScore, divisions_of, rows_in_fit
 from kernelweave.inspection.refitting import Rows, each_done, splitter_of
 from kernelweave.inspection.registry import LEVEL, Basis, Finding, Interval, Table, at, ends, finding
 
@@ -428,6 +429,25 @@ def _rows(basis: Basis) -> Finding:
     return made
 
 
+@finding("in fit", title="Rows that were in the fit", needs=("model", "held_rows"))
+def _in_fit(basis: Basis) -> Finding | None:
+    found = rows_in_fit(basis.model, basis.held_rows.X)
+    if found is None or not found.any():
+        return None
+    return Finding(
+        {"in the fit": Interval(float(found.mean()), n=len(found))},
+        "Fraction of the held-out rows that equal a training row in all columns.",
+        len(found),
+        "held-out rows",
+        details={"rows": int(found.sum())},
+    ).says(
+        "distrust",
+        f"{{k:d}} of {{n:d}} held-out rows equal training rows in all columns. {IN_FIT}",
+        k=("details", "rows"),
+        n=("n",),
+    )
+
+
 @finding("held out", title="Scores of held-out rows", needs=("held",))
 def _held_scores(basis: Basis) -> Finding | None:
     if basis.held.several or len(basis.held.truth) < 2:
@@ -440,22 +460,23 @@ def _held_scores(basis: Basis) -> Finding | None:
     if basis.held.classes is not None:
         return made.says(
             "score",
-            "{v:.1%} of the {n:d} held-out rows, which the model had not seen, are predicted correctly{interval:.1%}.",
+            "Of {n:d} held-out rows, which the model had not seen, {v:fraction} are predicted "
+            "correctly{interval:percent}.",
             **ends("accuracy"),
         ).says(
             "score",
-            "ROC AUC is {v:.3f}{interval:.3f}: the chance that of two rows of different classes the model ranks the "
-            "right one higher.",
+            "ROC AUC is {v:score}{interval:score}: the chance that of two rows of different classes the model ranks "
+            "the right one higher.",
             **ends("ROC AUC"),
         )
     return made.says(
         "score",
-        "On {n:d} held-out rows, which the model had not seen, R^2 is {v:.3f}{interval:.3f}: the fraction of the "
+        "On {n:d} held-out rows, which the model had not seen, R^2 is {v:score}{interval:score}: the fraction of the "
         "variance of the target that the predictions explain.",
         **ends("R^2"),
     ).says(
         "score",
-        "Predictions are off by {v:.4g} on average{interval:.4g}, in units of the target.",
+        "Predictions are off by {v:units} on average{interval:units}, in units of the target.",
         **ends("MAE"),
     )
 
@@ -481,9 +502,16 @@ def _classes(basis: Basis) -> Finding | None:
     )
     if found:
         of = {name: (found[f"recall of {name}"], found[f"precision of {name}"]) for name in held.classes}
-        rows = [[name, recall.n, *recall.cells, *other.cells] for name, (recall, other) in of.items()]
-        heads = ["class", "rows", "recall", "low", "high", *PRECISION]
-        table = Table("classes", "Held-out rows by class", heads, rows, f"{OF_95} (Wilson). {made.meaning}")
+        rows = [
+            [name, recall.n, *recall.cells, other.n, *other.cells] for name, (recall, other) in of.items()
+        ]
+        heads = ["class", "rows", "recall", "low", "high", "predicted", *PRECISION]
+        forms = ("fraction", "percent", "percent")
+        formats = dict(zip(heads[2:5], (f"{form}@rows" for form in forms), strict=True))
+        formats |= dict(zip(PRECISION, (f"{form}@predicted" for form in forms), strict=True))
+        table = Table(
+            "classes", "Held-out rows by class", heads, rows, f"{OF_95} (Wilson). {made.meaning}", formats
+        )
         made = replace(made, tables=(table,))
         recalls = {name: recall for name, (recall, _) in of.items() if recall.n}
         if len({recall.value for recall in recalls.values()}) > 1:
@@ -518,14 +546,14 @@ def _targets(basis: Basis) -> Finding | None:
     labels, scores = held.decision is not None, held.by_target()
     what, main = ("label", "accuracy") if labels else ("target", "R^2")
     columns = {what: list(held.targets), **{name: [one[name] for one in scores] for name in scores[0]}}
-    formats = {name: ".4f" for name in scores[0] if name not in COUNTS}
+    n = len(held.truth)
+    formats = {name: f"{score_form(name)}@{n}" for name in scores[0] if name not in COUNTS}
     table = Table.of("targets", f"Held-out rows by {what}", columns, "", formats)
     return Finding(
         {name: Interval(one[main]) for name, one in zip(held.targets, scores, strict=True)},
         f"{main} of held-out rows for each {what}.",
-        len(held.truth),
+        n,
         "held-out rows",
-        form=".4f",
         tables=(table,),
     )
 
@@ -538,17 +566,20 @@ def _folds(basis: Basis) -> Finding | None:
     value, name = float(results["test_score"][basis.model.best_index_]), str(results["score_name"])
     n_folds = sum(one.startswith("split") for one in results)
     said = not_an_estimate("C" if hasattr(basis.model, "C_") else "alpha")
+    rows = int(basis.model.model_.task.source.n_samples)
     columns = {"score": [name], "value": [value], "folds": [n_folds], "what it is": [said]}
+    formats = {"value": f"{score_form(name)}@{rows}"}
     return Finding(
         {name: Interval(value, n=n_folds)},
         f"{name} of the test rows of the folds: {said}.",
         n_folds,
         "folds of the training rows",
+        rows=rows,
         details={"score": name, "said": said},
-        tables=(Table.of("folds", "The score that chose", columns),),
+        tables=(Table.of("folds", "The score that chose", columns, "", formats),),
     ).says(
         "score",
-        "{name} over {n:d} folds of the training rows is {v:.3f}: {said}.",
+        "{name} over {n:d} folds of the training rows is {v:score}: {said}.",
         {"name": name, "said": said},
         v=at(name),
         n=at(name, "n"),
@@ -567,13 +598,17 @@ def _at_an_end(basis: Basis) -> Finding | None:
     is_c = hasattr(basis.model, "C_")
     name, value = ("C", 1.0 / best) if is_c else ("alpha", best)
     largest = (best == alphas[-1]) != is_c
+    end, beyond = ("largest", "larger") if largest else ("smallest", "smaller")
     made = Finding(
         {name: Interval(value)}, "The chosen regularisation parameter among those tried.", len(alphas)
     )
-    return made.warns(
-        f"The chosen {name} = {value:.3g} is the {'largest' if largest else 'smallest'} of the {len(alphas)} "
-        f"values tried: a {'larger' if largest else 'smaller'} one may be better. Try a wider range.",
-        {name: value, "values tried": len(alphas)},
+    return made.decides(
+        "distrust",
+        f"Were all useful values of {name} tried?",
+        "inconclusive",
+        f"the chosen one, {{v:.3g}}, is the {end} of {{n:d}}, and a {beyond} one may be better. Try a wider range.",
+        v=at(name),
+        n=("n",),
     )
 
 
@@ -589,17 +624,17 @@ def _nested(basis: Basis) -> Finding | None:
         f"Scores of rows that were predicted by models of {n_folds} folds, for which everything was learnt and chosen "
         "again without these rows."
     )
+    n = max(one.n for one in found.values())
     table = Table.of_intervals(
         "nested", "Nested cross-validation", ("score", "value", "rows"), found, f"{OF_95}. {meaning}"
     )
-    n = max(one.n for one in found.values())
     details = {"folds": n_folds}
-    made = Finding(found, meaning, n, "rows out of fold", LEVEL, details=details, tables=(table,))
+    made = Finding(found, meaning, n, "rows out of fold", LEVEL, rows=n, details=details, tables=(table,))
     name = headline(found)
     return made.says(
         "score",
         "In nested cross-validation, which repeats the whole fit in {k:d} folds without the rows that it predicts, "
-        "{name} of {n:d} rows is {v:.3f}{interval:.3f}.",
+        "{name} of {n:d} rows is {v:score}{interval:score}.",
         {"name": name},
         **ends(name),
         k=("details", "folds"),

@@ -36,12 +36,14 @@ from kernelweave.inspection.refitting import Rows, each_done, plainly, splitter_
 from kernelweave.inspection.registry import (
     CORRECTED,
     LEVEL,
+    MARGIN,
     MOST_NAMED,
     SMALL,
     Basis,
     Finding,
     Table,
     at,
+    decided,
     ends,
     finding,
     intervals_of,
@@ -439,13 +441,24 @@ def _with_kernels(estimator: Model, kept: list[int], choose_again: bool) -> Any:
 
 
 def _losses(
-    found: SourceLosses, meaning: str, n: int, sampled: str, first: Mapping[str, Any], title: str
+    found: SourceLosses,
+    meaning: str,
+    n: int,
+    sampled: str,
+    first: Mapping[str, Any],
+    title: str,
+    answers: Sequence[str],
+    rows: int,
 ) -> Finding:
     """The losses as a finding with a table, whose `first` columns are given by their heads."""
     columns = {
         **first,
         **{"loss": found.loss, "low": found.low, "high": found.high},
-        **{"p": found.p_values, "p, corrected": found.adjusted},
+        **{"p": found.p_values, "p, corrected": found.adjusted, "verdict": answers},
+    }
+    formats = {
+        **dict.fromkeys(("score", "loss", "low", "high"), f"score@{rows}"),
+        **dict.fromkeys(("p", "p, corrected"), ".2g"),
     }
     refitted = isinstance(found, SourceRefitTest)
     adjusted = dict(zip(found.names, found.adjusted.tolist(), strict=True))
@@ -455,9 +468,24 @@ def _losses(
         n,
         sampled,
         LEVEL,
+        rows=rows,
         details={"score": found.score, "interrupted": found.interrupted, "adjusted": adjusted},
-        tables=(Table.of("omission" if refitted else "sources", title, columns, meaning),),
+        tables=(Table.of("omission" if refitted else "sources", title, columns, meaning, formats),),
     )
+
+
+def _answers(found: SourceLosses, doubt: float = 0.0) -> list[str]:
+    """Whether each source matters; `doubt` is how far the ends of intervals may be from those of all rows."""
+    parts = zip(found.adjusted, found.loss, found.high + doubt, strict=True)
+    return [decided(*map(float, one)) for one in parts]
+
+
+#: What is said of a source that does not matter, or may not.
+SO = {
+    "yes": "",
+    "no": f"; a loss of {MARGIN} is unlikely",
+    "inconclusive": "; {rows:d} rows and {m:d} {repeated} cannot tell",
+}
 
 
 @finding(
@@ -482,33 +510,30 @@ def _sources(basis: Basis) -> Finding:
         f"up to {found.n_permutations} permutations; p-values corrected for the number of sources (Holm), which cannot "
         f"be below {found.reach:.2g}."
     )
-    title = "Sources exchanged between held-out rows"
-    made = _losses(
-        found, meaning, found.n_permutations, "permutations of the rows", {"source": found.names}, title
-    )
-    adjusted = made.details["adjusted"]
+    title, n = "Sources exchanged between held-out rows", len(held)
+    # of something that happens in none of n rows, at most 3 / n is likely in all
+    answers = _answers(found, 3.0 / n)
+    m, first = found.n_permutations, {"source": found.names}
+    made = _losses(found, meaning, m, "permutations of the rows", first, title, answers, n)
     details = {**made.details, "sources": len(found.names), "reach": found.reach}
     made = replace(made, details=details)
-    for name in found.names[:MOST_NAMED]:
-        falls = found.loss[found.names.index(name)] > 0
-        made = made.says(
+    for name, answer in list(zip(found.names, answers, strict=True))[:MOST_NAMED]:
+        out_of_reach = answer == "inconclusive" and found.reach >= SMALL
+        made = made.decides(
             "which",
-            f"Where {{name}} is exchanged between held-out rows, {{score}} {'falls' if falls else 'does not fall'}: "
-            "the mean loss is {v:.3f}"
-            + (
-                " (p = {p:.2g}, corrected for the number of sources)."
-                if adjusted[name] < SMALL
-                else ". {m:d} permutations of {k:d} sources cannot tell whether that is chance: p cannot be below "
-                "{r:.2g}."
-                if found.reach >= SMALL
-                else ", which may be chance (p = {p:.2g})."
-            ),
-            {"name": named(name), "score": score},
+            "Does the model use {name}?",
+            answer,
+            "where it is exchanged between held-out rows, the mean loss of {score} is {v:score} (p = {p:.2g}, "
+            "corrected for {k:d} sources)"
+            + ("; {m:d} permutations cannot tell: p cannot be below {r:.2g}" if out_of_reach else SO[answer])
+            + ".",
+            {"name": named(name), "score": score, "repeated": "permutations"},
             v=at(name),
             p=("details", "adjusted", name),
             m=("n",),
             k=("details", "sources"),
             r=("details", "reach"),
+            rows=("rows",),
         )
     return made
 
@@ -546,27 +571,28 @@ def _omission(basis: Basis) -> Finding:
         "for the number of sources (Holm)."
     )
     first = {"left out": found.names, "score": found.without}
-    made = _losses(found, meaning, n, "divisions of the rows", first, "Fits without each source")
+    answers, title = _answers(found), "Fits without each source"
+    made = _losses(found, meaning, n, "divisions of the rows", first, title, answers, len(basis.rows))
     without = dict(zip(found.names, found.without.tolist(), strict=True))
-    made = replace(made, details={**made.details, "sources": len(weighted), "without": without})
-    adjusted = made.details["adjusted"]
-    for name in found.names[:MOST_NAMED]:
-        made = made.says(
+    made = replace(
+        made,
+        details={**made.details, "sources": len(weighted), "tested": len(found.names), "without": without},
+    )
+    for name, answer in list(zip(found.names, answers, strict=True))[:MOST_NAMED]:
+        made = made.decides(
             "which",
-            "Fitted without {name}, the model has a mean {score} of {w:.3f} in place of {s:.3f} over {k:d} divisions "
-            "of the rows: a loss of {v:.3f}{interval:.3f}, p = {p:.2g}"
-            + (
-                "."
-                if adjusted[name] < SMALL
-                else ", which cannot be told from none: other rows of this kind may show a loss of {high:.3f}."
-                if np.isfinite(made.values[name].high)
-                else ", which cannot be told from none."
-            ),
-            {"name": named(name), "score": score},
+            "Does the model need {name}?",
+            answer,
+            "fitted without it, the model has a mean {score} of {w:score} in place of {s:score} over {m:d} divisions "
+            "of the rows, a loss of {v:score}{interval:score}, p = {p:.2g}, corrected for {k:d} sources"
+            f"{SO[answer]}.",
+            {"name": named(name), "score": score, "repeated": "divisions"},
             **ends(name),
             w=("details", "without", name),
             s=("details", "score"),
-            k=("n",),
+            m=("n",),
+            k=("details", "tested"),
             p=("details", "adjusted", name),
+            rows=("rows",),
         )
     return made

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import Features
+from kernelweave.fitting.model import fractions_of
 from kernelweave.inspection.arguments import Model, Names, decision_names, outputs_of
 from kernelweave.inspection.registry import MOST_NAMED, Basis, Finding, Interval, Table, at, finding, named
 
@@ -30,7 +31,7 @@ class KernelWeights:
     ----------
     names : array of str, shape (n_kernels,)
     weights : array of shape (n_kernels,) or (n_kernels, n_outputs)
-        One column per class or output if each has its own weights.
+        In the scale of the solver, as `weights_`; one column per class or output if each has its own weights.
     outputs : tuple of str
         Names of the columns; one empty name when there is one column.
     """
@@ -43,12 +44,6 @@ class KernelWeights:
     def fractions(self) -> Array:
         """The weights divided by their sum, for each output: fractions that sum to one where all weights are here."""
         return fractions_of(self.weights)
-
-
-def fractions_of(weights: Array) -> Array:
-    """Weights divided by their sum, for each output."""
-    total = weights.sum(axis=0)
-    return weights / np.where(total > 0, total, 1.0)
 
 
 @checked
@@ -86,7 +81,7 @@ def view_weights(estimator: Model) -> dict[str, float]:
     """Weights of the sources (views, or sets of columns): fractions that sum to one, the largest first.
 
     The weight of a source is the sum of the weights of its kernels, divided by the sum of all weights. Of several
-    outputs it is the mean; for deep kernels it is that of the first layer.
+    classes or targets with weights of their own it is the mean; for deep kernels it is that of the first layer.
 
     Returns
     -------

@@ -13,6 +13,7 @@ from kernelweave._parameters import Switch, Text, checked
 from kernelweave._types import Axes, Style
 from kernelweave.inspection import arguments
 from kernelweave.inspection.layers import MAX_ROWS
+from kernelweave.inspection.weights import fractions_of
 from kernelweave.plots import drawing
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class DescentDisplay(drawing.ListDisplay):
     names : sequence of arrays of str
         Kernels of every layer.
     weights : sequence of arrays of shape (n_steps, n_kernels of the layer)
+        Drawn as fractions of those of a layer.
     validation, validation_error : arrays of shape (n_steps,), optional
     kept : int, optional
         The step whose weights were kept.
@@ -112,12 +114,12 @@ class DescentDisplay(drawing.ListDisplay):
         for depth, panel in enumerate(self.layer_axes_):
             self.weight_lines_.append(self._draw_layer(panel, depth, most, style))
             drawing.titled(panel, drawing.layer_name(depth))
-        self.layer_axes_[0].set_ylabel("kernel weight")
+        self.layer_axes_[0].set_ylabel("kernel weight (fraction)")
 
     def _draw_layer(self, panel: Axes, depth: int, most: int, style: Style) -> list[Line2D]:
         from matplotlib.transforms import ScaledTranslation
 
-        names, w = self.names[depth], self.weights[depth]
+        names, w = self.names[depth], fractions_of(self.weights[depth], axis=1)
         order = np.argsort(-w.max(axis=0), kind="stable").tolist()
         styles = [drawing.GREY] * len(order)
         for rank, m in enumerate(order[:most]):

@@ -144,7 +144,7 @@ class RegularizationPathDisplay(drawing.Checked):
         """
         path = inspection.regularization_path(estimator, alphas=alphas, Cs=Cs, output=output)
         parameter = "alpha" if path.Cs is None else "C"
-        values, names, label = path.weights, list(path.names), "kernel weight"
+        values, names, label = path.fractions, list(path.names), "kernel weight (fraction)"
         if what == "coef":
             if path.coef is None:
                 raise InputError(

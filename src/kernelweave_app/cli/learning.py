@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from kernelweave._drawing import rounded, score_text
 from kernelweave._errors import InputError
 from kernelweave_app.cli.arguments import Names, Settings
 
@@ -99,7 +100,8 @@ def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, compare: Com
             say("The fit was stopped: no probabilities were learnt.")
         held = score_held(model, prepared, run.test)
         if held is not None:
-            say("Held-out: " + ", ".join(f"{k} {v:.4f}" for k, v in held.scores.items()))
+            scores = (f"{k} {score_text(k, v, len(held.truth))}" for k, v in held.scores.items())
+            say("Held-out: " + ", ".join(scores))
         outer = nested_predictions(spec, prepared, run.train, Steps("path x folds, outer fold"))
         found = gather(model, spec, prepared, (run.train, run.test), held, outer)
         say_model(model, {name: one for name, one in found.items() if name not in said})
@@ -231,7 +233,7 @@ def _compare(run: Run, model: BaseMKL) -> dict[str, float]:
     right = {name: rival.predict(X.iloc[run.test]) == y[run.test] for name, rival in rivals.items()}
     print_table(
         ("model", "held-out accuracy", "errors"),
-        [(name, f"{ok.mean():.4f}", f"{(~ok).sum()} of {len(ok)}") for name, ok in right.items()],
+        [(name, rounded(ok.mean(), len(ok)), f"{(~ok).sum()} of {len(ok)}") for name, ok in right.items()],
     )
     return {name: float(ok.mean()) for name, ok in right.items()}
 

@@ -47,7 +47,7 @@ def path(
     settings: Settings = None,
     overwrite: bool = False,
 ) -> None:
-    """Solve the whole regularisation path on all rows, and write the weights along it as a table and a picture.
+    """Solve the whole regularisation path on all rows, and write a table and a picture of the weights along it.
 
     Ctrl-C ends the path; what is done is written.
 
@@ -81,14 +81,16 @@ def draw_path(
     from kernelweave_app.reports import close, svg
     from kernelweave_app.runs.folders import write_text, writing
 
-    display = RegularizationPathDisplay(alphas, df, weights, names, chosen, "kernel weight", parameter).plot()
+    display = RegularizationPathDisplay(
+        alphas, df, weights, names, chosen, "kernel weight (fraction)", parameter
+    ).plot()
     with writing():
         write_text(file, svg(display.figure_))
     close(display.figure_)
 
 
 def path_table(head: Mapping[str, Any], weights: Any, names: Any) -> DataFrame:
-    """A row for each solution: `head`, and the weights of kernels that have some anywhere."""
+    """A row for each solution: `head`, and the weights of kernels that have some anywhere, as fractions."""
     import pandas as pd
 
     shown = pd.DataFrame(weights, columns=list(names))
@@ -122,6 +124,7 @@ def _solve(spec: Spec, prepared: Prepared, folder: Path, each: str) -> int:
 
     from kernelweave.inspection import regularization_path
     from kernelweave.inspection.arguments import outputs_of
+    from kernelweave.inspection.weights import fractions_of
     from kernelweave.learners.solving import C_RANGE
     from kernelweave.plots.path import CRITERIA
     from kernelweave_app.cli.console import Steps, say
@@ -160,13 +163,13 @@ def _solve(spec: Spec, prepared: Prepared, folder: Path, each: str) -> int:
             head |= {"n_kernels": (found.weights > 0).sum(axis=1)}
             head |= {name: found.criteria[name] for name in CRITERIA if name in found.criteria}
             layers = [
-                pd.DataFrame(w, columns=[f"layer {depth}: {name}" for name in names])
+                pd.DataFrame(fractions_of(w, axis=1), columns=[f"layer {depth}: {name}" for name in names])
                 for depth, (names, w) in enumerate(
                     zip(model.layer_kernel_names_[1:], found.upper_weights, strict=True), start=2
                 )
             ]
-            frames.append(pd.concat([path_table(head, found.weights, found.names), *layers], axis=1))
-            draw_path(folder / picture, found.alphas, found.df, found.weights, found.names, None, parameter)
+            frames.append(pd.concat([path_table(head, found.fractions, found.names), *layers], axis=1))
+            draw_path(folder / picture, found.alphas, found.df, found.fractions, found.names, None, parameter)
             if len(found.alphas) < n_alphas:
                 break
     table = pd.concat(frames)
@@ -301,9 +304,11 @@ def write_block_path(
     """
     import numpy as np
 
+    from kernelweave.inspection.weights import fractions_of
     from kernelweave_app.cli.console import print_table, say
     from kernelweave_app.runs.folders import csv_text, write_text, writing
 
+    fractions = fractions_of(np.asarray(solved.weights), axis=1)
     names = [f"block {m}" for m in range(blocks.n_kernels)]
     if blocks.names:
         names = list(blocks.names)
@@ -315,16 +320,15 @@ def write_block_path(
         owners = np.repeat(names, np.diff(np.asarray(blocks.groups)))
         columns = [f"{owner}: {column}" for owner, column in zip(owners, columns, strict=True)]
     values = 1.0 / np.asarray(solved.alphas) if parameter == "C" else np.asarray(solved.alphas)
-    table = path_table({parameter: values, **head}, solved.weights, names)
+    table = path_table({parameter: values, **head}, fractions, names)
     with writing():
         write_text(folder / "path.csv", csv_text(table))
         write_text(folder / "coefficients.csv", csv_text(_coefficients(columns, solved, parameter, values)))
-    draw_path(folder / "path.svg", solved.alphas, solved.df, solved.weights, names, chosen, parameter)
+    draw_path(folder / "path.svg", solved.alphas, solved.df, fractions, names, chosen, parameter)
     at = len(solved) - 1 if chosen is None else chosen
-    one, order = solved.at(at), np.argsort(-solved.weights[at])[:MOST_KERNELS]
-    print_table(
-        ("weight", "kernel"), [(float(one.weights[m]), names[m]) for m in order if one.weights[m] > 0]
-    )
+    one, own = solved.at(at), fractions[at]
+    order = np.argsort(-own)[:MOST_KERNELS]
+    print_table(("weight", "kernel"), [(f"{own[m]:.1%}", names[m]) for m in order if own[m] > 0])
     if validated:
         say(f"Cross-validated: {validated}.")
     say(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kernelweave._drawing import score_text
 from kernelweave._errors import InputError
 from kernelweave_app.cli.arguments import Names, NoSeed
 
@@ -85,7 +86,7 @@ def evaluate(
     gram: Names = None,
     seed: NoSeed = 0,
 ) -> None:
-    """Score a fitted model on a table with known targets.
+    """Score a fitted model on a table with known targets; rows of the fit are scored by themselves, and said to be.
 
     Example: kernelweave evaluate run new.csv --target outcome
 
@@ -110,11 +111,10 @@ def evaluate(
         Precomputed kernels, as for predict.
     """
     from kernelweave.inspection.arguments import target_names
-    from kernelweave.inspection.held import HeldOut
-    from kernelweave_app.cli.console import say
+    from kernelweave_app.cli.console import print_table, say
     from kernelweave_app.runs.columns import check_target, describe, need_column, target_of_model
+    from kernelweave_app.runs.evidence import scores_apart
     from kernelweave_app.runs.folders import csv_text, write_text, writing
-    from kernelweave_app.runs.lineage import learnt_from
     from kernelweave_app.runs.predictions import predictions, with_truth
     from kernelweave_app.runs.reading import load_model, read_new
 
@@ -137,14 +137,15 @@ def evaluate(
             raise InputError(
                 f"Column {target!r} has labels that the model does not know: {strangers[:5]}. It knows {known}."
             )
-    if learnt_from(Path(model), table):
-        say(
-            "The model was fitted on rows of this file: these are not scores of new rows. Those of rows that were "
-            "held out are in the report of the run."
-        )
     found = predictions(fitted, rows.X, keys=rows.keys)
-    for name, value in HeldOut.of_columns(fitted, found, y).scores.items():
-        say(f"{name}: {value:.4f}")
+    apart = scores_apart(fitted, Path(model), table, rows.X, found, y)
+    if apart.n_fitted:
+        say(apart.sentence)
+        heads, *lines = apart.table()
+        print_table(heads, lines)
+    else:
+        for name, value in apart.others.items():
+            say(f"{name}: {score_text(name, value, len(found))}")
     if out:
         with writing():
             write_text(Path(out), csv_text(with_truth(found, y, names)))

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernelweave._drawing import score_text
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -141,9 +143,9 @@ def draw_pictures(
     elif with_path and (path is not None or len(targets_of(model, 0))):
         # a model file may be without training rows
         path = inspection.regularization_path(model) if path is None else path
-        lines = path.alphas, path.df, path.weights, list(path.names), path.chosen
+        lines = path.alphas, path.df, path.fractions, list(path.names), path.chosen
         parameter = "C" if hasattr(model, "C_") else "alpha"
-        display = plots.RegularizationPathDisplay(*lines, "kernel weight", parameter)
+        display = plots.RegularizationPathDisplay(*lines, "kernel weight (fraction)", parameter)
         add("path", f"Regularisation path{which}", display.plot().figure_)
         if parameter == "alpha":
             add("path-df", f"Path against degrees of freedom{which}", display.plot(x="df").figure_)
@@ -261,7 +263,10 @@ def make_report(
         certificate=learner.certificate,
         stationarity=", ".join(f"{v:.1e}" for v in np.atleast_1d(getattr(model, "stationarity_", ()))),
         held=held,
-        comparison=comparison,
+        comparison={
+            name: score_text("accuracy", value, 0 if held is None else len(held.truth))
+            for name, value in (comparison or {}).items()
+        },
         figures=figures,
         environment=versions() if lineage is None else lineage.versions,
         lineage=lineage,
@@ -285,17 +290,19 @@ def _tiles(held: HeldOut | None, found: Found) -> list[tuple[str, str]]:
 
     made = []
     for source in ("held out", "nested", "folds"):
-        one = found.get(source, Finding())
+        of = found.get(source, Finding())
         scores = (
             held.scores
             if source == "held out" and held is not None
-            else {k: v.value for k, v in one.values.items()}
+            else {k: v.value for k, v in of.values.items()}
         )
-        where = one.details.get("said", source)
+        where = of.details.get("said", source)
         for name, value in scores.items():
-            known = one.values.get(name, Interval(value))
-            ends = f"; 95 % interval {known.low:.3f} to {known.high:.3f}" if np.isfinite(known.low) else ""
-            made.append((f"{value:.4f}", f"{name}, {where}{ends}"))
+            one = of.values.get(name, Interval(value))
+            n = of.rows or (one.n if held is None else len(held.truth))
+            low, high = (score_text(name, end, n) for end in (one.low, one.high))
+            ends = f"; 95 % interval {low} to {high}" if np.isfinite(one.low) else ""
+            made.append((score_text(name, value, n), f"{name}, {where}{ends}"))
     return made
 
 

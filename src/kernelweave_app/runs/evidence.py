@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from kernelweave._drawing import score_text
 from kernelweave._errors import InputError
-from kernelweave._types import Labels, Tree
-from kernelweave.inspection.held import HeldOut
+from kernelweave._forms import numbered
+from kernelweave._types import DataFrame, Labels, Tree
+from kernelweave.inspection.held import IN_FIT, HeldOut, rows_in_fit
 from kernelweave.inspection.registry import Basis, Finding, Found, Rows, collect
 from kernelweave.views import PrecomputedView
 from kernelweave_app.runs.doubts import doubts_of_table
 from kernelweave_app.runs.fitting import chosen, fit_model, make_cv, make_model
 from kernelweave_app.runs.folders import write_text, writing
 from kernelweave_app.runs.further_views import Tables
+from kernelweave_app.runs.lineage import learnt_from
 from kernelweave_app.runs.preparing import split
 from kernelweave_app.runs.spec import Spec
 
@@ -36,6 +40,8 @@ OTHERS: dict[str, Tree] = {
     "the best single kernel": {"method": "best"},
     "a linear model": {"method": "uniform", "kernels": "linear"},
 }
+#: Findings with scores of rows that were not in the fit that predicted them.
+OUT_OF_FIT = ("held out", "nested", "folds")
 Report = Callable[[str], bool]
 
 
@@ -70,6 +76,82 @@ def write_evidence(folder: Path, found: Found) -> None:
     with writing():
         tree = {name: one.to_json() for name, one in found.items()}
         write_text(folder / EVIDENCE, json.dumps(tree, indent=1))
+
+
+@dataclass(frozen=True)
+class ScoresApart:
+    """Scores of rows, those that were in the fit apart from the others.
+
+    Attributes
+    ----------
+    n_rows, n_fitted : int
+        All rows, and those that were in the fit.
+    others, fitted : dict of str to float
+        Scores of rows that were not in the fit, and of those that were.
+    known : dict of str to dict of str to str
+        By the title of a finding of the run scores of rows that were not in the fit, where no row here is one of these.
+    """
+
+    n_rows: int
+    n_fitted: int
+    others: dict[str, float]
+    fitted: dict[str, float]
+    known: dict[str, dict[str, str]]
+
+    @property
+    def sentence(self) -> str:
+        """What has to be known of these scores; empty where no row was in the fit."""
+        if not self.n_fitted:
+            return ""
+        which = f"{self.n_fitted} of these" if self.n_fitted < self.n_rows else "All"
+        return f"{which} {self.n_rows} rows were in the fit. {IN_FIT}"
+
+    def table(self) -> list[list[str]]:
+        """Heads, and a row for each score."""
+        n = self.n_rows - self.n_fitted
+        parts = {
+            **({numbered(n, "other row"): _texts(self.others, n)} if self.others else {}),
+            **({f"{numbered(self.n_fitted, 'row')} in the fit": _texts(self.fitted, self.n_fitted)}),
+            **self.known,
+        }
+        names = dict.fromkeys(name for own in parts.values() for name in own)
+        return [
+            ["score", *parts],
+            *([name, *(own.get(name, "–") for own in parts.values())] for name in names),
+        ]
+
+
+def _texts(scores: Mapping[str, float], n_rows: int) -> dict[str, str]:
+    return {name: score_text(name, value, n_rows) for name, value in scores.items()}
+
+
+def scores_apart(
+    model: BaseMKL, place: Path, table: str | Path, X: DataFrame, found: DataFrame, y: Labels
+) -> ScoresApart:
+    """Scores of predictions `found` for rows of a file, by a model whose file or folder of the run is `place`."""
+    inside = rows_in_fit(model, X)
+    if inside is None:
+        inside = np.full(len(found), learnt_from(place, table))
+    y, frame = np.asarray(y), found.reset_index(drop=True)
+
+    def scores(rows: NDArray[np.bool_]) -> dict[str, float]:
+        if not rows.any():
+            return {}
+        made = HeldOut.of_columns(model, frame[rows], y[rows]).scores
+        return {name: value for name, value in made.items() if value == value}
+
+    others, known = scores(~inside), {}
+    if inside.any() and not others:
+        said = read_evidence(place if place.is_dir() else place.parent)
+        known = {
+            said[name].title: {
+                score: score_text(score, one.value, said[name].rows or one.n)
+                for score, one in said[name].values.items()
+            }
+            for name in OUT_OF_FIT
+            if name in said
+        }
+    return ScoresApart(len(found), int(inside.sum()), others, scores(inside), known)
 
 
 def total_of(text: str) -> int | None:

@@ -85,10 +85,10 @@ def script(run: Run, alpha: float | None = None) -> str:
     lines += [
         'print(f"alpha {model.alpha_:.6g}, relative gap {model.rel_gap_:.1e}")',
         "layers = kw.inspection.layer_weights(model)",
-        "for names, weights in zip(layers.names, layers.weights, strict=True):",
-        "    for name, weight in zip(names, weights.reshape(len(names), -1).mean(axis=1), strict=True):",
+        "for names, fractions in zip(layers.names, layers.fractions, strict=True):",
+        "    for name, weight in zip(names, fractions.reshape(len(names), -1).mean(axis=1), strict=True):",
         "        if weight > 0:",
-        '            print(f"{weight:.4f}  {name}")',
+        '            print(f"{weight:.1%}  {name}")',
         "if len(test):",
         f'    print(f"held-out score {{model.score(X.iloc[test], y{some}[test]):.4f}}")',
     ]

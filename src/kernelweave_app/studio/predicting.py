@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
 from kernelweave.fitting.partial import PartialSource
-from kernelweave.inspection.held import HeldOut
 from kernelweave_app.runs.columns import check_target
+from kernelweave_app.runs.evidence import ScoresApart, scores_apart
 from kernelweave_app.runs.folders import csv_text, write_text
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.predictions import predictions
@@ -57,13 +57,13 @@ def predict_table(
     frame = frame.set_index("row").reindex(table.index).rename_axis("row").reset_index()
     if keys is not None:
         frame.isetitem(1, keys.to_numpy())
-    right: dict[str, float] = {}
+    apart = ScoresApart(len(frame), 0, {}, {}, {})
     if spec.target in table.columns and not table[spec.target].isna().any():
         try:
             y = check_target(table[spec.target], task)
             if not classifier or set(map(str, y)) <= set(map(str, model.classes_)):
-                scores = HeldOut.of_columns(model, made, y[~missing]).scores
-                right = {name: value for name, value in scores.items() if value == value}
+                [first, *_] = catalogue.paths(data).values()
+                apart = scores_apart(model, model_file, first, known, made, y[~missing])
                 frame = frame.assign(truth=y)
         except InputError:
             pass  # a column of that name which is not such a target
@@ -76,7 +76,8 @@ def predict_table(
         n_rows=len(frame),
         columns=[str(c) for c in frame.columns],
         rows=[[plain(v) for v in row] for row in frame.head(FEW_ROWS).itertuples(index=False, name=None)],
-        scores=right,
+        scores=apart.others,
+        apart=apart if apart.n_fitted else None,
         stands_for=found.stands_for,
         n_missing=int(missing.sum()),
     )

@@ -127,9 +127,9 @@ def _layers(model: BaseMKL) -> list[Layer]:
         Layer(
             names=[str(n) for n in names],
             outputs=[name or "weight" for name in found.outputs],
-            values=weights.reshape(len(names), -1).tolist(),
+            values=fractions.reshape(len(names), -1).tolist(),
         )
-        for names, weights in zip(found.names, found.weights, strict=True)
+        for names, fractions in zip(found.names, found.fractions, strict=True)
     ]
 
 
@@ -154,8 +154,8 @@ def describe_curve(model: BaseMKL, rule: str) -> Curve | None:
 
 
 def describe_path(path: Path) -> PathResult:
-    """Weights along a path: the kernels with the largest weights, and the number of kernels."""
-    weights = np.asarray(path.weights, dtype=float)
+    """Weights along a path, as fractions: the kernels with the largest weights, and the number of kernels."""
+    weights = path.fractions
     largest = np.abs(weights).max(axis=0)
     order = [int(m) for m in np.argsort(-largest, kind="stable")[:MOST_LINES] if largest[m] > 0]
     return PathResult(

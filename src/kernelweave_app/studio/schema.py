@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from kernelweave.inspection.registry import Sentence, repeated
+from kernelweave_app.runs.evidence import ScoresApart
 from kernelweave_app.runs.settings import SpecField
 from kernelweave_app.runs.spec import Spec
 
@@ -430,7 +431,12 @@ class Predicted(Record):
     n_rows: int
     columns: list[str]
     rows: list[list[str | float | int | None]] = Field(description="The first ones.")
-    scores: dict[str, float] = Field(description="Where the table has the target.")
+    scores: dict[str, float] = Field(
+        description="Of rows that were not in the fit, where the table has the target."
+    )
+    apart: ScoresApart | None = Field(
+        default=None, description="Where rows were in the fit: scores of these too."
+    )
     stands_for: dict[str, str] = Field(
         default={}, description="For each of several tables of the run, the new table that replaces it."
     )

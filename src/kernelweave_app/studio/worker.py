@@ -31,6 +31,7 @@ from kernelweave.estimators.choosing import not_an_estimate
 from kernelweave.fitting.task import PathStep
 from kernelweave.inspection.registry import compute
 from kernelweave.inspection.scores import held_intervals
+from kernelweave.inspection.weights import fractions_of
 from kernelweave_app.runs.evidence import EVIDENCE, basis_of, read_evidence, total_of, write_evidence
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.jobs import (
@@ -158,7 +159,7 @@ class Progress:
 
     def _point(self, step: PathStep) -> PathPoint:
         weights = np.atleast_2d(np.asarray(step.weights, dtype=float))
-        weights = weights.reshape(-1, weights.shape[-1]).mean(axis=0)
+        weights = fractions_of(weights.reshape(-1, weights.shape[-1]), axis=1).mean(axis=0)
         order = np.argsort(-weights, kind="stable")[:MOST_WEIGHTS]
         output = self.output
         if not output and step.problem < len(self.outputs):
@@ -642,7 +643,7 @@ def draw_figure(folder: Path, name: str) -> Picture:
         path = results.paths[0]
         df = np.array([np.nan if v is None else v for v in path.df])
         lines = np.array(path.alphas), df, np.array(path.weights), path.names, path.chosen
-        display = plots.RegularizationPathDisplay(*lines, "kernel weight", path.parameter)
+        display = plots.RegularizationPathDisplay(*lines, "kernel weight (fraction)", path.parameter)
         figure = display.plot().figure_
     elif name == "weights" and results.weights.names:
         figure = plots.KernelWeightsDisplay.from_estimator(load(folder / MODEL)).figure_

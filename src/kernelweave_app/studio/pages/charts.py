@@ -278,7 +278,7 @@ def live_chart(
     ends = in_parameter(alphas, parameter)
     across = _between(parameter_axis(parameter), ends if ends and min(ends) < max(ends) else [])
     names = [str(one["name"]) for one in series[:MOST_LINES]]
-    return drawn(series, across, axis("kernel weight", min=0, nameGap=38), legend=legend(names))
+    return drawn(series, across, axis("kernel weight (fraction)", min=0, nameGap=38), legend=legend(names))
 
 
 def curve_chart(curves: Sequence[tuple[str, Curve]], *, score: str) -> Tree:
@@ -487,7 +487,7 @@ def stability(found: Tree) -> tuple[Tree, str]:
     ]
     more: Any = {"legend": legend(names_of, selectedMode=False)} if names_of else {}
     up = [names_axis(names, 260), hidden]
-    options = drawn(series, axis("kernel weight", min=0), up, top=30 if names_of else 8, **more)
+    options = drawn(series, axis("kernel weight (fraction)", min=0), up, top=30 if names_of else 8, **more)
     return options, f"{5 + 1.45 * len(order) * (1 + 0.35 * (n_outputs - 1)):.1f}rem"
 
 

@@ -573,10 +573,10 @@ class PathCard:
             values = [item for item in values if item[1] > 0]
             with stack("kw-stack tight"):
                 for name, weight in values[:AT_CURSOR]:
-                    bar(short(name), weight / values[0][1], f"{weight:.3f}")
+                    bar(short(name), weight / values[0][1], f"{weight:.1%}")
             if len(values) > AT_CURSOR:
                 rest = path.n_active[k] - AT_CURSOR
-                hint(f"and {plural(rest, 'more kernel')} with {sum(v for _, v in values[AT_CURSOR:]):.3f}")
+                hint(f"and {plural(rest, 'more kernel')} with {sum(v for _, v in values[AT_CURSOR:]):.1%}")
             if not values:
                 hint("No kernel has a weight here.")
 
@@ -751,7 +751,8 @@ class UnderstandPage(RunPage):
                     for name, share in views:
                         if share > 0:
                             bar(name, share / most, f"{share:.1%}")
-                hint("Weights of the kernels of a view or a column, as fractions; the mean over classes.")
+                mean = "; the mean over classes or targets" if len(found.outputs) > 1 else ""
+                hint(f"Weights of the kernels of a view or a column, as fractions{mean}.")
 
     @ui.refreshable_method
     def weight_bars(self, found: Weights) -> None:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
+from kernelweave._drawing import score_text
 from kernelweave._errors import InputError
 from kernelweave_app.runs.scripts import AGAIN, STOPPED
 from kernelweave_app.studio.pages.frame import within
@@ -22,7 +23,7 @@ from kernelweave_app.studio.pages.pieces import (
     note,
     once,
     plural,
-    score,
+    simple_table,
     size,
     stack,
     stat,
@@ -151,8 +152,13 @@ class UsePage(RunPage):
                 link("Download", address(self.run_id, found.artifact)).props("download")
             with stack("kw-stats"):
                 stat(str(found.n_rows), "row" if found.n_rows == 1 else "rows")
+                n = found.n_rows - found.n_missing - (found.apart.n_fitted if found.apart else 0)
                 for name, value in found.scores.items():
-                    stat(score(value), name)
+                    stat(score_text(name, value, n), name)
+            if found.apart:
+                note(found.apart.sentence, "warn")
+                heads, *lines = found.apart.table()
+                simple_table(heads, lines, numbers=range(1, len(heads)), label="Scores")
             for old, new in found.stands_for.items():
                 hint(f"{new} is used for {old}.")
             if found.n_missing:
@@ -161,7 +167,7 @@ class UsePage(RunPage):
                     "like these were left out of training too.",
                     "warn",
                 )
-            if not found.scores:
+            if not found.scores and not found.apart:
                 hint("The table has no known target, so there is no score.")
             big_table(
                 found.columns, [[round_off(v) for v in row] for row in found.rows], label="New predictions"
