@@ -384,3 +384,17 @@ def test_claims_about_the_printed_table_of_rkl():
         name for name, row in PRINTED.items() if max(row[m][2] for m in ("rkl", "rkl-l2", "rkl-none")) > 10
     }
     assert many == {"wpbc"}
+
+
+def test_the_page_of_numbers_has_every_finding_with_its_module():
+    import kernelweave_app.runs.doubts  # noqa: F401
+    from kernelweave.inspection.registry import PACKAGES, REGISTRY
+
+    text = (DOCS / "user_guide" / "numbers.md").read_text("utf8")
+    rows = re.findall(r"^\| (`.*?) \| .*? \| (`[^|]*) \|", text, re.M)
+    made = {name: places for names, places in rows for name in re.findall(r"`([^`]+)`", names)}
+    declared = {name: str(one.function.__module__) for name, one in REGISTRY.items()}
+    own = {name: module for name, module in declared.items() if module.partition(".")[0] in PACKAGES}
+    assert set(made) == set(own)
+    for name, module in own.items():
+        assert f"`{'/'.join(module.split('.')[1:])}.py`" in made[name]

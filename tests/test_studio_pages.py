@@ -138,7 +138,9 @@ def test_what_fits_without_a_source_lose_is_answered_on_the_page(studio, monkeyp
 
     async def visit(user):
         await user.open(f"/understand?run={run_id}")
-        await user.should_see("Fitted without a, the model has a mean R^2 of", retries=200)
+        await user.should_see("Does the model need a?", retries=200)
+        # of one target there is nothing to average
+        await user.should_not_see("the mean over classes or targets")
         assert named(user, "Compute: Fit without each source", ui.button)
         # numbers can be set, also where as many as needed are taken; baselines have none
         fields = {one.label: one for one in user.find(ui.number).elements}
@@ -149,6 +151,27 @@ def test_what_fits_without_a_source_lose_is_answered_on_the_page(studio, monkeyp
             (0, "automatic"),
             (99, None),
         ]
+
+    visiting(studio, visit)
+
+
+def test_scores_of_the_table_of_a_run_are_no_estimate(studio, monkeypatch):
+    monkeypatch.setattr(Job, "_pictures", lambda *_: [])
+    desk = Desk(studio)
+    desk.set(target="y", drop=["code"], alphas="0.1,1", cv=2, method="rls2", kernels="linear_features")
+    run_id = run_here(studio, RunRequest(data=desk.data, spec=desk.spec))
+
+    async def visit(user):
+        await user.open(f"/use?run={run_id}")
+        await user.should_see("The same on the command line", retries=200)
+        [table] = [one for one in user.find(ui.select).elements if one.props.get("label") == "Table"]
+        table.set_value(file_id("rows.csv"))
+        user.find(kind=ui.button, content="Predict").click()
+        await user.should_see(
+            "32 of these 40 rows were in the fit. Scores of rows that were in the fit", retries=200
+        )
+        await user.should_see("8 other rows")
+        await user.should_see("32 rows in the fit")
 
     visiting(studio, visit)
 

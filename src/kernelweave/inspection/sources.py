@@ -474,12 +474,14 @@ def _losses(
     )
 
 
-def _answers(found: SourceLosses, doubt: float = 0.0) -> list[str]:
+def answers_of(found: SourceLosses, doubt: float = 0.0) -> list[str]:
     """Whether each source matters; `doubt` is how far the ends of intervals may be from those of all rows."""
     parts = zip(found.adjusted, found.loss, found.high + doubt, strict=True)
     return [decided(*map(float, one)) for one in parts]
 
 
+#: What happens in none of n rows happens in fewer than 3 / n of all rows, with 95 % confidence.
+CERTAIN = 3.0
 #: What is said of a source that does not matter, or may not.
 SO = {
     "yes": "",
@@ -511,8 +513,7 @@ def _sources(basis: Basis) -> Finding:
         f"be below {found.reach:.2g}."
     )
     title, n = "Sources exchanged between held-out rows", len(held)
-    # of something that happens in none of n rows, at most 3 / n is likely in all
-    answers = _answers(found, 3.0 / n)
+    answers = answers_of(found, CERTAIN / n)
     m, first = found.n_permutations, {"source": found.names}
     made = _losses(found, meaning, m, "permutations of the rows", first, title, answers, n)
     details = {**made.details, "sources": len(found.names), "reach": found.reach}
@@ -571,7 +572,7 @@ def _omission(basis: Basis) -> Finding:
         "for the number of sources (Holm)."
     )
     first = {"left out": found.names, "score": found.without}
-    answers, title = _answers(found), "Fits without each source"
+    answers, title = answers_of(found), "Fits without each source"
     made = _losses(found, meaning, n, "divisions of the rows", first, title, answers, len(basis.rows))
     without = dict(zip(found.names, found.without.tolist(), strict=True))
     made = replace(
