@@ -78,7 +78,7 @@ def uses(n: int, repeats: int) -> dict[str, Any]:
     return {
         "columns": [counted(own) for own in by_column],
         "models with a wrong yes": round(wrong_yes / repeats, 3),
-        "wrong no": [wrong_no, losing],
+        "wrong no": [int(wrong_no), int(losing)],
     }
 
 

@@ -42,7 +42,7 @@ class RowScore:
 #: What scores of rows that a model was fitted on are.
 IN_FIT = "Scores of rows that were in the fit say how well the model fits, not how well it predicts."
 #: Cells of training rows that are compared at most, and the fraction of these rows that have to differ from each other.
-MOST_CELLS = 50_000_000
+MOST_CELLS = 10_000_000
 DISTINCT = 0.9
 
 
