@@ -246,6 +246,19 @@ def test_sets_by_hand():
     np.testing.assert_allclose(held.lowest_shares(0.5, 1.0), [own[1], own[4]])
 
 
+def test_the_factor_of_a_class_is_no_repetition_of_its_rows():
+    """Three rows of a class do not carry sets of nine in ten, however much they weigh."""
+    X, y, new, _ = classes(100, 2, (0.5, 0.5))
+    y = np.arange(100) < 3
+    for weights in ({True: 50.0}, "balanced"):
+        model = kw.MKLClassifier(class_weight=weights).fit(X, y)
+        assert model.predict_set(new)[:, 1].all()
+        # probabilities are those of weighted rows
+        held = model.model_.out_of_fold
+        expected = best_slope(held.values, held.truth, model.model_.task.sample_weight)
+        assert model.model_.calibration.curves[0][0] == expected
+
+
 def test_a_class_of_two_rows():
     X, y, new, _ = classes(60, 2, (0.5, 0.5))
     y = y.astype(object)

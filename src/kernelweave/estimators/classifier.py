@@ -205,9 +205,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
                 "`cv` must give folds with test rows, got none. Use a number of folds such as 5."
             )
         values = decided(task, model.learner, model.alpha, folds)
-        weights = task.sample_weight
-        if method != "temperature" and weights is not None and task.class_weight is not None and not several:
-            weights = weights / task.class_weight[codes]
+        weights = task.sample_weight if method == "temperature" else task.row_weight
         self.calibration_ = calibrate(values, codes, weights, method, multilabel=several)
         return self
 

@@ -282,8 +282,9 @@ class Model:
     def calibration(self) -> Calibration:
         """Probabilities of classes, whose order is that of the decision values."""
         held = self.out_of_fold
-        codes = held.truth.astype(np.intp)
-        return calibrate(held.values, codes, held.weights, "temperature", multilabel=self.task.multilabel)
+        codes, factors, several = held.truth.astype(np.intp), self.task.class_weight, self.task.multilabel
+        weights = held.weights if factors is None or several else held.weights * factors[codes]
+        return calibrate(held.values, codes, weights, "temperature", multilabel=several)
 
     def posterior_std(self, queries: Any, prior_scale: Array) -> Array:
         """Posterior standard deviations (n_rows, n_outputs); one factorisation for each set of weights.

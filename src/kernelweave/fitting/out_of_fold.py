@@ -32,7 +32,7 @@ class OutOfFold:
     truth : array
         Numbers (n_rows, n_outputs), the positions of classes (n_rows,), or labels 0 and 1, (n_rows, n_labels).
     weights : array of shape (n_rows,)
-        Of the rows, which count like repetitions.
+        Of the rows, which count like repetitions, without the factors of classes.
     """
 
     values: Array
@@ -46,7 +46,7 @@ class OutOfFold:
         if not kept.any():
             return None
         truth = task.codes if task.classification else np.concatenate(task.targets, axis=1)
-        weights = np.ones(len(values)) if task.sample_weight is None else task.sample_weight
+        weights = np.ones(len(values)) if task.row_weight is None else task.row_weight
         return cls(values[kept], truth[kept], weights[kept])
 
     @classmethod

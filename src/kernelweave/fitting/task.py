@@ -141,6 +141,13 @@ class Task:
         return factors if self.sample_weight is None else factors * self.sample_weight[:, None]
 
     @property
+    def row_weight(self) -> Array | None:
+        """Weights of the rows without the factors of their classes, (n_samples,)."""
+        if self.sample_weight is None or self.class_weight is None or self.multilabel:
+            return self.sample_weight
+        return self.sample_weight / self.class_weight[self.codes]
+
+    @property
     def n_outputs(self) -> int:
         """Number of outputs over all problems."""
         return sum(target.shape[1] for target in self.targets)
