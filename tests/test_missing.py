@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GroupKFold, cross_val_score
 
 import kernelweave as kw
 from kernelweave.fitting.partial import RIDGES, regress_rows
@@ -402,6 +402,15 @@ def test_frames_are_joined_by_index():
     assert turned.score({"b": b, "a": a}, target.loc[[*b.index, *names[:15]]]) > 0.9
     with pytest.raises(kw.InputError, match="first view has 45 of 60 rows"):
         kw.MKLClassifier(BANK, "simple").fit({"b": b, "a": a}, y)
+    # weights and groups are those of the same rows
+    weights, groups = pd.Series(np.arange(60) + 1.0, index=names), pd.Series(np.arange(60) % 4, index=names)
+    paths = kw.MKLClassifierCV(BANK, "simple", Cs=[0.1, 1.0], cv=GroupKFold(4))
+    one = clone(paths).fit({"a": a, "b": b}, target, sample_weight=weights, groups=groups)
+    other = clone(paths).fit({"b": b, "a": a}, target, sample_weight=weights, groups=groups)
+    np.testing.assert_allclose(other.weights_, one.weights_[[2, 3, 0, 1]], rtol=1e-5)
+    np.testing.assert_allclose(other.cv_results_["mean_test_score"], one.cv_results_["mean_test_score"])
+    with pytest.raises(kw.InputError, match="values of `sample_weight` are unknown"):
+        kw.MKLClassifier(BANK, "simple").fit({"b": b, "a": a}, target, sample_weight=weights.to_numpy())
     with pytest.raises(kw.InputError, match="no row in common"):
         kw.MKLClassifier(BANK, "simple").fit({"a": a, "b": b.rename(index=lambda name: f"x{name}")}, y)
     with pytest.raises(kw.InputError, match="View 'b' lacks 15"):

@@ -19,7 +19,7 @@ from kernelweave._threads import blas_threads_for
 from kernelweave._types import Features, Target
 from kernelweave.estimators.choosing import Candidates, Chosen, by_content, of_costs
 from kernelweave.estimators.defaults import LEARNERS_SAID, NORMALIZERS_SAID, explained, left_out
-from kernelweave.estimators.missing import target_in_order
+from kernelweave.estimators.missing import in_order
 from kernelweave.estimators.reading import ReadingMixin
 from kernelweave.estimators.routes import approximation_of, described, fitted_maps
 from kernelweave.estimators.targets import Classes, Targets
@@ -151,11 +151,13 @@ class BaseMKL(ReportingMixin, ReadingMixin):
 
     def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> None:
         """Table and kernels to a task, its solution to a model, on the rows with a positive weight."""
-        y = target_in_order(X, y, self.missing_views)
+        y = in_order(X, y, self.missing_views)
         if y is None:
             raise InputError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
             )
+        sample_weight = in_order(X, sample_weight, self.missing_views, "sample_weight")
+        params = {name: in_order(X, value, self.missing_views, name) for name, value in params.items()}
         self.defaults_ = {}
         rows, encoder = self._read_training(X)
         n_rows = rows.n_rows if isinstance(rows, Table) else rows.n_samples

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numpy.typing import ArrayLike
+import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, OneOf
@@ -114,33 +114,33 @@ def missing_of(
     return found
 
 
-def target_in_order(X: Features, y: ArrayLike, missing_views: str) -> Any:
-    """The target in the order of the rows of views, if frames that are joined by index have different rows.
+def in_order(X: Features, values: Any, missing_views: str, name: str = "y") -> Any:
+    """Values of rows in the order of the rows of views, if frames that are joined by index have different rows.
 
     A series is matched by its index if the first view lacks rows. Anything else belongs to the rows of the first view,
     which must have all rows then.
     """
-    if missing_views == "error" or not isinstance(X, Mapping) or len(X) < 2:
-        return y
+    if values is None or np.isscalar(values) or missing_views == "error" or not isinstance(X, Mapping):
+        return values
     if not all(hasattr(table, "iloc") and hasattr(table, "index") for table in X.values()):
-        return y
+        return values
     first, *others = [table.index for table in X.values()]
     if not all(index.is_unique for index in (first, *others)):
-        return y
+        return values
     every = first
     for index in others:
         if not len(every.intersection(index)):
             # which has its own error
-            return y
+            return values
         every = every.append(index.difference(every, sort=False))
     if len(every) == len(first):
-        return y
-    labels = getattr(y, "index", None)
-    if labels is not None and hasattr(y, "loc") and labels.is_unique and len(every.difference(labels)) == 0:
-        return y.loc[every]
+        return values
+    labels = getattr(values, "index", None)
+    if labels is not None and hasattr(values, "loc") and labels.is_unique and len(every.difference(labels)) == 0:
+        return values.loc[every]
     raise InputError(
-        f"The first view has {len(first)} of {len(every)} rows, so the rows of the values of `y` are unknown. "
-        "Pass `y` as a pandas series with the index of all rows, or put a view that has all rows first."
+        f"The first view has {len(first)} of {len(every)} rows, so the rows of the values of `{name}` are "
+        f"unknown. Pass `{name}` as a pandas series with the index of all rows, or put a view that has all rows first."
     )
 
 

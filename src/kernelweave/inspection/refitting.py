@@ -19,7 +19,7 @@ from kernelweave._checks import InputError
 from kernelweave._interrupts import interrupts_noticed
 from kernelweave._types import BaseCrossValidator, Features, Splits, Tree
 from kernelweave.estimators import MKLClassifier, MKLRegressor
-from kernelweave.estimators.missing import target_in_order
+from kernelweave.estimators.missing import in_order
 from kernelweave.inspection.held import HeldOut
 from kernelweave.views import by_rows, take_rows
 
@@ -58,10 +58,10 @@ class Rows:
     ) -> Self:
         """Rows that can be taken apart, of what an estimator takes; targets as an array, or a frame of several.
 
-        Frames of views are joined as in `fit`, and the targets have the order of the joined rows.
+        Frames of views are joined as in `fit`, and targets, arguments and groups have the order of the joined rows.
         """
         missing_views = getattr(estimator, "missing_views", "error")
-        y = target_in_order(X, y, missing_views)
+        y, groups = in_order(X, y, missing_views), in_order(X, groups, missing_views, "groups")
         targets: Any = y if hasattr(y, "iloc") and np.ndim(y) == 2 else np.asarray(y)
         if isinstance(targets, np.ndarray) and targets.dtype.kind == "f" and not np.isfinite(targets).all():
             raise InputError("`y` must be finite, got NaN or infinity. Leave these rows out.")
@@ -79,7 +79,8 @@ class Rows:
             ) from None
         if found != n:
             raise InputError(f"`X` and `y` must have as many rows, got {found} and {n}.")
-        given = {name: np.asarray(one) for name, one in (params or {}).items() if one is not None}
+        params = {name: in_order(X, one, missing_views, name) for name, one in (params or {}).items()}
+        given = {name: np.asarray(one) for name, one in params.items() if one is not None}
         return cls(rows, targets, given, None if groups is None else np.asarray(groups))
 
     def __len__(self) -> int:
