@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_iris
 from sklearn.svm import SVC
 
 import kernelweave as kw
@@ -353,7 +352,7 @@ def test_C_auto_of_other_learners_and_of_regression():
     numbers = kw.MKLRegressor(bank, "simple", C="auto").fit(X, X[:, 0])
     assert numbers.C_ in recipe.COSTS
     with pytest.raises(InputError, match="`C` is for learners that have it, and RLS2 has alpha"):
-        kw.MKLClassifier(bank, C="auto").fit(X, Y)
+        kw.MKLClassifier(bank, "rls2", C="auto").fit(X, Y)
 
 
 def test_C_of_many_rows_is_chosen_on_some(monkeypatch):
@@ -377,6 +376,9 @@ def test_C_of_many_rows_is_chosen_on_some(monkeypatch):
         ({"learner": "simple"}, "SimpleMKL", True),
         ({"normalize": "mean-diagonal"}, "LpMKL", False),
         ({"kernels": [Linear()]}, "RLS2", False),
+        ({"kernels": [Linear()], "C": 2.0}, "LpMKL", False),
+        ({"kernels": [Linear()], "C": "auto"}, "LpMKL", False),
+        ({"kernels": [Linear()], "alpha": 2.0}, "RLS2", False),
     ],
 )
 def test_what_is_stated_is_taken(params, learner, normalizer):
@@ -387,6 +389,30 @@ def test_what_is_stated_is_taken(params, learner, normalizer):
     assert ("Learner:" in told) == ("learner" not in params)
     assert ("Scale of kernels:" in told) == ("normalize" not in params)
     assert ("Kernels, chosen" in told) == ("kernels" not in params)
+    assert "Missing" not in told
+    if "learner" not in params:
+        assert f"Learner: '{'lp' if learner == 'LpMKL' else 'rls2'}'" in told
+
+
+def test_what_was_done_about_missing_cells_and_views_is_said():
+    holes = np.where(np.arange(X.size).reshape(X.shape) % 7 == 3, np.nan, X)
+    told = kw.MKLClassifier(missing="impute").fit(holes, Y).explain_defaults()
+    assert "Missing cells: numbers are filled with the mean of their column" in told
+    lost = {"a": X, "b": np.where(np.arange(N)[:, None] < 3, np.nan, X)}
+    told = kw.MKLClassifier([Linear()], "simple").fit(lost, Y).explain_defaults()
+    assert (
+        "Missing views: kernels of a view that rows lack are completed from those of the other views." in told
+    )
+
+
+def test_kernels_of_ones_own_with_a_C_have_the_margin_learner_of_the_recipe():
+    """A C was refused, because the learner was "rls2"."""
+    kind, params = recipe.CLASSIFICATION
+    stated = kw.learners.resolve(kind).set_params(**params)
+    for make, y in ((kw.MKLClassifier, Y), (kw.MKLRegressor, X[:, 0])):
+        found, own = make([Linear()], C=2.0).fit(X, y), make([Linear()], stated, C=2.0).fit(X, y)
+        np.testing.assert_array_equal(found.dual_coef_, own.dual_coef_)
+    assert type(kw.MKLClassifierCV([Linear()], Cs=[1.0, 2.0]).fit(X, Y).model_.learner) is type(stated)
 
 
 def test_nothing_to_explain():
@@ -447,49 +473,3 @@ def test_per_column_is_the_bank_of_before():
     assert len(bank) == 28
     with pytest.raises(InputError, match="one dense table"):
         banks.per_column({"a": X, "b": X})
-
-
-@pytest.mark.parametrize("make", [kw.MKLClassifier, kw.MKLRegressor, kw.MKLClassifierCV, kw.MKLRegressorCV])
-def test_parameters_that_cannot_be_set_change_nothing(make):
-    given = kw.learners.SimpleMKL(C=2.0)
-    for learner in (None, "lp", given):
-        model = make(learner=learner)
-        before = model.get_params(deep=False)
-        for wrong in (
-            {"learner__nonsense": 1},
-            {"learner__tol": 1e-3, "nonsense": 2},
-            {"learner__tol": 1e-3, "learner__nonsense": 2},
-            {"learner": "simple", "learner__nonsense": 2},
-            {"standardize": True, "kernels__x": 2},
-        ):
-            with pytest.raises((ValueError, AttributeError)):
-                model.set_params(**wrong)
-            after = model.get_params(deep=False)
-            assert all(after[name] is before[name] for name in before), (learner, wrong)
-        assert given.get_params() == kw.learners.SimpleMKL(C=2.0).get_params()
-
-
-def test_a_parameter_of_the_learner_that_was_left_out_leaves_the_rest_to_the_defaults():
-    """It was the default learner at C = 1, where the plain classifier chooses C by folds."""
-    X, y = load_iris(return_X_y=True)
-    y = y == 1
-    plain = kw.MKLClassifier().fit(X[::2], y[::2])
-    tol = plain.model_.learner.tol
-    changed = kw.MKLClassifier().set_params(learner__tol=tol)
-    assert changed.get_params()["C"] == "auto"
-    changed.fit(X[::2], y[::2])
-    assert changed.C_ == plain.C_
-    np.testing.assert_allclose(
-        changed.decision_function(X[1::2]), plain.decision_function(X[1::2]), rtol=1e-9, atol=1e-9
-    )
-    # a C that is asked for is taken
-    assert kw.MKLClassifier().set_params(learner__C=3.0).get_params()["C"] is None
-    # kernels in the same call decide on the learner
-    bank = kw.banks.rls2(4)
-    assert type(kw.MKLRegressor().set_params(kernels=bank, learner__tol=1e-3).learner) is type(
-        kw.MKLRegressor(bank)._default_learner()
-    )
-    regression = kw.MKLRegressor().set_params(learner__tol=1e-6).fit(X[::2], X[::2, 0])
-    np.testing.assert_allclose(
-        regression.predict(X[1::2]), kw.MKLRegressor().fit(X[::2], X[::2, 0]).predict(X[1::2]), rtol=1e-3
-    )

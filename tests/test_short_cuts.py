@@ -59,7 +59,7 @@ def test_it_stands_in_place_of_the_learners_own_and_leaves_the_object_alone(X, l
 
 def test_learners_without_it_say_what_they_have(X, labels):
     with pytest.raises(InputError, match=r"`C` .*RLS2 has alpha\. Give alpha=, or .* learner='simple'"):
-        kw.MKLClassifier(BANK, C=10.0).fit(X, labels)
+        kw.MKLClassifier(BANK, "rls2", C=10.0).fit(X, labels)
     for wrong in (0.0, -1.0, "best", True, float("nan")):
         with pytest.raises(InputError, match="`C` must be"):
             kw.MKLClassifier(BANK, "simple", C=wrong).fit(X, labels)

@@ -27,13 +27,15 @@ REASONS = {
 }
 
 NO_DEFAULTS = "Nothing was left to a default: kernels, normalize and learner were all stated."
-OTHERWISE = "To choose otherwise, state it: kernels=, normalize=, learner=, C= or alpha=."
+OTHERWISE = (
+    "To choose otherwise, state it: kernels=, normalize=, learner=, C=, alpha=, missing= or missing_views=."
+)
 
 
 def default_learner(
     *, plain: bool, classes: bool, has_alpha: bool = False, has_cost: bool = False
 ) -> tuple[str, dict[str, Any]]:
-    """The learner where none was named: that of the recipe, or "rls2" for kernels of one's own or an alpha.
+    """The learner where none was named: that of the recipe; "rls2" for an alpha, or kernels of one's own without a C.
 
     Parameters
     ----------
@@ -50,7 +52,7 @@ def default_learner(
     params : dict
         Parameters other than the learner's own defaults.
     """
-    if has_alpha or not plain:
+    if has_alpha or not (plain or has_cost):
         return "rls2", {}
     name, params = recipe.CLASSIFICATION if classes or has_cost else recipe.REGRESSION
     return name, dict(params)
@@ -74,6 +76,9 @@ def explained(told: Mapping[str, Any], model: Model) -> str:
         lines.append(f"Scale of kernels: {told['normalize']}")
     if "learner" in told:
         lines.append(f"Learner: {told['learner']}")
+    for what in ("cells", "views"):
+        if f"{what}_done" in told:
+            lines.append(f"Missing {what}: {told[f'{what}_done']}.")
     if "approximation" in told:
         lines.append(f"Approximation: {told['approximation']}.")
     if told.get("choice"):

@@ -373,7 +373,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         -------
         str
             Several lines: what every table or view holds and which kernels follow, their widths, kernels left out as
-            noise, how kernels are brought to one scale, the learner, and how C or alpha was chosen.
+            noise, how kernels are brought to one scale, the learner, how missing cells and views were treated, and how
+            C or alpha was chosen.
 
         Examples
         --------

@@ -136,7 +136,12 @@ def in_order(X: Features, values: Any, missing_views: str, name: str = "y") -> A
     if len(every) == len(first):
         return values
     labels = getattr(values, "index", None)
-    if labels is not None and hasattr(values, "loc") and labels.is_unique and len(every.difference(labels)) == 0:
+    if (
+        labels is not None
+        and hasattr(values, "loc")
+        and labels.is_unique
+        and len(every.difference(labels)) == 0
+    ):
         return values.loc[every]
     raise InputError(
         f"The first view has {len(first)} of {len(every)} rows, so the rows of the values of `{name}` are "

@@ -36,8 +36,8 @@ class Parameters(BaseEstimator):
         With a `KernelBank` X is one column of sample indices; with "precomputed" X has shape (n_rows, n_train,
         n_kernels). With several views a list is used for each of them, and a dict gives the kernels of each.
     learner : str, Learner or None, default=None
-        How the weights are found; its parameters can be set as ``learner__alpha``. None is "rls2". If
-        kernels were left out too, it has ``relax="auto"``, and is "lp" if there is a `C`.
+        How the weights are found; its parameters can be set as ``learner__alpha``. None is "rls2", or "lp" with p = 2
+        if there is a `C`. If kernels were left out too, "rls2" has ``relax="auto"``.
     C : float or "auto", optional
         Regularisation parameter of learners with a C, such as "simple", in place of the learner's own; larger fits the
         data more.

@@ -49,6 +49,7 @@ class ReadingMixin(Parameters):
 
     model_: Model
     defaults_: dict[str, Any]
+    missing_: dict[str, Any]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -277,4 +278,5 @@ class ReadingMixin(Parameters):
         else:
             made = TableSource(kernels, table, **options)
         self.missing_ = missing_of(made, cells, self.missing, self.missing_views)
+        self.defaults_ |= {name: said for name, said in self.missing_.items() if name.endswith("_done")}
         return choose_form(made, self.approximation, learner)
