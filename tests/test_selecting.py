@@ -146,10 +146,12 @@ def test_groups_of_columns_become_views(X, labels, kind):
         frame = pd.DataFrame(X, columns=names) if kind is pd.DataFrame else pl.DataFrame(X, schema=names)
     select = kw.SelectViews(svm([Linear()], views=groups), threshold=0.0).fit(frame, labels)
     assert select.shares_ == pytest.approx(kw.inspection.view_weights(select.estimator_), abs=1e-12)
-    found = select.transform(frame)
     own = {"genes": [0, 1, 2], "proteins": [3, 4, 5], "one": [1]}
-    for view in select.views_:
-        np.testing.assert_array_equal(np.asarray(found[view]), X[:, own[view]])
+    for chosen in (select, kw.SelectViews(svm(kw.banks.views(groups)), threshold=0.0).fit(frame, labels)):
+        assert chosen.shares_.keys() == own.keys()
+        found = chosen.transform(frame)
+        for view in chosen.views_:
+            np.testing.assert_array_equal(np.asarray(found[view]), X[:, own[view]])
 
 
 def test_what_cannot_be_selected_from(X, labels):

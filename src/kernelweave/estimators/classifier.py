@@ -52,9 +52,9 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     Parameters
     ----------
     learner : str, Learner or None, default=None
-        How the weights are found; its parameters can be set as ``learner__C``. None is "lp" with p = 2 if there is a `C`,
-        or if kernels were left out too, where five folds choose it; for kernels of your own without a `C`, or with an
-        `alpha`, it is "rls2".
+        How the weights are found; its parameters can be set as ``learner__C``. None is "lp" with p = 2 if there is a
+        `C`, or if kernels were left out too, where five folds choose C; for kernels of your own without a `C`, or with
+        an `alpha`, it is "rls2".
     fit_intercept : bool, default=True
         Use the weighted mean of the -1/1 targets as intercept; P1's experiments use 0 (False).
     class_weight : dict, "balanced", list of dicts or None, default=None

@@ -124,6 +124,11 @@ class Parameters(BaseEstimator):
         """Whether X is a column of indices of samples."""
         return isinstance(self.kernels, KernelBank)
 
+    @property
+    def _column_views(self) -> Any:
+        """What groups columns of one table into views: the parameter, or `kernelweave.banks.views`."""
+        return self.kernels.columns if isinstance(self.kernels, DefaultViews) else self.views
+
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, all of them or, if one cannot be set, none.
 

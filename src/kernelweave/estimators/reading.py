@@ -186,10 +186,9 @@ class ReadingMixin(Parameters):
     def _kernel_list(self, table: Any, sample_weight: Array | None = None) -> list[Kernel]:
         """The kernels for a table, with the width that the parameter `gamma` gives them."""
         asked, plain = self.kernels, self._is_plain
-        grouped = isinstance(asked, banks.DefaultViews)
-        if grouped and self.views is not None:
+        if isinstance(asked, banks.DefaultViews) and self.views is not None:
             raise InputError("`views` and banks.views(...) both group columns. Leave one of them out.")
-        places = places_of(table, asked.columns if grouped else self.views)
+        places = places_of(table, self._column_views)
         if plain:
             chosen = recipe.choose(
                 table,
