@@ -161,8 +161,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         cv : int, splitter or iterable, default=5
             Folds of the training rows (those with a positive weight); an integer stratifies, and equal rows then
             share a fold.
-        groups : array-like of shape (n_samples,), optional
-            For splitters that need them.
+        groups : array-like of shape (n_training_rows,), optional
+            Of these rows, for splitters that need them.
 
         Returns
         -------
@@ -195,8 +195,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         check_is_fitted(self)
         model, task = self.model_, self.model_.task
         codes = task.codes
-        several = task.multilabel
-        if isinstance(cv, int | np.integer) and groups is None and not several:
+        if isinstance(cv, int | np.integer) and groups is None:
             check_value(Whole(2), "cv", cv)
             folds = content_folds(task.source, codes.astype(float), int(cv))
         else:
@@ -207,7 +206,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
             )
         values = decided(task, model.learner, model.alpha, folds)
         weights = task.sample_weight if method == "temperature" else task.row_weight
-        self.calibration_ = calibrate(values, codes, weights, method, multilabel=several)
+        self.calibration_ = calibrate(values, codes, weights, method, multilabel=task.multilabel)
         return self
 
     def predict_proba(self, X: Features) -> Array:

@@ -126,7 +126,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             For regression numbers. For classification labels of any type; or several labels, 1 or 0 for each row, as
             an array, a sparse matrix or a data frame, whose columns name them.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight is equivalent to repetitions of the row; rows of weight 0 are dropped.
+            A weight is equivalent to repetitions of the row; rows of weight 0 are dropped. Where missing cells are
+            skipped or filled from the nearest rows, and where missing views are completed, every row counts once.
 
         Returns
         -------
