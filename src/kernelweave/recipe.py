@@ -20,7 +20,7 @@ from kernelweave.kernels.composed import put
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table, ViewColumns
 from kernelweave.views.tables import TEXT
 
-__all__ = ["CLASSIFICATION", "NORMALIZER", "REGRESSION", "Recipe", "choose", "holds_words"]
+__all__ = ["CLASSIFICATION", "NORMALIZER", "REGRESSION", "Recipe", "choose", "holds_words", "on_view"]
 
 #: The learners of a plain fit, by short name, with parameters.
 CLASSIFICATION: tuple[str, dict[str, Any]] = ("lp", {"p": 2.0, "solver": "dual-newton", "tol": 1e-7})
@@ -93,7 +93,7 @@ def choose(
         Its kernels take their numbers when they are fitted.
     """
     if views is None and isinstance(table, BlockTable):
-        views = {view: (block, _on_view(view)) for view, block in table.blocks.items()}
+        views = {view: (block, on_view(view)) for view, block in table.blocks.items()}
     if views is None:
         own, said = of_view(table, regression=regression, sample_weight=sample_weight)
         return Recipe(own, {"": said})
@@ -107,7 +107,8 @@ def choose(
     return Recipe(kernels, found)
 
 
-def _on_view(view: str) -> Callable[[Kernel, Any, str | None], Kernel]:
+def on_view(view: str) -> Callable[[Kernel, Any, str | None], Kernel]:
+    """What puts a kernel on columns of a view, under a name."""
     return lambda base, columns, name: On(base, ViewColumns(view, columns), name)
 
 

@@ -67,9 +67,9 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
     Notes
     -----
     X are several views (a dict, a list, `kernelweave.Views`), or one table whose columns the parameter `views` of the
-    estimator, or `kernelweave.banks.views`, groups. `transform` returns `Views` of the selected ones, and needs no others, so that only these must be
-    measured for new rows. For columns of one table there is scikit-learn's `SelectFromModel`, which reads
-    `feature_importances_` or `coef_` of the estimators.
+    estimator, or `kernelweave.banks.views`, groups. `transform` returns `Views` of the selected ones, and needs no
+    others, so that only these must be measured for new rows. For columns of one table there is scikit-learn's
+    `SelectFromModel`, which reads `feature_importances_` or `coef_` of the estimators.
 
     Examples
     --------
@@ -148,7 +148,9 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
     def _places(self) -> dict[str, ViewPlace]:
         """The views of the training rows."""
         source = self.estimator_.model_.source
-        places = places_of(source.raw, self.estimator_._column_views) if isinstance(source, TableSource) else None
+        places = (
+            places_of(source.raw, self.estimator_._column_views) if isinstance(source, TableSource) else None
+        )
         if places is None:
             raise InputError(
                 "SelectViews chooses among views, and X is one table. Pass a dict of tables, or an estimator with "

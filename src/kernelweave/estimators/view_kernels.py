@@ -13,6 +13,7 @@ from kernelweave._parameters import listed, shown
 from kernelweave.estimators.texts import reads_text
 from kernelweave.kernels import Kernel, On, Precomputed
 from kernelweave.kernels.composed import on_views, parts_of, put
+from kernelweave.recipe import on_view
 from kernelweave.views import BlockTable, GramTable, Table, ViewColumns
 from kernelweave.views.groups import expand_views, read_views
 from kernelweave.views.selection import listing
@@ -52,17 +53,13 @@ def places_of(table: Table, views: object) -> dict[str, ViewPlace] | None:
             raise InputError(
                 "`views` groups columns of one table, and X holds several views already. Leave `views` out."
             )
-        return {view: ViewPlace(block, _on_block(view)) for view, block in table.blocks.items()}
+        return {view: ViewPlace(block, on_view(view)) for view, block in table.blocks.items()}
     if views is None:
         return None
     return {
         view: ViewPlace(table.select(columns), _on_group(view, columns, table), table.resolve(columns))
         for view, columns in _groups(table, views).items()
     }
-
-
-def _on_block(view: str) -> Callable[[Kernel, Any, str | None], Kernel]:
-    return lambda base, columns, name: On(base, ViewColumns(view, columns), name)
 
 
 def _on_group(view: str, group: Any, table: Table) -> Callable[[Kernel, Any, str | None], Kernel]:
