@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, cross_val_score
 
 import kernelweave as kw
-from kernelweave.fitting.partial import RIDGES, regress_rows
+from kernelweave.fitting.partial import RIDGES, PartialSource, regress_rows
 from kernelweave.fitting.source import correct
 from kernelweave.kernels import RBF, Categorical, Impute, Laplacian, Linear, Polynomial, Skip
 
@@ -381,6 +381,17 @@ def test_a_view_that_new_rows_lack_is_predicted_by_the_others(how):
     model = kw.MKLClassifier([RBF(gamma="median")], "uniform", missing_views=how).fit(same, y)
     values = model.decision_function({"a": views["a"], "b": None})
     assert np.corrcoef(values, model.decision_function(same))[0, 1] > 0.99
+
+
+def test_values_of_new_rows_with_themselves_are_completed_together(monkeypatch):
+    """Every kernel computed those of all kernels again."""
+    views, y = two_views()
+    model = kw.MKLClassifier([RBF(gamma=g) for g in (0.01, 0.1, 1.0)], "lp", normalize="cosine")
+    model.fit(with_holes(views), y)
+    calls, known = [], PartialSource._known
+    monkeypatch.setattr(PartialSource, "_known", lambda *asked: calls.append(1) or known(*asked))
+    model.predict(with_holes(views))
+    assert len(calls) == 2
 
 
 def test_frames_are_joined_by_index():

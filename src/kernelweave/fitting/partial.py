@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -285,7 +285,6 @@ class PartialSource(TableSource):
         self.views, self.how = dict(views), how
         self.present = rows_with(table, views)
         self.parts: list[Part] = []
-        self._asked: tuple[weakref.ref[Table], list[Rows]] | None = None
         groups: dict[tuple[str, ...], list[int]] = {}
         for m, kernel in enumerate(kernels):
             groups.setdefault(seen_by(kernel, views), []).append(m)
@@ -359,8 +358,16 @@ class PartialSource(TableSource):
 
     def __getstate__(self) -> dict[str, Any]:
         """All attributes but matrices, which are recomputed when needed."""
-        computed = ("_training_parts", "_grams", "_means", "_mean_of_known", "_completion")
-        return {k: v for k, v in self.__dict__.items() if k not in computed} | {"_asked": None}
+        computed = (
+            "_training_parts",
+            "_grams",
+            "_means",
+            "_mean_of_known",
+            "_completion",
+            "_asked",
+            "_placed",
+        )
+        return {k: v for k, v in self.__dict__.items() if k not in computed}
 
     def _check_rows(self, present: Mapping[str, Mask], n_rows: int) -> None:
         if () in self._members:
@@ -510,14 +517,28 @@ class PartialSource(TableSource):
 
     # ---- prediction -------------------------------------------------------------------------------
 
+    # several kernels ask about the same rows
+    @cached_property
+    def _asked(self) -> WeakKeyDictionary[Table, list[Rows]]:
+        return WeakKeyDictionary()
+
+    @cached_property
+    def _placed(self) -> WeakKeyDictionary[Table, list[Array]]:
+        return WeakKeyDictionary()
+
     def _query_parts(self, queries: Table) -> list[Rows]:
         """For every part the queries that have its views."""
-        if self._asked is None or self._asked[0]() is not queries:
-            # several kernels ask about the same rows
+        if queries not in self._asked:
             present = rows_with(queries, self.views)
             there = [self._there(present, part.views, queries.n_rows) for part in self._training_parts]
-            self._asked = weakref.ref(queries), [np.flatnonzero(rows) for rows in there]
-        return self._asked[1]
+            self._asked[queries] = [np.flatnonzero(rows) for rows in there]
+        return self._asked[queries]
+
+    def _query_means(self, queries: Table) -> list[Array]:
+        """For every part the mean of its kernels between the queries that have its views and its training rows."""
+        if queries not in self._placed:
+            self._placed[queries] = self._known(queries)[3]
+        return self._placed[queries]
 
     def lacks(self, queries: Table) -> bool:
         """Whether a query, or a training row, lacks a view."""
@@ -592,8 +613,7 @@ class PartialSource(TableSource):
             out[there[g]] = parts[g].source.query_diagonal(own[g], k)
         if self.how == "complete":
             if len(absent):
-                _, there, _, means = self._known(queries)
-                places = self._completion.places(g, absent, there, means)
+                places = self._completion.places(g, absent, there, self._query_means(queries))
                 out[absent] = np.einsum("ij,ij->i", places @ self._matrix(g, k), places)
             return out
         if len(absent):
