@@ -163,7 +163,7 @@ class Spec(BaseModel):
         default kernels that is for classes lp with p = 2 and the best C of four by five folds, for numbers
         rls2 with relax=auto; other values of alphas, cs, cv, splits, repeats, stratify, rule or scoring, or
         groups, ask for a path by those folds, with the same learner, or rls2 for alphas and lp for cs. With
-        other kernels it is rls2.
+        other kernels it is rls2, or lp for cs.
     kernels
         A bank (default, per_column, rls2, rkl, simplemkl, mlmkl, linear_features) or kernels separated by
         ";", such as "linear; rbf(gamma=0.1); poly(degree=2)", or, with numbers from the training rows,
