@@ -54,7 +54,8 @@ def save(
     certificate. What needs the rows raises an error: `return_std`, `calibrate`, `dual_coef_`, and those functions of
     `kw.inspection` that are not given rows. If no folds chose the regularisation parameter, so do intervals, sets and
     probabilities that the loss does not give, unless one of them was computed before. Some rows are part of a model:
-    the pivots of `Nystroem`, and those from which ``"impute-nearest"`` fills cells.
+    the pivots of `Nystroem`, and those from which ``"impute-nearest"`` fills cells, which are all
+    training rows without their targets.
 
     Raises
     ------
