@@ -1,8 +1,11 @@
-"""Folds that follow from the values of rows."""
+"""Folds that follow from the values of rows, and what is computed on them."""
 
+import joblib
 import numpy as np
 import pytest
 
+import kernelweave as kw
+from kernelweave.fitting.folds import walk_folds
 from kernelweave.learners.folds import deal
 
 
@@ -23,3 +26,18 @@ def test_dealt_folds_share_out_rows(rng, stratify):
     again = deal(content[order], y[order], 4, stratify=stratify)
     assert [set(order[fold]) for fold in again] == [set(fold) for fold in folds]
     assert len(deal(np.zeros(5, dtype=int), np.ones(5), 3, stratify=stratify)) == 1
+
+
+def test_processes_that_share_the_classes_of_a_fold_leave_the_same_kernels_out(rng):
+    """Each left out what says nothing about its own classes."""
+    views = {name: rng.normal(size=(60, 3)) for name in "abc"}
+    y = np.argmax([X[:, 0] for X in views.values()], axis=0)
+    model = kw.MKLClassifier(learner="simple", C=1.0).fit(views, y)
+    assert model.model_.task.screen
+    rows, alphas = np.arange(60), np.array([1.0])
+    folds = [(rows[rows % 2 != k], rows[rows % 2 == k]) for k in range(2)]
+    alone = walk_folds(model.model_.task, model.model_.learner, folds, alphas)
+    with joblib.parallel_config("threading"):
+        shared = list(walk_folds(model.model_.task, model.model_.learner, folds, alphas, n_jobs=6))
+    for one, other in zip(alone, shared, strict=True):
+        np.testing.assert_allclose(other.values, one.values, rtol=1e-9, atol=1e-9)

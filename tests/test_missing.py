@@ -364,6 +364,21 @@ def test_complete_views_give_the_same_model(how):
     np.testing.assert_array_equal(model.decision_function(views), plain.decision_function(views))
 
 
+@pytest.mark.parametrize("how", ["complete", "renormalize"])
+def test_folds_whose_rows_have_all_views_have_the_kernels_of_these_rows(how):
+    """Kernels of one kind on different views had the values of the first view."""
+    views, y = two_views()
+    holes = {**views, "b": np.where(np.arange(60)[:, None] == 7, np.nan, views["b"])}
+    rest = np.delete(np.arange(60), 7)
+    kernels = [RBF(gamma=0.1)]
+    part = kw.MKLClassifier(kernels, "simple", missing_views=how).fit(holes, y).model_.source.take(rest)
+    alone = kw.MKLClassifier(kernels, "simple").fit({v: X[rest] for v, X in views.items()}, y[rest])
+    for weights in np.eye(part.n_kernels):
+        np.testing.assert_array_equal(
+            part.gram().combine(weights), alone.model_.source.gram().combine(weights)
+        )
+
+
 def test_a_view_that_no_row_has_is_refused():
     views, y = two_views()
     lost = views | {"b": np.full_like(views["b"], np.nan)}

@@ -203,7 +203,7 @@ def test_balanced_labels_are_those_of_scikit_learn(data):
     np.testing.assert_allclose(
         task.loss_weight, np.array([[w[v] for v in y] for y, w in zip(rare.T, by_hand, strict=True)]).T
     )
-    np.testing.assert_array_equal(task.some(np.array([1])).weights_of(0), task.loss_weight[:, 1])
+    np.testing.assert_array_equal(task.weights_of(1), task.loss_weight[:, 1])
     with pytest.warns(UserWarning, match="all rows of the fit say the same"):
         svm(class_weight="balanced").fit(X, np.column_stack([Y, np.ones(90)]))
 

@@ -176,10 +176,11 @@ def walk_fold(
     report: Report,
     label: str = "fold",
     starts: Starts = None,
+    some: Rows | None = None,
 ) -> FoldPath:
-    """Solve along a path on a fold's training rows, and decide on its test rows."""
+    """Solve all or some of the problems along a path on a fold's training rows, and decide on its test rows."""
     part = task.take(train)
-    problems = problems_of(part)
+    problems = problems_of(part, some)
     paths = path_task(part, problems, learner, alphas, tol=tol, report=report, label=label, starts=starts)
     done = min(len(path) for path in paths)
     grid = learner.relax_grid(alphas)
@@ -446,7 +447,7 @@ def walk_folds(
     parts = np.array_split(np.arange(len(task.targets)), n_parts)
     jobs = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
         joblib.delayed(walk_fold)(
-            task.some(part),
+            task,
             learner,
             train,
             test,
@@ -454,6 +455,7 @@ def walk_folds(
             tol,
             silent,
             starts=None if own is None else [own[p] for p in part],
+            some=part,
         )
         for (train, test), own in zip(folds, begin, strict=True)
         for part in parts

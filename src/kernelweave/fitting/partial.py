@@ -335,8 +335,8 @@ class PartialSource(TableSource):
                 fitted[m] = kernel
         self.kernels = fitted
         self.rules = given.get("rules") or list(kernels)
-        self.names = tuple(kernel.label for kernel in fitted) if like is None else like.names
-        self._columns = [None] * len(fitted)
+        # on fewer rows, all of which have all views, the columns are needed
+        self._name(table, like)
 
     @property
     def learnt(self) -> list[Any]:

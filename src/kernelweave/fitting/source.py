@@ -254,6 +254,10 @@ class TableSource(Source[Table]):
         if not all(kernel.is_fitted for kernel in kernels):
             training = TrainingRows(self.table, sample_weight, self.raw)
             self.kernels, self.rules = [kernel.fitted_on(training) for kernel in kernels], list(kernels)
+        self._name(table, like)
+
+    def _name(self, table: Table, like: TableSource | None) -> None:
+        """Set the names of the kernels and the positions of their columns."""
         self._columns: list[NDArray[np.intp] | None]
         if like is not None:
             self.names, self._columns = like.names, like._columns

@@ -119,12 +119,6 @@ class Task:
             sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
         )
 
-    def some(self, problems: Rows) -> Task:
-        """The task with some of its problems."""
-        own = self.class_weight[problems] if self.multilabel and self.class_weight is not None else None
-        targets = tuple(self.targets[k] for k in problems)
-        return replace(self, targets=targets, class_weight=self.class_weight if own is None else own)
-
     def weights_of(self, problem: int) -> Array | None:
         """Weights of the rows in one problem, (n_samples,)."""
         if not self.multilabel or self.class_weight is None:
@@ -206,8 +200,8 @@ class SolvedProblem:
         return self.problem.intercept + self.solution.intercept
 
 
-def problems_of(task: Task) -> list[NormalizedProblem]:
-    """Build the training stack once and normalise it for every problem."""
+def problems_of(task: Task, some: Rows | None = None) -> list[NormalizedProblem]:
+    """Build the training stack once and normalise it for every problem, or for some of them."""
     raw = task.source.gram()
     uninformative = dict(zip(("identity", "constant"), identities_and_constants(raw), strict=True))
     left_out = _screened(task, raw) if task.screen else {}
@@ -219,8 +213,8 @@ def problems_of(task: Task) -> list[NormalizedProblem]:
     problems: list[NormalizedProblem] = []
     shared: tuple[FittedNormalizer, Gram] | None = None
     means: Array | None = None
-    for k, target in enumerate(task.targets):
-        weights = task.weights_of(k)
+    for k in range(len(task.targets)) if some is None else map(int, some):
+        target, weights = task.targets[k], task.weights_of(k)
         if shared is None or task.normalizer.per_target:
             label = target[:, 0] if target.shape[1] == 1 else None
             # a scale that problems share counts rows alike for all of them
