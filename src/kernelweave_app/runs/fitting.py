@@ -168,7 +168,7 @@ def make_cv(spec: Spec, task: str, *, several: bool = False) -> BaseCrossValidat
     from sklearn import model_selection
 
     stratify = task == "classification" and spec.stratify and not several and not spec.group
-    if spec.repeats > 1 and spec.group:
+    if spec.repeats > 1 and spec.group and spec.splits != "random":
         raise InputError(
             "Repeated folds would be the same groups again. Use one repetition, or random splits."
         )
