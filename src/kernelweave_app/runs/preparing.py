@@ -277,7 +277,7 @@ def split(prepared: Prepared, spec: Spec) -> tuple[Rows, Rows]:
         )
     if classes and len(set(y[counted].tolist())) < 2:
         raise InputError(
-            f"The {len(counted)} training rows are all of class {y[counted][0]!r}; at least two classes "
+            f"The {len(counted)} training rows are all of class {y[counted].tolist()[0]!r}; at least two classes "
             "are needed. Hold out other rows."
         )
     return train, test
