@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tomllib
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -22,23 +21,10 @@ pytest.importorskip("cyclopts")
 pytest.importorskip("jinja2")
 
 import kernelweave as kw
-from kernelweave import recipe
 from kernelweave_app.cli import main
-from kernelweave_app.runs import folders
-from kernelweave_app.runs.division import read_division
-from kernelweave_app.runs.fitting import chosen, fits_plainly, plain_learner
+from kernelweave_app.runs.fitting import fits_plainly
 from kernelweave_app.runs.formats import read_table
-from kernelweave_app.runs.formats.text import find_separator
-from kernelweave_app.runs.joining import (
-    LAYOUT,
-    Layout,
-    join_new,
-    join_tables,
-    layout_text,
-    match_tables,
-    read_layout,
-)
-from kernelweave_app.runs.spec import Spec, check_spec, read_spec
+from kernelweave_app.runs.spec import Spec, read_spec
 from kernelweave_papers import EXPERIMENTS
 
 #: Of the many runs here few are looked at: those with the mark `drawn`.
@@ -144,40 +130,6 @@ def test_kernels_of_banks_carry_the_names_of_their_columns(tmp_path, capsys):
     assert kw.inspection.kernel_weights(model).names[0] == "Linear on x3"
     assert "Linear on x3" in capsys.readouterr().out
     assert "Linear on x3" in (out / "report.html").read_text()
-
-
-@pytest.mark.parametrize(
-    ("name", "cells", "held"),
-    [
-        ("train", "TTF", [0, 0, 1]),
-        ("Train", "TTF", [0, 0, 1]),
-        ("train", ["test", "Train", "train"], [1, 0, 0]),
-        ("body.train", [1, 0, 1], [0, 1, 0]),
-        ("is_train", [True, False, True], [0, 1, 0]),
-        ("training set", ["yes", "no", "no"], [0, 1, 1]),
-        ("train", [1.0, np.nan, np.nan], [0, 1, 1]),
-        ("test", "TTF", [1, 1, 0]),
-        ("is_test", [1.0, np.nan, np.nan], [1, 0, 0]),
-        ("not_train", [True, False, False], [1, 0, 0]),
-        ("held_out", ["Yes", "NO", "no"], [1, 0, 0]),
-        ("part", "ytn", [1, 1, 0]),
-        ("part", [" Held-out ", "validation", "training"], [1, 1, 0]),
-        ("part", ["hold_out", "TEST", None], [1, 1, 0]),
-    ],
-)
-def test_a_column_marks_held_out_rows_as_its_name_and_words_say(name, cells, held):
-    column = pd.Series(list(cells), name=name)
-    found, division = read_division(column)
-    assert found.tolist() == [bool(one) for one in held]
-    assert (division.n_held, division.n_training) == (sum(held), 3 - sum(held))
-    assert division.said.startswith(f"{sum(held)} row")
-    # the lines of a script mark the same rows, without the rule
-    space = {"table": column.to_frame()}
-    exec("\n".join(division.lines()), space)
-    assert space["held"].tolist() == found.tolist()
-    # and values that are listed are taken as they are
-    listed, _ = read_division(column, list(division.training))
-    assert listed.tolist() == (~found).tolist()
 
 
 @pytest.fixture
@@ -369,35 +321,6 @@ def test_new_tables_are_joined_as_those_of_the_run(two_tables, tmp_path, capsys)
     assert "learnt from 2 tables (body, serum), but 1 (body-2) was given" in capsys.readouterr().err
     assert main(["predict", str(run), *new, "--join", str(tmp_path / "x2.csv"), "--key", "id"]) == 2
     assert "There is no column 'id' for the key" in capsys.readouterr().err
-
-
-def test_names_say_which_table_stands_for_which():
-    genes = {"a": "rna.a", "b": "rna.b"}, {"a": "meth.a", "b": "meth.b"}
-    layout = Layout("who", {"rna": genes[0], "meth": genes[1]})
-    frame = pd.DataFrame({"who": ["x"], "a": [1], "b": [2]})
-    needed = ["rna.a", "meth.b"]
-
-    def match(*names):
-        return match_tables(dict.fromkeys(names, frame), layout, needed)
-
-    assert match("meth", "rna") == {"rna": "rna", "meth": "meth"}
-    assert match("Meth_new", "2024-rna") == {"rna": "2024-rna", "meth": "Meth_new"}
-    assert match("first", "second") == {"rna": "first", "meth": "second"}
-    joined, _ = join_new({"first": frame, "second": frame.assign(a=3, c=4)}, layout, needed, "")
-    assert joined.table.iloc[0].to_dict() == {"who": "x", "rna.a": 1, "rna.b": 2, "meth.a": 3, "meth.b": 2}
-
-
-@pytest.mark.parametrize("rows", ["shared", "all", "order"])
-def test_rows_of_new_tables_are_matched_as_those_of_the_run(rows, tmp_path):
-    tables = {
-        "rna": pd.DataFrame({"who": ["p", "q", "r"], "a": [1.0, 2.0, 3.0]}),
-        "meth": pd.DataFrame({"who": ["q", "r", "s"], "b": [4.0, 5.0, 6.0]}),
-    }
-    joined = join_tables(tables, "who", rows)
-    assert len(joined.table) == {"shared": 2, "all": 4, "order": 3}[rows]
-    (tmp_path / LAYOUT).write_text(layout_text(joined, "" if rows == "order" else "who", "rna.csv"))
-    again, _ = join_new(tables, read_layout(tmp_path), ["a", "b"], "")
-    pd.testing.assert_frame_equal(again.table[["a", "b"]], joined.table[["a", "b"]])
 
 
 @pytest.mark.full
@@ -841,6 +764,7 @@ def test_a_plain_fit_is_that_of_python(kind, wine, diabetes, tmp_path, capsys):
     assert fits_plainly(Spec(**saved))
 
 
+<<<<<<< HEAD
 def test_what_is_stated_changes_the_default_learner():
     def named(task, **given):
         return chosen(Spec(**given), task).method
@@ -867,6 +791,8 @@ def test_what_is_stated_changes_the_default_learner():
     assert plain_learner(Spec(jobs=2), "classification") == (None, {})
 
 
+=======
+>>>>>>> a56867a6 (Tests of runs and of fitting have files of their own: hand-computed numbers, and dense formulas with unequal weights)
 def test_folds_of_ones_own_make_a_path_of_the_default_learner(wine, tmp_path):
     given = ["fit", str(wine), "--target", "target", "--cv", "3", "--cs", "1,10", "--p", "1.5"]
     assert main([*given, "--out", str(tmp_path / "run")]) == 0
@@ -885,15 +811,6 @@ def test_a_path_of_a_learner_with_a_C(wine, tmp_path, capsys):
     np.testing.assert_allclose(table["C"], [1.0, 4.0] * 3)
     np.testing.assert_allclose(table["alpha"], 1.0 / table["C"])
     assert "C from 1 to 4" in capsys.readouterr().out
-
-
-def test_values_for_the_other_regularisation_parameter_are_not_used():
-    from kernelweave_app.runs.fitting import unused_settings
-
-    both = Spec(method="simple", alphas="1,2", Cs="5")
-    assert (both.alphas, both.Cs) == ("1,2", "5")
-    assert unused_settings(both) == ["alphas"]
-    assert unused_settings(Spec(method="rls2", Cs="1,2")) == ["Cs"]
 
 
 def test_settings_of_other_learners_are_named(wine, tmp_path, capsys):
@@ -956,76 +873,6 @@ def test_probabilities(wine, tmp_path, capsys, method):
     np.testing.assert_allclose(names["model"].predict_proba(X), model.predict_proba(X), atol=1e-9)
 
 
-def test_parameters_of_learners_can_be_set():
-    """Of every learner all but the regularisation parameter and what the path and its folds replace."""
-    from kernelweave.learners import LEARNERS
-    from kernelweave_app.runs.fitting import make_learner
-
-    elsewhere = {"alpha", "C", "n_alphas", "n_jobs", "shared_weights", "literal"}
-    for name, learner in LEARNERS.items():
-        fields = {one.name for one in learner.settings().values()}
-        assert set(learner().get_params()) - fields - elsewhere <= (
-            {"n_folds", "n_jobs"} if name == "rls2" else set()
-        )
-        assert make_learner(Spec(method=name)).get_params() == learner().get_params()
-
-
-def test_a_setting_that_no_learner_has_is_refused():
-    from kernelweave_app.runs.fitting import make_learner, unused_settings
-
-    spec = Spec(target="y", method="rkl", learner_params={"norm": "none", "max_iter": 7, "theta": 0.3})
-    assert repr(make_learner(spec)) == "RKL(max_iter=7, norm=None)"
-    assert unused_settings(spec) == ["theta"]
-    with pytest.raises(kw.InputError, match="'nothing'"):
-        check_spec({"learner_params": {"nothing": 1}})
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("cv", 1), ("missing", "forget"), ("rank_tol", 1.0), ("normalize", "twice"), ("jobs", 99)],
-)
-def test_a_setting_is_refused_in_the_words_of_its_place(name, value):
-    from kernelweave_app.runs.spec import in_words_of, own_fields
-
-    with pytest.raises(kw.InputError, match=f"^`{name}` must be ") as caught:
-        check_spec({name: value})
-    message = str(caught.value)
-    assert in_words_of("options", message).startswith(f"--{name.replace('_', '-')} must be ")
-    assert in_words_of("form", message).startswith(f"'{own_fields()[name].label}' must be ")
-
-
-def test_fields_have_what_estimators_admit():
-    """Choices and ranges are those of the library, and defaults too."""
-    from kernelweave._declarations import declared
-    from kernelweave_app.runs.spec import own_fields
-
-    fields, known = own_fields(), declared(kw.MKLClassifierCV)
-    for name in ("missing_views", "rule"):
-        assert set(fields[name].choices) == set(known[name].form.choices)
-    assert set(fields["normalize"].choices) == {"auto", *kw.normalizers.NORMALIZERS}
-    same = {"missing": "missing", "normalize": "normalize", "intercept": "fit_intercept", "rule": "rule"}
-    same |= {name: name for name in ("missing_views", "rank_tol", "approximation", "max_memory", "cv")}
-    for name, parameter in same.items():
-        assert fields[name].default == known[parameter].default
-    assert (fields["rank_tol"].least, fields["rank_tol"].most) == (0, 1)
-
-
-def test_fields_apply_where_they_do_something():
-    from kernelweave_app.runs.spec import applies, spec_fields
-
-    fields = spec_fields()
-
-    def shown(spec, task):
-        return {name for name, field in fields.items() if applies(field, spec, task)}
-
-    numbers, classes = shown(Spec(), "regression"), shown(Spec(), "classification")
-    assert classes - numbers >= {"stratify", "balanced", "class_weights", "probabilities", "p"}
-    assert numbers - classes >= {"relax"}
-    by_column = shown(Spec(holdout="train"), "regression")
-    assert "holdout_values" in by_column - numbers
-    assert "test_size" in numbers - by_column
-
-
 def _held(folder, cell, held="1,v"):
     """A table whose held-out rows have a cell of their own; others are of class u, and of v where those are not."""
     lines = "1,2,u,train\n2,1,v,train\n" * 9 if held == "1,v" else "1,2,u,train\n2,1,u,train\n" * 9
@@ -1068,32 +915,6 @@ def _arrays(path):
     return str(path)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a,b,c\n1.5,2,x\n-3,,y\n",
-        "a;b;c\n1,5;2;x\n-3;;y\n",
-        "a;b;c\n1.5;2;x\n-3;;y\n",
-        "a\tb\tc\n1.5\t2\tx\n-3\t\ty\n",
-        "a,b,c\n1.5,2,x,\n-3,,y,\n",
-        "a,b,c,\n1.5,2,x,\n-3,,y,\n",
-        '\ufeff"a";"b";c\r\n"1,5";2;x\r\n-3;;y\r\n',
-    ],
-)
-def test_what_stands_between_fields_is_found(text, tmp_path):
-    (tmp_path / "x.csv").write_text(text, newline="")
-    table = read_table(tmp_path / "x.csv")
-    expected = pd.DataFrame({"a": [1.5, -3.0], "b": [2.0, np.nan], "c": ["x", "y"]})
-    pd.testing.assert_frame_equal(table, expected)
-
-
-def test_names_may_hold_other_separators():
-    assert find_separator(["dose, mg;age;y", "1,5;2;x", "2,5;3;z"]) == ";"
-    assert find_separator(['"a;1","b;2;3"', "1,2"]) == ","
-    assert find_separator(["a;1,b", "1,2"]) == ","
-    assert find_separator(["a,b\tc", "1\t2"], usual="\t") == "\t"
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_gets_one_clear_line(case, wine, tmp_path, capsys):
@@ -1126,36 +947,6 @@ def test_a_constant_feature_makes_a_whole_run(command, kind, tmp_path):
     names = {"model.skops", "report.html", "predictions.csv", "spec.toml", "script.py"}
     names |= {"lineage.json", "evidence.json"}
     assert {p.name for p in out.iterdir()} == (names if command == "fit" else {"path.csv", "path.svg"})
-
-
-def test_numbers_of_other_types_are_numbers(tmp_path):
-    whole = [Decimal(k) / 8 for k in range(20)]
-    frame = pd.DataFrame({"d": whole, "k": [None, *whole[1:]], "b": [None, True] * 10, "t": ["x", None] * 10})
-    frame.to_parquet(tmp_path / "x.parquet", index=False)
-    table = read_table(tmp_path / "x.parquet")
-    assert [table[c].dtype.kind for c in ("d", "k")] == ["f", "f"]
-    np.testing.assert_array_equal(table["d"], np.arange(20) / 8)
-    assert table["b"].dtype == object
-    assert pd.isna(table["k"][0])
-    np.savez(tmp_path / "x.npz", t=np.array([b"x", b"y"]), y=[1.0, 2.0])
-    assert list(read_table(tmp_path / "x.npz")["t"]) == ["x", "y"]
-
-
-@pytest.mark.parametrize("checked", [True, False])
-def test_zeroed_pages_of_parquet_are_refused(checked, tmp_path):
-    """By the checksums of pages, or because zeros lie outside the range that was noted."""
-    path = tmp_path / "x.parquet"
-    frame = pd.DataFrame({"a": np.random.default_rng(0).uniform(1.0, 2.0, size=4000)})
-    more = {"compression": None, "use_dictionary": False, "write_page_checksum": checked}
-    frame.to_parquet(path, index=False, **more)
-    pd.testing.assert_frame_equal(read_table(path), frame)
-    content = bytearray(path.read_bytes())
-    content[8000:8512] = bytes(512)
-    path.write_bytes(content)
-    with pytest.raises(
-        kw.InputError, match="cannot be read as a table" if checked else "is damaged: column 'a'"
-    ):
-        read_table(path)
 
 
 @pytest.mark.parametrize("labels", [("yes", "no"), (1, 2), (0, 1)])
@@ -1196,6 +987,7 @@ def test_columns_that_do_not_match_at_prediction(wine, tmp_path, capsys):
     assert main(["predict", str(run), str(wine), "--out", str(tmp_path / "p.csv"), "--std"]) == 2
 
 
+<<<<<<< HEAD
 def test_outer_folds_let_their_own_rows_enter_the_scale(wine, monkeypatch):
     """With `transductive` every outer fold is scored by a model that has seen the inputs of that fold, no others."""
     from kernelweave_app.runs import nested
@@ -1225,6 +1017,8 @@ def test_outer_folds_let_their_own_rows_enter_the_scale(wine, monkeypatch):
         assert model.normalize == "trace"
 
 
+=======
+>>>>>>> a56867a6 (Tests of runs and of fitting have files of their own: hand-computed numbers, and dense formulas with unequal weights)
 def test_an_earlier_run_is_not_overwritten_by_accident(wine, tmp_path, capsys):
     fit = ["fit", str(wine), "--target", "target", "--out", str(tmp_path / "run"), *FAST]
     assert main(fit) == 0
@@ -1249,60 +1043,6 @@ FAILURES = {
     "Ctrl-C": KeyboardInterrupt(),
     "mistake": RuntimeError("a mistake"),
 }
-
-
-def _content(folder):
-    return {str(p.relative_to(folder)): p.is_file() and p.read_bytes() for p in folder.rglob("*")}
-
-
-@pytest.mark.parametrize("before", ["nothing", "an empty folder", "an earlier run"])
-@pytest.mark.parametrize("why", FAILURES)
-@pytest.mark.parametrize("moves", range(5))
-def test_a_folder_is_there_whole_or_not_at_all(moves, why, before, tmp_path, monkeypatch):
-    """Whatever fails, and after however many files are in their place."""
-    out = tmp_path / "new" / "run"
-    names = ("model.skops", "part-*.txt", "more.txt")
-    if before != "nothing":
-        out.mkdir(parents=True)
-    if before == "an earlier run":
-        for name in ("model.skops", "part-1.txt", "part-2.txt", "notes.txt"):
-            (out / name).write_text("earlier")
-    held, plain, calls = _content(tmp_path), os.rename, []
-
-    def rename(source, target):
-        calls.append(source)
-        if len(calls) == moves:
-            raise FAILURES[why]
-        # at no time are there parts of two results
-        seen = (
-            {p.read_text() for p in out.glob("*.*") if p.is_file() and p.name != "notes.txt"}
-            if out.exists()
-            else set()
-        )
-        assert (out / "model.skops").exists() <= (len(seen) < 2)
-        plain(source, target)
-
-    monkeypatch.setattr(os, "rename", rename)
-    made = 0
-    expected = kw.InputError if why == "full disk" and moves else type(FAILURES[why])
-    try:
-        with folders.whole_folder(str(out), overwrite=True, files=names) as folder:
-            assert _content(tmp_path) | _content(folder) == _content(tmp_path)
-            for name in ("model.skops", "part-1.txt", "more.txt"):
-                (folder / name).write_text("new")
-            if not moves:
-                raise FAILURES[why]
-        made = 1
-    except expected:
-        pass
-    if not made:
-        assert _content(tmp_path) == held
-        return
-    assert 0 < len(calls) < moves
-    new = {"new": False, "new/run": False}
-    new |= {f"new/run/{name}": b"new" for name in ("model.skops", "part-1.txt", "more.txt")}
-    new |= {"new/run/notes.txt": b"earlier"} if before == "an earlier run" else {}
-    assert _content(tmp_path) == new
 
 
 @pytest.mark.parametrize("step", ["save", "write_text", "make_report"])
@@ -1419,6 +1159,7 @@ def test_help_is_quick_and_has_examples():
         assert f"'{heavy}'" not in loaded
 
 
+<<<<<<< HEAD
 def test_fields_are_kept_until_the_package_changes(tmp_path, monkeypatch):
     from kernelweave_app.runs import spec
 
@@ -1467,6 +1208,8 @@ def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch)
         assert inside | outside == set(rows.tolist())
 
 
+=======
+>>>>>>> a56867a6 (Tests of runs and of fitting have files of their own: hand-computed numbers, and dense formulas with unequal weights)
 @pytest.mark.parametrize("command", ["fit", "path"])
 def test_the_rank_tolerance_reaches_the_model(command, tiny_run, tmp_path, monkeypatch):
     from kernelweave import estimators

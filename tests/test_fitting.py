@@ -1,0 +1,419 @@
+"""Rooms of `kernelweave.fitting`: problems, folds, predictions and probabilities, against dense formulas by hand.
+
+Weights of rows are unequal throughout, so that a sum that forgets them is another number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit, log_softmax
+from sklearn.svm import SVC
+
+import kernelweave as kw
+from kernelweave.fitting.calibration import calibrate
+from kernelweave.fitting.folds import (
+    FoldScores,
+    _thinned,
+    choose,
+    first_good,
+    held_decisions,
+    negative_squared_error,
+    score_costs,
+    score_folds,
+    split_rows,
+    walk_folds,
+)
+from kernelweave.fitting.linear import linear_layout
+from kernelweave.fitting.memory import memory_budget
+from kernelweave.fitting.missing import missing_cells
+from kernelweave.fitting.out_of_fold import OutOfFold
+from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.task import Task, problems_of, shared_alphas
+from kernelweave.kernels import RBF, Linear
+from kernelweave.learners import RLS2
+from kernelweave.machines.losses import Hinge, SquaredHinge
+from kernelweave.mkl.weight_sets import LpBall
+from kernelweave.normalizers import resolve
+from kernelweave.views import Table
+
+KERNELS = (Linear().on([0, 1]), RBF(gamma=0.3))
+
+
+def make_task(rng, n=24, *, outputs=1, normalize="center", kernels=KERNELS, classes=False, **more):
+    X = rng.normal(size=(n, 3))
+    Y = X[:, :outputs] + 0.5 * rng.normal(size=(n, outputs))
+    Y = np.where(Y > 0.2, 1.0, -1.0) if classes else Y
+    weight = rng.uniform(0.3, 3.0, n)
+    source = TableSource(list(kernels), Table(X), max_memory=1e9)
+    targets = tuple(Y.T[:, :, None]) if classes else (Y,)
+    options = {"fit_intercept": not classes, "classification": classes, **more}
+    return Task(source, targets, weight, resolve(normalize), None, **options), X, Y, weight
+
+
+def stack_of(X, Z):
+    return np.stack([X[:, :2] @ Z[:, :2].T, RBF(gamma=0.3)(X, Z)], axis=2)
+
+
+def centred(X, weight, new):
+    """Both kernels after centring with weights and division by their weighted mean diagonal."""
+    p = weight / weight.sum()
+    own, cross = stack_of(X, X), stack_of(new, X)
+    row, column = np.einsum("ijm,j->im", own, p), np.einsum("ijm,j->im", cross, p)
+    total = p @ row
+    K = own - row[:, None] - row[None] + total
+    scale = 1.0 / np.einsum("iim,i->m", K, p)
+    return K * scale, (cross - column[:, None] - row[None] + total) * scale, scale
+
+
+# ---- tasks and problems -----------------------------------------------------------------------------
+
+
+def test_weights_of_labels_and_classes(rng):
+    task, _, Y, weight = make_task(rng, outputs=2, classes=True, multilabel=True)
+    factors = np.array([[1.0, 5.0], [0.5, 2.0]])
+    task = Task(**{**vars(task), "class_weight": factors})
+    wanted = np.column_stack([factors[k][(Y[:, k] > 0).astype(int)] * weight for k in range(2)])
+    for k in range(2):
+        np.testing.assert_allclose(task.weights_of(k), wanted[:, k], rtol=1e-14)
+    np.testing.assert_allclose(task.loss_weight, wanted, rtol=1e-14)
+    np.testing.assert_array_equal(task.codes, Y > 0)
+    only = task.some(np.array([1]))
+    np.testing.assert_allclose(only.weights_of(0), wanted[:, 1], rtol=1e-14)
+    rows = np.array([5, 2, 9])
+    np.testing.assert_allclose(task.take(rows).weights_of(1), wanted[rows, 1], rtol=1e-14)
+    bare = Task(**{**vars(task), "sample_weight": None})
+    np.testing.assert_allclose(bare.loss_weight * weight[:, None], wanted, rtol=1e-14)
+    np.testing.assert_allclose(bare.weights_of(1) * weight, wanted[:, 1], rtol=1e-14)
+    plain = Task(**{**vars(task), "multilabel": False})
+    assert plain.weights_of(0) is plain.loss_weight is weight
+    np.testing.assert_array_equal(plain.codes, np.argmax(Y, axis=1))
+    assert (plain.n_outputs, only.n_outputs) == (2, 1)
+
+
+def test_problems_are_centred_and_scaled_with_weights(rng):
+    task, X, Y, weight = make_task(rng, outputs=2)
+    [problem] = problems_of(task)
+    K, _, scale = centred(X, weight, X)
+    np.testing.assert_allclose(problem.scale, scale, rtol=1e-10)
+    mean = weight @ Y / weight.sum()
+    np.testing.assert_allclose(problem.intercept, mean, rtol=1e-12)
+    np.testing.assert_allclose(problem.y, Y - mean, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        problem.gram.combine(np.array([0.3, 2.0]) * scale), K @ [0.3, 2.0], rtol=1e-9, atol=1e-11
+    )
+    # without an intercept targets stay as they are
+    [free] = problems_of(Task(**{**vars(task), "fit_intercept": False}))
+    assert not free.intercept.any()
+    np.testing.assert_array_equal(free.y, Y)
+    alphas = shared_alphas(task, [problem], 7, RLS2())
+    other = Task(**{**vars(task), "targets": (Y[:, :1] * 30.0, Y)})
+    both = problems_of(other)
+    each = [shared_alphas(other, [one], 7, RLS2()) for one in both]
+    joint = shared_alphas(other, both, 7, RLS2())
+    assert joint[0] == pytest.approx(max(own[0] for own in each), rel=1e-12)
+    assert joint[-1] == pytest.approx(min(own[-1] for own in each), rel=1e-12)
+    np.testing.assert_allclose(np.diff(np.log(alphas)), np.log(alphas[1] / alphas[0]), rtol=1e-9)
+    assert alphas[0] > alphas[-1]
+
+
+def test_memory_limits_as_texts():
+    assert [memory_budget(text) for text in ("2GB", "3 MiB", "1.5k", "1T", "700", 12)] == [
+        2.0**31, 3.0 * 2**20, 1536.0, 2.0**40, 700.0, 12.0,
+    ]  # fmt: skip
+    for wrong in ("GB", "0", -1, "x", "1e-400M"):
+        with pytest.raises(kw.InputError):
+            memory_budget(wrong)
+
+
+def test_missing_cells_are_counted_in_rows_that_have_the_view():
+    nan = np.nan
+    X = np.array([[1.0, nan, 2.0], [nan, nan, 3.0], [nan, 5.0, nan], [0.0, 1.0, 2.0]])
+    views = {"one": np.array([0, 1]), "two": np.array([2])}
+    # row 1 lacks the view `one`, and row 2 the view `two`
+    assert missing_cells(Table(X), views) == {"column 0": (1, 3), "column 1": (1, 3)}
+    assert missing_cells(Table(X), {}) == {"column 0": (2, 4), "column 1": (2, 4), "column 2": (1, 4)}
+    assert missing_cells(Table(np.nan_to_num(X)), views) == {}
+
+
+# ---- folds ------------------------------------------------------------------------------------------
+
+
+def test_scores_of_folds_are_those_of_dense_ridge_regression(rng):
+    """One kernel with two outputs: everything is taken from training rows, and test rows count by their weights."""
+    task, X, Y, weight = make_task(rng, outputs=2, kernels=KERNELS[1:])
+    folds = [(np.arange(8, 24), np.arange(8)), (np.arange(16), np.arange(16, 24))]
+    alphas = np.array([3.0, 0.2])
+    found = score_folds(task, RLS2(tol=1e-10), folds, alphas, negative_squared_error(task.targets, weight))
+    for k, (train, test) in enumerate(folds):
+        K, cross, _ = centred(X[train], weight[train], X[test])
+        mean = weight[train] @ Y[train] / weight[train].sum()
+        for a, alpha in enumerate(alphas):
+            c = np.linalg.solve(K[:, :, 1] + alpha * np.diag(1.0 / weight[train]), Y[train] - mean)
+            f = cross[:, :, 1] @ c + mean
+            np.testing.assert_allclose(found.values[k][a], f, rtol=1e-8, atol=1e-9)
+            error = weight[test] @ np.square(f - Y[test]).mean(axis=1) / weight[test].sum()
+            assert found.scores[k, a] == pytest.approx(-error, rel=1e-8)
+    stops = iter([False, False, True, True])
+    paths = list(walk_folds(task, RLS2(), folds, alphas, report=lambda said: next(stops)))
+    assert [path.interrupted for path in paths] == [False, True]
+    per_output = np.column_stack([weight, np.arange(24.0)])
+    score = negative_squared_error(task.targets, per_output)
+    f, rows = np.zeros((4, 2)), np.array([1, 2, 5, 7])
+    own = [per_output[rows, k] @ np.square(Y[rows, k]) / per_output[rows, k].sum() for k in range(2)]
+    assert score(f, rows) == pytest.approx(-np.mean(own), rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()])
+def test_machines_on_folds_are_those_of_scikit_learn(loss, rng):
+    """Two outputs, rows that take no part, and weights of kernels that are given."""
+    task, X, Y, weight = make_task(rng, n=30, outputs=2, normalize=None, classes=True)
+    problems = problems_of(task)
+    rows = np.setdiff1d(np.arange(30), [0, 4, 11])
+    folds = [(np.arange(9, 27), np.arange(9)), (np.arange(18), np.arange(18, 27))]
+    given, cost = [np.array([0.4, 0.8]), np.array([1.0, 0.1])], 0.7
+    values = held_decisions(task, problems, given, loss, LpBall(2.0), rows, folds, cost)
+    scores = score_costs(
+        task, problems, loss, LpBall(2.0), rows, folds, np.array([cost, 2.0]), lambda f, test: f.sum()
+    )
+    stack = stack_of(X, X)
+    for k in range(2):
+        for train, test in folds:
+            fit, new, own = rows[train], rows[test], weight[rows[train]]
+            for d, got in ((given[k], values[new, k]), (scores.weights[0][k][0], None)):
+                if got is None:
+                    fold = 0 if test[0] == 0 else 1
+                    got = scores.values[fold][0][:, k]
+                K = stack @ d
+                if isinstance(loss, Hinge):
+                    machine = SVC(kernel="precomputed", C=cost, tol=1e-10)
+                    machine.fit(K[np.ix_(fit, fit)], Y[fit, k], sample_weight=own)
+                    expected = machine.decision_function(K[np.ix_(new, fit)])
+                else:
+                    expected = squared_hinge(K, Y[:, k], fit, new, cost * own)
+                # folds that are only scored are solved to 3e-3
+                np.testing.assert_allclose(got, expected, atol=1e-5 if d is given[k] else 3e-2)
+    assert np.isnan(values[[0, 4, 11]]).all()
+
+
+def squared_hinge(K, y, fit, new, costs):
+    """Decision values of the machine with the costs of rows times half the squared hinge, by BFGS on its objective."""
+    own = K[np.ix_(fit, fit)]
+
+    def objective(v):
+        f = own @ v[:-1] + v[-1]
+        lack = np.maximum(1.0 - y[fit] * f, 0.0)
+        slope = -costs * lack * y[fit]
+        value = 0.5 * v[:-1] @ own @ v[:-1] + 0.5 * costs @ lack**2
+        return value, np.r_[own @ (v[:-1] + slope), slope.sum()]
+
+    v = minimize(
+        objective, np.zeros(len(fit) + 1), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}
+    ).x
+    return K[np.ix_(new, fit)] @ v[:-1] + v[-1]
+
+
+def test_choosing_among_scores():
+    mean, error = np.array([0.5, 0.74, 0.9, 0.9, 0.1]), np.array([9.0, 9.0, 0.16, 9.0, 9.0])
+    assert choose(mean, error, "min") == 2
+    assert choose(mean, error, "1se") == 1
+    assert choose(mean, np.full(5, 0.159), "1se") == 2
+    # within a tenth of the spread of 0.8
+    assert [first_good(mean, slack) for slack in (0.0, 0.19, 0.21)] == [2, 2, 1]
+    left = FoldScores(
+        np.array([4, 5]), np.array([[1.0, 2.0], [3.0, 8.0]]), [(np.eye(2),), (3 * np.eye(2),)], False
+    )
+    right = FoldScores(np.array([6]), np.array([[4.0]]), [(np.array([[0.0, 7.0]]),)], True)
+    assert left.mean.tolist() == [2.0, 5.0]
+    for both in (left.beside(right), right.beside(left)):
+        assert both.positions.tolist() == [4, 5, 6]
+        assert both.scores.tolist() == [[1.0, 2.0, 4.0]]
+        assert both.weights[0][0].tolist() == [[1.0, 0.0], [0.0, 1.0], [0.0, 7.0]]
+        assert both.interrupted
+    assert left.mean_weights(1)[0].tolist() == [0.0, 2.0]
+    assert [own[0].tolist() for own in left.starts(-1)] == [[0.0, 1.0], [0.0, 3.0]]
+    relaxed = FoldScores(
+        np.arange(2), np.array([[[1.0, 5.0], [2.0, 0.0]], [[3.0, 0.0], [4.0, 0.0]]]), [], False
+    )
+    assert relaxed.mean.tolist() == [2.5, 3.0]
+
+
+def test_a_look_takes_every_so_many_distinct_rows():
+    content = np.repeat(np.arange(1601), 2)
+    rows = np.arange(len(content))
+    [(train, test)], share = _thinned(content, [(rows[:3000], rows[3000:])])
+    assert share == pytest.approx(1 / 3)
+    assert content[train].tolist() == np.repeat(np.arange(0, 1500, 3), 2).tolist()
+    assert content[test].tolist() == np.repeat(np.arange(1500, 1601, 3), 2).tolist()
+    whole, share = _thinned(np.arange(800), [(np.arange(799), np.array([799]))])
+    assert share == 1.0
+    assert len(whole[0][0]) == 799
+
+
+def test_folds_by_numbers_masks_and_groups():
+    y = np.repeat(["u", "v"], 6)
+    for train, test in split_rows(3, y, classifier=True):
+        assert np.unique(y[test], return_counts=True)[1].tolist() == [2, 2]
+        assert sorted([*train, *test]) == list(range(12))
+    assert split_rows(3, y, classifier=False)[0][1].tolist() == [0, 1, 2, 3]
+    mask = np.arange(12) < 5
+    [(train, test)] = split_rows([(mask, ~mask)], y, classifier=True)
+    assert (train.tolist(), test.tolist()) == (list(range(5)), list(range(5, 12)))
+    assert split_rows([([-1, 0], [1])], y, classifier=True)[0][0].tolist() == [11, 0]
+    for wrong in ([([0, 12], [1])], [([0], [[1]])], [([0.5], [1])], [([0], [1], [2])], 1, 13):
+        with pytest.raises(kw.InputError, match="cv"):
+            split_rows(wrong, y, classifier=True)
+    with pytest.raises(kw.InputError, match=r"shape \(12,\)"):
+        split_rows(3, y, classifier=True, groups=np.arange(11))
+
+
+# ---- models -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("approximate", [False, True])
+def test_two_outputs_with_weights_by_dense_formulas(approximate, rng):
+    """Decisions, contributions and standard deviations, on kernels and on features that are these kernels."""
+    X, new = rng.normal(size=(20, 2)), rng.normal(size=(5, 2))
+    Y = np.column_stack([X[:, 0], X[:, 1] - X[:, 0]]) + 0.3 * rng.normal(size=(20, 2))
+    weight, alpha = rng.uniform(0.3, 3.0, 20), 0.7
+    kernels = [Linear().on([0]), Linear().on([1])]
+    model = kw.MKLRegressor(
+        kernels, RLS2(alpha=alpha, tol=1e-11, shared_weights=False), normalize="center",
+        approximation="nystroem" if approximate else None,
+    ).fit(X, Y, sample_weight=weight)  # fmt: skip
+    assert (model.model_.features is not None) == approximate
+    p = weight / weight.sum()
+    centre, y = p @ X, Y - p @ Y
+    Z, N = X - centre, new - centre
+    scale = 1.0 / (p @ Z**2)
+    found = model.predict(new, return_std=True)
+    parts = model.kernel_contributions(new)
+    for k in range(2):
+        d = model.weights_[k] * scale
+        K, cross = (Z * d) @ Z.T, (N * d) @ Z.T
+        A = K + alpha * np.diag(1.0 / weight)
+        c = np.linalg.solve(A, y[:, k])
+        for m in range(2):
+            np.testing.assert_allclose(
+                parts[:, m, k], np.outer(N[:, m], Z[:, m]) * d[m] @ c, rtol=1e-6, atol=1e-8
+            )
+        np.testing.assert_allclose(found[0][:, k], cross @ c + p @ Y[:, k], rtol=1e-6, atol=1e-8)
+        variance = ((N * d) * N).sum(axis=1) - np.einsum("ri,ir->r", cross, np.linalg.solve(A, cross.T))
+        np.testing.assert_allclose(
+            found[1][:, k], np.sqrt(variance * model.prior_scale_[k]), rtol=1e-6, atol=1e-8
+        )
+    shares = model.weights_ / model.weights_.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.model_.weight_shares, shares.mean(axis=0), rtol=1e-12)
+
+
+def test_linear_kernels_as_coefficients_of_columns(rng):
+    """Sums, factors, columns and standardised columns, of which two share a column."""
+    X, new = rng.normal(1.0, 2.0, size=(15, 4)), rng.normal(size=(4, 4))
+    kernels = [
+        3.0 * Linear().on([0, 2]) + Linear().on([2, 3]),
+        Linear().prepared("standardize").on([1, 2]),
+        0.5 * Linear(),
+    ]
+    table = Table(X)
+    source = TableSource(kernels, table, max_memory=1e9)
+    w, c, p = np.array([0.7, 1.3, 0.2]), rng.normal(size=15), rng.dirichlet(np.ones(15))
+    cross = np.zeros((4, 15, 3))
+    for where, m, K in source.cross(source.accepted(Table(new)), np.arange(3)):
+        cross[where, :, m] = K
+    layout = source.linear_layout()
+    coef, shift = layout.coefficients(w, c, X, None)
+    np.testing.assert_allclose(new @ coef + shift, cross @ w @ c, rtol=1e-10, atol=1e-11)
+    # centred with weights: the difference to the mean over rows, on both sides
+    own = source.gram().combine(w)
+    flat = cross @ w
+    centred_values = flat - (flat @ p)[:, None] - own @ p + p @ own @ p
+    coef, shift = layout.coefficients(w, c, X, p)
+    np.testing.assert_allclose(new @ coef + shift, centred_values @ c, rtol=1e-9, atol=1e-10)
+    assert linear_layout([Linear()], [None], table).columns.tolist() == [0, 1, 2, 3]
+
+
+# ---- probabilities and intervals --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["temperature", "platt", "isotonic"])
+@pytest.mark.parametrize("kinds", [2, 3])
+def test_curves_count_a_row_of_weight_two_twice(method, kinds, rng):
+    values = rng.normal(size=(40, 1 if kinds == 2 else 3))
+    codes = rng.integers(0, kinds, 40)
+    values[np.arange(40), np.minimum(codes, values.shape[1] - 1)] += 0.8
+    weights = rng.integers(0, 4, 40)
+    values[3] = np.nan  # no fold had it
+    rows = np.repeat(np.arange(40), weights)
+    once = calibrate(values, codes, weights.astype(float), method)
+    twice = calibrate(values[rows], codes[rows], None, method)
+    new = rng.normal(size=(9, values.shape[1]))
+    # measured: up to 4e-4 where the slope of probabilities has three digits
+    np.testing.assert_allclose(once(new), twice(new), atol=1e-3 if method == "temperature" else 1e-6)
+    np.testing.assert_allclose(np.exp(once.logarithms(new)), once(new), rtol=1e-12)
+    np.testing.assert_allclose(once(new).sum(axis=1), 1.0, rtol=1e-12)
+    if method == "platt":
+        kept = np.isfinite(values[:, 0])
+        f, w = values[kept], weights[kept].astype(float)
+        expected = np.column_stack(
+            [platt(f[:, j], codes[kept] == (1 if kinds == 2 else j), w, new[:, j]) for j in range(f.shape[1])]
+        )
+        expected = (
+            np.column_stack([1 - expected, expected])
+            if kinds == 2
+            else expected / expected.sum(axis=1, keepdims=True)
+        )
+        np.testing.assert_allclose(once(new), expected, atol=1e-5)
+    if method == "temperature":
+        slope = float(once.curves[0][0])
+        kept = np.isfinite(values[:, 0])
+        both = np.column_stack([np.zeros(40), values]) if kinds == 2 else values
+        total = weights[kept].sum()
+        target = (np.eye(kinds)[codes[kept]] * total + 1 / kinds) / (total + 1)
+
+        def loss(s):
+            return -weights[kept] @ (target * log_softmax(s * both[kept], axis=1)).sum(axis=1)
+
+        assert loss(slope) <= min(loss(0.99 * slope), loss(1.01 * slope))
+
+
+def platt(f, right, weights, new):
+    """Platt's sigmoid with his targets, by minimising its log loss."""
+    n1, n0 = weights[right].sum(), weights[~right].sum()
+    t = np.where(right, (n1 + 1) / (n1 + 2), 1 / (n0 + 2))
+
+    def loss(v):
+        z = v[0] * f + v[1]
+        p = expit(z)
+        return weights @ (np.logaddexp(0, z) - t * z), np.array([weights * (p - t) @ f, weights @ (p - t)])
+
+    a, b = minimize(loss, [0.0, 0.0], jac=True, method="BFGS", options={"gtol": 1e-9}).x
+    return expit(a * new + b)
+
+
+def test_intervals_are_quantiles_of_weighted_errors():
+    """Errors 1, 2, 3, 4 with weights 3, 1, 2, 4, and a new row of weight 1 that may be anywhere: 11 in all."""
+    values = np.zeros((4, 2))
+    truth = np.array([[-3.0, 1.0], [1.0, 0.0], [4.0, 0.0], [-2.0, 0.0]])
+    held = OutOfFold(values, truth, np.array([2.0, 3.0, 4.0, 1.0]))
+    # reached by 1: 3 of 11, by 2: 4, by 3: 6, by 4: 10; in the other column only row 0 has an error
+    for coverage, first, second in (
+        (3 / 11, 1.0, 0.0),
+        (0.3, 2.0, 0.0),
+        (6 / 11, 3.0, 0.0),
+        (0.6, 4.0, 0.0),
+        (0.8, 4.0, 1.0),
+    ):
+        np.testing.assert_array_equal(held.half_widths(coverage), [first, second])
+        np.testing.assert_array_equal(held.unlinked.half_widths(coverage), [first, second])
+    np.testing.assert_array_equal(held.half_widths(10 / 11), [4.0, 1.0])
+    with pytest.raises(kw.InputError, match="at least 19 training rows, got 10"):
+        held.half_widths(0.95)
+    codes = OutOfFold(
+        np.array([[0.5], [2.0], [-1.0], [0.0]]), np.array([1, 1, 0, 0]), np.array([1.0, 3.0, 2.0, 2.0])
+    )
+    low = codes.lowest_shares(0.5, 2.0)
+    # class 1 has the costs log(1 + e^-4) with weight 3 and log(1 + e^-1) with weight 1: the first reaches half of 5;
+    # class 0 has log(1 + e^-2) and log 2 with weight 2 each: the second does
+    np.testing.assert_allclose(low, [-np.log(2.0), -np.log1p(np.exp(-4.0))], rtol=1e-12)
+    assert np.isneginf(codes.lowest_shares(0.95, 2.0)).all()

@@ -1,0 +1,857 @@
+"""Rooms of `kernelweave_app.runs`, each by itself: what is read, divided, chosen, fitted and estimated."""
+
+import errno
+import os
+import sys
+from dataclasses import replace
+from decimal import Decimal
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.metrics import r2_score
+
+import kernelweave as kw
+from kernelweave import recipe
+from kernelweave_app.runs import columns, estimating, evidence, fitting, folders, joining, nested, predictions
+from kernelweave_app.runs.division import Division, read_division
+from kernelweave_app.runs.fitting import (
+    chosen,
+    fits_plainly,
+    make_learner,
+    make_model,
+    plain_learner,
+    unused_settings,
+)
+from kernelweave_app.runs.formats import FileLimits, read_table
+from kernelweave_app.runs.formats.arrays import check_array
+from kernelweave_app.runs.formats.parquet import PARQUET
+from kernelweave_app.runs.formats.text import TEXT, find_separator
+from kernelweave_app.runs.joining import (
+    LAYOUT,
+    Joined,
+    Layout,
+    join_new,
+    join_tables,
+    layout_text,
+    match_tables,
+    read_layout,
+)
+from kernelweave_app.runs.preparing import prepare, split
+from kernelweave_app.runs.spec import Spec, check_spec, inverted
+from kernelweave_app.runs.writing import used_settings
+
+FAILURES = {
+    "full disk": OSError(errno.ENOSPC, "No space left on device", "x"),
+    "Ctrl-C": KeyboardInterrupt(),
+    "mistake": RuntimeError("a mistake"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "held"),
+    [
+        ("train", "TTF", [0, 0, 1]),
+        ("Train", "TTF", [0, 0, 1]),
+        ("train", ["test", "Train", "train"], [1, 0, 0]),
+        ("body.train", [1, 0, 1], [0, 1, 0]),
+        ("is_train", [True, False, True], [0, 1, 0]),
+        ("training set", ["yes", "no", "no"], [0, 1, 1]),
+        ("train", [1.0, np.nan, np.nan], [0, 1, 1]),
+        ("test", "TTF", [1, 1, 0]),
+        ("is_test", [1.0, np.nan, np.nan], [1, 0, 0]),
+        ("not_train", [True, False, False], [1, 0, 0]),
+        ("held_out", ["Yes", "NO", "no"], [1, 0, 0]),
+        ("part", "ytn", [1, 1, 0]),
+        ("part", [" Held-out ", "validation", "training"], [1, 1, 0]),
+        ("part", ["hold_out", "TEST", None], [1, 1, 0]),
+    ],
+)
+def test_a_column_marks_held_out_rows_as_its_name_and_words_say(name, cells, held):
+    column = pd.Series(list(cells), name=name)
+    found, division = read_division(column)
+    assert found.tolist() == [bool(one) for one in held]
+    assert (division.n_held, division.n_training) == (sum(held), 3 - sum(held))
+    assert division.said.startswith(f"{sum(held)} row")
+    # the lines of a script mark the same rows, without the rule
+    space = {"table": column.to_frame()}
+    exec("\n".join(division.lines()), space)
+    assert space["held"].tolist() == found.tolist()
+    # and values that are listed are taken as they are
+    listed, _ = read_division(column, list(division.training))
+    assert listed.tolist() == (~found).tolist()
+
+
+def test_names_say_which_table_stands_for_which():
+    genes = {"a": "rna.a", "b": "rna.b"}, {"a": "meth.a", "b": "meth.b"}
+    layout = Layout("who", {"rna": genes[0], "meth": genes[1]})
+    frame = pd.DataFrame({"who": ["x"], "a": [1], "b": [2]})
+    needed = ["rna.a", "meth.b"]
+
+    def match(*names):
+        return match_tables(dict.fromkeys(names, frame), layout, needed)
+
+    assert match("meth", "rna") == {"rna": "rna", "meth": "meth"}
+    assert match("Meth_new", "2024-rna") == {"rna": "2024-rna", "meth": "Meth_new"}
+    assert match("first", "second") == {"rna": "first", "meth": "second"}
+    joined, _ = join_new({"first": frame, "second": frame.assign(a=3, c=4)}, layout, needed, "")
+    assert joined.table.iloc[0].to_dict() == {"who": "x", "rna.a": 1, "rna.b": 2, "meth.a": 3, "meth.b": 2}
+
+
+@pytest.mark.parametrize("rows", ["shared", "all", "order"])
+def test_rows_of_new_tables_are_matched_as_those_of_the_run(rows, tmp_path):
+    tables = {
+        "rna": pd.DataFrame({"who": ["p", "q", "r"], "a": [1.0, 2.0, 3.0]}),
+        "meth": pd.DataFrame({"who": ["q", "r", "s"], "b": [4.0, 5.0, 6.0]}),
+    }
+    joined = join_tables(tables, "who", rows)
+    assert len(joined.table) == {"shared": 2, "all": 4, "order": 3}[rows]
+    (tmp_path / LAYOUT).write_text(layout_text(joined, "" if rows == "order" else "who", "rna.csv"))
+    again, _ = join_new(tables, read_layout(tmp_path), ["a", "b"], "")
+    pd.testing.assert_frame_equal(again.table[["a", "b"]], joined.table[["a", "b"]])
+
+
+def test_what_is_stated_changes_the_default_learner():
+    def named(task, **given):
+        return chosen(Spec(**given), task).method
+
+    assert named("classification") == "lp"
+    assert named("regression") == "rls2"
+    assert chosen(Spec(), "classification").learner_params["p"] == 2.0
+    assert chosen(Spec(), "regression").learner_params == {"relax": "auto"}
+    for given in ({"kernels": "linear"}, {"kernels": "rls2"}, {"alphas": "0.1,1"}):
+        assert chosen(Spec(**given), "classification").learner_params == {}
+        assert named("classification", **given) == named("regression", **given) == "rls2"
+        assert not fits_plainly(Spec(**given))
+    assert named("regression", Cs="1,10") == named("classification", Cs="1,10") == "lp"
+    assert named("classification", method="rls2") == "rls2"
+    assert fits_plainly(Spec(target="y", test_size=0.0, balanced=True, method="default"))
+    for given in ({"cv": 7}, {"rule": "1se"}, {"scoring": "f1_macro"}, {"group": "g"}, {"method": "rls2"}):
+        assert not fits_plainly(Spec(**given))
+    # parameters of one's own change the learner, not the choice of C
+    learner, cost = plain_learner(Spec(learner_params={"p": 3.0}), "classification")
+    assert (learner.p, learner.tol, cost) == (3.0, recipe.CLASSIFICATION[1]["tol"], {"C": "auto"})
+    learner, cost = plain_learner(Spec(jobs=2), "regression")
+    assert (learner.alpha, learner.relax, learner.n_jobs, cost) == ("auto", "auto", 2, {})
+    assert plain_learner(Spec(jobs=2), "classification") == (None, {})
+
+
+def test_values_for_the_other_regularisation_parameter_are_not_used():
+
+    both = Spec(method="simple", alphas="1,2", Cs="5")
+    assert (both.alphas, both.Cs) == ("1,2", "5")
+    assert unused_settings(both) == ["alphas"]
+    assert unused_settings(Spec(method="rls2", Cs="1,2")) == ["Cs"]
+
+
+def test_parameters_of_learners_can_be_set():
+    """Of every learner all but the regularisation parameter and what the path and its folds replace."""
+    from kernelweave.learners import LEARNERS
+
+    elsewhere = {"alpha", "C", "n_alphas", "n_jobs", "shared_weights", "literal"}
+    for name, learner in LEARNERS.items():
+        fields = {one.name for one in learner.settings().values()}
+        assert set(learner().get_params()) - fields - elsewhere <= (
+            {"n_folds", "n_jobs"} if name == "rls2" else set()
+        )
+        assert make_learner(Spec(method=name)).get_params() == learner().get_params()
+
+
+def test_a_setting_that_no_learner_has_is_refused():
+
+    spec = Spec(target="y", method="rkl", learner_params={"norm": "none", "max_iter": 7, "theta": 0.3})
+    assert repr(make_learner(spec)) == "RKL(max_iter=7, norm=None)"
+    assert unused_settings(spec) == ["theta"]
+    with pytest.raises(kw.InputError, match="'nothing'"):
+        check_spec({"learner_params": {"nothing": 1}})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("cv", 1), ("missing", "forget"), ("rank_tol", 1.0), ("normalize", "twice"), ("jobs", 99)],
+)
+def test_a_setting_is_refused_in_the_words_of_its_place(name, value):
+    from kernelweave_app.runs.spec import in_words_of, own_fields
+
+    with pytest.raises(kw.InputError, match=f"^`{name}` must be ") as caught:
+        check_spec({name: value})
+    message = str(caught.value)
+    assert in_words_of("options", message).startswith(f"--{name.replace('_', '-')} must be ")
+    assert in_words_of("form", message).startswith(f"'{own_fields()[name].label}' must be ")
+
+
+def test_fields_have_what_estimators_admit():
+    """Choices and ranges are those of the library, and defaults too."""
+    from kernelweave._declarations import declared
+    from kernelweave_app.runs.spec import own_fields
+
+    fields, known = own_fields(), declared(kw.MKLClassifierCV)
+    for name in ("missing_views", "rule"):
+        assert set(fields[name].choices) == set(known[name].form.choices)
+    assert set(fields["normalize"].choices) == {"auto", *kw.normalizers.NORMALIZERS}
+    same = {"missing": "missing", "normalize": "normalize", "intercept": "fit_intercept", "rule": "rule"}
+    same |= {name: name for name in ("missing_views", "rank_tol", "approximation", "max_memory", "cv")}
+    for name, parameter in same.items():
+        assert fields[name].default == known[parameter].default
+    assert (fields["rank_tol"].least, fields["rank_tol"].most) == (0, 1)
+
+
+def test_fields_apply_where_they_do_something():
+    from kernelweave_app.runs.spec import applies, spec_fields
+
+    fields = spec_fields()
+
+    def shown(spec, task):
+        return {name for name, field in fields.items() if applies(field, spec, task)}
+
+    numbers, classes = shown(Spec(), "regression"), shown(Spec(), "classification")
+    assert classes - numbers >= {"stratify", "balanced", "class_weights", "probabilities", "p"}
+    assert numbers - classes >= {"relax"}
+    by_column = shown(Spec(holdout="train"), "regression")
+    assert "holdout_values" in by_column - numbers
+    assert "test_size" in numbers - by_column
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b,c\n1.5,2,x\n-3,,y\n",
+        "a;b;c\n1,5;2;x\n-3;;y\n",
+        "a;b;c\n1.5;2;x\n-3;;y\n",
+        "a\tb\tc\n1.5\t2\tx\n-3\t\ty\n",
+        "a,b,c\n1.5,2,x,\n-3,,y,\n",
+        "a,b,c,\n1.5,2,x,\n-3,,y,\n",
+        '\ufeff"a";"b";c\r\n"1,5";2;x\r\n-3;;y\r\n',
+    ],
+)
+def test_what_stands_between_fields_is_found(text, tmp_path):
+    (tmp_path / "x.csv").write_text(text, newline="")
+    table = read_table(tmp_path / "x.csv")
+    expected = pd.DataFrame({"a": [1.5, -3.0], "b": [2.0, np.nan], "c": ["x", "y"]})
+    pd.testing.assert_frame_equal(table, expected)
+
+
+def test_names_may_hold_other_separators():
+    assert find_separator(["dose, mg;age;y", "1,5;2;x", "2,5;3;z"]) == ";"
+    assert find_separator(['"a;1","b;2;3"', "1,2"]) == ","
+    assert find_separator(["a;1,b", "1,2"]) == ","
+    assert find_separator(["a,b\tc", "1\t2"], usual="\t") == "\t"
+
+
+def test_numbers_of_other_types_are_numbers(tmp_path):
+    whole = [Decimal(k) / 8 for k in range(20)]
+    frame = pd.DataFrame({"d": whole, "k": [None, *whole[1:]], "b": [None, True] * 10, "t": ["x", None] * 10})
+    frame.to_parquet(tmp_path / "x.parquet", index=False)
+    table = read_table(tmp_path / "x.parquet")
+    assert [table[c].dtype.kind for c in ("d", "k")] == ["f", "f"]
+    np.testing.assert_array_equal(table["d"], np.arange(20) / 8)
+    assert table["b"].dtype == object
+    assert pd.isna(table["k"][0])
+    np.savez(tmp_path / "x.npz", t=np.array([b"x", b"y"]), y=[1.0, 2.0])
+    assert list(read_table(tmp_path / "x.npz")["t"]) == ["x", "y"]
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_zeroed_pages_of_parquet_are_refused(checked, tmp_path):
+    """By the checksums of pages, or because zeros lie outside the range that was noted."""
+    path = tmp_path / "x.parquet"
+    frame = pd.DataFrame({"a": np.random.default_rng(0).uniform(1.0, 2.0, size=4000)})
+    more = {"compression": None, "use_dictionary": False, "write_page_checksum": checked}
+    frame.to_parquet(path, index=False, **more)
+    pd.testing.assert_frame_equal(read_table(path), frame)
+    content = bytearray(path.read_bytes())
+    content[8000:8512] = bytes(512)
+    path.write_bytes(content)
+    with pytest.raises(
+        kw.InputError, match="cannot be read as a table" if checked else "is damaged: column 'a'"
+    ):
+        read_table(path)
+
+
+def test_outer_folds_let_their_own_rows_enter_the_scale(monkeypatch):
+    """With `transductive` every outer fold is scored by a model that has seen the inputs of that fold, no others."""
+    spec = Spec(
+        target="target", kernels="linear", alphas="1", cv=2, nested=3, normalize="trace", transductive=True
+    )
+    wine = load_wine(as_frame=True).frame.sample(90, random_state=0).reset_index(drop=True)
+    prepared = prepare(Joined(wine, {}, {}, {}), spec)
+    seen, fitted = [], []
+
+    def counted(spec, prepared, held):
+        seen.append(held)
+        fitted.append(make_model(spec, prepared, held))
+        return fitted[-1]
+
+    monkeypatch.setattr(nested, "make_model", counted)
+    rows = np.arange(0, 90, 2)
+    assert len(nested.nested_scores(spec, prepared, rows)) == 3
+    assert sorted(np.concatenate(seen).tolist()) == rows.tolist()
+    for held, model in zip(seen, fitted, strict=True):
+        assert model.model_.task.extra.n_rows == len(held)
+        # a model file could not hold the table of further rows
+        assert model.normalize == "trace"
+
+
+def _content(folder):
+    return {str(p.relative_to(folder)): p.is_file() and p.read_bytes() for p in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("before", ["nothing", "an empty folder", "an earlier run"])
+@pytest.mark.parametrize("why", FAILURES)
+@pytest.mark.parametrize("moves", range(5))
+def test_a_folder_is_there_whole_or_not_at_all(moves, why, before, tmp_path, monkeypatch):
+    """Whatever fails, and after however many files are in their place."""
+    out = tmp_path / "new" / "run"
+    names = ("model.skops", "part-*.txt", "more.txt")
+    if before != "nothing":
+        out.mkdir(parents=True)
+    if before == "an earlier run":
+        for name in ("model.skops", "part-1.txt", "part-2.txt", "notes.txt"):
+            (out / name).write_text("earlier")
+    held, plain, calls = _content(tmp_path), os.rename, []
+
+    def rename(source, target):
+        calls.append(source)
+        if len(calls) == moves:
+            raise FAILURES[why]
+        # at no time are there parts of two results
+        seen = (
+            {p.read_text() for p in out.glob("*.*") if p.is_file() and p.name != "notes.txt"}
+            if out.exists()
+            else set()
+        )
+        assert (out / "model.skops").exists() <= (len(seen) < 2)
+        plain(source, target)
+
+    monkeypatch.setattr(os, "rename", rename)
+    made = 0
+    expected = kw.InputError if why == "full disk" and moves else type(FAILURES[why])
+    try:
+        with folders.whole_folder(str(out), overwrite=True, files=names) as folder:
+            assert _content(tmp_path) | _content(folder) == _content(tmp_path)
+            for name in ("model.skops", "part-1.txt", "more.txt"):
+                (folder / name).write_text("new")
+            if not moves:
+                raise FAILURES[why]
+        made = 1
+    except expected:
+        pass
+    if not made:
+        assert _content(tmp_path) == held
+        return
+    assert 0 < len(calls) < moves
+    new = {"new": False, "new/run": False}
+    new |= {f"new/run/{name}": b"new" for name in ("model.skops", "part-1.txt", "more.txt")}
+    new |= {"new/run/notes.txt": b"earlier"} if before == "an earlier run" else {}
+    assert _content(tmp_path) == new
+
+
+def test_fields_are_kept_until_the_package_changes(tmp_path, monkeypatch):
+    from kernelweave_app.runs import spec
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    declared, made = spec.spec_fields(), []
+    monkeypatch.delitem(sys.modules, "kernelweave.learners")
+    monkeypatch.setattr(spec, "spec_fields", lambda: made.append(0) or declared)
+    for _ in range(2):
+        assert list(spec.known_fields().values()) == list(declared.values())
+    assert len(made) == 1
+    # a learner in a new file, or a kept file that was cut short
+    monkeypatch.setattr(spec, "_state_of_package", lambda: ["other"])
+    spec.known_fields()
+    assert len(made) == 2
+    spec.kept_fields().write_text("[{", "utf8")
+    spec.known_fields()
+    assert len(made) == 3
+    assert list(spec.known_fields()) == list(declared)
+
+
+def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch):
+
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "y"])
+    spec = Spec(target="y", nested=3, kernels="linear", alphas="2", cv=2)
+    prepared = prepare(Joined(frame, {}, {}, {}), spec)
+    # others are held out, also from the first rows
+    rows, fitted, scored = np.arange(6, 30), [], []
+    monkeypatch.setattr(
+        nested, "fit_model", lambda model, prepared, rows, progress: fitted.append(set(rows.tolist()))
+    )
+
+    def score(model, X, y):
+        scored.append(set(X.index))
+        return SimpleNamespace(scores={})
+
+    monkeypatch.setattr(nested.HeldOut, "of", score)
+    nested.nested_scores(spec, prepared, rows)
+    assert len(fitted) == len(scored) == 3
+    assert set.union(*scored) == set(rows.tolist())
+    for inside, outside in zip(fitted, scored, strict=True):
+        assert not inside & outside
+        assert inside | outside == set(rows.tolist())
+
+
+# ---- a table divided --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def patients():
+    """Twelve rows with weights, groups, keys, a mark of held-out rows, and two missing cells."""
+    frame = pd.DataFrame(
+        {
+            "who": [f"p{k}" for k in range(12)],
+            "a": np.arange(12.0) ** 2,
+            "b": np.r_[np.arange(11.0), np.nan],
+            "y": np.cos(np.arange(12.0)),
+            "w": np.arange(12.0),
+            "g": np.arange(12) // 3,
+            "part": ["train"] * 9 + ["test"] * 3,
+        }
+    )
+    frame.loc[2, "w"] = np.nan
+    return frame
+
+
+def test_a_table_is_divided_into_its_parts(patients):
+    """Rows without a weight, or with a missing cell, are left out of every part alike."""
+    spec = Spec(target="y", weights="w", group="g", holdout="part", key="who", missing="drop")
+    found = prepare(Joined(patients, {}, {}, {}), spec)
+    kept = [0, 1, 3, 4, 5, 6, 7, 8, 9, 10]
+    assert found.n_dropped == 2
+    assert list(found.X.columns) == ["a", "b"]
+    assert list(found.X.index) == kept
+    assert found.keys.tolist() == [f"p{k}" for k in kept]
+    assert found.weights.tolist() == kept
+    assert found.groups.tolist() == [k // 3 for k in kept]
+    np.testing.assert_array_equal(found.y, np.cos(kept))
+    train, test = split(found, spec)
+    assert (train.tolist(), test.tolist()) == (list(range(8)), [8, 9])
+    assert (
+        found.division.said
+        == "2 rows held out, 8 to train on (column 'part': held out = test; training = train)"
+    )
+    # a mean in place of the cell keeps its row
+    found = prepare(Joined(patients.drop(index=2), {}, {}, {}), spec.model_copy(update={"missing": "impute"}))
+    assert (len(found.y), found.n_missing, found.n_dropped) == (11, 1, 0)
+    # groups stay together, also where rows are drawn
+    own = spec.model_copy(update={"holdout": "", "test_size": 0.3})
+    train, test = split(found, own)
+    assert not set(found.groups[train]) & set(found.groups[test])
+    assert sorted([*train, *test]) == list(range(11))
+
+
+def test_missing_cells_of_a_view_that_a_row_lacks_are_not_missing():
+    nan = np.nan
+    cells = [[1.0, 1.0, 1.0], [nan, nan, 2.0], [3.0, nan, nan], [4.0, 3.0, 5.0], [0.0, 2.0, 3.0]]
+    frame = pd.DataFrame(cells, columns=list("abc")).assign(y=[0.5, 1.0, 2.0, 3.0, 4.0])
+    data = Joined(frame, {"one": ["a", "b"], "two": ["c"]}, {}, {})
+    # row 1 lacks the view `one` and row 2 the view `two`, which leaves the second cell of row 2
+    assert prepare(data, Spec(target="y", missing="drop")).n_dropped == 1
+    assert (
+        prepare(data, Spec(target="y", missing="drop", missing_views="error", test_size=0.0)).n_dropped == 2
+    )
+    with pytest.raises(kw.InputError, match=r"got 2 rows .*in 'b' \(2\), 'a' \(1\), 'c' \(1\)"):
+        prepare(data, Spec(target="y", missing_views="error"))
+    with pytest.raises(kw.InputError, match=r"got 1 rows .*in 'b' \(1\)\."):
+        prepare(data, Spec(target="y"))
+
+
+@pytest.mark.parametrize(
+    ("frame", "task", "words"),
+    [
+        ({"y": [0, 1] * 6, "w": [1.0] * 12}, "auto", None),
+        ({"y": [0, 1] * 6, "w": [1.0, 0.0] * 6}, "auto", "The 6 training rows are all of class 0"),
+        ({"y": [0, 1] * 6, "w": [0.0] * 12}, "auto", "zeros only"),
+        ({"y": [0, 1] * 6, "w": [-1.0, 1.0] * 6}, "auto", "must not be negative, got 6"),
+        ({"y": [0, 1] * 6, "w": [np.inf, 1.0] * 6}, "auto", "got 6 that are missing or infinite"),
+        ({"y": [np.inf, 1.0] * 6, "w": [1.0] * 12}, "auto", "got 6 infinite values"),
+        ({"y": [1e101, 1.0] * 6, "w": [1.0] * 12}, "regression", "numbers beyond 1e+100"),
+        ({"y": [-1e101, 1.0] * 6, "w": [1.0] * 12}, "regression", "numbers beyond 1e+100"),
+        ({"y": [1e100, 1.0] * 6, "w": [1.0] * 12}, "regression", None),
+    ],
+)
+def test_weights_and_targets_that_cannot_be_used_are_refused(frame, task, words):
+    data = Joined(pd.DataFrame({"a": np.arange(12.0), **frame}), {}, {}, {})
+    spec = Spec(target="y", weights="w", task=task, test_size=0.0)
+    if words is None:
+        assert split(prepare(data, spec), spec)[0].tolist() == list(range(12))
+        return
+    with pytest.raises(kw.InputError) as caught:
+        split(prepare(data, spec), spec)
+    assert words in str(caught.value)
+
+
+def test_the_target_is_read_as_its_values_say():
+    def read(*cells, task="auto"):
+        return columns.read_target(pd.DataFrame({"y": list(cells)}), ["y"], task)[1:]
+
+    assert read(*range(10)) == ("classification", "the target has 10 distinct whole numbers")
+    assert read(*range(11)) == ("regression", "the target is numeric with 11 distinct values")
+    assert read(0.5, 1.0) == ("regression", "the target is numeric with 2 distinct values")
+    assert read(True, False) == ("classification", "the target is not numeric (2 classes)")
+    assert read("u", "v", "v") == ("classification", "the target is not numeric (2 classes)")
+    assert read(1, 2, task="regression") == ("regression", "as asked")
+    several = pd.DataFrame(
+        {"u": ["Yes", "no", "no"], "v": [1, 0, 1], "x": [0.5, 1.5, 2.0], "z": [3.0, 4.0, 2.5]}
+    )
+    y, task, _ = columns.read_target(several, ["u", "v"], "auto")
+    assert (y.tolist(), task) == ([[1, 1], [0, 0], [0, 1]], "classification")
+    y, task, _ = columns.read_target(several, ["z", "x"], "auto")
+    assert (y.tolist(), task) == ([[3.0, 0.5], [4.0, 1.5], [2.5, 2.0]], "regression")
+    named = columns.names_of_target
+    assert named("a, b,c", ["a", "b", "c", "b,c"]) == ["a", "b,c"]
+    assert named(" ", ["a"]) == []
+    with pytest.raises(kw.InputError, match="'a' twice"):
+        named("a,b,a", ["a", "b"])
+    # truth for a model of two targets: in its order, or other columns in this order
+    y, stands = columns.target_of_model(several, "z,x", ["x", "z"], "regression")
+    assert (y[0].tolist(), stands) == ([0.5, 3.0], {})
+    y, stands = columns.target_of_model(several, "z,x", ["p", "q"], "regression")
+    assert (y[0].tolist(), stands) == ([3.0, 0.5], {"p": "z", "q": "x"})
+    with pytest.raises(kw.InputError, match="Name all"):
+        columns.target_of_model(several, "z,x", ["x", "q"], "regression")
+
+
+def test_types_of_columns():
+    table = pd.DataFrame({"a": ["1", "x", "3"], "b": [1, 2, 1], "c": [1.0, 2.0, 3.0]})
+    asked = "a = number, b=category"
+    assert columns.read_types(asked) == {"a": "number", "b": "category"}
+    typed = columns.with_types(table, asked)
+    np.testing.assert_array_equal(typed["a"], [1.0, np.nan, 3.0])
+    assert [str(typed[name].dtype) for name in ("b", "c")] == ["category", "float64"]
+    assert table["a"].tolist() == ["1", "x", "3"]
+    space = {"table": table.copy(), "pd": pd}
+    exec("\n".join(columns.type_lines(asked)), space)
+    pd.testing.assert_frame_equal(space["table"], typed)
+    words = pd.DataFrame({"a": ["u", "v"]})
+    with pytest.raises(kw.InputError, match="holds no number, such as 'u'"):
+        columns.with_types(words, "a=number")
+    assert columns.with_types(words, "a=number,d=text", new=True)["a"].isna().all()
+    for wrong in ("number", "=number"):
+        with pytest.raises(kw.InputError, match="must be like"):
+            columns.read_types(wrong)
+    mixed = pd.DataFrame({"n": [1, 2], "f": [1.5, 2.0], "t": ["u", "v"], "b": [True, False]})
+    assert columns.describe(mixed) == "2 rows, 4 columns (2 numeric, 2 categorical)"
+
+
+def test_a_message_lists_four_values_of_a_column():
+    five = pd.Series([*"abcde", "a"], name="part")
+    with pytest.raises(
+        kw.InputError, match=r"got a \(2 rows\), b \(1 row\), c \(1 row\), d \(1 row\) and 1 more\. "
+    ):
+        read_division(five)
+    with pytest.raises(kw.InputError, match=r"d \(1 row\)\. Choose"):
+        read_division(five[[0, 1, 2, 3]])
+    held, division = read_division(five, ["a", "e"])
+    assert held.tolist() == [True, False, False, False, True, True]
+    assert (
+        division.said == "3 rows held out, 3 to train on (column 'part': held out = a, e; training = b, c, d)"
+    )
+    rest = read_division(five, ["a"])[1]
+    assert rest.said.endswith("training = b, c, d, e)")
+    assert Division("part", {"x": 1}, dict.fromkeys("abcdef", 1)).said.endswith(
+        "training = a, b, c, d and 2 more)"
+    )
+    # cells without a mark are on no side where others are on both
+    with pytest.raises(kw.InputError, match=r"an empty cell \(1 row\)"):
+        read_division(pd.Series(["test", "train", None], name="part"))
+    for cells, which in (("aa", "all"), ("bb", "no")):
+        assert f"holds out {which} rows" in read_division(pd.Series(list(cells), name="p"), "a")[1].problem
+
+
+# ---- tables joined ----------------------------------------------------------------------------------
+
+
+def test_rows_of_tables_are_matched_by_their_keys():
+    rna = pd.DataFrame({"who": ["p", "q", "r"], "a": [1, 2, 3], "x": [7.0, 8.0, 9.0]})
+    meth = pd.DataFrame({"x": [4.0, 5.0, 6.0], "who": ["s", "r", "q"]})
+    tables = {"rna": rna, "meth": meth}
+    shared = join_tables(tables, "who")
+    expected = pd.DataFrame({"who": ["q", "r"], "a": [2, 3], "rna.x": [8.0, 9.0], "meth.x": [6.0, 5.0]})
+    pd.testing.assert_frame_equal(shared.table, expected)
+    assert shared.views == {"rna": ["a", "rna.x"], "meth": ["meth.x"]}
+    assert shared.renamed == {"rna": {"x": "rna.x"}, "meth": {"x": "meth.x"}}
+    assert shared.missing == {"rna": ["s"], "meth": ["p"]}
+    assert not shared.kinds
+    assert [shared.table_of(name) for name in ("meth.x", "a", "who")] == ["meth", "rna", None]
+    every = join_tables(tables, "who", "all")
+    assert every.table["who"].tolist() == ["p", "q", "r", "s"]
+    np.testing.assert_array_equal(every.table["meth.x"], [np.nan, 6.0, 5.0, 4.0])
+    assert str(every.kinds["a"]) == "int64"
+    order = join_tables(tables, "", "order")
+    assert order.table["meth.x"].tolist() == [4.0, 5.0, 6.0]
+    for wrong, words in (
+        (meth.assign(who=["p", "p", "q"]), "'p' occurs again"),
+        (meth.assign(who=["p", None, "q"]), "missing in 1 rows"),
+        (meth.assign(who=list("uvw")), "no value of 'who' in common"),
+    ):
+        with pytest.raises(kw.InputError, match=words):
+            join_tables({"rna": rna, "meth": wrong}, "who")
+    with pytest.raises(kw.InputError, match="'rna' has 3, 'meth' has 2"):
+        join_tables({"rna": rna, "meth": meth[:2]}, "", "order")
+    assert joining.name_tables(["a/x.csv", "b/x.tsv.gz", "c/x.csv", "y"]) == {
+        "x": "a/x.csv", "x-2": "b/x.tsv.gz", "x-3": "c/x.csv", "y": "y",
+    }  # fmt: skip
+    # by columns, where names say nothing and only one assignment is possible
+    layout = Layout("who", {"rna": {"a": "a"}, "meth": {"b": "b"}})
+    frames = {"m": pd.DataFrame({"a": [1], "b": [1]}), "n": pd.DataFrame({"a": [1]})}
+    assert match_tables(frames, layout, ["a", "b"]) == {"rna": "n", "meth": "m"}
+    with pytest.raises(kw.InputError, match=r"'n', used for 'meth' of the run, has no column 'b' \(1 are"):
+        match_tables({"m": frames["n"], "n": frames["n"]}, layout, ["a", "b"])
+
+
+# ---- what is chosen ---------------------------------------------------------------------------------
+
+
+def test_texts_of_regularisation_parameters_and_widths():
+    values, number = fitting.parse_values("alphas", "0.1:10:3")
+    np.testing.assert_allclose(values, [10.0, 1.0, 0.1])
+    assert number == 3
+    assert fitting.parse_values("Cs", " 10,1,1,")[0].tolist() == [1.0, 10.0]
+    assert fitting.parse_values("alphas", "12") == (None, 12)
+    assert fitting.parse_values("alphas", "1000") == (None, 1000)
+    assert fitting.parse_values("alphas", "1e1")[0].tolist() == [10.0]
+    for text in ("0", "1001", "-3", "1:2", "x", "0:1:3", "1:inf:3"):
+        with pytest.raises(kw.InputError, match="alphas"):
+            fitting.parse_values("alphas", text)
+    assert [fitting.parse_gamma(text) for text in (" ", "0.5", "scale", " 4 * median")] == [
+        None, 0.5, "scale", ("median", 4.0),
+    ]  # fmt: skip
+    for text in ("-1", "0", "mean", "x*median"):
+        with pytest.raises(kw.InputError, match="gamma"):
+            fitting.parse_gamma(text)
+    assert [inverted(text) for text in ("0.01:10:7", "1,0.1", "0.1", "12", "4.0", "0,1")] == [
+        "0.1:100:7", "1,10", "10.0", "12", "0.25", "0,1",
+    ]  # fmt: skip
+
+
+def test_splitters_and_weights_of_classes():
+    def cv(task="classification", several=False, **given):
+        return repr(fitting.make_cv(Spec(cv=4, seed=3, **given), task, several=several))
+
+    assert cv() == "StratifiedKFold(n_splits=4, random_state=3, shuffle=True)"
+    assert (
+        cv("regression")
+        == cv(several=True)
+        == cv(stratify=False)
+        == "KFold(n_splits=4, random_state=3, shuffle=True)"
+    )
+    assert cv(repeats=2) == "RepeatedStratifiedKFold(n_repeats=2, n_splits=4, random_state=3)"
+    assert cv("regression", repeats=2) == "RepeatedKFold(n_repeats=2, n_splits=4, random_state=3)"
+    assert cv(group="g") == "GroupKFold(n_splits=4, random_state=None, shuffle=False)"
+    random = fitting.make_cv(Spec(cv=4, seed=3, repeats=2, splits="random", group="g"), "classification")
+    assert (type(random).__name__, random.n_splits, random.test_size) == ("GroupShuffleSplit", 8, 0.25)
+    with pytest.raises(kw.InputError, match="same groups"):
+        cv(group="g", repeats=2)
+    # probabilities are learnt on one round of folds
+    assert (
+        repr(fitting.calibration_cv(Spec(cv=4, seed=3, splits="random", repeats=3, stratify=False))) == cv()
+    )
+
+    def weights(text, names=(), **given):
+        prepared = SimpleNamespace(y=np.array(["ill", "well", "a,b"]), names=names)
+        return fitting.class_weight(Spec(class_weights=text, **given), prepared)
+
+    assert weights("ill=5, a,b = 2") == {"ill": 5.0, "well": 1.0, "a,b": 2.0}
+    assert weights("u=3", ("u", "v")) == [{1: 3.0}, {}]
+    assert (weights(""), weights("", balanced=True)) == (None, "balanced")
+    for text in ("ill=0", "ill=-1", "ill=inf", "ill", "=2", "sick=1"):
+        with pytest.raises(kw.InputError):
+            weights(text)
+    with pytest.raises(kw.InputError, match="exclude"):
+        weights("ill=2", balanced=True)
+
+
+def test_features_are_drawn_with_the_seed():
+    from kernelweave.kernels import Nystroem, RandomFeatures
+
+    option = fitting.approximation_option
+    assert (option(Spec(approximation="none")), option(Spec())) == (None, "auto")
+    assert option(Spec(approximation="nystroem", n_features=9, seed=3)) == Nystroem(9, random_state=3)
+    assert option(Spec(approximation="random-features", seed=3)) == RandomFeatures(random_state=3)
+    assert option(Spec(approximation="nystroem", n_features=9)) == Nystroem(9)
+
+
+def test_settings_without_effect_are_not_reported():
+    frame = pd.DataFrame({"a": np.arange(12.0), "y": np.arange(12.0) ** 2})
+    spec = Spec(target="y", alphas="1,2", cv=4, missing="impute")
+
+    def shown(table, given=spec):
+        return used_settings(given, prepare(Joined(table, {}, {}, {}), given))
+
+    whole = shown(frame)
+    label = {name: Spec.model_fields[name].metadata[-1].label for name in ("alphas", "Cs", "cv", "missing")}
+    assert whole[label["alphas"]] == "1,2"
+    assert whole[label["cv"]] == "4"
+    assert label["Cs"] not in whole
+    assert label["missing"] not in whole
+    holes = frame.assign(a=[np.nan, *range(11)])
+    assert shown(holes)[label["missing"]] == "impute"
+    assert label["alphas"] not in shown(frame, Spec(target="y"))
+
+
+# ---- fits -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def weighted(rng):
+    """Thirty rows with unequal weights, in groups of three, the last six held out."""
+    frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "b"])
+    frame["y"] = frame["a"] + rng.normal(size=30)
+    frame["w"] = rng.uniform(0.2, 3.0, size=30)
+    frame["g"] = rng.permutation(30) // 3
+    frame["part"] = ["train"] * 24 + ["test"] * 6
+    spec = Spec(
+        target="y", weights="w", group="g", holdout="part", kernels="linear", alphas="2.0", cv=2, nested=3
+    )
+    return frame, spec, prepare(Joined(frame, {}, {}, {}), spec)
+
+
+def test_outer_folds_fit_with_the_weights_and_groups_of_their_rows(weighted):
+    frame, spec, prepared = weighted
+    rows = np.arange(2, 24)
+    found = nested.nested_scores(spec, prepared, rows)
+    from sklearn.model_selection import GroupKFold
+
+    for scores, (inside, outside) in zip(
+        found, GroupKFold(3).split(frame.iloc[rows], groups=frame["g"].iloc[rows]), strict=True
+    ):
+        train, test = frame.iloc[rows[inside]], frame.iloc[rows[outside]]
+        plain = kw.MKLRegressor(
+            [kw.kernels.Linear()], kw.learners.RLS2(alpha=2.0), normalize="mean-diagonal", standardize=True
+        )
+        plain.fit(train[["a", "b"]], train["y"], sample_weight=train["w"])
+        assert scores["R^2"] == pytest.approx(r2_score(test["y"], plain.predict(test[["a", "b"]])), rel=1e-9)
+    stopped = nested.nested_scores(spec, prepared, rows, report=lambda said: said == "outer fold 2 of 3")
+    assert stopped == found[:2]
+    assert nested.nested_scores(spec.model_copy(update={"nested": 0}), prepared, rows) == []
+    with pytest.raises(kw.InputError, match="at least 2"):
+        nested.nested_scores(spec.model_copy(update={"nested": 1}), prepared, rows)
+    said = nested.say_nested([{"R^2": 0.1, "MAE": 2.0}, {"R^2": 0.4}, {"R^2": 0.4}])
+    # mean 0.3; squares of deviations 0.04 + 0.01 + 0.01, over two
+    assert said == "Nested cross-validation (3 folds): R^2 0.3000 ± 0.1732, MAE 2.0000"
+
+
+def test_findings_get_the_rows_weights_and_folds_of_the_run(weighted):
+    frame, spec, prepared = weighted
+    train, test = split(prepared, spec)
+    model = fitting.fit_model(make_model(spec, prepared, test), prepared, train, None)
+    basis = evidence.basis_of(model, spec, prepared, (train, test), None)
+    pd.testing.assert_frame_equal(basis.held_rows.X, frame.loc[24:, ["a", "b"]])
+    np.testing.assert_array_equal(basis.held_rows.y, frame["y"][24:])
+    np.testing.assert_array_equal(basis.training.params["sample_weight"], frame["w"][:24])
+    np.testing.assert_array_equal(basis.training.groups, frame["g"][:24])
+    np.testing.assert_array_equal(basis.rows.params["sample_weight"], frame["w"])
+    [(inside, outside)] = basis.folds()
+    assert (inside.tolist(), outside.tolist()) == (list(range(24)), list(range(24, 30)))
+    folds = basis.inner()
+    assert len(folds) == 2
+    assert sorted(np.concatenate([outside for _, outside in folds])) == list(range(24))
+    # where a column names the held-out rows, divisions are of the training rows, and keep groups
+    divisions = basis.divisions(3)
+    assert len({tuple(outside) for _, outside in divisions}) > 1
+    for inside, outside in divisions:
+        assert sorted([*inside, *outside]) == list(range(24))
+        assert not set(frame["g"][inside]) & set(frame["g"][outside])
+    # positions are those of the table, also where training rows come last
+    turned = replace(prepared, held=~prepared.held & (np.arange(30) < 6))
+    late, _ = split(turned, spec)
+    assert sorted(np.concatenate(evidence._divisions(spec, turned, late, 1)[0])) == list(range(6, 30))
+    outside = [part for _, part in evidence._folds(spec, turned, late, late)]
+    assert sorted(np.concatenate(outside)) == list(range(6, 30))
+
+
+def test_intervals_of_predictions_need_nine_weighted_rows():
+    """An interval of 90 % is beyond one of ten values of as many: below nine rows there is none."""
+    rows = pd.DataFrame({"a": [1.0, 2.0]}, index=[5, 7])
+    seen = []
+
+    def columns_of(model, X, *, std, coverage):
+        seen.append(coverage)
+        return {"prediction": [0.0, 1.0]}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predictions, "predicted_columns", columns_of)
+        for total in (8.9, 9.1):
+            model = SimpleNamespace(
+                model_=SimpleNamespace(held=SimpleNamespace(weights=np.array([total - 1.0, 1.0])))
+            )
+            predictions.predictions(model, rows)
+        table = predictions.predictions(model, rows, coverage=0.5, keys=pd.Series(["u", "v"], name="low"))
+    assert seen == [None, 0.9, 0.5]
+    assert table.to_dict("list") == {"row": [5, 7], "key low": ["u", "v"], "prediction": [0.0, 1.0]}
+    truth = predictions.with_truth(table, [[1, 2], [3, 4]], ("p", "q"))
+    assert (truth["truth p"].tolist(), truth["truth q"].tolist()) == ([1, 3], [2, 4])
+
+
+def test_time_and_memory_before_a_fit_follow_from_their_formulas():
+    part = estimating._part
+    classes = np.repeat([0, 1, 2], [60, 36, 4])
+    rows = part(np.arange(100, 200), classes, 50, 0)
+    assert np.bincount(classes[rows - 100]).tolist() == [
+        30,
+        18,
+        4,
+    ]  # shares of classes, but five of each if it has them
+    assert (np.diff(rows) > 0).all()
+    assert part(np.arange(7), np.zeros(7, dtype=int), 7, 0).tolist() == list(range(7))
+    power = estimating._exponent
+    assert power([(60, 1.0)]) == 1.5
+    assert power([(10, 9.0), (60, 1.0), (180, 9.0)]) == pytest.approx(2.0)
+    assert (power([(60, 1.0), (180, 1.0)]), power([(60, 1.0), (180, 99.0)])) == (0.5, 3.0)
+    plain = Spec(method="rls2", alphas="6", cv=4)
+    assert estimating.fits_of(plain, "regression", 2.0) == pytest.approx(1.0 + 1.0 / 5.0)
+    # of four outer folds each fits three quarters of the rows
+    outer = plain.model_copy(update={"nested": 4})
+    assert estimating.fits_of(outer, "regression", 2.0) == pytest.approx(1.2 + 4.0 * 0.75**2)
+    likely = Spec(method="simple", Cs="6", cv=4, probabilities="platt")
+    assert estimating.fits_of(likely, "classification", 2.0) == pytest.approx(1.2 + 4.0 / 30.0)
+    # triangles of doubles, and three matrices
+    assert estimating._memory(Spec(), 100, 7) == 7 * 100 * 101 // 2 * 8 + 3 * 8 * 100**2
+    assert estimating._memory(Spec(max_memory="1e4"), 100, 7) == 10**4 + 3 * 8 * 100**2
+    words = [estimating.span(seconds) for seconds in (0.99, 1.0, 89.4, 90.0, 5399.0, 5400.0)]
+    assert words == ["under 1 s", "1 s", "89 s", "2 min", "90 min", "1.5 h"]
+
+
+# ---- files ------------------------------------------------------------------------------------------
+
+
+def test_what_files_hold_is_counted_before_it_is_read(tmp_path):
+    """As many cells and bytes as there are pass; one fewer is refused."""
+    array = tmp_path / "a.npy"
+    np.save(array, np.zeros((6, 5)))
+    size = array.stat().st_size
+
+    def check(kept=size, **limits):
+        with array.open("rb") as file:
+            check_array(file, kept, "x", FileLimits(**limits))
+
+    check(unpacked=240, cells=30, columns=5)
+    for less in ({"unpacked": 239}, {"cells": 29}, {"columns": 4}, {"kept": 239}):
+        with pytest.raises(kw.InputError):
+            check(**less)
+    text = tmp_path / "t.csv"
+    text.write_text("a,b,c\n" + "1,2,3\n" * 9)
+    TEXT.check(text, "t.csv", FileLimits(cells=30, columns=3))
+    for less in ({"cells": 29}, {"columns": 2}, {"unpacked": 59}):
+        with pytest.raises(kw.InputError):
+            TEXT.check(text, "t.csv", FileLimits(**less))
+    words = tmp_path / "w.parquet"
+    pd.DataFrame({"t": ["x" * 1000, "y" * 10] * 300}).to_parquet(words)
+    # as texts, of which a dictionary in the file has two
+    PARQUET.check(words, "w", FileLimits(unpacked=303_000, cells=600))
+    for less in ({"unpacked": 302_999}, {"cells": 599}):
+        with pytest.raises(kw.InputError):
+            PARQUET.check(words, "w", FileLimits(**less))
+
+
+def test_a_damaged_text_says_which_byte_is_zero(tmp_path):
+    """Also beyond the first part that is read."""
+    file = tmp_path / "x.csv"
+    content = bytearray(b"a,y\n" + b"1,2\n" * 600_000)
+    content[2**20 + 5] = 0
+    file.write_bytes(content)
+    with pytest.raises(kw.InputError, match=f"byte {2**20 + 5} is zero"):
+        read_table(file)
