@@ -21,6 +21,7 @@ from kernelweave.kernels import (
     Categorical,
     Constant,
     Custom,
+    Impute,
     Laplacian,
     Linear,
     Log1p,
@@ -389,6 +390,20 @@ BANK = [
 @pytest.fixture
 def y(X):
     return np.sin(X[:, 0]) + 0.3 * X[:, 1]
+
+
+def test_nearest_rows_are_those_in_numeric_columns_with_cells(rng):
+    """A category, and a column without any cell, are filled as ever and say nothing about other columns."""
+    X = rng.normal(size=(20, 3))
+    X[rng.random((20, 3)) < 0.2] = np.nan
+    more = np.column_stack([np.full(20, np.nan), rng.integers(0, 3, 20)])
+    more[4, 1] = np.nan
+    whole = Table(np.column_stack([X, more]), levels=(0, 0, 0, 0, 3))
+    step = Impute("nearest", n_neighbors=3)
+    found = step.fitted(whole).apply(whole).values
+    np.testing.assert_allclose(found[:, :3], step.fitted(Table(X)).apply(Table(X)).values, rtol=1e-12)
+    assert not found[:, 3].any()
+    assert found[4, 4] == np.argmax(np.bincount(more[np.arange(20) != 4, 1].astype(int)))
 
 
 def test_a_model_shows_the_numbers(X, y):

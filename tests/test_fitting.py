@@ -5,6 +5,9 @@ Weights of rows are unequal throughout, so that a sum that forgets them is anoth
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -305,6 +308,20 @@ def test_two_outputs_with_weights_by_dense_formulas(approximate, rng):
         )
     shares = model.weights_ / model.weights_.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(model.model_.weight_shares, shares.mean(axis=0), rtol=1e-12)
+
+
+def test_weights_of_layers_are_padded_and_equal_without_a_machine(rng):
+    X = rng.normal(size=(12, 2))
+    one = kw.MKLRegressor([RBF(), Linear()], RLS2(alpha=1.0)).fit(X, X[:, 0]).model_
+    column = kw.MKLRegressor([RBF(), Linear()], RLS2(alpha=1.0)).fit(X, X[:, :1]).model_
+    both = kw.MKLRegressor([RBF(), Linear()], RLS2(alpha=1.0, shared_weights=False)).fit(X, X).model_
+    assert (one.flat, column.flat, both.flat) == (True, False, False)
+    upper = SimpleNamespace(weights=(np.array([0.2, 0.3, 0.5]),))
+    deep = replace(both, weights=np.array([[0.6, 0.4], [0.1, 0.9]]), layers=(upper, None), layered=True)
+    nan = np.nan
+    expected = [[[0.6, 0.4, nan], [0.2, 0.3, 0.5]], [[0.5, 0.5, nan], [1 / 3, 1 / 3, 1 / 3]]]
+    np.testing.assert_allclose(deep.table_of_weights(), expected, rtol=1e-14)
+    np.testing.assert_array_equal(deep.weights_of(0)[1], upper.weights[0])
 
 
 def test_linear_kernels_as_coefficients_of_columns(rng):

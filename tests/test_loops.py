@@ -117,6 +117,11 @@ def test_pack_sees_what_is_not_finite_or_not_symmetric(core, stack, value):
     core.pack(crooked, packed, asym, size, bad)
     assert np.flatnonzero(asym).tolist() == [2]
     assert asym[2] == pytest.approx(0.5)
+    for place in [(4, 9), (9, 4), (3, 3)]:
+        large = stack.copy()
+        large[(*place, 5)] = -1e3
+        core.pack(large, packed, asym, size, bad)
+        assert size[5] == 1e3
     # the build assumes finite math; the check must see NaN all the same, in either triangle
     for place in [(3, 8), (8, 3), (5, 5)]:
         broken = stack.copy()

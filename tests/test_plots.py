@@ -435,3 +435,91 @@ def test_marks_of_logarithmic_axes_are_text():
     marks = [label.get_text() for label in ax.get_yticklabels()]
     assert "10⁻⁹" in marks or "10⁻⁸" in marks, marks
     assert not any("$" in mark for mark in marks)
+
+
+# ---- layers of deep kernels, by hand ----------------------------------------------------------------
+
+
+def test_lines_of_a_descent_are_its_columns():
+    first = np.array([[0.2, 0.5, 0.3], [0.1, 0.6, 0.4], [0.1, 0.2, 0.9], [-0.1, 0.3, 0.8]])
+    names, weights = [["p on all", "q", "r"], ["u", "v"]], [first, first[:, ::2]]
+    display = plots.DescentDisplay(
+        [4.0, 3.0, 2.0, 1.0], names, weights, [5.0, 4.0, 3.5, 3.6], [0.5, 0.4, 0.3, 0.35], 2
+    ).plot(most=2)
+    lines = (display.criterion_line_, display.validation_line_, display.error_line_)
+    wanted = ([4.0, 3.0, 2.0, 1.0], [5.0, 4.0, 3.5, 3.6], [0.5, 0.4, 0.3, 0.35])
+    for line, values in zip(lines, wanted, strict=True):
+        np.testing.assert_array_equal(line.get_data(), [range(4), values])
+    assert list(display.kept_line_.get_xdata()) == [2, 2]
+    for own, w in zip(display.weight_lines_, weights, strict=True):
+        np.testing.assert_array_equal([line.get_ydata() for line in own], w.T)
+    shown = [[text.get_text() for text in ax.get_legend().get_texts()] for ax in display.layer_axes_]
+    assert shown == [["r", "q"], ["v", "u"]]  # the largest weight of any step first
+    assert [ax.get_ylim()[0] for ax in display.layer_axes_] == [-0.1, -0.1]
+    assert display.ax_.get_ylabel() == "mean loss"
+    for wrong in ({"names": [["p", "q"], ["u", "v"]]}, {"weights": [first[:3], first[:, :2]]}, {"kept": 4}):
+        options = {"criterion": [4.0, 3.0, 2.0, 1.0], "names": names, "weights": weights, **wrong}
+        with pytest.raises(kw.InputError):
+            plots.DescentDisplay(**options)
+
+
+def test_cells_of_layers_are_fractions_in_the_order_of_the_kernels():
+    names, weights = (
+        [["a on all", "b", "c", "c"], ["b", "c", "d"]],
+        [np.array([0.8, 3.2, 0.0, 4.0]), [2.0, 1.0, 5.0]],
+    )
+    display = plots.LayerWeightsDisplay(names, weights).plot(most=4)
+    # the smallest largest fraction is that of a, and the second c is another kernel than the first
+    assert [text.get_text() for text in display.ax_.get_yticklabels()] == ["b", "c", "c", "d"]
+    assert display.ax_.get_title(loc="left") == "(1 more kernels)"
+    cells = np.array([[0.4, 2 / 8], [0.0, 1 / 8], [4 / 8, np.nan], [np.nan, 5 / 8]])
+    np.testing.assert_allclose(display.images_[0].get_array().filled(np.nan), cells, rtol=1e-12)
+    assert [text.get_text() for text in display.texts_] == ["0.40", "0.25", "0", "0.12", "0.50", "0.62"]
+    assert display.images_[0].get_clim() == (0.0, 5 / 8)
+    two = plots.LayerWeightsDisplay([["a", "b"]], [np.array([[1.0, 0.0], [3.0, 2.0]])], ["u", "v"]).plot()
+    np.testing.assert_allclose([one.get_array()[:, 0] for one in two.images_], [[0.25, 0.75], [0.0, 1.0]])
+    small = plots.LayerWeightsDisplay([["a", "b"]], [np.array([0.0099, 0.9901])]).plot()
+    assert [text.get_text() for text in small.texts_] == ["0.0099", "0.99"]
+
+
+def test_matrices_of_layers_are_sorted_scaled_and_bounded(rng):
+    target = np.array([1, 0, 1, 0, 0])
+    K = rng.normal(size=(5, 5))
+    K = K @ K.T
+    display = plots.KernelMatricesDisplay([3.0 * K], [K + 2.0], target).plot(name="Mine")
+    order = [1, 3, 4, 0, 2]
+    assert display.order_.tolist() == order
+    expected = [
+        K[np.ix_(order, order)] * 5.0 / np.trace(K),
+        (K + 2.0)[np.ix_(order, order)] * 5.0 / np.trace(K + 2.0),
+    ]
+    for image, values in zip(display.images_[:, 0], expected, strict=True):
+        np.testing.assert_allclose(image.get_array(), values, rtol=1e-12)
+        # both have the colours of the middle 99 % of the values off the diagonal
+        off = np.concatenate([one[~np.eye(5, dtype=bool)] for one in expected])
+        np.testing.assert_allclose(image.get_clim(), np.quantile(off, [0.005, 0.995]), rtol=1e-12)
+    # three rows of class 0, a border behind them, and names in the middle of their rows
+    ax = display.axes_[0, 0]
+    assert [line.get_ydata()[0] for line in ax.lines[::2]] == [2.5]
+    assert ax.get_yticks().tolist() == [1.0, 3.5]
+    assert labels(ax) == ["0", "1"]
+    numbers = plots.KernelMatricesDisplay([K], [K], target, classes=False).plot().axes_[0, 0]
+    assert (numbers.get_yticks().tolist(), labels(numbers), list(numbers.lines)) == (
+        [0, 4],
+        ["lowest", "highest"],
+        [],
+    )
+
+
+def test_spectra_of_layers_leave_out_rounding_errors():
+    before, after = [np.array([0.7, 0.3, 1e-11])], [np.array([0.9, 0.1, 0.0])]
+    display = plots.LayerSpectraDisplay(before, after, [1.84], [1.38]).plot()
+    for lines, values, word in (
+        (display.before_lines_, [0.7, 0.3, np.nan], "equal weights: 1.84"),
+        (display.after_lines_, [0.9, 0.1, np.nan], "learnt weights: 1.38"),
+    ):
+        np.testing.assert_array_equal(lines[0].get_xdata(), [1, 2, 3])
+        np.testing.assert_array_equal(lines[0].get_ydata(), values)
+        assert lines[0].get_label().endswith(word)
+    assert display.before_lines_[0].get_color() == display.after_lines_[0].get_color()
+    assert display.before_lines_[0].get_linestyle() == "--"

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,11 @@ from sklearn.linear_model import RidgeCV
 
 import kernelweave as kw
 from kernelweave import InputError, KernelWarning
+from kernelweave.machines.losses import Hinge
+from kernelweave.machines.machine import Machine
 from kernelweave.rows import sources
 from kernelweave.rows.folds import folds_of_rows
-from kernelweave.rows.validation import scores
+from kernelweave.rows.validation import _scores_of, scores
 from test_features import make
 
 NAMES = [f"x{j}" for j in range(16)]
@@ -487,3 +490,16 @@ def test_weights_that_are_refused_leave_no_rows_in_any_fold(data):
                 found.add(Z, y, wrong)
             assert not found.taken
             assert getattr(found, "total_rows", 0) == getattr(found, "n_rows", 0) == 0
+
+
+def test_scores_of_left_out_rows_count_them_by_their_weights():
+    f, y = np.array([0.5, -1.5, 2.0, -0.5, 9.0]), np.array([1.0, -1.0, -1.0, 1.0, 1.0])
+    weight = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    fitted = SimpleNamespace(best=SimpleNamespace(product=f - 0.25, t=0.25))
+    found = _scores_of(fitted, Machine(y, 1.0, Hinge(), weight), np.arange(4))
+    # losses 0.5, 0, 3, 1.5; rows 0 and 1 are right; of pairs of an upper and a lower row only those with row 1 are
+    assert found == pytest.approx({"loss": (0.5 + 9.0 + 6.0) / 10.0, "accuracy": 0.3, "auc": 2.0 / 5.0})
+    even = _scores_of(fitted, Machine(y, 1.0, Hinge()), np.arange(4))
+    assert even == pytest.approx({"loss": 1.25, "accuracy": 0.5, "auc": 0.5})
+    # rows of one class have no such pairs
+    assert set(_scores_of(fitted, Machine(y, 1.0, Hinge(), weight), np.array([0, 3]))) == {"loss", "accuracy"}
