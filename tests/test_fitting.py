@@ -17,7 +17,9 @@ from sklearn.svm import SVC
 import kernelweave as kw
 from kernelweave.fitting.calibration import calibrate
 from kernelweave.fitting.folds import (
+    FoldPath,
     FoldScores,
+    _beside,
     _thinned,
     choose,
     first_good,
@@ -158,6 +160,10 @@ def test_scores_of_folds_are_those_of_dense_ridge_regression(rng):
             np.testing.assert_allclose(found.values[k][a], f, rtol=1e-8, atol=1e-9)
             error = weight[test] @ np.square(f - Y[test]).mean(axis=1) / weight[test].sum()
             assert found.scores[k, a] == pytest.approx(-error, rel=1e-8)
+    # the same as two problems, one after another
+    apart = replace(task, targets=(Y[:, :1], Y[:, 1:]))
+    for k, path in enumerate(walk_folds(apart, RLS2(tol=1e-10), folds, alphas)):
+        np.testing.assert_allclose(path.values, found.values[k], rtol=1e-8, atol=1e-9)
     stops = iter([False, False, True, True])
     paths = list(walk_folds(task, RLS2(), folds, alphas, report=lambda said: next(stops)))
     assert [path.interrupted for path in paths] == [False, True]
@@ -215,6 +221,16 @@ def squared_hinge(K, y, fit, new, costs):
         objective, np.zeros(len(fit) + 1), jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}
     ).x
     return K[np.ix_(new, fit)] @ v[:-1] + v[-1]
+
+
+def test_paths_of_some_problems_stand_side_by_side():
+    left = FoldPath(np.arange(12.0).reshape(3, 2, 2), (np.eye(3), np.ones((3, 2))), False)
+    right = FoldPath(-np.arange(4.0).reshape(2, 2, 1), (np.zeros((2, 1)),), True)
+    both = _beside([left, right])
+    assert both.values[1].tolist() == [[4.0, 5.0, -2.0], [6.0, 7.0, -3.0]]
+    assert [own.shape for own in both.weights] == [(2, 3), (2, 2), (2, 1)]
+    assert both.interrupted
+    assert _beside([replace(left, weights=None)]).weights is None
 
 
 def test_choosing_among_scores():
@@ -406,6 +422,19 @@ def platt(f, right, weights, new):
 
     a, b = minimize(loss, [0.0, 0.0], jac=True, method="BFGS", options={"gtol": 1e-9}).x
     return expit(a * new + b)
+
+
+def test_rows_that_no_fold_had_are_left_out(rng):
+    task, _, Y, weight = make_task(rng, n=6, outputs=2)
+    values = rng.normal(size=(6, 2))
+    values[1, 0] = values[4] = np.nan
+    held = OutOfFold.of(task, values)
+    rows = [0, 2, 3, 5]
+    for found, wanted in ((held.values, values), (held.truth, Y), (held.weights, weight)):
+        np.testing.assert_array_equal(found, wanted[rows])
+    assert OutOfFold.of(task, np.full((6, 2), np.nan)) is None
+    classes, *_ = make_task(rng, n=6, outputs=3, classes=True)
+    np.testing.assert_array_equal(OutOfFold.of(classes, values).truth, classes.codes[rows])
 
 
 def test_intervals_are_quantiles_of_weighted_errors():

@@ -1,6 +1,7 @@
 """Reports: complete, self-contained, and safe to open."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -150,3 +151,118 @@ def test_a_finding_that_is_declared_anywhere_is_shown_everywhere(report, monkeyp
     assert again["gini"].to_json() == found["gini"].to_json()
     (table,) = [table for table in tables_of(again) if table.name == "gini"]
     assert f"{found['gini'].values['Gini index'].value:.4g}" in table.latex()
+
+
+# ---- figures and tiles, by hand ---------------------------------------------------------------------
+
+
+def test_scores_at_the_top_have_their_intervals():
+    from kernelweave.inspection.registry import Finding, Interval
+    from kernelweave_app.reports import _bars, _tiles
+
+    held = SimpleNamespace(scores={"accuracy": 0.87654, "log loss": 0.5})
+    found = {
+        "held out": Finding({"accuracy": Interval(0.87654, 0.81234, 0.93456), "log loss": Interval(0.5)}),
+        "folds": Finding({"accuracy": Interval(0.9, 0.85, 0.95)}),
+    }
+    assert _tiles(held, found) == [
+        ("0.8765", "accuracy, held out; 95 % interval 0.812 to 0.935"),
+        ("0.5000", "log loss, held out"),
+        ("0.9000", "accuracy, mean over folds; 95 % interval 0.850 to 0.950"),
+    ]
+    assert _tiles(None, {}) == []
+    table = SimpleNamespace(
+        heads=["name", "fraction"], formats=["%"], rows=[["a", 0.2], ["b", 0.6], ["c", None]]
+    )
+    assert _bars(table) == [0.3333, 1.0, 0.0]
+    assert _bars(SimpleNamespace(heads=["a", "b", "c"], formats=["%"], rows=[[1, 2, 3]])) == [None]
+    assert _bars(SimpleNamespace(heads=["a", "b"], formats=["%"], rows=[["a", 0.0]])) == [0.0]
+
+
+def test_counts_and_curves_of_classes_are_those_of_the_rows():
+    from kernelweave_app.reports import close
+    from kernelweave_app.reports.figures import confusion_figure, ranking_figure
+
+    truth, guess = np.array(list("aaabbc")), np.array(list("aabbbb"))
+    figure = confusion_figure(["a", "b", "c"], truth, guess)
+    [ax] = figure.axes
+    # true classes from above, predicted ones from the left
+    cells = {text.get_position(): text.get_text() for text in ax.texts}
+    assert [[cells[j, i] for j in range(3)] for i in range(3)] == [list("210"), list("020"), list("010")]
+    assert [text.get_color() for text in ax.texts[:3]] == ["white", "black", "black"]
+    np.testing.assert_array_equal(ax.images[0].get_array(), [[2, 1, 0], [0, 2, 0], [0, 1, 0]])
+    close(figure)
+    here, value = np.array([True, False, True, False]), np.array([0.9, 0.8, 0.3, 0.1])
+    held = SimpleNamespace(rankings=lambda: {"u": (here, value), "none": (np.zeros(4, dtype=bool), value)})
+    # of four pairs of a row inside and one outside three are in order; precision 1 at half, then 2 of 3
+    for kind, words in (("roc", "u (0.750)"), ("precision", "u (0.833)")):
+        figure = ranking_figure(held, kind)
+        [line] = figure.axes[0].lines
+        assert line.get_label() == words
+        points = set(map(tuple, line.get_xydata().round(6).tolist()))
+        assert points >= ({(0.0, 0.5), (0.5, 1.0)} if kind == "roc" else {(0.5, 1.0), (1.0, 0.666667)})
+        close(figure)
+    assert ranking_figure(SimpleNamespace(rankings=lambda: {"u": (here[[0, 2]], value[:2])}), "roc") is None
+
+
+def test_figures_of_findings_have_their_numbers():
+    from kernelweave.inspection.registry import Finding
+    from kernelweave_app.reports import close
+    from kernelweave_app.reports.figures import draw_findings
+
+    one = {"observed": [0.2, 0.7], "low": [0.1, 0.5], "high": [0.5, 0.8], "predicted": [0.25, 0.75]}
+    details = {
+        "learning curve": {
+            "sizes": [10, 20], "mean": [0.5, 0.7], "low": [0.4, 0.6], "high": [0.6, 0.9], "score": "R^2",
+        },
+        "calibration": {"u": {**one, "counts": [3, 9], "brier": 0.1234}},
+        "permutation": {"permuted": list(np.arange(100) / 100), "score": 1.5, "p_value": 0.0123},
+        "stability": {
+            "names": ["a", "b"], "outputs": ["weight"], "weights": [[0.2], [0.8]], "low": [[0.3], [0.5]],
+            "high": [[0.4], [0.7]], "frequency": [[0.5], [1.0]],
+        },
+    }  # fmt: skip
+    found = {name: Finding(n=8, details=tree) for name, tree in details.items()}
+    drawn = {picture.name: picture.figure for picture in draw_findings(found)}
+    curve = drawn["learning-curve"].axes[0]
+    np.testing.assert_array_equal(curve.lines[0].get_xydata(), [[10, 0.5], [20, 0.7]])
+    band = curve.collections[0].get_paths()[0].vertices
+    assert {(10.0, 0.4), (10.0, 0.6), (20.0, 0.6), (20.0, 0.9)} <= set(map(tuple, band.tolist()))
+    upper, below = drawn["calibration"].axes
+    [bars] = upper.containers
+    assert bars.get_label() == "u (Brier 0.123)"
+    np.testing.assert_array_equal(bars[0].get_xydata(), [[0.25, 0.2], [0.75, 0.7]])
+    ends = [segment[:, 1] for segment in bars[2][0].get_segments()]
+    np.testing.assert_allclose(ends, [[0.1, 0.5], [0.5, 0.8]], rtol=1e-12)
+    np.testing.assert_array_equal(below.lines[0].get_xydata(), [[0.25, 3], [0.75, 9]])
+    histogram = drawn["permutation"].axes[0]
+    assert [patch.get_height() for patch in histogram.patches] == [4] * 25
+    assert list(histogram.lines[0].get_xdata()) == [1.5, 1.5]
+    assert histogram.get_xlabel().endswith("(p = 0.012)")
+    # the line of a weight outside its interval begins at the bar
+    lines = drawn["stability"].axes[0].collections[0].get_segments()
+    np.testing.assert_allclose([line[:, 0] for line in lines], [[0.5, 0.8], [0.2, 0.4]], rtol=1e-12)
+    for figure in drawn.values():
+        close(figure)
+    assert [picture.name for picture in draw_findings(found, "calibration")] == ["calibration"]
+
+
+def test_figures_keep_their_letters_in_a_given_width():
+    import matplotlib.pyplot as plt
+
+    from kernelweave_app.reports import Picture, close
+    from kernelweave_app.reports.printing import DOUBLE, INCH, LETTERS, TALLEST, fit_to
+
+    for size, width, tall in (
+        ((6.0, 4.0), DOUBLE, 4.0),
+        ((6.0, 4.0), DOUBLE * 0.9, 3.6),
+        ((6.0, 40.0), DOUBLE, TALLEST / INCH),
+    ):
+        figure = plt.figure(figsize=size)
+        fit_to(Picture("x", "X", figure), width)
+        np.testing.assert_allclose(figure.get_size_inches(), [width / INCH, tall], rtol=1e-9)
+        close(figure)
+    figure = plt.figure(figsize=(6.0, 4.0))
+    fit_to(Picture("x", "X", figure), 30.0)
+    assert figure.get_size_inches()[1] == pytest.approx(4.0 * max(LETTERS / 10.0, 30.0 / DOUBLE))
+    close(figure)

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.datasets import load_diabetes, load_wine
@@ -11,14 +12,17 @@ pytest.importorskip("fastapi")
 pytest.importorskip("psutil")
 
 from kernelweave.inspection import regularization_path
+from kernelweave.inspection.held import HeldOut
+from kernelweave.inspection.registry import Finding, Interval
 from kernelweave_app.runs.fitting import fit_model, make_model
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import prepare, split
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.runs.writing import score_held
+from kernelweave_app.studio import results
 from kernelweave_app.studio.comparing import paired_tests
 from kernelweave_app.studio.methods import scorers
-from kernelweave_app.studio.results import describe_curve, describe_model, describe_path
+from kernelweave_app.studio.results import describe_curve, describe_held, describe_model, describe_path, plain
 from kernelweave_app.studio.schema import Curve, PathPoint
 
 
@@ -211,3 +215,132 @@ def test_runs_are_compared_on_the_same_held_out_rows_and_folds():
     error = np.sqrt((1 / 3 + 1 / 2) * np.var(one - two, ddof=1))
     assert folds.difference == pytest.approx(np.mean(one - two))
     assert folds.p_value == pytest.approx(2 * stats.t.sf(abs(np.mean(one - two)) / error, 2))
+
+
+def test_held_out_rows_by_hand():
+    """Counts, curves, intervals that exist, and cells that JSON can hold."""
+    truth, guess = np.array(["u", "v", "v", "v"]), np.array(["u", "u", "v", "v"])
+    table = pd.DataFrame(
+        {"row": [7, 8, 9, 10], "prediction": guess, "low": [0.1, np.nan, np.inf, 1 / 3], "truth": truth}
+    )
+    held = HeldOut(truth, guess, ["u", "v"], decision=np.array([-1.0, 0.5, 2.0, -0.5]), table=table)
+    known = Finding(
+        {
+            "accuracy": Interval(0.75, 0.3, 0.95),
+            "balanced accuracy": Interval(0.8),
+            "other": Interval(1.0, 0.0, 1.0),
+        }
+    )
+    shown = describe_held(held, {"held out": known})
+    assert shown.intervals == {"accuracy": (0.3, 0.95)}
+    assert shown.columns == ["row", "truth", "prediction", "low"]
+    assert shown.rows == [
+        [7, "u", "u", 0.1],
+        [8, "v", "u", None],
+        [9, "v", "v", None],
+        [10, "v", "v", 0.33333333],
+    ]
+    assert (shown.n_rows, shown.classes, shown.confusion) == (4, ["u", "v"], [[1, 0], [1, 2]])
+    [curve] = shown.receivers
+    # all three pairs of a row of v and that of u are in order
+    assert (curve.output, curve.auc, curve.average_precision) == ("v", 1.0, 1.0)
+    assert (max(curve.fpr), max(curve.tpr)) == (1.0, 1.0)
+    assert describe_held(held, {}).intervals == {}
+    assert [plain(v) for v in (np.int64(3), np.float32(0.5), True, np.bool_(False), None, "x", -np.inf)] == [
+        3, 0.5, "True", "False", "None", "x", None,
+    ]  # fmt: skip
+    assert results._thin(3).tolist() == [0, 1, 2]
+    long = results._thin(1001)
+    assert (len(long), long[0], long[-1]) == (results.MOST_POINTS, 0, 1000)
+
+
+def test_the_rest_of_the_contributions_and_paths(monkeypatch):
+    """Two of three kernels are shown, by the spread of their contributions; a path has those of the largest weights."""
+    monkeypatch.setattr(results, "MOST_PARTS", 2)
+    monkeypatch.setattr(results, "MOST_LINES", 2)
+    parts = np.array([[3.0, 0.0, 1.0], [-3.0, 0.5, 2.0], [0.0, 0.5, 5.0]])
+    names = [np.array(["a", "b", "c"])]
+    model = SimpleNamespace(kernel_contributions=lambda X: parts, layer_kernel_names_=names, intercept_=0.5)
+    prepared = SimpleNamespace(X=pd.DataFrame({"x": range(9)}, index=range(10, 19)))
+    found = results.describe_contributions(model, prepared, np.array([4, 0, 2]), held=True)
+    assert (found.rows, found.kernels) == (["14", "10", "12"], ["a", "c", "all other kernels"])
+    assert found.values == [parts[:, [0, 2, 1]].tolist()]
+    assert (found.intercepts, found.held) == ([0.5], True)
+    parts[:, 1] = 0.0
+    assert results.describe_contributions(model, prepared, np.array([4, 0, 2]), held=True).kernels == [
+        "a",
+        "c",
+    ]
+    parts[:] = 0.0
+    assert results.describe_contributions(model, prepared, np.array([4]), held=False) is None
+    weights = np.array([[0.0, 0.1, 0.0], [0.2, 0.1, 0.3], [0.9, 0.0, 0.3]])
+    path = SimpleNamespace(
+        weights=weights,
+        output="",
+        alphas=np.array([3.0, 2.0, 1.0]),
+        df=[1.0, np.nan, 2.0],
+        names=list("abc"),
+        chosen=1,
+        Cs=None,
+    )
+    shown = describe_path(path)
+    assert (shown.names, shown.n_active, shown.df) == (["a", "c"], [1, 3, 2], [1.0, None, 2.0])
+    assert shown.weights == weights[:, [0, 2]].tolist()
+    assert results.output_names(SimpleNamespace(classes_=["u", "v"]), 1) == ["v"]
+    assert results.output_names(SimpleNamespace(classes_=["u", "v", "w"]), 3) == ["u", "v", "w"]
+    assert results.output_names(SimpleNamespace(classes_=["u", "v", "w"]), 1) == [""]
+    assert results.output_names(SimpleNamespace(), 2) == ["output 1", "output 2"]
+
+
+def test_runs_side_by_side_have_the_largest_weights_first(monkeypatch):
+    from kernelweave_app.studio import comparing
+
+    monkeypatch.setattr(comparing, "MOST_COMPARED", 3)
+    weights = [
+        SimpleNamespace(names=["a", "b"], values=[[0.2, 0.4], [0.5, 0.9]]),
+        SimpleNamespace(names=["b", "c", "d"], values=[[0.1], [0.8], [0.05]]),
+    ]
+    assert comparing._mean_weights(SimpleNamespace(weights=weights[0])) == pytest.approx({"a": 0.3, "b": 0.7})
+    seen = {}
+    monkeypatch.setattr(comparing, "Comparison", lambda **told: seen.update(told))
+    monkeypatch.setattr(comparing, "_differences", lambda runs, tables: [])
+    monkeypatch.setattr(comparing, "paired_tests", lambda runs, results: [])
+    both = [SimpleNamespace(weights=one, curve=k) for k, one in enumerate(weights)]
+    runs = [
+        SimpleNamespace(metrics=[SimpleNamespace(name=name) for name in own])
+        for own in (["r", "s"], ["s", "t"], [])
+    ]
+    comparing.compare_runs(runs, [*both, None], {})
+    assert seen["kernels"] == ["c", "b", "a"]
+    np.testing.assert_allclose(
+        seen["weights"], [[0.0, 0.8, 0.0], [0.7, 0.1, 0.0], [0.3, 0.0, 0.0]], rtol=1e-12
+    )
+    assert seen["metrics"] == ["r", "s", "t"]
+    assert seen["curves"] == [0, 1, None]
+    assert [comparing._short(v) for v in ({"u": ["a", "b"], "v": 1}, True, ["x", 2], "y" * 121)] == [
+        "u: a, b; v: 1", "yes", "x, 2", "y" * 119 + "…",
+    ]  # fmt: skip
+
+
+def test_pairs_of_runs_need_the_same_rows_and_folds(monkeypatch):
+    from kernelweave_app.studio import comparing
+
+    def run(folds, cv=3, data="d", **more):
+        spec = SimpleNamespace(**{**dict.fromkeys(comparing.OF_FOLDS, 0), "cv": cv, "repeats": 1, **more})
+        curve = SimpleNamespace(folds=[[9.0, value] for value in folds], chosen=1, score="R^2")
+        return SimpleNamespace(request=SimpleNamespace(spec=spec, data=data)), SimpleNamespace(curve=curve)
+
+    seen = []
+    monkeypatch.setattr(comparing, "compare_folds", lambda *told: seen.append(told) or "test")
+    base = run([0.1, 0.2, 0.3])
+    assert comparing._folds(*base, *run([0.2, 0.3, 0.5])) == ("R^2 over folds", "test")
+    np.testing.assert_array_equal(seen[0][0], [0.1, 0.2, 0.3])
+    np.testing.assert_array_equal(seen[0][1], [0.2, 0.3, 0.5])
+    # a third of the rows against the other two
+    assert seen[0][2] == 0.5
+    for other in ([0.1, 0.2], [0.1, 0.2, None]):
+        assert comparing._folds(*base, *run(other)) is None
+    for more in ({"cv": 4}, {"data": "e"}, {"seed": 1}, {"missing": "drop"}):
+        assert comparing._folds(*base, *run([0.2, 0.3, 0.5], **more)) is None
+    one = run([0.1])
+    assert comparing._folds(*one, *one) is None
