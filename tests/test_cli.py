@@ -63,6 +63,36 @@ def test_an_option_given_several_times_is_a_list():
     assert spec.join == "x.csv,y.csv"
 
 
+def test_lines_about_progress_say_how_long_it_takes(monkeypatch, capsys):
+    from kernelweave_app.cli import console
+
+    now = [100.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    with console.Steps("path", 30) as steps:
+        for later in (4.0, 1.5, 1.0, 4.0, 200.0):
+            now[0] += later
+            steps.advance()
+        steps.show(30, 30)
+    # lines are more than five seconds apart: 2 steps in 5.5 s, and 5 in 210.5 s; the last one is not worth a line
+    assert capsys.readouterr().out.splitlines() == [
+        "path: 2 of 30 steps, about 77 s left", "path: 5 of 30 steps, about 18 min left",
+    ]  # fmt: skip
+    console.print_table(("name", "value"), [("[b]", 0.123456), ("c", 12)])
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["[b]", "0.1235"],
+        ["c", "12"],
+    ]
+
+
+def test_names_of_pictures_and_ends_of_blocks():
+    from kernelweave_app.cli.paths import _pictures
+    from kernelweave_app.cli.rows import _block_ends
+
+    assert _pictures([None]) == ["path.svg"]
+    assert _pictures(["a b", "a/b", "c"]) == ["path-a_b-1.svg", "path-a_b-2.svg", "path-c.svg"]
+    assert [_block_ends(text) for text in ("3, 7,9", "views.toml", "")] == [[3, 7, 9], "views.toml", None]
+
+
 @pytest.mark.drawn
 def test_fit_writes_a_whole_run(wine, tmp_path, capsys):
     out = tmp_path / "run"
@@ -85,6 +115,10 @@ def test_fit_writes_a_whole_run(wine, tmp_path, capsys):
     assert len(held) == 18
     rows = pd.read_csv(wine).loc[held["row"]]
     assert (held["truth"].to_numpy() == rows["target"].to_numpy()).all()
+    assert "Fitting on 72 rows, 18 held out." in text
+    assert f"Held-out: accuracy {(held['truth'] == held['prediction']).mean():.4f}" in text
+    told = f"objective {model.objective_:.6g}, at most {model.rel_gap_:.1e} of it above the optimum"
+    assert told in " ".join(text.split())
     assert (held["prediction"].to_numpy() == model.predict(rows[model.feature_names_in_])).all()
     assert (out / "report.html").read_text("utf8").count("<path") > 100  # figures are drawn
 
@@ -367,6 +401,7 @@ def test_path_writes_a_table_and_pictures(wine, diabetes, tmp_path):
     head = ["alpha", "df", "df_total", "n_kernels", "gcv", "aic", "bic", "cp"]
     assert list(table.columns[:8]) == head
     np.testing.assert_allclose(table.iloc[:, 8:].sum(axis=1), 1.0)
+    np.testing.assert_array_equal(table["n_kernels"], (table.iloc[:, 8:] > 0).sum(axis=1))
     # the definition, with the noise of the weakest regularisation
     free = table["df_total"]
     rss = table["gcv"] * (120 - free) ** 2 / 120
@@ -764,35 +799,6 @@ def test_a_plain_fit_is_that_of_python(kind, wine, diabetes, tmp_path, capsys):
     assert fits_plainly(Spec(**saved))
 
 
-<<<<<<< HEAD
-def test_what_is_stated_changes_the_default_learner():
-    def named(task, **given):
-        return chosen(Spec(**given), task).method
-
-    assert named("classification") == "lp"
-    assert named("regression") == "rls2"
-    assert chosen(Spec(), "classification").learner_params["p"] == 2.0
-    assert chosen(Spec(), "regression").learner_params == {"relax": "auto"}
-    for given in ({"kernels": "linear"}, {"kernels": "rls2"}, {"alphas": "0.1,1"}):
-        assert chosen(Spec(**given), "classification").learner_params == {}
-        assert named("classification", **given) == named("regression", **given) == "rls2"
-        assert not fits_plainly(Spec(**given))
-    assert named("regression", Cs="1,10") == named("classification", Cs="1,10") == "lp"
-    assert named("classification", kernels="linear", Cs="1,10") == "lp"
-    assert named("classification", method="rls2") == "rls2"
-    assert fits_plainly(Spec(target="y", test_size=0.0, balanced=True, method="default"))
-    for given in ({"cv": 7}, {"rule": "1se"}, {"scoring": "f1_macro"}, {"group": "g"}, {"method": "rls2"}):
-        assert not fits_plainly(Spec(**given))
-    # parameters of one's own change the learner, not the choice of C
-    learner, cost = plain_learner(Spec(learner_params={"p": 3.0}), "classification")
-    assert (learner.p, learner.tol, cost) == (3.0, recipe.CLASSIFICATION[1]["tol"], {"C": "auto"})
-    learner, cost = plain_learner(Spec(jobs=2), "regression")
-    assert (learner.alpha, learner.relax, learner.n_jobs, cost) == ("auto", "auto", 2, {})
-    assert plain_learner(Spec(jobs=2), "classification") == (None, {})
-
-
-=======
->>>>>>> a56867a6 (Tests of runs and of fitting have files of their own: hand-computed numbers, and dense formulas with unequal weights)
 def test_folds_of_ones_own_make_a_path_of_the_default_learner(wine, tmp_path):
     given = ["fit", str(wine), "--target", "target", "--cv", "3", "--cs", "1,10", "--p", "1.5"]
     assert main([*given, "--out", str(tmp_path / "run")]) == 0
@@ -987,38 +993,6 @@ def test_columns_that_do_not_match_at_prediction(wine, tmp_path, capsys):
     assert main(["predict", str(run), str(wine), "--out", str(tmp_path / "p.csv"), "--std"]) == 2
 
 
-<<<<<<< HEAD
-def test_outer_folds_let_their_own_rows_enter_the_scale(wine, monkeypatch):
-    """With `transductive` every outer fold is scored by a model that has seen the inputs of that fold, no others."""
-    from kernelweave_app.runs import nested
-    from kernelweave_app.runs.fitting import make_model
-    from kernelweave_app.runs.preparing import prepare
-    from kernelweave_app.runs.reading import read_tables
-
-    spec = Spec(
-        target="target", kernels="linear", alphas="1", cv=2, nested=3, normalize="trace", transductive=True
-    )
-    prepared = prepare(read_tables({"wine": str(wine)}, ""), spec)
-    seen, fitted = [], []
-
-    def counted(spec, prepared, held):
-        seen.append(held)
-        fitted.append(make_model(spec, prepared, held))
-        return fitted[-1]
-
-    monkeypatch.setattr(nested, "make_model", counted)
-    rows = np.arange(0, 90, 2)
-    (held,) = nested.nested_predictions(spec, prepared, rows)
-    assert np.sort(held.rows).tolist() == list(range(len(rows)))
-    assert sorted(np.concatenate(seen).tolist()) == rows.tolist()
-    for held, model in zip(seen, fitted, strict=True):
-        assert model.model_.task.extra.n_rows == len(held)
-        # a model file could not hold the table of further rows
-        assert model.normalize == "trace"
-
-
-=======
->>>>>>> a56867a6 (Tests of runs and of fitting have files of their own: hand-computed numbers, and dense formulas with unequal weights)
 def test_an_earlier_run_is_not_overwritten_by_accident(wine, tmp_path, capsys):
     fit = ["fit", str(wine), "--target", "target", "--out", str(tmp_path / "run"), *FAST]
     assert main(fit) == 0
@@ -1159,57 +1133,6 @@ def test_help_is_quick_and_has_examples():
         assert f"'{heavy}'" not in loaded
 
 
-<<<<<<< HEAD
-def test_fields_are_kept_until_the_package_changes(tmp_path, monkeypatch):
-    from kernelweave_app.runs import spec
-
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    declared, made = spec.spec_fields(), []
-    monkeypatch.delitem(sys.modules, "kernelweave.learners")
-    monkeypatch.setattr(spec, "spec_fields", lambda: made.append(0) or declared)
-    for _ in range(2):
-        assert list(spec.known_fields().values()) == list(declared.values())
-    assert len(made) == 1
-    # a learner in a new file, or a kept file that was cut short
-    monkeypatch.setattr(spec, "_state_of_package", lambda: ["other"])
-    spec.known_fields()
-    assert len(made) == 2
-    spec.kept_fields().write_text("[{", "utf8")
-    spec.known_fields()
-    assert len(made) == 3
-    assert list(spec.known_fields()) == list(declared)
-
-
-def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch):
-    from kernelweave_app.runs import nested
-    from kernelweave_app.runs.joining import Joined
-    from kernelweave_app.runs.preparing import prepare
-
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "y"])
-    spec = Spec(target="y", nested=3, kernels="linear", alphas="2", cv=2)
-    prepared = prepare(Joined(frame, {}, {}, {}), spec)
-    # others are held out, also from the first rows
-    rows, fitted, scored = np.arange(6, 30), [], []
-    monkeypatch.setattr(
-        nested, "fit_model", lambda model, prepared, rows, progress: fitted.append(set(rows.tolist()))
-    )
-
-    def score(model, X, y):
-        scored.append(set(X.index))
-        return nested.HeldOut(np.asarray(y), np.asarray(y))
-
-    monkeypatch.setattr(nested.HeldOut, "of", score)
-    nested.nested_predictions(spec, prepared, rows)
-    assert len(fitted) == len(scored) == 3
-    assert set.union(*scored) == set(rows.tolist())
-    for inside, outside in zip(fitted, scored, strict=True):
-        assert not inside & outside
-        assert inside | outside == set(rows.tolist())
-
-
-=======
->>>>>>> a56867a6 (Tests of runs and of fitting have files of their own: hand-computed numbers, and dense formulas with unequal weights)
 @pytest.mark.parametrize("command", ["fit", "path"])
 def test_the_rank_tolerance_reaches_the_model(command, tiny_run, tmp_path, monkeypatch):
     from kernelweave import estimators

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_wine
+from scipy import sparse
+from sklearn import model_selection
 from sklearn.metrics import r2_score
 
 import kernelweave as kw
@@ -126,6 +127,7 @@ def test_what_is_stated_changes_the_default_learner():
         assert named("classification", **given) == named("regression", **given) == "rls2"
         assert not fits_plainly(Spec(**given))
     assert named("regression", Cs="1,10") == named("classification", Cs="1,10") == "lp"
+    assert named("classification", kernels="linear", Cs="1,10") == "lp"
     assert named("classification", method="rls2") == "rls2"
     assert fits_plainly(Spec(target="y", test_size=0.0, balanced=True, method="default"))
     for given in ({"cv": 7}, {"rule": "1se"}, {"scoring": "f1_macro"}, {"group": "g"}, {"method": "rls2"}):
@@ -270,13 +272,17 @@ def test_zeroed_pages_of_parquet_are_refused(checked, tmp_path):
         read_table(path)
 
 
-def test_outer_folds_let_their_own_rows_enter_the_scale(monkeypatch):
+def test_outer_folds_let_their_own_rows_enter_the_scale(wine, monkeypatch):
     """With `transductive` every outer fold is scored by a model that has seen the inputs of that fold, no others."""
+    from kernelweave_app.runs import nested
+    from kernelweave_app.runs.fitting import make_model
+    from kernelweave_app.runs.preparing import prepare
+    from kernelweave_app.runs.reading import read_tables
+
     spec = Spec(
         target="target", kernels="linear", alphas="1", cv=2, nested=3, normalize="trace", transductive=True
     )
-    wine = load_wine(as_frame=True).frame.sample(90, random_state=0).reset_index(drop=True)
-    prepared = prepare(Joined(wine, {}, {}, {}), spec)
+    prepared = prepare(read_tables({"wine": str(wine)}, ""), spec)
     seen, fitted = [], []
 
     def counted(spec, prepared, held):
@@ -286,7 +292,8 @@ def test_outer_folds_let_their_own_rows_enter_the_scale(monkeypatch):
 
     monkeypatch.setattr(nested, "make_model", counted)
     rows = np.arange(0, 90, 2)
-    assert len(nested.nested_scores(spec, prepared, rows)) == 3
+    (held,) = nested.nested_predictions(spec, prepared, rows)
+    assert np.sort(held.rows).tolist() == list(range(len(rows)))
     assert sorted(np.concatenate(seen).tolist()) == rows.tolist()
     for held, model in zip(seen, fitted, strict=True):
         assert model.model_.task.extra.n_rows == len(held)
@@ -369,6 +376,9 @@ def test_fields_are_kept_until_the_package_changes(tmp_path, monkeypatch):
 
 
 def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch):
+    from kernelweave_app.runs import nested
+    from kernelweave_app.runs.joining import Joined
+    from kernelweave_app.runs.preparing import prepare
 
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "y"])
@@ -382,10 +392,10 @@ def test_outer_folds_are_scored_on_rows_that_their_fit_has_not_seen(monkeypatch)
 
     def score(model, X, y):
         scored.append(set(X.index))
-        return SimpleNamespace(scores={})
+        return nested.HeldOut(np.asarray(y), np.asarray(y))
 
     monkeypatch.setattr(nested.HeldOut, "of", score)
-    nested.nested_scores(spec, prepared, rows)
+    nested.nested_predictions(spec, prepared, rows)
     assert len(fitted) == len(scored) == 3
     assert set.union(*scored) == set(rows.tolist())
     for inside, outside in zip(fitted, scored, strict=True):
@@ -855,3 +865,44 @@ def test_a_damaged_text_says_which_byte_is_zero(tmp_path):
     file.write_bytes(content)
     with pytest.raises(kw.InputError, match=f"byte {2**20 + 5} is zero"):
         read_table(file)
+
+
+def test_a_table_without_rows_or_names_is_refused(tmp_path):
+    for text, words in (("a,b\n", "0 x 2"), ("a,a\n1,2\n", "'a'"), ("", "cannot be read")):
+        (tmp_path / "x.csv").write_text(text)
+        with pytest.raises(kw.InputError, match=words):
+            read_table(tmp_path / "x.csv")
+    pd.DataFrame(index=range(3)).to_parquet(tmp_path / "x.parquet")
+    with pytest.raises(kw.InputError, match="0 x 0"):
+        read_table(tmp_path / "x.parquet")
+
+
+def test_columns_that_a_model_needs(rng):
+    frame = pd.DataFrame(rng.normal(size=(12, 3)), columns=list("abc"))
+    learner = kw.learners.RLS2(alpha=1.0)
+    plain = kw.MKLRegressor([kw.kernels.Linear()], learner).fit(frame[["c", "a"]], frame["b"])
+    several = kw.MKLRegressor(None, learner).fit(
+        {"u": frame[["c"]], "v": frame[["a"]], "w": sparse.csr_array(frame[["b"]].to_numpy())}, frame["b"]
+    )
+    assert (predictions.columns_of(plain), predictions.columns_of(several)) == (["c", "a"], ["c", "a"])
+    assert (predictions.sparse_views_of(plain), predictions.sparse_views_of(several)) == ([], ["w"])
+    assert predictions.grams_of(plain) == predictions.grams_of(several) == {}
+    assert list(predictions.features_of(plain, frame).columns) == ["c", "a"]
+    with pytest.raises(kw.InputError, match=r"sparse views w, got none. Pass --view w=FILE"):
+        predictions.features_of(several, frame)
+
+
+def test_values_as_lines_of_a_script():
+    from kernelweave_app.runs.scripts import code
+
+    kernels = [kw.kernels.RBF(gamma=0.3), [kw.kernels.Linear()]]
+    names = {"kw": kw, "model_selection": model_selection}
+    assert eval(code(kernels), names) == kernels
+    assert eval(code([kw.kernels.Linear(), 3]), names) == [kw.kernels.Linear(), 3]
+    assert code(np.array([0.1, 2.0])) == "[0.1, 2.0]"
+    assert code([1, "x"]) == "[1, 'x']"
+    learner = kw.learners.RLS2(alpha=0.25)
+    assert eval(code(learner), names).get_params() == learner.get_params()
+    folds = model_selection.KFold(3, shuffle=True, random_state=1)
+    assert repr(eval(code(folds), names)) == repr(folds)
+    assert eval(code(kw.kernels.Nystroem(9)), names) == kw.kernels.Nystroem(9)
