@@ -15,13 +15,14 @@ from scipy.special import expit, log_softmax
 from sklearn.svm import SVC
 
 import kernelweave as kw
-from kernelweave.fitting.calibration import calibrate
+from kernelweave.fitting.calibration import Calibration, calibrate
 from kernelweave.fitting.folds import (
     FoldPath,
     FoldScores,
     _beside,
     _thinned,
     choose,
+    content_folds,
     first_good,
     held_decisions,
     negative_squared_error,
@@ -270,6 +271,17 @@ def test_a_look_takes_every_so_many_distinct_rows():
     assert len(whole[0][0]) == 799
 
 
+def test_equal_rows_share_a_fold(rng):
+    X = np.repeat(rng.normal(size=(6, 2)), 2, axis=0)
+    source = TableSource([Linear()], Table(X), max_memory=1e9)
+    folds = content_folds(source, np.zeros((12, 1)), 3)
+    for train, test in folds:
+        assert sorted([*train, *test]) == list(range(12))
+        assert np.unique(test // 2, return_counts=True)[1].tolist() == [2, 2]
+    assert len(folds) == 3
+    assert content_folds(source.take(np.array([0, 1])), np.zeros((2, 1)), 3) == []
+
+
 def test_folds_by_numbers_masks_and_groups():
     y = np.repeat(["u", "v"], 6)
     for train, test in split_rows(3, y, classifier=True):
@@ -422,6 +434,15 @@ def platt(f, right, weights, new):
 
     a, b = minimize(loss, [0.0, 0.0], jac=True, method="BFGS", options={"gtol": 1e-9}).x
     return expit(a * new + b)
+
+
+def test_curves_that_are_zero_for_all_classes_say_nothing():
+    never = np.array([[0.0, 1.0], [0.0, 0.0]])
+    rises = np.array([[0.0, 1.0], [0.0, 0.8]])
+    found = Calibration("isotonic", (never, rises, never))(np.array([[0.5, 0.0, 0.5], [0.5, 0.5, 0.5]]))
+    np.testing.assert_allclose(found, [[1 / 3, 1 / 3, 1 / 3], [0.0, 1.0, 0.0]], rtol=1e-14)
+    labels = Calibration("isotonic", (never, rises), multilabel=True)(np.array([[0.5, 0.5]]))
+    np.testing.assert_allclose(labels, [[0.0, 0.4]], rtol=1e-14)
 
 
 def test_rows_that_no_fold_had_are_left_out(rng):

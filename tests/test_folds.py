@@ -10,6 +10,16 @@ from kernelweave.learners.folds import deal
 
 
 @pytest.mark.parametrize("stratify", [True, False])
+def test_two_outputs_are_dealt_by_both(stratify):
+    """By the first output, the second and the content, or by the content first."""
+    content = np.array([0, 0, 1, 1, 2, 2])
+    y = np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    order = [[1, 4, 5, 3], [2, 0]] if stratify else [[1, 2, 4, 5], [0, 3]]
+    folds = deal(content, y, 2, stratify=stratify)
+    assert [set(fold.tolist()) for fold in folds] == [set(rows) for rows in order]
+
+
+@pytest.mark.parametrize("stratify", [True, False])
 def test_dealt_folds_share_out_rows(rng, stratify):
     content, y = rng.integers(0, 12, size=40), np.where(rng.random(40) > 0.5, 1.0, -1.0)
     folds = deal(content, y, 4, stratify=stratify)

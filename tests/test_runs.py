@@ -906,3 +906,9 @@ def test_values_as_lines_of_a_script():
     folds = model_selection.KFold(3, shuffle=True, random_state=1)
     assert repr(eval(code(folds), names)) == repr(folds)
     assert eval(code(kw.kernels.Nystroem(9)), names) == kw.kernels.Nystroem(9)
+
+
+def test_the_layout_of_one_table_with_a_key(tmp_path):
+    frame = pd.DataFrame({"who": ["p", "q"], "a": [1.0, 2.0]})
+    (tmp_path / LAYOUT).write_text(layout_text(Joined(frame), "who", "rna.csv.gz"))
+    assert read_layout(tmp_path) == Layout("who", {"rna": {"a": "a"}})

@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.datasets import load_diabetes, load_wine
+from sklearn.metrics import r2_score
 
 pytest.importorskip("fastapi")
 pytest.importorskip("psutil")
 
+import kernelweave as kw
 from kernelweave.inspection import regularization_path
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.registry import Finding, Interval
@@ -344,3 +346,41 @@ def test_pairs_of_runs_need_the_same_rows_and_folds(monkeypatch):
         assert comparing._folds(*base, *run([0.2, 0.3, 0.5], **more)) is None
     one = run([0.1])
     assert comparing._folds(*one, *one) is None
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_predictions_of_new_rows_stand_at_their_rows(classes, rng, tmp_path):
+    """Rows with missing cells have none, and the others are scored where the table has the target."""
+    from kernelweave_app.studio.predicting import predict_table
+
+    frame = pd.DataFrame(rng.normal(size=(20, 2)), columns=["a", "b"])
+    frame["y"] = np.where(frame["a"] > 0, "u", "v") if classes else frame["a"] + 0.1 * frame["b"]
+    kind = kw.MKLClassifier if classes else kw.MKLRegressor
+    model = kind([kw.kernels.Linear()], kw.learners.RLS2(alpha=0.1)).fit(frame[["a", "b"]], frame["y"])
+    kw.save(model, tmp_path / "m.skops")
+    new = frame.iloc[5:12].copy()
+    new.loc[7, "a"] = np.nan
+    rows = SimpleNamespace(table=new, X=new[["a", "b"]], keys=None, stands_for={})
+    catalogue = SimpleNamespace(
+        new_rows=lambda model, folder, data: rows, paths=lambda data: {"t 1": "x.csv"}
+    )
+    spec = Spec(target="y", missing="drop")
+    found, path = predict_table(tmp_path / "m.skops", spec, tmp_path, catalogue, None)
+    assert (found.artifact, found.n_rows, found.n_missing) == ("predictions-t_1.csv", 7, 1)
+    table = pd.read_csv(path, dtype={"prediction": object}).set_index("row")
+    assert table.index.tolist() == list(range(5, 12))
+    known = [5, 6, 8, 9, 10, 11]
+    guess = model.predict(new.loc[known, ["a", "b"]])
+    assert pd.isna(table["prediction"][7])
+    if classes:
+        assert table["prediction"][known].tolist() == guess.tolist()
+        assert found.scores["accuracy"] == pytest.approx((guess == new["y"][known]).mean())
+    else:
+        np.testing.assert_allclose(table["prediction"][known].astype(float), guess, rtol=1e-9)
+        assert found.scores["R^2"] == pytest.approx(r2_score(new["y"][known], guess))
+    assert table["truth"].tolist() == new["y"].tolist() or not classes
+    with pytest.raises(kw.InputError, match="1 of 7 rows have missing values"):
+        predict_table(tmp_path / "m.skops", Spec(target="y"), tmp_path, catalogue, None)
+    # a target that is not there, or of other classes, is not scored
+    rows.table = new.drop(columns="y") if not classes else new.assign(y="w")
+    assert predict_table(tmp_path / "m.skops", spec, tmp_path, catalogue, None)[0].scores == {}
