@@ -539,8 +539,8 @@ def test_types_of_columns():
     with pytest.raises(kw.InputError, match="holds no number, such as 'u'"):
         columns.with_types(words, "a=number")
     assert columns.with_types(words, "a=number,d=text", new=True)["a"].isna().all()
-    for wrong in ("number", "=number"):
-        with pytest.raises(kw.InputError, match="must be like"):
+    for wrong, says in (("number", "must be like"), ("=number", "must be like"), ("a=x", "Unknown type")):
+        with pytest.raises(kw.InputError, match=says):
             columns.read_types(wrong)
     mixed = pd.DataFrame({"n": [1, 2], "f": [1.5, 2.0], "t": ["u", "v"], "b": [True, False]})
     assert columns.describe(mixed) == "2 rows, 4 columns (2 numeric, 2 categorical)"

@@ -12,11 +12,6 @@ pytest.importorskip("httpx")
 pytest.importorskip("psutil")
 pytest.importorskip("uvicorn")
 
-from kernelweave._errors import InputError
-from kernelweave_app.runs.columns import read_types, with_types
-from kernelweave_app.runs.spec import Spec
-from kernelweave_app.studio.looking import describe_column, find_outliers, histogram, role_of, with_role
-from kernelweave_app.studio.schema import Data
 from studio_server import Served, needs_core
 
 N, NEW = 40, 12
@@ -183,63 +178,6 @@ def test_uploads_are_checked_by_content(served, name):
 # ---- columns --------------------------------------------------------------------------------------------------------
 
 
-def test_distributions_count_all_cells():
-    rng = np.random.default_rng(0)
-    column = pd.Series([*rng.normal(size=50), np.nan])
-    found = describe_column(column, "a")
-    assert found.n_missing == 1
-    assert found.counts == np.histogram(column.dropna(), bins=20)[0].tolist()
-    assert found.median == pytest.approx(column.median())
-    # few whole numbers have a bin each
-    assert histogram(np.array([1.0, 1.0, 3.0, 4.0])) == [2, 0, 1, 1]
-    assert histogram(np.array([2.0, 2.0])) == [2]
-    assert histogram(np.array([-1e308, 1e308])) == []
-    assert describe_column(pd.Series(["x", "y", "x"]), "b").levels == {"x": 2, "y": 1}
-
-
-def test_outliers_are_those_of_the_median_absolute_deviation():
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=200)
-    values[17], values[40] = 30.0, np.nan
-    constant = np.r_[np.zeros(190), np.arange(10)]
-    found = find_outliers(pd.DataFrame({"a": values, "text": ["x"] * 200, "constant": constant}))
-    assert [(one.row, one.column) for one in found.outliers] == [(17, "a")]
-    known = values[~np.isnan(values)]
-    z = (30.0 - np.median(known)) / stats.median_abs_deviation(known, scale="normal")
-    assert found.outliers[0].z == pytest.approx(z, rel=1e-4)
-    assert found.columns == {"a": 1}
-
-
-def test_roles_exclude_each_other():
-    spec, data = Spec(target="y", drop=["z"], group="g"), Data(tables=["set-wine"])
-    assert [role_of(name, spec, data) for name in ("y", "z", "g", "x")] == [
-        "target",
-        "ignored",
-        "group",
-        "feature",
-    ]
-    assert with_role("z", "feature", spec) == {"drop": []}
-    assert with_role("g", "ignored", spec) == {"group": "", "drop": ["z", "g"]}
-    assert with_role("x", "target", spec) == {"target": "x", "task": "auto"}
-    assert with_role("y", "weights", spec) == {"target": "", "weights": "y"}
-
-
-def test_types_of_columns():
-    table = pd.DataFrame({"site": [1, 2, 3], "dose": ["1.5", "n/a", "2"], "name": ["a", "b", "c"]})
-    found = with_types(table, "site=category, dose=number")
-    assert found["site"].dtype == "category"
-    np.testing.assert_array_equal(found["dose"], [1.5, np.nan, 2.0])
-    assert table["site"].dtype.kind == "i"
-    assert read_types({"a": "number"}) == {"a": "number"}
-    for asked, says in (
-        ("name=number", "holds no number"),
-        ("site", "must be like"),
-        ("site=x", "Unknown type"),
-    ):
-        with pytest.raises(InputError, match=says):
-            with_types(table, asked)
-
-
 def test_missing_cells_and_what_fills_them(served):
     frame = pd.DataFrame(
         {
@@ -327,13 +265,3 @@ def test_rows_that_a_table_lacks_are_not_divided(served):
     assert (found["n_held"], found["n_training"], found["problem"]) == (6, 18, "")
     checked = served.client.post("/api/check", json=question).json()
     assert (checked["n_held"], checked["n_training"]) == (6, 18)
-
-
-def test_rows_and_cells_that_are_missing_are_counted_apart():
-    from kernelweave_app.studio.looking import describe_table
-
-    frame = pd.DataFrame(
-        {"a": [1.0, np.nan, 3.0, 4.0], "b": [1.0, np.nan, 3.0, np.nan], "c": [1.0, np.nan, 3.0, 4.0]}
-    )
-    found = describe_table(frame, "file-t", "t")
-    assert (found.n_rows, found.n_missing, found.rows_missing) == (4, 4, 2)

@@ -1,0 +1,156 @@
+"""What the studio says of a table before a fit: types, outliers, missing cells, and how alike views are."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+pytest.importorskip("fastapi")
+
+from kernelweave_app.runs.joining import Joined
+from kernelweave_app.runs.preparing import prepare
+from kernelweave_app.runs.spec import Spec
+from kernelweave_app.studio import looking
+from kernelweave_app.studio.looking import (
+    align_views,
+    describe_column,
+    describe_missing,
+    describe_table,
+    describe_target,
+    find_outliers,
+    histogram,
+    role_of,
+    with_role,
+)
+from kernelweave_app.studio.schema import Data
+
+
+def test_distributions_count_all_cells():
+    rng = np.random.default_rng(0)
+    column = pd.Series([*rng.normal(size=50), np.nan])
+    found = describe_column(column, "a")
+    assert found.n_missing == 1
+    assert found.counts == np.histogram(column.dropna(), bins=20)[0].tolist()
+    assert found.median == pytest.approx(column.median())
+    # few whole numbers have a bin each
+    assert histogram(np.array([1.0, 1.0, 3.0, 4.0])) == [2, 0, 1, 1]
+    assert histogram(np.array([2.0, 2.0])) == [2]
+    assert histogram(np.array([-1e308, 1e308])) == []
+    assert describe_column(pd.Series(["x", "y", "x"]), "b").levels == {"x": 2, "y": 1}
+
+
+def test_outliers_are_those_of_the_median_absolute_deviation():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=200)
+    values[17], values[40] = 30.0, np.nan
+    constant = np.r_[np.zeros(190), np.arange(10)]
+    found = find_outliers(pd.DataFrame({"a": values, "text": ["x"] * 200, "constant": constant}))
+    assert [(one.row, one.column) for one in found.outliers] == [(17, "a")]
+    known = values[~np.isnan(values)]
+    z = (30.0 - np.median(known)) / stats.median_abs_deviation(known, scale="normal")
+    assert found.outliers[0].z == pytest.approx(z, rel=1e-4)
+    assert found.columns == {"a": 1}
+
+
+def test_roles_exclude_each_other():
+    spec, data = Spec(target="y", drop=["z"], group="g"), Data(tables=["set-wine"])
+    assert [role_of(name, spec, data) for name in ("y", "z", "g", "x")] == [
+        "target",
+        "ignored",
+        "group",
+        "feature",
+    ]
+    assert with_role("z", "feature", spec) == {"drop": []}
+    assert with_role("g", "ignored", spec) == {"group": "", "drop": ["z", "g"]}
+    assert with_role("x", "target", spec) == {"target": "x", "task": "auto"}
+    assert with_role("y", "weights", spec) == {"target": "", "weights": "y"}
+
+
+def test_rows_and_cells_that_are_missing_are_counted_apart():
+    frame = pd.DataFrame(
+        {"a": [1.0, np.nan, 3.0, 4.0], "b": [1.0, np.nan, 3.0, np.nan], "c": [1.0, np.nan, 3.0, 4.0]}
+    )
+    found = describe_table(frame, "file-t", "t")
+    assert (found.n_rows, found.n_missing, found.rows_missing) == (4, 4, 2)
+
+
+def test_medians_of_columns_leave_out_missing_cells(rng):
+    values = rng.normal(size=(9, 5))
+    values[rng.random((9, 5)) < 0.3] = np.nan
+    values[:, 3] = [1.0, np.nan, 2.0, 4.0, 8.0, *[np.nan] * 4]
+    np.testing.assert_allclose(looking._column_medians(values), np.nanmedian(values, axis=0), rtol=1e-14)
+
+
+def test_outliers_come_with_the_farthest_first_and_stop_at_a_number(monkeypatch):
+    frame = pd.DataFrame({"a": [*np.arange(-10.0, 11.0), 100.0, -90.0], "b": [*np.arange(21.0), 10.0, 1e4]})
+    found = find_outliers(frame)
+    assert [(one.row, one.column, one.value) for one in found.outliers] == [
+        (22, "b", 1e4), (21, "a", 100.0), (22, "a", -90.0),
+    ]  # fmt: skip
+    # the median 0 is 6 away from half of the cells
+    assert found.outliers[1].z == pytest.approx(100.0 / (1.4826 * 6.0))
+    assert found.outliers[2].z < 0
+    assert (found.n_outliers, found.columns, found.n_rows) == (3, {"a": 2, "b": 1}, 23)
+    monkeypatch.setattr(looking, "MOST_OUTLIERS", 1)
+    assert len(find_outliers(frame).outliers) == 1
+    # of a large table every other row is looked at
+    monkeypatch.setattr(looking, "MOST_CELLS", 23)
+    thin = find_outliers(frame)
+    assert (thin.n_rows, [one.row for one in thin.outliers]) == (12, [22])
+
+
+def test_missing_cells_are_described_by_column_and_view():
+    nan = np.nan
+    frame = pd.DataFrame(
+        {
+            "a": [1.0, nan, 4.0, nan, 1.0], "b": ["u", "v", "v", None, "u"], "c": [nan, nan, nan, nan, nan],
+            "d": [1.0, 2.0, 3.0, 4.0, 5.0],
+        }
+    )  # fmt: skip
+    found = describe_missing(frame, list("abcd"), {"one": ["a", "b"], "two": ["d"]})
+    assert (found.n_rows, found.n_columns, found.n_cells, found.n_incomplete) == (5, 3, 8, 5)
+    assert [(gap.name, gap.n_missing, gap.mean, gap.median, gap.frequent) for gap in found.columns] == [
+        ("c", 5, None, None, ""), ("a", 2, 2.0, 1.0, ""), ("b", 1, None, None, "u"),
+    ]  # fmt: skip
+    assert found.views == {"one": 1}
+
+
+def test_views_are_as_alike_as_their_centred_kernels(rng):
+    """Standardised columns with the mean for missing cells, and indicators of categories."""
+    frame = pd.DataFrame(rng.normal(1.0, [1.0, 30.0, 1.0], size=(15, 3)), columns=list("abc"))
+    frame["kind"] = rng.choice(["u", "v", "w"], 15)
+    frame.loc[4, "a"] = np.nan
+    frame["y"] = frame["b"] / 30.0 + rng.normal(size=15)
+    views = {"one": ["a", "b"], "two": ["c", "kind"]}
+    spec = Spec(target="y", missing="impute", views=views)
+    found = align_views(prepare(Joined(frame), spec))
+    H = np.eye(15) - 1 / 15
+    filled = frame[list("abc")].fillna(frame[list("abc")].mean()).to_numpy()
+    Z = (filled - filled.mean(axis=0)) / filled.std(axis=0)
+    kinds = (frame["kind"].to_numpy()[:, None] == frame["kind"].to_numpy()).astype(float)
+    y = frame["y"].to_numpy()
+    kernels = [H @ K @ H for K in (Z[:, :2] @ Z[:, :2].T, Z[:, 2:] @ Z[:, 2:].T + kinds, np.outer(y, y))]
+    wanted = [[(K * L).sum() / np.sqrt((K * K).sum() * (L * L).sum()) for L in kernels] for K in kernels]
+    assert (found.names, found.n_rows) == (["one", "two"], 15)
+    np.testing.assert_allclose(found.values, np.array(wanted)[:2, :2], rtol=1e-9)
+    np.testing.assert_allclose(found.target, wanted[2][:2], rtol=1e-9)
+
+
+def test_targets_are_described_with_what_is_wrong_with_them():
+    table = pd.DataFrame({"c": [*"aab", None], "n": [1.5, -2.0, 8.0, 3.0], "one": ["x"] * 4})
+    found = describe_target(table, "c", "auto")
+    assert (found.classes, found.n_missing, found.low) == ({"a": 2, "b": 1}, 1, None)
+    assert "1 missing" in found.problem
+    numbers = describe_target(table, "n", "auto")
+    assert (numbers.task, numbers.low, numbers.high, numbers.problem, numbers.classes) == (
+        "regression",
+        -2.0,
+        8.0,
+        "",
+        {},
+    )
+    assert "only one class" in describe_target(table, "one", "auto").problem
+    for count, wrong in ((10, ""), (11, "11 classes for 20 rows")):
+        texts = pd.DataFrame({"y": [f"k{min(k, count - 1)}" for k in range(20)]})
+        assert describe_target(texts, "y", "auto").problem.startswith(wrong)
+        assert bool(describe_target(texts, "y", "auto").problem) == bool(wrong)
