@@ -8,9 +8,10 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("nicegui")
 
+from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import live_chart, rows_chart
 from kernelweave_app.studio.pages.runs import MEAN, NEWEST, chosen_points, outputs_of
-from kernelweave_app.studio.schema import PathPoint
+from kernelweave_app.studio.schema import PathPoint, Receiver
 
 
 def points_of(*paths):
@@ -352,3 +353,104 @@ def test_contributions_of_rows_stand_at_their_kernels():
     assert (rows, kernels) == (["q", "p"], ["c", "b", "a"])
     found = {(rows[i], kernels[j]): v for i, j, v in chart["series"][0]["data"]}
     assert found == {(row, k): v for row in values for k, v in zip("abc", values[row], strict=True)}
+
+
+# ---- options by hand --------------------------------------------------------------------------------
+
+
+def named(chart, *wanted):
+    """Data of the series with these names."""
+    found = {one.get("name"): one["data"] for one in chart["series"]}
+    return [found[name] for name in wanted]
+
+
+def test_lines_of_a_path_and_of_scores():
+    weights = [[0.0, 0.2, 0.0], [0.5, 0.1, 0.0], [0.4, 0.3, 0.0]]
+    chart = charts.path_chart([3.0, None, 1.0], ["a", "b", "c"], weights, by="alpha", cursor=2, chosen=0)
+    assert [one["name"] for one in chart["series"]] == [
+        "a",
+        "b",
+    ]  # the largest weight first, no line without any
+    assert named(chart, "b") == [[[3.0, 0.2], [1.0, 0.3]]]
+    assert (chart["xAxis"]["min"], chart["xAxis"]["max"], chart["xAxis"]["type"]) == (1.0, 3.0, "log")
+    assert chart["series"][0]["markLine"]["data"] == [{"xAxis": 1.0}]
+    assert chart["series"][0]["markPoint"]["data"] == [{"coord": [3.0, 0]}]
+    low, size = charts.band([(1.0, 0.25, 0.75), (2.0, 0.5, 0.5)], 0, "x")
+    assert (low["data"], size["data"]) == ([[1.0, 0.25], [2.0, 0.5]], [[1.0, 0.5], [2.0, 0.0]])
+    found = {
+        "sizes": [10, 20, 40],
+        "mean": [0.5, None, 0.8],
+        "low": [0.25, None, 0.75],
+        "high": [0.75, None, 1.5],
+        "score": "accuracy",
+    }
+    chart, _ = charts.learning(found)
+    assert named(chart, "mean", "low interval") == [[[10, 0.5], [40, 0.8]], [[10, 0.25], [40, 0.75]]]
+    assert chart["yAxis"]["max"] <= 1.0
+    histories = [("u", {"rel_gap": [0.5, None, 0.0, 1e-3]}), ("v", {"rel_gap": [0.1]})]
+    chart = charts.convergence_chart(histories, "rel_gap")
+    assert named(chart, "u") == [[[1, 0.5], [4, 1e-3]]]
+    assert chart["yAxis"]["type"] == "log"
+    assert (
+        charts.convergence_chart([("u", {"objective": [2.0, -1.0]})], "objective")["yAxis"]["type"] == "value"
+    )
+
+
+def test_bars_cells_and_dots():
+    chart = charts.contributions_chart(["a", "b"], [2.0, -0.5], 0.25)
+    assert [one["value"] for one in chart["series"][0]["data"]] == [1.75, -0.5, 2.0, 0.25]  # the last on top
+    assert chart["yAxis"]["data"] == ["sum", "b", "a", "intercept"]
+    chart = charts.bars_chart(["a", "b"], [[0.75, 0.1], [0.25, 0.9]], ["u", "v"], "weight")
+    assert named(chart, "u", "v") == [[0.25, 0.75], [0.9, 0.1]]
+    chart = rows_chart(["a", "b"], ["r", "s"], [[2.0, 1.0], [-4.0, 0.5]])
+    assert chart["xAxis"]["data"] == ["s", "r"]
+    assert chart["series"][0]["data"] == [[0, 1, -4.0], [0, 0, 0.5], [1, 1, 2.0], [1, 0, 1.0]]
+    assert (chart["visualMap"]["min"], chart["visualMap"]["max"]) == (-4.0, 4.0)
+    chart = charts.heat_chart(["one", "two"], ["a", "b"], [[0.1, 0.2], [0.3, 0.9]])
+    assert chart["series"][0]["data"] == [[0, 0, 0.1], [1, 0, 0.2], [0, 1, 0.3], [1, 1, 0.9]]
+    chart = charts.dots_chart(["a", "b", "c"], [(0.5, 0.25), (None, None), (0.75, 0.0)], "R^2")
+    [dots] = chart["series"]
+    assert [one["value"] for one in dots["data"]] == [[0.75, 0], [0.5, 2]]
+    assert [[end["coord"] for end in ends] for ends in dots["markLine"]["data"]] == [[[0.25, 2], [0.75, 2]]]
+
+
+def test_held_out_rows_and_evidence():
+    for residuals, up, ends in (
+        (True, [-0.5, 1.0], [[1.0, 0.0], [1.5, 0.0]]),
+        (False, [1.0, 2.0], [[1.0, 1.0], [2.0, 2.0]]),
+    ):
+        dots, line = charts.residual_chart([1.0, 2.0], [1.5, 1.0], residuals=residuals)["series"]
+        assert dots["data"] == [[1.5, up[0]], [1.0, up[1]]]
+        assert line["data"] == ends
+    one = Receiver(
+        output="v",
+        fpr=[0.0, 1.0],
+        tpr=[0.5, 1.0],
+        auc=0.75,
+        precision=[0.2, 1.0],
+        recall=[1.0, 0.5],
+        average_precision=0.6,
+    )
+    chart = charts.receiver_chart([one, one], precision=False, classes=["u", "v"])
+    assert chart["series"][0]["data"] == [[0.0, 0.5], [1.0, 1.0]]
+    assert chart["series"][0]["lineStyle"][":color"] == charts.colour(1)  # that of its class
+    assert named(charts.receiver_chart([one], precision=True), "v (0.600)") == [[[1.0, 0.2], [0.5, 1.0]]]
+    permuted = [*np.linspace(0.0, 1.0, 21)]
+    chart, _ = charts.permutation({"permuted": permuted, "score": 1.5})
+    corners, true = (one["data"] for one in chart["series"])
+    # five bars of width 0.2; the last one has both ends
+    assert [n for _, n in corners] == [0, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5, 0]
+    np.testing.assert_allclose([x for x, _ in corners[1:-1:2]], [0.0, 0.2, 0.4, 0.6, 0.8], atol=1e-12)
+    assert true == [[1.5, 0], [1.5, 5]]
+    assert (chart["xAxis"]["min"], chart["xAxis"]["max"]) == (-0.2, 1.7)
+    found = {"weights": [[0.25], [0.75]], "names": ["a", "b"], "outputs": ["w"], "frequency": [[0.5], [1.0]]}
+    chart, _ = charts.stability({**found, "low": [[0.3], [0.5]], "high": [[0.4], [0.7]]})
+    assert chart["yAxis"][0]["data"] == ["a  50%", "b  100%"]
+    points = [one["data"] for one in chart["series"][:4]]
+    # a line goes from the bar to the far end of its interval
+    assert points == [
+        [[0.0, 1.0], [0.75, 1.0]],
+        [[0.5, 1.0], [0.75, 1.0]],
+        [[0.0, 0.0], [0.25, 0.0]],
+        [[0.25, 0.0], [0.4, 0.0]],
+    ]

@@ -4,10 +4,12 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.stats import ortho_group
 
 import kernelweave as kw
 from kernelweave.fitting.source import TableSource
 from kernelweave.gram import FactorGram, PackedGram, gram_from_stack, identities_and_constants
+from kernelweave.gram.uninformative import ALONE, spread_and_alignment
 from kernelweave.kernels import RBF, Constant, Linear
 from kernelweave.learners import RLS2, Uniform
 from kernelweave.views import as_table
@@ -91,3 +93,46 @@ def test_factors_and_tiles(rng):
 
 def test_one_row_tells_nothing():
     assert looks(gram_from_stack(np.ones((1, 1, 2)))) == [[], []]
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_an_identity_has_small_squared_cosines_in_sum(even, rng):
+    """Up to a share of the number of rows; whether the values on the diagonal are equal or not."""
+    n = 12
+    signs = np.triu(rng.choice([-1.0, 1.0], size=(n, n)), 1)
+    signs += signs.T
+    lengths = np.full(n, 2.0) if even else rng.uniform(0.5, 3.0, n)
+    for part, wanted in ((0.9, [0]), (1.1, [])):
+        cosine = np.sqrt(part * ALONE / (n - 1))
+        K = (np.eye(n) + cosine * signs) * np.outer(lengths, lengths)
+        alone, _ = identities_and_constants(gram_from_stack(K[:, :, None], psd=False))
+        assert alone.tolist() == wanted
+
+
+def test_spread_and_alignment_by_their_formulas_with_weights_as_repetitions(rng):
+    X, Y = rng.normal(size=(9, 2)), rng.normal(size=(9, 2))
+    stack = np.stack([X @ X.T, np.eye(9), np.ones((9, 9)), RBF(gamma=0.5)(X, X)], axis=2)
+    count = rng.integers(1, 4, 9)
+    rows = np.repeat(np.arange(9), count)
+    total = len(rows)
+    N, H = total - 1, np.eye(total) - 1 / total
+    spread, beyond = spread_and_alignment(gram_from_stack(stack), Y, count.astype(float))
+    L = H @ Y[rows] @ Y[rows].T @ H
+    for m in (0, 1, 3):
+        K = H @ stack[np.ix_(rows, rows)][:, :, m] @ H
+        size, square = np.trace(K), (K * K).sum()
+        assert spread[m] == pytest.approx(size**2 / (N * square), rel=1e-10)
+        room = (square - size**2 / N) * ((L * L).sum() - np.trace(L) ** 2 / N)
+        deviation = np.sqrt(2.0 * room / ((N - 1) * (N + 2)))
+        assert beyond[m] == pytest.approx(((K * L).sum() - size * np.trace(L) / N) / deviation, rel=1e-9)
+    assert (spread[2], beyond[2]) == (0.0, 0.0)
+    # mean and deviation are those over turned targets: about 1 % off with 4000 of them
+    K = (np.eye(9) - 1 / 9) @ stack[:, :, 3] @ (np.eye(9) - 1 / 9)
+    basis = np.linalg.qr(np.column_stack([np.ones(9), rng.normal(size=(9, 8))]))[0][:, 1:]
+    y = basis.T @ Y
+    turned = [
+        np.trace(K @ basis @ Q @ y @ y.T @ Q.T @ basis.T) for Q in ortho_group.rvs(8, 4000, random_state=0)
+    ]
+    aligned = np.trace(K @ basis @ y @ y.T @ basis.T)
+    expected = (aligned - np.mean(turned)) / np.std(turned)
+    assert spread_and_alignment(gram_from_stack(stack), Y)[1][3] == pytest.approx(expected, abs=0.1)
