@@ -1,4 +1,7 @@
-"""Alignment, alignment of the combination and EasyMKL: dense formulas, independent optima, invariances, refusals."""
+"""Alignment, alignment of the combination and EasyMKL: dense formulas, independent optima, invariances, refusals.
+
+Modules: `learners/alignment`, `mkl/criteria/alignment`, `mkl/criteria/easy_mkl`, `mkl/frobenius`.
+"""
 
 import dataclasses
 import itertools

@@ -1,4 +1,7 @@
-"""Annotated matrices in files: what is read, what is refused, and a run of the command line."""
+"""Annotated matrices in files: what is read, what is refused, and a run of the command line.
+
+Modules: `runs/formats/annotated`.
+"""
 
 from __future__ import annotations
 

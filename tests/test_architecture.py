@@ -1,5 +1,6 @@
 """The page of the architecture: its trees, types and signatures are those of the code."""
 
+import ast
 import importlib
 import inspect
 import re
@@ -125,3 +126,28 @@ def test_imports_go_in_no_circle():
     # of the whole package, at every depth, without exceptions
     assert [set(contract) - {"id", "name"} for contract in circles] == [{"type", "ancestors"}]
     assert circles[0]["ancestors"] == ["kernelweave", "kernelweave_app", "kernelweave_papers"]
+
+
+def test_every_module_has_a_file_of_tests():
+    """By its name, that of a package around it, or by the first lines of a file, which name only what is there."""
+    tests = {path.stem.removeprefix("test_"): path for path in (ROOT / "tests").glob("test_*.py")}
+    said = set()
+    for path in tests.values():
+        head = (ast.get_docstring(ast.parse(path.read_text("utf8"))) or "").partition("Modules:")[2]
+        said |= set(re.findall(r"`([\w/]+)`", head))
+    found = {}
+    for package in ("kernelweave", "kernelweave_app"):
+        for path in (ROOT / "src" / package).rglob("*.py"):
+            parts = path.relative_to(ROOT / "src" / package).with_suffix("").parts
+            found["/".join(parts[:-1] if parts[-1] == "__init__" else parts)] = parts
+    assert sorted(said - set(found)) == []
+    # constants and names of types, ways in, and what is tested where it is used
+    elsewhere = {"_types", "_errors", "_drawing", "_threads", "__init__", "__main__"}
+    lacking = [
+        name
+        for name, parts in found.items()
+        if name not in said
+        and parts[-1] not in elsewhere
+        and not any(f"{test}_".startswith(f"{part.lstrip('_')}_") for part in parts for test in tests)
+    ]
+    assert lacking == []

@@ -1,4 +1,7 @@
-"""From kernels and rows to representations: which one is chosen, and that all give the same matrices."""
+"""From kernels and rows to representations: which one is chosen, and that all give the same matrices.
+
+Modules: `recipe`, `fitting/source`, `fitting/stacks`.
+"""
 
 import subprocess
 import sys

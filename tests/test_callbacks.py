@@ -1,4 +1,7 @@
-"""Progress and cancelling: what is reported, and what is kept after a stop or Ctrl-C."""
+"""Progress and cancelling: what is reported, and what is kept after a stop or Ctrl-C.
+
+Modules: `_callbacks`, `_interrupts`.
+"""
 
 import numpy as np
 import pytest

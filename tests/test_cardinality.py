@@ -1,4 +1,7 @@
-"""Kernel learning with a limit on the number of kernels, against the best of all subsets."""
+"""Kernel learning with a limit on the number of kernels, against the best of all subsets.
+
+Modules: `learners/cardinality`, `mkl/cardinality`, `mkl/branch_and_bound`, `mkl/simplex_ridge`.
+"""
 
 import math
 from itertools import combinations

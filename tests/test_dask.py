@@ -1,4 +1,7 @@
-"""Dask: the same sums, paths and predictions on workers, of which one may be lost."""
+"""Dask: the same sums, paths and predictions on workers, of which one may be lost.
+
+Modules: `rows/dask_rows`, `rows/parallel`.
+"""
 
 import os
 import signal

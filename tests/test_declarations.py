@@ -1,4 +1,7 @@
-"""A parameter is declared once: everything that people see of it follows from the constructor and its docstring."""
+"""A parameter is declared once: everything that people see of it follows from the constructor and its docstring.
+
+Modules: `_declarations`, `_parameters`, `_docstrings`, `_forms`.
+"""
 
 import inspect
 import pickle

@@ -1,4 +1,7 @@
-"""Deep kernels: criteria and their exact derivatives, the descent, and the learners."""
+"""Deep kernels: criteria and their exact derivatives, the descent, and the learners.
+
+Modules: `learners/deep`, `mkl/deep`, `mkl/criteria/deep`, `mkl/steps/descent`, `machines/bordered`.
+"""
 
 import warnings
 

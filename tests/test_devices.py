@@ -1,6 +1,8 @@
 """Arrays of other libraries and devices: answers are those of NumPy arrays, in the library of the arguments.
 
 array-api-strict has a second device, whose memory NumPy cannot read, and one without float64.
+
+Modules: `_devices`, `gram/device_gram`.
 """
 
 import numpy as np

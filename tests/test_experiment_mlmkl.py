@@ -1,4 +1,7 @@
-"""The tables of the MLMKL paper in small, its printed ranks, and the tests of differences between methods."""
+"""The tables of the MLMKL paper in small, its printed ranks, and the tests of differences between methods.
+
+Modules: `mkl/published`.
+"""
 
 import warnings
 from itertools import product

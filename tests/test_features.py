@@ -1,4 +1,8 @@
-"""Features in blocks: the same answers as kernels give, certified, in every form and through every option."""
+"""Features in blocks: the same answers as kernels give, certified, in every form and through every option.
+
+Modules: `gram/features`, `mkl/features/block_descent`, `mkl/features/columns`, `mkl/features/problem`,
+`mkl/features/ridge_paths`, `mkl/features/summaries`.
+"""
 
 import itertools
 import warnings

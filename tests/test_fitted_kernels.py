@@ -1,4 +1,7 @@
-"""Kernels that take numbers from training rows: against the same numbers taken by hand."""
+"""Kernels that take numbers from training rows: against the same numbers taken by hand.
+
+Modules: `kernels/stationary`, `kernels/steps`, `kernels/training_rows`, `kernels/pairs`.
+"""
 
 import json
 import pickle

@@ -1,4 +1,7 @@
-"""Kernels as functions: one formula for tables, layers and families, against the formulas of the papers."""
+"""Kernels as functions: one formula for tables, layers and families, against the formulas of the papers.
+
+Modules: `functions`, `mkl/families`.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Columns that give the target away: found in any words or units, and not where values are measurements."""
+"""Columns that give the target away: found in any words or units, and not where values are measurements.
+
+Modules: `runs/doubts`.
+"""
 
 import json
 

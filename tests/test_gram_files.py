@@ -1,4 +1,7 @@
-"""Precomputed kernels in files: what is read, what is refused, and runs of the command line with them."""
+"""Precomputed kernels in files: what is read, what is refused, and runs of the command line with them.
+
+Modules: `runs/formats/kernel_matrices`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every compiled function against its NumPy twin, and both against plain formulas."""
+"""Every compiled function against its NumPy twin, and both against plain formulas.
+
+Modules: `_loops`, `_block_loops`, `_logistic_loops`.
+"""
 
 import itertools
 

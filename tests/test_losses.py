@@ -1,4 +1,7 @@
-"""The formulas of every loss: conjugates, their slopes and gaps as sums, and that a wrong formula is found."""
+"""The formulas of every loss: conjugates, their slopes and gaps as sums, and that a wrong formula is found.
+
+Modules: `machines/loss`, `machines/losses`.
+"""
 
 from dataclasses import replace
 

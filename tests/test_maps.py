@@ -1,4 +1,7 @@
-"""Maps of rows to features close to kernels: pivots, random features, and bases of single columns."""
+"""Maps of rows to features close to kernels: pivots, random features, and bases of single columns.
+
+Modules: `kernels/maps`, `gram/random_pivots`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Machines on features: the optima of kernels and of a cone solver, certificates, options, refusals."""
+"""Machines on features: the optima of kernels and of a cone solver, certificates, options, refusals.
+
+Modules: `mkl/features/newton`, `mkl/features/norms`.
+"""
 
 import itertools
 from dataclasses import replace

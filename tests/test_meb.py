@@ -1,4 +1,7 @@
-"""The minimum enclosing ball: known balls, the cone solver, invariances, refusals."""
+"""The minimum enclosing ball: known balls, the cone solver, invariances, refusals.
+
+Modules: `machines/ball`.
+"""
 
 import numpy as np
 import pytest

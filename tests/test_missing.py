@@ -1,4 +1,7 @@
-"""Missing cells and missing views: what kernels, estimators and files do about them."""
+"""Missing cells and missing views: what kernels, estimators and files do about them.
+
+Modules: `estimators/missing`, `fitting/missing`, `fitting/partial`.
+"""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,7 @@
-"""Cross-validation over paths against loops written out by hand, and the folds that alpha="auto" makes."""
+"""Cross-validation over paths against loops written out by hand, and the folds that alpha="auto" makes.
+
+Modules: `estimators/cv`, `estimators/choosing`, `fitting/folds`.
+"""
 
 from functools import partial
 from types import SimpleNamespace

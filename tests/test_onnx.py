@@ -1,4 +1,7 @@
-"""Models as ONNX graphs, run by onnxruntime and compared with `predict`."""
+"""Models as ONNX graphs, run by onnxruntime and compared with `predict`.
+
+Modules: `persistence/onnx_file`, `persistence/graph`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Losses that are written outside: three formulas, and they work on every operator, solver and set of weights."""
+"""Losses that are written outside: three formulas, and they work on every operator, solver and set of weights.
+
+Modules: `machines/smooth`.
+"""
 
 import itertools
 

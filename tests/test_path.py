@@ -1,4 +1,7 @@
-"""Paths: each point is a certified solution, and the range, order and criteria are what they say."""
+"""Paths: each point is a certified solution, and the range, order and criteria are what they say.
+
+Modules: `mkl/path`, `results/path`.
+"""
 
 import numpy as np
 import pytest

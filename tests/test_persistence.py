@@ -1,4 +1,7 @@
-"""Model files: the same outputs after a round trip, and nothing that could run code."""
+"""Model files: the same outputs after a round trip, and nothing that could run code.
+
+Modules: `persistence`, `fitting/rowless`.
+"""
 
 import gzip
 import io

@@ -1,4 +1,7 @@
-"""One problem, one answer: `Problem`, `solve` and `certify` on every operator, loss and set of weights."""
+"""One problem, one answer: `Problem`, `solve` and `certify` on every operator, loss and set of weights.
+
+Modules: `mkl/problem`, `mkl/problems`, `mkl/solve`, `mkl/certify`, `mkl/on_stack`.
+"""
 
 import itertools
 from dataclasses import replace

@@ -1,4 +1,7 @@
-"""Margin and radius: gradients, invariances, the convex form of RKL, and its global certificate."""
+"""Margin and radius: gradients, invariances, the convex form of RKL, and its global certificate.
+
+Modules: `learners/radius`, `mkl/radius`, `mkl/criteria/radius`, `mkl/steps/rkl`.
+"""
 
 from functools import cache
 

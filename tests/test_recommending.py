@@ -1,4 +1,7 @@
-"""What is recommended for a table, and time and memory before a fit."""
+"""What is recommended for a table, and time and memory before a fit.
+
+Modules: `runs/recommending`, `runs/estimating`, `runs/questions`.
+"""
 
 import hashlib
 

@@ -1,4 +1,7 @@
-"""RLS2 with two regularisation parameters: weights of one, ridge of another."""
+"""RLS2 with two regularisation parameters: weights of one, ridge of another.
+
+Modules: `mkl/regularization`.
+"""
 
 import numpy as np
 import pytest

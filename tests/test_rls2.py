@@ -1,4 +1,7 @@
-"""RLS2 against independent optima, its certificate, invariances and limits."""
+"""RLS2 against independent optima, its certificate, invariances and limits.
+
+Modules: `learners/rls2`, `mkl/rls2`, `mkl/ridge_problem`, `mkl/steps/ridge_newton`.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Machines on rows that are read in chunks: the same as in memory, whatever the chunks, sources and workers."""
+"""Machines on rows that are read in chunks: the same as in memory, whatever the chunks, sources and workers.
+
+Modules: `rows/row_features`, `mkl/features/row_machine`, `mkl/features/row_newton`.
+"""
 
 from __future__ import annotations
 

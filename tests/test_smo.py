@@ -1,4 +1,7 @@
-"""SMO: the compiled loop against its NumPy twin, and both against the conditions of optimality."""
+"""SMO: the compiled loop against its NumPy twin, and both against the conditions of optimality.
+
+Modules: `_smo_loops`, `machines/smo`, `machines/box`, `machines/polish`.
+"""
 
 import math
 

@@ -1,4 +1,7 @@
-"""Sparse tables in files: what is read, what is refused, and runs of the command line with them."""
+"""Sparse tables in files: what is read, what is refused, and runs of the command line with them.
+
+Modules: `runs/formats/sparse`.
+"""
 
 from __future__ import annotations
 

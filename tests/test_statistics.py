@@ -1,4 +1,7 @@
-"""Sums over rows in place of rows: the same answers as features in memory, whatever the chunks, means and ranks."""
+"""Sums over rows in place of rows: the same answers as features in memory, whatever the chunks, means and ranks.
+
+Modules: `gram/statistics`, `gram/statistics_files`, `gram/row_checks`, `gram/chunked`.
+"""
 
 import os
 import signal

@@ -1,4 +1,7 @@
-"""Kernels that are made when needed: the same answers as stacks give, certified over all kernels."""
+"""Kernels that are made when needed: the same answers as stacks give, certified over all kernels.
+
+Modules: `gram/streams`, `gram/gaussians`, `mkl/features/stream_descent`.
+"""
 
 from dataclasses import replace
 

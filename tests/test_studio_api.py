@@ -1,4 +1,7 @@
-"""The studio's API without a browser: tables, kernels, settings, a whole run and what it leaves."""
+"""The studio's API without a browser: tables, kernels, settings, a whole run and what it leaves.
+
+Modules: `studio/api`, `studio/service`, `studio/schema`, `studio/catalogue`, `studio/previews`.
+"""
 
 import io
 import json

@@ -1,4 +1,7 @@
-"""Runs as a leaderboard: what is found, in which order, how quickly; and what is written about runs."""
+"""Runs as a leaderboard: what is found, in which order, how quickly; and what is written about runs.
+
+Modules: `studio/mlflow_export`, `runs/lineage`.
+"""
 
 import time
 

@@ -1,4 +1,7 @@
-"""What the studio shows about models, made in this process: no server, no pages."""
+"""What the studio shows about models, made in this process: no server, no pages.
+
+Modules: `studio/results`, `studio/comparing`, `studio/predicting`, `studio/methods`.
+"""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,7 @@
-"""The API where much comes at once, where numbers are none, where the disk is full, and where tables are many."""
+"""The API where much comes at once, where numbers are none, where the disk is full, and where tables are many.
+
+Modules: `studio/store`, `studio/server`, `studio/checking`.
+"""
 
 import errno
 import json

@@ -1,4 +1,7 @@
-"""A run that is asked to stop: whatever it has fitted is kept, and it has the time to write it."""
+"""A run that is asked to stop: whatever it has fitted is kept, and it has the time to write it.
+
+Modules: `studio/worker`.
+"""
 
 import os
 import signal

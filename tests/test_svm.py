@@ -1,4 +1,7 @@
-"""Support vector machines on one kernel: independent optima, invariances, hard cases, refusals."""
+"""Support vector machines on one kernel: independent optima, invariances, hard cases, refusals.
+
+Modules: `machines/svm`, `machines/machine`.
+"""
 
 import dataclasses
 import warnings

@@ -1,4 +1,7 @@
-"""Several tables of the same rows: dicts and lists of views, groups of columns, precomputed kernels."""
+"""Several tables of the same rows: dicts and lists of views, groups of columns, precomputed kernels.
+
+Modules: `views/container`, `estimators/view_kernels`.
+"""
 
 from __future__ import annotations
 

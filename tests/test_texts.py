@@ -1,4 +1,7 @@
-"""Kernels of texts, and kernels of one's own on texts, sets and sequences."""
+"""Kernels of texts, and kernels of one's own on texts, sets and sequences.
+
+Modules: `kernels/text`, `estimators/texts`.
+"""
 
 from __future__ import annotations
 

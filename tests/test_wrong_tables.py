@@ -1,4 +1,7 @@
-"""Wrong tables and views: what was expected, what came, and what to do, for every shape of input."""
+"""Wrong tables and views: what was expected, what came, and what to do, for every shape of input.
+
+Modules: `_checks`.
+"""
 
 from __future__ import annotations
 
