@@ -40,7 +40,7 @@ _RANGES: dict[str, tuple[float | None, float | None]] = {
     **dict.fromkeys(
         (
             *("accuracy", "balanced accuracy", "top k accuracy", "f1", "precision", "recall", "jaccard"),
-            *("roc auc", "average precision"),
+            *("roc auc", "average precision", "share of right labels", "all labels right"),
         ),
         _SHARE,
     ),
