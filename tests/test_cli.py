@@ -1310,8 +1310,8 @@ def test_scores_of_rows_in_the_fit_stand_apart(diabetes, tmp_path, capsys):
     assert f"R^2: {r2(moved, 3)}" in found
 
 
-def test_a_kernel_of_the_run_is_known_by_its_file(diabetes, tmp_path, capsys):
-    """Where the model has no rows to compare, the file of the run says that they were in the fit."""
+def test_rows_that_equal_each_other_are_known_by_their_file(diabetes, tmp_path, capsys):
+    """Of four kinds of rows any new one equals a row of the fit: only the file says whether it was there."""
     frame = pd.read_csv(diabetes, sep="\t")[["bmi", "bp", "target"]].round(0)
     frame.loc[:, ["bmi", "bp"]] = (frame[["bmi", "bp"]] > frame[["bmi", "bp"]].median()).astype(int)
     frame.to_csv(tmp_path / "few.csv", index=False)

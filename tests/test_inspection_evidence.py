@@ -914,6 +914,19 @@ def test_a_fraction_of_few_rows_is_a_count():
     assert said.startswith("Of 8 held-out rows, which the model had not seen, 7 of 8 are predicted correctly")
 
 
+def test_rows_of_the_fit_are_no_estimate(rng):
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] + 0.1 * rng.normal(size=60)
+    model = kw.MKLRegressor([kw.kernels.Linear()], "rls2", alpha=0.1).fit(X[:40], y[:40])
+    with pytest.raises(
+        InputError, match="all 40 were. Scores of rows that were in the fit say how well the model fits"
+    ):
+        inspection.findings(model, X[:40], y[:40])
+    found = inspection.findings(model, X[35:], y[35:])
+    assert found["in fit"].sentence.startswith("5 of 25 held-out rows equal training rows in all columns.")
+    assert "in fit" not in inspection.findings(model, X[40:], y[40:])
+
+
 # ---- verdicts --------------------------------------------------------------------------------------
 
 
