@@ -919,7 +919,7 @@ def test_rows_of_the_fit_are_no_estimate(rng):
     y = X[:, 0] + 0.1 * rng.normal(size=60)
     model = kw.MKLRegressor([kw.kernels.Linear()], "rls2", alpha=0.1).fit(X[:40], y[:40])
     with pytest.raises(
-        InputError, match="all 40 were. Scores of rows that were in the fit say how well the model fits"
+        InputError, match=r"all 40 were\. Scores of rows that were in the fit say how well the model fits"
     ):
         inspection.findings(model, X[:40], y[:40])
     found = inspection.findings(model, X[35:], y[35:])
