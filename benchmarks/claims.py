@@ -1,4 +1,4 @@
-"""Every number on the front page, in README and in paper.md, computed again: ``make claims``.
+"""Numbers on the front page, in README, in paper.md and in tables of rates, computed again: ``make claims``.
 
 A claim is a sentence on a page, found by a pattern whose groups are its numbers, and a function that returns these
 numbers. Cheap ones are computed from the library ("computed"); what takes long, or other programs, is read from the
@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +184,15 @@ def scales() -> tuple[float, ...]:
     return len({r["dataset"] for r in rows}), 1e-7, others
 
 
+def selection(n: int, columns: int, planted: int) -> tuple[float, ...]:
+    """q, the bound, false sources by learner, and right ones, or those with a weight in 80 % of the halves."""
+    found = [one[f"{n} rows, {columns} columns, {planted} predict"] for one in stored("selection").values()]
+    last = "right" if planted else "a weight in 80 % of the halves, false"
+    return found[0]["largest"], found[0]["bound"], *(one[key] for key in ("false", last) for one in found)
+
+
 FRONT, README, PAPER = "docs/index.md", "README.md", "paper.md"
+EVIDENCE = "docs/user_guide/evidence.md"
 N = r"([\d.,e-]*\d)"
 CLAIMS = [
     Claim((README,), rf"accuracy {N}, relative gap", lambda: readme()[:1], absolute=0.01),
@@ -257,6 +265,16 @@ CLAIMS = [
         scales,
         "docs/results/rkl-scales: kernelweave reproduce rkl-scales",
         absolute=0.5,
+    ),
+    *(
+        Claim(
+            (EVIDENCE,),
+            rf"\| {n} × {columns}, {planted} \| {N} \| {N} \| {N} / {N} / {N} \| {N} / {N} / {N} \|",
+            partial(selection, n, columns, planted),
+            "selection.json: python -m benchmarks.selection",
+        )
+        for n in (80, 150)
+        for columns, planted in ((10, 0), (30, 0), (100, 0), (30, 3), (60, 3))
     ),
 ]
 #: Parts of pages, from a heading to the next one, whose numbers are all claims.

@@ -64,7 +64,7 @@ def rates(fit: Callable[..., Any], n: int, columns: int, planted: int, n_tables:
     return {
         "tables": n_tables,
         "largest": halves.largest,
-        "bound": round(halves.bound, 3),
+        "bound": round(halves.bound, 4),
         "false": round(float(false.mean()), 3),
         "any false": round(float((false > 0).mean()), 3),
         "right": round(float(right.mean()), 2),

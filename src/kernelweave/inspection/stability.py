@@ -333,7 +333,8 @@ HEADS = {"weight": ".1%", "low": ".1%", "high": ".1%"}
     "stability",
     title="Stability of weights",
     needs=("model", "training"),
-    about="Would other rows give the same weights? The model is fitted on random halves of the rows.",
+    about="Would other rows give the same weights, and select the same sources? The model is fitted on random halves "
+    "of the rows.",
     counted="halves of the rows",
     usual=50,
     least=2,
