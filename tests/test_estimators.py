@@ -795,3 +795,42 @@ def test_warnings_of_a_fit_name_the_line_of_the_caller(make, rng):
     with pytest.warns(UserWarning, match="all rows of the fit say the same") as caught:
         make([Linear()], "simple").fit(X, labels)
     assert {one.filename for one in caught} == {__file__}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_scores_of_folds_are_those_of_scikit_learn(weighted, rng):
+    """Of decision values on some rows, with the weights of these rows; labels are classes, names or 0 and 1."""
+    from sklearn import metrics
+
+    from kernelweave.estimators.scoring import fold_score, try_score
+
+    weight = rng.uniform(0.2, 3.0, 30) if weighted else None
+    rows = rng.permutation(30)[:17]
+    own = None if weight is None else weight[rows]
+    codes, values = rng.integers(0, 3, 30), rng.normal(size=(17, 3))
+    classes = np.array(["u", "v", "w"])
+    guess = np.argmax(values, axis=1)
+    score = fold_score(None, codes, classes, sample_weight=weight)
+    assert score(values, rows) == pytest.approx(metrics.accuracy_score(codes[rows], guess, sample_weight=own))
+    f1 = metrics.f1_score(codes[rows], guess, sample_weight=own, average="macro")
+    assert fold_score("f1_macro", codes, classes, sample_weight=weight)(values, rows) == pytest.approx(f1)
+    # of two classes by name the second is the positive one
+    two, flat = np.minimum(codes, 1), values[:, :1]
+    area = metrics.roc_auc_score(two[rows], flat[:, 0], sample_weight=own)
+    part = metrics.average_precision_score(two[rows], flat[:, 0], sample_weight=own)
+    for pair in (classes[:2], np.array([0, 1])):
+        assert fold_score("roc_auc", two, pair, sample_weight=weight)(flat, rows) == pytest.approx(area)
+    assert fold_score("average_precision", two, classes[:2], sample_weight=weight)(
+        flat, rows
+    ) == pytest.approx(part)
+    numbers = rng.normal(size=30)
+    for name, metric in ((None, metrics.r2_score), ("neg_mean_absolute_error", metrics.mean_absolute_error)):
+        expected = metric(numbers[rows], flat[:, 0], sample_weight=own) * (1 if name is None else -1)
+        assert fold_score(name, numbers, sample_weight=weight)(flat, rows) == pytest.approx(expected)
+    labels = rng.integers(0, 2, size=(30, 3))
+    several = fold_score(None, labels, [np.arange(2)] * 3, sample_weight=weight)(values, rows)
+    assert several == pytest.approx(metrics.accuracy_score(labels[rows], values > 0, sample_weight=own))
+    plain = fold_score(lambda model, X, y: float(np.sum(y)), numbers, sample_weight=weight)
+    assert plain(flat, rows) == pytest.approx(numbers[rows].sum())
+    assert try_score(None, numbers) == 1.0
+    assert 0.0 <= try_score("f1_macro", classes[codes], classes) <= 1.0

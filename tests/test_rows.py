@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,8 +16,9 @@ import kernelweave as kw
 from kernelweave import InputError, KernelWarning
 from kernelweave.machines.losses import Hinge
 from kernelweave.machines.machine import Machine
-from kernelweave.rows import sources
-from kernelweave.rows.folds import folds_of_rows
+from kernelweave.rows import sources, validation
+from kernelweave.rows.folds import folds_of_rows, hashes_of_rows
+from kernelweave.rows.sampling import SEED, Sampling, sample_size
 from kernelweave.rows.validation import _scores_of, scores
 from test_features import make
 
@@ -469,8 +471,6 @@ def test_wrong_folds_are_refused(data):
 
 def test_a_merged_sample_is_that_of_all_rows(rng):
     """Numbers of rows are those among all of them, not those in a part."""
-    from kernelweave.rows.sampling import Sampling
-
     Z, y, w = rng.normal(size=(200, 3)), rng.normal(size=200), np.ones(200)
     whole, left, right = Sampling(40), Sampling(40), Sampling(40)
     whole.add(Z, y, w, 0, source="rows", first=0)
@@ -503,3 +503,48 @@ def test_scores_of_left_out_rows_count_them_by_their_weights():
     assert even == pytest.approx({"loss": 1.25, "accuracy": 0.5, "auc": 0.5})
     # rows of one class have no such pairs
     assert set(_scores_of(fitted, Machine(y, 1.0, Hinge(), weight), np.array([0, 3]))) == {"loss", "accuracy"}
+
+
+def test_a_sample_has_the_smallest_hashes_of_either_sign(rng):
+    """Rows of weight 0 are not in it, and every row stands for as many of its sign as were seen."""
+    Z, y, w = (
+        rng.normal(size=(200, 3)),
+        rng.normal(0.5, 1.0, size=200),
+        rng.integers(0, 3, size=200).astype(float),
+    )
+    sampling = Sampling(40)
+    for first in range(0, 200, 33):
+        rows = slice(first, min(first + 33, 200))
+        sampling.add(Z[rows], y[rows], w[rows], first, source="rows", first=first)
+    found, positions, shares = vars(sampling.result()).values()
+    hashes = hashes_of_rows(0, 200, source="rows", seed=SEED)
+    wanted = {}
+    for own in (np.flatnonzero((y > 0) & (w > 0)), np.flatnonzero((y <= 0) & (w > 0))):
+        wanted |= dict.fromkeys(own[np.argsort(hashes[own])[:20]].tolist(), len(own) / 20)
+    assert positions.tolist() == sorted(wanted)
+    np.testing.assert_array_equal(found, Z[positions])
+    assert_allclose(shares, [wanted[k] for k in positions.tolist()], rtol=1e-14)
+    assert [sample_size(*asked) for asked in ((3, 1e12), (400, 1e12), (10**6, 1e3))] == [10_000, 40_000, 64]
+
+
+def test_one_solution_short_of_its_tolerance_is_one_too_many(rng, monkeypatch):
+    Z, y, groups = rng.normal(size=(30, 3)), rng.normal(size=30), [0, 1, 2, 3]
+    statistics = kw.BlockStatistics(groups).add(Z, y, rng.uniform(0.5, 2.0, 30))
+    plain = validation.rls2_path
+    alphas = np.array([1.0, 0.1])
+    options = {"tol": 1e-8, "fit_intercept": True}
+    assert validation._of_fold(statistics, statistics, alphas, options)[-1]
+
+    def late(*given, **more):
+        path = plain(*given, **more)
+        first, second = path.solutions
+        return replace(
+            path,
+            solutions=(
+                first,
+                replace(second, certificate=replace(second.certificate, status=kw.Status.MAX_ITER)),
+            ),
+        )
+
+    monkeypatch.setattr(validation, "rls2_path", late)
+    assert not validation._of_fold(statistics, statistics, alphas, options)[-1]
