@@ -158,6 +158,9 @@ def test_a_folder_that_is_not_there(tmp_path):
     model = kw.MKLRegressor(EVERY, FIXED).fit(X, Y)
     with pytest.raises(OSError, match="missing"):
         kw.save(model, tmp_path / "missing" / "model.skops")
+    for folder in (tmp_path, "."):
+        with pytest.raises(kw.InputError, match="must name a file, got the folder"):
+            kw.save(model, folder)
 
 
 class Trap:

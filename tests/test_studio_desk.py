@@ -37,8 +37,11 @@ def desk(studio):
 
 
 def test_settings_stay_when_a_table_is_added_and_left_out(desk):
-    desk.set(views={"body": ["outcome"]}, kernels={"body": "linear"})
+    desk.set(
+        views={"body": ["outcome"]}, kernels={"body": "linear"}, types={"site": "category", "age": "number"}
+    )
     assert desk.set_tables([FIRST, SECOND], "who") == []
+    assert desk.spec.types == {"site": "category", "first.age": "number"}
     spec = desk.spec
     assert (spec.target, spec.task, spec.group, spec.cv) == ("size", "regression", "site", 7)
     # a column that both tables have is called after its table

@@ -579,3 +579,15 @@ def test_the_command_lists_projects(tmp_path, capsys):
     list_projects(tmp_path)
     assert capsys.readouterr().out == f"second  (0 tables, 0 runs)\n{tmp_path.name}  (1 table, 0 runs)\n"
     studio.store.close()
+
+
+@pytest.mark.parametrize("names", [["a", 1], "a", {"a": 1}])
+def test_names_of_kernels_of_an_imported_run_are_texts(names, tmp_path):
+    from kernelweave_app.studio.projects import _check_kernels
+
+    path = tmp_path / "kernels.json"
+    path.write_text(json.dumps(names))
+    with pytest.raises(InputError, match="names of kernels"):
+        _check_kernels(path)
+    path.write_text(json.dumps(["a", "b"]))
+    _check_kernels(path)
