@@ -266,3 +266,21 @@ def test_figures_keep_their_letters_in_a_given_width():
     fit_to(Picture("x", "X", figure), 30.0)
     assert figure.get_size_inches()[1] == pytest.approx(4.0 * max(LETTERS / 10.0, 30.0 / DOUBLE))
     close(figure)
+
+
+def test_gaps_of_several_outputs_have_their_names(monkeypatch):
+    from kernelweave_app.reports import close, figures
+
+    histories = [{"rel_gap": [0.5, 0.0, 1e-3]}, {"rel_gap": [0.25]}]
+    for outputs, told, names in (
+        (["u", "v"], histories, ["u", "v"]),
+        (["u"], histories, []),
+        (["u"], histories[:1], []),
+    ):
+        monkeypatch.setattr(figures, "outputs_of", lambda model, outputs=outputs: outputs)
+        figure = figures.convergence_figure(None, told)
+        [ax] = figure.axes
+        # of a gap of zero there is no logarithm
+        np.testing.assert_array_equal(ax.lines[0].get_xydata(), [[1, 0.5], [3, 1e-3]])
+        assert ax.get_legend_handles_labels()[1] == names
+        close(figure)

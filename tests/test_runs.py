@@ -1,6 +1,7 @@
 """Rooms of `kernelweave_app.runs`, each by itself: what is read, divided, chosen, fitted and estimated."""
 
 import errno
+import hashlib
 import os
 import sys
 from dataclasses import replace
@@ -16,7 +17,17 @@ from sklearn.metrics import r2_score
 
 import kernelweave as kw
 from kernelweave import recipe
-from kernelweave_app.runs import columns, estimating, evidence, fitting, folders, joining, nested, predictions
+from kernelweave_app.runs import (
+    columns,
+    estimating,
+    evidence,
+    fitting,
+    folders,
+    joining,
+    lineage,
+    nested,
+    predictions,
+)
 from kernelweave_app.runs.division import Division, read_division
 from kernelweave_app.runs.fitting import (
     chosen,
@@ -912,3 +923,37 @@ def test_the_layout_of_one_table_with_a_key(tmp_path):
     frame = pd.DataFrame({"who": ["p", "q"], "a": [1.0, 2.0]})
     (tmp_path / LAYOUT).write_text(layout_text(Joined(frame), "who", "rna.csv.gz"))
     assert read_layout(tmp_path) == Layout("who", {"rna": {"a": "a"}})
+
+
+def test_cells_that_a_spreadsheet_would_compute_are_texts():
+    cells = ["=1+1", "@x", "+a", "-a", "\tb", "-3", "+4.5", "-1e3", "a=1", ""]
+    assert [folders.harmless(cell) for cell in cells] == [
+        "'=1+1", "'@x", "'+a", "'-a", "'\tb", "-3", "+4.5", "-1e3", "a=1", "",
+    ]  # fmt: skip
+    assert folders.harmless(-3.0) == -3.0
+    frame = pd.DataFrame({"=sum": [-1.5, 2.0], "t": ["=a", "b"]})
+    assert folders.csv_text(frame) == "'=sum,t\n-1.5,'=a\n2.0,b\n"
+    assert frame["t"].tolist() == ["=a", "b"]
+
+
+def test_the_lineage_of_a_run_says_what_has_changed(tmp_path):
+    table, other = tmp_path / "t.csv", tmp_path / "u.csv"
+    table.write_text("a,y\n1,2\n")
+    other.write_text("b\n3\n")
+    spec = Spec(target="y", seed=7, view=f"words={other}#x")
+    found = lineage.trace({"t": str(table)}, spec)
+    assert [(one.name, one.size) for one in found.tables] == [("t", 8), ("words", 4)]
+    assert found.tables[0].sha256 == hashlib.sha256(b"a,y\n1,2\n").hexdigest()
+    assert found.lines()[-1].endswith("; seed 7.")
+    found.write(tmp_path)
+    assert lineage.read_lineage(tmp_path).changed == []
+    assert lineage.learnt_from(tmp_path / "model.skops", table)
+    table.write_text("a,y\n1,3\n")
+    other.unlink()
+    first, second = lineage.read_lineage(tmp_path).changed
+    assert first.startswith("t.csv has changed")
+    assert second.startswith("u.csv is not there any more")
+    assert not lineage.learnt_from(tmp_path, table)
+    assert lineage.read_lineage(tmp_path / "elsewhere") is None
+    replace(found, versions={**found.versions, "numpy": "0.1"}).write(tmp_path)
+    assert lineage.read_lineage(tmp_path).changed[-1].startswith("This run used numpy 0.1; here is ")
