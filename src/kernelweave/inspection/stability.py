@@ -16,6 +16,7 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, Number, OneOf, Whole, checked
 from kernelweave._types import Features
 from kernelweave.estimators.parameters import stated
+from kernelweave.fitting.model import fractions_of
 from kernelweave.inspection.arguments import (
     Jobs,
     Level,
@@ -59,7 +60,7 @@ class WeightStability:
     outputs : tuple of str
         Classes or outputs with weights of their own; one empty name where they share them.
     weights : array of shape (n_kernels, n_outputs)
-        Of the model itself.
+        Of the model itself, as fractions that sum to one over the kernels, as all that follow.
     samples : array of shape (n_done, n_kernels, n_outputs)
     low, high : array of shape (n_kernels, n_outputs)
         Percentiles over the samples.
@@ -301,8 +302,8 @@ def _samples(rows: Rows, number: int, sampling: str, classes: bool, seed: int) -
 
 
 def _columns(weights: Array) -> Array:
-    """Weights with a column for each output."""
-    return np.atleast_2d(weights).T
+    """Weights as fractions, with a column for each output."""
+    return fractions_of(np.atleast_2d(weights).T)
 
 
 def _for_share(estimator: Any, share: float) -> Any:
