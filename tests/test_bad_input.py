@@ -98,6 +98,7 @@ FITS = {
     "kernel by name": (reg(kernels=["rbf"]), X, Y, {}, kw.InputError, r"`kernels\[0\]`.*RBF.*'rbf'.*Custom"),
     "kernel class": (reg(kernels=[RBF]), X, Y, {}, kw.InputError, r"`kernels\[0\]` must be a kernel.*RBF\(gamma"),
     "kernels a number": (reg(kernels=5), X, Y, {}, kw.InputError, "list of kernels.*got 5"),
+    "no views": (reg(), {}, Y, {}, kw.InputError, "with at least one; got {}"),
     "empty kernel list": (reg(kernels=[]), X, Y, {}, kw.InputError, "at least one kernel.*empty.*None"),
     "unknown learner": (reg(learner="rsl2"), X, Y, {}, kw.InputError, "Unknown learner.*mean 'rls2'.*Known"),
     "learner class": (reg(learner=RLS2), X, Y, {}, kw.InputError, "`learner`.*'rls2'.*or a learner, got"),

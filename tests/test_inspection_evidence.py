@@ -24,6 +24,7 @@ from kernelweave import InputError, inspection
 from kernelweave.inspection.held import HeldOut, divisions_of
 from kernelweave.inspection.permutation import permutation_p_value
 from kernelweave.inspection.registry import Basis, Rows, collect, compute
+from kernelweave.inspection.scores import held_intervals
 from kernelweave.inspection.stability import permitted
 
 
@@ -609,6 +610,12 @@ def test_what_is_said_of_a_selection_has_three_outcomes():
     found = inspection.weight_stability(lp, X, y, n_samples=2)
     assert found.samples.min() > 0
     assert (found.largest, found.selected, bool(np.isnan(found.view_frequency).any())) == (0, (), True)
+    # the weights of lp have no sum of one, what is shown of them has
+    basis = Basis(model=lp, training=Rows(X, y), count=4)
+    shown = {name: share for name, share, *_ in compute("stability", basis).tables[1].rows}
+    own = {name: one.value for name, one in collect(basis)["kernels"].values.items()}
+    assert lp.weights_.sum() > 1.01
+    assert shown == pytest.approx(own, abs=1e-8)
 
 
 def test_of_equal_weights_all_or_none_are_counted():
@@ -1024,6 +1031,27 @@ def test_the_score_that_chose_is_said_to_be_that(patients):
     report = make_report(model, title="t", data=[], settings={}, pictures=[], found=found)
     assert f"accuracy, {words}" in report
     assert f"accuracy, nested; 95 % interval {one.low:.3f} to {one.high:.3f}" in report
+
+
+def test_a_small_score_that_chose_is_not_zero_in_the_sentence(rng):
+    X = rng.normal(size=(40, 2))
+    model = kw.MKLRegressor().fit(X, 0.01 * X[:, 0] + 0.003 * rng.normal(size=40))
+    (said,) = inspection.findings(model)["folds"].sentences
+    (shown,) = (one for one in said.numbers if one.value == model.best_score_)
+    assert float(shown.shown) == pytest.approx(model.best_score_, rel=0.05)
+
+
+def test_divisions_without_a_score_are_left_out_of_its_mean(rng):
+    """Where models of folds know different classes a division has no area: those of the others keep their rows."""
+
+    def division(rows, known=True):
+        truth = np.array(["a", "b"])[rng.permutation(np.arange(len(rows)) % 2)]
+        decision = rng.normal(size=len(rows)) if known else None
+        return HeldOut(truth, truth, ["a", "b"], decision, rows=rows, folds=np.zeros(len(rows), dtype=int))
+
+    one, other = division(np.arange(30)), division(np.arange(5, 40))
+    found = held_intervals(one, division(np.arange(20), known=False), other)
+    assert found["ROC AUC"] == held_intervals(one, other)["ROC AUC"]
 
 
 N = 48

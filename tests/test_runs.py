@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn import model_selection
-from sklearn.metrics import r2_score
 
 import kernelweave as kw
 from kernelweave import recipe
@@ -283,17 +282,13 @@ def test_zeroed_pages_of_parquet_are_refused(checked, tmp_path):
         read_table(path)
 
 
-def test_outer_folds_let_their_own_rows_enter_the_scale(wine, monkeypatch):
+def test_outer_folds_let_their_own_rows_enter_the_scale(rng, monkeypatch):
     """With `transductive` every outer fold is scored by a model that has seen the inputs of that fold, no others."""
-    from kernelweave_app.runs import nested
-    from kernelweave_app.runs.fitting import make_model
-    from kernelweave_app.runs.preparing import prepare
-    from kernelweave_app.runs.reading import read_tables
-
+    frame = pd.DataFrame(rng.normal(size=(90, 3))).rename(columns=str).assign(y=list("abc") * 30)
     spec = Spec(
-        target="target", kernels="linear", alphas="1", cv=2, nested=3, normalize="trace", transductive=True
+        target="y", kernels="linear", alphas="1", cv=2, nested=3, normalize="trace", transductive=True
     )
-    prepared = prepare(read_tables({"wine": str(wine)}, ""), spec)
+    prepared = prepare(Joined(frame, {}, {}, {}), spec)
     seen, fitted = [], []
 
     def counted(spec, prepared, held):
@@ -733,26 +728,27 @@ def weighted(rng):
 def test_outer_folds_fit_with_the_weights_and_groups_of_their_rows(weighted):
     frame, spec, prepared = weighted
     rows = np.arange(2, 24)
-    found = nested.nested_scores(spec, prepared, rows)
+    [found] = nested.nested_predictions(spec, prepared, rows)
     from sklearn.model_selection import GroupKFold
 
-    for scores, (inside, outside) in zip(
-        found, GroupKFold(3).split(frame.iloc[rows], groups=frame["g"].iloc[rows]), strict=True
-    ):
+    parts = list(GroupKFold(3).split(frame.iloc[rows], groups=frame["g"].iloc[rows]))
+    for k, (inside, outside) in enumerate(parts):
         train, test = frame.iloc[rows[inside]], frame.iloc[rows[outside]]
         plain = kw.MKLRegressor(
             [kw.kernels.Linear()], kw.learners.RLS2(alpha=2.0), normalize="mean-diagonal", standardize=True
         )
         plain.fit(train[["a", "b"]], train["y"], sample_weight=train["w"])
-        assert scores["R^2"] == pytest.approx(r2_score(test["y"], plain.predict(test[["a", "b"]])), rel=1e-9)
-    stopped = nested.nested_scores(spec, prepared, rows, report=lambda said: said == "outer fold 2 of 3")
-    assert stopped == found[:2]
-    assert nested.nested_scores(spec.model_copy(update={"nested": 0}), prepared, rows) == []
+        own = found.folds == k
+        np.testing.assert_array_equal(found.rows[own], outside)
+        np.testing.assert_array_equal(found.truth[own], test["y"])
+        np.testing.assert_allclose(found.prediction[own], plain.predict(test[["a", "b"]]), rtol=1e-9)
+    [stopped] = nested.nested_predictions(
+        spec, prepared, rows, report=lambda said: said == "outer fold 2 of 3"
+    )
+    np.testing.assert_array_equal(stopped.prediction, found.prediction[found.folds < 2])
+    assert nested.nested_predictions(spec.model_copy(update={"nested": 0}), prepared, rows) == []
     with pytest.raises(kw.InputError, match="at least 2"):
-        nested.nested_scores(spec.model_copy(update={"nested": 1}), prepared, rows)
-    said = nested.say_nested([{"R^2": 0.1, "MAE": 2.0}, {"R^2": 0.4}, {"R^2": 0.4}])
-    # mean 0.3; squares of deviations 0.04 + 0.01 + 0.01, over two
-    assert said == "Nested cross-validation (3 folds): R^2 0.3000 ± 0.1732, MAE 2.0000"
+        nested.nested_predictions(spec.model_copy(update={"nested": 1}), prepared, rows)
 
 
 def test_findings_get_the_rows_weights_and_folds_of_the_run(weighted):

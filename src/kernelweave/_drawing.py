@@ -40,7 +40,7 @@ _RANGES: dict[str, tuple[float | None, float | None]] = {
     **dict.fromkeys(
         (
             *("accuracy", "balanced accuracy", "top k accuracy", "f1", "precision", "recall", "jaccard"),
-            *("roc auc", "average precision", "share of right labels", "all labels right"),
+            *("roc auc", "average precision", "share of right labels", "all labels right", "fraction"),
         ),
         _SHARE,
     ),
@@ -121,8 +121,8 @@ def score_form(name: str) -> str:
 
     Examples
     --------
-    >>> score_form("accuracy"), score_form("R^2"), score_form("RMSE")
-    ('score', 'score', 'units')
+    >>> score_form("accuracy"), score_form("R^2"), score_form("RMSE"), score_form("all labels right")
+    ('score', 'score', 'units', 'score')
     """
     return "score" if score_range(name)[1] == 1.0 else "units"
 

@@ -298,12 +298,14 @@ def _mean_over(held: tuple[HeldOut, ...]) -> dict[str, RowScore]:
     rows = np.unique(np.concatenate(places))
     found = {}
     for name, first in held[0].row_scores.items():
-        parts = [one.row_scores[name] for one in held if name in one.row_scores]
+        known = [(one, own) for one, own in zip(held, places, strict=True) if name in one.row_scores]
         influence = np.zeros(len(rows))
-        for one, own, part in zip(held, places, parts, strict=False):
-            share = len(rows) / (len(own) * len(parts))
-            influence[np.searchsorted(rows, own)] += share * _as_groups(part.influence, one.folds)
-        found[name] = RowScore(float(np.mean([part.value for part in parts])), influence, first.kind)
+        for one, own in known:
+            factor = len(rows) / (len(own) * len(known))
+            added = _as_groups(one.row_scores[name].influence, one.folds)
+            influence[np.searchsorted(rows, own)] += factor * added
+        value = float(np.mean([one.row_scores[name].value for one, _ in known]))
+        found[name] = RowScore(value, influence, first.kind)
     return found
 
 
@@ -579,7 +581,7 @@ def _folds(basis: Basis) -> Finding | None:
         tables=(Table.of("folds", "The score that chose", columns, "", formats),),
     ).says(
         "score",
-        "{name} over {n:d} folds of the training rows is {v:score}: {said}.",
+        f"{{name}} over {{n:d}} folds of the training rows is {{v:{score_form(name)}}}: {{said}}.",
         {"name": name, "said": said},
         v=at(name),
         n=at(name, "n"),
