@@ -160,15 +160,17 @@ def test_scores_at_the_top_have_their_intervals():
     from kernelweave.inspection.registry import Finding, Interval
     from kernelweave_app.reports import _bars, _tiles
 
-    held = SimpleNamespace(scores={"accuracy": 0.87654, "log loss": 0.5})
+    held = SimpleNamespace(scores={"accuracy": 0.87654, "log loss": 0.5}, truth=np.zeros(200))
     found = {
         "held out": Finding({"accuracy": Interval(0.87654, 0.81234, 0.93456), "log loss": Interval(0.5)}),
-        "folds": Finding({"accuracy": Interval(0.9, 0.85, 0.95)}),
+        "nested": Finding({"R^2": Interval(0.51234, 0.4, 0.6, n=50)}, rows=50),
+        "folds": Finding({"accuracy": Interval(0.9)}, rows=2000, details={"said": "the score that chose"}),
     }
     assert _tiles(held, found) == [
-        ("0.8765", "accuracy, held out; 95 % interval 0.812 to 0.935"),
-        ("0.5000", "log loss, held out"),
-        ("0.9000", "accuracy, mean over folds; 95 % interval 0.850 to 0.950"),
+        ("0.877", "accuracy, held out; 95 % interval 0.812 to 0.935"),
+        ("0.500", "log loss, held out"),
+        ("0.51", "R^2, nested; 95 % interval 0.40 to 0.60"),
+        ("0.9000", "accuracy, the score that chose"),
     ]
     assert _tiles(None, {}) == []
     table = SimpleNamespace(
@@ -195,7 +197,7 @@ def test_counts_and_curves_of_classes_are_those_of_the_rows():
     here, value = np.array([True, False, True, False]), np.array([0.9, 0.8, 0.3, 0.1])
     held = SimpleNamespace(rankings=lambda: {"u": (here, value), "none": (np.zeros(4, dtype=bool), value)})
     # of four pairs of a row inside and one outside three are in order; precision 1 at half, then 2 of 3
-    for kind, words in (("roc", "u (0.750)"), ("precision", "u (0.833)")):
+    for kind, words in (("roc", "u (0.75)"), ("precision", "u (0.83)")):
         figure = ranking_figure(held, kind)
         [line] = figure.axes[0].lines
         assert line.get_label() == words
@@ -219,7 +221,7 @@ def test_figures_of_findings_have_their_numbers():
         "permutation": {"permuted": list(np.arange(100) / 100), "score": 1.5, "p_value": 0.0123},
         "stability": {
             "names": ["a", "b"], "outputs": ["weight"], "weights": [[0.2], [0.8]], "low": [[0.3], [0.5]],
-            "high": [[0.4], [0.7]], "frequency": [[0.5], [1.0]],
+            "high": [[0.4], [0.7]],
         },
     }  # fmt: skip
     found = {name: Finding(n=8, details=tree) for name, tree in details.items()}
@@ -230,7 +232,7 @@ def test_figures_of_findings_have_their_numbers():
     assert {(10.0, 0.4), (10.0, 0.6), (20.0, 0.6), (20.0, 0.9)} <= set(map(tuple, band.tolist()))
     upper, below = drawn["calibration"].axes
     [bars] = upper.containers
-    assert bars.get_label() == "u (Brier 0.123)"
+    assert bars.get_label() == "u (Brier 0.12)"
     np.testing.assert_array_equal(bars[0].get_xydata(), [[0.25, 0.2], [0.75, 0.7]])
     ends = [segment[:, 1] for segment in bars[2][0].get_segments()]
     np.testing.assert_allclose(ends, [[0.1, 0.5], [0.5, 0.8]], rtol=1e-12)

@@ -363,6 +363,8 @@ def test_a_run_leaves_scores_and_a_path(served, done):
     assert named["accuracy, the score that chose alpha or C, not an estimate for new rows"]["low"] is None
     for name in ("accuracy, held out", "accuracy, nested"):
         assert 0 < named[name]["low"] <= named[name]["value"] <= named[name]["high"]
+    # digits follow from the rows behind a score
+    assert [named[f"accuracy, {where}"]["n"] for where in ("held out", "nested")] == [36, 142]
     assert done["summary"]["n_held"] == 36
     assert done["done"] == done["total"]
     points = get(served, f"/api/runs/{done['id']}/path")

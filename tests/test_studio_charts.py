@@ -11,7 +11,7 @@ pytest.importorskip("nicegui")
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import live_chart, rows_chart
 from kernelweave_app.studio.pages.runs import MEAN, NEWEST, chosen_points, outputs_of
-from kernelweave_app.studio.schema import PathPoint, Receiver
+from kernelweave_app.studio.schema import HeldResult, PathPoint, Receiver
 
 
 def points_of(*paths):
@@ -196,7 +196,10 @@ def test_classes_have_one_colour_on_pages_and_on_paper(several):
         assert on_page[k]["itemStyle"][":color"] == f"kw('c{k + 1}')"
     # one class is not among the held-out rows, and the others keep their colours
     shown = [name for name in classes if not name.endswith("02")]
-    chart = charts.receiver_chart([receiver(name) for name in shown], precision=False, classes=classes)
+    ranked = HeldResult(
+        scores={}, columns=[], rows=[], receivers=[receiver(name) for name in shown], classes=classes
+    )
+    chart = charts.receiver_chart(ranked, precision=False)
     figure = ranking_figure(held, "roc")
     lines = {
         line.get_label().split(" (")[0]: to_hex(line.get_color()).upper() for line in figure.axes[0].lines
@@ -385,7 +388,7 @@ def test_lines_of_a_path_and_of_scores():
         "score": "accuracy",
     }
     chart, _ = charts.learning(found)
-    assert named(chart, "mean", "low interval") == [[[10, 0.5], [40, 0.8]], [[10, 0.25], [40, 0.75]]]
+    assert named(chart, "score", "low interval") == [[[10, 0.5], [40, 0.8]], [[10, 0.25], [40, 0.75]]]
     assert chart["yAxis"]["max"] <= 1.0
     histories = [("u", {"rel_gap": [0.5, None, 0.0, 1e-3]}), ("v", {"rel_gap": [0.1]})]
     chart = charts.convergence_chart(histories, "rel_gap")
@@ -408,7 +411,8 @@ def test_bars_cells_and_dots():
     assert (chart["visualMap"]["min"], chart["visualMap"]["max"]) == (-4.0, 4.0)
     chart = charts.heat_chart(["one", "two"], ["a", "b"], [[0.1, 0.2], [0.3, 0.9]])
     assert chart["series"][0]["data"] == [[0, 0, 0.1], [1, 0, 0.2], [0, 1, 0.3], [1, 1, 0.9]]
-    chart = charts.dots_chart(["a", "b", "c"], [(0.5, 0.25), (None, None), (0.75, 0.0)], "R^2")
+    dots = [(0.5, 0.25, 0.75), (None, None, None), (0.75, None, None)]
+    chart = charts.dots_chart(["a", "b", "c"], dots, "R^2")
     [dots] = chart["series"]
     assert [one["value"] for one in dots["data"]] == [[0.75, 0], [0.5, 2]]
     assert [[end["coord"] for end in ends] for ends in dots["markLine"]["data"]] == [[[0.25, 2], [0.75, 2]]]
@@ -431,10 +435,12 @@ def test_held_out_rows_and_evidence():
         recall=[1.0, 0.5],
         average_precision=0.6,
     )
-    chart = charts.receiver_chart([one, one], precision=False, classes=["u", "v"])
+    ranked = HeldResult(scores={}, columns=[], rows=[], n_rows=101, receivers=[one, one], classes=["u", "v"])
+    chart = charts.receiver_chart(ranked, precision=False)
     assert chart["series"][0]["data"] == [[0.0, 0.5], [1.0, 1.0]]
     assert chart["series"][0]["lineStyle"][":color"] == charts.colour(1)  # that of its class
-    assert named(charts.receiver_chart([one], precision=True), "v (0.600)") == [[[1.0, 0.2], [0.5, 1.0]]]
+    ranked.receivers = [one]
+    assert named(charts.receiver_chart(ranked, precision=True), "v (0.600)") == [[[1.0, 0.2], [0.5, 1.0]]]
     permuted = [*np.linspace(0.0, 1.0, 21)]
     chart, _ = charts.permutation({"permuted": permuted, "score": 1.5})
     corners, true = (one["data"] for one in chart["series"])
@@ -443,9 +449,9 @@ def test_held_out_rows_and_evidence():
     np.testing.assert_allclose([x for x, _ in corners[1:-1:2]], [0.0, 0.2, 0.4, 0.6, 0.8], atol=1e-12)
     assert true == [[1.5, 0], [1.5, 5]]
     assert (chart["xAxis"]["min"], chart["xAxis"]["max"]) == (-0.2, 1.7)
-    found = {"weights": [[0.25], [0.75]], "names": ["a", "b"], "outputs": ["w"], "frequency": [[0.5], [1.0]]}
+    found = {"weights": [[0.25], [0.75]], "names": ["a", "b"], "outputs": ["w"]}
     chart, _ = charts.stability({**found, "low": [[0.3], [0.5]], "high": [[0.4], [0.7]]})
-    assert chart["yAxis"][0]["data"] == ["a  50%", "b  100%"]
+    assert chart["yAxis"][0]["data"] == ["a", "b"]
     points = [one["data"] for one in chart["series"][:4]]
     # a line goes from the bar to the far end of its interval
     assert points == [

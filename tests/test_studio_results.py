@@ -18,7 +18,6 @@ pytest.importorskip("psutil")
 import kernelweave as kw
 from kernelweave.inspection import regularization_path
 from kernelweave.inspection.held import HeldOut
-from kernelweave.inspection.registry import Finding, Interval
 from kernelweave_app.runs.fitting import fit_model, make_model
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import prepare, split
@@ -223,21 +222,13 @@ def test_runs_are_compared_on_the_same_held_out_rows_and_folds():
 
 
 def test_held_out_rows_by_hand():
-    """Counts, curves, intervals that exist, and cells that JSON can hold."""
+    """Counts, curves, and cells that JSON can hold."""
     truth, guess = np.array(["u", "v", "v", "v"]), np.array(["u", "u", "v", "v"])
     table = pd.DataFrame(
         {"row": [7, 8, 9, 10], "prediction": guess, "low": [0.1, np.nan, np.inf, 1 / 3], "truth": truth}
     )
     held = HeldOut(truth, guess, ["u", "v"], decision=np.array([-1.0, 0.5, 2.0, -0.5]), table=table)
-    known = Finding(
-        {
-            "accuracy": Interval(0.75, 0.3, 0.95),
-            "balanced accuracy": Interval(0.8),
-            "other": Interval(1.0, 0.0, 1.0),
-        }
-    )
-    shown = describe_held(held, {"held out": known})
-    assert shown.intervals == {"accuracy": (0.3, 0.95)}
+    shown = describe_held(held)
     assert shown.columns == ["row", "truth", "prediction", "low"]
     assert shown.rows == [
         [7, "u", "u", 0.1],
@@ -250,7 +241,6 @@ def test_held_out_rows_by_hand():
     # all three pairs of a row of v and that of u are in order
     assert (curve.output, curve.auc, curve.average_precision) == ("v", 1.0, 1.0)
     assert (max(curve.fpr), max(curve.tpr)) == (1.0, 1.0)
-    assert describe_held(held, {}).intervals == {}
     assert [plain(v) for v in (np.int64(3), np.float32(0.5), True, np.bool_(False), None, "x", -np.inf)] == [
         3, 0.5, "True", "False", "None", "x", None,
     ]  # fmt: skip
@@ -280,7 +270,7 @@ def test_the_rest_of_the_contributions_and_paths(monkeypatch):
     assert results.describe_contributions(model, prepared, np.array([4]), held=False) is None
     weights = np.array([[0.0, 0.1, 0.0], [0.2, 0.1, 0.3], [0.9, 0.0, 0.3]])
     path = SimpleNamespace(
-        weights=weights,
+        fractions=weights,
         output="",
         alphas=np.array([3.0, 2.0, 1.0]),
         df=[1.0, np.nan, 2.0],

@@ -299,7 +299,7 @@ def _tiles(held: HeldOut | None, found: Found) -> list[tuple[str, str]]:
         where = of.details.get("said", source)
         for name, value in scores.items():
             one = of.values.get(name, Interval(value))
-            n = of.rows or (one.n if held is None else len(held.truth))
+            n = of.rows or (0 if held is None else len(held.truth))
             low, high = (score_text(name, end, n) for end in (one.low, one.high))
             ends = f"; 95 % interval {low} to {high}" if np.isfinite(one.low) else ""
             made.append((score_text(name, value, n), f"{name}, {where}{ends}"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import matplotlib.pyplot as plt
 import numpy as np
 
-from kernelweave._drawing import COLOURS, GREY, score_axis
+from kernelweave._drawing import COLOURS, GREY, rounded, score_axis, score_text
 from kernelweave.inspection.arguments import outputs_of
 from kernelweave.plots import KernelWeightsDisplay
 from kernelweave.plots.drawing import legend, legend_beside, line_style, log_axis, plain, short
@@ -131,7 +131,8 @@ def ranking_figure(held: HeldOut, kind: str) -> Figure | None:
             y, x, _ = metrics.precision_recall_curve(here, value)
             area = metrics.average_precision_score(here, value)
         drawn = "steps-post" if kind == "roc" else "default"
-        ax.plot(x, y, label=f"{short(name, 24)} ({area:.3f})", **line_style(places[name]), drawstyle=drawn)
+        label = f"{short(name, 24)} ({rounded(area, len(here))})"
+        ax.plot(x, y, label=label, **line_style(places[name]), drawstyle=drawn)
     labels = ("false positive rate", "true positive rate") if kind == "roc" else ("recall", "precision")
     ax.set(xlabel=labels[0], ylabel=labels[1], xlim=(0.0, 1.0), ylim=(0.0, 1.01))
     legend_beside(ax)
@@ -201,7 +202,7 @@ def _calibration(found: Finding) -> Figure:
         style = line_style(k)
         share = np.array(one["observed"])
         ends = np.abs(np.array([one["low"], one["high"]]) - share)
-        label = f"{short(name, 24)} (Brier {one['brier']:.3f})"
+        label = f"{short(name, 24)} (Brier {score_text('Brier score', one['brier'], sum(one['counts']))})"
         ax.errorbar(one["predicted"], share, ends, marker="o", markersize=4, label=label, **style)
         below.plot(one["predicted"], one["counts"], marker="o", markersize=3, **style)
     ax.set_ylabel("fraction of rows")

@@ -149,6 +149,7 @@ def describe_curve(model: BaseMKL, rule: str) -> Curve | None:
         best=int(np.argmax(mean)),
         rule=rule,
         score=str(results["score_name"]),
+        n_rows=int(model.model_.task.source.n_samples),
         parameter=_parameter(model),
     )
 

@@ -295,6 +295,7 @@ class Metric(Record):
     value: Real
     low: Real = None
     high: Real = None
+    n: int = Field(default=0, description="Rows behind the score, which determine its digits.")
 
 
 class Summary(Record):
@@ -592,6 +593,7 @@ class Curve(_AlongPath):
     best: int
     rule: str
     score: str
+    n_rows: int = 0
 
 
 class Contributions(Record):
@@ -611,10 +613,10 @@ class Receiver(Record):
     output: str
     fpr: list[float]
     tpr: list[float]
-    auc: Real
+    auc: float
     precision: list[float]
     recall: list[float]
-    average_precision: Real
+    average_precision: float
 
 
 class HeldResult(Record):

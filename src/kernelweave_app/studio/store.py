@@ -233,7 +233,8 @@ CREATE TABLE IF NOT EXISTS point (
     number INTEGER PRIMARY KEY, run TEXT NOT NULL, stage TEXT NOT NULL, alpha REAL NOT NULL, rel_gap REAL,
     n_active INTEGER NOT NULL, weights TEXT NOT NULL, output TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS metric (
-    run TEXT NOT NULL, name TEXT NOT NULL, value REAL NOT NULL, low REAL, high REAL, PRIMARY KEY (run, name));
+    run TEXT NOT NULL, name TEXT NOT NULL, value REAL NOT NULL, low REAL, high REAL, n INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (run, name));
 CREATE TABLE IF NOT EXISTS artifact (
     run TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, size INTEGER NOT NULL, PRIMARY KEY (run, name));
 CREATE TABLE IF NOT EXISTS token (hash TEXT PRIMARY KEY, created REAL NOT NULL);
@@ -250,7 +251,7 @@ CREATE INDEX IF NOT EXISTS point_of_run ON point (run, number);
 _LATER = {
     "run": {"asked": "TEXT", "project": f"TEXT NOT NULL DEFAULT '{FIRST}'"},
     "point": {"output": "TEXT NOT NULL DEFAULT ''"},
-    "metric": {"low": "REAL", "high": "REAL"},
+    "metric": {"low": "REAL", "high": "REAL", "n": "INTEGER NOT NULL DEFAULT 0"},
 }
 _INDICES = """
 DROP INDEX IF EXISTS run_asked;

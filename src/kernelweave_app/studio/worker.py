@@ -460,14 +460,15 @@ class Job:
         if results is not None:
             name = f"{results['score_name']}, {not_an_estimate('alpha or C')}"
             value = float(results["test_score"][model.best_index_])
-            self.store.write(self.run_id, Metric(name=name, value=value))
+            n = int(model.model_.task.source.n_samples)
+            self.store.write(self.run_id, Metric(name=name, value=value, n=n))
 
     def _keep(self, held: list[HeldOut], where: str) -> None:
         """Scores of rows that models had not seen, with their intervals."""
         for name, one in (held_intervals(*held) if held else {}).items():
             value, low, high = one.cells
             if name in held[0].scores and value is not None:
-                score = Metric(name=f"{name}, {where}", value=value, low=low, high=high)
+                score = Metric(name=f"{name}, {where}", value=value, low=low, high=high, n=one.n)
                 self.store.write(self.run_id, score)
 
     def _pictures(

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from nicegui import ui
 
-from kernelweave._drawing import COLOURS, GREY, SIGNED, clip_score, score_axis
+from kernelweave._drawing import COLOURS, GREY, SIGNED, clip_score, rounded, score_axis, score_text
 from kernelweave_app.studio.pages.frame import DASHES, N_COLOURS
 from kernelweave_app.studio.pages.pieces import text
 from kernelweave_app.studio.schema import in_parameter
 
 if TYPE_CHECKING:
     from kernelweave._types import Tree
-    from kernelweave_app.studio.schema import Curve, PathPoint, Receiver
+    from kernelweave_app.studio.schema import Curve, HeldResult, PathPoint
 
 
 #: Lines with a colour of their own; the others are thin and grey.
@@ -383,17 +383,18 @@ def heat_chart(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seq
 # ---- held-out rows and scores ---------------------------------------------------------------------
 
 
-def receiver_chart(receivers: Sequence[Receiver], *, precision: bool, classes: Sequence[str] = ()) -> Tree:
+def receiver_chart(held: HeldResult, *, precision: bool) -> Tree:
     """Receiver operating characteristic, or precision and recall; classes have the colours of their positions."""
     series = []
-    for place, one in enumerate(receivers[:MOST_LINES]):
-        several = len(receivers) > 1 and one.output in classes
-        rank = list(classes).index(one.output) if several else place
+    for place, one in enumerate(held.receivers[:MOST_LINES]):
+        several = len(held.receivers) > 1 and one.output in held.classes
+        rank = held.classes.index(one.output) if several else place
         x, y = (one.recall, one.precision) if precision else (one.fpr, one.tpr)
         area = one.average_precision if precision else one.auc
         points = [[round(a, 5), round(b, 5)] for a, b in zip(x, y, strict=True)]
         step = False if precision else "end"
-        series.append(line(f"{one.output} ({area:.3f})", points, rank, step=step, symbol="none"))
+        named = f"{one.output} ({rounded(area, held.n_rows)})"
+        series.append(line(named, points, rank, step=step, symbol="none"))
     names = [str(one["name"]) for one in series]
     if not precision:
         series.append(_diagonal("chance"))
@@ -516,7 +517,7 @@ def calibration(found: Tree) -> tuple[Tree, str]:
             {"value": [p, share], "symbolSize": 5 + 9 * (count / most) ** 0.5, "name": f"{count} rows"}
             for p, share, count in zip(one["predicted"], one["observed"], one["counts"], strict=True)
         ]
-        names.append(f"{name} (Brier {one['brier']:.3f})")
+        names.append(f"{name} (Brier {score_text('Brier score', one['brier'], sum(one['counts']))})")
         series.append(line(names[-1], data, k, symbol="circle"))
         for p, low, high in zip(one["predicted"], one["low"], one["high"], strict=True):
             series.append(_segment([p, low], [p, high], k, f"{name} interval", width=1))

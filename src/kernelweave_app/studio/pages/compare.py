@@ -86,11 +86,7 @@ class ComparePage:
         names = [self.named[run.id] for run in found.runs]
         with card("Scores"), stack():
             by_run = [{metric.name: metric for metric in run.metrics} for run in found.runs]
-            rows = []
-            for metric in found.metrics:
-                known = [m.get(metric) for m in by_run]
-                cells = [score(one.value, one.low, one.high) if one else "–" for one in known]
-                rows.append([metric, *cells])
+            rows = [[metric, *(score(m.get(metric)) for m in by_run)] for metric in found.metrics]
             rows.append(
                 [
                     "kernels with a weight",

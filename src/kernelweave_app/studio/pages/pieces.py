@@ -13,6 +13,7 @@ from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 from starlette.concurrency import run_in_threadpool as offload
 
+from kernelweave._drawing import score_text
 from kernelweave._errors import InputError
 from kernelweave_app.reports.printing import DOUBLE, SINGLE
 from kernelweave_app.runs.formats import upload_suffixes
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from nicegui.events import GenericEventArguments
 
     from kernelweave._types import Tree
+    from kernelweave_app.studio.schema import Metric
 
 
 Answer = TypeVar("Answer")
@@ -443,11 +445,12 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{digits}g}" if abs(value) >= 1 else f"{value:.{digits}f}".rstrip("0").rstrip(".") or "0"
 
 
-def score(value: float | None, low: float | None = None, high: float | None = None) -> str:
+def score(metric: Metric | None) -> str:
     """A score with its interval."""
-    if value is None:
+    if metric is None or metric.value is None:
         return "–"
-    return f"{value:.3f}{'' if low is None or high is None else f' ({low:.3f} to {high:.3f})'}"
+    ends = [score_text(metric.name, one, metric.n) for one in (metric.low, metric.high) if one is not None]
+    return score_text(metric.name, metric.value, metric.n) + (f" ({' to '.join(ends)})" if ends else "")
 
 
 def size(value: float | None) -> str:

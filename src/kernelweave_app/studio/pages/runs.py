@@ -635,7 +635,7 @@ class OneRun:
         if run.metrics:
             with stack("kw-stats"):
                 for metric in run.metrics:
-                    stat(score(metric.value, metric.low, metric.high), metric.name)
+                    stat(score(metric), metric.name)
         if run.summary is not None:
             found = run.summary
             hint(
@@ -943,8 +943,7 @@ class Board:
             with ui.element("td").classes("name"):
                 self.name(run)
             metric = next((m for m in run.metrics if m.name == self.wanted.score), None)
-            value = score(metric.value, metric.low, metric.high) if metric else "–"
-            self.cell(self.wanted.score or "score", value, "num strong")
+            self.cell(self.wanted.score or "score", score(metric), "num strong")
             self.cell("learner", run.method)
             self.cell("table", f"{table_of(run, self.tables)}: {run.request.spec.target}")
             seconds = seconds_of(run)

@@ -12,7 +12,7 @@ from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 from starlette.concurrency import run_in_threadpool as offload
 
-from kernelweave._drawing import LOWERS_WORD, RAISES_WORD, explain_signs
+from kernelweave._drawing import LOWERS_WORD, RAISES_WORD, explain_signs, score_text
 from kernelweave._errors import InputError
 from kernelweave.estimators.choosing import not_an_estimate
 from kernelweave.inspection.registry import QUESTIONS, Finding, repeated
@@ -49,7 +49,6 @@ from kernelweave_app.studio.pages.runs import RunPage, round_off, short
 from kernelweave_app.studio.schema import (
     Evidence,
     EvidenceProgress,
-    Metric,
     PathResult,
     Results,
     Run,
@@ -390,12 +389,6 @@ class EvidenceCard:
                     prints(self.run_id, name, title)
                 options, tall = make(tree[key]["details"])
                 charts.figure(options, title, caption, height=tall)
-                if key == "calibration":
-                    for group, one in tree[key]["details"].items():
-                        hint(
-                            f"{group}: Brier score {one['brier']:.3f}, of the fraction of the class alone "
-                            f"{one['brier_of_share']:.3f}."
-                        )
         self.classes()
         with card("For a paper"), stack():
             own_width(self.run_id, list(FIGURES))
@@ -562,11 +555,11 @@ class PathCard:
                 counted("kernel", path.n_active[k])
                 if path.df[k] is not None:
                     stat(number(path.df[k], 3), "df")
-                found = self.score_at(path.alphas[k])
-                if found is not None and self.results.curve is not None:
+                curve, found = self.results.curve, self.score_at(path.alphas[k])
+                if found is not None and curve is not None:
                     stat(
-                        score(found),
-                        f"{self.results.curve.score} over folds",
+                        score_text(curve.score, found, curve.n_rows),
+                        f"{curve.score} over folds",
                         not_an_estimate(path.parameter) if k == path.chosen else "",
                     )
             values = sorted(zip(path.names, path.weights[k], strict=True), key=lambda item: -item[1])
@@ -595,11 +588,6 @@ MOST_BARS = 20
 #: Classes whose confusion matrix fits beside something else, and the whole width.
 FEW_CLASSES = 4
 MANY_CLASSES = 14
-
-
-def brackets(metric: Metric) -> str:
-    """The interval of a score."""
-    return "" if metric.low is None or metric.high is None else f"({metric.low:.3f} to {metric.high:.3f})"
 
 
 def _size(n_classes: int) -> str:
@@ -685,7 +673,7 @@ class UnderstandPage(RunPage):
                 if found:
                     with stack("kw-stats"):
                         for metric in found:
-                            stat(score(metric.value), metric.name, brackets(metric))
+                            stat(score(metric), metric.name)
             if any(metric.low is not None for metric in run.metrics):
                 hint("In brackets 95 % intervals, over the rows.")
             with stack("kw-stats"):
@@ -813,12 +801,12 @@ class UnderstandPage(RunPage):
                             prints(self.run_id, "precision", "Precision and recall")
                         with stack("kw-two"):
                             charts.figure(
-                                charts.receiver_chart(held.receivers, precision=False, classes=held.classes),
+                                charts.receiver_chart(held, precision=False),
                                 "Receiver operating characteristic",
                                 "Receiver operating characteristic; area in brackets.",
                             )
                             charts.figure(
-                                charts.receiver_chart(held.receivers, precision=True, classes=held.classes),
+                                charts.receiver_chart(held, precision=True),
                                 "Precision against recall",
                                 "Precision against recall; average precision in brackets.",
                             )
