@@ -26,7 +26,7 @@ print(f"relative gap {np.max(model.rel_gap_):.0e}; standard deviation of the noi
 # %%
 plt.figure(figsize=(7.5, 3.8), layout="constrained")
 plt.fill_between(
-    grid, mean - 2 * std, mean + 2 * std, color="#0072B2", alpha=0.2, label="± 2 standard deviations"
+    grid, mean - 2 * std, mean + 2 * std, color="#0072B2", alpha=0.2, label="two standard deviations"
 )
 plt.plot(grid, mean, color="#0072B2", label="mean")
 plt.plot(grid, 0.3 * grid + np.sin(2.5 * grid), color="#D55E00", linestyle="--", label="truth")

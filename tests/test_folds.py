@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import kernelweave as kw
-from kernelweave.fitting.folds import walk_folds
+from kernelweave.fitting.folds import pooled_scores, walk_folds
 from kernelweave.learners.folds import deal
 
 
@@ -51,3 +51,13 @@ def test_processes_that_share_the_classes_of_a_fold_leave_the_same_kernels_out(r
         shared = list(walk_folds(model.model_.task, model.model_.learner, folds, alphas, n_jobs=6))
     for one, other in zip(alone, shared, strict=True):
         np.testing.assert_allclose(other.values, one.values, rtol=1e-9, atol=1e-9)
+
+
+def test_of_a_division_of_one_fold_the_divisions_give_the_error(rng):
+    """No fold can be left out there: the divisions are the sample, however many folds they have."""
+    tests, y = [np.arange(5), np.arange(5, 10), np.arange(10)], rng.normal(size=10)
+    values = [rng.normal(size=(len(rows), 1)) for rows in tests]
+    score, error = pooled_scores(lambda f, rows: float(f[:, 0] @ y[rows]), tests, values)
+    each = np.array([np.concatenate(values[:2])[:, 0] @ y, values[2][:, 0] @ y])
+    np.testing.assert_allclose(score, each.mean(), rtol=1e-12)
+    np.testing.assert_allclose(error, abs(each[0] - each[1]) / 2, rtol=1e-12)

@@ -58,4 +58,3 @@ from kernelweave.views.container import Views as Views
 from kernelweave.views.container import precomputed as precomputed
 
 __version__: str
-#: Compiled, and absent where there was no compiler.

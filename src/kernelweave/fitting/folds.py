@@ -396,7 +396,7 @@ def pooled_scores(score: Score, tests: Sequence[Rows], values: Sequence[Array]) 
             ]
             errors[at] = np.sqrt((n_folds - 1) * np.var(without))
         elif n_folds > 1:
-            errors[at] = own.std(ddof=1) / np.sqrt(n_folds)
+            errors[at] = own.std(ddof=1) / np.sqrt(len(own))
     return scores, errors
 
 

@@ -120,18 +120,11 @@ class Table:
         return cls(name, title, list(columns), rows, *rest, **more)
 
     @classmethod
-    def of_intervals(
-        cls,
-        name: str,
-        title: str,
-        heads: tuple[str, str, str],
-        found: Mapping[str, Interval],
-        note: str,
-    ) -> Self:
-        """A table of scores with their intervals; heads of their names, of the values and of the counts."""
+    def of_scores(cls, name: str, title: str, found: Mapping[str, Interval], note: str) -> Self:
+        """A table of scores with their intervals."""
         rows = [[label, *one.cells, one.n, one.method] for label, one in found.items()]
-        formats = dict.fromkeys((heads[1], "low", "high"), f"name@{heads[2]}")
-        return cls(name, title, [*heads[:2], "low", "high", heads[2], "interval by"], rows, note, formats)
+        formats = dict.fromkeys(("value", "low", "high"), "name@rows")
+        return cls(name, title, ["score", *formats, "rows", "interval by"], rows, note, formats)
 
     def shown(self, most: int | None = None) -> list[list[str]]:
         """Cells as texts."""

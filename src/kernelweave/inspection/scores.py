@@ -456,7 +456,7 @@ def _held_scores(basis: Basis) -> Finding | None:
         return None
     found = {name: one for name, one in held_intervals(basis.held).items() if not name.startswith(OF_CLASS)}
     note = f"{OF_95}. {NEW_ROWS}"
-    table = Table.of_intervals("scores", "Scores of held-out rows", ("score", "value", "rows"), found, note)
+    table = Table.of_scores("scores", "Scores of held-out rows", found, note)
     meaning = f"Scores of rows that the model had not seen, with intervals. {NEW_ROWS}"
     made = of_held(basis.held, found, meaning, tables=(table,))
     if basis.held.classes is not None:
@@ -627,9 +627,7 @@ def _nested(basis: Basis) -> Finding | None:
         "again without these rows."
     )
     n = max(one.n for one in found.values())
-    table = Table.of_intervals(
-        "nested", "Nested cross-validation", ("score", "value", "rows"), found, f"{OF_95}. {meaning}"
-    )
+    table = Table.of_scores("nested", "Nested cross-validation", found, f"{OF_95}. {meaning}")
     details = {"folds": n_folds}
     made = Finding(found, meaning, n, "rows out of fold", LEVEL, rows=n, details=details, tables=(table,))
     name = headline(found)

@@ -13,6 +13,7 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known
+from kernelweave._drawing import rounded
 from kernelweave._parameters import Each, Flag, Text, Whole, checked
 from kernelweave._types import Features, Labels, Splits, Tree
 from kernelweave.estimators.classifier import curve_of
@@ -568,8 +569,8 @@ def _omission(basis: Basis) -> Finding:
     score, n = "accuracy" if is_classifier(basis.model) else "R^2", len(found.scores)
     meaning = (
         f"Mean {score} over {n} divisions of the rows when the model is fitted without the source; with all sources it "
-        f"is {found.score:.4g}. {OF_95} of the loss, of the t-test corrected for rows in common; p-values corrected "
-        "for the number of sources (Holm)."
+        f"is {rounded(found.score, len(basis.rows))}. {OF_95} of the loss, of the t-test corrected for rows in common; "
+        "p-values corrected for the number of sources (Holm)."
     )
     first = {"left out": found.names, "score": found.without}
     answers, title = answers_of(found), "Fits without each source"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelweave._drawing import score_text
 from kernelweave._errors import InputError
 from kernelweave_app.cli.arguments import Settings
 
@@ -233,10 +234,9 @@ def _path_of_statistics(file: str, spec: Spec, out: str, overwrite: bool) -> Non
         if validated is not None:
             best = validated.best_index
             head |= {"mse": validated.mean_mse, "mse_se": validated.se_mse, "r2": validated.pooled_r2}
-            said = (
-                f"mean squared error {validated.mean_mse[best]:.4g}, R2 {validated.pooled_r2[best]:.4f}; this is "
-                f"{not_an_estimate('alpha')}"
-            )
+            scores = {"mean squared error": validated.mean_mse[best], "R^2": validated.pooled_r2[best]}
+            each = (f"{name} {score_text(name, value, total.n_rows)}" for name, value in scores.items())
+            said = f"{', '.join(each)}; this is {not_an_estimate('alpha')}"
         write_block_path(folder, total, solved, "alpha", head, best, said)
     say(f"Wrote {out}: {', '.join(FILES)}")
 

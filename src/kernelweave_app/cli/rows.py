@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from kernelweave._drawing import score_text
 from kernelweave._errors import InputError
 from kernelweave_app.cli.arguments import (
     Blocks,
@@ -271,12 +272,14 @@ def margins(
                 solved = svm_mkl_path(features, None, Cs, **machine)
         head: dict[str, Any] = {"n_kernels": solved.n_active, "rel_gap": solved.rel_gap}
         if best is not None:
-            scores = validated.mean_loss, validated.mean_accuracy, validated.mean_auc
-            head |= dict(zip(("loss", "accuracy", "auc"), scores, strict=True))
-            lost, right, area = (one[best] for one in scores)
+            means = validated.mean_loss, validated.mean_accuracy, validated.mean_auc
+            head |= dict(zip(("loss", "accuracy", "auc"), means, strict=True))
+            lost, right, area = (one[best] for one in means)
             # numbers have a loss only
-            labels = f", {right:.4f} of the labels right, AUC {area:.4f}" if np.isfinite(right) else ""
-            said = f"mean loss {lost:.4g}{labels}; this is {not_an_estimate('C')}"
+            scores = {"mean loss": lost, "share of right labels": right, "ROC AUC": area}
+            known = {name: value for name, value in scores.items() if np.isfinite(value)}
+            each = (f"{name} {score_text(name, value, features.n_samples)}" for name, value in known.items())
+            said = f"{', '.join(each)}; this is {not_an_estimate('C')}"
         write_block_path(folder, features, solved, "C", head, best, said)
     say(f"Wrote {out}: {', '.join(FILES)}")
     return 130 if any(status is Status.INTERRUPTED for status in solved.status) else 0

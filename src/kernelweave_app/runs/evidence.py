@@ -100,9 +100,7 @@ class ScoresApart:
 
     @property
     def sentence(self) -> str:
-        """What has to be known of these scores; empty where no row was in the fit."""
-        if not self.n_fitted:
-            return ""
+        """What has to be known of these scores."""
         which = f"{self.n_fitted} of these" if self.n_fitted < self.n_rows else "All"
         return f"{which} {self.n_rows} rows were in the fit. {IN_FIT}"
 
@@ -111,7 +109,7 @@ class ScoresApart:
         n = self.n_rows - self.n_fitted
         parts = {
             **({numbered(n, "other row"): _texts(self.others, n)} if self.others else {}),
-            **({f"{numbered(self.n_fitted, 'row')} in the fit": _texts(self.fitted, self.n_fitted)}),
+            f"{numbered(self.n_fitted, 'row')} in the fit": _texts(self.fitted, self.n_fitted),
             **self.known,
         }
         names = dict.fromkeys(name for own in parts.values() for name in own)

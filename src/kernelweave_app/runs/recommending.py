@@ -172,7 +172,7 @@ def _advise(asked: Question, spec: Spec, prepared: Prepared, train: Rows, n_held
     if n_held < FEW_HELD and asked.name != "deep" and fewest >= OUTER:
         why = f"{n_held} held-out rows say little"
         if counts and n_held:
-            why += f" (an accuracy is known to about ± {0.98 / np.sqrt(n_held):.2f} at worst)"
+            why += f" (an accuracy is known to within {0.98 / np.sqrt(n_held):.2f} at worst)"
         found.append(Advice("nested", OUTER, f"{why}; outer folds score the whole choice on every row"))
     return found
 
