@@ -8,6 +8,8 @@ import pytest
 from sklearn.utils.validation import check_is_fitted
 
 import kernelweave as kw
+from kernelweave.estimators import choosing
+from kernelweave.fitting.folds import FoldScores
 from kernelweave.kernels import RBF, Linear
 from kernelweave.learners import RLS2
 
@@ -186,6 +188,33 @@ def test_a_stop_during_auto_is_said_too(rng, stop):
         model = fit(estimator("regression", cv=False), data, Recorder(8, **STOPS[stop]))
     assert "split1_test_score" not in model.cv_results_
     assert model.alpha_ == model.alphas_[model.best_index_]
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [(5, "C was chosen on 1 of 3 folds"), (11, "the model is the one at C=0.01, the chosen one is 0.1")],
+)
+def test_a_stop_names_the_parameter_of_the_learner(rng, at, said):
+    X, y = rows(rng, "binary")
+    model = kw.MKLClassifierCV(
+        list(KERNELS),
+        "simple",
+        Cs=[0.001, 0.01, 0.1],
+        cv=3,
+        # decision values grow with C as long as it is small
+        scoring=lambda model, rows, truth: np.ptp(model.decision_function(rows)),
+    )
+    with pytest.warns(UserWarning, match=f"interrupted: {said}"):
+        fit(model, (X, y), Recorder(at))
+
+
+def test_a_search_that_ends_between_candidates_says_how_many_there_were(rng, monkeypatch):
+    # all folds are done at two of six values
+    stopped = FoldScores(np.arange(2), np.array([[0.0, 1.0]] * 3), [(np.full((2, 3), 1 / 3),)] * 3, True)
+    monkeypatch.setattr(choosing, "search_folds", lambda *args, **options: stopped)
+    monkeypatch.setattr(choosing, "can_search", lambda *args: True)
+    with pytest.warns(UserWarning, match="interrupted: alpha was chosen from 2 of 6 values"):
+        kw.MKLRegressor(list(KERNELS), RLS2(n_alphas=6, n_folds=3)).fit(*rows(rng, "regression"))
 
 
 def test_a_stop_with_folds_in_parallel(rng):

@@ -1,6 +1,6 @@
 """Cross-validation over paths against loops written out by hand, and the folds that alpha="auto" makes.
 
-Modules: `estimators/cv`, `estimators/choosing`, `fitting/folds`.
+Modules: `estimators/cv`, `estimators/choosing`, `estimators/scoring`, `fitting/folds`.
 """
 
 from functools import partial
@@ -29,6 +29,7 @@ from sklearn.model_selection import (
 )
 
 import kernelweave as kw
+from kernelweave.estimators.scoring import fold_score
 from kernelweave.fitting.folds import choose, content_folds, search_folds
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, StackSource
@@ -235,6 +236,23 @@ def test_folds_without_positive_weights_are_left_out(rng):
         cv_model("regression", cv=PredefinedSplit(place)).fit(X, y, sample_weight=only)
 
 
+@pytest.mark.parametrize("groups", [None, np.zeros(48)])
+@pytest.mark.filterwarnings("ignore:The groups parameter is ignored")
+@pytest.mark.parametrize("kind", ["regression", "binary"])
+def test_a_number_of_folds_divides_the_rows_with_a_positive_weight(rng, kind, groups):
+    X, y = data(rng, kind)
+    y, kept = np.asarray(y, dtype=object), rng.random(48) < 0.6
+    whole = y.copy()
+    if kind == "binary":
+        # the class of a row that does not count may be any
+        whole[~kept] = "elsewhere"
+    params = {} if groups is None else {"groups": groups}
+    whole, y = (np.asarray(part, dtype=float if kind == "regression" else str) for part in (whole, y))
+    weighted = cv_model(kind, cv=3).fit(X, whole, sample_weight=kept.astype(float), **params)
+    dropped = cv_model(kind, cv=3).fit(X[kept], y[kept])
+    np.testing.assert_array_equal(splits(weighted), splits(dropped))
+
+
 # ---- scores ----------------------------------------------------------------------------------------
 
 
@@ -269,6 +287,31 @@ def test_scores_by_name_and_by_function(rng):
     )
     np.testing.assert_array_equal(splits(made), splits(by_name))
     assert by_name.alpha_ == ALPHAS[np.argmax(expected.mean(axis=0))]
+
+
+def test_scorers_with_weights_get_them_and_their_errors_are_not_hidden(rng):
+    _, y = data(rng)
+    weight = rng.uniform(0.5, 2.0, 48)
+    values, every = y[:, None] + rng.normal(size=(48, 1)), np.arange(48)
+
+    def score_of(scoring):
+        return fold_score(scoring, y, sample_weight=weight)(values, every)
+
+    weighted, plain = (mean_squared_error(y, values[:, 0], sample_weight=w) for w in (weight, None))
+    assert score_of("neg_mean_squared_error") == pytest.approx(-weighted, rel=1e-12)
+    assert score_of("neg_max_error") == pytest.approx(-np.abs(values[:, 0] - y).max(), rel=1e-12)
+    assert score_of(make_scorer(lambda truth, guess: mean_squared_error(truth, guess))) == plain
+    assert score_of(make_scorer(lambda truth, guess, **more: mean_squared_error(truth, guess, **more))) == (
+        pytest.approx(weighted, rel=1e-12)
+    )
+    assert score_of(lambda model, rows, truth: len(truth)) == 48
+    assert score_of(lambda model, rows, truth, sample_weight=None: sample_weight.sum()) == weight.sum()
+
+    def wrong(model, rows, truth, sample_weight=None):
+        return 0.0 if sample_weight is None else len(sample_weight.sum())
+
+    with pytest.raises(TypeError, match="has no len"):
+        score_of(wrong)
 
 
 def test_a_score_of_classes_sees_the_labels(rng):

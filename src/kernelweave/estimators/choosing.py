@@ -66,6 +66,11 @@ def not_an_estimate(parameter: str) -> str:
     return f"the score that chose {parameter}, not an estimate for new rows"
 
 
+def named_values(parameter: str, alphas: Array) -> Array:
+    """Values of alpha, or of C = 1 / alpha, as the learner names its regularisation parameter."""
+    return 1.0 / alphas if parameter == "C" else alphas
+
+
 @dataclass(frozen=True)
 class Candidates:
     """Regularisation parameters, and what chooses among them; without scores there is one.
@@ -126,8 +131,13 @@ class Candidates:
                 learner = clone(learner).set_params(relax=None)
             return Chosen(*walk_down(task, problems, learner, self.alphas[:1], report))
         found = self.scores(report)
+        parameter = learner.regularization_parameter
         if found.interrupted:
-            say_interrupted(f"alpha was chosen on {len(found.scores)} of {self.n_folds} folds")
+            done, tried = len(found.scores), len(found.positions)
+            on = f"on {done} of {self.n_folds} folds"
+            # a search may end between candidates, with all folds
+            among = f"from {tried} of {len(self.alphas)} values"
+            say_interrupted(f"{parameter} was chosen {on if done < self.n_folds else among}")
         alphas, scores = self.alphas[found.positions], found.scores
         relax, values = learner.relax_grid(alphas), found.values
         if self.pool is None:
@@ -160,7 +170,7 @@ class Candidates:
         }
         if relax is not None:
             learner = clone(learner).set_params(relax=float(relax[best]))
-        said = self._said(results, best, task.source.n_samples, learner.regularization_parameter)
+        said = self._said(results, best, task.source.n_samples, parameter)
         starts = found.mean_weights(best) if self.begins else None
         walked = alphas[: best + 1] if self.path else alphas[best : best + 1]
         # after a stop the finished folds choose the model
@@ -179,7 +189,7 @@ class Candidates:
 
     def _said(self, results: Mapping[str, Any], best: int, n_all: int, parameter: str) -> str:
         """How the regularisation parameter was chosen, in words."""
-        values = 1.0 / results["alpha"] if parameter == "C" else results["alpha"]
+        values = named_values(parameter, results["alpha"])
         scores, name = results["test_score"], self.name
         n_folds = sum(one.startswith("split") for one in results)
         where = f"{n_folds} folds of {self.n_rows} rows" + (f" of {n_all}" if self.n_rows < n_all else "")
@@ -238,7 +248,9 @@ def walk_down(
     )
     last = min(len(path) for path in paths) - 1
     if was_interrupted(paths):
-        chosen = f"the model is the one at alpha={alphas[last]:.3g}, the chosen one is {alphas[-1]:.3g}"
+        parameter = learner.regularization_parameter
+        reached, wanted = named_values(parameter, alphas[[last, -1]])
+        chosen = f"the model is the one at {parameter}={reached:.3g}, the chosen one is {wanted:.3g}"
         say_interrupted("the weights are the best ones so far" if last + 1 == len(alphas) else chosen)
     found = [SolvedProblem(problem, path.at(last)) for problem, path in zip(problems, paths, strict=True)]
     return float(alphas[last]), found

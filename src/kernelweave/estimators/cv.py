@@ -66,7 +66,8 @@ class _CrossValidated(BaseMKL):
     n_alphas : int, default=30
         Length of the automatic path, of either kind.
     cv : int, splitter or iterable, default=5
-        Any scikit-learn splitter, `PredefinedSplit`, or an iterable of (train, test).
+        Any scikit-learn splitter, `PredefinedSplit`, or an iterable of (train, test). An integer divides the rows with
+        a positive weight.
     scoring : str or callable, optional
         Any scikit-learn scorer; default R^2. Sample weights are used if the scorer accepts them. The score is one of
         the test rows of all folds together. Of "roc_auc" and "average_precision", which compare rows, and of a function
@@ -121,7 +122,7 @@ class _CrossValidated(BaseMKL):
             y = y.astype(np.intp)
         if _routing_enabled():
             params = process_routing(self, "fit", **params).splitter.split
-        folds = split_rows(self.cv, y, classifier=isinstance(self, ClassifierMixin), **params)
+        folds = split_rows(self.cv, y, classifier=isinstance(self, ClassifierMixin), kept=kept, **params)
         position = np.full(len(labels), -1)
         position[kept] = np.arange(len(kept))
         inside: list[Fold] = []

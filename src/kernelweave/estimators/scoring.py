@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any, cast
 
 import numpy as np
@@ -132,16 +133,13 @@ def fold_score(
         return np.exp(cast(Array, by_loss))
 
     scorer = check_scoring(known(np.zeros((1, 1))), scoring)
+    weighted = sample_weight is not None and _takes_weights(scorer)
 
     def score(values: Array, rows: NDArray[np.intp]) -> float:
         one, X = known(values), np.zeros((len(rows), 1))
         try:
-            if sample_weight is not None:
-                try:
-                    return float(scorer(one, X, truth[rows], sample_weight=sample_weight[rows]))
-                except TypeError:
-                    pass  # a user's callable without weights
-            return float(scorer(one, X, truth[rows]))
+            given = {"sample_weight": cast(Array, sample_weight)[rows]} if weighted else {}
+            return float(scorer(one, X, truth[rows], **given))
         except AttributeError as error:
             if classes is None or probable or "predict_proba" not in str(error):
                 raise
@@ -151,6 +149,12 @@ def fold_score(
             ) from error
 
     return score
+
+
+def _takes_weights(scorer: Callable[..., float]) -> bool:
+    """Whether a scorer has an argument for weights; of those of scikit-learn, whether its metric has."""
+    named = signature(getattr(scorer, "_score_func", scorer)).parameters
+    return "sample_weight" in named or any(one.kind is one.VAR_KEYWORD for one in named.values())
 
 
 def try_score(

@@ -103,8 +103,10 @@ def content_folds(source: Source[Q], y: Array, n_splits: int, *, stratify: bool 
     return [(np.setdiff1d(np.arange(len(y)), test), test) for test in tests]
 
 
-def split_rows(cv: Splits, y: Labels, *, classifier: bool, **params: Any) -> list[Fold]:
-    """Folds over all rows by a number, a splitter or an iterable of (train, test).
+def split_rows(
+    cv: Splits, y: Labels, *, classifier: bool, kept: Rows | None = None, **params: Any
+) -> list[Fold]:
+    """Folds over all rows by a splitter or an iterable of (train, test), or over the kept rows by a number.
 
     Parameters
     ----------
@@ -112,6 +114,8 @@ def split_rows(cv: Splits, y: Labels, *, classifier: bool, **params: Any) -> lis
     y : array of shape (n_rows,) or (n_rows, n_outputs)
     classifier : bool
         Whether a number of folds stratifies.
+    kept : array of int, optional
+        The rows that a number of folds divides; default all.
     **params
         Metadata for the splitter, such as ``groups``.
     """
@@ -123,8 +127,13 @@ def split_rows(cv: Splits, y: Labels, *, classifier: bool, **params: Any) -> lis
         raise InputError(
             f"`groups` must hold the group of every row, shape ({n_rows},), got {shown(groups)}."
         )
+    every = np.arange(n_rows)
     if isinstance(cv, numbers.Number | str | bytes):
         cv = check_value(Whole(2), "cv", cv)
+        every = every if kept is None else kept
+        n_rows, y = len(every), y[every]
+        if groups is not None:
+            params["groups"] = np.asarray(groups)[every]
     try:
         folds = check_cv(cv, y, classifier=classifier).split(np.zeros((n_rows, 1)), y, **params)
         pairs = [tuple(np.asarray(rows) for rows in fold) for fold in folds]
@@ -132,7 +141,7 @@ def split_rows(cv: Splits, y: Labels, *, classifier: bool, **params: Any) -> lis
         if isinstance(error, TypeError) and "unexpected keyword" in str(error):
             raise  # an error of the call, not of the rows
         raise InputError(f"`cv` cannot split these {n_rows} rows (n_samples={n_rows}): {error}") from error
-    every, found = np.arange(n_rows), []
+    found = []
     for pair in pairs:
         if len(pair) != 2 or any(
             rows.ndim != 1 or (rows.dtype.kind not in "iub" and rows.size) for rows in pair

@@ -210,11 +210,6 @@ def line_style(rank: int) -> Style:
     return {"color": COLORS[rank % len(COLORS)], "linestyle": STYLES[(rank // len(COLORS)) % len(STYLES)]}
 
 
-def parameter_values(alphas: Array, parameter: str) -> Array:
-    """Where regularisation parameters are drawn: at alpha, or at C = 1 / alpha."""
-    return 1.0 / alphas if parameter == "C" else alphas
-
-
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 

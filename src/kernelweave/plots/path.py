@@ -15,6 +15,7 @@ from kernelweave._checks import InputError
 from kernelweave._drawing import clip_score
 from kernelweave._parameters import InstanceOf, OneOf, Text, Whole, check_value, checked
 from kernelweave._types import Axes, Style
+from kernelweave.estimators.choosing import named_values
 from kernelweave.inspection import arguments
 from kernelweave.plots import drawing
 
@@ -89,7 +90,7 @@ class RegularizationPathDisplay(drawing.Checked):
         """
         self.figure_, self.ax_ = drawing.axes(ax, (7.5, 4.2))
         x = x or self.parameter
-        where = self.df if x == "df" else drawing.parameter_values(self.alphas, x)
+        where = self.df if x == "df" else named_values(x, self.alphas)
         used = np.flatnonzero(np.abs(self.values).max(axis=0) > 0)
         order = used[np.argsort(-np.abs(self.values[:, used]).max(axis=0), kind="stable")]
         self.lines_ = []
@@ -191,7 +192,7 @@ class CVCurveDisplay(drawing.Display):
 
     def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
         self.figure_, self.ax_ = drawing.axes(ax, (6.5, 3.8))
-        where = drawing.parameter_values(self.alphas, self.parameter)
+        where = named_values(self.parameter, self.alphas)
         own = {
             "color": drawing.COLORS[0],
             "marker": "o",
