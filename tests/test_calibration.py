@@ -116,3 +116,26 @@ def test_the_order_of_rows_with_several_labels_does_not_matter(rng):
     ]
     # measured: 3e-11
     np.testing.assert_allclose(found[1], found[0], atol=1e-6)
+
+
+def test_temperatures_of_labels_have_the_class_weights_of_each(rng):
+    """One label twice, with and without weights, against two classes; by `predict_proba` alone and by `calibrate`."""
+    X = rng.normal(size=(80, 2))
+    y = (X[:, 0] + 1.5 * rng.normal(size=80) > 0.8).astype(int)
+    row_weight, given = rng.integers(1, 4, 80), [{0: 1.0, 1: 9.0}, {}]
+
+    def fitted(target, class_weight):
+        kernels = [kw.kernels.RBF(gamma=0.1), kw.kernels.RBF(gamma=1.0)]
+        one = kw.MKLClassifier(kernels, "simple", C=1.0, normalize="none", class_weight=class_weight)
+        return one.fit(X, target, sample_weight=row_weight)
+
+    labels = fitted(np.column_stack([y, y]), given)
+    alone = [fitted(y, own or None) for own in given]
+    assert abs(alone[0].model_.calibration.curves[0] / alone[1].model_.calibration.curves[0] - 1) > 0.1
+    for calibrated in (False, True):
+        for one in (labels, *alone) if calibrated else ():
+            one.calibrate(cv=CV.split(X, y))
+        found = labels.predict_proba(X)
+        expected = np.column_stack([one.predict_proba(X)[:, 1] for one in alone])
+        # measured: 2e-15; slopes have three digits
+        np.testing.assert_allclose(found, expected, atol=1e-6)

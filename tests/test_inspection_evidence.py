@@ -947,6 +947,30 @@ def test_a_verdict_is_in_the_file_and_in_its_sentence(kind):
         assert f"{verdict['question']} {verdict['answer'].capitalize()}: " in one.sentence
 
 
+def test_the_simplest_rule_counts_rows_by_their_weights(tmp_path, rng):
+    """As if a row were there as often as its weight says, also in a file without rows; not by weights of classes."""
+    X, new, kernels = rng.normal(size=(40, 2)), rng.normal(size=(20, 2)), kw.banks.linear_features(2)
+    weights = np.where(X[:, 0] > 0.5, 5, 1)
+
+    def rule(model, target):
+        """The score of the rule, the second in the table."""
+        return [one.value for one in inspection.findings(model, new, target)["simplest"].values.values()][1]
+
+    model = kw.MKLRegressor(kernels, "rls2", alpha=1.0).fit(X, X[:, 0], sample_weight=weights)
+    lean = kw.load(kw.save(model, tmp_path / "m.skops"))
+    mean = np.repeat(X[:, 0], weights).mean()
+    for one in (model, lean):
+        assert rule(one, new[:, 0]) == pytest.approx(np.sqrt(np.square(new[:, 0] - mean).mean()), rel=1e-12)
+    up = X[:, 0] > 0.5
+    assert up.mean() < 0.5 < np.repeat(up, weights).mean()
+    for class_weight in (None, "balanced"):
+        model = kw.MKLClassifier(kernels, "rls2", alpha=1.0, class_weight=class_weight)
+        model.fit(X, up, sample_weight=weights)
+        lean = kw.load(kw.save(model, tmp_path / "m.skops"))
+        for one in (model, lean):
+            assert rule(one, new[:, 0] > 0.5) == (new[:, 0] > 0.5).mean() != 0.5
+
+
 def test_what_is_not_significant_is_inconclusive_unless_the_interval_is_short(rng):
     """Predictions that are right in 60 % of the rows, against those of a model of the same accuracy, or of another."""
     from kernelweave.inspection.paired import _against

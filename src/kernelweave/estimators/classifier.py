@@ -205,7 +205,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
                 "`cv` must give folds with test rows, got none. Use a number of folds such as 5."
             )
         values = decided(task, model.learner, model.alpha, folds)
-        weights = task.sample_weight if method == "temperature" else task.row_weight
+        weights = task.loss_weight if method == "temperature" else task.row_weight
         self.calibration_ = calibrate(values, codes, weights, method, multilabel=task.multilabel)
         return self
 

@@ -98,7 +98,7 @@ def calibrate(
         Out-of-fold decision values; rows with NaN are left out.
     codes : array of shape (n_rows,)
         Numbers of the classes; for several labels (n_rows, n_labels) 0 and 1.
-    weights : array of shape (n_rows,) or None
+    weights : array of shape (n_rows,), for the temperatures of several labels also (n_rows, n_labels), or None
     method : {"temperature", "platt", "isotonic"}
 
     Notes
@@ -112,8 +112,9 @@ def calibrate(
     own = np.ones(len(codes)) if weights is None else weights[kept]
     positive = range(1, 2) if values.shape[1] == 1 else range(values.shape[1])
     if method == "temperature":
-        pairs = zip(values.T, codes.T, strict=True) if multilabel else [(values, codes)]
-        slopes = [best_slope(f.reshape(len(f), -1), own_codes, own) for f, own_codes in pairs]
+        each = own.T if own.ndim == 2 else [own] * values.shape[1]
+        parts = zip(values.T, codes.T, each, strict=True) if multilabel else [(values, codes, own)]
+        slopes = [best_slope(f.reshape(len(f), -1), *part) for f, *part in parts]
         return Calibration(method, tuple(np.array([slope]) for slope in slopes), multilabel)
     right = codes.T == 1 if multilabel else [codes == k for k in positive]
     fit = _sigmoid if method == "platt" else _steps

@@ -282,9 +282,9 @@ class Model:
     def calibration(self) -> Calibration:
         """Probabilities of classes, whose order is that of the decision values."""
         held = self.out_of_fold
-        codes, factors, several = held.truth.astype(np.intp), self.task.class_weight, self.task.multilabel
-        weights = held.weights if factors is None or several else held.weights * factors[codes]
-        return calibrate(held.values, codes, weights, "temperature", multilabel=several)
+        codes = held.truth.astype(np.intp)
+        weights = self.task.times_factors(held.weights, codes)
+        return calibrate(held.values, codes, weights, "temperature", multilabel=self.task.multilabel)
 
     def posterior_std(self, queries: Any, prior_scale: Array) -> Array:
         """Posterior standard deviations (n_rows, n_outputs); one factorisation for each set of weights.

@@ -15,7 +15,6 @@ from kernelweave.fitting.model import Model
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.prediction import FeatureForm
 from kernelweave.fitting.source import Correction, TableSource
-from kernelweave.fitting.task import Task
 from kernelweave.normalizers import FittedNormalizer
 from kernelweave.views import Table
 
@@ -105,7 +104,7 @@ def needs_rows(model: Model) -> str | None:
 def without_rows(model: Model) -> Model:
     """A model that predicts the same without its training rows; `needs_rows` says whether there is one.
 
-    Of the targets one typical row stays, see `_typical`.
+    Of the targets one typical row stays, see `Task.typical`.
     """
     source = model.source
     assert isinstance(source, TableSource)  # others need their rows
@@ -114,7 +113,7 @@ def without_rows(model: Model) -> Model:
     task = replace(
         model.task,
         source=source if isinstance(source, RowlessSource) else RowlessSource.of(source),
-        targets=_typical(model.task),
+        targets=model.task.typical,
         sample_weight=None,
         extra=None,
     )
@@ -127,17 +126,6 @@ def without_rows(model: Model) -> Model:
         linear_form=model.linear,
         held=held and held.unlinked,
     )
-
-
-def _typical(task: Task) -> tuple[Array, ...]:
-    """Targets of one row, with which models are compared: the mean, or the most frequent class (of each label)."""
-    if not task.classification:
-        return tuple(target.mean(axis=0, keepdims=True) for target in task.targets)
-    if task.multilabel:
-        return tuple(np.where(target.mean(axis=0, keepdims=True) > 0, 1.0, -1.0) for target in task.targets)
-    codes = task.codes
-    first = np.flatnonzero(codes == np.bincount(codes).argmax())[:1]
-    return tuple(target[first] for target in task.targets)
 
 
 def _without_rows(fitted: FittedNormalizer) -> FittedNormalizer:

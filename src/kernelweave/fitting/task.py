@@ -131,8 +131,17 @@ class Task:
         """Weights of the rows in all problems, (n_samples,), or (n_samples, n_labels) if they differ."""
         if not self.multilabel or self.class_weight is None:
             return self.sample_weight
-        factors = np.take_along_axis(self.class_weight.T, self.codes, axis=0)
-        return factors if self.sample_weight is None else factors * self.sample_weight[:, None]
+        return self.times_factors(
+            np.ones(len(self.codes)) if self.sample_weight is None else self.sample_weight, self.codes
+        )
+
+    def times_factors(self, weights: Array, codes: Rows) -> Array:
+        """Weights of rows times the factors of their classes, (n_rows,), or of their labels, (n_rows, n_labels)."""
+        if self.class_weight is None:
+            return weights
+        if self.multilabel:
+            return weights[:, None] * np.take_along_axis(self.class_weight.T, codes, axis=0)
+        return weights * self.class_weight[codes]
 
     @property
     def row_weight(self) -> Array | None:
@@ -140,6 +149,17 @@ class Task:
         if self.sample_weight is None or self.class_weight is None or self.multilabel:
             return self.sample_weight
         return self.sample_weight / self.class_weight[self.codes]
+
+    @property
+    def typical(self) -> tuple[Array, ...]:
+        """Targets of one row, with which models are compared: the weighted mean, or the most frequent class."""
+        means = tuple(np.average(target, axis=0, weights=self.row_weight)[None] for target in self.targets)
+        if not self.classification:
+            return means
+        if self.multilabel:
+            return tuple(np.where(mean > 0, 1.0, -1.0) for mean in means)
+        most = np.bincount(self.codes, self.row_weight).argmax()
+        return tuple(target[self.codes == most][:1] for target in self.targets)
 
     @property
     def n_outputs(self) -> int:

@@ -13,7 +13,7 @@ from scipy import stats
 from kernelweave._checks import Floats, InputError, Targets
 from kernelweave._parameters import Number, checked
 from kernelweave._types import Labels
-from kernelweave.inspection.arguments import Entries, Level, Seed, targets_of
+from kernelweave.inspection.arguments import Entries, Level, Seed
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.registry import (
     MARGIN,
@@ -379,16 +379,13 @@ def _simplest(basis: Basis) -> Finding | None:
     held = basis.held
     if held.several or len(held.truth) < 2:
         return None
-    # a model file may be without training rows
-    training = targets_of(basis.model, 0) if basis.training is None else np.asarray(basis.training.y)
-    if not len(training):
-        return None
+    task = basis.model.model_.task
+    typical = replace(task, targets=task.typical)
     if held.classes is None:
-        value: object = float(np.mean(training.astype(float)))
+        value: object = float(typical.targets[0][0, 0])
         rule = "predicting the mean of the training rows"
     else:
-        names, counts = np.unique(training.astype(str), return_counts=True)
-        value = str(names[np.argmax(counts)])
+        value = held.classes[int(typical.codes[0])]
         rule = f"always predicting the most frequent class ({value})"
     guess = np.full(len(held.truth), value, dtype=object)
     made = _against(held, {rule: guess}, "simplest", "Against the simplest rule on the same held-out rows")
