@@ -187,3 +187,21 @@ def test_the_dual_term_of_the_logistic_loss_is_exact_for_small_shares():
     a = b.astype(np.longdouble) / costs.astype(np.longdouble)
     expected = -(costs * (a * np.log(a) + (1 - a) * np.log1p(-a))).sum()
     assert loss.dual_term(np.ones(60), costs, b) == pytest.approx(float(expected), rel=1e-14)
+
+
+@pytest.mark.parametrize("name", ["hinge", "squared-hinge", "squared", "logistic"])
+@pytest.mark.parametrize("label", [-1.0, 1.0])
+def test_labels_that_are_all_the_same_have_the_best_finite_value(name, label, rng):
+    """The label where it has no loss; else the best one for one row more, half of each label, found by a search."""
+    loss, weights = as_loss(name), rng.uniform(0.5, 3.0, 9)
+    found = Machine(np.full(9, label), 7.0, loss, weights).constant
+
+    def total(f):
+        own, other = loss.value(np.array([label, -label]), np.array([f, f]))
+        return (weights.sum() + 0.5) * own + 0.5 * other
+
+    expected = minimize_scalar(total, bounds=(-20, 20), method="bounded").x if name == "logistic" else label
+    # the search ends 1e-5 apart
+    assert found == pytest.approx(expected, abs=1e-4)
+    repeated = Machine(np.full(5, label), 1.0, loss).constant
+    assert Machine(np.full(1, label), 1.0, loss, np.full(1, 5.0)).constant == repeated

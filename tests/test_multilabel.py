@@ -139,6 +139,21 @@ def test_labels_that_say_nothing(data):
     np.testing.assert_array_equal(model.predict(X)[:, 3:], Y[:, 3:])
 
 
+@pytest.mark.parametrize("kernels", [kw.banks.linear_features(2), [kw.kernels.RBF(gamma=0.5)]])
+def test_a_label_of_no_row_has_a_small_probability_with_the_logistic_loss(data, kernels):
+    """Half a row of each label more: on features as on kernels, with weights as with repetitions."""
+    X, Y = data
+    Y = np.column_stack([Y[:, 0], np.zeros(90, int), np.ones(90, int)])
+    weights = np.arange(90) % 3 + 1.0
+    model = kw.MKLClassifier(kernels, kw.learners.SimpleMKL(C=1.0, loss="logistic"))
+    for given, total in ((None, 90.0), (weights, weights.sum())):
+        with pytest.warns(UserWarning, match="all rows of the fit say the same"):
+            model.fit(X[:, :2], Y, sample_weight=given)
+        none = 0.5 / (total + 1.0)
+        expected = np.tile([none, 1.0 - none], (90, 1))
+        np.testing.assert_allclose(model.predict_proba(X[:, :2])[:, 1:], expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("y", "words"),
     [

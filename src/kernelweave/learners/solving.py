@@ -318,7 +318,8 @@ class CostLearner(Learner):
                 one.C, found = 1.0 / alpha, list[Solution]()
                 for output, column in zip(outputs, training.y.T, strict=True):
                     if output is None:
-                        found.append(_constant(column, gram.n_kernels))
+                        machine = Machine(column, one.C, one.loss, training.sample_weight)
+                        found.append(_constant(machine, gram.n_kernels))
                         continue
                     with allowed(seconds=self.max_time):
                         found.append(one.learn(replace(output, problem=output.problem.at(one.C))))
@@ -360,7 +361,8 @@ class MarginLearner(CostLearner, abstract=True):
     epsilon: Epsilon = 0.1
 
 
-def _constant(y: Array, n_kernels: int) -> Solution:
+def _constant(machine: Machine, n_kernels: int) -> Solution:
     # for any weights
     exact = Certificate("joint", 0.0, 0.0, 0.0)
-    return Solution(np.full(n_kernels, 1.0 / n_kernels), np.zeros_like(y), float(y[0]), exact, 1)
+    weights, none = np.full(n_kernels, 1.0 / n_kernels), np.zeros_like(machine.y)
+    return Solution(weights, none, machine.constant, exact, 1)

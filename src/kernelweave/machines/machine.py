@@ -85,6 +85,19 @@ class Machine:
         """Whether all rows have the same label."""
         return self.loss.classifies and bool((self.y == self.y[0]).all())
 
+    @property
+    def constant(self) -> float:
+        """The decision value where all rows have the same label, which needs no kernel.
+
+        The label itself if it has no loss. Otherwise, as the logistic loss of n rows falls without end, the best value
+        for one row more, half of it with each label: ``log(2 n + 1)`` times the label.
+        """
+        y = self.y[:1]
+        if not self.loss.value(y, y)[0] > 0:
+            return float(y[0])
+        n = float(len(self.y) if self.sample_weight is None else self.sample_weight.sum())
+        return self.loss.intercept(np.r_[y, 1.0, -1.0], np.array([n, 0.5, 0.5]), np.zeros(3))
+
     def solve(
         self, K: Array, *, tol: float, warm_start: Array | None = None, entry_error: float = 0.0
     ) -> MachineSolution:

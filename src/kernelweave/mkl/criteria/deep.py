@@ -85,7 +85,7 @@ class OutOfFold(Criterion):
             train = np.setdiff1d(self.rows, test)
             own, y = machine.restricted(train), machine.y[test]
             if own.one_class:
-                value += float(share[test] @ self.loss.value(y, np.full(len(test), own.y[0])))
+                value += float(share[test] @ self.loss.value(y, np.full(len(test), own.constant)))
                 continue
             # whole rows, then columns: twice as fast as both at once
             block = np.take(np.take(K, train, axis=0), train, axis=1)
