@@ -454,6 +454,8 @@ def test_rows_that_no_fold_had_are_left_out(rng):
     for found, wanted in ((held.values, values), (held.truth, Y), (held.weights, weight)):
         np.testing.assert_array_equal(found, wanted[rows])
     assert OutOfFold.of(task, np.full((6, 2), np.nan)) is None
+    apart = replace(task, targets=(Y[:, :1], Y[:, 1:]))
+    np.testing.assert_array_equal(OutOfFold.of(apart, values).truth, Y[rows])
     classes, *_ = make_task(rng, n=6, outputs=3, classes=True)
     np.testing.assert_array_equal(OutOfFold.of(classes, values).truth, classes.codes[rows])
 
