@@ -386,7 +386,7 @@ def test_linear_kernels_as_coefficients_of_columns(rng):
 def test_curves_count_a_row_of_weight_two_twice(method, kinds, rng):
     values = rng.normal(size=(40, 1 if kinds == 2 else 3))
     codes = rng.integers(0, kinds, 40)
-    values[np.arange(40), np.minimum(codes, values.shape[1] - 1)] += 0.8
+    values += 0.8 * (2.0 * codes[:, None] - 1.0 if kinds == 2 else np.eye(3)[codes])
     weights = rng.integers(0, 4, 40)
     values[3] = np.nan  # no fold had it
     rows = np.repeat(np.arange(40), weights)

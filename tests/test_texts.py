@@ -356,3 +356,15 @@ def test_a_run_of_the_command_line(frame, labels, tmp_path, capsys):
     exec(compile((tmp_path / "run" / "script.py").read_text(), "script.py", "exec"), scope)
     capsys.readouterr()
     np.testing.assert_allclose(scope["model"].decision_function(frame), expected, atol=1e-9)
+
+
+def test_weights_of_kernels_are_divided_equally_among_their_columns():
+    """Of a kernel on all columns among those of numbers; a constant has none."""
+    from kernelweave.estimators.texts import column_importances
+    from kernelweave.kernels import Constant
+    from kernelweave.views import Table
+
+    kernels = [RBF().on([0]), Linear(), Constant(), RBF().on([0, 2]) + Linear().on([1]), Linear().on([1])]
+    found = column_importances(kernels, [1.0, 3.0, 5.0, 6.0, 0.0], Table(np.eye(3)))
+    # 1 + 3 / 3 + 6 / 3, and the same without the first
+    np.testing.assert_allclose(found, [4.0, 3.0, 3.0], rtol=1e-14)
