@@ -85,3 +85,23 @@ def test_margin_bounds_hold_for_the_kernels_that_were_given():
             # what is left out cannot be made up for, and nothing else is left
             assert not found.status.ok
             assert best.primal * (1 - 1e-8) <= found.primal <= best.primal * (1 + found.rel_gap)
+
+
+def test_what_truncation_left_is_scaled_and_centred_with_the_factors(rng):
+    """The trace of the rest times the largest squared factor of a row, and times 1 + n |p|^2 for weights p."""
+    rows, offsets = rng.normal(size=(3, 6)), np.array([0, 2, 3])
+    gram = FactorGram(rows, offsets, np.array([0.5, 2.0]), np.array([1e-3, 3e-3]))
+    scale, p = rng.uniform(0.5, 3.0, size=(2, 6)), rng.dirichlet(np.ones(6))
+    scaled, centred = gram.rescale(scale), gram.center(p)
+    largest, factor = np.square(scale).max(axis=1), 1.0 + 6.0 * p @ p
+    for found, times in ((scaled, largest), (centred, factor), (gram.restrict(np.arange(4)), 1.0)):
+        np.testing.assert_allclose(found.residual_trace, gram.residual_trace * times, rtol=1e-14)
+        np.testing.assert_allclose(found.rounding_trace, gram.rounding_trace * times, rtol=1e-14)
+    np.testing.assert_allclose(scaled.rows, rows * scale[[0, 0, 1]], rtol=1e-14)
+    np.testing.assert_allclose(centred.rows @ p, 0.0, atol=1e-14)
+    assert gram.take(np.array([1])).residual_trace.tolist() == [2.0]
+    # they bound the rest of a kernel that was cut
+    E = np.diag(rng.uniform(0.0, 1.0, 6))
+    assert np.trace(scale[0][:, None] * E * scale[0]) <= largest[0] * np.trace(E)
+    H = np.eye(6) - p
+    assert np.trace(H @ E @ H.T) <= factor * np.trace(E)
