@@ -441,14 +441,14 @@ def test_held_out_rows_and_evidence():
     assert chart["series"][0]["lineStyle"][":color"] == charts.colour(1)  # that of its class
     ranked.receivers = [one]
     assert named(charts.receiver_chart(ranked, precision=True), "v (0.600)") == [[[1.0, 0.2], [0.5, 1.0]]]
-    permuted = [*np.linspace(0.0, 1.0, 21)]
-    chart, _ = charts.permutation({"permuted": permuted, "score": 1.5})
+    permuted = [*np.linspace(1.0, 2.0, 21)]
+    chart, _ = charts.permutation({"permuted": permuted, "score": 2.5})
     corners, true = (one["data"] for one in chart["series"])
     # five bars of width 0.2; the last one has both ends
     assert [n for _, n in corners] == [0, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5, 0]
-    np.testing.assert_allclose([x for x, _ in corners[1:-1:2]], [0.0, 0.2, 0.4, 0.6, 0.8], atol=1e-12)
-    assert true == [[1.5, 0], [1.5, 5]]
-    assert (chart["xAxis"]["min"], chart["xAxis"]["max"]) == (-0.2, 1.7)
+    np.testing.assert_allclose([x for x, _ in corners[1:-1:2]], [1.0, 1.2, 1.4, 1.6, 1.8], atol=1e-12)
+    assert true == [[2.5, 0], [2.5, 5]]
+    assert (chart["xAxis"]["min"], chart["xAxis"]["max"]) == (0.8, 2.7)
     found = {"weights": [[0.25], [0.75]], "names": ["a", "b"], "outputs": ["w"]}
     chart, _ = charts.stability({**found, "low": [[0.3], [0.5]], "high": [[0.4], [0.7]]})
     assert chart["yAxis"][0]["data"] == ["a", "b"]

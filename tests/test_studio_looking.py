@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 
 pytest.importorskip("fastapi")
 
@@ -154,3 +154,8 @@ def test_targets_are_described_with_what_is_wrong_with_them():
         texts = pd.DataFrame({"y": [f"k{min(k, count - 1)}" for k in range(20)]})
         assert describe_target(texts, "y", "auto").problem.startswith(wrong)
         assert bool(describe_target(texts, "y", "auto").problem) == bool(wrong)
+
+
+def test_sparse_views_have_their_inner_products(rng):
+    A = rng.normal(size=(5, 3)) * (rng.random((5, 3)) > 0.4)
+    np.testing.assert_allclose(looking._linear(sparse.csr_array(A)), A @ A.T, rtol=1e-14, atol=1e-15)

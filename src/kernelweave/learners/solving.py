@@ -303,8 +303,8 @@ class CostLearner(Learner):
         # weights alone are a start for one output
         first = training.start if n_outputs == 1 else None
         keeps = isinstance(gram, FeatureGram) and len(alphas) > 1 and gram.nbytes * n_outputs <= KEPT_BYTES
-        one = copy.copy(self)
-        one.C, one.loss = 1.0 / float(alphas[0]), self.loss_for(training.classification)
+        one, loss = copy.copy(self), self.loss_for(training.classification)
+        one.C, one.loss = 1.0 / float(alphas[0]), loss
         outputs = [
             # a fold with a single class: all rows are classified correctly without kernels
             None
@@ -318,7 +318,7 @@ class CostLearner(Learner):
                 one.C, found = 1.0 / alpha, list[Solution]()
                 for output, column in zip(outputs, training.y.T, strict=True):
                     if output is None:
-                        machine = Machine(column, one.C, one.loss, training.sample_weight)
+                        machine = Machine(column, one.C, loss, training.sample_weight)
                         found.append(_constant(machine, gram.n_kernels))
                         continue
                     with allowed(seconds=self.max_time):
