@@ -371,7 +371,7 @@ def test_regularisation_parameters_have_the_name_that_the_learner_gives_them(rng
     with pytest.raises(
         InputError, match=r"`Cs` are for learners with a C, and RLS2 has an alpha\. Use alphas="
     ):
-        cls(bank, Cs=[1.0], cv=2).fit(X, y)
+        cls(bank, "rls2", Cs=[1.0], cv=2).fit(X, y)
     with pytest.raises(InputError, match="`Cs` and `alphas` are alternatives"):
         cls(bank, "uniform", Cs=[1.0], alphas=[1.0], cv=2).fit(X, y)
     model = cls(bank, "uniform", Cs=[1.0, 10.0], cv=2).fit(X, y)

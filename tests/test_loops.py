@@ -1,6 +1,6 @@
 """Every compiled function against its NumPy twin, and both against plain formulas.
 
-Modules: `_loops`, `_block_loops`, `_logistic_loops`.
+Modules: `_loops`, `_loops/packed`, `_loops/blocks`, `_loops/logistic`.
 """
 
 import itertools

@@ -1,6 +1,6 @@
 """SMO: the compiled loop against its NumPy twin, and both against the conditions of optimality.
 
-Modules: `_smo_loops`, `machines/smo`, `machines/box`, `machines/polish`.
+Modules: `_loops/smo`, `machines/smo`, `machines/box`, `machines/polish`.
 """
 
 import math

@@ -201,7 +201,7 @@ def test_a_full_disk_stops_no_fit(bench, monkeypatch):
         assert not progress.report(step)
     progress.flush("")
     (row,) = here.store.read(PathPoint, RUN)
-    assert (row.stage, row.output, row.weights) == ("fold 1", "c", {0: 0.5})
+    assert (row.stage, row.output, row.weights) == ("fold 1", "c", {0: 1.0})
 
 
 def test_a_failed_change_leaves_the_database_free(tmp_path):

@@ -24,6 +24,11 @@ from kernelweave.normalizers import Normalizer
 __all__ = ["Parameters", "stated"]
 
 
+def column_views(kernels: Any, views: Any) -> Any:
+    """What groups columns of one table into views: the parameter, or `kernelweave.banks.views`."""
+    return kernels.columns if isinstance(kernels, DefaultViews) else views
+
+
 @dataclass(repr=False, eq=False)
 class Parameters(BaseEstimator):
     """The parameters of estimators: a field is a parameter, with its rule, its default and its description here.
@@ -123,11 +128,6 @@ class Parameters(BaseEstimator):
     def _is_bank(self) -> bool:
         """Whether X is a column of indices of samples."""
         return isinstance(self.kernels, KernelBank)
-
-    @property
-    def _column_views(self) -> Any:
-        """What groups columns of one table into views: the parameter, or `kernelweave.banks.views`."""
-        return self.kernels.columns if isinstance(self.kernels, DefaultViews) else self.views
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, all of them or, if one cannot be set, none.

@@ -23,7 +23,7 @@ from kernelweave.estimators.missing import (
     skipping,
     takes_missing,
 )
-from kernelweave.estimators.parameters import Parameters
+from kernelweave.estimators.parameters import Parameters, column_views
 from kernelweave.estimators.routes import choose_form
 from kernelweave.estimators.texts import check_objects, columns_read, long_texts
 from kernelweave.estimators.view_kernels import check_kernels, kernels_of_views, places_of
@@ -188,7 +188,7 @@ class ReadingMixin(Parameters):
         asked, plain = self.kernels, self._is_plain
         if isinstance(asked, banks.DefaultViews) and self.views is not None:
             raise InputError("`views` and banks.views(...) both group columns. Leave one of them out.")
-        places = places_of(table, self._column_views)
+        places = places_of(table, column_views(self.kernels, self.views))
         if plain:
             chosen = recipe.choose(
                 table,

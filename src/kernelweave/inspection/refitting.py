@@ -106,9 +106,9 @@ class Rows:
         except (TypeError, ValueError) as error:
             raise InputError(f"The rows cannot be divided into folds by `cv`: {error}") from error
         folds = [(np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in parts]
-        if any(rows.ndim != 1 for fold in folds for rows in fold):
+        if not folds or any(rows.ndim != 1 for fold in folds for rows in fold):
             raise InputError(
-                "`cv` must give lists of rows, one to train on and one to test on for every fold."
+                "`cv` must give at least one fold, with a list of rows to train on and one to test on for each."
             )
         return folds
 
@@ -142,7 +142,9 @@ class Rows:
 def splitter_of(estimator: Any, y: Any, cv: Splits) -> BaseCrossValidator:
     """The splitter for a number of folds, a list of folds or a splitter; folds of classes are stratified."""
     try:
-        return check_cv(cv, y if np.ndim(y) == 1 else None, classifier=is_classifier(estimator))
+        # scikit-learn casts numbers to integers to see whether they are
+        with np.errstate(invalid="ignore"):
+            return check_cv(cv, y if np.ndim(y) == 1 else None, classifier=is_classifier(estimator))
     except (TypeError, ValueError) as error:
         raise InputError(f"`cv` must be a number of folds, a splitter or pairs of rows: {error}") from error
 
