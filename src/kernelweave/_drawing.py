@@ -102,14 +102,14 @@ def rounded(value: float, n_rows: int, form: str = "score") -> str:
     --------
     >>> rounded(36 / 37, 37), rounded(36 / 37, 37, "fraction"), rounded(1.0, 1, "fraction")
     ('0.97', '97%', '1 of 1')
-    >>> rounded(152.34, 37, "units"), rounded(0.15234, 1000, "units")
-    ('152', '0.152')
+    >>> rounded(152.34, 37, "units"), rounded(99.96, 37, "units"), rounded(0.15234, 1000, "units")
+    ('152', '100', '0.152')
     """
     digits = min(4, max(2, math.ceil(math.log10(max(n_rows, 1)))))
     if form == "fraction" and 0 < n_rows < 10:
         return f"{value * n_rows:.0f} of {n_rows}"
     if form == "units":
-        whole = math.floor(math.log10(abs(value))) + 1 if value and math.isfinite(value) else 0
+        whole = len(f"{abs(value):.0f}")
         return f"{value:#.{max(digits, whole if whole <= 5 else 0)}g}".rstrip(".")
     text = f"{value:.{digits}f}" if form == "score" else f"{value:.{digits - 2}%}"
     # nothing is less than zero by rounding
