@@ -391,6 +391,16 @@ def test_a_view_that_no_row_has_is_refused():
         kw.MKLClassifier(BANK, "simple").fit({"a": views["a"], "b": None}, y)
 
 
+def test_a_view_that_no_row_of_a_fold_has_is_refused_with_what_helps():
+    views, y = two_views()
+    one = views | {"b": np.where(np.arange(60)[:, None] == 7, views["b"], np.nan)}
+    said = r"View 'b' is missing in all 48 training rows of a fold, as few rows have it\. .* set alpha or C"
+    with pytest.raises(kw.InputError, match=said):
+        kw.MKLRegressor(BANK, "rls2").fit(one, y)
+    # with alpha there are no folds
+    assert kw.MKLRegressor(BANK, "rls2", alpha=1.0).fit(one, y).status_ == "converged"
+
+
 @pytest.mark.parametrize("how", ["complete", "renormalize"])
 def test_a_view_that_new_rows_lack_is_predicted_by_the_others(how):
     """With a copy of the other view it is as if the view were there."""

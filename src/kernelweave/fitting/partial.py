@@ -317,10 +317,15 @@ class PartialSource(TableSource):
             rows = np.flatnonzero(self._there(self.present, key, table.n_rows))
             if not len(rows):
                 what = f"View {key[0]!r}" if len(key) == 1 else f"Some of the views {listing(list(key))}"
-                raise InputError(
-                    f"{what} is missing in all {table.n_rows} training rows. Leave it out, or take more rows (of "
-                    "folds, fewer)."
+                where, remedy = (
+                    ("training rows", "Leave it out, or take more rows.")
+                    if like is None
+                    else (
+                        "training rows of a fold, as few rows have it",
+                        "Leave it out, use fewer folds, or set alpha or C, for which no folds are needed.",
+                    )
                 )
+                raise InputError(f"{what} is missing in all {table.n_rows} {where}. {remedy}")
             known = (None, None) if learnt is None else learnt[k]
             source = TableSource(
                 [kernels[m] for m in members],
