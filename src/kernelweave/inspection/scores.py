@@ -320,8 +320,17 @@ def _as_groups(influence: Array, folds: NDArray[np.intp] | None) -> Array:
     return influence * max(1.0, float(np.sqrt(k / (k - 1) * np.square(sums).sum() / alone)))
 
 
+def around(influence: Array, level: float) -> Array:
+    """Ends of an interval as distances from its value, further away on the side of the long tail of the influences."""
+    n = len(influence)
+    t, z = stats.t.ppf(0.5 + level / 2, n - 1), stats.norm.ppf(0.5 + level / 2)
+    error = influence.std(ddof=1) / np.sqrt(n) * n / max(n - z, 1.0)
+    more = stats.skew(influence) * (2 * t**2 + 1) / (6 * np.sqrt(n))
+    return error * np.array([-t - max(-more, 0.0), t + max(more, 0.0)])
+
+
 def _delta(score: RowScore, level: float) -> Interval:
-    """An interval on a scale without ends, wider on the side of the long tail of the influences."""
+    """An interval on a scale without ends."""
     value, n = score.value, len(score.influence)
     # on the scales of losses, and of fractions
     distance = 1.0 - value if score.kind == "gain" else value
@@ -332,10 +341,7 @@ def _delta(score: RowScore, level: float) -> Interval:
     if not size > 1e-12 * max(1.0, abs(value)) or not slope > 0:
         return bare
     moves = score.influence / slope * (-1.0 if score.kind == "gain" else 1.0)
-    t, z = stats.t.ppf(0.5 + level / 2, n - 1), stats.norm.ppf(0.5 + level / 2)
-    error = moves.std(ddof=1) / np.sqrt(n) * n / max(n - z, 1.0)
-    more = stats.skew(moves) * (2 * t**2 + 1) / (6 * np.sqrt(n))
-    low, high = -error * (t + max(-more, 0.0)), error * (t + max(more, 0.0))
+    low, high = around(moves, level)
     if score.kind == "fraction":
         odds = value / (1.0 - value)
         ends = [1.0 / (1.0 + np.exp(-end) / odds) for end in (low, high)]
