@@ -30,6 +30,7 @@ from kernelweave_app.runs import (
 from kernelweave_app.runs.division import Division, read_division
 from kernelweave_app.runs.fitting import (
     chosen,
+    fit_model,
     fits_plainly,
     make_learner,
     make_model,
@@ -280,6 +281,33 @@ def test_zeroed_pages_of_parquet_are_refused(checked, tmp_path):
         kw.InputError, match="cannot be read as a table" if checked else "is damaged: column 'a'"
     ):
         read_table(path)
+
+
+@pytest.mark.parametrize(("scoring", "taken"), [("neg_log_loss", True), ("roc_auc", False)])
+def test_only_a_score_of_each_fold_needs_all_classes_in_every_fold(scoring, taken, rng):
+    """Log loss is that of all test rows together; an area under a curve is the mean over folds."""
+    frame = pd.DataFrame({"a": rng.normal(size=40), "place": np.repeat(list("pqrs"), 10)})
+    frame["y"] = np.where(frame["place"].isin(["p", "q"]) & (np.arange(40) % 3 > 0), "no", "yes")
+    spec = Spec(
+        target="y",
+        method="simple",
+        learner_params={"loss": "logistic"},
+        group="place",
+        test_size=0.0,
+        cv=4,
+        alphas="1,10",
+        kernels="linear",
+        scoring=scoring,
+    )
+    prepared = prepare(Joined(frame, {}, {}, {}), spec)
+    rows = np.arange(40)
+    model = make_model(spec, prepared, rows[:0])
+    if taken:
+        scores = fit_model(model, prepared, rows, None).cv_results_["test_score"]
+        assert np.isfinite(scores).all()
+    else:
+        with pytest.raises(kw.InputError, match=r"does not work for fold ., which has 1 of 2 classes"):
+            fit_model(model, prepared, rows, None)
 
 
 def test_outer_folds_let_their_own_rows_enter_the_scale(rng, monkeypatch):

@@ -22,7 +22,7 @@ from kernelweave.estimators.choosing import RULES, Candidates, check_path_argume
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.regressor import MKLRegressor
-from kernelweave.estimators.scoring import fold_score
+from kernelweave.estimators.scoring import fold_score, is_pooled
 from kernelweave.fitting.folds import Fold, Score, score_folds, split_rows
 from kernelweave.fitting.task import NormalizedProblem, Task, shared_alphas
 from kernelweave.mkl.path import check_alphas
@@ -30,10 +30,6 @@ from kernelweave.mkl.path import check_alphas
 __all__ = ["MKLClassifierCV", "MKLRegressorCV"]
 
 Array = NDArray[np.float64]
-
-
-#: Beginnings of the names of scores that compare decision values of different rows.
-RANKINGS = ("roc_auc", "average_precision")
 
 
 def _if_defined(score: Score) -> Score:
@@ -150,8 +146,7 @@ class _CrossValidated(BaseMKL):
             alphas = check_alphas(self.alphas)
         else:
             alphas = shared_alphas(task, problems, self.n_alphas, learner)
-        # pairs of rows are compared within folds, and a function may have its own idea of rows
-        pools = not callable(self.scoring) and not str(self.scoring).startswith(RANKINGS)
+        pools = is_pooled(self.scoring)
         name = (
             str(self.scoring)
             if isinstance(self.scoring, str)

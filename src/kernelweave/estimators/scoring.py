@@ -19,6 +19,18 @@ from kernelweave.fitting.folds import Score
 Array = NDArray[np.float64]
 
 
+#: Beginnings of the names of scores that compare decision values of different rows.
+RANKINGS = ("roc_auc", "average_precision")
+
+
+def is_pooled(scoring: str | Callable[..., float] | None) -> bool:
+    """Whether there is one score of the test rows of all folds together, in place of a mean over folds.
+
+    Pairs of rows are compared within folds, and a function may have its own idea of rows.
+    """
+    return not callable(scoring) and not str(scoring).startswith(RANKINGS)
+
+
 class Known(BaseEstimator):
     """Known answers in place of a fitted estimator, for scorers.
 

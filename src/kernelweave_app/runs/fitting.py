@@ -362,7 +362,7 @@ def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
     """Raise if the score of the folds cannot be computed for these rows, before anything is trained."""
     from sklearn.metrics import get_scorer_names
 
-    from kernelweave.estimators.scoring import try_score
+    from kernelweave.estimators.scoring import is_pooled, try_score
 
     if not getattr(model, "scoring", None):
         return
@@ -372,11 +372,12 @@ def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
     if prepared.task == "classification":
         classes = [np.arange(2) for _ in prepared.names] if prepared.names else np.unique(y)
     kind = "numbers" if classes is None else f"{len(classes)} classes"
-    # all rows, and one fold of each kind
+    # all rows, and one fold of each kind where folds have scores of their own
     parts: dict[object, tuple[str, Labels]] = {
         None: (prepared.said if prepared.names else f"{prepared.task} with {kind}", y)
     }
-    for k, test in enumerate(_folds(model, prepared, rows) if classes is not None else ()):
+    alone = classes is not None and not is_pooled(model.scoring)
+    for k, test in enumerate(_folds(model, prepared, rows) if alone else ()):
         if prepared.names:
             here = tuple((y[test].min(axis=0) == y[test].max(axis=0)).tolist())
             lacks = f"fold {k + 1}, whose rows say the same of {sum(here)} of {len(here)} labels"
