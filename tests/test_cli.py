@@ -15,12 +15,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
 from sklearn.datasets import load_diabetes, load_wine
 
 pytest.importorskip("cyclopts")
 pytest.importorskip("jinja2")
 
 import kernelweave as kw
+from kernelweave import inspection
 from kernelweave_app.cli import main
 from kernelweave_app.runs.fitting import fits_plainly
 from kernelweave_app.runs.formats import read_table
@@ -116,7 +118,10 @@ def test_fit_writes_a_whole_run(wine, tmp_path, capsys):
     rows = pd.read_csv(wine).loc[held["row"]]
     assert (held["truth"].to_numpy() == rows["target"].to_numpy()).all()
     assert "Fitting on 72 rows, 18 held out." in text
-    assert f"Held-out: accuracy {(held['truth'] == held['prediction']).mean():.2f}" in text
+    right = held["truth"] == held["prediction"]
+    ends = binomtest(int(right.sum()), len(held)).proportion_ci(method="wilson")
+    said = f"Held-out: accuracy {right.mean():.2f} (95 % interval {ends.low:.2f} to {ends.high:.2f}), "
+    assert said in " ".join(text.split())
     told = f"objective {model.objective_:.6g}, at most {model.rel_gap_:.1e} of it above the optimum"
     assert told in " ".join(text.split())
     assert (held["prediction"].to_numpy() == model.predict(rows[model.feature_names_in_])).all()
@@ -1293,10 +1298,15 @@ def test_scores_of_rows_in_the_fit_stand_apart(diabetes, tmp_path, capsys):
     def r2(rows, digits):
         return f"{model.score(rows[list(model.feature_names_in_)], rows['target']):.{digits}f}"
 
+    def ends_of(rows, digits):
+        guess = model.predict(rows[list(model.feature_names_in_)])
+        found = inspection.score_intervals(rows["target"], guess)["R^2"]
+        return f"(95 % interval {found.low:.{digits}f} to {found.high:.{digits}f})"
+
     for place in (run, run / "model.skops"):
         found = evaluate(frame, place)
         assert f"96 of these 120 rows were in the fit. {said} score 24 other rows 96 rows in the fit" in found
-        assert f"R^2 {r2(outside, 2)} {r2(inside, 2)} RMSE" in found
+        assert f"R^2 {r2(outside, 2)} {ends_of(outside, 2)} {r2(inside, 2)} RMSE" in found
     # no other row: the scores that the run has of rows that were not in the fit
     found = evaluate(inside)
     assert f"All 96 rows were in the fit. {said}" in found
@@ -1307,7 +1317,7 @@ def test_scores_of_rows_in_the_fit_stand_apart(diabetes, tmp_path, capsys):
     assert "5 of these 125 rows were in the fit" in evaluate(mixed)
     found = evaluate(moved)
     assert "in the fit" not in found
-    assert f"R^2: {r2(moved, 3)}" in found
+    assert f"R^2: {r2(moved, 3)} {ends_of(moved, 3)}" in found
 
 
 def test_rows_that_equal_each_other_are_known_by_their_file(diabetes, tmp_path, capsys):

@@ -23,7 +23,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known, warn_user
-from kernelweave._drawing import OF_ROWS, rounded, score_form
+from kernelweave._drawing import OF_ROWS, rounded, score_form, score_text
 from kernelweave._extensions import load_extensions
 from kernelweave._parameters import InstanceOf, Texts, checked
 from kernelweave._types import Features, Tree
@@ -83,6 +83,13 @@ class Interval:
     def cells(self) -> list[Any]:
         """Value and ends in a table."""
         return [number(self.value), number(self.low), number(self.high)]
+
+    def in_words(self, name: str, n_rows: int) -> str:
+        """The ends of a score of so many rows, "95 % interval 0.84 to 0.97"; empty where there are none."""
+        if not np.isfinite(self.low):
+            return ""
+        low, high = (score_text(name, end, n_rows) for end in (self.low, self.high))
+        return f"{LEVEL:.0%} interval {low} to {high}".replace("%", " %")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from kernelweave._checks import InputError
-from kernelweave._drawing import score_form
+from kernelweave._drawing import score_form, score_text
 from kernelweave._parameters import Whole, checked
 from kernelweave._types import Features, Splits
 from kernelweave.estimators.choosing import not_an_estimate
@@ -277,6 +277,14 @@ def _predicted(rows: Rows, estimator: Any, fold: Any) -> HeldOut:
 def headline(names: Iterable[str]) -> str:
     """The score that scikit-learn's `score` would give, among others."""
     return next(name for name in ("accuracy", "all labels right", "R^2") if name in names)
+
+
+def score_texts(held: HeldOut) -> dict[str, str]:
+    """Scores of rows that a model had not seen as texts, the headline with its interval."""
+    n, name = len(held.truth), headline(held.scores)
+    found = {name: score_text(name, value, n) for name, value in held.scores.items()}
+    ends = held_intervals(held)[name].in_words(name, n)
+    return found | {name: f"{found[name]} ({ends})"} if ends else found
 
 
 def held_intervals(*held: HeldOut, level: float = LEVEL, seed: int = 0) -> dict[str, Interval]:

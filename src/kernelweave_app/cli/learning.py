@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from kernelweave._drawing import rounded, score_text
+from kernelweave._drawing import rounded
 from kernelweave._errors import InputError
 from kernelweave_app.cli.arguments import Names, Settings
 
@@ -77,6 +77,7 @@ def fit(
 
 def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, compare: Compare | None = None) -> None:
     """Fit a model on a table, and write the files of the run; `compare` makes what the report compares it with."""
+    from kernelweave.inspection.scores import score_texts
     from kernelweave_app.cli.console import Steps, say
     from kernelweave_app.runs.evidence import gather
     from kernelweave_app.runs.fitting import calibrate_model, fit_model, make_model
@@ -100,8 +101,7 @@ def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, compare: Com
             say("The fit was stopped: no probabilities were learnt.")
         held = score_held(model, prepared, run.test)
         if held is not None:
-            scores = (f"{k} {score_text(k, v, len(held.truth))}" for k, v in held.scores.items())
-            say("Held-out: " + ", ".join(scores))
+            say("Held-out: " + ", ".join(f"{name} {text}" for name, text in score_texts(held).items()))
         outer = nested_predictions(spec, prepared, run.train, Steps("path x folds, outer fold"))
         found = gather(model, spec, prepared, (run.train, run.test), held, outer)
         say_model(model, {name: one for name, one in found.items() if name not in said})

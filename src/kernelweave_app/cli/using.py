@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernelweave._drawing import score_text
 from kernelweave._errors import InputError
 from kernelweave_app.cli.arguments import Names, NoSeed
 
@@ -144,8 +143,8 @@ def evaluate(
         heads, *lines = apart.table()
         print_table(heads, lines)
     else:
-        for name, value in apart.others.items():
-            say(f"{name}: {score_text(name, value, len(found))}")
+        for name, text in apart.texts.items():
+            say(f"{name}: {text}")
     if out:
         with writing():
             write_text(Path(out), csv_text(with_truth(found, y, names)))

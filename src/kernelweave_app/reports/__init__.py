@@ -300,9 +300,8 @@ def _tiles(held: HeldOut | None, found: Found) -> list[tuple[str, str]]:
         for name, value in scores.items():
             one = of.values.get(name, Interval(value))
             n = of.rows or (0 if held is None else len(held.truth))
-            low, high = (score_text(name, end, n) for end in (one.low, one.high))
-            ends = f"; 95 % interval {low} to {high}" if np.isfinite(one.low) else ""
-            made.append((score_text(name, value, n), f"{name}, {where}{ends}"))
+            said = "; ".join(filter(None, (f"{name}, {where}", one.in_words(name, n))))
+            made.append((score_text(name, value, n), said))
     return made
 
 

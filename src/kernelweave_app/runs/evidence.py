@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from kernelweave._forms import numbered
 from kernelweave._types import DataFrame, Labels, Tree
 from kernelweave.inspection.held import IN_FIT, HeldOut, rows_in_fit
 from kernelweave.inspection.registry import Basis, Finding, Found, Rows, collect
+from kernelweave.inspection.scores import score_texts
 from kernelweave.views import PrecomputedView
 from kernelweave_app.runs.doubts import doubts_of_table
 from kernelweave_app.runs.fitting import chosen, fit_model, make_cv, make_model
@@ -90,6 +91,8 @@ class ScoresApart:
         Scores of rows that were not in the fit, and of those that were.
     known : dict of str to dict of str to str
         By the title of a finding of the run scores of rows that were not in the fit, where no row here is one of these.
+    texts : dict of str to str
+        `others` as texts, the headline with its interval.
     """
 
     n_rows: int
@@ -97,6 +100,7 @@ class ScoresApart:
     others: dict[str, float]
     fitted: dict[str, float]
     known: dict[str, dict[str, str]]
+    texts: dict[str, str] = field(default_factory=dict)
 
     @property
     def sentence(self) -> str:
@@ -108,8 +112,10 @@ class ScoresApart:
         """Heads, and a row for each score."""
         n = self.n_rows - self.n_fitted
         parts = {
-            **({numbered(n, "other row"): _texts(self.others, n)} if self.others else {}),
-            f"{numbered(self.n_fitted, 'row')} in the fit": _texts(self.fitted, self.n_fitted),
+            **({numbered(n, "other row"): self.texts} if self.others else {}),
+            f"{numbered(self.n_fitted, 'row')} in the fit": {
+                name: score_text(name, value, self.n_fitted) for name, value in self.fitted.items()
+            },
             **self.known,
         }
         names = dict.fromkeys(name for own in parts.values() for name in own)
@@ -117,10 +123,6 @@ class ScoresApart:
             ["score", *parts],
             *([name, *(own.get(name, "–") for own in parts.values())] for name in names),
         ]
-
-
-def _texts(scores: Mapping[str, float], n_rows: int) -> dict[str, str]:
-    return {name: score_text(name, value, n_rows) for name, value in scores.items()}
 
 
 def scores_apart(
@@ -132,13 +134,17 @@ def scores_apart(
         inside = np.full(len(found), learnt_from(place, table))
     y, frame = np.asarray(y), found.reset_index(drop=True)
 
-    def scores(rows: NDArray[np.bool_]) -> dict[str, float]:
+    def scores(rows: NDArray[np.bool_]) -> tuple[dict[str, float], dict[str, str]]:
         if not rows.any():
-            return {}
-        made = HeldOut.of_columns(model, frame[rows], y[rows]).scores
-        return {name: value for name, value in made.items() if value == value}
+            return {}, {}
+        held = HeldOut.of_columns(model, frame[rows], y[rows])
+        made, texts = (
+            {name: value for name, value in held.scores.items() if value == value},
+            score_texts(held),
+        )
+        return made, {name: texts[name] for name in made}
 
-    others, known = scores(~inside), {}
+    (others, texts), known = scores(~inside), {}
     if inside.any() and not others:
         said = read_evidence(place if place.is_dir() else place.parent)
         known = {
@@ -149,7 +155,7 @@ def scores_apart(
             for name in OUT_OF_FIT
             if name in said
         }
-    return ScoresApart(len(found), int(inside.sum()), others, scores(inside), known)
+    return ScoresApart(len(found), int(inside.sum()), others, scores(inside)[0], known, texts)
 
 
 def total_of(text: str) -> int | None:
