@@ -487,7 +487,7 @@ CERTAIN = 3.0
 SO = {
     "yes": "",
     "no": f"; a loss of {MARGIN} is unlikely",
-    "inconclusive": "; {rows:d} rows and {m:d} {repeated} cannot tell",
+    "inconclusive": "; {rows:d} rows cannot tell",
 }
 
 
@@ -529,7 +529,7 @@ def _sources(basis: Basis) -> Finding:
             "corrected for {k:d} sources)"
             + ("; {m:d} permutations cannot tell: p cannot be below {r:.2g}" if out_of_reach else SO[answer])
             + ".",
-            {"name": named(name), "score": score, "repeated": "permutations"},
+            {"name": named(name), "score": score},
             v=at(name),
             p=("details", "adjusted", name),
             m=("n",),
@@ -588,7 +588,7 @@ def _omission(basis: Basis) -> Finding:
             "fitted without it, the model has a mean {score} of {w:score} in place of {s:score} over {m:d} divisions "
             "of the rows, a loss of {v:score}{interval:score}, p = {p:.2g}, corrected for {k:d} sources"
             f"{SO[answer]}.",
-            {"name": named(name), "score": score, "repeated": "divisions"},
+            {"name": named(name), "score": score},
             **ends(name),
             w=("details", "without", name),
             s=("details", "score"),
