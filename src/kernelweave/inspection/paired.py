@@ -348,7 +348,7 @@ def _against(held: HeldOut, guesses: Mapping[str, Labels], name: str, title: str
         "its root mean squared error is {own:units}, that of the other {v:units}, on {n:d} held-out rows "
         "(p = {p:.2g}, {test}){so}."
         if numbers
-        else "it is right in {own:fraction} of {n:d} held-out rows, the other in {v:fraction} "
+        else "on {n:d} held-out rows it is right in {own:fraction}, the other in {v:fraction} "
         "(p = {p:.2g}, {test}){so}."
     )
     # a gain of R^2 is one of squared errors in units of the variance
