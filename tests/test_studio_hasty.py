@@ -308,7 +308,7 @@ def test_the_first_score_is_shown_once_it_is_there(studio):
         await user.should_see("run 1", retries=100)
         studio.store.write(run, Metric(name=ACCURACY, value=0.75))
         studio.store._change("UPDATE run SET state = 'done'")
-        await user.should_see("0.750", retries=100)
+        await user.should_see("0.75", retries=100)
         # what is chosen from follows
         [state] = labelled(user, "State", ui.select)
         assert set(state.options) == {"", "done"}

@@ -120,17 +120,12 @@ def in_order(X: Features, values: Any, missing_views: str, name: str = "y") -> A
     A series is matched by its index if the first view lacks rows. Anything else belongs to the rows of the first view,
     which must have all rows then.
     """
-    if (
-        values is None
-        or np.isscalar(values)
-        or missing_views == "error"
-        or not isinstance(X, Mapping)
-        or not X
-    ):
+    if values is None or np.isscalar(values) or missing_views == "error" or not isinstance(X, Mapping):
         return values
-    if not all(hasattr(table, "iloc") and hasattr(table, "index") for table in X.values()):
+    tables = list(X.values())
+    if not tables or not all(hasattr(table, "iloc") and hasattr(table, "index") for table in tables):
         return values
-    first, *others = [table.index for table in X.values()]
+    first, *others = [table.index for table in tables]
     if not all(index.is_unique for index in (first, *others)):
         return values
     every = first
