@@ -247,7 +247,7 @@ def test_scores_say_how_sure_they_are_and_what_to_distrust(visit, several):
     page = here.page
     here.open(f"/understand?run={several}")
     card = page.get_by_role("region", name="seven classes", exact=True)
-    expect(card).to_contain_text(re.compile(r"0\.\d{3} \(0\.\d{3} to [01]\.\d{3}\)\s*accuracy, held out"))
+    expect(card).to_contain_text(re.compile(r"0\.\d\d \(0\.\d\d to [01]\.\d\d\)\s*accuracy, held out"))
     expect(card).to_contain_text("In brackets 95 % intervals, over the rows.")
     expect(page.get_by_role("listitem").filter(has_text="fewer than 10 held-out rows")).to_be_visible()
 
