@@ -237,7 +237,7 @@ def out_of_fold_scores(
     Raises
     ------
     InputError
-        `X` and `y` have different numbers of rows.
+        `X` and `y` have different numbers of rows, or `cv` gives no folds.
     KeyboardInterrupt
         No fold was done before.
 
