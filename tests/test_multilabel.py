@@ -239,7 +239,9 @@ def test_a_choice_weighs_labels_by_their_classes(data, params):
         twice.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"], atol=1e-9
     )
     plain = kw.MKLClassifier(**params).fit(X, Y[:, [0, 0]])
-    assert np.abs(plain.cv_results_["mean_test_score"] - alone.cv_results_["mean_test_score"]).max() > 1e-3
+    # other candidates may have been looked at
+    best = [one.cv_results_["mean_test_score"].max() for one in (plain, alone)]
+    assert abs(best[0] - best[1]) > 1e-3
     np.testing.assert_allclose(twice.decision_function(X)[:, 1], alone.decision_function(X), atol=1e-6)
 
 
