@@ -475,6 +475,36 @@ def test_the_script_of_a_fit_that_was_stopped_makes_its_model(method, step, diab
     np.testing.assert_allclose(again.predict(space["X"]), model.predict(space["X"]), rtol=1e-5)
 
 
+def test_a_plain_fit_keeps_groups_together(tmp_path, capsys):
+    """Folds, held-out rows, evidence and the script."""
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(30), 4)
+    table = pd.DataFrame(
+        rng.normal(size=(30, 3))[who] + 0.01 * rng.normal(size=(120, 3)), columns=list("abc")
+    )
+    table["y"] = table["a"] + rng.normal(size=30)[who]
+    table["who"] = [f"patient {k}" for k in who]
+    table.to_csv(tmp_path / "t.csv", index=False)
+    out = tmp_path / "run"
+    fit = ["fit", str(tmp_path / "t.csv"), "--target", "y", "--group", "who", "--out", str(out)]
+    assert main(fit) == 0
+    assert "groups kept together" in capsys.readouterr().out
+    how = ["--what", "learning-curve", "--what", "stability", "--sizes", "2", "--halves", "4"]
+    assert main(["evidence", str(out), str(tmp_path / "t.csv"), *how]) == 0
+    model = kw.load(out / "model.skops")
+    space: dict = {}
+    exec(compile((out / "script.py").read_text(), "script.py", "exec"), space)
+    train, group = space["train"], table["who"].to_numpy()
+    assert set(group[train]).isdisjoint(group[space["test"]])
+    direct = kw.MKLRegressor().fit(
+        table[list("abc")].iloc[train], table["y"].iloc[train], groups=group[train]
+    )
+    assert model.alpha_ == pytest.approx(direct.alpha_, rel=1e-9)
+    for again in (model, space["model"]):
+        own = again.predict_interval(table[list("abc")])
+        np.testing.assert_allclose(own, direct.predict_interval(table[list("abc")]), rtol=1e-6)
+
+
 @pytest.mark.full
 @pytest.mark.drawn
 def test_demo(tmp_path, capsys):

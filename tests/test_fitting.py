@@ -272,12 +272,12 @@ def test_a_look_takes_every_so_many_distinct_rows():
 def test_equal_rows_share_a_fold(rng):
     X = np.repeat(rng.normal(size=(6, 2)), 2, axis=0)
     source = TableSource([Linear()], Table(X), max_memory=1e9)
-    folds = content_folds(source, np.zeros((12, 1)), 3)
+    folds = content_folds(source.content(), np.zeros((12, 1)), 3)
     for train, test in folds:
         assert sorted([*train, *test]) == list(range(12))
         assert np.unique(test // 2, return_counts=True)[1].tolist() == [2, 2]
     assert len(folds) == 3
-    assert content_folds(source.take(np.array([0, 1])), np.zeros((2, 1)), 3) == []
+    assert content_folds(source.take(np.array([0, 1])).content(), np.zeros((2, 1)), 3) == []
 
 
 def test_folds_by_numbers_masks_and_groups():
@@ -293,8 +293,9 @@ def test_folds_by_numbers_masks_and_groups():
     for wrong in ([([0, 12], [1])], [([0], [[1]])], [([0.5], [1])], [([0], [1], [2])], 1, 13):
         with pytest.raises(kw.InputError, match="cv"):
             split_rows(wrong, y, classifier=True)
-    with pytest.raises(kw.InputError, match=r"shape \(12,\)"):
-        split_rows(3, y, classifier=True, groups=np.arange(11))
+    kept = np.arange(1, 12)
+    for _, test in split_rows(3, y, classifier=True, kept=kept, groups=np.arange(12) // 2):
+        assert {*test, *(test ^ 1)} - {0} == set(test)
 
 
 # ---- models -----------------------------------------------------------------------------------------

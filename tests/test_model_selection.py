@@ -236,8 +236,7 @@ def test_folds_without_positive_weights_are_left_out(rng):
         cv_model("regression", cv=PredefinedSplit(place)).fit(X, y, sample_weight=only)
 
 
-@pytest.mark.parametrize("groups", [None, np.zeros(48)])
-@pytest.mark.filterwarnings("ignore:The groups parameter is ignored")
+@pytest.mark.parametrize("groups", [None, np.arange(48) % 7])
 @pytest.mark.parametrize("kind", ["regression", "binary"])
 def test_a_number_of_folds_divides_the_rows_with_a_positive_weight(rng, kind, groups):
     X, y = data(rng, kind)
@@ -246,10 +245,13 @@ def test_a_number_of_folds_divides_the_rows_with_a_positive_weight(rng, kind, gr
     if kind == "binary":
         # the class of a row that does not count may be any
         whole[~kept] = "elsewhere"
-    params = {} if groups is None else {"groups": groups}
     whole, y = (np.asarray(part, dtype=float if kind == "regression" else str) for part in (whole, y))
-    weighted = cv_model(kind, cv=3).fit(X, whole, sample_weight=kept.astype(float), **params)
-    dropped = cv_model(kind, cv=3).fit(X[kept], y[kept])
+    weighted = cv_model(kind, cv=3).fit(X, whole, sample_weight=kept.astype(float), groups=groups)
+    some = None if groups is None else groups[kept]
+    dropped = cv_model(kind, cv=3).fit(X[kept], y[kept], groups=some)
+    if groups is not None:
+        by_splitter = cv_model(kind, cv=GroupKFold(3)).fit(X[kept], y[kept], groups=some)
+        np.testing.assert_array_equal(splits(by_splitter), splits(dropped))
     np.testing.assert_array_equal(splits(weighted), splits(dropped))
 
 
@@ -392,10 +394,10 @@ def test_content_folds_do_not_see_order_or_repetition(rng, form):
     def source(rows):
         return table_source(X[rows]) if form == "table" else StackSource(stack[np.ix_(rows, rows)])
 
-    base = as_partition(content_folds(source(ids), y, 5), ids)
+    base = as_partition(content_folds(source(ids).content(), y, 5), ids)
     assert sorted(map(len, base)) == [8] * 5
     rows = rng.permutation(np.r_[ids, rng.integers(0, 40, 60)])
-    folds = content_folds(source(rows), y[rows], 5)
+    folds = content_folds(source(rows).content(), y[rows], 5)
     assert as_partition(folds, rows) == base
     for train, test in folds:
         assert not set(rows[train]) & set(rows[test])
@@ -406,20 +408,20 @@ def test_content_folds_of_a_bank_use_the_sample_index(rng):
     X, y = data(rng, n=30)
     bank = kw.KernelBank(np.stack([k(X) for k in KERNELS], axis=-1))
     index = np.arange(30)
-    base = as_partition(content_folds(BankSource(bank, index), y, 3), index)
+    base = as_partition(content_folds(BankSource(bank, index).content(), y, 3), index)
     rows = rng.permutation(np.r_[index, index[:7]])
-    assert as_partition(content_folds(BankSource(bank, rows), y[rows], 3), rows) == base
+    assert as_partition(content_folds(BankSource(bank, rows).content(), y[rows], 3), rows) == base
 
 
 def test_content_folds_share_out_classes_and_the_range_of_y(rng):
     X, _ = data(rng, n=53)
     y = np.repeat([0.0, 1.0, 2.0], [31, 15, 7])
-    for _, test in content_folds(table_source(X), y, 5):
+    for _, test in content_folds(table_source(X).content(), y, 5):
         counts = np.bincount(y[test].astype(int), minlength=3)
         assert np.abs(counts - np.array([31, 15, 7]) / 5).max() <= 1
     y = rng.normal(size=53)
     order = np.sort(y)
-    for _, test in content_folds(table_source(X), y, 5):
+    for _, test in content_folds(table_source(X).content(), y, 5):
         # one of every five consecutive values
         assert np.diff(np.searchsorted(order, np.sort(y[test]))).tolist() == [5] * (len(test) - 1)
 
@@ -427,9 +429,9 @@ def test_content_folds_share_out_classes_and_the_range_of_y(rng):
 def test_content_folds_of_few_distinct_rows(rng):
     X = np.repeat(rng.normal(size=(3, 3)), 4, axis=0)
     y = np.repeat([0.0, 1.0, 2.0], 4)
-    folds = content_folds(table_source(X), y, 5)
+    folds = content_folds(table_source(X).content(), y, 5)
     assert len(folds) == 3
-    assert content_folds(table_source(X[:4]), y[:4], 5) == []
+    assert content_folds(table_source(X[:4]).content(), y[:4], 5) == []
     model = kw.MKLRegressor(list(KERNELS), RLS2(n_alphas=4)).fit(X[:4], y[:4])
     assert model.predict(X[:1]) == pytest.approx([0.0])
 
@@ -458,7 +460,7 @@ def everything(model, X, y):
     task = model.model_.task
     classes = isinstance(model, kw.MKLClassifier)
     labels = np.unique(y, return_inverse=True)[1].astype(float) if classes else y[:, None]
-    folds = make_folds(task.source, labels, 5, stratify=classes)
+    folds = make_folds(task.content, labels, 5, stratify=classes)
     score = negative_squared_error(task.targets, task.sample_weight)
     learner = RLS2()
     found = score_folds(task, learner, folds, model._candidates, score)

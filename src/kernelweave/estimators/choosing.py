@@ -170,7 +170,7 @@ class Candidates:
         }
         if relax is not None:
             learner = clone(learner).set_params(relax=float(relax[best]))
-        said = self._said(results, best, task.source.n_samples, parameter)
+        said = self._said(results, best, task, parameter)
         starts = found.mean_weights(best) if self.begins else None
         walked = alphas[: best + 1] if self.path else alphas[best : best + 1]
         # after a stop the finished folds choose the model
@@ -187,12 +187,13 @@ class Candidates:
                 held[rows] = own[best]
         return Chosen(alpha, solved, results, best, said, OutOfFold.of(task, held))
 
-    def _said(self, results: Mapping[str, Any], best: int, n_all: int, parameter: str) -> str:
+    def _said(self, results: Mapping[str, Any], best: int, task: Task, parameter: str) -> str:
         """How the regularisation parameter was chosen, in words."""
         values = named_values(parameter, results["alpha"])
-        scores, name = results["test_score"], self.name
+        scores, name, n_all = results["test_score"], self.name, task.source.n_samples
         n_folds = sum(one.startswith("split") for one in results)
         where = f"{n_folds} folds of {self.n_rows} rows" + (f" of {n_all}" if self.n_rows < n_all else "")
+        where += "" if task.groups is None else ", groups kept together"
         if len(values) == 1 < len(self.alphas):
             # one fold, and fewer rows, chose it
             score = f"{name} {scores[0]:.3g} by {where}, {not_an_estimate(parameter)}"
@@ -277,7 +278,9 @@ def by_content(task: Task, problems: list[NormalizedProblem], learner: Learner, 
     """Candidates for alpha of the learner, by the squared error on folds that rows determine."""
     given = learner.given_alphas()
     alphas = shared_alphas(task, problems, learner.n_alphas, learner) if given is None else given
-    folds = content_folds(task.source, labels, learner.n_folds, stratify=task.classification)
+    folds = content_folds(
+        task.content, labels, learner.n_folds, stratify=task.classification, groups=task.groups
+    )
     score = negative_squared_error(task.targets, task.loss_weight)
     narrow = can_search(task, learner, alphas)
 
@@ -312,9 +315,9 @@ def of_costs(
         some = np.arange(n_rows)
         if n_parts > 1:
             some = deal(task.content, labels, n_parts, stratify=task.classification)[0]
-        tests = deal(task.content[some], labels[some], N_FOLDS, stratify=task.classification)
-        every = np.arange(len(some))
-        return some, [(np.setdiff1d(every, test), test) for test in tests] if len(tests) > 1 else []
+        groups = None if task.groups is None else task.groups[some]
+        part = task.content[some], labels[some], N_FOLDS
+        return some, content_folds(*part, stratify=task.classification, groups=groups)
 
     rows, folds = one_of(-(-distinct // recipe.COST_ROWS))
     name, score = cost_score(task, rows)

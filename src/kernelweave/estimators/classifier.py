@@ -18,7 +18,7 @@ from kernelweave._types import Features, Labels, Splits
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.targets import Targets, labels_of, read_classes
 from kernelweave.fitting.calibration import METHODS, Calibration, calibrate, log_probabilities
-from kernelweave.fitting.folds import content_folds, split_rows
+from kernelweave.fitting.folds import content_folds, read_groups, split_rows
 from kernelweave.fitting.out_of_fold import decided, log_shares
 
 __all__ = ["MKLClassifier", "curve_of", "knows_probabilities"]
@@ -162,7 +162,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
             Folds of the training rows (those with a positive weight); an integer stratifies, and equal rows then
             share a fold.
         groups : array-like of shape (n_training_rows,), optional
-            Of these rows, for splitters that need them.
+            Of these rows, which a number of folds, and splitters that use them, keep together. Default: those of
+            the fit for a number of folds.
 
         Returns
         -------
@@ -195,9 +196,11 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         check_is_fitted(self)
         model, task = self.model_, self.model_.task
         codes = task.codes
-        if isinstance(cv, int | np.integer) and groups is None:
+        numbers = read_groups(groups, len(codes))
+        if isinstance(cv, int | np.integer):
             check_value(Whole(2), "cv", cv)
-            folds = content_folds(task.source, codes.astype(float), int(cv))
+            together = task.groups if numbers is None else numbers
+            folds = content_folds(task.content, codes.astype(float), int(cv), groups=together)
         else:
             folds = split_rows(cv, codes, classifier=True, groups=groups)
         if not any(len(test) for _, test in folds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ class _CrossValidated(BaseMKL):
         y : array-like of shape (n_samples,), (n_samples, n_outputs) or (n_samples, n_labels)
         sample_weight : array-like of shape (n_samples,), optional
         **params : dict
-            Metadata for the splitter, such as ``groups``.
+            Metadata for the splitter, such as ``groups``, which a number of folds keeps together too.
 
         Returns
         -------
@@ -187,11 +188,13 @@ class _CrossValidated(BaseMKL):
         -------
         MetadataRouter
         """
-        from sklearn.model_selection import check_cv
+        from sklearn.model_selection import GroupKFold, check_cv
 
+        # a number of folds keeps groups together, if there are some
+        splitter = GroupKFold() if isinstance(self.cv, numbers.Number) else check_cv(self.cv)
         router = MetadataRouter(owner=self).add_self_request(self)
         router.add(
-            splitter=check_cv(self.cv),
+            splitter=splitter,
             method_mapping=MethodMapping().add(caller="fit", callee="split"),
         )
         return router

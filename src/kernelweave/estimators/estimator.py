@@ -24,7 +24,7 @@ from kernelweave.estimators.reading import ReadingMixin
 from kernelweave.estimators.routes import approximation_of, described, fitted_maps
 from kernelweave.estimators.targets import Classes, Targets
 from kernelweave.estimators.texts import column_importances
-from kernelweave.fitting.folds import Fold
+from kernelweave.fitting.folds import Fold, read_groups
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.rowless import REFUSAL, RowlessSource
 from kernelweave.fitting.source import TableSource
@@ -114,7 +114,14 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     # ---- fitting ----------------------------------------------------------------------------------
 
     @with_callbacks
-    def fit(self, X: Features, y: Target, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Features,
+        y: Target,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Learn weights and coefficients.
 
         Parameters
@@ -128,12 +135,15 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         sample_weight : array-like of shape (n_samples,), optional
             A weight is equivalent to repetitions of the row; rows of weight 0 are dropped. Where missing cells are
             skipped or filled from the nearest rows, and where missing views are completed, every row counts once.
+        groups : array-like of shape (n_samples,), optional
+            Rows of one group, such as a patient, share a fold: of the folds that choose alpha or C, and of those that
+            intervals, sets and probabilities rest on. With fewer groups than folds there is a fold for each group.
 
         Returns
         -------
         self
         """
-        return self._fit_anew(X, y, sample_weight, {})
+        return self._fit_anew(X, y, sample_weight, {"groups": groups})
 
     def _fit_anew(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> Self:
         """Fit without attributes of an earlier fit; after a failed fit the estimator is not fitted."""
@@ -168,6 +178,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         weights = targets.sample_weight
         kept = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
         labels, weights = targets.labels[kept], None if weights is None else weights[kept]
+        groups = read_groups(params.get("groups"), n_rows)
         folds = self._make_folds(targets.labels, kept, params)
         if weights is not None and (weights == 1.0).all():
             weights = None
@@ -184,6 +195,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 flat=targets.flat,
                 class_weight=targets.class_weight,
                 multilabel=targets.multilabel,
+                groups=None if groups is None else groups[kept],
                 screen=self._is_plain,
             )
             problems = problems_of(task)

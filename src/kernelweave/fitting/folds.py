@@ -36,7 +36,6 @@ from kernelweave._loops import core
 from kernelweave._parameters import Whole, check_value, shown
 from kernelweave._types import Labels, Splits
 from kernelweave.fitting.prediction import Expansions, FeatureForm, NewRows
-from kernelweave.fitting.source import Q, Source
 from kernelweave.fitting.task import (
     NormalizedProblem,
     Report,
@@ -90,17 +89,46 @@ FOLD_EPS, HELD_EPS, MOST_STEPS = 3e-3, 1e-9, 200
 KEPT_BYTES = 2**28
 
 
-def content_folds(source: Source[Q], y: Array, n_splits: int, *, stratify: bool = True) -> list[Fold]:
-    """Folds that depend only on the values of the rows, not on their order or number of repetitions.
+def content_folds(
+    content: Rows, y: Array, n_splits: int, *, stratify: bool = True, groups: Rows | None = None
+) -> list[Fold]:
+    """Folds that depend only on the values of the rows, not on their order or number of repetitions, see `deal`.
 
     Distinct rows are sorted by content and assigned in turn; equal rows share a fold. With `stratify` (classes)
-    they are sorted by target first, so that every fold has its share of each class. Not for regression, because
-    folds with the same spread of y as the training rows favour models that fit noise.
+    they are sorted by target first, so that every fold has its share of each class. None if all rows are equal.
     """
-    tests = deal(source.content(), y, n_splits, stratify=stratify)
+    if groups is not None and (groups == groups[0]).all():
+        raise InputError(
+            "`groups` must hold at least two groups, got one, and folds keep a group together. Use rows of further "
+            "groups, or leave `groups` out."
+        )
+    tests = deal(content, y, n_splits, stratify=stratify, groups=groups)
     if len(tests) < 2:
         return []
     return [(np.setdiff1d(np.arange(len(y)), test), test) for test in tests]
+
+
+def read_groups(groups: Any, n_rows: int) -> Rows | None:
+    """Numbers of the groups of rows, whatever their names are; None without groups."""
+    if groups is None:
+        return None
+    flat = count_dimensions(groups) == 1
+    if not flat or len(groups) != n_rows:
+        got = f"{len(groups)} labels" if flat else shown(groups)
+        raise InputError(f"`groups` must hold the group of each of the {n_rows} rows, got {got}.")
+    labels = np.asarray(groups).tolist()
+    # pandas' NA says NA of comparisons
+    missing = [k for k, label in enumerate(labels) if label is None or str(label == label) != "True"]
+    if missing:
+        raise InputError(
+            f"`groups` must hold the group of every row, got {len(missing)} missing, the first in row {missing[0]}. "
+            "Drop these rows first, or give each a group of its own."
+        )
+    try:
+        numbers = {label: k for k, label in enumerate(dict.fromkeys(labels))}
+    except TypeError as error:
+        raise InputError(f"`groups` must hold texts or numbers: {error}.") from error
+    return np.array([numbers[label] for label in labels], dtype=np.intp)
 
 
 def split_rows(
@@ -117,23 +145,18 @@ def split_rows(
     kept : array of int, optional
         The rows that a number of folds divides; default all.
     **params
-        Metadata for the splitter, such as ``groups``.
+        Metadata for the splitter, such as ``groups``, which a number of folds keeps together.
     """
-    from sklearn.model_selection import check_cv
+    from sklearn.model_selection import GroupKFold, check_cv
 
-    n_rows = len(y)
-    groups: Any = params.get("groups")
-    if groups is not None and (count_dimensions(groups) != 1 or len(groups) != n_rows):
-        raise InputError(
-            f"`groups` must hold the group of every row, shape ({n_rows},), got {shown(groups)}."
-        )
+    n_rows, groups = len(y), params.get("groups")
     every = np.arange(n_rows)
     if isinstance(cv, numbers.Number | str | bytes):
         cv = check_value(Whole(2), "cv", cv)
         every = every if kept is None else kept
         n_rows, y = len(every), y[every]
         if groups is not None:
-            params["groups"] = np.asarray(groups)[every]
+            cv, params["groups"] = GroupKFold(cv), np.asarray(groups)[every]
     try:
         folds = check_cv(cv, y, classifier=classifier).split(np.zeros((n_rows, 1)), y, **params)
         pairs = [tuple(np.asarray(rows) for rows in fold) for fold in folds]

@@ -57,7 +57,7 @@ class OutOfFold:
             if task.classification
             else np.concatenate(task.targets, axis=1)
         )
-        folds = content_folds(task.source, labels, N_FOLDS, stratify=task.classification)
+        folds = content_folds(task.content, labels, N_FOLDS, stratify=task.classification, groups=task.groups)
         found = cls.of(task, decided(task, learner, alpha, folds))
         if found is None:
             raise InputError(

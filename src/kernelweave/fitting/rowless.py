@@ -115,6 +115,7 @@ def without_rows(model: Model) -> Model:
         source=source if isinstance(source, RowlessSource) else RowlessSource.of(source),
         targets=model.task.typical,
         sample_weight=None,
+        groups=None,
         extra=None,
     )
     return replace(

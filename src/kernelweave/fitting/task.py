@@ -93,6 +93,8 @@ class Task:
         each label, which are not included.
     multilabel : bool
         For classification: every problem is a label, and rows may have several.
+    groups : array of int, shape (n_samples,), or None
+        Of rows that all folds keep together.
     screen : bool
         Set kernels to zero in which rows hardly resemble each other, or of a view in which none aligns with the
         targets beyond chance; see `kernelweave.gram.uninformative.spread_and_alignment`. At least one stays.
@@ -108,6 +110,7 @@ class Task:
     flat: bool = True
     class_weight: Array | None = None
     multilabel: bool = False
+    groups: Rows | None = None
     screen: bool = False
 
     def take(self, rows: Rows) -> Task:
@@ -117,6 +120,7 @@ class Task:
             source=self.source.take(rows),
             targets=tuple(target[rows] for target in self.targets),
             sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
+            groups=None if self.groups is None else self.groups[rows],
         )
 
     def weights_of(self, problem: int) -> Array | None:
@@ -331,7 +335,7 @@ def path_task(
     parameter report each of them.
     """
     paths: list[Path] = []
-    content = task.content if learner.validates else None
+    content, groups = (task.content, task.groups) if learner.validates else (None, None)
     for k, problem in enumerate(problems):
         reached = min((len(path) for path in paths), default=len(alphas))
 
@@ -342,6 +346,7 @@ def path_task(
         own = replace(
             problem,
             content=content,
+            groups=groups,
             report=report if steps else None,
             start=None if starts is None else starts[k],
         )

@@ -103,6 +103,7 @@ def learning_curve(
     scoring : str or callable, optional
         Default: accuracy, or R^2.
     groups : array-like of shape (n_rows,), optional
+        For the splitter and `fit`.
     params : dict of str to array, optional
         Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``.
     level : float, default=0.95
@@ -316,7 +317,7 @@ MOST_CLASSES = 40
 def _learning_curve(basis: Basis) -> Finding:
     found = learning_curve(
         basis.estimator,
-        **basis.training.told_groups().given,
+        **basis.training.given,
         sizes=np.linspace(1.0 / basis.count, 1.0, basis.count),
         cv=basis.inner(),
         **basis.how,

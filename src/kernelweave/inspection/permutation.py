@@ -103,8 +103,8 @@ def permutation_test(
     scoring : str or callable, optional
         Default: accuracy, or R^2.
     groups : array-like of shape (n_rows,), optional
-        Passed to the splitter. Targets are permuted within groups, as in scikit-learn; where all rows of a group have
-        the same target, between groups.
+        For the splitter and `fit`. Targets are permuted within groups, as in scikit-learn; where all rows of a group
+        have the same target, between groups.
     params : dict of str to array, optional
         Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``; they stay with the rows.
     n_jobs : int, optional
@@ -212,7 +212,7 @@ def _score_known(known: list[Known], y: Any, tests: list[Places], scoring: Any) 
 def _permutation(basis: Basis) -> Finding:
     found = permutation_test(
         basis.estimator,
-        **basis.rows.told_groups().given,
+        **basis.rows.given,
         n_permutations=basis.count,
         cv=basis.folds(),
         refit=basis.refit,

@@ -91,10 +91,6 @@ class Rows:
         """The same as arguments of functions."""
         return {"X": self.X, "y": self.y, "params": self.params, "groups": self.groups}
 
-    def told_groups(self) -> Self:
-        """The same, with the groups among the arguments of `fit`."""
-        return self if self.groups is None else replace(self, params={**self.params, "groups": self.groups})
-
     def with_targets_of(self, places: Places) -> Self:
         """The same rows with the targets of others."""
         return replace(self, y=take_rows(self.y, places))
@@ -119,8 +115,10 @@ class Rows:
         return take_rows(self.X, places)
 
     def fit(self, estimator: Any, places: Places) -> Any:
-        """A clone of an estimator, fitted on some rows."""
+        """A clone of an estimator, fitted on some rows; its own folds keep groups together."""
         params = {name: value[places] for name, value in self.params.items()}
+        if self.groups is not None and isinstance(estimator, MKLClassifier | MKLRegressor):
+            params["groups"] = self.groups[places]
         return clone(estimator).fit(self.take(places), take_rows(self.y, places), **params)
 
     def held(self, model: Any, fold: Fold) -> HeldOut:

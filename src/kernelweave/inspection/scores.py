@@ -219,7 +219,7 @@ def out_of_fold_scores(
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
     cv : int, splitter, or list of (train, test), default=5
     groups : array-like of shape (n_rows,), optional
-        Passed to the splitter, and to `fit` of a CV variant.
+        For the splitter and `fit`.
     params : dict of str to array, optional
         Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``.
     level : float, default=0.95
@@ -262,7 +262,6 @@ def out_of_fold_scores(
     (60, True)
     """
     rows = Rows.read(estimator, X, y, params, groups)
-    rows = rows.told_groups() if hasattr(estimator, "cv") else rows
     folds = rows.folds(splitter_of(estimator, rows.y, cv))
     tasks = ((rows, estimator, fold) for fold in folds)
     done, _ = each_done(_predicted, tasks, n_jobs, report, "fold", len(folds))

@@ -330,7 +330,7 @@ def source_refit_test(
     scoring : str or callable, optional
         Default: accuracy, or R^2.
     groups : array-like of shape (n_rows,), optional
-        Passed to the splitter, and with `choose_again` to `fit` of a CV variant.
+        For the splitter and `fit`.
     params : dict of str to array, optional
         Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``.
     level : float, default=0.95
@@ -382,9 +382,8 @@ def source_refit_test(
     folds = rows.folds(splitter_of(estimator, rows.y, cv))
     if len(folds) < 2:
         raise InputError(f"An interval needs two divisions of the rows or more, `cv` gives {len(folds)}.")
-    told = rows.told_groups() if choose_again and hasattr(estimator, "cv") else rows
     tasks = ((one, fold, scoring) for fold in folds for one in fresh)
-    found, stopped = each_done(told.fit_and_score, tasks, n_jobs, report, "fit", len(folds) * len(fresh))
+    found, stopped = each_done(rows.fit_and_score, tasks, n_jobs, report, "fit", len(folds) * len(fresh))
     done = len(found) // len(fresh)
     if done < 2:
         raise KeyboardInterrupt(

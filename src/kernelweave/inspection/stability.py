@@ -149,7 +149,7 @@ def weight_stability(
         Choose the regularisation parameter again in every sample, by the folds of the estimator; otherwise it is that
         of the estimator, for the number of rows of the sample.
     groups : array-like of shape (n_rows,), optional
-        Whole groups are drawn. With `choose_again` they are passed to `fit` too.
+        Whole groups are drawn, and `fit` gets them.
     params : dict of str to array, optional
         Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``.
     level : float, default=0.95
@@ -199,12 +199,11 @@ def weight_stability(
     """
     check_is_fitted(estimator)
     rows = Rows.read(estimator, X, y, params, groups)
-    told = rows.told_groups() if choose_again else rows
     fresh = clone(estimator) if choose_again else plainly(estimator)
     weight = np.asarray(rows.params.get("sample_weight", np.ones(len(rows))), dtype=float)
     scaled = not choose_again and not isinstance(resolve(stated(estimator)["normalize"]), Trace)
     tasks = (
-        (told, fresh, places, weight[places].sum() / weight.sum() if scaled else 1.0)
+        (rows, fresh, places, weight[places].sum() / weight.sum() if scaled else 1.0)
         for places in _samples(rows, n_samples, sampling, is_classifier(estimator), seed)
     )
     found, stopped = each_done(_weights_of, tasks, n_jobs, report, "sample", n_samples)

@@ -41,6 +41,8 @@ class TrainingSet:
     content : array of int, shape (n_samples,), or None
         Position of each row among the distinct ones, for learners that validate inside a fit. Without it all rows are
         treated as distinct, in their order.
+    groups : array of int, shape (n_samples,), or None
+        Of rows that share a fold there.
     report : callable or None
         Called with the steps within a fit, by learners that iterate.
     start : array of shape (n_kernels,) or None
@@ -53,6 +55,7 @@ class TrainingSet:
     sample_weight: Array | None = None
     classification: bool = False
     content: NDArray[np.intp] | None = None
+    groups: NDArray[np.intp] | None = None
     report: Callable[[str], bool] | None = None
     start: Array | None = None
 

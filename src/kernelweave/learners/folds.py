@@ -9,7 +9,7 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 
-def deal(content: NDArray[np.intp], y: Array, n_folds: int, *, stratify: bool) -> list[Rows]:
+def deal(content: Rows, y: Array, n_folds: int, *, stratify: bool, groups: Rows | None = None) -> list[Rows]:
     """Test rows of folds that depend on the values of rows, not on their order or number of repetitions.
 
     Parameters
@@ -18,10 +18,12 @@ def deal(content: NDArray[np.intp], y: Array, n_folds: int, *, stratify: bool) -
         Position of each row among the distinct ones, in an order given by their values; equal rows share it.
     y : array of shape (n_rows,) or (n_rows, n_outputs)
     n_folds : int
-        Fewer if there are fewer distinct rows.
+        Fewer if there are fewer distinct rows, or groups.
     stratify : bool
         Assign rows of each class in turn, so that every fold has its share. Not for regression, because folds
         with the same spread of y as the training rows favour models that fit noise.
+    groups : array of int, shape (n_rows,), optional
+        Rows of one group share a fold; groups with the same distinct rows do too.
 
     Returns
     -------
@@ -31,5 +33,33 @@ def deal(content: NDArray[np.intp], y: Array, n_folds: int, *, stratify: bool) -
     columns = [y.reshape(len(y), -1), content[:, None]]
     _, rank = np.unique(np.column_stack(columns if stratify else columns[::-1]), axis=0, return_inverse=True)
     rank = rank.reshape(-1)
+    if groups is not None:
+        _, classes = np.unique(columns[0], axis=0, return_inverse=True)
+        return _deal_groups(rank, classes.reshape(-1) if stratify else np.zeros_like(rank), groups, n_folds)
     n_folds = min(n_folds, int(rank.max()) + 1)
     return [np.flatnonzero(rank % n_folds == k) for k in range(n_folds)]
+
+
+def _deal_groups(rank: Rows, classes: Rows, groups: Rows, n_folds: int) -> list[Rows]:
+    """Groups one by one, the largest first, each to the fold with the fewest rows of its classes.
+
+    Groups are known by their distinct rows, `rank`, alone. Those of one row each are dealt in turn, as rows are.
+    """
+    owner, own = np.unique(np.column_stack([groups, rank]), axis=0).T
+    starts = np.flatnonzero(np.diff(owner, prepend=-1))
+    names, place = np.unique(groups, return_inverse=True)
+    members = dict(zip(names.tolist(), map(tuple, np.split(own, starts[1:])), strict=True))
+    class_of = np.empty(rank.max() + 1, dtype=np.intp)
+    class_of[rank] = classes
+    totals = np.bincount(class_of)
+    # a row of a rare class counts more; whole numbers, whose ties do not depend on rounding
+    factors = np.square(totals.max() // totals)
+    units = sorted(set(members.values()), key=lambda unit: (-len(unit), unit))
+    counts = np.zeros((min(n_folds, len(units)), len(totals)), dtype=np.int64)
+    fold_of = {}
+    for unit in units:
+        added = np.bincount(class_of[list(unit)], minlength=len(totals))
+        fold_of[unit] = k = int(np.lexsort((counts.sum(axis=1), counts @ (factors * added)))[0])
+        counts[k] += added
+    fold = np.array([fold_of[members[name]] for name in names.tolist()])[place]
+    return [np.flatnonzero(fold == k) for k in range(len(counts))]

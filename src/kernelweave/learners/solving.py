@@ -151,9 +151,9 @@ class Output:
 
     def folds(self, n_folds: int) -> list[NDArray[np.intp]]:
         """Test rows of folds by the content of the rows; without it all rows count as distinct, in their order."""
-        y, content = self.machine.y, self.training.content
-        content = np.arange(len(y)) if content is None else content
-        return deal(content, y, n_folds, stratify=self.training.classification)
+        y, training = self.machine.y, self.training
+        content = np.arange(len(y)) if training.content is None else training.content
+        return deal(content, y, n_folds, stratify=training.classification, groups=training.groups)
 
     @property
     def features(self) -> FeatureGram | None:

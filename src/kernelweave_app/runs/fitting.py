@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #: Rules of `normalize` that can use further rows.
 TRANSDUCTIVE = ("mean-diagonal", "trace", "norm", "center")
 #: Settings whose other values ask for a path, or for folds other than those of a plain fit.
-OF_PATHS = ("alphas", "Cs", "cv", "splits", "repeats", "stratify", "rule", "scoring", "group")
+OF_PATHS = ("alphas", "Cs", "cv", "splits", "repeats", "stratify", "rule", "scoring")
 #: Regularisation parameters on a path.
 MOST_ALPHAS = 1000
 #: Folds on which a score is tried.
@@ -128,7 +128,8 @@ def describe_choice(spec: Spec, task: str) -> str:
     if fits_plainly(spec):
         now = chosen(spec, task)
         what = "C" if path_setting(now.method) == "Cs" else "alpha"
-        return f"{now.method}, as a plain fit chooses, with {what} by {N_FOLDS} folds"
+        folds = f"{N_FOLDS} folds" + (f" that keep rows of one {spec.group} together" if spec.group else "")
+        return f"{now.method}, as a plain fit chooses, with {what} by {folds}"
     return repr(make_cv(spec, task))
 
 
@@ -340,8 +341,9 @@ def stopped_at(model: BaseMKL, spec: Spec) -> float | None:
     n_done = sum(name.startswith("split") and name.endswith("_test_score") for name in results)
     n_folds = spec.cv * spec.repeats
     if fits_plainly(spec):
-        # equal rows share a fold
-        n_folds = min(N_FOLDS, len(np.unique(model.model_.task.content)))
+        # rows of a group, and equal rows, share a fold
+        task = model.model_.task
+        n_folds = min(N_FOLDS, len(np.unique(task.content if task.groups is None else task.groups)))
     if n_done == n_folds and model.alpha_ == model.alphas_[model.best_index_]:
         return None
     return float(model.alpha_)

@@ -49,7 +49,7 @@ def script(run: Run, alpha: float | None = None) -> str:
     learner = "None  # as a plain fit chooses" if model.learner is None else code(model.learner)
     some = ".iloc" if prepared.names else ""
     extra = ", sample_weight=weights[train]" if spec.weights else ""
-    extra += ", groups=groups[train]" if spec.group and alpha is None else ""
+    extra += ", groups=groups[train]" if spec.group else ""
     lines = [
         f"# Written by kernelweave: {AGAIN if alpha is None else STOPPED}",
         *(f"# {line}" for told in run.origin.lines() for line in told.splitlines()),
