@@ -3,6 +3,8 @@
 Modules: `_callbacks`, `_interrupts`.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.utils.validation import check_is_fitted
@@ -215,6 +217,36 @@ def test_a_search_that_ends_between_candidates_says_how_many_there_were(rng, mon
     monkeypatch.setattr(choosing, "can_search", lambda *args: True)
     with pytest.warns(UserWarning, match="interrupted: alpha was chosen from 2 of 6 values"):
         kw.MKLRegressor(list(KERNELS), RLS2(n_alphas=6, n_folds=3)).fit(*rows(rng, "regression"))
+
+
+@pytest.mark.parametrize("relax", [None, "auto"])
+@pytest.mark.parametrize("batch", [0, -1])
+def test_a_stop_at_the_last_step_of_a_batch_ends_a_search(rng, relax, batch):
+    data = rows(rng, "regression")
+    model = estimator("regression", cv=False, learner=RLS2(n_alphas=20, n_folds=3, relax=relax))
+    whole = Recorder()
+    fit(model, data, whole)
+    pairs = itertools.pairwise(step.split(":")[0] for step in whole.steps)
+    ends = [k + 1 for k, pair in enumerate(pairs) if pair == ("fold 3 of 3", "fold 1 of 3")]
+    # without a ridge of its own the first look is at one fold
+    at = [*([6] if relax is None else []), *ends][batch]
+    recorder = Recorder(at)
+    with pytest.warns(UserWarning, match=r"interrupted: alpha was chosen (on 1 of 3 folds|from \d+ of 20 values)"):
+        fit(model, data, recorder)
+    assert recorder.steps[:at] == whole.steps[:at]
+    assert not any(step.startswith("fold") for step in recorder.steps[at:])
+    # and at the last step of all there is nothing to end
+    last = sum(step.startswith("fold") for step in whole.steps)
+    assert fit(model, data, Recorder(last)).best_score_ == pytest.approx(fit(model, data, whole).best_score_)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_steps_name_the_parameter_of_the_learner(rng, n_jobs):
+    X, y = rows(rng, "binary")
+    recorder = Recorder()
+    model = kw.MKLClassifierCV(list(KERNELS), "simple", Cs=[0.01, 0.1], cv=3, n_jobs=n_jobs)
+    fit(model, (X, y), recorder)
+    assert {step.split(": ")[1] for step in recorder.steps} == {"C 0.01", "C 0.1"}
 
 
 def test_a_stop_with_folds_in_parallel(rng):

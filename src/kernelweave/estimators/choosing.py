@@ -33,6 +33,7 @@ from kernelweave.fitting.task import (
     Report,
     SolvedProblem,
     Task,
+    named_values,
     path_task,
     shared_alphas,
     was_interrupted,
@@ -64,11 +65,6 @@ RULES = ("min", "1se")
 def not_an_estimate(parameter: str) -> str:
     """What the score at the chosen regularisation parameter is said to be, wherever it is shown."""
     return f"the score that chose {parameter}, not an estimate for new rows"
-
-
-def named_values(parameter: str, alphas: Array) -> Array:
-    """Values of alpha, or of C = 1 / alpha, as the learner names its regularisation parameter."""
-    return 1.0 / alphas if parameter == "C" else alphas
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ from kernelweave.fitting.task import (
     NormalizedProblem,
     Report,
     Task,
+    named,
     path_task,
     problems_of,
     silent,
@@ -280,6 +281,8 @@ class FoldScores:
         Empty for learners whose paths cannot begin with weights.
     interrupted : bool
         Ctrl-C or a callback ended it early; only complete folds are returned.
+    stopped : bool
+        One of them asked to, at the last step at the latest.
     values : list of arrays of shape (n_scored, [n_relax,] n_test, n_outputs)
         Decision values of the test rows of every fold done; empty where they would take more than `KEPT_BYTES`.
     """
@@ -289,6 +292,7 @@ class FoldScores:
     weights: list[tuple[Array, ...]]
     interrupted: bool
     values: list[Array] = field(default_factory=list)
+    stopped: bool = False
 
     @property
     def mean(self) -> Array:
@@ -322,6 +326,7 @@ class FoldScores:
                 np.concatenate(pair)
                 for pair in zip(left.values[:n_folds], right.values[:n_folds], strict=False)
             ],
+            left.stopped or right.stopped,
         )
 
 
@@ -336,7 +341,7 @@ def _scored(
     rows: list[Array] = []
     weights: list[tuple[Array, ...]] = []
     values: list[Array] = []
-    interrupted = False
+    stopped = False
     try:
         for (_, test), path in zip(folds, paths, strict=True):
             if len(path.values) == np.prod(shape):
@@ -345,17 +350,18 @@ def _scored(
                     weights.append(path.weights)
                 if keep or len(folds) * path.values.nbytes <= KEPT_BYTES:
                     values.append(path.values.reshape(*shape, *path.values.shape[1:]))
-            if path.interrupted:
-                interrupted = len(rows) < len(folds)
+            stopped = path.interrupted
+            if stopped:
                 break
     except KeyboardInterrupt:
-        interrupted = True
+        stopped = True
     finally:
         paths.close()
-    if interrupted and not rows:
+    if stopped and not rows:
         raise KeyboardInterrupt("interrupted before one fold was complete; nothing could be kept")
     kept = values if len(values) == len(rows) else []
-    return FoldScores(np.arange(shape[0]), np.array(rows), weights, interrupted, kept)
+    interrupted = len(rows) < len(folds)
+    return FoldScores(np.arange(shape[0]), np.array(rows), weights, interrupted, kept, stopped)
 
 
 def score_folds(
@@ -496,7 +502,7 @@ def walk_folds(
         for k in range(len(folds)):
             path = _beside([next(jobs) for _ in parts])
             # other processes cannot report; their steps are counted when the fold is finished
-            steps = [f"fold {k + 1}: alpha {alpha:.3g}" for _ in task.targets for alpha in alphas]
+            steps = [f"fold {k + 1}: {named(learner, alpha)}" for _ in task.targets for alpha in alphas]
             yield replace(path, interrupted=any([report(step) for step in steps]) or path.interrupted)
     finally:
         with warnings.catch_warnings():
@@ -576,13 +582,13 @@ def search_folds(
     slack = 0.0 if relaxed else ROUGHLY
     coarse = np.arange(0, len(alphas), STRIDE)
     rough = look(first, coarse[:FIRST], None, ROUGH_TOL, share)
-    while not rough.interrupted:
+    while not rough.stopped:
         done, wanted = len(rough.positions), min(len(coarse), first_good(rough.mean, slack) + 1 + PATIENCE)
         if wanted <= done:
             break
         rough = rough.beside(look(first, coarse[done:wanted], rough.starts(-1), ROUGH_TOL, share))
-    if rough.interrupted:
-        return rough
+    if rough.stopped:
+        return replace(rough, interrupted=True)
     at = first_good(rough.mean, slack)
     spread = float(np.ptp(rough.mean))
     best = int(rough.positions[at])
@@ -596,7 +602,7 @@ def search_folds(
     found = rough
     try:
         found = look(climbing, np.arange(low, high), starts, SCORING_TOL)
-        while not found.interrupted:
+        while True:
             mean = found.mean
             at, better = int(np.argmax(mean)), EQUAL * spread
             if at == 0 and low > 0 and mean[0] > mean[1] + better:
@@ -605,10 +611,14 @@ def search_folds(
                 some, near = np.arange(high, min(len(alphas), high + further)), -1
             else:
                 break
+            if found.stopped:
+                return replace(found, interrupted=True)
             found = found.beside(look(climbing, some, found.starts(near), SCORING_TOL))
             further *= 2
             low, high = int(found.positions[0]), int(found.positions[-1]) + 1
-        if share < 1.0 and not found.interrupted:
+        if share < 1.0 and found.stopped:
+            return replace(found, interrupted=True)
+        if share < 1.0:
             at = int(np.argmax(found.mean))
             found = look(folds, found.positions[[at]], found.starts(at) * len(folds), SCORING_TOL)
     except KeyboardInterrupt:

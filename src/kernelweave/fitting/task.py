@@ -33,6 +33,17 @@ Rows = NDArray[np.intp]
 Report = Callable[[str], bool]
 
 
+def named_values(parameter: str, alphas: Array) -> Array:
+    """Values of alpha, or of C = 1 / alpha, as the learner names its regularisation parameter."""
+    return 1.0 / alphas if parameter == "C" else alphas
+
+
+def named(learner: Learner, alpha: float) -> str:
+    """The regularisation parameter of a step, as text."""
+    parameter = learner.regularization_parameter
+    return f"{parameter} {named_values(parameter, np.float64(alpha)):.3g}"
+
+
 class PathStep(str):
     """A finished step of a path as text, with its solution, for drawing during the fit.
 
@@ -55,10 +66,10 @@ class PathStep(str):
     rel_gap: float
 
     @classmethod
-    def of(cls, label: str, problem: int, n_problems: int, result: Solution) -> PathStep:
+    def of(cls, label: str, problem: int, n_problems: int, learner: Learner, result: Solution) -> PathStep:
         """Describe the solution at one regularisation parameter."""
         which = f"{label}, problem {problem + 1} of {n_problems}" if n_problems > 1 else label
-        step = cls(f"{which}: alpha {result.alpha:.3g}")
+        step = cls(f"{which}: {named(learner, result.alpha)}")
         step.label, step.problem, step.alpha = label, problem, float(result.alpha)
         step.weights, step.rel_gap = result.weights, float(result.rel_gap)
         return step
@@ -341,7 +352,7 @@ def path_task(
 
         def tell(index: int, result: Solution, k: int = k, reached: int = reached) -> bool:
             # after a stop there are no callbacks while the other problems are solved as far
-            return bool(report(PathStep.of(label, k, len(problems), result))) and reached == len(alphas)
+            return bool(report(PathStep.of(label, k, len(problems), learner, result))) and reached == len(alphas)
 
         own = replace(
             problem,

@@ -15,7 +15,7 @@ from kernelweave._checks import InputError
 from kernelweave._drawing import clip_score
 from kernelweave._parameters import InstanceOf, OneOf, Text, Whole, check_value, checked
 from kernelweave._types import Axes, Style
-from kernelweave.estimators.choosing import named_values
+from kernelweave.fitting.task import named_values
 from kernelweave.inspection import arguments
 from kernelweave.plots import drawing
 
