@@ -231,7 +231,9 @@ def test_a_stop_at_the_last_step_of_a_batch_ends_a_search(rng, relax, batch):
     # without a ridge of its own the first look is at one fold
     at = [*([6] if relax is None else []), *ends][batch]
     recorder = Recorder(at)
-    with pytest.warns(UserWarning, match=r"interrupted: alpha was chosen (on 1 of 3 folds|from \d+ of 20 values)"):
+    with pytest.warns(
+        UserWarning, match=r"interrupted: alpha was chosen (on 1 of 3 folds|from \d+ of 20 values)"
+    ):
         fit(model, data, recorder)
     assert recorder.steps[:at] == whole.steps[:at]
     assert not any(step.startswith("fold") for step in recorder.steps[at:])

@@ -237,6 +237,10 @@ def test_choosing_among_scores():
     assert choose(mean, error, "min") == 2
     assert choose(mean, error, "1se") == 1
     assert choose(mean, np.full(5, 0.159), "1se") == 2
+    # the same accuracies on other folds: the largest alpha among equals, where rounding says the second
+    equal = np.array([[0.7, 0.8, 0.9], [0.9, 0.8, 0.7], [0.1, 0.2, 0.3]]).mean(axis=1)
+    assert equal[0] < equal[1]
+    assert choose(equal, np.zeros(3), "min") == choose(equal, np.zeros(3), "1se") == 0
     # within a tenth of the spread of 0.8
     assert [first_good(mean, slack) for slack in (0.0, 0.19, 0.21)] == [2, 2, 1]
     left = FoldScores(

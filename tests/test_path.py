@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 
 import kernelweave as kw
 from kernelweave.gram import FactorGram
-from kernelweave.mkl.regularization import compute_criteria
+from kernelweave.mkl.regularization import compute_criteria, smallest_single
 from kernelweave.mkl.ridge_problem import make_problem as solver_problem
 from oracles import central_difference
 from problems import KINDS, make_problem
@@ -277,3 +277,12 @@ def test_coefficients_along_a_path_are_those_of_the_model():
     assert np.ptp(np.log(model.normalizers_[0].scale)) > 5
     path = kw.inspection.regularization_path(model, alphas=[0.5])
     np.testing.assert_allclose(path.coef[0], model.coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("share", [8.4e-3, 3e-4])
+def test_the_end_of_an_automatic_range_does_not_depend_on_rounding(rng, share):
+    """A thousandth of the trace, down to where one kernel may be optimal, is one of the alphas that are tried."""
+    tops = 10.0 ** rng.uniform(-3, 4, size=200)
+    found = [smallest_single(lambda alpha, top=top: alpha > share * top, top, 90) / top for top in tops]
+    np.testing.assert_allclose(found, share if share > 1e-3 else 1.0, rtol=0.05)
+    assert np.ptp(found) < 1e-9

@@ -20,6 +20,7 @@ from kernelweave.fitting.folds import (
     can_search,
     choose,
     content_folds,
+    first_good,
     held_decisions,
     negative_squared_error,
     pooled_scores,
@@ -39,7 +40,7 @@ from kernelweave.fitting.task import (
     was_interrupted,
 )
 from kernelweave.learners import Learner
-from kernelweave.learners.folds import deal
+from kernelweave.learners.folds import by_value, deal
 from kernelweave.mkl.weight_sets import LpBall
 
 __all__ = [
@@ -146,7 +147,7 @@ class Candidates:
         if relax is not None:
             # the best ridge at every point of the path, the largest among equals
             points = np.arange(len(alphas))
-            which = mean.argmax(axis=1)
+            which = np.array([first_good(row) for row in mean])
             mean, error, relax = mean[points, which], error[points, which], relax[points, which]
             scores, values = scores[:, points, which], [own[points, which] for own in values]
         if np.isnan(mean).any():
@@ -307,19 +308,22 @@ def of_costs(
     alphas = 1.0 / np.array(recipe.COSTS)
     n_rows, distinct = task.source.n_samples, int(task.content.max()) + 1
 
-    def one_of(n_parts: int) -> tuple[Rows, list[Fold]]:
-        some = np.arange(n_rows)
+    kind, params = recipe.CLASSIFICATION
+    of_recipe = isinstance(learner, learners.LEARNERS[kind]) and learner.solver == params["solver"]
+    held = plain and task.classification and of_recipe and learner.p > 1
+
+    def one_of(some: Rows, n_parts: int) -> tuple[Rows, list[Fold]]:
         if n_parts > 1:
-            some = deal(task.content, labels, n_parts, stratify=task.classification)[0]
+            some = some[np.isin(some, deal(task.content, labels, n_parts, stratify=task.classification)[0])]
         groups = None if task.groups is None else task.groups[some]
         part = task.content[some], labels[some], N_FOLDS
         return some, content_folds(*part, stratify=task.classification, groups=groups)
 
-    rows, folds = one_of(-(-distinct // recipe.COST_ROWS))
+    every = np.arange(n_rows)
+    # rough weights depend on the order of the rows
+    order = by_value(task.content, labels) if held else every
+    rows, folds = one_of(order, -(-distinct // recipe.COST_ROWS))
     name, score = cost_score(task, rows)
-    kind, params = recipe.CLASSIFICATION
-    of_recipe = isinstance(learner, learners.LEARNERS[kind]) and learner.solver == params["solver"]
-    held = plain and task.classification and of_recipe and learner.p > 1
 
     def scores(report: Report) -> FoldScores:
         if held:
@@ -335,7 +339,7 @@ def of_costs(
 
     def decide(solved: list[SolvedProblem], alpha: float) -> Array:
         loss, ball = learner.loss_for(True), LpBall(float(learner.p))
-        some, parts = (rows, folds) if len(rows) == n_rows else one_of(-(-n_rows // recipe.HELD_ROWS))
+        some, parts = one_of(every, -(-n_rows // recipe.HELD_ROWS))
         weights = [one.solution.weights for one in solved]
         return held_decisions(task, problems, weights, loss, ball, some, parts, 1.0 / alpha)
 

@@ -48,7 +48,7 @@ from kernelweave.fitting.task import (
 )
 from kernelweave.gram import FeatureGram, Gram
 from kernelweave.learners import Learner
-from kernelweave.learners.folds import deal
+from kernelweave.learners.folds import by_value, deal
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.kernel_problem import KernelProblem
@@ -78,6 +78,8 @@ FIRST, PATIENCE = 6, 3
 LOOK_ROWS = 800
 #: What counts as no better on the first fold, and as equal later: shares of the spread of the first look's scores.
 ROUGHLY, EQUAL = 2e-3, 1e-4
+#: Relative difference of scores that are equal up to rounding, so that no processor decides.
+TIE = 1e-8
 #: Candidates on either side of the best one that all folds are asked about, and how many are added on a side at first;
 #: each time twice as many.
 AROUND, FURTHER = 1, 2
@@ -97,6 +99,7 @@ def content_folds(
 
     Distinct rows are sorted by content and assigned in turn; equal rows share a fold. With `stratify` (classes)
     they are sorted by target first, so that every fold has its share of each class. None if all rows are equal.
+    Training rows have the order of their content.
     """
     if groups is not None and (groups == groups[0]).all():
         raise InputError(
@@ -106,7 +109,9 @@ def content_folds(
     tests = deal(content, y, n_splits, stratify=stratify, groups=groups)
     if len(tests) < 2:
         return []
-    return [(np.setdiff1d(np.arange(len(y)), test), test) for test in tests]
+    # solutions that end early depend on the order of the rows
+    order = by_value(content, y)
+    return [(order[~np.isin(order, test)], test) for test in tests]
 
 
 def read_groups(groups: Any, n_rows: int) -> Rows | None:
@@ -534,10 +539,10 @@ def choose(mean: Array, error: Array, rule: str) -> int:
     ``"min"`` takes the best score (the largest regularisation parameter among equals), ``"1se"`` the largest
     regularisation parameter within one standard error of it.
     """
-    best = int(np.argmax(mean))
+    best = first_good(mean)
     if rule == "min":
         return best
-    return int(np.argmax(mean >= mean[best] - error[best]))
+    return int(np.argmax(mean >= mean[best] - error[best] - TIE * abs(mean[best])))
 
 
 def can_search(task: Task, learner: Learner, alphas: Array) -> bool:
@@ -604,7 +609,7 @@ def search_folds(
         found = look(climbing, np.arange(low, high), starts, SCORING_TOL)
         while True:
             mean = found.mean
-            at, better = int(np.argmax(mean)), EQUAL * spread
+            at, better = first_good(mean), EQUAL * spread + TIE * float(np.abs(mean).max())
             if at == 0 and low > 0 and mean[0] > mean[1] + better:
                 some, near = np.arange(max(0, low - further), low), 0
             elif at == len(mean) - 1 and high < len(alphas) and mean[-1] > mean[-2] + better:
@@ -619,7 +624,7 @@ def search_folds(
         if share < 1.0 and found.stopped:
             return replace(found, interrupted=True)
         if share < 1.0:
-            at = int(np.argmax(found.mean))
+            at = first_good(found.mean)
             found = look(folds, found.positions[[at]], found.starts(at) * len(folds), SCORING_TOL)
     except KeyboardInterrupt:
         # before one fold was complete at further candidates
@@ -627,10 +632,10 @@ def search_folds(
     return found
 
 
-def first_good(scores: Array, slack: float) -> int:
-    """Position of the first score that is about as good as the best, up to a share of their spread."""
+def first_good(scores: Array, slack: float = 0.0) -> int:
+    """Position of the first score that is as good as the best up to rounding, and up to a share of their spread."""
     best = float(scores.max())
-    return int(np.argmax(scores >= best - slack * (best - float(scores.min()))))
+    return int(np.argmax(scores >= best - slack * (best - float(scores.min())) - TIE * abs(best)))
 
 
 def _thinned(content: Rows, folds: Sequence[Fold]) -> tuple[list[Fold], float]:
@@ -731,7 +736,7 @@ def _held_kernels(
     weights: Sequence[Array] | None = None,
 ) -> list[_HeldKernels]:
     """Every output on some rows, with given weights, or such that are learnt roughly."""
-    whole = len(rows) == task.source.n_samples
+    whole = np.array_equal(rows, np.arange(task.source.n_samples))
     # problems may share a stack
     parts = {id(s.gram): s.gram if whole else s.gram.restrict(rows) for s in problems}
     return [

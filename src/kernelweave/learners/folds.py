@@ -40,6 +40,11 @@ def deal(content: Rows, y: Array, n_folds: int, *, stratify: bool, groups: Rows 
     return [np.flatnonzero(rank % n_folds == k) for k in range(n_folds)]
 
 
+def by_value(content: Rows, y: Array) -> Rows:
+    """The rows in the order of their content, and of targets (n_rows,) or (n_rows, n_outputs) among equal ones."""
+    return np.lexsort([*y.reshape(len(y), -1).T, content])
+
+
 def _deal_groups(rank: Rows, classes: Rows, groups: Rows, n_folds: int) -> list[Rows]:
     """Groups one by one, the largest first, each to the fold with the fewest rows of its classes.
 

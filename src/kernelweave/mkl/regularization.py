@@ -508,7 +508,8 @@ def smallest_single(single: Callable[[float], bool], top: float, n_samples: int)
     low = high
     while single(low):
         low /= 10.0
-        if low < ALWAYS_ONE * top:
+        # between two powers of ten, so that rounding does not decide
+        if low < 0.5 * ALWAYS_ONE * top:
             return top
     while high > (1.5 if n_samples > EIGEN_ROWS else 1.05) * low:
         middle = math.sqrt(high * low)
