@@ -145,7 +145,7 @@ FITS: dict[str, Fit] = {
 
 
 def scores(y: np.ndarray, f: np.ndarray) -> dict[str, float]:
-    """Share of right labels, and AUC."""
+    """Accuracy and AUC."""
     return {"accuracy": round(float(np.mean((f > 0) == (y > 0))), 4), "auc": round(auc(y, f), 4)}
 
 

@@ -26,9 +26,7 @@ Y = pd.DataFrame({name: (s + rng.normal(size=n) > 0).astype(int) for name, s in 
 data = kw.Views(views)
 kernels = [kw.kernels.Linear(), kw.kernels.RBF(gamma="median")]
 model = kw.MKLClassifier(kernels, learner="simple", C=1.0).fit(data[:150], Y[:150])
-print(
-    f"rows with all labels right: {model.score(data[150:], Y[150:]):.2f}; largest gap {np.max(model.rel_gap_):.0e}"
-)
+print(f"subset accuracy: {model.score(data[150:], Y[150:]):.2f}; largest gap {np.max(model.rel_gap_):.0e}")
 
 # %%
 of = [str(name).partition(": ")[0] for name in model.kernel_names_]

@@ -578,7 +578,7 @@ def test_the_report_says_what_is_certified(two, three):
         )
         for name, weight in zip(names, weights.reshape(len(names), -1), strict=True):
             assert f"<tr><td>{name}</td>" in text
-            assert f"{weight[0] / weights.reshape(len(names), -1)[:, 0].sum():.1%}" in text
+            assert f"{100 * weight[0] / weights.reshape(len(names), -1)[:, 0].sum():.1f} %" in text
     assert "Weight by kernel, layer 3" in text
     assert "(a against the rest)" in text
     shallow = make_report(

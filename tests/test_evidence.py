@@ -99,8 +99,8 @@ def test_scores_of_labels_and_of_several_numbers_are_those_of_scikit_learn(rng):
         np.testing.assert_allclose(found, expected, rtol=1e-12, err_msg=name)
     assert held.scores == pytest.approx(
         {
-            "share of right labels": (truth == guess).mean(),
-            "all labels right": metrics.accuracy_score(truth, guess),
+            "Hamming accuracy": (truth == guess).mean(),
+            "subset accuracy": metrics.accuracy_score(truth, guess),
             "F1 (macro)": metrics.f1_score(truth, guess, average="macro", zero_division=0),
             "ROC AUC (mean)": np.mean(each["ROC AUC"][:2]),
             "log loss": np.mean(each["log loss"]),

@@ -616,7 +616,7 @@ def test_what_is_said_of_a_selection_has_three_outcomes():
 
     planted = said(linear_model(X, y, alpha=0.3), y)
     assert planted.startswith(
-        "2 sources are selected, among the 4 largest sources in at least 90% of 50 random halves of the rows: x"
+        "2 sources are selected, among the 4 largest sources in at least 90 % of 50 random halves of the rows: x"
     )
     assert "at most 0.74 sources that predict nothing are selected" in planted
     assert said(linear_model(X, noise, alpha=0.3), noise).startswith("No source is selected")

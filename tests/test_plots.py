@@ -81,14 +81,17 @@ def test_what_is_not_shown_is_summed_up_in_the_title(regression):
     sizes = np.sort(regression.weights_)[::-1]
     hidden = np.count_nonzero(sizes) - 2
     assert len(display.bars_[0]) == 2
-    assert display.ax_.get_title(loc="left") == f"Mine  ({hidden} more kernels have {sizes[2:].sum():.0%})"
+    assert (
+        display.ax_.get_title(loc="left")
+        == f"Mine  ({hidden} more kernels have {100 * sizes[2:].sum():.0f} %)"
+    )
 
 
 def test_the_share_of_what_is_not_shown_is_that_of_all():
     display = plots.KernelWeightsDisplay(list("abcd"), [6.0, 3.0, 2.0, 1.0]).plot(most=2)
-    assert display.ax_.get_title(loc="left") == "(2 more kernels have 25%)"
+    assert display.ax_.get_title(loc="left") == "(2 more kernels have 25 %)"
     display = plots.KernelWeightsDisplay(list("ab"), [0.0, 0.0]).plot(most=1)
-    assert display.ax_.get_title(loc="left") == "(1 more kernels have 0%)"
+    assert display.ax_.get_title(loc="left") == "(1 more kernels have 0 %)"
 
 
 NOTHING = {

@@ -77,7 +77,7 @@ def test_defaults_are_told():
     model = kw.MKLClassifier(C=1.0).fit(X.iloc[:, :4], y)
     text = make_report(model, title="wine", data=[], settings={})
     assert "What was left to defaults" in text
-    assert "4 columns, 0% of the numeric cells zero: standardised" in text
+    assert "4 columns, 0 % of the numeric cells zero: standardised" in text
 
 
 def test_column_names_are_text(report):

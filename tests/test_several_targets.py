@@ -14,6 +14,7 @@ pytest.importorskip("cyclopts")
 pytest.importorskip("jinja2")
 
 import kernelweave as kw
+from kernelweave._drawing import score_text
 from kernelweave.inspection.held import HeldOut
 from kernelweave_app.cli import main
 from kernelweave_app.reports import make_report
@@ -134,7 +135,10 @@ def test_the_script_makes_the_same_model(run, capsys):
     np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X), atol=1e-9)
     held = pd.read_csv(run / "predictions.csv")
     right = [held[f"prediction {name}"] == held[f"truth {name}"] for name in LABELS]
-    assert f"held-out score {np.all(right, axis=0).mean():.4f}" in capsys.readouterr().out
+    assert (
+        f"held-out score {score_text('accuracy', np.all(right, axis=0).mean(), len(held))}"
+        in capsys.readouterr().out
+    )
 
 
 def test_scores_and_report(run, table, tmp_path, capsys):
@@ -148,8 +152,8 @@ def test_scores_and_report(run, table, tmp_path, capsys):
     model, X, y = kw.load(run / "model.skops"), frame[FEATURES], labels_of(frame)
     guess, share = model.predict(X), model.predict_proba(X)
     expected = {
-        "share of right labels": 1 - metrics.hamming_loss(y, guess),
-        "all labels right": metrics.accuracy_score(y, guess),
+        "Hamming accuracy": 1 - metrics.hamming_loss(y, guess),
+        "subset accuracy": metrics.accuracy_score(y, guess),
         "F1 (macro)": metrics.f1_score(y, guess, average="macro"),
         "ROC AUC (mean)": metrics.roc_auc_score(y, model.decision_function(X), average="macro"),
         "log loss": np.mean([metrics.log_loss(y[:, k], share[:, k]) for k in range(3)]),
@@ -259,7 +263,7 @@ def test_several_numbers(method, tmp_path, capsys):
     space = run_script(out)
     np.testing.assert_allclose(space["model"].predict(space["X"]), model.predict(space["X"]), rtol=1e-9)
     r2 = metrics.r2_score(held[["truth u", "truth v"]], held[["prediction u", "prediction v"]])
-    assert f"held-out score {r2:.4f}" in capsys.readouterr().out
+    assert f"held-out score {score_text('R^2', r2, len(held))}" in capsys.readouterr().out
     sizes = kw.inspection.contribution_sizes(model, frame[FEATURES])
     assert sizes.outputs == ("u", "v")
     assert kw.inspection.kernel_weights(model).outputs == (("",) if method == "rls2" else ("u", "v"))

@@ -700,3 +700,18 @@ def test_a_window_that_is_closed_leaves_no_error(studio, held, caplog, path, see
             assert tables(studio) == [ROWS, MORE]
 
     visiting(studio, visit)
+
+
+def test_scores_over_folds_have_the_digits_of_their_rows(studio, finished):
+    async def visit(user):
+        await user.open(f"/understand?run={finished}")
+        await user.should_see("Choice of the regularisation parameter", retries=100)
+        elements = user.find(ui.element).elements
+        [table] = [one for one in elements if one.props.get("aria-label") == "Scores over folds"]
+        cells = [one.text for one in table.descendants() if one.tag == "td"]
+        curve = studio.results(finished).curve
+        assert curve.n_rows < 100
+        expected = [f"{value:.2f}" for pair in zip(curve.mean, curve.error, strict=True) for value in pair]
+        assert [cell for k, cell in enumerate(cells) if k % 4 in (1, 2)] == expected
+
+    visiting(studio, visit)

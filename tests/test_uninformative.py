@@ -50,7 +50,7 @@ def test_most_of_the_weight_decides_whether_to_warn(wide):
         few = kw.MKLClassifier([*narrow[:1], Linear(), RBF(gamma=1 / 300)], Uniform(), standardize=True)
         few.fit(X, y)
     assert few.uninformative_kernels_ == [("RBF(gamma=0.1) on all", "identity")]
-    with pytest.warns(kw.KernelWarning, match=r"80% of the weight is on.*0.1.*0.2.*0.3.* and 1 more\."):
+    with pytest.warns(kw.KernelWarning, match=r"80 % of the weight is on.*0.1.*0.2.*0.3.* and 1 more\."):
         kw.MKLClassifier([*narrow, Linear()], Uniform(), standardize=True).fit(X, y)
 
 

@@ -40,7 +40,7 @@ _RANGES: dict[str, tuple[float | None, float | None]] = {
     **dict.fromkeys(
         (
             *("accuracy", "balanced accuracy", "top k accuracy", "f1", "precision", "recall", "jaccard"),
-            *("roc auc", "average precision", "share of right labels", "all labels right", "fraction"),
+            *("roc auc", "average precision", "hamming accuracy", "subset accuracy", "fraction"),
         ),
         _SHARE,
     ),
@@ -87,6 +87,22 @@ def clip_score(value: float, name: str) -> float:
 OF_ROWS = ("score", "fraction", "percent", "units")
 
 
+def digits_of(n_rows: int) -> int:
+    """Decimals of a score of so many rows."""
+    return min(4, max(2, math.ceil(math.log10(max(n_rows, 1)))))
+
+
+def percent(value: float, digits: int = 0) -> str:
+    """A fraction as text.
+
+    Examples
+    --------
+    >>> percent(0.5), percent(0.918, 1)
+    ('50 %', '91.8 %')
+    """
+    return f"{value:.{digits}%}".replace("%", " %")
+
+
 def rounded(value: float, n_rows: int, form: str = "score") -> str:
     """A number that rests on rows, with the digits that tell whether there is one row more or less: 37 rows have two.
 
@@ -101,19 +117,19 @@ def rounded(value: float, n_rows: int, form: str = "score") -> str:
     Examples
     --------
     >>> rounded(36 / 37, 37), rounded(36 / 37, 37, "fraction"), rounded(1.0, 1, "fraction")
-    ('0.97', '97%', '1 of 1')
+    ('0.97', '97 %', '1 of 1')
     >>> rounded(152.34, 37, "units"), rounded(99.96, 37, "units"), rounded(0.15234, 1000, "units")
     ('152', '100', '0.152')
     """
-    digits = min(4, max(2, math.ceil(math.log10(max(n_rows, 1)))))
+    digits = digits_of(n_rows)
     if form == "fraction" and 0 < n_rows < 10:
         return f"{value * n_rows:.0f} of {n_rows}"
     if form == "units":
         whole = len(f"{abs(value):.0f}")
         return f"{value:#.{max(digits, whole if whole <= 5 else 0)}g}".rstrip(".")
-    text = f"{value:.{digits}f}" if form == "score" else f"{value:.{digits - 2}%}"
+    text = f"{value:.{digits}f}" if form == "score" else percent(value, digits - 2)
     # nothing is less than zero by rounding
-    return text if text.strip("-0.%") else text.lstrip("-")
+    return text if text.strip("-0. %") else text.lstrip("-")
 
 
 def score_form(name: str) -> str:
@@ -121,7 +137,7 @@ def score_form(name: str) -> str:
 
     Examples
     --------
-    >>> score_form("accuracy"), score_form("R^2"), score_form("RMSE"), score_form("all labels right")
+    >>> score_form("accuracy"), score_form("R^2"), score_form("RMSE"), score_form("subset accuracy")
     ('score', 'score', 'units', 'score')
     """
     return "score" if score_range(name)[1] == 1.0 else "units"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._drawing import percent
 from kernelweave._forms import numbered
 from kernelweave._sparse import entries, is_sparse
 from kernelweave.kernels import RBF, CharNGrams, Kernel, Laplacian, Linear, On, Precomputed, Tokens
@@ -33,7 +34,7 @@ COSTS = (0.1, 1.0, 10.0, 100.0)
 COST_ROWS = 1000
 #: Rows that have a decision value by the other folds at the chosen C, at most.
 HELD_ROWS = 4000
-#: Relative gap on folds: the share of right labels depends no more on smaller ones.
+#: Relative gap on folds: the accuracy depends no more on smaller ones.
 COST_TOL = 1e-4
 
 #: Widths, as multiples of 1 / median distance.
@@ -247,7 +248,7 @@ def _called(table: Table, j: int) -> int | str:
 
 
 def _share(value: float) -> str:
-    return f"{value:.0%}" if value >= 0.01 or value == 0 else f"{value:.1%}"
+    return percent(value, 0 if value >= 0.01 or value == 0 else 1)
 
 
 def _multiples(widths: tuple[float, ...]) -> str:

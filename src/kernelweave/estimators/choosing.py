@@ -373,7 +373,7 @@ def cost_score(task: Task, rows: Rows) -> tuple[str, Score]:
         found = values[:, 0] > 0 if values.shape[1] == 1 else np.argmax(values, axis=1)
         return float(np.average(found.astype(np.intp) == codes[test], weights=own))
 
-    return "share of right labels" if task.multilabel else "accuracy", score
+    return "Hamming accuracy" if task.multilabel else "accuracy", score
 
 
 def check_path_arguments(learner: Learner, alphas: ArrayLike | None, Cs: ArrayLike | None) -> None:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave import learners, normalizers
 from kernelweave._callbacks import ReportingMixin, with_callbacks
 from kernelweave._checks import InputError, KernelWarning, warn_user
+from kernelweave._drawing import percent
 from kernelweave._parameters import check_values
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Features, Target
@@ -338,7 +339,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             found = "All kernels are the identity on the training rows"
         else:
             share = float((own[total > 0] / total[total > 0]).max())
-            found = f"{share:.0%} of the weight is on kernels that are the identity on the training rows"
+            found = f"{percent(share)} of the weight is on kernels that are the identity on the training rows"
         warn_user(
             f"{found}: {named}{more}. In them no row is similar to another, so they are uninformative about "
             "new rows. Leave them out, or use a smaller gamma, for example 1 / (number of columns * their variance).",

@@ -191,8 +191,8 @@ class HeldOut:
         if self.decision is None:
             return {name: float(values.mean()) for name, values in columns.items()}
         found = {
-            "share of right labels": float(columns["accuracy"].mean()),
-            "all labels right": float((self.truth == self.prediction).all(axis=1).mean()),
+            "Hamming accuracy": float(columns["accuracy"].mean()),
+            "subset accuracy": float((self.truth == self.prediction).all(axis=1).mean()),
             "F1 (macro)": float(columns["F1"].mean()),
         }
         # labels that all rows have, or none, have no curve

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from sklearn.utils.validation import check_is_fitted
 
+from kernelweave._drawing import percent
 from kernelweave._parameters import Whole, checked
 from kernelweave.inspection.arguments import Model
 from kernelweave.inspection.registry import Basis, Finding, Interval, Sentence, finding
@@ -57,8 +58,8 @@ def missing(estimator: Model, *, most: Annotated[int, Whole(1)] = 5) -> list[str
         worst = max(residuals, key=residuals.__getitem__)
         kernels = "1 kernel" if len(residuals) == 1 else f"{len(residuals)} kernels"
         out.append(
-            f"Negative eigenvalues of {kernels} were set to zero, which took away at most {residuals[worst]:.2%} of a "
-            f"matrix (in the Frobenius norm; {worst})."
+            f"Negative eigenvalues of {kernels} were set to zero, which took away at most "
+            f"{percent(residuals[worst], 2)} of a matrix (in the Frobenius norm; {worst})."
         )
     return out
 

@@ -23,7 +23,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known, warn_user
-from kernelweave._drawing import OF_ROWS, rounded, score_form, score_text
+from kernelweave._drawing import OF_ROWS, percent, rounded, score_form, score_text
 from kernelweave._extensions import load_extensions
 from kernelweave._parameters import InstanceOf, Texts, checked
 from kernelweave._types import Features, Tree
@@ -89,7 +89,7 @@ class Interval:
         if not np.isfinite(self.low):
             return ""
         low, high = (score_text(name, end, n_rows) for end in (self.low, self.high))
-        return f"{LEVEL:.0%} interval {low} to {high}".replace("%", " %")
+        return f"{percent(LEVEL)} interval {low} to {high}"
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,9 @@ class Table:
 
 def shown(value: float, form: str, n_rows: int) -> str:
     """A number as text, in a format of Python, or in one of `rounded` with the digits of so many rows."""
-    return rounded(value, n_rows, form) if form in OF_ROWS else format(value, form)
+    if form in OF_ROWS:
+        return rounded(value, n_rows, form)
+    return percent(value, int(form[1:-1])) if form.endswith("%") else format(value, form)
 
 
 @dataclass(frozen=True)
@@ -305,7 +307,7 @@ class Finding:
         values = {name: look_up(tree, source) for name, source in sources.items()}
         known = all(number(values.get(end)) is not None for end in ("low", "high"))
         note = ", corrected for rows in common" if values.get("method") == CORRECTED else ""
-        level = f"{LEVEL if self.coverage is None else self.coverage:.0%}".replace("%", " %")
+        level = percent(LEVEL if self.coverage is None else self.coverage)
         interval = rf" ({level} interval {{low:\1}} to {{high:\1}}{note})" if known else ""
         text = re.sub(r"\{interval:(.*?)\}", interval, text)
         formats = {name: form or "" for _, name, form, _ in string.Formatter().parse(text) if name}

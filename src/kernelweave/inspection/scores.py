@@ -86,20 +86,6 @@ def _wilson(share: float, n: float, level: float) -> Interval:
     return Interval(share, float(min(low, share)), float(max(high, share)), WILSON, round(n))
 
 
-def corrected_mean(values: Array, of: Array, test_share: float, level: float) -> tuple[float, float, float]:
-    """A mean over folds, half of its interval, and the p-value of a mean of zero.
-
-    The half is NaN, and the p-value 1, for one fold, and where values differ by no more than rounding in those of which
-    they were computed.
-    """
-    k, mean = len(values), float(values.mean())
-    if k < 2 or np.ptp(values) <= 1e-12 * np.abs(of).max():
-        return mean, float("nan"), 1.0
-    error = np.sqrt((1 / k + test_share) * values.var(ddof=1))
-    half = error * stats.t.ppf(0.5 + level / 2, k - 1)
-    return mean, float(half), float(2.0 * stats.t.sf(abs(mean) / error, k - 1))
-
-
 def middle(samples: Array, level: float) -> Array:
     """The ends of the middle part of samples, (2, ...)."""
     return np.quantile(samples, [0.5 - level / 2, 0.5 + level / 2], axis=0)
@@ -275,7 +261,7 @@ def _predicted(rows: Rows, estimator: Any, fold: Any) -> HeldOut:
 
 def headline(names: Iterable[str]) -> str:
     """The score that scikit-learn's `score` would give, among others."""
-    return next(name for name in ("accuracy", "all labels right", "R^2") if name in names)
+    return next(name for name in ("accuracy", "subset accuracy", "R^2") if name in names)
 
 
 def score_texts(held: HeldOut) -> dict[str, str]:

@@ -13,6 +13,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
+from kernelweave._drawing import percent
 from kernelweave._parameters import Flag, Number, OneOf, Whole, checked
 from kernelweave._types import Features
 from kernelweave.estimators.parameters import stated
@@ -361,7 +362,8 @@ def _stability(basis: Basis) -> Finding:
         yes = ["yes" if name in found.selected else "no" for name in found.views]
         of_sources = {**of_sources, head: found.view_frequency, "selected": yes}
         formats = {**HEADS, head: ".0%"}
-        note = f"{meaning} A source is selected if it is among the largest in at least {OF_TEN / 10:.0%} of the halves."
+        often = percent(OF_TEN / 10)
+        note = f"{meaning} A source is selected if it is among the largest in at least {often} of the halves."
     made = Finding(
         intervals_of(found.views, *columns, n=n),
         f"Weights of the sources, as fractions. {meaning}",
@@ -413,7 +415,7 @@ def _says_selected(made: Finding, found: WeightStability, sparse: bool) -> Findi
     shown = found.selected[:MOST_NAMED]
     more = len(found.selected) - len(shown)
     words = {"names": ", ".join(map(named, shown)) + (f" and {more} more" if more else "")}
-    rule = f"among the {{q:d}} largest sources in at least {OF_TEN / 10:.0%} of {{n:d}} random halves of the rows"
+    rule = f"among the {{q:d}} largest sources in at least {percent(OF_TEN / 10)} of {{n:d}} random halves of the rows"
     numbers = {"q": ("details", "largest"), "n": ("n",), "bound": ("details", "bound")}
     if not shown:
         return made.says(

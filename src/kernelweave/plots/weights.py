@@ -10,6 +10,7 @@ import numpy as np
 
 from kernelweave import inspection
 from kernelweave._checks import InputError
+from kernelweave._drawing import percent
 from kernelweave._parameters import checked
 from kernelweave._types import Axes, Features, Style
 from kernelweave.inspection import arguments
@@ -65,7 +66,7 @@ class _Bars(drawing.ListDisplay):
         if len(values) > shown:
             total = values.sum()
             share = values[shown:].sum() / total if total > 0 else 0.0
-            title = f"{title}  ({len(values) - shown} more kernels have {share:.0%})".strip()
+            title = f"{title}  ({len(values) - shown} more kernels have {percent(share)})".strip()
         drawing.titled(self.ax_, title)
         if n_outputs > 1:
             drawing.legend_beside(self.ax_)

@@ -415,7 +415,7 @@ class CrossValidatedMargins(CrossValidated):
     path : Path
         On all rows, for ascending C.
     loss, accuracy, auc : arrays of shape (n_folds, n_values)
-        Weighted mean of the loss; share of right labels and area under the ROC curve, NaN for targets that are no
+        Weighted mean of the loss; accuracy and area under the ROC curve, NaN for targets that are no
         labels, and the area in folds of one class. Folds that an interruption left out are NaN.
     fold_weights : array of shape (n_folds,)
         Sums of the weights of the rows.
@@ -449,7 +449,7 @@ class CrossValidatedMargins(CrossValidated):
 
     @property
     def mean_accuracy(self) -> Array:
-        """Share of right labels, shape (n_values,)."""
+        """Accuracy, shape (n_values,)."""
         return self._mean(self.accuracy)
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelweave._drawing import score_text
+from kernelweave._drawing import percent, score_text
 from kernelweave._errors import InputError
 from kernelweave_app.cli.arguments import Settings
 
@@ -328,7 +328,7 @@ def write_block_path(
     at = len(solved) - 1 if chosen is None else chosen
     one, own = solved.at(at), fractions[at]
     order = np.argsort(-own)[:MOST_KERNELS]
-    print_table(("weight", "kernel"), [(f"{own[m]:.1%}", names[m]) for m in order if own[m] > 0])
+    print_table(("weight", "kernel"), [(percent(own[m], 1), names[m]) for m in order if own[m] > 0])
     if validated:
         say(f"Cross-validated: {validated}.")
     say(

@@ -276,7 +276,7 @@ def margins(
             head |= dict(zip(("loss", "accuracy", "auc"), means, strict=True))
             lost, right, area = (one[best] for one in means)
             # numbers have a loss only
-            scores = {"mean loss": lost, "share of right labels": right, "ROC AUC": area}
+            scores = {"mean loss": lost, "accuracy": right, "ROC AUC": area}
             known = {name: value for name, value in scores.items() if np.isfinite(value)}
             each = (f"{name} {score_text(name, value, features.n_samples)}" for name, value in known.items())
             said = f"{', '.join(each)}; this is {not_an_estimate('C')}"

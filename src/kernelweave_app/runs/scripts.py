@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelweave import banks
+from kernelweave._drawing import digits_of
 from kernelweave.kernels import FeatureMap, Kernel
 from kernelweave.learners import Learner
 from kernelweave.normalizers import Normalizer
 from kernelweave_app.runs.columns import need_target, target_lines, type_lines
-from kernelweave_app.runs.fitting import calibration_cv, make_model
+from kernelweave_app.runs.fitting import calibration_cv, chosen, make_model
 from kernelweave_app.runs.formats import format_of
 from kernelweave_app.runs.further_views import TABLE, Tables, further_lines
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.kernels_of import BANKS, kernels_by_view, parse_kernels
 from kernelweave_app.runs.preparing import Prepared, lacking_keys, needed_columns, other_columns
 from kernelweave_app.runs.reading import Run
+from kernelweave_app.runs.settings import learner_of
 from kernelweave_app.runs.spec import Spec
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ def script(run: Run, alpha: float | None = None) -> str:
     sparse_lines, gram_lines = further_lines(run.data)
     model = make_model(spec, prepared, run.test, alpha)
     learner = "None  # as a plain fit chooses" if model.learner is None else code(model.learner)
+    parameter = learner_of(chosen(spec, prepared.task).method).regularization_parameter
     some = ".iloc" if prepared.names else ""
     extra = ", sample_weight=weights[train]" if spec.weights else ""
     extra += ", groups=groups[train]" if spec.group else ""
@@ -83,14 +86,14 @@ def script(run: Run, alpha: float | None = None) -> str:
         cv = code(calibration_cv(spec, several=bool(prepared.names)))
         lines.append(f"model.calibrate({spec.probabilities!r}, cv={cv}{groups})")
     lines += [
-        'print(f"alpha {model.alpha_:.6g}, relative gap {model.rel_gap_:.1e}")',
+        f'print(f"{parameter} {{model.{parameter}_:.6g}}, relative gap {{model.rel_gap_:.1e}}")',
         "layers = kw.inspection.layer_weights(model)",
         "for names, fractions in zip(layers.names, layers.fractions, strict=True):",
         "    for name, weight in zip(names, fractions.reshape(len(names), -1).mean(axis=1), strict=True):",
         "        if weight > 0:",
-        '            print(f"{weight:.1%}  {name}")',
+        '            print(f"{100 * weight:.1f} %  {name}")',
         "if len(test):",
-        f'    print(f"held-out score {{model.score(X.iloc[test], y{some}[test]):.4f}}")',
+        f'    print(f"held-out score {{model.score(X.iloc[test], y{some}[test]):.{digits_of(len(run.test))}f}}")',
     ]
     text = "\n".join(lines) + "\n"
     # views are indexed by rows

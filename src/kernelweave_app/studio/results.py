@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelweave.fitting.folds import first_good
 from kernelweave.inspection import Path, kernel_weights, layer_weights, view_weights
 from kernelweave.inspection.held import HeldOut
 from kernelweave_app.runs.fitting import chosen
@@ -146,7 +147,7 @@ def describe_curve(model: BaseMKL, rule: str) -> Curve | None:
         error=_floats(results["std_error_test_score"]),
         folds=[_floats(fold) for fold in folds],
         chosen=int(model.best_index_),
-        best=int(np.argmax(mean)),
+        best=first_good(mean),
         rule=rule,
         score=str(results["score_name"]),
         n_rows=int(model.model_.task.source.n_samples),

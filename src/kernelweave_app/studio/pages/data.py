@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
+from kernelweave._drawing import percent
 from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import read_types
@@ -260,7 +261,7 @@ def _gap(gap: Gap, n_rows: int) -> list[object]:
     return [
         gap.name,
         gap.n_missing,
-        f"{100 * gap.n_missing / n_rows:.0f} %",
+        percent(gap.n_missing / n_rows),
         number(gap.mean),
         number(gap.median),
         gap.frequent or "–",

@@ -12,7 +12,15 @@ from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 from starlette.concurrency import run_in_threadpool as offload
 
-from kernelweave._drawing import LOWERS_WORD, RAISES_WORD, explain_signs, score_text
+from kernelweave._drawing import (
+    LOWERS_WORD,
+    RAISES_WORD,
+    explain_signs,
+    percent,
+    rounded,
+    score_form,
+    score_text,
+)
 from kernelweave._errors import InputError
 from kernelweave.estimators.choosing import not_an_estimate
 from kernelweave.inspection.registry import QUESTIONS, Finding, repeated
@@ -566,10 +574,12 @@ class PathCard:
             values = [item for item in values if item[1] > 0]
             with stack("kw-stack tight"):
                 for name, weight in values[:AT_CURSOR]:
-                    bar(short(name), weight / values[0][1], f"{weight:.1%}")
+                    bar(short(name), weight / values[0][1], percent(weight, 1))
             if len(values) > AT_CURSOR:
                 rest = path.n_active[k] - AT_CURSOR
-                hint(f"and {plural(rest, 'more kernel')} with {sum(v for _, v in values[AT_CURSOR:]):.1%}")
+                hint(
+                    f"and {plural(rest, 'more kernel')} with {percent(sum(v for _, v in values[AT_CURSOR:]), 1)}"
+                )
             if not values:
                 hint("No kernel has a weight here.")
 
@@ -693,7 +703,12 @@ class UnderstandPage(RunPage):
         with card("Choice of the regularisation parameter") as aside:
             with aside:
                 prints(self.run_id, "choice", "Choice of the regularisation parameter")
-            best = curve.mean[curve.best]
+
+            def told(value: float | None, form: str) -> str:
+                return "–" if value is None else rounded(value, curve.n_rows, form)
+
+            form = score_form(curve.score)
+            best = told(curve.mean[curve.best], form)
             rule = (
                 "the best score"
                 if curve.rule == "min"
@@ -702,13 +717,13 @@ class UnderstandPage(RunPage):
             said = not_an_estimate(curve.parameter)
             charts.figure(
                 charts.curve_chart([("over folds", curve)], score=curve.score),
-                f"{curve.score} over {len(curve.folds)} folds against {curve.parameter}; best {number(best)}",
+                f"{curve.score} over {len(curve.folds)} folds against {curve.parameter}; best {best}",
                 f"{curve.score} over {len(curve.folds)} folds with one standard error to each side. Chosen: {rule}. "
                 f"The score there is {said}.",
             )
             with ui.expansion("As a table").props("dense"):
                 rows = [
-                    [f"{a:.4g}", number(m), number(e), "chosen" if k == curve.chosen else ""]
+                    [f"{a:.4g}", told(m, form), told(e, form), "chosen" if k == curve.chosen else ""]
                     for k, (a, m, e) in enumerate(
                         zip(curve.parameter_values, curve.mean, curve.error, strict=True)
                     )
@@ -738,7 +753,7 @@ class UnderstandPage(RunPage):
                     most = max((share for _, share in views), default=1.0) or 1.0
                     for name, share in views:
                         if share > 0:
-                            bar(name, share / most, f"{share:.1%}")
+                            bar(name, share / most, percent(share, 1))
                 mean = "; the mean over classes or targets" if len(found.outputs) > 1 else ""
                 hint(f"Weights of the kernels of a view or a column, as fractions{mean}.")
 
