@@ -633,32 +633,35 @@ def by_position(folds):
 
 
 @pytest.mark.parametrize("top", [0, 5, 14, 29])
-@pytest.mark.parametrize("shift", [-2, 0, 3])
-def test_of_many_rows_some_are_looked_at_then_one_fold_and_then_all(monkeypatch, top, shift):
-    """Alphas of the first look are in proportion to its rows, here a quarter; its best one is off by `shift`."""
+@pytest.mark.parametrize("asked_of", [1, 5])
+def test_of_many_rows_some_are_searched_and_then_all(monkeypatch, top, asked_of):
+    """Alphas of the search are in proportion to its rows, here a quarter; ridges are not."""
     from kernelweave.fitting import folds as search
 
-    curves = [-np.square(np.arange(60.0) - top)] * 5
-    asked = made_up(monkeypatch, curves)
     task, folds = rows_of(160)
     monkeypatch.setattr(search, "LOOK_ROWS", 40)
-    scores, sizes = by_position(folds), []
+    monkeypatch.setattr(search, "ALL_ROWS", 160 if asked_of == 5 else 159)
+    looks, ridge = [], ALL[top] / 4 * 1e-2
 
-    def shifted(task, learner, some, alphas, score, **options):
-        sizes.append(len(some[0][0]))
-        if sizes[-1] < 128:
-            alphas = np.minimum(4.0 * alphas * 2.0**shift, 1.0)
-        return scores(task, learner, some, alphas, score, **options)
+    def scores(task, learner, some, alphas, score, *, tol, starts):
+        share = 0.25 if len(some[0][0]) == 32 else 1.0
+        places = np.round(-np.log2(alphas / share)).astype(int)
+        grid = learner.relax_grid(alphas)
+        looks.append((share, len(some), tol, grid))
+        rows = -np.square(places - top)[:, None] - np.square(np.log(grid / ridge)) / 100
+        weights = [(np.ones((len(places), 1)),) for _ in some]
+        found = search.FoldScores(np.arange(len(places)), np.array([rows] * len(some)), weights, False)
+        return search.replace(found, relax=grid)
 
-    monkeypatch.setattr(search, "score_folds", shifted)
+    monkeypatch.setattr(search, "score_folds", scores)
     found = search_folds(task, RELAXED, folds, ALL, None)
     assert found.positions.tolist() == [top]
-    looks = [(size, n, tol) for size, (n, _, tol) in zip(sizes, asked, strict=True)]
-    assert looks[0] == (32, 5, 1e-3)
-    assert {look for look in looks if look[0] == 32} == {looks[0]}
-    # of all rows, the first fold solves the candidates around the best one, and every fold that one
-    assert {look for look in looks[:-1] if look[0] == 128} == {(128, 1, 1e-5)}
-    assert looks[-1] == (128, 5, 1e-5)
+    *first, (share, n_folds, _, grid) = looks
+    assert {look[:3] for look in first} == {(0.25, 5, 1e-3), (0.25, 5, 1e-5)}
+    assert (share, n_folds) == (1.0, asked_of)
+    # the best ridge of the search, in the same units, and smaller ones
+    assert grid[0, 1] == pytest.approx(ridge)
+    assert grid[0, 0] > grid[0, 1] > grid[0, 4] == pytest.approx(ridge * 10**-1.5)
 
 
 def solved(monkeypatch):
@@ -715,9 +718,9 @@ def test_of_many_rows_few_problems_have_all_of_them(monkeypatch, rng):
     X, y, new, truth = X[:300], y[:300], X[300:], y[300:]
     problems, reduced = solved(monkeypatch)
     model = kw.MKLRegressor().fit(X, y)
-    # one fold at some neighbours, all folds at the best of them, and all rows once
-    assert sum(size >= 240 for size in problems) <= 15
-    assert sum(size >= 240 for size in reduced) <= 15
+    # all folds at the best alpha of fewer rows, and all rows once; a few ridges are factorised one by one
+    assert sum(size >= 240 for size in problems) == 6
+    assert not any(size >= 240 for size in reduced)
     assert len(model.cv_results_["alpha"]) == 1
     assert "chosen among 30 values; negative squared error -" in model.explain_defaults()
     monkeypatch.setattr(search, "LOOK_ROWS", 10_000)

@@ -136,7 +136,7 @@ class Candidates:
             among = f"from {tried} of {len(self.alphas)} values"
             say_interrupted(f"{parameter} was chosen {on if done < self.n_folds else among}")
         alphas, scores = self.alphas[found.positions], found.scores
-        relax, values = learner.relax_grid(alphas), found.values
+        relax, values = found.relax, found.values
         if self.pool is None:
             mean = scores.mean(axis=0)
             error = (
@@ -189,10 +189,11 @@ class Candidates:
         values = named_values(parameter, results["alpha"])
         scores, name, n_all = results["test_score"], self.name, task.source.n_samples
         n_folds = sum(one.startswith("split") for one in results)
-        where = f"{n_folds} folds of {self.n_rows} rows" + (f" of {n_all}" if self.n_rows < n_all else "")
+        some = f"{n_folds} folds" if n_folds > 1 else f"the first of {self.n_folds} folds"
+        where = f"{some} of {self.n_rows} rows" + (f" of {n_all}" if self.n_rows < n_all else "")
         where += "" if task.groups is None else ", groups kept together"
         if len(values) == 1 < len(self.alphas):
-            # one fold, and fewer rows, chose it
+            # fewer rows chose it
             score = f"{name} {scores[0]:.3g} by {where}, {not_an_estimate(parameter)}"
             return f"{parameter} = {values[0]:.3g}, chosen among {len(self.alphas)} values; {score}."
         which = [best] if len(values) > 8 else range(len(values))

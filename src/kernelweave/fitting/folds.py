@@ -9,9 +9,9 @@ All folds are then asked about the candidates around the best one only, and begi
 long as the best of them is the last on a side.
 
 With a ridge of its own the function of a stiff candidate is not stiff, and the score of one fold may have several
-maxima of about the same height. The first look is then one at all folds. If there are many rows, it takes some of them
-from each fold; the first fold alone climbs to the best candidate on all of its rows, and all folds are asked about this
-one only.
+maxima of about the same height. The first look is then one at all folds. If there are many rows, the search takes some
+of them from each fold; all rows of the folds, or of the first if these are very many, are then asked about the best
+candidate and a few ridges near its own.
 
 *Held kernels.* Folds that fit kernels anew and learn weights anew at every C cost more than all else in a fit.
 `score_costs` takes kernels of all rows, learns weights once, roughly, and every fold only solves machines on parts of
@@ -74,8 +74,8 @@ SCORING_TOL = 1e-5
 STRIDE, ROUGH_TOL = 2, 1e-3
 #: How many of them come first; the score has turned when `PATIENCE` of them are no better than an earlier one.
 FIRST, PATIENCE = 6, 3
-#: Most distinct rows of a first look at all folds.
-LOOK_ROWS = 800
+#: Most distinct rows of a search with a ridge of its own, and most of which all folds are asked about its best one.
+LOOK_ROWS, ALL_ROWS = 800, 4000
 #: What counts as no better on the first fold, and as equal later: shares of the spread of the first look's scores.
 ROUGHLY, EQUAL = 2e-3, 1e-4
 #: Relative difference of scores that are equal up to rounding, so that no processor decides.
@@ -290,6 +290,8 @@ class FoldScores:
         One of them asked to, at the last step at the latest.
     values : list of arrays of shape (n_scored, [n_relax,] n_test, n_outputs)
         Decision values of the test rows of every fold done; empty where they would take more than `KEPT_BYTES`.
+    relax : array of shape (n_scored, n_relax), or None
+        Further regularisation parameters.
     """
 
     positions: Rows
@@ -298,6 +300,7 @@ class FoldScores:
     interrupted: bool
     values: list[Array] = field(default_factory=list)
     stopped: bool = False
+    relax: Array | None = None
 
     @property
     def mean(self) -> Array:
@@ -332,6 +335,7 @@ class FoldScores:
                 for pair in zip(left.values[:n_folds], right.values[:n_folds], strict=False)
             ],
             left.stopped or right.stopped,
+            None if left.relax is None or right.relax is None else np.concatenate([left.relax, right.relax]),
         )
 
 
@@ -382,7 +386,8 @@ def score_folds(
     """Score every regularisation parameter on every fold; the options are those of `walk_folds`."""
     grid = learner.relax_grid(alphas)
     paths = walk_folds(task, learner, folds, alphas, **options)
-    return _scored(folds, paths, score, alphas.shape if grid is None else grid.shape, keep)
+    found = _scored(folds, paths, score, alphas.shape if grid is None else grid.shape, keep)
+    return replace(found, relax=grid)
 
 
 def divided(tests: Sequence[Rows]) -> list[list[int]]:
@@ -576,7 +581,7 @@ def search_folds(
     """
 
     def look(
-        some: Sequence[Fold], positions: Rows, starts: Sequence[Starts] | None, tol: float, share: float = 1.0
+        some: Sequence[Fold], positions: Rows, starts: Sequence[Starts] | None, tol: float
     ) -> FoldScores:
         own = share * alphas[positions]
         found = score_folds(task, learner, some, own, score, tol=tol, starts=starts, **options)
@@ -586,12 +591,12 @@ def search_folds(
     first, share = _thinned(task.content, folds) if relaxed else (folds[:1], 1.0)
     slack = 0.0 if relaxed else ROUGHLY
     coarse = np.arange(0, len(alphas), STRIDE)
-    rough = look(first, coarse[:FIRST], None, ROUGH_TOL, share)
+    rough = look(first, coarse[:FIRST], None, ROUGH_TOL)
     while not rough.stopped:
         done, wanted = len(rough.positions), min(len(coarse), first_good(rough.mean, slack) + 1 + PATIENCE)
         if wanted <= done:
             break
-        rough = rough.beside(look(first, coarse[done:wanted], rough.starts(-1), ROUGH_TOL, share))
+        rough = rough.beside(look(first, coarse[done:wanted], rough.starts(-1), ROUGH_TOL))
     if rough.stopped:
         return replace(rough, interrupted=True)
     at = first_good(rough.mean, slack)
@@ -599,14 +604,13 @@ def search_folds(
     best = int(rough.positions[at])
     low, high = max(0, best - AROUND), min(len(alphas), best + AROUND + 1)
     further = FURTHER
-    # the first fold climbs alone from where fewer rows have led
-    climbing = folds[:1] if share < 1.0 else folds
+    searched = first if relaxed else folds
     starts = rough.starts(max(0, at - 1))
-    if len(first) != len(climbing):
-        starts = starts[:1] * len(climbing)
+    if not relaxed:
+        starts = starts * len(folds)
     found = rough
     try:
-        found = look(climbing, np.arange(low, high), starts, SCORING_TOL)
+        found = look(searched, np.arange(low, high), starts, SCORING_TOL)
         while True:
             mean = found.mean
             at, better = first_good(mean), EQUAL * spread + TIE * float(np.abs(mean).max())
@@ -618,18 +622,37 @@ def search_folds(
                 break
             if found.stopped:
                 return replace(found, interrupted=True)
-            found = found.beside(look(climbing, some, found.starts(near), SCORING_TOL))
+            found = found.beside(look(searched, some, found.starts(near), SCORING_TOL))
             further *= 2
             low, high = int(found.positions[0]), int(found.positions[-1]) + 1
         if share < 1.0 and found.stopped:
             return replace(found, interrupted=True)
         if share < 1.0:
-            at = first_good(found.mean)
-            found = look(folds, found.positions[[at]], found.starts(at) * len(folds), SCORING_TOL)
+            found = _on_all_rows(task, learner, folds, alphas, found, score, **options)
     except KeyboardInterrupt:
         # before one fold was complete at further candidates
-        return replace(rough if share == 1.0 else found, interrupted=True)
+        return replace(found, interrupted=True)
     return found
+
+
+def _on_all_rows(
+    task: Task,
+    learner: Learner,
+    folds: Sequence[Fold],
+    alphas: Array,
+    found: FoldScores,
+    score: Score,
+    **options: Any,
+) -> FoldScores:
+    """The best candidate of a search on fewer rows, with ridges near its own, on all rows of folds."""
+    at = first_good(found.mean)
+    position, starts = found.positions[[at]], found.starts(at)
+    ridge = cast(Array, found.relax)[at, first_good(found.scores.mean(axis=0)[at])]
+    if len(task.content) > ALL_ROWS:
+        folds, starts = folds[:1], starts[:1]
+    near = learner.relaxed_near(float(ridge / alphas[position[0]]))
+    best = score_folds(task, near, folds, alphas[position], score, tol=ROUGH_TOL, starts=starts, **options)
+    return replace(best, positions=position)
 
 
 def first_good(scores: Array, slack: float = 0.0) -> int:

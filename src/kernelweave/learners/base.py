@@ -182,6 +182,10 @@ class Learner(Declaration, BaseEstimator, ABC):
         """Values of `relax` to choose from at every point of a path, (n_alphas, n_relax), or None for none."""
         return None
 
+    def relaxed_near(self, share: float) -> Learner:
+        """A learner that chooses `relax` among a few values near a share of every point of a path."""
+        return self
+
     def layer_names(self) -> list[list[str]]:
         """Names of the kernels of every layer above the sum of base kernels, the lowest first."""
         return []

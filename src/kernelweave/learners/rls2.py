@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from typing import Annotated, cast
 
 import numpy as np
@@ -20,6 +21,8 @@ from kernelweave.results import Path, Solution
 
 #: Regularisation parameters of the ridge for ``relax="auto"``, as shares of that of the weights, over four decades.
 RELAX_SHARES = np.geomspace(1.0, 1e-4, 9)
+#: Those near a share that fewer rows chose, as multiples of it; with more rows smaller ones become better.
+NEAR = np.geomspace(10.0**0.5, 10.0**-1.5, 5)
 
 
 Relax = Annotated[
@@ -86,6 +89,7 @@ class RLS2(Learner):
     name = "rls2"
     bayesian = True
     begins = True
+    _shares = RELAX_SHARES
 
     alpha: Annotated[float | str, OneOf("auto") | Number(above=0, infinite=True)] = "auto"
     relax: Relax = None
@@ -109,7 +113,12 @@ class RLS2(Learner):
         return None if self.alpha == "auto" else np.array([float(self.alpha)])
 
     def relax_grid(self, alphas: Array) -> Array | None:
-        return alphas[:, None] * RELAX_SHARES if self.relax == "auto" else None
+        return alphas[:, None] * self._shares if self.relax == "auto" else None
+
+    def relaxed_near(self, share: float) -> RLS2:
+        near = copy(self)
+        near._shares = share * NEAR
+        return near
 
     def problem(self, kernels: Gram | FeatureStack, y: Array) -> Problem:
         """Least squares on the simplex with ``C = 1 / alpha``; raises `InputError` for an alpha that has none."""

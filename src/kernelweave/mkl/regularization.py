@@ -37,7 +37,7 @@ from kernelweave.results import Certificate, Path, RelaxedSolution, Solution
 Array = NDArray[np.float64]
 
 #: Regularisation parameters up to which one factorisation each is cheaper than the reduction.
-FACTORISE = 2
+FACTORISE = 5
 #: Columns that LAPACK takes at a time; without room for them the reduction takes them one by one, twice as long.
 BLOCK = 64
 #: Relative residual above which a solution is refined once.
