@@ -322,7 +322,8 @@ class Criteria:
         ``N_eff RSS / (N_eff - D)^2``, per output and sample, with the degrees of freedom D of an output: its part of
         `df_total`, or `df` where that was not computed.
     aic, bic : float
-        ``N_eff log(RSS / N_eff) + 2 D`` and ``+ log(N_eff) D``.
+        ``N_eff log(RSS / N_eff) + 2 (D + 1) N_eff / (N_eff - D - 2)``, AIC with the correction for few rows, and
+        ``+ log(N_eff) D``.
     rss : float
         Weighted sum of squared residuals, per output, for `mallows_cp`.
     evidence : float
@@ -330,6 +331,11 @@ class Criteria:
         ``tau^2 K(d)``, noise variance ``alpha tau^2``, at the maximising scale tau^2.
     noise_variance : float
         ``alpha tau^2`` at this scale.
+
+    References
+    ----------
+    C. M. Hurvich, J. S. Simonoff and C.-L. Tsai, Smoothing parameter selection in nonparametric regression using an
+    improved Akaike information criterion, Journal of the Royal Statistical Society B 60 (1998).
     """
 
     df: float
@@ -340,6 +346,12 @@ class Criteria:
     rss: float
     evidence: float
     noise_variance: float
+
+
+def _corrected_penalty(n_eff: float, df: float) -> float:
+    """``2 (D + 1) n / (n - D - 2)``: that of AIC, ``2 D`` and a constant, corrected for few rows."""
+    rows = n_eff - df - 2.0
+    return 2.0 * (df + 1.0) * n_eff / rows if rows > 0 else math.inf
 
 
 def compute_criteria(
@@ -365,8 +377,8 @@ def compute_criteria(
         variance = rss / n_eff
         logl = _log_likelihood(n_eff, variance, 0.0, n_outputs) if variance > 0 else math.inf
         gcv = rss / n_eff
-        aic = n_eff * _log(rss / n_eff)
-        return Criteria(0.0, 0.0, gcv, aic, aic, rss, logl, variance)
+        fit = n_eff * _log(rss / n_eff)
+        return Criteria(0.0, 0.0, gcv, fit + _corrected_penalty(n_eff, 0.0), fit, rss, logl, variance)
     system = problem.system(weights, alpha)
     residual = alpha * N * C
     rss = float(np.sum(np.square(residual) * sample_weight)) / n_outputs
@@ -387,7 +399,7 @@ def compute_criteria(
         df=df,
         df_total=df_total,
         gcv=gcv,
-        aic=fit + 2.0 * used,
+        aic=fit + _corrected_penalty(n_eff, used),
         bic=fit + math.log(n_eff) * used,
         rss=rss,
         evidence=evidence,
