@@ -751,14 +751,14 @@ def numbers_in(shown):
     if " of " in shown:
         hits, n = shown.split(" of ")
         return float(hits) / float(n)
-    return float(shown.removesuffix("%")) / (100 if shown.endswith("%") else 1)
+    return float(shown.removesuffix(" %")) / (100 if shown.endswith("%") else 1)
 
 
 def last_digit(shown):
     """The value of one in the last digit of a number."""
     if " of " in shown:
         return 0.0
-    digits, _, exponent = shown.removesuffix("%").partition("e")
+    digits, _, exponent = shown.removesuffix(" %").partition("e")
     places = len(digits.partition(".")[2]) + (2 if shown.endswith("%") else 0)
     return 10.0 ** (int(exponent or 0) - places)
 
@@ -919,7 +919,7 @@ def test_scores_have_the_digits_of_their_rows(kind):
             if number.shown.isdigit() or "p" in str(number.source[-1]) or "adjusted" in number.source:
                 continue
             finest = 10.0 ** -np.ceil(np.log10(rows))
-            digits = number.shown.replace(".", "").lstrip("-0").rstrip("%")
+            digits = number.shown.replace(".", "").lstrip("-0").rstrip(" %")
             assert last_digit(number.shown) >= finest or len(digits) <= 2, (one.name, number)
             counted += 1
     assert counted > 5

@@ -203,6 +203,8 @@ def test_groups_reach_the_splitter(rng):
     with config_context(enable_metadata_routing=True):
         routed = cv_model("regression", cv=GroupKFold(3)).fit(X, y, groups=groups)
         np.testing.assert_array_equal(splits(routed), splits(direct))
+        numbered = cv_model("regression", cv=3).fit(X, y, groups=groups)
+        np.testing.assert_array_equal(splits(numbered), splits(direct))
         # a cross-validation around it passes them on
         outer = cross_val_score(
             cv_model("regression", cv=GroupKFold(2)),

@@ -333,6 +333,14 @@ def test_curves_and_fits_without_a_choice_keep_groups_together(tmp_path):
     assert abs(curves[2][0]) > 2 * abs(curves[0][0])
 
 
+def test_learners_that_validate_in_a_fit_keep_groups_together():
+    """Rows of a patient find each other by a narrow kernel, which says nothing about new patients."""
+    X, y, group, *_ = patients()
+    best = kw.MKLClassifier([kw.kernels.RBF(gamma=30.0), kw.kernels.Linear()], "best", C=1.0)
+    assert best.fit(X, y > 0).weights_.tolist() == [1.0, 0.0]
+    assert best.fit(X, y > 0, groups=group).weights_.tolist() == [0.0, 1.0]
+
+
 @pytest.mark.parametrize("kind", [kw.MKLRegressor, kw.MKLClassifier])
 def test_names_of_groups_do_not_matter(kind):
     X, y, group, new, _ = patients(n_patients=12, each=4)

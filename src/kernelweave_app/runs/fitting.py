@@ -186,8 +186,10 @@ def make_cv(spec: Spec, task: str, *, several: bool = False) -> BaseCrossValidat
     return getattr(model_selection, f"{kind}KFold")(spec.cv, shuffle=True, **seed)
 
 
-def calibration_cv(spec: Spec, *, several: bool = False) -> BaseCrossValidator:
-    """The splitter on whose folds probabilities are learnt."""
+def calibration_cv(spec: Spec, *, several: bool = False) -> BaseCrossValidator | int:
+    """What divides the rows into the folds on which probabilities are learnt: with few groups they are fewer."""
+    if spec.group:
+        return spec.cv
     once = spec.model_copy(update={"splits": "k-fold", "repeats": 1, "stratify": True})
     return make_cv(once, "classification", several=several)
 
