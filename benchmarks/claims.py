@@ -191,9 +191,40 @@ def selection(n: int, columns: int, planted: int) -> tuple[float, ...]:
     return found[0]["largest"], found[0]["bound"], *(one[key] for key in ("false", last) for one in found)
 
 
+def answers(part: str, n: int) -> tuple[float, ...]:
+    """Percentages of yes and no by gain, or by column."""
+    found = stored("verdicts")[part][str(n)]
+    cells = found["columns"] if part == "uses" else found.values() if part == "better" else found
+    return tuple(100.0 * cell[answer] for cell in cells for answer in ("yes", "no"))
+
+
+def tables(part: str, key: str, *names: str) -> tuple[float, ...]:
+    """Rates over tables in percent, with their standard errors, and other numbers as they are."""
+    found = stored("verdicts")[part][key]
+    values = {name: found[name] if isinstance(found[name], list) else [found[name]] for name in names}
+    return tuple(
+        value * (1.0 if name in ("tables", "gain") else 100.0) for name in names for value in values[name]
+    )
+
+
+def wrong_verdicts(part: str) -> tuple[float, ...]:
+    """Most wrong answers in percent: yes where there is no gain, no where there is one of 0.02 or more."""
+    found = stored("verdicts")[part]
+    if part == "better":
+        cells = [
+            (float(gain), cell["yes"], cell["no"]) for one in found.values() for gain, cell in one.items()
+        ]
+    else:
+        gains = (0.0 if name.endswith("noise") else one["gain"][0] for name, one in found.items())
+        cells = [(gain, one["yes"][0], one["no"][0]) for gain, one in zip(gains, found.values(), strict=True)]
+    yes, no = [y for gain, y, _ in cells if gain == 0], [n for gain, _, n in cells if gain >= 0.02]
+    return 100.0 * max(yes), 100.0 * max(no)
+
+
 FRONT, README, PAPER = "docs/index.md", "README.md", "paper.md"
-EVIDENCE = "docs/user_guide/evidence.md"
+EVIDENCE, NUMBERS = "docs/user_guide/evidence.md", "docs/user_guide/numbers.md"
 N = r"([\d.,e-]*\d)"
+RATE = f"{N} ± {N}"
 CLAIMS = [
     Claim((README,), rf"accuracy {N}, relative gap", lambda: readme()[:1], absolute=0.01),
     Claim((README,), rf"\{{'worst': {N}, 'mean': {N}, 'error': {N}\}}", lambda: readme()[1:], absolute=0.01),
@@ -275,6 +306,68 @@ CLAIMS = [
         )
         for n in (80, 150)
         for columns, planted in ((10, 0), (30, 0), (100, 0), (30, 3), (60, 3))
+    ),
+    *(
+        Claim((NUMBERS,), rf"\| {pattern} \|", values, "verdicts.json: python -m benchmarks.verdicts")
+        for pattern, values in (
+            *(
+                (" \\| ".join([f"{label}{n:,}{after}", *[f"{N} / {N}"] * k]), partial(answers, part, n))
+                for part, label, after, k, sizes in (
+                    ("better", "", "", 4, (20, 50, 200, 1000, 5000)),
+                    ("uses", r"uses \| ", " held out", 5, (30, 100, 300, 1000)),
+                    ("needs", r"needs \| ", " in ten divisions", 5, (60, 200)),
+                )
+                for n in sizes
+            ),
+            *(
+                (
+                    rf"{n:,} \| {learner} \| {N} \| {RATE} \| {RATE}",
+                    partial(tables, "noise", f"{n}, {kind}", "tables", "a source", "better"),
+                )
+                for n, kind, learner in (
+                    (10, "numbers", "RLS2"),
+                    (100, "numbers", "RLS2"),
+                    (1000, "numbers", "RLS2"),
+                    (20, "classes", "SimpleMKL"),
+                )
+            ),
+            *(
+                (
+                    rf"{k} of 100 \| {N} \| {RATE} \| {RATE} \| {RATE}",
+                    partial(tables, "planted", str(k), "tables", "power", "a wrong source", "better"),
+                )
+                for k in (1, 3, 5)
+            ),
+            *(
+                (
+                    rf"{n:,} \| {kind} \| {RATE} \| {RATE} \| {RATE} \| {RATE}",
+                    partial(tables, "more rows", f"{n}, {kind}", "gain", "interval holds it", "yes", "no"),
+                )
+                for n, kind in (
+                    *((n, "numbers") for n in (60, 100, 300, 1000)),
+                    *((n, "classes") for n in (40, 100, 300, 1000)),
+                )
+            ),
+            *(
+                (
+                    rf"{n:,} \| classes, nothing predicts \| 0 \| {RATE} \| {RATE} \| {RATE}",
+                    partial(tables, "more rows", f"{n}, classes, noise", "interval holds it", "yes", "no"),
+                )
+                for n in (100, 300)
+            ),
+        )
+    ),
+    *(
+        Claim(
+            (NUMBERS,),
+            rf"{sentence} is at most {N} %, a wrong \*no\* \(a gain of 0\.02 or more\) at most {N} %\.",
+            partial(wrong_verdicts, part),
+            "verdicts.json: python -m benchmarks.verdicts",
+        )
+        for part, sentence in (
+            ("better", r"A wrong \*yes\* \(no gain\)"),
+            ("more rows", r"A wrong \*yes\* to more rows \(nothing predicts\)"),
+        )
     ),
 ]
 #: Parts of pages, from a heading to the next one, whose numbers are all claims.

@@ -23,6 +23,8 @@ from kernelweave_app.reports.printing import SINGLE, fit_to, in_print
 from kernelweave_app.runs.evidence import read_evidence
 
 N = {"permutations": 3, "divisions": 2, "halves": 4, "sizes": 2}
+#: Of three sources and two pairs of halves, one in each half is bounded by 0.22 false selections.
+TOLERATED = 0.2
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +39,7 @@ def done(tmp_path_factory, no_drawing):
         assert main([*fit, "--alphas", "0.1,1", "--cv", "2"]) == 0
     before = json.loads((run / "evidence.json").read_text("utf8"))
     counts = [part for name, n in N.items() for part in (f"--{name}", str(n))]
+    counts += ["--max-false", str(TOLERATED)]
     kinds = ["permutation", "sources", "omission", "stability", "learning-curve", "baselines"]
     assert main(["evidence", str(run), str(table), "--what", *kinds, *counts, "--width", "120"]) == 0
     return table, run, before
@@ -112,6 +115,7 @@ def test_tables_hold_the_numbers_of_the_file(done):
     assert set(left.index) == {"bmi", "bp", "s5"}
     np.testing.assert_allclose(left["loss"], tree["omission"]["details"]["score"] - left["score"], atol=1e-12)
     assert halves["n"] == N["halves"]
+    assert (halves["details"]["tolerated"], halves["details"]["largest"]) == (TOLERATED, 0)
     assert shown["learning-curve"]["training rows"].tolist() == tree["learning curve"]["details"]["sizes"]
     for name in names:
         text = (run / "evidence-tables" / f"{name}.tex").read_text("utf8")
@@ -232,6 +236,7 @@ def test_sources_of_layers_are_not_offered():
         (["--width", "3"], "The width must be single, double, or 40 to 400"),
         (["--what", "permutation", "--permutations", "-1"], "from 1 to 10000"),
         (["--what", "omission", "--divisions", "1"], "At least 2 divisions of the rows"),
+        (["--what", "stability", "--max-false", "0"], "`max_false` must be a finite number > 0, got 0.0"),
     ],
 )
 def test_bad_requests_get_one_clear_line(more, said, done, capsys):

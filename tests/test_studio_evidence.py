@@ -66,12 +66,14 @@ def test_evidence_is_computed_shown_and_printed(visit):
 
     # a button, progress, and sentences and intervals that were not there
     page.get_by_label("Halves of the rows").fill("6")
+    page.get_by_label("False selections").fill("0.5")
     page.get_by_role("button", name="Compute: Stability of weights").click()
     weights = page.get_by_role("region", name="Weights of kernels")
     expect(weights.get_by_text(re.compile("^Bars: weights of the model. Lines: 95 %"))).to_be_visible(
         timeout=90_000
     )
-    assert ask(page, f"{place}/evidence")[1]["numbers"]["stability"]["n"] == 6
+    halves = ask(page, f"{place}/evidence")[1]["numbers"]["stability"]
+    assert (halves["n"], halves["details"]["tolerated"]) == (6, 0.5)
     for title in ("Weights of kernels with intervals", "Regularisation path", "Contribution of each kernel"):
         expect(page.get_by_role("button", name=f"Download figure: {title}", exact=True)).to_be_visible()
 

@@ -125,7 +125,8 @@ def test_what_fits_without_a_source_lose_is_answered_on_the_page(studio, monkeyp
     folder = studio.places.run(run_id)
     assert {"omission", "sources", "baselines"} <= set(studio.evidence.read(run_id).kinds)
     (folder / "evidence").mkdir()
-    write_status(folder, "omission", count=3, refit=True, state="running", created=0.0)
+    asked = {"refit": True, "max_false": 0.1, "state": "running", "created": 0.0}
+    write_status(folder, "omission", count=3, **asked)
     worker.Proving(studio.places, run_id, "omission").do()
     write_status(folder, "omission", state="done")
     found = studio.evidence.read(run_id)

@@ -34,12 +34,18 @@ from kernelweave.inspection.registry import (
     Interval,
     Table,
     at,
-    ends,
     finding,
     intervals_of,
     plain,
 )
-from kernelweave.inspection.scores import OF_95, headline, held_intervals, of_held, share_interval
+from kernelweave.inspection.scores import (
+    OF_95,
+    headline,
+    held_gain,
+    held_intervals,
+    of_held,
+    share_interval,
+)
 
 Array = NDArray[np.float64]
 
@@ -57,6 +63,8 @@ class LearningCurve:
     score, low, high : array of shape (n_sizes,)
         The score of the test rows of all folds together, with its interval, as in `out_of_fold_scores`. With `scoring`
         the mean over folds, and no interval.
+    gain : Interval
+        The last score less the one before it, of the same test rows; without ends with `scoring`, and NaN for one size.
     interrupted : bool
         Whether sizes are missing.
     """
@@ -66,6 +74,7 @@ class LearningCurve:
     score: Array
     low: Array
     high: Array
+    gain: Interval
     interrupted: bool
 
 
@@ -155,12 +164,14 @@ def learning_curve(
     scores = np.array([[one for one, _ in own] + [np.nan] * (k - len(own)) for own in by_size])
     ends = [_together(own, folds, level, scoring) for own in by_size]
     score, low, high = np.array([(one.value, one.low, one.high) for one in ends]).T
-    return LearningCurve(np.array(numbers[:done]), scores, score, low, high, stopped)
+    gain = _gain(*by_size[-2:], folds, level, scoring) if done > 1 else Interval(float("nan"))
+    return LearningCurve(np.array(numbers[:done]), scores, score, low, high, gain, stopped)
 
 
-def _together(
-    found: list[tuple[float, HeldOut | None]], folds: list[Fold], level: float, scoring: Any
-) -> Interval:
+Scored = list[tuple[float, HeldOut | None]]
+
+
+def _together(found: Scored, folds: list[Fold], level: float, scoring: Any) -> Interval:
     """The score of all test rows, or with `scoring` the mean over folds."""
     known = [(score, test, held) for (score, held), (_, test) in zip(found, folds, strict=False) if held]
     if scoring is not None or not known:
@@ -168,6 +179,25 @@ def _together(
         return Interval(float(np.mean(finite)) if finite else float("nan"))
     scores = held_intervals(*divisions_of(*zip(*[one[1:] for one in known], strict=True)), level=level)
     return scores[headline(scores)]
+
+
+def _gain(before: Scored, after: Scored, folds: list[Fold], level: float, scoring: Any) -> Interval:
+    """What is gained by the rows of the larger size, over folds where both could be fitted."""
+    both = [
+        (test, a, b)
+        for (_, a), (_, b), (_, test) in zip(before, after, folds, strict=False)
+        if a is not None and b is not None
+    ]
+    if scoring is not None or not both:
+        means = [_together(one, folds, level, scoring).value for one in (before, after)]
+        return Interval(means[1] - means[0])
+    tests, first, second = zip(*both, strict=True)
+    return held_gain(divisions_of(tests, first), divisions_of(tests, second), level)
+
+
+def more_rows(gain: Interval) -> str:
+    """Whether the last rows of a learning curve have helped."""
+    return "yes" if gain.low > 0 else "no" if gain.high < MARGIN else "inconclusive"
 
 
 def _numbers(sizes: Array, most: int) -> list[int]:
@@ -336,21 +366,32 @@ def _learning_curve(basis: Basis) -> Finding:
         "rows out of fold",
         LEVEL,
         rows=rows,
-        details=plain({"interrupted": found.interrupted, "score": score, **parts}),
+        details=plain({"interrupted": found.interrupted, "score": score, "gain": vars(found.gain), **parts}),
         tables=(Table.of("learning-curve", "Learning curve", columns, note, formats),),
     )
-    if len(labels) > 1 and np.isfinite([*found.score[-2:], found.low[-1], found.high[-1]]).all():
-        gain, half = found.score[-1] - found.score[-2], (found.high[-1] - found.low[-1]) / 2
+    if np.isfinite([found.gain.low, found.gain.high]).all():
+        answer = more_rows(found.gain)
+        so = {
+            "yes": "",
+            "no": f"; a gain of {MARGIN} is unlikely",
+            "inconclusive": "; {rows:d} rows cannot tell",
+        }
         made = made.decides(
             "sure",
             "Would more rows help?",
-            "yes" if gain > half else "no" if gain + half < MARGIN else "inconclusive",
-            "with {a:d} training rows {score} is {u:score}, with {b:d} it is {v:score}{interval:score}.",
+            answer,
+            "with {a:d} training rows {score} is {u:score}, with {b:d} it is {w:score}, a gain of {v:score}"
+            f"{{interval:score}}{so[answer]}.",
             {"score": score},
-            **ends(labels[-1]),
+            **{
+                part: ("details", "gain", key)
+                for part, key in (("v", "value"), ("low", "low"), ("high", "high"))
+            },
             a=("details", "sizes", len(labels) - 2),
             b=("details", "sizes", len(labels) - 1),
             u=at(labels[-2]),
+            w=at(labels[-1]),
+            rows=("rows",),
         )
     return made
 

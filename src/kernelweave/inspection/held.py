@@ -30,13 +30,13 @@ class RowScore:
     value : float
     influence : array of shape (n_rows,)
         The derivative of the score by the weight of each row, times the number of rows.
-    kind : {"loss", "gain", "fraction"}
-        From 0 up, from 1 down, or between.
+    kind : {"loss", "gain", "fraction", "difference"}
+        From 0 up, from 1 down, between, or without ends.
     """
 
     value: float
     influence: Array
-    kind: Literal["loss", "gain", "fraction"]
+    kind: Literal["loss", "gain", "fraction", "difference"]
 
 
 #: What scores of rows that a model was fitted on are.

@@ -459,6 +459,8 @@ class Basis:
         Repetitions; 0 for the usual number of a finding.
     refit : bool
         Whether permutations repeat the whole fit.
+    max_false : float
+        False selections of sources that are tolerated, on average.
     seed, n_jobs, report
         Of functions of this package.
     """
@@ -477,6 +479,7 @@ class Basis:
     others: Any = None
     count: int = 0
     refit: bool = True
+    max_false: float = 1.0
     seed: int = 0
     n_jobs: int | None = None
     report: Callable[[str], bool] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -280,24 +280,45 @@ def held_intervals(*held: HeldOut, level: float = LEVEL, seed: int = 0) -> dict[
             name: Interval(float(np.mean([one.scores[name] for one in held])), n=len(held[0].truth))
             for name in names
         }
-    scores = _mean_over(held)
+    scores = _mean_over(held, [one.row_scores for one in held])
     found = {name: _delta(one, level) for name, one in scores.items()}
     return found if held[0].classes is None else found | _shares(held, scores["accuracy"], level, seed)
 
 
-def _mean_over(held: tuple[HeldOut, ...]) -> dict[str, RowScore]:
-    """Scores as means over divisions of the rows, and influences on them."""
+def held_gain(before: Sequence[HeldOut], after: Sequence[HeldOut], level: float) -> Interval:
+    """What the headline score of rows gains from predictions to others, with an interval as in `held_intervals`.
+
+    Predictions of the same row depend on each other, so that the influences are those of the rows on the difference. Of
+    classes half a row is added to each of the four kinds, as in `compare_classes`: few rows may differ.
+    """
+    name = headline(after[0].scores)
+    if after[0].several or len(after[0].truth) < 2:
+        return Interval(
+            float(np.mean([b.scores[name] - a.scores[name] for a, b in zip(before, after, strict=True)]))
+        )
+    pairs = [(a.row_scores[name], b.row_scores[name]) for a, b in zip(before, after, strict=True)]
+    gains = [{name: RowScore(b.value - a.value, b.influence - a.influence, "difference")} for a, b in pairs]
+    gain = _mean_over(after, gains)[name]
+    if after[0].classes is not None:
+        gain = replace(gain, influence=np.append(gain.influence, [0.5**0.5, -(0.5**0.5)]))
+    return replace(_delta(gain, level), n=len(after[0].truth))
+
+
+def _mean_over(held: Sequence[HeldOut], scores: Sequence[Mapping[str, RowScore]]) -> dict[str, RowScore]:
+    """Scores of divisions of the rows as means, and influences on them."""
     places = [np.arange(len(one.truth)) if one.rows is None else one.rows for one in held]
     rows = np.unique(np.concatenate(places))
     found = {}
-    for name, first in held[0].row_scores.items():
-        known = [(one, own) for one, own in zip(held, places, strict=True) if name in one.row_scores]
+    for name, first in scores[0].items():
+        known = [
+            (one, own, by[name]) for one, own, by in zip(held, places, scores, strict=True) if name in by
+        ]
         influence = np.zeros(len(rows))
-        for one, own in known:
+        for one, own, score in known:
             factor = len(rows) / (len(own) * len(known))
-            added = _as_groups(one.row_scores[name].influence, one.folds)
+            added = _as_groups(score.influence, one.folds)
             influence[np.searchsorted(rows, own)] += factor * added
-        value = float(np.mean([one.row_scores[name].value for one, _ in known]))
+        value = float(np.mean([score.value for _, _, score in known]))
         found[name] = RowScore(value, influence, first.kind)
     return found
 
@@ -327,7 +348,7 @@ def _delta(score: RowScore, level: float) -> Interval:
     value, n = score.value, len(score.influence)
     # on the scales of losses, and of fractions
     distance = 1.0 - value if score.kind == "gain" else value
-    slope = distance * (1.0 - distance) if score.kind == "fraction" else distance
+    slope = {"fraction": distance * (1.0 - distance), "difference": 1.0}.get(score.kind, distance)
     bare = Interval(value, method=DELTA, n=n)
     size = np.abs(score.influence).max()
     # what rounding leaves is no spread
@@ -335,7 +356,9 @@ def _delta(score: RowScore, level: float) -> Interval:
         return bare
     moves = score.influence / slope * (-1.0 if score.kind == "gain" else 1.0)
     low, high = around(moves, level)
-    if score.kind == "fraction":
+    if score.kind == "difference":
+        ends = [value + low, value + high]
+    elif score.kind == "fraction":
         odds = value / (1.0 - value)
         ends = [1.0 / (1.0 + np.exp(-end) / odds) for end in (low, high)]
     else:

@@ -341,7 +341,8 @@ HEADS = {"weight": ".1%", "low": ".1%", "high": ".1%"}
     least=2,
 )
 def _stability(basis: Basis) -> Finding:
-    found = weight_stability(basis.model, **basis.training.given, n_samples=basis.count, **basis.how)
+    given = {**basis.training.given, **basis.how}
+    found = weight_stability(basis.model, n_samples=basis.count, max_false=basis.max_false, **given)
     # kernels that never have a weight would fill the file
     kept = np.flatnonzero(np.any(found.weights > 0, axis=1) | np.any(found.samples > 0, axis=(0, 2)))
     n, outputs = len(found.samples), [name or "weight" for name in found.outputs]
@@ -380,6 +381,7 @@ def _stability(basis: Basis) -> Finding:
             "largest": found.largest,
             "selected": len(found.selected),
             "bound": found.bound,
+            "tolerated": basis.max_false,
         },
         tables=(
             Table.of("stability-sources", "Stability of sources", of_sources, note, formats),
@@ -410,7 +412,8 @@ def _says_selected(made: Finding, found: WeightStability, sparse: bool) -> Findi
         return made.says(
             "sure",
             "Which sources would be selected from other rows cannot be told: there are too few sources or halves of "
-            "the rows to bound the number of false selections.",
+            "the rows to bound the number of false selections by {most:.3g}.",
+            most=("details", "tolerated"),
         )
     shown = found.selected[:MOST_NAMED]
     more = len(found.selected) - len(shown)

@@ -332,6 +332,7 @@ def evidence(
     fixed: bool = False,
     divisions: int = 10,
     halves: int = 50,
+    max_false: float = 1.0,
     sizes: int = 5,
     width: str = "single",
     jobs: int = 1,
@@ -361,6 +362,8 @@ def evidence(
         Random divisions into training and held-out rows, on each of which the model is fitted without every source.
     halves
         Random halves of the training rows, for intervals of the weights and the selection of sources.
+    max_false
+        Sources that predict nothing and may be selected, on average.
     sizes
         Numbers of training rows of the learning curve.
     width
@@ -414,9 +417,10 @@ def evidence(
                 steps.total = total_of(text) or steps.total
                 return steps.advance(text)
 
-            how: Any = {"count": counts.get(kind, 0), "refit": not fixed, "jobs": jobs, "report": report}
+            how: Any = {"refit": not fixed, "max_false": max_false, "jobs": jobs, "report": report}
             try:
-                basis = basis_of(model, spec, prepared, (train, asked.test), held, **how)
+                rows, count = (train, asked.test), counts.get(kind, 0)
+                basis = basis_of(model, spec, prepared, rows, held, count=count, **how)
                 found[kind] = compute(kind, basis)
             except KeyboardInterrupt:
                 interrupted = True

@@ -179,6 +179,7 @@ def basis_of(
     *,
     count: int = 0,
     refit: bool = True,
+    max_false: float = 1.0,
     jobs: int = 1,
     report: Report = lambda _: False,
 ) -> Basis:
@@ -197,6 +198,8 @@ def basis_of(
     refit : bool, default=True
         Of a permutation test: repeat the whole fit, the choice of the regularisation parameter too. Otherwise
         only the targets of test rows are permuted.
+    max_false : float, default=1.0
+        Of the stability of weights: tolerated expected number of false selections.
     jobs : int, default=1
         Fits at the same time.
     report : callable
@@ -226,6 +229,7 @@ def basis_of(
         others=None if held is None or prepared.names else _others(spec, prepared, rows),
         count=count,
         refit=refit,
+        max_false=max_false,
         seed=spec.seed,
         n_jobs=jobs,
         report=report,

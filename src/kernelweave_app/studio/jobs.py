@@ -466,11 +466,13 @@ class EvidenceDesk:
         count: Annotated[int, Field(ge=0, le=MOST_REPEATED)] = 0,
         *,
         refit: bool = True,
+        max_false: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0,
     ) -> Evidence:
         """Begin to compute evidence: permutations, fits without a source, stability, a learning curve, baselines.
 
         `count` is how many permutations, divisions or halves of the rows, or sizes, 0 for the usual number. Without
-        `refit` only the targets of held-out rows are permuted.
+        `refit` only the targets of held-out rows are permuted. `max_false` is how many sources that predict
+        nothing may be selected, on average.
         """
         folder = self._folder(run_id)
         found = read_evidence(folder)
@@ -485,16 +487,17 @@ class EvidenceDesk:
             raise InputError(f"The number must be from 1 to {MOST_REPEATED}, got {count}.")
         with self._starting:
             if self.status(run_id).get(kind, {}).get("state") not in GOING:
-                self._begin(folder, kind, count or repeated()[kind].usual, refit)
+                usual = repeated()[kind].usual
+                self._begin(folder, kind, count or usual, refit=refit, max_false=max_false)
         return self.read(run_id)
 
-    def _begin(self, folder: Path, kind: str, count: int, refit: bool) -> None:
+    def _begin(self, folder: Path, kind: str, count: int, **options: float) -> None:
         with room(self.places.root):
             (folder / FOLDER).mkdir(exist_ok=True)
             stop_file(folder, kind).unlink(missing_ok=True)
             status_file(folder, kind).unlink(missing_ok=True)
             begun: Tree = {"state": "starting", "done": 0, "total": count, "created": time.time()}
-            write_status(folder, kind, count=count, refit=refit, **begun)
+            write_status(folder, kind, count=count, **options, **begun)
         self._children[:] = [child for child in self._children if child.poll() is None]
         log = folder / FOLDER / "log.txt"
         self._children.append(

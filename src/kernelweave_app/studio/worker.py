@@ -580,10 +580,10 @@ class Proving:
         run = read_asked(store, self.run_id, read_lineage(self.folder))
         model, status = load(self.folder / MODEL), self.asked()
         held = score_held(model, run.prepared, run.test)
-        how: Tree = {"count": int(status["count"]), "refit": bool(status["refit"]), "report": self.report}
-        found = compute(
-            self.kind, basis_of(model, run.spec, run.prepared, (run.train, run.test), held, **how)
-        )
+        how: Tree = {name: status[name] for name in ("count", "refit", "max_false")}
+        rows = run.train, run.test
+        basis = basis_of(model, run.spec, run.prepared, rows, held, report=self.report, **how)
+        found = compute(self.kind, basis)
         # read again: another kind may have been added meanwhile
         write_evidence(self.folder, {**read_evidence(self.folder), self.kind: found})
         size = (self.folder / EVIDENCE).stat().st_size

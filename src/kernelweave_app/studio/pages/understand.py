@@ -65,6 +65,8 @@ from kernelweave_app.studio.schema import (
 from kernelweave_app.studio.service import Studio
 
 if TYPE_CHECKING:
+    from nicegui.events import ValueChangeEventArguments
+
     from kernelweave._types import Tree
 
 
@@ -231,7 +233,7 @@ class EvidenceCard:
         self.renewed = renewed
         self.studio, self.run_id, self.found = studio, run_id, found
         self.counts = {kind: one.usual for kind, one in repeated().items()}
-        self.refit = True
+        self.refit, self.max_false = True, 1.0
         self.lines: dict[str, Callable[[], object]] = {}
         #: the bar and the words of what is being computed
         self.bars: dict[str, tuple[ui.linear_progress, TextElement]] = {}
@@ -281,7 +283,11 @@ class EvidenceCard:
             self.take(
                 await offload(
                     lambda: self.studio.evidence.start(
-                        self.run_id, kind, int(self.counts[kind] or 0), refit=self.refit
+                        self.run_id,
+                        kind,
+                        int(self.counts[kind] or 0),
+                        refit=self.refit,
+                        max_false=self.max_false,
                     )
                 )
             )
@@ -335,6 +341,12 @@ class EvidenceCard:
                     ui.switch("Fit again", value=self.refit, on_change=self.turn).tooltip(
                         "Off: models stay, and only the targets of held-out rows are permuted"
                     )
+                if kind == "stability":
+                    field = ui.number(
+                        "False selections", value=self.max_false, min=0.01, on_change=self.tolerate
+                    )
+                    field.props("outlined dense").style("width: 9rem")
+                    field.tooltip("Sources that predict nothing and may be selected, on average")
                 known = bool(self.found.numbers.get(kind))
                 word_button(
                     "Compute again" if known and kind != "baselines" else "Compute",
@@ -348,6 +360,10 @@ class EvidenceCard:
     def turn(self, event: object) -> None:
         """Fit again for permutations, or not."""
         self.refit = bool(getattr(event, "value", True))
+
+    def tolerate(self, event: ValueChangeEventArguments) -> None:
+        """So many false selections, or one where the field is empty."""
+        self.max_false = 1.0 if event.value is None else float(event.value)
 
     def progress(self, kind: str, title: str) -> None:
         """A bar, the time left, and a button that stops."""
@@ -412,7 +428,7 @@ class EvidenceCard:
             simple_table(table.heads, table.shown(), numbers=range(1, len(table.heads)), label=table.title)
 
 
-LEARNING = "Mean over folds with its 95 % interval, corrected for rows that folds have in common."
+LEARNING = "Score of the test rows of all folds together with its 95 % interval."
 CALIBRATION = (
     "Share of held-out rows in the class against their probability, with 95 % intervals; points grow "
     "with rows."
