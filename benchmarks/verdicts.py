@@ -169,7 +169,8 @@ def growing(n: int, classes: bool, predict: bool, repeats: int) -> dict[str, Any
         less, more = (model.fit(X[:k], y[:k]).score(*further) for k in curve.sizes)
         gains.append(more - less)
         held.append((curve.gain.low, curve.gain.high))
-    gain = rate(gains)
+    # of targets without a rule nothing is gained
+    gain = rate(gains) if predict else [0.0, 0.0]
     return {
         "tables": repeats,
         "gain": gain,

@@ -468,7 +468,7 @@ class Computing:
     def __init__(self, monkeypatch):
         self.now = {}
         monkeypatch.setattr(EvidenceDesk, "status", lambda _, run: {k: dict(v) for k, v in self.now.items()})
-        monkeypatch.setattr(EvidenceDesk, "_begin", lambda _, folder, kind, *_, **how: self.go(kind, 0))
+        monkeypatch.setattr(EvidenceDesk, "_begin", lambda _, folder, kind, *how, **more: self.go(kind, 0))
 
     def go(self, kind, done, state="running"):
         self.now[kind] = {"state": state, "done": done, "total": 9, "stopping": False}

@@ -164,7 +164,7 @@ def learning_curve(
     scores = np.array([[one for one, _ in own] + [np.nan] * (k - len(own)) for own in by_size])
     ends = [_together(own, folds, level, scoring) for own in by_size]
     score, low, high = np.array([(one.value, one.low, one.high) for one in ends]).T
-    gain = _gain(*by_size[-2:], folds, level, scoring) if done > 1 else Interval(float("nan"))
+    gain = _gain(by_size, folds, level, scoring)
     return LearningCurve(np.array(numbers[:done]), scores, score, low, high, gain, stopped)
 
 
@@ -181,18 +181,16 @@ def _together(found: Scored, folds: list[Fold], level: float, scoring: Any) -> I
     return scores[headline(scores)]
 
 
-def _gain(before: Scored, after: Scored, folds: list[Fold], level: float, scoring: Any) -> Interval:
-    """What is gained by the rows of the larger size, over folds where both could be fitted."""
-    both = [
-        (test, a, b)
-        for (_, a), (_, b), (_, test) in zip(before, after, folds, strict=False)
-        if a is not None and b is not None
-    ]
-    if scoring is not None or not both:
-        means = [_together(one, folds, level, scoring).value for one in (before, after)]
-        return Interval(means[1] - means[0])
-    tests, first, second = zip(*both, strict=True)
-    return held_gain(divisions_of(tests, first), divisions_of(tests, second), level)
+def _gain(by_size: list[Scored], folds: list[Fold], level: float, scoring: Any) -> Interval:
+    """What is gained by the rows of the largest size; no ends where a fold could not be fitted."""
+    if len(by_size) < 2:
+        return Interval(float("nan"))
+    tests = [test for _, test in folds]
+    first, second = ([held for _, held in own if held] for own in by_size[-2:])
+    if scoring is None and len(first) == len(second) == len(tests):
+        return held_gain(divisions_of(tests, first), divisions_of(tests, second), level)
+    means = [_together(own, folds, level, scoring).value for own in by_size[-2:]]
+    return Interval(means[1] - means[0])
 
 
 def more_rows(gain: Interval) -> str:
@@ -383,10 +381,9 @@ def _learning_curve(basis: Basis) -> Finding:
             "with {a:d} training rows {score} is {u:score}, with {b:d} it is {w:score}, a gain of {v:score}"
             f"{{interval:score}}{so[answer]}.",
             {"score": score},
-            **{
-                part: ("details", "gain", key)
-                for part, key in (("v", "value"), ("low", "low"), ("high", "high"))
-            },
+            v=("details", "gain", "value"),
+            low=("details", "gain", "low"),
+            high=("details", "gain", "high"),
             a=("details", "sizes", len(labels) - 2),
             b=("details", "sizes", len(labels) - 1),
             u=at(labels[-2]),

@@ -293,9 +293,8 @@ def held_gain(before: Sequence[HeldOut], after: Sequence[HeldOut], level: float)
     """
     name = headline(after[0].scores)
     if after[0].several or len(after[0].truth) < 2:
-        return Interval(
-            float(np.mean([b.scores[name] - a.scores[name] for a, b in zip(before, after, strict=True)]))
-        )
+        means = [held_intervals(*own)[name].value for own in (before, after)]
+        return Interval(means[1] - means[0])
     pairs = [(a.row_scores[name], b.row_scores[name]) for a, b in zip(before, after, strict=True)]
     gains = [{name: RowScore(b.value - a.value, b.influence - a.influence, "difference")} for a, b in pairs]
     gain = _mean_over(after, gains)[name]
