@@ -335,6 +335,18 @@ def test_easy_mkl_without_a_ridge(rng):
         assert result.primal == pytest.approx(2.0 / machine.primal, rel=1e-6)
 
 
+def test_easy_mkl_without_a_ridge_has_errors_in_the_unit_of_its_kernels(rng):
+    X = rng.normal(size=(60, 4))
+    X[:, 0] += 0.3 * np.sign(X[:, 0])
+    gram, y = rbf_stack(X, [0.3]), np.sign(X[:, 0])
+    one = solve_easy_mkl(gram, y, 0.0)
+    assert 0.0 < one.rounding <= 1e-8 * one.primal
+    for unit in (2.0**-20, 2.0**20):
+        other = solve_easy_mkl(unit * gram, y, 0.0)
+        np.testing.assert_allclose(other.rounding, unit * one.rounding, rtol=1e-3)
+        np.testing.assert_allclose(other.primal, unit * one.primal, rtol=1e-6)
+
+
 def test_easy_mkl_starts_from_another_solution(rng):
     gram, y, _ = make_data(80, rng)
     cold = solve_easy_mkl(gram, y, 0.1)

@@ -1,6 +1,6 @@
 """From kernels and rows to representations: which one is chosen, and that all give the same matrices.
 
-Modules: `recipe`, `fitting/source`, `fitting/stacks`.
+Modules: `fitting/source`, `fitting/stacks`.
 """
 
 import subprocess

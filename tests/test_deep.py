@@ -3,7 +3,9 @@
 Modules: `learners/deep`, `mkl/deep`, `mkl/criteria/deep`, `mkl/steps/descent`, `machines/bordered`.
 """
 
+import itertools
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.deep import DualValue, OutOfFold, SpanBound, Spans, TrainingError
 from kernelweave.mkl.deep import DeepKernel, DeepSession, Descent, Validation, solve_deep
 from kernelweave.mkl.layers import Layers
+from kernelweave.mkl.steps.descent import ProjectedGradient
 
 PAPER = (Linear(), RBF(1.0), Polynomial(2, 1.0), Polynomial(3, 1.0))
 
@@ -66,6 +69,37 @@ def slopes(kernel, criterion, weights, step=1e-5):
                 ends.append(run.at(moved).value)
             out.append((ends[0] - ends[1]) / (2.0 * step))
     return np.array(out)
+
+
+# ---- descents ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("spectral", [False, True])
+def test_every_step_of_the_projected_gradient_gains_a_share_of_what_it_promises(spectral, scaled):
+    """On a function that bends more and more, where the first steps are far too long."""
+
+    def at(t, tol):
+        gradient = np.array([40.0, 1.0]) * np.sinh(np.array([40.0, 1.0]) * (t - [0.3, 2.0]))
+        value = float(np.cosh(np.array([40.0, 1.0]) * (t - [0.3, 2.0])).sum()) - 3.0
+        return SimpleNamespace(t=t, value=value, gradient=gradient, usable=value < 1e6)
+
+    criterion = SimpleNamespace(at=at)
+    session = SimpleNamespace(
+        criterion=criterion,
+        project=lambda t: np.maximum(t, 0.0),
+        start=np.array([0.5, 0.5]),
+        tol=1e-6,
+        look=lambda here, counts=True: here,
+    )
+    step = ProjectedGradient(spectral=spectral, scaled=scaled)
+    looks = list(itertools.islice(step.moves(session, None), 60))
+    for here, there in itertools.pairwise(looks):
+        promised = here.gradient @ (here.t - there.t)
+        assert here.value - there.value >= 1e-3 * promised > 0.0
+    assert len(looks) > 5
+    # without curvature in the step lengths it is slower
+    np.testing.assert_allclose(looks[-1].t, [0.3, 2.0], atol=1e-5 if spectral else 0.5)
 
 
 # ---- criteria ----------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""What a plain fit takes: the rule on made-up tables, noise, C, words, files, and that all ways in agree."""
+"""What a plain fit takes: the rule on made-up tables, noise, C, words, files, and that all ways in agree.
+
+Modules: `recipe`, `estimators/defaults`.
+"""
 
 from __future__ import annotations
 

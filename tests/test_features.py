@@ -1,7 +1,6 @@
 """Features in blocks: the same answers as kernels give, certified, in every form and through every option.
 
-Modules: `gram/features`, `mkl/features/block_descent`, `mkl/features/columns`, `mkl/features/problem`,
-`mkl/features/ridge_paths`, `mkl/features/summaries`.
+Modules: `gram/features`, `mkl/features/block_descent`, `mkl/features/problem`, `mkl/features/ridge_paths`.
 """
 
 import itertools

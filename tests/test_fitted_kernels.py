@@ -1,8 +1,10 @@
 """Kernels that take numbers from training rows: against the same numbers taken by hand.
 
-Modules: `kernels/stationary`, `kernels/steps`, `kernels/training_rows`, `kernels/pairs`.
+Modules: `kernels/stationary`, `kernels/steps`, `kernels/training_rows`, `kernels/pairs`,
+`kernels/composed`, `kernels/learnt`.
 """
 
+import itertools
 import json
 import pickle
 
@@ -378,6 +380,17 @@ def test_a_part_of_a_source_is_fitted_on_its_own_rows(X, rng):
         assert part.kernels == [k.fitted(X[rows], weight[rows]) for k in KERNELS]
         assert part.take(np.arange(4)).kernels == [k.fitted(X[rows][:4], weight[rows][:4]) for k in KERNELS]
     assert whole.kernels == [k.fitted(X, weight) for k in KERNELS]
+
+
+def test_a_prepared_kernel_is_what_its_steps_make_of_it():
+    steps = {"standardize": (False, False, True), "impute": (True, False, False), "skip": (True, True, False)}
+    for count in (1, 2):
+        for names in itertools.combinations(steps, count):
+            kernel = Linear().prepared(*names)
+            takes, skips, affine = zip(*(steps[name] for name in names), strict=True)
+            found = kernel.takes_missing, kernel.is_corrected, kernel.is_linear
+            assert found == (any(takes), any(skips), all(affine)), names
+            assert not RBF(gamma=1.0).prepared(*names).is_linear
 
 
 # --- in estimators ---

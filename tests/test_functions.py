@@ -10,7 +10,7 @@ from kernelweave import kernels
 from kernelweave.functions import Exponential, squared_distances
 from kernelweave.gram import as_gram
 from kernelweave.kernels import RBF, ArcCosine, Elementwise, Linear, Polynomial
-from kernelweave.mkl.families import GaussianOfSum, Gaussians
+from kernelweave.mkl.families import GaussianOfSum, Gaussians, KernelFamily, WeightedSum
 
 
 def arc_cosine(degree):
@@ -159,6 +159,74 @@ def test_every_gaussian_is_the_same_kernel(rng):
     slope = -b @ (expected * np.square(X[:, None] - X[None]).sum(axis=2)) @ b
     for family in (Gaussians.of_columns(X, each=False), GaussianOfSum(as_gram(K[:, :, None]), np.ones(1))):
         np.testing.assert_allclose(family.quadratic_forms(t, b), slope, rtol=1e-12)
+
+
+FAMILIES = ("sum", "distances", "kernels", "differences", "derivative")
+
+
+def family_and_formula(kind, rng):
+    """A family of three parameters on nine rows, and K(t) by its formula."""
+    X = rng.normal(size=(9, 3)) * [1.0, 0.5, 2.0]
+    stack, D = X[:, None] * X[None], np.square(X[:, None] - X[None])
+    scale = np.array([0.5, 2.0, 1.3])
+    if kind == "sum":
+        ridged = stack + 0.1 * np.square(X).max(axis=0) * np.eye(9)[:, :, None]
+        return WeightedSum(as_gram(stack), scale, 0.1), lambda t: ridged @ (t * scale)
+    if kind == "distances":
+        return Gaussians(np.moveaxis(D, 2, 0)), lambda t: np.exp(-D @ t)
+    if kind == "kernels":
+        return GaussianOfSum(as_gram(stack), scale), lambda t: np.exp(-D @ (t * scale))
+    slopes = None if kind == "differences" else lambda t: np.moveaxis(-D * np.exp(-D @ t)[:, :, None], 2, 0)
+    return KernelFamily(lambda t: np.exp(-D @ t), np.ones(3), slopes), lambda t: np.exp(-D @ t)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_families_have_the_derivatives_of_their_kernels(kind, rng):
+    family, formula = family_and_formula(kind, rng)
+    b, weights, h = rng.normal(size=9), rng.uniform(0.5, 2.0, 9), 1e-5
+    for t in (np.array([0.3, 0.1, 0.2]), np.array([0.05, 0.0, 0.4])):
+        np.testing.assert_allclose(family.kernel(t), formula(t), rtol=1e-12, atol=1e-13)
+        slopes = [(formula(t + h * unit) - formula(t - h * unit)) / (2.0 * h) for unit in np.eye(3)]
+        for point in (t, t + 0.1, t):  # what is kept from one point is not that of another
+            family.quadratic_forms(point, b)
+        # measured: 2e-9 of the largest, by differences on either side
+        forms = np.array([b @ slope @ b for slope in slopes])
+        np.testing.assert_allclose(family.quadratic_forms(t, b), forms, atol=1e-7 * np.abs(forms).max())
+        diagonals = [weights @ slope.diagonal() for slope in slopes]
+        np.testing.assert_allclose(family.diagonals(t, weights), diagonals, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["distances", "kernels"])
+def test_gaussians_start_where_every_parameter_has_its_share_of_a_mean_exponent_of_one(kind, rng):
+    family, formula = family_and_formula(kind, rng)
+    weight = rng.uniform(0.5, 2.0, 9)
+    share = weight / weight.sum()
+    for given, shares in ((weight, share), (None, np.full(9, 1.0 / 9.0))):
+        start = family.start(given)
+        parts = [-shares @ np.log(formula(start * unit)) @ shares for unit in np.eye(3)]
+        np.testing.assert_allclose(parts, 1.0 / 3.0, rtol=1e-12)
+
+
+def test_parts_of_a_weighted_sum(rng):
+    """Products and diagonals of single kernels, ridge and scale included, and without a kernel of factor 0."""
+    family, formula = family_and_formula("sum", rng)
+    b, some = rng.normal(size=9), np.array([2, 0])
+    matrices = np.array([formula(unit) for unit in np.eye(3)])
+    np.testing.assert_allclose(family.products(b, some), matrices[some] @ b, rtol=1e-12)
+    np.testing.assert_allclose(family.diagonal(some), matrices[some].diagonal(axis1=1, axis2=2), rtol=1e-12)
+    np.testing.assert_array_equal(family.start(), 1.0 / 3.0)
+    factors = np.array([2.0, 0.0, 3.0])
+    t = np.array([0.3, 0.1, 0.2])
+    np.testing.assert_allclose(family.rescaled(factors).kernel(t), formula(t * factors), rtol=1e-12)
+    np.testing.assert_allclose(family.kernel(t), formula(t), rtol=1e-12)
+    # coefficients whose sum is 0 have errors of rounding alone, and each unit of the sum twice its norm
+    even = b - b.mean()
+    q = family.quadratic_forms(t, even)
+    precise = even.astype(np.longdouble)
+    exact = np.einsum("i,mij,j->m", precise, matrices, precise)
+    errors = family.quadratic_form_errors(even, q)
+    assert (np.abs(q - exact) <= errors).all()
+    assert (errors < 1e-13 * np.square(np.sqrt(matrices.diagonal(axis1=1, axis2=2)) @ np.abs(even))).all()
 
 
 def test_squared_distances_are_symmetric_and_not_negative(rng):

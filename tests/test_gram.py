@@ -125,6 +125,20 @@ def test_diagonals_traces_and_bounds(gram, stack):
     assert str(gram.n_kernels) in gram.describe() or isinstance(gram, CompositeGram)
 
 
+@pytest.mark.parametrize("piece", [3 * N, 2**16])
+def test_sums_over_rows_and_pairs(gram, stack, rng, piece, monkeypatch):
+    monkeypatch.setattr("kernelweave.gram.base.PIECE", piece)
+    w = rng.uniform(0.5, 2.0, N)
+    H = rng.normal(size=(N, N))
+    H += H.T
+    close(gram.inner(H), np.einsum("ij,ijm->m", H, stack))
+    close(gram.trace(w), np.einsum("i,iim->m", w, stack))
+    for m in range(stack.shape[2]):
+        squares = np.square(stack[:, :, m])
+        close(gram.square_norm(m, w), w @ squares @ w)
+        close(gram.square_norm(m), squares.sum())
+
+
 def test_take_rescale_and_center(gram, stack, rng):
     idx = np.array([3, 0, 6])
     C = rng.normal(size=(1, N))

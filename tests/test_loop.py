@@ -94,6 +94,25 @@ def test_an_objective_that_moves_is_progress_where_a_step_says_so(change, n_iter
     assert loop.n_iter == n_iter
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(idle=3), Limits(idle=3, moved=0.2), Limits(idle=3, smaller=0.9, lower=0.05), Limits(slow=6)],
+)
+def test_units_of_the_objective_change_nothing(limits, rng):
+    """Every rule is one of shares, also with objectives below 0: walks end after as many iterations in any unit."""
+    for shift in (2.0, 0.0, -2.0):
+        walk = shift + 0.1 * rng.normal(size=60).cumsum()
+        gaps = np.abs(walk) * 0.97 ** np.arange(60.0)
+        ends = []
+        for unit in (1.0, 1e-9, 1e9):
+            loop = Loop(60)
+            objective = unit * walk
+            status = loop.run(looks(unit * gaps, objective=objective.__getitem__), limits)
+            ends.append((status, loop.n_iter, loop.idle, loop.best.point))
+        assert ends[0] == ends[1] == ends[2]
+        assert ends[0][1] < 60
+
+
 def test_iterations_since_the_best_point():
     loop = Loop(50)
     loop.run(looks([5.0, 4.0, *np.linspace(3.0, 3.9, 20)], objective=lambda k: -k), Limits(unbeaten=6))

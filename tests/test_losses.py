@@ -98,6 +98,35 @@ def test_slopes_are_those_of_differences(name, rng):
 
 
 @EVERY
+def test_proximal_steps_are_maxima_and_have_their_slopes(name, rng):
+    """Of ``dual term - b f - (b - centre)^2 / (2 pull)``, by trying other coefficients; slopes by differences."""
+    _, machine = problem(name, rng)
+    y, costs, loss = machine.y, machine.costs, machine.loss
+    centre, pull = feasible(machine, rng), rng.uniform(0.3, 2.0, len(y)) * costs
+    f = 1.5 * rng.normal(size=len(y))
+    b = loss.proximal(y, costs, centre, pull, f)
+    low, high = loss.bounds(y, costs)
+    assert ((b >= low - 1e-14) & (b <= high + 1e-14)).all()
+
+    def value(i, b_i):
+        row = slice(i, i + 1)
+        term = loss.dual_term(y[row], costs[row], np.array([b_i]))
+        return term - b_i * f[i] - (b_i - centre[i]) ** 2 / (2.0 * pull[i])
+
+    for i in range(len(y)):
+        for step in (1e-3, -1e-3):
+            assert value(i, np.clip(b[i] + step, low[i], high[i])) <= value(i, b[i]) + 1e-13
+    step = 1e-5
+    up, down = (loss.proximal(y, costs, centre, pull, f + sign * step) for sign in (1.0, -1.0))
+    # away from kinks, between which some rows lie with box losses
+    smooth = np.abs(up - 2.0 * b + down) < 1e-7
+    assert smooth.sum() > 30
+    slope = loss.proximal_slope(y, costs, centre, pull, f, b)
+    np.testing.assert_allclose(slope[smooth], (down - up)[smooth] / (2.0 * step), rtol=1e-4, atol=1e-7)
+    assert (np.abs(slope) > 1e-3).any()
+
+
+@EVERY
 def test_the_intercept_is_the_best_one(name, rng):
     K, machine = problem(name, rng)
     y, costs, loss = machine.y, machine.costs, machine.loss

@@ -1,6 +1,6 @@
 """Machines on features: the optima of kernels and of a cone solver, certificates, options, refusals.
 
-Modules: `mkl/features/newton`, `mkl/features/norms`.
+Modules: `mkl/features/newton`, `mkl/features/norms`, `mkl/features/columns`, `mkl/features/problem`.
 """
 
 import itertools
@@ -18,6 +18,7 @@ from kernelweave.machines.smooth import Augmented, smooth_loss
 from kernelweave.mkl.features import columns as columns_module
 from kernelweave.mkl.features import newton as newton_module
 from kernelweave.mkl.features.norms import Model
+from kernelweave.mkl.features.problem import make_feature_problem
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
 from oracles import central_difference, conic_value
 
@@ -99,6 +100,77 @@ def conic(Z, groups, y, C, loss, weight_set=SETS["simplex"], *, scale=1.0, sampl
         limits = [cp.sum(d) <= 1, d <= weight_set.cap] if capped else [cp.norm(d, weight_set.p) <= 1]
     problem = cp.Problem(cp.Minimize(C * np.broadcast_to(sample_weight, n) @ losses + penalty), limits)
     return conic_value(problem)
+
+
+# ---- working columns ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("form", ["held", "pieces", "sparse"])
+def test_working_columns_are_those_of_the_dense_matrix(form, fit_intercept, rng, monkeypatch):
+    """In the order in which kernels came; sums over rows, and second derivatives at weights that change."""
+    Z, groups, y = make("hinge", 23)
+    monkeypatch.setattr(columns_module, "PIECE", 40)
+    monkeypatch.setattr(columns_module, "TOGETHER", 30)
+    if form == "pieces":
+        monkeypatch.setattr(columns_module, "HELD", 23 * 4)
+    rows = sparse.csr_array(Z * (rng.random(Z.shape) < 0.5)) if form == "sparse" else Z
+    dense = rows.toarray() if form == "sparse" else Z
+    problem, _ = make_feature_problem(
+        kw.FeatureStack(rows, groups),
+        y,
+        rng.uniform(0.5, 2.0, 23),
+        rng.uniform(0.5, 2.0, 6),
+        loss=as_loss("squared-hinge"),
+        C=0.7,
+        fit_intercept=fit_intercept,
+    )
+    own = columns_module.WorkingColumns(problem)
+    h = np.zeros(23)
+    steps = (
+        (np.array([4, 1]), rng.uniform(0.5, 2.0, 23)),
+        (np.array([1]), None),
+        (np.array([3]), np.where(np.arange(23) < 4, 3.0, 0.0)),
+        (np.array([5, 0, 3]), np.where(np.arange(23) < 3, 1.0, 0.0)),
+        (np.array([2]), 0.0),
+        (np.array([2]), rng.uniform(0.5, 2.0, 23) * (np.arange(23) % 2)),
+    )
+    order = []
+    for kernels, new in steps:
+        fresh = [int(m) for m in np.unique(kernels) if m not in order]
+        assert own.add(kernels) == len(fresh)
+        order += fresh
+        index = np.concatenate([np.arange(groups[m], groups[m + 1]) for m in order])
+        assert own.kernels.tolist() == order
+        assert own.index.tolist() == index.tolist()
+        np.testing.assert_array_equal(np.diff(own.offsets), np.diff(groups)[order])
+        means = np.average(dense, axis=0, weights=problem.costs) * problem.factors
+        centred = fit_intercept and form != "sparse"
+        assert_allclose(own.centre, means if centred else 0.0, atol=1e-15)
+        X = (dense * problem.factors - own.centre)[:, index].T
+        v, w = rng.normal(size=23), rng.normal(size=len(index))
+        assert_allclose(own.products(v), X @ v, rtol=1e-11, atol=1e-13)
+        for coef in (w, w * (np.arange(len(w)) == 1)):
+            assert_allclose(own.combine(coef), X.T @ coef, rtol=1e-11, atol=1e-13)
+        assert own.shift(w) == pytest.approx(w @ own.centre[index], abs=1e-14)
+        if new is None:
+            # one weight in ten changes, by more than a tenth; the others by less stay as they were
+            new = h * np.where(np.arange(23) % 10 == 0, 1.5, 1.05)
+            h = h * np.where(np.arange(23) % 10 == 0, 1.5, 1.0)
+        else:
+            h = new * np.ones(23)
+        C, mean, total = own.second_derivative(new * np.ones(23), 0.1, 0.25)
+        wanted = X @ h / h.sum() if fit_intercept and h.any() else np.zeros(len(X))
+        assert total == pytest.approx(h.sum())
+        assert_allclose(mean, wanted, rtol=1e-10, atol=1e-13)
+        expected = (X * h) @ X.T - h.sum() * np.outer(wanted, wanted) + 0.25 * np.eye(len(X))
+        assert_allclose(C, expected, rtol=1e-10, atol=1e-12)
+    own.scale(0.5)
+    C, mean, total = own.second_derivative(0.5 * h, 0.1, 0.25)
+    assert_allclose(
+        C - 0.25 * np.eye(len(C)), 0.5 * (expected - 0.25 * np.eye(len(C))), rtol=1e-10, atol=1e-12
+    )
+    assert total == pytest.approx(0.5 * h.sum())
 
 
 # ---- the optimum ----------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Missing cells and missing views: what kernels, estimators and files do about them.
 
-Modules: `estimators/missing`, `fitting/missing`, `fitting/partial`.
+Modules: `estimators/missing`, `fitting/missing`, `fitting/partial`, `kernels/pairs`.
 """
 
 import numpy as np

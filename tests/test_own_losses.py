@@ -1,6 +1,6 @@
 """Losses that are written outside: three formulas, and they work on every operator, solver and set of weights.
 
-Modules: `machines/smooth`.
+Modules: `machines/smooth`, `machines/loss`.
 """
 
 import itertools

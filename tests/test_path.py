@@ -51,6 +51,25 @@ def test_order_of_alphas_and_infinity():
     assert path.criteria["gcv"][0] == pytest.approx(np.mean(y**2))
 
 
+@pytest.mark.parametrize("form", ["kernels", "features", "newton on features", "chunks"])
+def test_a_margin_path_is_a_sequence_of_solutions(form, rng):
+    Z, groups, weight = rng.normal(size=(40, 6)), [0, 2, 4, 6], rng.uniform(0.5, 2.0, 40)
+    y = np.where(Z[:, 0] - Z[:, 3] + rng.normal(size=40) > 0, 1.0, -1.0)
+    stack, scale = kw.FeatureStack(Z, groups), rng.uniform(0.5, 2.0, 3)
+    kernels = {"kernels": stack.gram(), "chunks": kw.RowFeatures(Z, y, sample_weight=weight, groups=groups)}
+    more = {"tol": 1e-7, "loss": "logistic", "scale": scale}
+    own = {} if form == "chunks" else {"sample_weight": weight}
+    own |= {"method": "newton"} if form == "newton on features" else {}
+    labels = None if form == "chunks" else y
+    path = kw.svm_mkl_path(kernels.get(form, stack), labels, [2.0, 0.05, 0.4], **more, **own)
+    np.testing.assert_allclose(path.alphas, [20.0, 2.5, 0.5], rtol=1e-15)
+    for k, C in enumerate((0.05, 0.4, 2.0)):
+        one = kw.solve_svm_mkl(stack.gram(), y, C, sample_weight=weight, **more)
+        assert path.at(k).primal == pytest.approx(one.primal, rel=3e-7)
+        # coefficients are known to the root of the gap
+        np.testing.assert_allclose(path.at(k).weights, one.weights, atol=2e-3)
+
+
 def test_alternating_path_uses_the_papers_rule():
     gram, y = make_problem("dense", np.random.default_rng(3))
     alphas = np.geomspace(1.0, 1e-3, 6)

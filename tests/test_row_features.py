@@ -1,6 +1,6 @@
 """Machines on rows that are read in chunks: the same as in memory, whatever the chunks, sources and workers.
 
-Modules: `rows/row_features`, `mkl/features/row_machine`, `mkl/features/row_newton`.
+Modules: `rows/row_features`, `rows/validation`, `gram/chunked`, `mkl/features/row_machine`, `mkl/features/row_newton`.
 """
 
 from __future__ import annotations
@@ -63,6 +63,21 @@ def test_chunks_have_the_solution_of_rows_in_memory(
             checked = one.verify(problem)
             assert checked.status is kw.Status.CONVERGED
             assert checked.rel_gap <= 1e-6
+
+
+def test_sums_over_rows_that_are_kept(data: tuple[np.ndarray, ...]) -> None:
+    Z, y, targets = data[0][:50], data[1][:50], data[2][:50]
+    rows = kw.RowFeatures(in_chunks(Z, y, np.abs(targets) + 0.1, size=7), groups=GROUPS)
+    some = np.array([0, 3, 4, 6, 7, 20, 34, 35, 49])
+    rng = np.random.default_rng(0)
+    for own, kept in ((rows, np.arange(50)), (rows.restrict(some), some)):
+        R, index, coef = rng.normal(size=(2, len(kept))), np.array([7, 0, 3]), rng.normal(size=(2, 3))
+        np.testing.assert_allclose(own.products(R), R @ Z[kept], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(own.combine(index, coef), coef @ Z[kept][:, index].T, rtol=1e-12)
+        np.testing.assert_array_equal(own.y, y[kept])
+        np.testing.assert_array_equal(own.sample_weight, (np.abs(targets) + 0.1)[kept])
+        # the sample is of rows that are kept, by their numbers among these
+        np.testing.assert_array_equal(own.sample.Z, Z[kept][own.sample.positions])
 
 
 def test_gap_belongs_to_the_primal_objective(data: tuple[np.ndarray, ...], small_sample: None) -> None:

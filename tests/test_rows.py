@@ -17,8 +17,10 @@ from kernelweave import InputError, KernelWarning
 from kernelweave.machines.losses import Hinge
 from kernelweave.machines.machine import Machine
 from kernelweave.rows import sources, validation
+from kernelweave.rows.files import columns_of, find_files
 from kernelweave.rows.folds import folds_of_rows, hashes_of_rows
 from kernelweave.rows.sampling import SEED, Sampling, sample_size
+from kernelweave.rows.sources import Request, open_rows
 from kernelweave.rows.validation import _scores_of, scores
 from test_features import make
 
@@ -135,6 +137,58 @@ def test_every_source_gives_the_same_sums_and_folds(data, tmp_path, form):
         assert_allclose(products(a), products(b), rtol=1e-12)
     assert found.taken == {"": 60}
     assert_allclose(products(found.total), products(kw.BlockStatistics(groups).add(Z, y, w)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["array", "frame", "iterator", "features", "files"])
+def test_chunks_are_the_rows_that_are_left_in_their_order(data, frame, tmp_path, form):
+    """With targets, weights and numbers of rows; pieces that are read at the same time are all rows once."""
+    Z, _, y, w = data
+    given, request = Z, Request(y, w)
+    if form == "iterator":
+        given, request = [(Z[k : k + 13], y[k : k + 13], w[k : k + 13]) for k in range(0, 60, 13)], Request()
+    if form in ("frame", "files"):
+        given, request = frame, Request(target="y", weight="w", columns=NAMES)
+    if form == "files":
+        given = [tmp_path / name for name in ("b.csv", "a.txt.gz")]
+        for path, rows in zip(given, (slice(0, 33), slice(33, 60)), strict=True):
+            frame.iloc[rows].to_csv(path, index=False, sep=";")
+    if form == "features":
+        request, Z = replace(request, features=np.square), np.square(Z)
+    source, _ = open_rows(given, request)
+    names = {"b.csv": slice(0, 33), "a.txt.gz": slice(33, 60)} if form == "files" else {"": slice(0, 60)}
+    assert source.total == (None if form in ("iterator", "files") else 60)
+    for taken in (0, 1, 10, 11, 13, 27, 60):
+        chunks = list(source.chunks(dict.fromkeys(names, taken)))
+        for name, rows in names.items():
+            own, left = (
+                [chunk for chunk in chunks if chunk.source == name],
+                slice(rows.start + taken, rows.stop),
+            )
+            assert [chunk.first for chunk in own] == [taken + sum(map(len, own[:k])) for k in range(len(own))]
+            assert all(0 < len(chunk) <= (13 if form == "iterator" else 11) for chunk in own)
+            if own:
+                assert_allclose(np.concatenate([chunk.Z for chunk in own]), Z[left], rtol=1e-15)
+                assert_allclose(np.concatenate([chunk.y for chunk in own]), y[left], rtol=1e-15)
+                assert_allclose(np.concatenate([chunk.sample_weight for chunk in own]), w[left], rtol=1e-15)
+            else:
+                assert len(Z[left]) == 0
+    parts = [chunk for piece in source.pieces() for chunk in piece.chunks({})]
+    assert_allclose(np.concatenate([chunk.Z for chunk in parts]), Z, rtol=1e-15)
+    assert len(source.pieces()) == {"array": 6, "features": 6, "files": 2}.get(form, 1)
+
+
+def test_tables_in_a_folder_are_told_by_the_ends_of_their_names(tmp_path):
+    tables = ["a.csv", "b.v2.TSV", "c.csv.gz", "sub/d.2024.pq", "e.tab.zst", "f.parquet"]
+    others = ["csv", "g.gz", "h.csv.bak", "i.json", ".j.csv", "_k/l.csv", "sub/.m/n.csv", "o.csv.gz.txt2"]
+    for name in (*tables, *others):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text("x,y\n1,2\n")
+    assert find_files(tmp_path) == {name: tmp_path / name for name in sorted(tables)}
+    same = [tmp_path / "a.csv", tmp_path / "sub" / "a.csv"]
+    same[1].write_text("x;z,\ty\n1;2\t;3\n")
+    assert find_files(same) == {path.as_posix(): path for path in same}
+    assert find_files(tmp_path / "h.csv.bak") == {"h.csv.bak": tmp_path / "h.csv.bak"}
+    assert (columns_of(same[0]), columns_of(same[1])) == (["x", "y"], ["x;z", "\ty"])
 
 
 def test_features_are_made_of_chunks(data):

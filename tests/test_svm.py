@@ -13,6 +13,8 @@ import pytest
 
 import kernelweave as kw
 from kernelweave.machines import smo
+from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge
+from kernelweave.machines.machine import Machine
 from oracles import exact_values, svc_by_conic, svm_value, svr_by_conic
 
 
@@ -61,6 +63,36 @@ def check(result, K, y, costs, loss, tol):
     assert result.primal <= svm_value(K, y, result.dual_coef, costs, loss, KINKS) * (1 + 1e-9) + 1e-12
     assert result.infeasibility <= 1e-14 * max(1.0, np.abs(result.dual_coef).sum())
     np.testing.assert_array_equal(result.support, np.flatnonzero(result.dual_coef))
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("loss", [Hinge(), SquaredHinge(), EpsilonInsensitive(0.1), Logistic()], ids=str)
+def test_coefficients_outside_of_their_bounds_have_no_gap(loss, fit_intercept):
+    """Up to a share of 1e-12 of their sizes, on either side, and in their sum if there is an intercept."""
+    K, y, weight = np.eye(4), np.array([1.0, 1.0, -1.0, -1.0]), np.array([1.0, 2.0, 2.0, 1.0])
+    machine = Machine(y, 0.5, loss, weight, fit_intercept=fit_intercept)
+    inside = y * np.array([0.5, 0.25, 0.25, 0.5])
+    assert np.isfinite(machine.certify(K, inside, 0.0).gap)
+    assert np.isfinite(machine.certify(K, inside * (1.0 + 1e-13), 0.0).gap)
+    ends = {"hinge": (0.0, 0.5), "squared-hinge": (0.0, np.inf), "epsilon-insensitive": (-0.5, 0.5)}
+    low, high = ends.get(loss.name, (0.0, 0.5))
+    for k, sign in ((0, 1.0), (3, -1.0)):
+        for end, beyond in ((low, -1e-9), (high, 1e-9)):
+            if np.isfinite(end):
+                b = inside.copy()
+                b[k] = sign * (end + beyond)
+                if fit_intercept:
+                    b[1 if sign > 0 else 2] -= b.sum()
+                assert not machine.feasible(b, 1e-12)
+                assert machine.certify(K, b, 0.0).gap == np.inf
+    uneven = inside + np.array([0.0, 1e-9, 0.0, 0.0])
+    assert np.isfinite(machine.certify(K, uneven, 0.0).gap) == (not fit_intercept)
+    assert np.isfinite(machine.certify(K, inside, 0.1).gap) == fit_intercept
+
+
+def test_regression_has_a_tube_of_a_tenth(rng):
+    K, _, t = make_data(30, rng)
+    np.testing.assert_array_equal(kw.solve_svr(K, t, 1.0).dual_coef, kw.solve_svr(K, t, 1.0, 0.1).dual_coef)
 
 
 @pytest.mark.parametrize("C", [1e-2, 1.0, 100.0])

@@ -577,8 +577,14 @@ def test_rows_of_annotated_matrices_in_a_dict_are_joined_by_their_names(tables, 
     for first in (pd.DataFrame(A, index=rows), Annotated(form(A), rows, [f"g{k}" for k in range(5)])):
         found = kw.Views({"rna": first, "protein": b})["protein"]
         np.testing.assert_array_equal(found.toarray() if sparse.issparse(found) else found, B)
+        fewer = {"rna": first, "protein": Annotated(form(B[1:]), rows[1:], names)}
         with pytest.raises(kw.InputError, match="View 'protein' lacks 1 of view 'rna': 'cell0'"):
-            kw.Views({"rna": first, "protein": Annotated(form(B[1:]), rows[1:], names)})
+            kw.Views(fewer)
+        whole = kw.Views(fewer, rows="all")["protein"]
+        values = whole.toarray() if sparse.issparse(whole) else np.asarray(whole)
+        # a row that lacks a view has at least one missing cell there, and sparse rows no more
+        assert np.isnan(values[0, 0])
+        np.testing.assert_array_equal(values[1:], B[1:])
     # beside an array rows belong together by position
     found = kw.Views({"rna": A, "protein": b})["protein"]
     np.testing.assert_array_equal(found.toarray() if sparse.issparse(found) else found, B[order])

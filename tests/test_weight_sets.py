@@ -212,6 +212,9 @@ def test_nothing_to_choose_from(known):
     assert known.weight_set.support(np.zeros(6)) == 0.0
     assert_inside(known, known.weight_set.best(np.zeros(6)))
     assert_inside(known, known.weight_set.project(np.zeros(6)))
+    if isinstance(known.weight_set, AlternatingSet):
+        even = known.weight_set.start(6)
+        np.testing.assert_allclose(known.weight_set.fixed_point(np.zeros(6)), even, rtol=1e-14)
 
 
 @pytest.mark.parametrize("size", [1e15, 1e20, 1e300])

@@ -171,10 +171,8 @@ RowFeatures
 
     def statement(self, solution: Solution) -> Statement:
         """The problem in numbers, for an exported certificate."""
-        if not self.form.least_squares:
-            return self.form.statement(solution)
-        stated = self.form.statement(replace(solution, alpha=1.0 / self.C))
-        return replace(stated, C=self.C, regularization=1.0)
+        stated = self.form.statement(solution)
+        return replace(stated, C=self.C, regularization=1.0) if self.form.least_squares else stated
 
 
 def make_ridge_form(
