@@ -1,6 +1,6 @@
 """From kernels and rows to representations: which one is chosen, and that all give the same matrices.
 
-Modules: `fitting/source`, `fitting/stacks`.
+Modules: `gram/building`, `fitting/source`, `fitting/stacks`.
 """
 
 import subprocess

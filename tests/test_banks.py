@@ -1,3 +1,8 @@
+"""Banks of kernels: what they make, and what they refuse.
+
+Modules: `banks`.
+"""
+
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,6 +1,6 @@
 """What a plain fit takes: the rule on made-up tables, noise, C, words, files, and that all ways in agree.
 
-Modules: `recipe`, `estimators/defaults`.
+Modules: `recipe`, `gram/uninformative`, `estimators/defaults`.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold
@@ -20,6 +21,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 import kernelweave as kw
 from kernelweave import persistence
 from kernelweave._checks import InputError
+from kernelweave._sparse import to_dense
 from kernelweave.fitting.source import TableSource
 from kernelweave.kernels import (
     RBF,
@@ -40,7 +42,8 @@ from kernelweave.kernels import (
 )
 from kernelweave.kernels import training_rows as rows_module
 from kernelweave.kernels.pairs import weighted_median
-from kernelweave.views import Table
+from kernelweave.kernels.steps import column_statistics
+from kernelweave.views import Table, as_table
 
 
 @pytest.fixture
@@ -380,6 +383,33 @@ def test_a_part_of_a_source_is_fitted_on_its_own_rows(X, rng):
         assert part.kernels == [k.fitted(X[rows], weight[rows]) for k in KERNELS]
         assert part.take(np.arange(4)).kernels == [k.fitted(X[rows][:4], weight[rows][:4]) for k in KERNELS]
     assert whole.kernels == [k.fitted(X, weight) for k in KERNELS]
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_steps_count_the_cells_that_are_there(form, rng):
+    """Lengths, logarithms, fills and statistics of columns, with weights of rows and a row without any cell."""
+    A = rng.normal(size=(15, 4)) * (rng.random((15, 4)) < 0.7)
+    A[rng.random((15, 4)) < 0.25] = np.nan
+    A[3], A[4] = np.nan, 0.0
+    weight, there = rng.uniform(0.5, 2.0, 15), ~np.isnan(A)
+    table, known = as_table(form(A), missing=True), np.where(there, A, 0.0)
+    share = np.maximum(there.sum(axis=1), 1) / 4
+    length = np.sqrt(np.square(known).sum(axis=1) / share)
+    filled = np.where(there, A, weight @ known / (weight @ there))
+    for step, wanted in (
+        (NormalizeRows(), A / np.where(length > 0, length, 1.0)[:, None]),
+        (Log1p(), np.sign(A) * np.log1p(np.abs(A))),
+        (Impute().fitted(table, weight), filled),
+    ):
+        np.testing.assert_allclose(to_dense(step.apply(table).values), wanted, rtol=1e-12, atol=1e-14)
+    if form is np.asarray:
+        mean, std = column_statistics(table, weight)
+        np.testing.assert_allclose(mean, weight @ known / (weight @ there), rtol=1e-12)
+        square = weight @ np.where(there, np.square(A - mean), 0.0) / (weight @ there)
+        np.testing.assert_allclose(std, np.sqrt(square), rtol=1e-12)
+        median = Impute("median").fitted(table, np.round(weight)).fill
+        often = np.repeat(A, np.round(weight).astype(int), axis=0)
+        np.testing.assert_allclose(median, np.nanmedian(often, axis=0), rtol=1e-12)
 
 
 def test_a_prepared_kernel_is_what_its_steps_make_of_it():

@@ -1,4 +1,7 @@
-"""Folds that follow from the values of rows, and what is computed on them."""
+"""Folds that follow from the values of rows, and what is computed on them.
+
+Modules: `learners/folds`.
+"""
 
 import joblib
 import numpy as np

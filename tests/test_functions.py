@@ -1,6 +1,6 @@
 """Kernels as functions: one formula for tables, layers and families, against the formulas of the papers.
 
-Modules: `functions`, `mkl/families`.
+Modules: `functions`, `mkl/families`, `kernels/dot`, `kernels/stationary`.
 """
 
 import numpy as np

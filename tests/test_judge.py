@@ -1,4 +1,7 @@
-"""Exported certificates, judged by a file that imports nothing of kernelweave."""
+"""Exported certificates, judged by a file that imports nothing of kernelweave.
+
+Modules: `judge`, `results/solution`.
+"""
 
 import json
 import shutil
@@ -7,11 +10,15 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.special import xlog1py, xlogy
 
 import kernelweave as kw
 import raw_scales
 import stress
 from kernelweave import judge
+from kernelweave.machines.losses import LOSSES, as_loss
+from kernelweave.results.solution import Statement
+from known_sets import KNOWN
 from problems import needs_long_double
 
 SETS = {
@@ -70,6 +77,83 @@ def exported(folder, found, problem, data):
 
 def resealed(content):
     return content | {"seal": judge.seal(content)}
+
+
+# ---- its formulas -----------------------------------------------------------------------------------------
+
+
+@needs_long_double
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_and_boxes_are_those_of_the_library(name):
+    """From above at the worse end of an interval, also where a logistic loss is a line or nothing."""
+    loss, p = as_loss(name, 0.25), {"loss": name, "epsilon": 0.25}
+    far = judge.Q(10**100)
+    ends = [(-3.0, -2.5), (-0.5, 0.5), (0.9, 1.2), (0.1, 0.1), (2.0, 2.0), (-2e4, -15e3), (15e3, 2e4)]
+    for y in (1.0, -1.0) if loss.classifies else (0.5, -2.0, 0.0):
+        for low, high in ends:
+            wanted = loss.value(np.full(2, y), np.array([low, high])).max()
+            found = judge.loss_above(p, judge.Q(y), judge.Q(low), judge.Q(high))
+            assert found >= judge.Q(wanted) * (1 - judge.Q(1e-15))
+            assert float(found) == pytest.approx(wanted, rel=1e-14, abs=1e-300)
+        for cost in (0.0, 1.5):
+            limits = [end[0] for end in loss.bounds(np.array([y]), np.array([cost]))]
+            found = [float(min(max(end, -far), far)) for end in judge.box(p, judge.Q(y), judge.Q(cost))]
+            np.testing.assert_allclose(found, np.clip(limits, -float(far), float(far)), rtol=1e-15)
+
+
+@needs_long_double
+def test_entropies_and_norms_are_bounded_from_their_side():
+    for a in (0.0, 1e-300, 1e-9, 0.25, 0.5, 0.7, 1.0 - 2.0**-52, 1.0):
+        wanted = -float(xlogy(a, a) + xlog1py(1.0 - a, -a))
+        found = judge.entropy_below(judge.Q(a))
+        assert found <= judge.Q(wanted) * (1 + judge.Q(1e-15))
+        assert float(found) == pytest.approx(wanted, rel=1e-12)
+    values = [judge.Q(x) for x in (3.0, 0.0, 4.0, 1e-9)]
+    for order, wanted in ((1.0, 7.0 + 1e-9), (2.0, 5.0), (3.0, 91.0 ** (1.0 / 3.0)), (np.inf, 4.0)):
+        found = float(judge.power_norm(values, order))
+        assert wanted * (1.0 - 1e-15) <= found <= wanted * (1.0 + 1e-14)
+    assert judge.power_norm([judge.Q(0)] * 2, 2.0) == 0
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=str)
+def test_sets_of_weights_are_those_of_the_library(known, rng):
+    """Support functions from above, and what takes weights into the set."""
+    own = known.weight_set.in_statement(Statement("hinge", 1.0, np.ones(3), np.ones(6)))
+    p = {"set": own.weight_set, "set_value": own.set_value}
+    for q in (*rng.exponential(size=(5, 6)) ** 2, np.eye(6)[2], np.ones(6)):
+        found = float(judge.support_above(p, [judge.Q(x) for x in q]))
+        # the multiplier of an elastic net is a rounded one
+        assert known.support(q) * (1.0 - 1e-14) <= found <= known.support(q) * (1.0 + 1e-9)
+    for _ in range(5):
+        d = known.sample(rng, 6)
+        assert float(judge.outside(p, [judge.Q(x) for x in d])) <= 1.0 + 1e-12
+        far = 1.5 * d
+        factor = float(min(judge.outside(p, [judge.Q(x) for x in far]), judge.Q(10**100)))
+        q = rng.exponential(size=6)
+        assert far @ q / factor <= known.support(q) * (1.0 + 1e-12)
+    border = 1.5 * known.weight_set.start(6)
+    assert float(judge.outside(p, [judge.Q(x) for x in border])) >= 1.5 * (1.0 - 1e-12)
+
+
+def test_infeasible_coefficients_are_moved_into_the_box_with_sum_zero(rng):
+    p = {"loss": "hinge", "epsilon": 0.0, "intercept": True}
+    y = [judge.Q(int(v)) for v in (1, 1, 1, -1, -1, 1, -1, -1)]
+    costs = [judge.Q(c) for c in (1, 2, 0, 1, 0.5, 3, 1, 1)]
+    for _ in range(10):
+        b = [judge.Q(v) for v in 2.0 * rng.normal(size=8)]
+        for intercept in (True, False):
+            found = judge.feasible(p | {"intercept": intercept}, b, y, costs)
+            assert all(0 <= v * own <= cost for v, own, cost in zip(found, y, costs, strict=True))
+            clipped = [
+                min(max(v * own, judge.Q(0)), cost) * own for v, own, cost in zip(b, y, costs, strict=True)
+            ]
+            if intercept:
+                assert sum(found) == 0
+                # nothing moves away from zero, and no more than the sum
+                assert all(abs(v) <= abs(c) for v, c in zip(found, clipped, strict=True))
+                assert sum(abs(c - v) for v, c in zip(found, clipped, strict=True)) == abs(sum(clipped))
+            else:
+                assert found == clipped
 
 
 @needs_long_double

@@ -1,3 +1,9 @@
+"""Kernels as values: their matrices by formulas, algebra, text and refusals.
+
+Modules: `kernels`, `kernels/base`, `kernels/categorical`, `kernels/composed`, `kernels/constant`, `kernels/dot`,
+`kernels/given`, `kernels/learnt`, `kernels/parsing`.
+"""
+
 import json
 import math
 import pickle

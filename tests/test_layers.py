@@ -1,4 +1,7 @@
-"""Layers of kernels: derivatives against differences, twins, positive definiteness, kernels of new rows."""
+"""Layers of kernels: derivatives against differences, twins, positive definiteness, kernels of new rows.
+
+Modules: `mkl/layers`.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Margin learners behind the estimators: scikit-learn's contract, certificates, paths, compositions."""
+"""Margin learners behind the estimators: scikit-learn's contract, certificates, paths, compositions.
+
+Modules: `learners`, `learners/base`, `learners/margin`, `learners/solving`.
+"""
 
 import warnings
 from dataclasses import replace

@@ -1,4 +1,7 @@
-"""Kernel logistic regression: against scikit-learn on explicit features, and with learnt kernel weights."""
+"""Kernel logistic regression: against scikit-learn on explicit features, and with learnt kernel weights.
+
+Modules: `machines/logistic`.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""The loop of steps: trace, best point, callback, and when a step ends or gives way."""
+"""The loop of steps: trace, best point, callback, and when a step ends or gives way.
+
+Modules: `mkl/loop`.
+"""
 
 import numpy as np
 import pytest

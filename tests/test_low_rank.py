@@ -1,4 +1,7 @@
-"""Kernels of low rank are found, whatever their spectrum, and the others are given up early."""
+"""Kernels of low rank are found, whatever their spectrum, and the others are given up early.
+
+Modules: `gram/low_rank`, `gram/building`, `gram/stack`.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""Bounds of rounding errors that `kernelweave.machines` adds to every gap, by their formulas."""
+"""Bounds of rounding errors that `kernelweave.machines` adds to every gap, by their formulas.
+
+Modules: `machines/rounding`.
+"""
 
 import math
 

@@ -1,6 +1,7 @@
 """Missing cells and missing views: what kernels, estimators and files do about them.
 
-Modules: `estimators/missing`, `fitting/missing`, `fitting/partial`, `kernels/pairs`.
+Modules: `estimators/missing`, `fitting/missing`, `fitting/partial`, `kernels/pairs`, `kernels/steps`,
+`views/encoding`.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Every normaliser against its formula, written out on small matrices, and against explicit feature maps."""
+"""Every normaliser against its formula, written out on small matrices, and against explicit feature maps.
+
+Modules: `normalizers`.
+"""
 
 import numpy as np
 import pytest

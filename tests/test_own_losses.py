@@ -174,6 +174,16 @@ def test_proximal_coefficients_are_the_best_ones(loss, rng):
     np.testing.assert_allclose(central_difference(lambda f: value(f)[0], f, 1e-6), -b, atol=1e-7)
 
 
+@pytest.mark.parametrize(("loss", "most"), [(Huber(0.3), 15), (Quantile(0.7), 32), (Counts(), 13)])
+def test_few_systems(loss, most, rng):
+    """The most of five seeds, and half as many again; at a hundredth of the kernel, or costs, no more."""
+    _, gram, y, weight = data(rng, loss)
+    for unit, cost in ((1.0, 2.0), (1.0, 0.02), (0.01, 2.0)):
+        found = Machine(y, cost, loss, weight).solve(unit * gram.sum(axis=2), tol=1e-8)
+        assert found.status is kw.Status.CONVERGED
+        assert found.n_iter <= 1.5 * most
+
+
 @pytest.mark.parametrize("loss", [Huber(0.3), Quantile(0.7)], ids=lambda loss: loss.name)
 def test_early_stops_are_honest(loss, rng):
     Z, gram, y, weight = data(rng, loss)

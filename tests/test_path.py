@@ -1,6 +1,6 @@
 """Paths: each point is a certified solution, and the range, order and criteria are what they say.
 
-Modules: `mkl/path`, `results/path`.
+Modules: `mkl/path`, `mkl/solve`, `results/path`.
 """
 
 import numpy as np

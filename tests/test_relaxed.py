@@ -1,6 +1,6 @@
 """RLS2 with two regularisation parameters: weights of one, ridge of another.
 
-Modules: `mkl/regularization`.
+Modules: `mkl/regularization`, `learners/rls2`.
 """
 
 import numpy as np

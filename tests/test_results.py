@@ -1,4 +1,7 @@
-"""Solutions and certificates as values, and the names that they had."""
+"""Solutions and certificates as values, and the names that they had.
+
+Modules: `results`, `results/certificate`, `results/solution`, `mkl/problems`.
+"""
 
 from dataclasses import replace
 
@@ -48,6 +51,12 @@ def test_the_whole_gap_has_the_last_word(own, rounding, ended, status):
     assert found.gap == own + rounding == pytest.approx(found.primal - found.dual)
     assert found.own_gap == pytest.approx(own)
     assert Certificate.of("joint", 1.0, own, rounding, ended).status is ended
+    # shares are of sizes: in any unit, and for objectives below 0
+    for unit in (-1.0, 2.0**20):
+        other = Certificate.of("joint", unit, own * abs(unit), rounding * abs(unit), ended, tol=1e-6)
+        assert (other.status, other.rel_gap) == (status, pytest.approx(found.rel_gap))
+        times = found.times(unit) if unit > 0 else found
+        assert (times.primal, times.gap) == pytest.approx((unit, other.gap) if unit > 0 else (1.0, found.gap))
 
 
 # ---- certificates computed again --------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""Linear systems of one kernel with a ridge."""
+"""Linear systems of one kernel with a ridge.
+
+Modules: `machines/ridge`.
+"""
 
 import numpy as np
 import pytest

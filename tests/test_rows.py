@@ -1,4 +1,8 @@
-"""Rows from arrays, files and iterators: the same sums, folds and predictions, whatever the chunks."""
+"""Rows from arrays, files and iterators: the same sums, folds and predictions, whatever the chunks.
+
+Modules: `rows/chunks`, `rows/collecting`, `rows/files`, `rows/folds`, `rows/predicting`, `rows/progress`,
+`rows/sampling`, `rows/sources`, `rows/validation`.
+"""
 
 import os
 import signal

@@ -1,4 +1,7 @@
-"""Sparse tables: the same numbers as of dense ones, without a dense table anywhere."""
+"""Sparse tables: the same numbers as of dense ones, without a dense table anywhere.
+
+Modules: `_sparse`, `views/encoding`, `views/tables`.
+"""
 
 import numpy as np
 import pandas as pd

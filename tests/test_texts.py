@@ -1,6 +1,6 @@
 """Kernels of texts, and kernels of one's own on texts, sets and sequences.
 
-Modules: `kernels/text`, `estimators/texts`.
+Modules: `kernels/text`, `estimators/texts`, `views/encoding`, `views/tables`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Kernels that say nothing about new rows: found, kept on the model, and told of where they matter."""
+"""Kernels that say nothing about new rows: found, kept on the model, and told of where they matter.
+
+Modules: `gram/uninformative`.
+"""
 
 import warnings
 

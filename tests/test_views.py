@@ -1,3 +1,8 @@
+"""Tables, their columns, groups and encodings, in every form that they come in.
+
+Modules: `views`, `views/columns`, `views/encoding`, `views/groups`, `views/selection`, `views/tables`.
+"""
+
 import json
 import pickle
 

@@ -1,4 +1,7 @@
-"""Sets of kernel weights: projections are nearest points, support functions are maxima."""
+"""Sets of kernel weights: projections are nearest points, support functions are maxima.
+
+Modules: `mkl/weight_sets`.
+"""
 
 import dataclasses
 import inspect
