@@ -69,9 +69,9 @@ def test_passes_over_kernels_on_a_device(monkeypatch, rng, piece, dtype):
         assert_allclose(a.inner(H[:n, :n]), b.inner(H[:n, :n]), **near)
         for w in (weights[: a.n_kernels], np.ones(a.n_kernels), np.zeros(a.n_kernels)):
             assert_allclose(a.combine(w), b.combine(w), **near)
-        out = np.ones((n, n))
-        a.add_combination(np.ones(a.n_kernels), out, empty=False)
-        assert_allclose(np.triu(out), np.triu(1.0 + b.combine(np.ones(b.n_kernels))), **near)
+            out = np.ones((n, n))
+            a.add_combination(w, out, empty=False)
+            assert_allclose(np.triu(out), np.triu(1.0 + b.combine(w)), **near)
         assert_allclose(a.panel(slice(1, 3)), b.panel(slice(1, 3)), **near)
 
 

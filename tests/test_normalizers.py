@@ -259,6 +259,13 @@ def test_the_cosine_of_a_row_without_length_is_zero(rng):
     new = np.zeros((1, 2))
     assert not fitted.cross(0, new @ X.T, lambda: np.zeros(1)).any()
     assert fitted.cross_diagonal(0, new @ X.T, np.zeros(1)).tolist() == [0.0]
+    # of others no length matters
+    small = 1e-9 * X
+    np.testing.assert_allclose(
+        fitted.cross(0, small @ X.T, lambda: np.square(small).sum(axis=1)), K, rtol=1e-12, atol=1e-14
+    )
+    ones = fitted.cross_diagonal(0, small @ X.T, np.square(small).sum(axis=1))
+    assert ones.tolist() == [1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0]
 
 
 def test_centring_a_constant_kernel_leaves_nothing(rng):

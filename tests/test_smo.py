@@ -174,8 +174,12 @@ def test_newton_ends_at_the_solution_to_rounding(kind, rng):
     b, g, (_, violation, _) = run(_loops.core, problem, start, 1e-3)
     found = polish(problem, b, g, 1e9)
     assert found.solved
-    # measured on six seeds: 1 or 2
+    # measured on six seeds: 1 or 2, and for the squared hinge from farther away 2 or 3
     assert found.systems <= 4
+    if kind == "l2svc":
+        far = polish(problem, *run(_loops.core, problem, start, 1e-1)[:2], 1e9)
+        assert far.solved
+        assert far.systems <= 6
     assert violation > 1e-5
     up, down = derivatives(problem, found.b, problem.gradient(found.b))
     assert down.max() - up.min() <= 1e-12
