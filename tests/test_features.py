@@ -83,6 +83,16 @@ def test_the_value_is_that_of_the_kernels(monkeypatch, many_rows, n, alpha):
     assert np.linalg.norm(Z @ result.feature_coef - fitted) <= 2 * size
 
 
+@pytest.mark.parametrize(("alpha", "most"), [(10.0, 31), (0.01, 16)])
+@pytest.mark.parametrize("n", [40, 100])
+def test_ordinary_problems_take_few_sweeps(n, alpha, most):
+    """No more than the most on three seeds, and a third as many again."""
+    Z, groups, y = make(n)
+    found = kw.solve_rls2(kw.FeatureStack(Z, groups), y, alpha, tol=1e-8)
+    assert found.status is kw.Status.CONVERGED
+    assert found.n_iter <= 4 * most // 3
+
+
 @pytest.mark.parametrize("alpha", [30.0, 1.0, 0.01])
 def test_the_value_is_the_conic_optimum(alpha):
     Z, groups, y = make(25)

@@ -200,6 +200,19 @@ def test_the_value_is_that_of_the_kernels(loss, weight_set, n):
         assert got.verify(problem).status is kw.Status.CONVERGED
 
 
+@pytest.mark.parametrize("name", ["simplex", "ball", "elastic net"])
+@pytest.mark.parametrize(
+    ("loss", "most"), [("hinge", 47), ("squared-hinge", 14), ("epsilon-insensitive", 54), ("logistic", 13)]
+)
+def test_ordinary_problems_take_few_iterations(loss, most, name):
+    """No more than the most on three seeds, and a third as many again."""
+    Z, groups, y = make(loss)
+    for C in (0.1, 3.0):
+        found = kw.solve_svm_mkl(kw.FeatureStack(Z, groups), y, C, SETS[name], loss=loss, tol=1e-8)
+        assert found.status is kw.Status.CONVERGED
+        assert found.n_iter <= 4 * most // 3
+
+
 @pytest.mark.parametrize("weight_set", SETS.values(), ids=SETS)
 @pytest.mark.parametrize("loss", MARGINS)
 def test_the_value_is_the_conic_optimum(loss, weight_set):

@@ -25,6 +25,13 @@ def test_a_path_is_a_sequence_of_solutions(kind):
         single = kw.solve_rls2(gram, y, path.alphas[k], tol=1e-8)
         assert path.primal[k] == pytest.approx(single.primal, rel=3e-8)
         assert path.at(k).alpha == path.alphas[k]
+        for name in ("primal", "dual", "gap", "rel_gap", "rounding", "n_iter", "weights", "dual_coef"):
+            values = getattr(path, name)
+            assert isinstance(values, np.ndarray)
+            np.testing.assert_array_equal(values[k], getattr(path.at(k), name))
+        assert path.status[k] is path.at(k).status
+        assert path.n_active[k] == (path.at(k).weights > 0).sum()
+    assert len(path) == len(path.n_iter) == len(path.status) == 12
     # the optimal value of Problem 5 falls with alpha
     assert (np.diff(path.primal) <= 0).all()
 

@@ -339,6 +339,8 @@ def test_arguments_that_make_no_stream():
         (lambda: kw.KernelStream.gaussians(X, gamma=-1.0), "gamma"),
         (lambda: kw.KernelStream.gaussians(X, gamma=[]), "gamma"),
         (lambda: kw.KernelStream.gaussians(X[0]), "shape"),
+        (lambda: kw.KernelStream.gaussians(X[:0]), "at least one of each"),
+        (lambda: kw.KernelStream.gaussians(X[:, :0]), "at least one of each"),
         (lambda: kw.KernelStream.gaussians(np.where(X > 0, np.nan, X)), "finite"),
         (lambda: kw.KernelStream.gaussians(X * 1e7), "Standardise"),
         (lambda: kw.KernelStream.gaussians(X, progress=3), "progress"),

@@ -884,6 +884,31 @@ def test_the_alternation_over_an_elastic_net_is_the_published_one(rng):
     np.testing.assert_allclose(d, best.weights, atol=1e-3)
 
 
+#: Iterations of six solutions, three losses and two C: the most on three seeds, and a third as many again.
+EFFORT = [
+    ("simplex", "newton", 60),
+    ("simplex", "interior-point", 85),
+    (CappedSimplex(0.4), "newton", 43),
+    (CappedSimplex(0.4), "interior-point", 80),
+    (LpBall(2.0), "closed-form", 105),
+    (LpBall(2.0), "dual-newton", 28),
+    (ElasticNet(0.5), "newton", 37),
+    (ElasticNet(0.5), "interior-point", 115),
+]
+
+
+@pytest.mark.parametrize(("weight_set", "method", "most"), EFFORT, ids=str)
+def test_ordinary_problems_take_few_iterations(weight_set, method, most, rng):
+    gram, y, t = make_data("dense", rng)
+    found = [
+        solve(gram, pick(loss, y, t), C, weight_set, loss=loss, method=method, tol=1e-6)
+        for loss in LOSSES
+        for C in (0.1, 10.0)
+    ]
+    assert all(one.status is kw.Status.CONVERGED for one in found)
+    assert sum(one.n_iter for one in found) <= most
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("method", ["newton", "closed-form"])
 def test_warm_starts_over_an_elastic_net(loss, method, rng):
