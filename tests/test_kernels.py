@@ -699,6 +699,8 @@ def test_parse(text, k):
         ("rbf ** 2", "Cannot read"),
         ("rbf.on()", "Cannot read"),
         ("rbf.on([0], columns=[1])", "Cannot read"),
+        ("rbf.on(slice())", "Cannot read the value"),
+        ("rbf.on(slice(1, 2, 3, 4))", "Cannot read the value"),
         ("rbf.off([0])", "Cannot read"),
         ("'rbf'", "Cannot read"),
         ("__import__('os').system('true')", "Unknown kernel '__import__'|Cannot read"),

@@ -15,7 +15,7 @@ from kernelweave._checks import InputError
 from kernelweave.gram import as_gram
 from kernelweave.machines.rounding import balanced
 from kernelweave.mkl import published
-from kernelweave.mkl.certify import quadratic_form_errors
+from kernelweave.mkl.certify import of_null, quadratic_form_errors
 from kernelweave.mkl.solve import _features_of, confirmed
 from kernelweave.results import WarmStart
 from known_sets import KNOWN
@@ -111,6 +111,14 @@ def test_errors_of_quadratic_forms_count_a_sum_that_is_not_zero(rows):
         assert (errors >= np.abs(q - even) * (1.0 - 1e-6)).all()
         assert (errors <= 1e-13 * size + 2.0 * apart * size).all()
         assert (quadratic_form_errors(held, scale, some, q, fit_intercept=False) <= 1e-13 * size).all()
+
+
+def test_the_certificate_of_a_function_of_zero_has_no_unit():
+    for value in (1e-9, 1.0, 1e9):
+        found = of_null(value, np.zeros(3), np.zeros(2))
+        assert (found.primal, found.own_gap) == (value, 0.0)
+        assert 0.0 < found.rounding <= 1e-14 * value
+        assert of_null(value, np.zeros(3), np.ones(2)).gap == np.inf
 
 
 def test_coefficients_of_features_follow_from_weights_and_coefficients_of_rows(rows):

@@ -42,7 +42,6 @@ class RidgeStart:
     reference: Array | None = None  # c at which `roots` were computed
     roots: Array | None = None  # square roots of the quadratic forms at `reference`
     work: Workspace = field(default_factory=Workspace)
-    n_full_passes: int = 0
     n_screened: int = 0
 
     def predict(self) -> Array | None:
@@ -216,7 +215,6 @@ def _all_quadratic_forms(
     warm.n_screened += n_kernels - len(rest) - len(it.working)
     quadratic_forms[rest] = problem.quad(it.C, None if len(rest) == n_kernels else rest)
     if warm.reference is it.C:
-        warm.n_full_passes += 1
         warm.roots = np.sqrt(np.maximum(quadratic_forms, 0.0))
     largest = float(max(it.quadratic_forms.max(), quadratic_forms[rest].max(initial=-np.inf)))
     if out.any() and warm.quadratic_forms is not None:
