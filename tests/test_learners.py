@@ -407,6 +407,9 @@ def test_every_row_has_a_name_and_a_docstring():
         assert learners.resolve(name).get_params() == cls().get_params()
         assert cls.__doc__
         assert "Parameters" in cls.__doc__
+        assert getattr(learners, cls.__name__) is cls
+    with pytest.raises(AttributeError, match="no attribute 'NoLearner'"):
+        getattr(learners, "NoLearner")  # noqa: B009
 
 
 @pytest.mark.parametrize("name", ["best", "mlmkl"])

@@ -217,6 +217,21 @@ def test_rough_series_are_paid_for_in_the_gap(monkeypatch):
     assert 1e-6 < result.rel_gap < 1e-1
 
 
+def test_factors_of_kernels_are_those_of_the_stack(rng):
+    """Of features, of matrices, a kernel of zeros and one of low rank among them, and of some rows."""
+    blocks, _, gram = feature_blocks()
+    blocks[3], gram[:, :, 3] = np.zeros((40, 1)), 0.0
+    rows, some = np.array([7, 0, 31, 12]), np.array([3, 5, 0])
+    for stream in (
+        kw.KernelStream(blocks),
+        kw.KernelStream([B @ B.T for B in blocks], kind="matrices"),
+    ):
+        for own, kept in ((stream, np.arange(40)), (stream.restrict(rows), rows)):
+            found = [F.T @ F for F in own.factors(some)]
+            for K, m in zip(found, some, strict=True):
+                assert_allclose(K, gram[np.ix_(kept, kept)][:, :, m], atol=1e-10)
+
+
 def test_units_do_not_matter():
     blocks, y, _ = feature_blocks()
     reference = kw.solve_rls2(kw.KernelStream(blocks), y, 2.0, tol=1e-10)
