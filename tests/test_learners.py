@@ -408,6 +408,10 @@ def test_every_row_has_a_name_and_a_docstring():
         assert cls.__doc__
         assert "Parameters" in cls.__doc__
         assert getattr(learners, cls.__name__) is cls
+        # alpha and C have options of their own
+        named = {one.name for one in cls.settings().values()}
+        assert named
+        assert named <= set(cls().get_params()) - {"alpha", "C"}
     with pytest.raises(AttributeError, match="no attribute 'NoLearner'"):
         getattr(learners, "NoLearner")  # noqa: B009
 

@@ -46,6 +46,7 @@ def test_the_automatic_range_starts_where_one_kernel_is_left(kind):
     assert (kw.solve_rls2(gram, y, 0.9 * top, tol=1e-10).weights > 0).sum() > 1
     assert first == np.argmax(np.einsum("i,ijm,j->m", y, gram, y))
     assert path.alphas[-1] == pytest.approx(1e-6)  # times the largest trace, 1 here
+    assert len(kw.rls2_path(gram, y, tol=1e-2)) == 30
 
 
 def test_order_of_alphas_and_infinity():

@@ -80,6 +80,14 @@ def test_sums_over_rows_that_are_kept(data: tuple[np.ndarray, ...]) -> None:
         np.testing.assert_array_equal(own.sample.Z, Z[kept][own.sample.positions])
 
 
+def test_passes_are_counted_and_limited(data: tuple[np.ndarray, ...], small_sample: None) -> None:
+    Z, y, _ = data
+    rows = kw.RowFeatures(in_chunks(Z, y), groups=GROUPS)
+    for most in (1, 2):
+        found = kw.solve_svm_mkl(rows, None, 0.05, loss="logistic", tol=1e-14, max_iter=most)
+        assert (found.n_iter, found.status) == (most, kw.Status.MAX_ITER)
+
+
 def test_gap_belongs_to_the_primal_objective(data: tuple[np.ndarray, ...], small_sample: None) -> None:
     Z, y, _ = data
     C = 0.02

@@ -213,6 +213,11 @@ def test_high_costs_are_reached_from_below(kind, rng):
     found = kw.solve_svc(K, y, 1e5, tol=1e-8) if kind == "svc" else kw.solve_svr(K, t, 1e5, tol=1e-8)
     assert found.status is kw.Status.CONVERGED
     assert found.n_iter <= 45_000
+    options = {"tol": 1e-8, "max_iter": 2000}
+    short = kw.solve_svc(K, y, 1e5, **options) if kind == "svc" else kw.solve_svr(K, t, 1e5, 0.1, **options)
+    assert short.status is kw.Status.MAX_ITER
+    # and the systems, which are no steps
+    assert 2000 <= short.n_iter <= 2100
 
 
 def test_newton_reports_a_negative_free_block(rng):
