@@ -792,3 +792,227 @@ def test_splits_of_the_limit_are_those_that_the_paper_says():
     for kernel in cardinality.KERNELS:
         values = np.linalg.eigvalsh(kernel(own))
         assert values[0] >= -1e-12 * values[-1]
+
+
+# ---- tables, from results by hand ------------------------------------------------------------------
+
+
+def results_of(experiment, options, rng, **draws):
+    """A result of random numbers for every cell of an experiment."""
+    cells = experiment.cells(options)
+    return [(cell, {name: draw(cell, rng) for name, draw in draws.items()}) for cell in cells]
+
+
+def where(rows, **values):
+    """Results of the cells with some values."""
+    return [result for cell, result in rows if all(cell[key] == value for key, value in values.items())]
+
+
+def options_of(name, **values):
+    from dataclasses import replace
+
+    return replace(experiments.get(name).defaults, **values)
+
+
+def test_uci_tables_are_means_over_splits(rng):
+    """The optimistic choice is that of the mean test score, the other one that of every split."""
+    options = options_of(
+        "rls2-uci", datasets=("heart", "cpu"), ratios=(0.7,), splits=3, methods=("rls2", "forest")
+    )
+    n, experiment = len(options.alphas), experiments.get("rls2-uci")
+    kind = {"heart": "accuracy", "cpu": "rmse"}
+    rows = results_of(
+        experiment, options, rng,
+        score=lambda cell, rng: rng.uniform(50, 90, n).tolist() if cell["method"] == "rls2" else rng.uniform(50, 90),
+        kernels=lambda cell, rng: rng.integers(1, 9, n).tolist(),
+        iterations=lambda cell, rng: rng.integers(1, 9, n).tolist(),
+        chosen=lambda cell, rng: int(rng.integers(n)),
+        weights=lambda cell, rng: None
+        if cell["method"] == "forest"
+        else dict.fromkeys("ab" if cell["split"] else "b", 0.5) | {"b": rng.random()},
+        gap=lambda cell, rng: rng.random(), certified=lambda cell, rng: 5, seconds=lambda cell, rng: rng.random(),
+        metric=lambda cell, rng: kind[cell["dataset"]], n_kernels=lambda cell, rng: 7, n_train=lambda cell, rng: 20,
+    )  # fmt: skip
+    tables = experiment.tables(rows, options)
+    found = tables["results"].set_index(["dataset", "protocol"])
+    for name, metric in kind.items():
+        own = where(rows, dataset=name, method="rls2")
+        score, kernels = (np.array([one[key] for one in own]) for key in ("score", "kernels"))
+        mean = score.mean(axis=0)
+        best = np.full(3, mean.argmin() if metric == "rmse" else mean.argmax())
+        for protocol, at in (("rls2 (paper)", best), ("rls2", np.array([one["chosen"] for one in own]))):
+            row = found.loc[name, protocol]
+            taken = score[range(3), at]
+            assert row["mean"] == pytest.approx(taken.sum() / 3)
+            assert row["std"] == pytest.approx(np.sqrt(((taken - taken.mean()) ** 2).sum() / 2))
+            assert row["kernels"] == pytest.approx(kernels[range(3), at].mean())
+            assert row["iterations"] == pytest.approx(np.mean([sum(one["iterations"]) for one in own]))
+            assert row["alpha"] == pytest.approx(np.median(options.alphas[at]))
+            assert row["gap"] == max(one["gap"] for one in own)
+            assert (row["certified"], row["splits"], row["n_train"]) == (15, 3, 20)
+        others = [one["score"] for one in where(rows, dataset=name, method="forest")]
+        assert found.loc[name, "forest"]["mean"] == pytest.approx(np.mean(others))
+        profile = tables["profiles"].query("dataset == @name")
+        np.testing.assert_allclose(profile["score"], mean, rtol=1e-5)
+        np.testing.assert_allclose(profile["kernels_std"], kernels.std(axis=0, ddof=1), rtol=1e-3, atol=1e-3)
+        weights = tables["kernels"].query("dataset == @name").set_index("kernel")
+        total = {key: sum(one["weights"].get(key, 0.0) for one in own) / 3 for key in "ab"}
+        assert weights["weight"].to_dict() == pytest.approx(total, abs=1e-4)
+        assert list(weights["weight"]) == sorted(weights["weight"], reverse=True)
+        assert weights["selected"].to_dict() == {"a": 0.667, "b": 1.0}
+        texts = tables["scores"].query("dataset == @name")["score"]
+        np.testing.assert_allclose([np.array(text.split(), float) for text in texts], score, rtol=1e-3)
+
+
+def test_changes_by_a_second_alpha_are_those_of_errors(rng):
+    options = options_of("rls2-relax", datasets=("cpu", "heart", "sonar"), splits=4, n_alphas=3)
+    options = options_of(
+        "rls2-relax", datasets=options.datasets, ratios=options.ratios[:1], splits=4, n_alphas=3
+    )
+    experiment = experiments.get("rls2-relax")
+    alone = lambda cell, rng: rng.uniform(50, 90)  # noqa: E731
+    rows = results_of(
+        experiment, options, rng,
+        **dict.fromkeys(("one", "two", "one, squares", "two, squares", "alternating", "distance", "gap"), alone),
+        surface=lambda cell, rng: rng.uniform(50, 90, (3, 3)).tolist(),
+        path=lambda cell, rng: rng.uniform(50, 90, 3).tolist(),
+        **{"at two": lambda cell, rng: rng.integers(3, size=2).tolist()},
+        **dict.fromkeys(("kernels one", "kernels two", "nearest score", "seconds"), alone),
+        nearest=lambda cell, rng: int(rng.integers(3)),
+        metric=lambda cell, rng: "rmse" if cell["dataset"] == "cpu" else "accuracy",
+    )  # fmt: skip
+    tables = experiment.tables(rows, options)
+    results = tables["results"].set_index("dataset")
+    for name, row in results.iterrows():
+        own, sign = where(rows, dataset=name, method="exact"), 1.0 if name != "cpu" else -1.0
+        gain = [sign * (one["two"] - one["one"]) for one in own]
+        assert (row["better"], row["worse"]) == (sum(g > 0 for g in gain), sum(g < 0 for g in gain))
+        mean = np.mean([one["surface"] for one in own], axis=0)
+        best = max if sign > 0 else min
+        assert row["one, test"] == pytest.approx(best(mean[k, k] for k in range(3)))
+        assert row["two, test"] == pytest.approx(best(mean.ravel()))
+        at = np.array([one["at two"] for one in own])
+        places = options.alphas[at]
+        assert row["alpha"] == pytest.approx(np.exp(np.median(np.log(places[:, 0]))))
+        assert row["relax"] == pytest.approx(np.exp(np.median(np.log(places[:, 1]))))
+        assert row["weaker"] == sum(second > first for first, second in at)
+        assert row["one std"] == pytest.approx(np.std([one["one"] for one in own], ddof=1))
+        assert row["gap"] == max(one["gap"] for one in own)
+        if name == "cpu":
+            other = where(rows, dataset=name, method="alternating")
+            assert row["alternating end"] == pytest.approx(np.mean([one["path"][2] for one in other]))
+            assert row["one end"] == pytest.approx(np.mean([one["surface"][2][2] for one in own]))
+            nearest = options.alphas[[one["nearest"] for one in other]]
+            assert row["nearest"] == pytest.approx(np.exp(np.median(np.log(nearest))))
+    lines = tables["surface"].query("dataset == 'heart'")["score"]
+    mean = np.mean([one["surface"] for one in where(rows, dataset="heart", method="exact")], axis=0)
+    np.testing.assert_allclose([np.array(line.split(), float) for line in lines], mean, rtol=1e-3)
+    error = {name: (lambda v: v) if name == "cpu" else (lambda v: 100.0 - v) for name in results.index}
+    tests = tables["tests"].set_index(["left", "right", "sets"])
+    for sets, names in (
+        ("all", list(error)),
+        ("regression", ["cpu"]),
+        ("classification", ["heart", "sonar"]),
+    ):
+        row = tests.loc[("two", "one", sets)]
+        change = [
+            100 * (error[n](results.loc[n, "two"]) / error[n](results.loc[n, "one"]) - 1) for n in names
+        ]
+        assert (row["n"], row["better"], row["worse"]) == (
+            len(names), sum(c < 0 for c in change), sum(c > 0 for c in change),
+        )  # fmt: skip
+        assert (row["change"], row["median"]) == pytest.approx((np.mean(change), np.median(change)))
+
+
+def test_tables_of_rkl_compare_set_by_set(rng):
+    from kernelweave_papers.rkl import PRINTED
+
+    names = ("sonar", "wpbc", "colon")
+    options = options_of("rkl", datasets=names, methods=("rkl", "mkl-l1", "rbf"), folds=3, splits=2)
+    experiment = experiments.get("rkl")
+    rows = results_of(
+        experiment, options, rng, accuracy=lambda cell, rng: rng.uniform(50, 90),
+        kernels=lambda cell, rng: int(rng.integers(1, 20)), C=lambda cell, rng: 10.0 ** rng.integers(3),
+        gap=lambda cell, rng: rng.random(), seconds=lambda cell, rng: rng.random(),
+    )  # fmt: skip
+    assert {cell["protocol"] for cell, _ in rows if cell["method"] == "rbf"} == {"literal"}
+    tables = experiment.tables(rows, options)
+    results = tables["results"].set_index(["dataset", "protocol", "method"])
+    mean = {}
+    for (name, protocol, method), row in results.iterrows():
+        own = where(rows, dataset=name, protocol=protocol, method=method)
+        values = [one["accuracy"] for one in own]
+        mean[name, protocol, method] = round(np.mean(values), 3)
+        assert row["accuracy"] == mean[name, protocol, method]
+        assert row["std"] == pytest.approx(np.std(values, ddof=1), abs=6e-4)
+        assert row["kernels"] == pytest.approx(np.mean([one["kernels"] for one in own]))
+        assert (row["gap"], row["folds"]) == (max(one["gap"] for one in own), 6)
+        if method != "rbf":
+            assert tuple(row[["printed", "printed_std", "printed_kernels"]]) == PRINTED[name][method]
+    tests = tables["tests"].set_index(["protocol", "sets", "method"])
+    for protocol, sets, method in tests.index:
+        here = [n for n in names if n == sets or not n.startswith("colon")]
+        of = "literal" if method == "rbf" else protocol
+        row = tests.loc[(protocol, sets, method)]
+        assert row["mean"] == pytest.approx(np.mean([mean[n, of, method] for n in here]), abs=6e-4)
+        if method != "rkl":
+            d = [mean[n, protocol, "rkl"] - mean[n, of, method] for n in here]
+            assert row["difference"] == pytest.approx(np.mean(d), abs=6e-4)
+            assert (row["n"], row["better"], row["worse"]) == (
+                len(here),
+                sum(x > 0 for x in d),
+                sum(x < 0 for x in d),
+            )
+
+
+def test_tables_of_scales_compare_with_unscaled_kernels(rng):
+    options = options_of("rkl-scales", datasets=("sonar", "wpbc"), draws=3, splits=2)
+    experiment = experiments.get("rkl-scales")
+    rows = results_of(
+        experiment, options, rng, accuracy=lambda cell, rng: rng.uniform(50, 90),
+        C=lambda cell, rng: float(1 + (cell["dataset"] == "wpbc" and cell["draw"] == 2 and cell["split"] == 1)),
+        values=lambda cell, rng: rng.normal(size=5).tolist(), seconds=lambda cell, rng: rng.random(),
+    )  # fmt: skip
+    tables = experiment.tables(rows, options)
+    for _, row in tables["results"].iterrows():
+        key = {"dataset": row["dataset"], "method": row["method"]}
+        draws = [np.mean([one["accuracy"] for one in where(rows, draw=k, **key)]) for k in range(4)]
+        np.testing.assert_allclose(
+            [row["as_is"], row["worst"], row["best"]], [draws[0], min(draws[1:]), max(draws[1:])], atol=6e-4
+        )
+        flips, change = [], []
+        for split in range(2):
+            [base] = [np.array(one["values"]) for one in where(rows, draw=0, split=split, **key)]
+            for k in range(1, 4):
+                [f] = [np.array(one["values"]) for one in where(rows, draw=k, split=split, **key)]
+                flips += (f * base < 0).tolist()
+                change.append(abs(f - base).max() / abs(base).max())
+        assert row["flipped"] == pytest.approx(100 * np.mean(flips))
+        assert row["change"] == pytest.approx(max(change))
+        assert (row["same_C"], row["draws"], row["folds"]) == (row["dataset"] == "sonar", 3, 2)
+
+
+def test_machines_are_counted_until_the_excess_is_small():
+    options = options_of("rkl-convergence", datasets=("sonar",))
+    common = {"n_samples": 9, "status": "CONVERGED", "seconds": 1.25, "dual": 2.0, "all_machines": 40}
+    exact = {**common, "machines": [1, 4, 9], "objective": [3.0, 2.0 * (1 + 1e-3), 2.0], "active": [20, 7, 3]}
+    slow = {**common, "machines": [1, 30], "objective": [3.0, 2.5], "active": [20, 15], "dual": 1.0}
+    rows = [({"dataset": "sonar", "step": "newton"}, exact), ({"dataset": "sonar", "step": "armijo"}, slow)]
+    tables = experiments.get("rkl-convergence").tables(rows, options)
+    first, second = tables["counts"].to_dict("records")
+    from kernelweave_papers.rkl_convergence import LEVELS
+
+    for level in LEVELS:
+        k = next(k for k, value in enumerate(exact["objective"]) if value / 2.0 - 1.0 <= level)
+        assert (first[f"machines {level:g}"], first[f"kernels {level:g}"]) == (
+            exact["machines"][k],
+            exact["active"][k],
+        )
+        assert np.isnan(second[f"machines {level:g}"])
+    assert (first["machines"], first["kernels"], first["excess"], second["excess"]) == (40, 3, 0.0, 0.25)
+    curve = tables["curves"].query("step == 'newton'")
+    assert curve[["machines", "excess", "kernels"]].to_numpy().tolist() == [
+        [1, 0.5, 20],
+        [4, 1e-3, 7],
+        [9, 0.0, 3],
+    ]

@@ -286,3 +286,46 @@ def test_gaps_of_several_outputs_have_their_names(monkeypatch):
         np.testing.assert_array_equal(ax.lines[0].get_xydata(), [[1, 0.5], [3, 1e-3]])
         assert ax.get_legend_handles_labels()[1] == names
         close(figure)
+
+
+def test_figures_and_tables_for_papers(tmp_path):
+    """Files in the width of a column, with letters of papers; legends beside axes move above narrow ones."""
+    import matplotlib.pyplot as plt
+
+    from kernelweave.inspection.registry import Finding, Table
+    from kernelweave.plots.drawing import legend_beside
+    from kernelweave_app.reports import Picture
+    from kernelweave_app.reports.printing import LETTERS, read_width, write_figures, write_tables
+
+    drawn = []
+
+    def draw():
+        figure, ax = plt.subplots(figsize=(6.0, 4.0), layout="constrained")
+        for k, name in enumerate(("first", "second")):
+            ax.plot([0, 1], [k, 2 * k], label=name)
+        legend_beside(ax)
+        drawn.append((ax, plt.rcParams["font.size"]))
+        return [Picture("one", "One", figure)]
+
+    assert write_figures(draw, tmp_path, 85.0) == ["one.svg", "one.pdf"]
+    assert write_figures(draw, tmp_path, 174.0, ["pdf"]) == ["one.pdf"]
+    assert [size for _, size in drawn] == [LETTERS] * 2 != [plt.rcParams["font.size"]] * 2
+    assert plt.get_fignums() == []
+    points = float(re.search(r'<svg[^>]* width="([\d.]+)pt"', (tmp_path / "one.svg").read_text())[1])
+    assert points == pytest.approx(72.0 * 85.0 / 25.4, rel=1e-5)
+    box = re.search(rb"/MediaBox \[ 0 0 ([\d.]+) ([\d.]+)", (tmp_path / "one.pdf").read_bytes())
+    np.testing.assert_allclose([float(box[1]), float(box[2])], [72.0 * 174.0 / 25.4, 288.0], rtol=1e-5)
+    for (ax, _), columns, above in zip(drawn, (2, 1), (True, False), strict=True):
+        found = ax.get_legend()
+        assert [text.get_text() for text in found.get_texts()] == ["first", "second"]
+        assert found._ncols == columns
+        assert (found.get_window_extent().y0 >= ax.bbox.y1) == above
+    table = Table.of("t", "T", {"name": ["a", "b"], "value": [0.5, 2.0]})
+    made = write_tables({"x": Finding(tables=(table,))}, tmp_path, lambda frame: frame.to_csv(index=False))
+    assert made == ["t.csv", "t.tex"]
+    assert (tmp_path / "t.csv").read_text().splitlines() == ["name,value", "a,0.5", "b,2.0"]
+    assert (tmp_path / "t.tex").read_text() == table.latex()
+    assert [read_width(text) for text in (" Double", "40", "400")] == [174.0, 40.0, 400.0]
+    for text in ("39.9", "401", "wide"):
+        with pytest.raises(kw.InputError, match="40 to 400 millimetres"):
+            read_width(text)

@@ -26,6 +26,7 @@ from kernelweave_app.runs import (
     lineage,
     nested,
     predictions,
+    writing,
 )
 from kernelweave_app.runs.division import Division, read_division
 from kernelweave_app.runs.fitting import (
@@ -52,6 +53,7 @@ from kernelweave_app.runs.joining import (
     read_layout,
 )
 from kernelweave_app.runs.preparing import prepare, split
+from kernelweave_app.runs.reading import load_model, read_new, read_run
 from kernelweave_app.runs.spec import Spec, check_spec, inverted
 from kernelweave_app.runs.writing import used_settings
 
@@ -981,3 +983,139 @@ def test_the_lineage_of_a_run_says_what_has_changed(tmp_path):
     assert lineage.read_lineage(tmp_path / "elsewhere") is None
     replace(found, versions={**found.versions, "numpy": "0.1"}).write(tmp_path)
     assert lineage.read_lineage(tmp_path).changed[-1].startswith("This run used numpy 0.1; here is ")
+
+
+# ---- a whole run ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["classes of joined tables", "numbers beside sparse rows and a kernel"])
+def whole(request, rng, tmp_path):
+    """A run from files, and the findings by hand: which rows are left, and what each column stands for."""
+    n = 48
+    who = np.array([f"p{k:02d}" for k in range(n)])
+    frame = pd.DataFrame({"who": who, "a": rng.normal(size=n), "b": rng.normal(size=n).round(2)})
+    frame["site"] = rng.integers(1, 4, size=n)
+    frame["w"], frame["g"] = rng.uniform(0.2, 3.0, size=n), rng.permutation(n) // 2
+    common = {"types": "site=category", "weights": "w", "group": "g", "cv": 2, "seed": 3}
+    if request.param.startswith("classes"):
+        other = pd.DataFrame(
+            {"who": np.r_[who[6:], who[:2]], "a": rng.normal(size=n - 4), "c": rng.normal(size=n - 4)}
+        )
+        truth = frame["a"] + other.set_index("who")["c"].reindex(who).fillna(0.0).to_numpy()
+        frame["y"] = np.array(["mild", "none", "severe"])[np.digitize(truth, [-0.5, 0.7])]
+        # the second table lacks the first rows, and has two that the first lacks, which have no target
+        frame[2:].to_csv(tmp_path / "one.csv", index=False, sep=";", decimal=",")
+        other.to_csv(tmp_path / "two.tsv", index=False, sep="\t")
+        spec = Spec(
+            target="y", key="who", rows="all", join=str(tmp_path / "two.tsv"), method="lp", Cs="0.5,3",
+            kernels={"one": "linear; rbf(gamma=0.3)", "two": "poly(degree=2)"}, test_size=0.25, rule="1se",
+            class_weights="severe=2.5", probabilities="platt", learner_params={"p": 1.5}, **common,
+        )  # fmt: skip
+        files, kept = {"one": "one.csv", "two": "two.tsv"}, np.arange(2, n)
+    else:
+        frame["u"], frame["v"] = frame["a"] - frame["b"], frame["b"] ** 2 + frame["site"]
+        frame["part"] = np.where(rng.permutation(n) < 36, "train", "test")
+        frame.loc[[3, 7], "b"] = np.nan
+        frame["g2"] = 0
+        frame.to_csv(tmp_path / "t.csv.gz", index=False)
+        words = sparse.random_array((n, 9), density=0.3, rng=rng, format="csr")
+        sparse.save_npz(tmp_path / "words.npz", words)
+        mixed, Z = rng.permutation(n), rng.normal(size=(n, 3))
+        np.savez(tmp_path / "K.npz", K=(Z @ Z.T)[np.ix_(mixed, mixed)], names=who[mixed])
+        spec = Spec(
+            target="u, v", holdout="part", missing="drop", alphas="0.1:10:3", standardize=False, drop="g2", 
+            view=f"words={tmp_path / 'words.npz'}", gram=f"alike={tmp_path / 'K.npz'}",
+            kernels={"table": "linear; rbf(gamma=0.3)", "words": "linear"}, **common,
+        )  # fmt: skip
+        frame.fillna(0.0).to_csv(tmp_path / "filled.csv.gz", index=False)
+        files, kept = {"t": "t.csv.gz"}, np.setdiff1d(np.arange(n), [3, 7])
+    paths = {name: str(tmp_path / file) for name, file in files.items()}
+    run = read_run(paths, spec)
+    model = fitting.fit_model(make_model(spec, run.prepared, run.test), run.prepared, run.train, None)
+    fitting.calibrate_model(model, spec, run.prepared, run.train)
+    return SimpleNamespace(run=run, model=model, frame=frame, kept=kept, files=files, spec=spec)
+
+
+def same(found, wanted):
+    """Equal cells in all columns that both tables have, but for rounding."""
+    for name in [name for name in wanted if name in found and name != "row"]:
+        if wanted[name].dtype.kind == "f":
+            np.testing.assert_allclose(found[name], wanted[name], rtol=1e-8, atol=1e-10)
+        else:
+            assert found[name].tolist() == wanted[name].tolist()
+
+
+def test_a_run_is_repeated_by_its_files(whole, tmp_path, monkeypatch, capsys):
+    """Its script makes the same model of the same rows, and new tables of these rows get the same predictions."""
+    run, model, spec = whole.run, whole.model, whole.spec
+    folder = tmp_path / "run"
+    folder.mkdir()
+    held = writing.score_held(model, run.prepared, run.test)
+    writing.write_run(folder, run, model, held)
+    assert writing.spec_of(folder) == spec
+    assert {path.name for path in folder.iterdir()} <= set(writing.FILES)
+    # the held-out rows by their names or by the number that they have in the file, with their truth
+    written = pd.read_csv(folder / "predictions.csv")
+    who = written["who"].str[1:].astype(int) if spec.key else written["row"]
+    assert sorted([*run.train, *run.test]) == list(range(len(whole.kept)))
+    np.testing.assert_array_equal(who, whole.kept[run.test])
+    for name in run.prepared.names or ("",):
+        truth = whole.frame.loc[who, name or "y"].to_numpy()
+        assert written[f"truth {name}".strip()].tolist() == pytest.approx(truth.tolist())
+    space: dict = {}
+    text = (folder / "script.py").read_text()
+    exec(compile(text, "script.py", "exec"), space)
+    again = space["model"]
+    np.testing.assert_array_equal(space["train"], run.train)
+    np.testing.assert_array_equal(space["test"], run.test)
+    assert again.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+    np.testing.assert_allclose(again.weights_, model.weights_, atol=1e-10)
+    score = model.score(run.prepared.X.iloc[run.test], run.prepared.target(run.test))
+    assert f"held-out score {score:.4f}" in capsys.readouterr().out
+    same(predictions.predictions(again, run.prepared.X.iloc[run.test]), held.table)
+    test = space["X"][run.test] if isinstance(space["X"], kw.Views) else space["X"].iloc[run.test]
+    assert again.predict(test).tolist() == model.predict(run.prepared.X.iloc[run.test]).tolist()
+    # new tables by their files
+    loaded = load_model(str(folder))
+    first, *others = [
+        str(tmp_path / file.replace("t.csv.gz", "filled.csv.gz")) for file in whole.files.values()
+    ]
+    further = {"view": [spec.view] if spec.view else [], "gram": [spec.gram] if spec.gram else []}
+    rows = read_new(loaded, folder, first, join=",".join(others), key="", **further)
+    made = predictions.predictions(loaded, rows.X, keys=rows.keys).set_index("row").loc[written["row"]]
+    same(made, written)
+
+
+def test_the_report_of_a_run_lists_its_settings_and_rows(whole, tmp_path):
+    run, model, spec = whole.run, whole.model, whole.spec
+    held = writing.score_held(model, run.prepared, run.test)
+    found = evidence.gather(model, spec, run.prepared, (run.train, run.test), held)
+    writing.write_report(tmp_path, run, model, held, found, pictures=[])
+    assert {name: one.to_json() for name, one in evidence.read_evidence(tmp_path).items()} == {
+        name: one.to_json() for name, one in found.items()
+    }
+    text = (tmp_path / "report.html").read_text()
+    said = used_settings(spec, run.prepared)
+    usual = {"Column of weights": "w", "Column of groups": "g", "Types of columns": "site=category"}
+    usual |= {"Folds": "2", "Seed": "3", "Task": "auto", "Use the mean of the target as intercept": "yes"}
+    if spec.key:
+        lead = "48 rows, 9 columns (7 numeric, 2 categorical)"
+        lost = "2 rows of other tables are not in one; 4 rows of other tables are not in two"
+        own = {"Kernels": "one: linear; rbf(gamma=0.3); two: poly(degree=2)", "Values of C": "0.5,3"}
+        own |= {"Key": "who", "Choose": "1se", "Probabilities": "platt", "Share of rows held out": "0.25"}
+        other = {"Values of alpha", "Column of held-out rows", "Columns left out"}
+    else:
+        lead, lost = (
+            "48 rows, 10 columns (8 numeric, 2 categorical)",
+            "2 rows left out because of missing values",
+        )
+        own = {"Kernels": "table: linear; rbf(gamma=0.3); words: linear", "Values of alpha": "0.1:10:3"}
+        own |= {"Column of held-out rows": "part", "Standardise columns": "no", "Columns left out": "g2"}
+        other = {"Values of C", "Share of rows held out", "Probabilities", "Key"}
+    assert said | usual | own == said
+    assert not other & said.keys()
+    assert f"{lead}; {len(run.train)} training rows, {len(run.test)} held out; " in text
+    assert lost in text
+    for name, value in said.items():
+        assert f">{name}</td>" in text
+        assert value in text
