@@ -136,7 +136,7 @@ def test_every_module_has_a_file_of_tests():
         head = (ast.get_docstring(ast.parse(path.read_text("utf8"))) or "").partition("Modules:")[2]
         said |= set(re.findall(r"`([\w/]+)`", head))
     found = {}
-    for package in ("kernelweave", "kernelweave_app"):
+    for package in ("kernelweave", "kernelweave_app", "kernelweave_papers"):
         for path in (ROOT / "src" / package).rglob("*.py"):
             parts = path.relative_to(ROOT / "src" / package).with_suffix("").parts
             found["/".join(parts[:-1] if parts[-1] == "__init__" else parts)] = parts

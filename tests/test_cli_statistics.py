@@ -1,6 +1,10 @@
-"""`kernelweave statistics`, and `kernelweave path` on its files."""
+"""`kernelweave statistics`, and `kernelweave path` on its files and on tables.
+
+Modules: `cli/paths`, `cli/rows`.
+"""
 
 import os
+import re
 import signal
 
 import numpy as np
@@ -46,14 +50,17 @@ def test_sums_of_jobs_are_those_of_one_pass(rows, capsys):
 
     out = rows / "path"
     assert main(["path", str(rows / "all.npz"), "--alphas", "8", "--rule", "1se", "--out", str(out)]) == 0
-    assert "Cross-validated: mean squared error" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Cross-validated: mean squared error" in said
     table = pd.read_csv(out / "path.csv")
     scale = 1.0 / whole.total.mean_diagonals(centered=True)
     found = kw.rls2_path_cv(whole, n_alphas=8, scale=scale, tol=1e-6, rule="1se")
     assert_allclose(table["alpha"], found.alphas)
     assert_allclose(table["mse"], found.mean_mse)
     assert_allclose(table[["first", "rest"]], found.path.weights, atol=1e-12)
+    says_its_solution(said, table, found.best_index, ["first", "rest"])
     coef = pd.read_csv(out / "coefficients.csv")
+    assert_allclose(coef["alpha"], found.alphas)
     assert_allclose(coef["intercept"], found.path.intercept[:, 0])
     assert_allclose(coef[[f"first: x{j}" for j in range(3)]], found.path.feature_coef[:, :3], atol=1e-12)
     assert (out / "path.svg").exists()
@@ -80,9 +87,49 @@ def test_without_folds_and_names(rows, capsys):
     coef = pd.read_csv(rows / "p" / "coefficients.csv")
     assert coef["output"].tolist() == [0, 1, 0, 1]
     assert not coef["intercept"].any()
-    assert {"block 0", "block 1"} <= set(pd.read_csv(rows / "p" / "path.csv").columns)
+    table, said = pd.read_csv(rows / "p" / "path.csv"), capsys.readouterr().out
     # several targets, of which one does not vary
-    assert "80 rows, 3 features in 2 blocks" in capsys.readouterr().out
+    assert "80 rows, 3 features in 2 blocks" in said
+    says_its_solution(said, table, 1, ["block 0", "block 1"])
+
+
+def says_its_solution(said, table, at, names):
+    """The solution that is printed: its parameter, and the weights that it has, the largest first."""
+    row = table.iloc[at]
+    assert f"alpha {row['alpha']:.4g}; objective" in said
+    weights = sorted(((row[name], name) for name in names if name in table and row[name] > 0), reverse=True)
+    assert re.findall(r"([\d.]+)%\s+(\w[\w ]*?)\s*\n", said) == [
+        (f"{100 * w:.1f}", name) for w, name in weights
+    ]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_path_of_a_table_is_that_of_fits(several, rows, capsys):
+    """At every alpha the weights, their number and the degrees of freedom of a fit with weights of rows."""
+    frame = pd.concat(pd.read_csv(rows / "rows" / f"{k}.csv") for k in range(2)).iloc[:, [0, 1, 2, -2]]
+    frame = frame.assign(z=frame["y"] ** 2, w=np.linspace(0.5, 2.0, len(frame)))
+    frame.to_csv(rows / "t.csv", index=False)
+    given = ["--target", "y,z" if several else "y", "--weights", "w", "--kernels", "linear; rbf(gamma=0.1)"]
+    given += ["--drop", "z"] * (not several)
+    args = ["path", str(rows / "t.csv"), *given, "--alphas", "0.1,1,10", "--out", str(rows / "p")]
+    assert main(args) == 0
+    table = pd.read_csv(rows / "p" / "path.csv")
+    said = capsys.readouterr().out
+    assert_allclose(table["alpha"], [10.0, 1.0, 0.1])
+    assert f"alpha from 10 to 0.1: up to {table['n_kernels'].max()} kernels." in said
+    bank = kw.kernels.parse("linear"), kw.kernels.parse("rbf(gamma=0.1)")
+    for _, row in table.iterrows():
+        model = kw.MKLRegressor(
+            list(bank), "rls2", alpha=row["alpha"], normalize="mean-diagonal", standardize=True
+        )
+        model.fit(
+            frame[["x0", "x1", "x2"]], frame[["y", "z"]] if several else frame["y"], sample_weight=frame["w"]
+        )
+        weights = model.weights_ / model.weights_.sum()
+        assert_allclose([row.get(name, 0.0) for name in model.kernel_names_], weights, atol=1e-4)
+        assert row["n_kernels"] == np.count_nonzero(weights)
+    found = kw.inspection.regularization_path(model, alphas=[0.1, 1.0, 10.0])
+    assert_allclose(table["df"], found.df, rtol=1e-4)
 
 
 def test_ctrl_c_writes_what_is_in(rows, capsys, monkeypatch):

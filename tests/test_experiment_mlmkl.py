@@ -1,6 +1,6 @@
 """The tables of the MLMKL paper in small, its printed ranks, and the tests of differences between methods.
 
-Modules: `mkl/published`.
+Modules: `mkl/published`, `mlmkl`, `mlmkl_grid`, `mlmkl_tables`, `ranks`, `algorithms/published_mlmkl`.
 """
 
 import warnings

@@ -1,4 +1,8 @@
-"""The experiments in small, and the runner: stored at once, resumed, the same with any number of jobs."""
+"""The experiments in small, and the runner: stored at once, resumed, the same with any number of jobs.
+
+Modules: `base`, `baselines`, `cardinality`, `margin_values`, `rkl`, `rkl_convergence`, `rkl_scales`, `rls2_microarray`,
+`rls2_prostate`, `rls2_relax`, `rls2_strings`, `rls2_uci`, `runner`, `store`.
+"""
 
 import os
 import signal

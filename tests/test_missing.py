@@ -1,7 +1,7 @@
 """Missing cells and missing views: what kernels, estimators and files do about them.
 
-Modules: `estimators/missing`, `fitting/missing`, `fitting/partial`, `kernels/pairs`, `kernels/steps`,
-`views/encoding`.
+Modules: `estimators/missing`, `fitting/missing`, `fitting/partial`, `inspection/missing`, `kernels/pairs`,
+`kernels/steps`, `views/encoding`.
 """
 
 import numpy as np
@@ -14,6 +14,7 @@ from sklearn.model_selection import GroupKFold, cross_val_score
 import kernelweave as kw
 from kernelweave.fitting.partial import RIDGES, PartialSource, regress_rows
 from kernelweave.fitting.source import correct
+from kernelweave.inspection.registry import Basis, collect
 from kernelweave.kernels import RBF, Categorical, Impute, Laplacian, Linear, Polynomial, Skip
 
 RNG = np.random.default_rng(7)
@@ -222,7 +223,31 @@ def test_skipping_kernels_are_corrected_and_say_so():
         asked = next(values for _, _, values in source.cross(source.raw, np.array([m])))
         np.testing.assert_allclose(asked, K, atol=1e-9)
         np.testing.assert_allclose(source.query_diagonal(source.raw, m), K.diagonal(), atol=1e-9)
-    assert "Negative eigenvalues of 2 kernels" in kw.inspection.missing(model)[1]
+    said = kw.inspection.missing(model)[1]
+    worst, size = max(model.missing_["residuals"].items(), key=lambda pair: pair[1])
+    assert "Negative eigenvalues of 2 kernels" in said
+    assert said.endswith(f"at most {size:.2%} of a matrix (in the Frobenius norm; {worst}).")
+
+
+def test_what_is_missing_most_is_named_first(rng):
+    table = pd.DataFrame(rng.normal(size=(20, 3)), columns=list("abc"))
+    for name, count in zip("abc", (2, 4, 1), strict=True):
+        table.loc[: count - 1, name] = np.nan
+    table.loc[[0, 5, 6], ["b", "c"]] = np.nan
+    model = kw.MKLRegressor(
+        {"one": [Linear()], "two": [Linear()]}, alpha=1.0, missing="impute", missing_views="renormalize"
+    )
+    model.fit(
+        kw.Views({"one": table[["a"]].assign(d=1.0 * np.arange(20)), "two": table[["b", "c"]]}),
+        np.arange(20.0),
+    )
+    cells, views, *_ = kw.inspection.missing(model, most=1)
+    # cells of views that a row lacks are not counted
+    assert cells.startswith("5 missing cells among 20 training rows, in two: b (3) and 1 more: ")
+    assert views.startswith("Of 20 training rows some lack views, two (3): ")
+    found = collect(Basis(model=model))["missing"]
+    assert {name: one.value for name, one in found.values.items()} == {"one: a": 2, "two: b": 3, "two": 3}
+    assert (found.n, [one.text for one in found.sentences]) == (20, kw.inspection.missing(model, most=20))
 
 
 def test_correct_leaves_good_matrices_alone():

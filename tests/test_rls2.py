@@ -1,6 +1,7 @@
 """RLS2 against independent optima, its certificate, invariances and limits.
 
-Modules: `learners/rls2`, `mkl/rls2`, `mkl/ridge_problem`, `mkl/steps/ridge_newton`.
+Modules: `learners/rls2`, `mkl/rls2`, `mkl/ridge_problem`, `mkl/steps/ridge_newton`,
+`algorithms/alternating`.
 """
 
 import numpy as np

@@ -71,6 +71,11 @@ def test_the_cheap_look_loses_none(rng):
     careful = {name: why for name in frame if (why := why_names(frame[name], name))}
     assert find_row_names(frame) == careful
     assert list(careful) == ["c0", "c1", "No"]
+    # rows without a number: a tenth of them is as many as may be
+    for first, lost in ((0, 3), (0, 4), (1, 4), (1, 5)):
+        counts = np.r_[rng.permutation(N - lost) + float(first), np.full(lost, np.nan)]
+        frame = pd.DataFrame({"column": counts})
+        assert bool(find_row_names(frame)) == bool(why_names(frame["column"], "column")) == (lost < 5)
 
 
 def test_recommendations_leave_them_out(table):
