@@ -1,9 +1,15 @@
-"""Probabilities: the same as scikit-learn's calibration on the same folds, without a model seeing its own judges."""
+"""Probabilities: the same as scikit-learn's calibration on the same folds, without a model seeing its own judges.
+
+Modules: `fitting/calibration`, `estimators/classifier`.
+"""
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GroupKFold, StratifiedKFold
 
@@ -66,6 +72,49 @@ def test_class_weights_do_not_change_what_is_probable():
     X, y = rng.normal(size=(200, 2)), np.arange(200) % 10 == 0
     balanced = model(class_weight="balanced").fit(X, y).calibrate("platt")
     assert balanced.predict_proba(X)[:, 1].mean() == pytest.approx(0.1, abs=0.03)
+
+
+@pytest.mark.parametrize("method", ["temperature", "platt", "isotonic"])
+def test_curves_are_those_of_fits_on_the_other_folds(method, rng):
+    """Rows count by their weights; times the factor of their class where the order of classes is that of `predict`."""
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 4 == 0
+    X[:, 0] += y
+    weight, factor = rng.uniform(0.3, 3.0, 60), np.where(y, 4.0, 1.0)
+    options = {"class_weight": {False: 1.0, True: 4.0}, "normalize": "mean-diagonal"}
+    kernels, learner = (
+        [kw.kernels.Linear(), kw.kernels.RBF(gamma=0.2)],
+        kw.learners.SimpleMKL(C=0.5, tol=1e-9),
+    )
+    found = (
+        kw.MKLClassifier(kernels, learner, **options).fit(X, y, sample_weight=weight).calibrate(method, cv=CV)
+    )
+    held = np.zeros(60)
+    for train, test in CV.split(X, y):
+        own = kw.MKLClassifier(kernels, learner, **options).fit(
+            X[train], y[train], sample_weight=weight[train]
+        )
+        held[test] = own.decision_function(X[test])
+    f = found.decision_function(X)
+    counted = weight * factor if method == "temperature" else weight
+    if method == "isotonic":
+        other = IsotonicRegression(out_of_bounds="clip").fit(held, y, sample_weight=counted)
+        expected = other.predict(f)
+    else:
+        up, down = counted[y].sum(), counted[~y].sum()
+        target = np.where(y, (up + 1.0) / (up + 2.0), 1.0 / (down + 2.0))
+        if method == "temperature":
+            target = ((up + down) * y + 0.5) / (up + down + 1.0)
+
+        def loss(line):
+            values = np.polyval(np.r_[line, np.zeros(2 - len(line))], held)
+            return counted @ (np.logaddexp(0.0, values) - target * values)
+
+        line = minimize(loss, np.zeros(1 if method == "temperature" else 2), tol=1e-12).x
+        expected = expit(np.polyval(np.r_[line, np.zeros(2 - len(line))], f))
+    # temperatures have three digits
+    np.testing.assert_allclose(
+        found.predict_proba(X)[:, 1], expected, atol=5e-3 if method == "temperature" else 1e-5
+    )
 
 
 def test_precomputed_kernels_and_files(tables, tmp_path):

@@ -1,4 +1,8 @@
-"""The estimators: scikit-learn's contract, what the fitted numbers mean, and what must not change them."""
+"""The estimators: scikit-learn's contract, what the fitted numbers mean, and what must not change them.
+
+Modules: `estimators`, `estimators/classifier`, `estimators/regressor`, `estimators/estimator`, `estimators/parameters`,
+`estimators/reading`, `estimators/targets`.
+"""
 
 import inspect
 import pickle

@@ -47,6 +47,24 @@ def test_intervals_are_quantiles_of_errors_by_other_folds():
         np.testing.assert_allclose(model.predict_interval(new, coverage), expected, rtol=1e-3)
 
 
+def test_values_are_those_of_exact_fits_on_the_other_folds(rng):
+    """To the tolerance of the learner, with weights of rows; rows outside of all folds have none."""
+    X, y = numbers(40)
+    weight, learner = rng.uniform(0.2, 3.0, 40), kw.learners.RLS2(alpha=0.3, tol=1e-12)
+    bank = [kw.kernels.Linear(), kw.kernels.RBF(gamma=0.5)]
+    model = kw.MKLRegressor(bank, learner, normalize="center").fit(X, y, sample_weight=weight)
+    folds = [(train, test[1:]) for train, test in CV.split(X)]
+    found = out_of_fold.decided(model.model_.task, learner, 0.3, folds)
+    for train, test in folds:
+        own = kw.MKLRegressor(bank, learner, normalize="center").fit(
+            X[train], y[train], sample_weight=weight[train]
+        )
+        np.testing.assert_allclose(found[test, 0], own.predict(X[test]), rtol=1e-8, atol=1e-8)
+    left = np.setdiff1d(np.arange(40), np.concatenate([test for _, test in folds]))
+    assert np.isnan(found[left]).all()
+    assert len(left) == 4
+
+
 def test_of_several_targets_each_has_its_own():
     X, y = numbers(60)
     model = linear().fit(X, np.column_stack([y, 10 * y + 3]))
