@@ -1,4 +1,7 @@
-"""The command line: every command on real input, every bad input with its one line."""
+"""The command line: every command on real input, every bad input with its one line.
+
+Modules: `cli`, `cli/app`, `cli/arguments`, `cli/console`, `cli/learning`, `cli/options`, `cli/papers`, `cli/using`.
+"""
 
 import datetime
 import errno

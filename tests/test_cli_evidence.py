@@ -1,4 +1,7 @@
-"""The command `evidence`: what it computes, its figures and its tables."""
+"""The command `evidence`: what it computes, its figures and its tables.
+
+Modules: `cli/learning`, `cli/using`.
+"""
 
 import json
 import re

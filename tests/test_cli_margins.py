@@ -1,4 +1,7 @@
-"""The command `margins`."""
+"""The command `margins`.
+
+Modules: `cli/paths`, `cli/rows`.
+"""
 
 from __future__ import annotations
 

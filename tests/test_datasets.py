@@ -1,4 +1,8 @@
-"""Data sets: what they say, where they come from, and what is refused."""
+"""Data sets: what they say, where they come from, and what is refused.
+
+Modules: `datasets`, `datasets/encoding`, `datasets/faults`, `datasets/finding`, `datasets/fourteen_cancers`,
+`datasets/reading`, `datasets/registry`.
+"""
 
 import csv
 import http.server

@@ -1,4 +1,7 @@
-"""How sure scores are and what to distrust: intervals against scikit-learn on the same samples, and their coverage."""
+"""How sure scores are and what to distrust: intervals against scikit-learn on the same samples, and their coverage.
+
+Modules: `inspection/held`, `inspection/scores`.
+"""
 
 from types import SimpleNamespace
 

@@ -1,6 +1,9 @@
 """Rooms of `kernelweave.fitting`: problems, folds, predictions and probabilities, against dense formulas by hand.
 
 Weights of rows are unequal throughout, so that a sum that forgets them is another number.
+
+Modules: `fitting`, `fitting/calibration`, `fitting/folds`, `fitting/linear`, `fitting/memory`, `fitting/missing`,
+`fitting/model`, `fitting/out_of_fold`, `fitting/prediction`, `fitting/task`.
 """
 
 from __future__ import annotations

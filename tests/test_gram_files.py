@@ -1,6 +1,6 @@
 """Precomputed kernels in files: what is read, what is refused, and runs of the command line with them.
 
-Modules: `runs/formats/kernel_matrices`.
+Modules: `runs/formats/kernel_matrices`, `runs/further_views`.
 """
 
 from __future__ import annotations

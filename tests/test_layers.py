@@ -1,6 +1,6 @@
 """Layers of kernels: derivatives against differences, twins, positive definiteness, kernels of new rows.
 
-Modules: `mkl/layers`.
+Modules: `inspection/layers`.
 """
 
 import numpy as np

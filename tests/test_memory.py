@@ -1,4 +1,7 @@
-"""Memory beyond the stack of kernels: what systems and criteria take, by the allocator's own count."""
+"""Memory beyond the stack of kernels: what systems and criteria take, by the allocator's own count.
+
+Modules: `fitting/memory`.
+"""
 
 import tracemalloc
 

@@ -1,4 +1,7 @@
-"""Gaps of models on approximate kernels in the problem of the kernels themselves."""
+"""Gaps of models on approximate kernels in the problem of the kernels themselves.
+
+Modules: `fitting/omitted`.
+"""
 
 from __future__ import annotations
 

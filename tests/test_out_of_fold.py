@@ -1,4 +1,7 @@
-"""Intervals, sets and probabilities from rows that folds had left out: by hand, and how often they hold."""
+"""Intervals, sets and probabilities from rows that folds had left out: by hand, and how often they hold.
+
+Modules: `fitting/out_of_fold`.
+"""
 
 import warnings
 

@@ -1,4 +1,7 @@
-"""Displays draw the numbers of the fitted estimators, on the axes they are given."""
+"""Displays draw the numbers of the fitted estimators, on the axes they are given.
+
+Modules: `plots`, `plots/drawing`, `plots/layers`, `plots/path`, `plots/weights`.
+"""
 
 import matplotlib.pyplot as plt
 import numpy as np

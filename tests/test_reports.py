@@ -1,4 +1,7 @@
-"""Reports: complete, self-contained, and safe to open."""
+"""Reports: complete, self-contained, and safe to open.
+
+Modules: `reports`, `reports/figures`, `reports/printing`.
+"""
 
 import re
 from types import SimpleNamespace

@@ -1,4 +1,7 @@
-"""Models on features: the same as on kernels where features are exact, and approximate ones."""
+"""Models on features: the same as on kernels where features are exact, and approximate ones.
+
+Modules: `estimators/routes`.
+"""
 
 from __future__ import annotations
 

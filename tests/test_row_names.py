@@ -1,4 +1,7 @@
-"""Columns that name their rows: told from measurements, left out by recommendations, and doubted in results."""
+"""Columns that name their rows: told from measurements, left out by recommendations, and doubted in results.
+
+Modules: `runs/row_names`.
+"""
 
 import json
 

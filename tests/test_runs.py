@@ -1,4 +1,10 @@
-"""Rooms of `kernelweave_app.runs`, each by itself: what is read, divided, chosen, fitted and estimated."""
+"""Rooms of `kernelweave_app.runs`, each by itself: what is read, divided, chosen, fitted and estimated.
+
+Modules: `runs`, `runs/columns`, `runs/division`, `runs/estimating`, `runs/evidence`, `runs/fitting`, `runs/folders`,
+`runs/formats`, `runs/formats/arrays`, `runs/formats/parquet`, `runs/formats/text`, `runs/further_views`,
+`runs/joining`, `runs/kernels_of`, `runs/lineage`, `runs/nested`, `runs/predictions`, `runs/preparing`,
+`runs/reading`, `runs/row_names`, `runs/scripts`, `runs/settings`, `runs/spec`, `runs/writing`.
+"""
 
 import errno
 import hashlib

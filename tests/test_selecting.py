@@ -1,4 +1,7 @@
-"""Columns and views by their weight: scikit-learn's selection, and `SelectViews`."""
+"""Columns and views by their weight: scikit-learn's selection, and `SelectViews`.
+
+Modules: `estimators/selecting`.
+"""
 
 from __future__ import annotations
 

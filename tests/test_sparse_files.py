@@ -1,6 +1,6 @@
 """Sparse tables in files: what is read, what is refused, and runs of the command line with them.
 
-Modules: `runs/formats/sparse`.
+Modules: `runs/formats/sparse`, `runs/further_views`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What charts of the studio draw: one class at a time, one colour for one meaning, axes that end where scores end."""
+"""What charts of the studio draw: one class at a time, one colour for one meaning, axes that end where scores end.
+
+Modules: `studio/pages/charts`, `studio/pages/frame`, `studio/pages/runs`, `studio/pages/understand`.
+"""
 
 import warnings
 

@@ -1,4 +1,7 @@
-"""What pages keep between visits: tables, target and settings, without a browser."""
+"""What pages keep between visits: tables, target and settings, without a browser.
+
+Modules: `studio/pages/desk`, `studio/pages/pieces`.
+"""
 
 import pandas as pd
 import pytest

@@ -1,4 +1,7 @@
-"""Runs are separate processes: they continue without page and server, stop on request, and report why they failed."""
+"""Runs are separate processes: they continue without page and server, stop on request, and report why they failed.
+
+Modules: `studio/jobs`.
+"""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""What the studio says of a table before a fit: types, outliers, missing cells, and how alike views are."""
+"""What the studio says of a table before a fit: types, outliers, missing cells, and how alike views are.
+
+Modules: `studio/looking`.
+"""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,7 @@
-"""Projects of the studio: each has its tables, its draft and its runs, and none sees those of another."""
+"""Projects of the studio: each has its tables, its draft and its runs, and none sees those of another.
+
+Modules: `studio/projects`.
+"""
 
 import contextlib
 import errno

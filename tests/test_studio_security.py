@@ -1,4 +1,7 @@
-"""The studio under attack: every request here must be refused, and must leave nothing behind."""
+"""The studio under attack: every request here must be refused, and must leave nothing behind.
+
+Modules: `studio/security`.
+"""
 
 import gzip
 import io

@@ -1,4 +1,7 @@
-"""Formulas of docstrings as MathML."""
+"""Formulas of docstrings as MathML.
+
+Modules: `studio/typesetting`.
+"""
 
 import xml.etree.ElementTree as ET
 
