@@ -267,8 +267,12 @@ def test_unreadable_bytes(folder):
         datasets.load("liver")
     (folder / "liver.csv").unlink()
     (folder / "liver.csv.gz").write_bytes(b"no gzip")
-    with pytest.raises(InputError, match="Cannot read"):
+    with pytest.raises(InputError, match=r"Cannot read liver.csv.gz: Not a gzipped file \(b'no'\)\. Check"):
         datasets.load("liver")
+    (folder / "liver.csv.gz").unlink()
+    (folder / "liver.csv").mkdir()
+    with pytest.raises(InputError, match=r"Cannot read liver.csv: Is a directory\. Check"):
+        read_bytes(folder / "liver.csv")
 
 
 @pytest.mark.filterwarnings("ignore::kernelweave.datasets.DataWarning")

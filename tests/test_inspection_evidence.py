@@ -356,6 +356,14 @@ def test_a_number_in_a_sentence_is_that_of_the_table_beside_it(kind):
     assert compared >= (known - lacking.get(kind, set()) - ({"layers"} if kind != "layers" else set()))
 
 
+def test_tables_for_papers_have_no_letters_that_latex_reads():
+    from kernelweave.inspection.registry import Table
+
+    text = Table.of("t", "T", {"name_%": ["x_1", "a&b"], "v": [0.5, 2.0]}).latex()
+    for part in (r"name\_\%", r"x\_1", r"a\&b"):
+        assert part in text
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_scores_have_the_digits_of_their_rows(kind):
     _, held, found = run_of(kind)

@@ -58,6 +58,7 @@ from kernelweave_app.runs.joining import (
     match_tables,
     read_layout,
 )
+from kernelweave_app.runs.kernels_of import make_kernels
 from kernelweave_app.runs.preparing import prepare, split
 from kernelweave_app.runs.reading import load_model, read_new, read_run
 from kernelweave_app.runs.spec import Spec, check_spec, inverted
@@ -714,6 +715,34 @@ def test_splitters_and_weights_of_classes():
             weights(text)
     with pytest.raises(kw.InputError, match="exclude"):
         weights("ill=2", balanced=True)
+
+
+def test_kernels_of_views_are_on_their_columns():
+    """Those of the default bank that choose columns themselves keep them."""
+    frame = pd.DataFrame({"a": np.arange(12.0), "b": np.arange(12.0) ** 2, "c": np.cos(np.arange(12.0))})
+    frame["note"] = [
+        f"a patient with {word} and more words of no use" for word in ("pain", "fever", "rest") * 4
+    ]
+    data = Joined(frame.assign(y=np.sin(np.arange(12.0))), {}, {}, {})
+    spec = Spec(
+        target="y",
+        views={"one": ["a", "b"], "two": ["c", "note"]},
+        types="note=text",
+        kernels={"one": "linear; poly(degree=2)"},
+    )
+    found = make_kernels(spec, prepare(data, spec))
+    assert [kernel.columns for kernel in found[:2]] == [("a", "b")] * 2
+    assert {kernel.columns for kernel in found[2:]} == {("c", "note"), ("note",)}
+    assert [kernel.view for kernel in found if kernel.columns != ("note",)] == ["one"] * 2 + ["two"] * 7
+    every = spec.model_copy(update={"kernels": "linear"})
+    assert [kernel.columns for kernel in make_kernels(every, prepare(data, every))] == [
+        ("a", "b"),
+        ("c", "note"),
+    ]
+    plain = spec.model_copy(update={"kernels": "default"})
+    assert make_kernels(plain, prepare(data, plain)).columns == plain.views
+    with pytest.raises(kw.InputError, match="needs views"):
+        make_kernels(spec, prepare(data, spec.model_copy(update={"views": ""})))
 
 
 def test_features_are_drawn_with_the_seed():

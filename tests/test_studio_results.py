@@ -317,6 +317,27 @@ def test_runs_side_by_side_have_the_largest_weights_first(monkeypatch):
     ]  # fmt: skip
 
 
+def test_differences_of_runs_are_those_of_their_settings():
+    """Parameters of learners with what they are by default, and the learner that a plain fit took."""
+    from kernelweave_app.studio.comparing import _differences
+
+    def run(tables, task=None, **values):
+        request = SimpleNamespace(data=SimpleNamespace(tables=tables), spec=Spec(target="y", **values))
+        return SimpleNamespace(request=request, summary=task and SimpleNamespace(task=task))
+
+    runs = [
+        run(["1"], method="lp", cv=3, balanced=True),
+        run(["1", "2"], method="lp", balanced=True, learner_params={"p": 3.0}),
+        run(["1"], "classification", balanced=True, cv=3),
+    ]
+    found = {one.setting: one.values for one in _differences(runs, {"1": "a"})}
+    usual = str(kw.learners.LpMKL().p)
+    wanted = {"tables": ["a", "a, 2", "a"], "cv": ["3", "5", "3"], "p": [usual, "3.0", "2.0"]}
+    assert found | wanted == found
+    assert not {"method", "balanced", "target"} & found.keys()
+    assert _differences(runs[:1] * 2, {}) == []
+
+
 def test_pairs_of_runs_need_the_same_rows_and_folds(monkeypatch):
     from kernelweave_app.studio import comparing
 
