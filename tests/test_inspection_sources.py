@@ -6,11 +6,13 @@ Modules: `inspection/paired`, `inspection/permutation`, `inspection/refitting`, 
 
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import optimize, stats
 from sklearn import model_selection
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss
@@ -18,6 +20,7 @@ from sklearn.metrics import log_loss
 import kernelweave as kw
 from kernelweave import InputError, inspection
 from kernelweave.inspection import paired
+from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.permutation import permutation_p_value
 from kernelweave.inspection.registry import Basis, Rows, collect, compute
 from kernelweave.inspection.stability import permitted
@@ -577,3 +580,66 @@ def test_what_is_done_is_kept(patients):
 
     with pytest.raises(KeyboardInterrupt):
         inspection.permutation_test(Ridge(), X, (y == "ill") * 1.0, scoring=at_once)
+
+
+# ---- findings --------------------------------------------------------------------------------------
+
+
+def test_findings_have_the_numbers_of_their_functions(patients, rng):
+    """Of a model of the rows, and of one of permuted targets; every count, p-value and answer by hand."""
+    X, y = patients
+    train, test = np.arange(80), np.arange(80, 120)
+    for target in (y, rng.permutation(y)):
+        bank = [kw.kernels.Linear().on([k]) for k in range(4)]
+        model = kw.MKLClassifier(bank, "simple", C=1.0, standardize=True).fit(X[:80], target[:80])
+        every, seed = Rows(X, target), {"seed": 3}
+        basis = Basis(
+            model=model, estimator=clone(model), training=Rows(X[:80], target[:80]), rows=every, refit=False,
+            held=HeldOut.of(model, X[80:], target[80:]), held_rows=Rows(X[80:], target[80:]),
+            folds=lambda: [(train, test)], **seed,
+        )  # fmt: skip
+
+        made = compute("permutation", replace(basis, count=19))
+        own = inspection.permutation_test(
+            clone(model), X, target, n_permutations=19, cv=[(train, test)], refit=False, **seed
+        )
+        larger = int((own.permuted >= own.score).sum())
+        assert own.p_value == pytest.approx((larger + 1) / 20)
+        assert (made.values["score"].value, made.values["p"].value) == (own.score, own.p_value)
+        assert (made.n, made.details["as large"]) == (19, larger)
+        assert made.verdicts[0].answer == ("yes" if own.p_value < 0.05 else "inconclusive")
+        assert len(made.sentences) == 1 + (own.p_value >= 0.05)
+
+        made = compute("stability", replace(basis, count=6))
+        own = inspection.weight_stability(model, X[:80], target[:80], n_samples=6, **seed)
+        for k, name in enumerate(own.views):
+            one = made.values[str(name)]
+            assert (one.value, one.low, one.high) == (own.view_weights[k], own.view_low[k], own.view_high[k])
+            assert made.details["sources"][str(name)] == own.view_frequency[k]
+        assert (made.n, made.details["selected"], made.details["bound"]) == (6, len(own.selected), own.bound)
+        of_kernels = next(table for table in made.tables if table.name == "stability").rows
+        weights = own.weights[:, 0]
+        order = [k for k in np.argsort(-weights, kind="stable") if weights[k] > 0 or own.samples[:, k].any()]
+        assert [row[0] for row in of_kernels] == [str(own.names[k]) for k in order]
+        np.testing.assert_allclose([row[1] for row in of_kernels], weights[order], atol=1e-8)
+
+        made = compute("sources", replace(basis, count=19))
+        own = inspection.source_test(model, X[80:], target[80:], n_permutations=19, **seed)
+        for k, name in enumerate(own.names):
+            assert made.values[str(name)].value == own.loss[k]
+            assert made.details["adjusted"][str(name)] == own.adjusted[k]
+        assert (made.details["sources"], made.details["reach"]) == (len(own.names), own.reach)
+
+        made = compute("omission", replace(basis, count=3))
+        used = [name for name, share in inspection.view_weights(model).items() if share > 0]
+        parts = model_selection.ShuffleSplit(3, test_size=0.2, random_state=3)
+        own = inspection.source_refit_test(model, X, target, sources=used, cv=parts)
+        for k, name in enumerate(own.names):
+            one = made.values[str(name)]
+            np.testing.assert_array_equal(
+                [one.value, one.low, one.high], [own.loss[k], own.low[k], own.high[k]]
+            )
+            assert (
+                made.details["without"][str(name)] == own.without[k] == pytest.approx(own.score - own.loss[k])
+            )
+        assert (made.n, made.details["tested"], made.details["score"]) == (3, len(used), own.score)

@@ -74,6 +74,10 @@ def test_the_cheap_look_loses_none(rng):
     careful = {name: why for name in frame if (why := why_names(frame[name], name))}
     assert find_row_names(frame) == careful
     assert list(careful) == ["c0", "c1", "No"]
+    # values that return: of a tenth of the rows
+    for again, is_name in ((4, True), (5, False)):
+        texts = pd.Series([f"p{max(k, again)}" for k in range(N)])
+        assert bool(why_names(texts, "column")) == is_name
     # rows without a number: a tenth of them is as many as may be
     for first, lost in ((0, 3), (0, 4), (1, 4), (1, 5)):
         counts = np.r_[rng.permutation(N - lost) + float(first), np.full(lost, np.nan)]
