@@ -218,10 +218,8 @@ def test_values_of_held_out_rows_are_those_of_their_column(tmp_path):
 
 CASES = [
     "classes",
-    "weights and groups",
     "views",
     "banks",
-    "two tables",
     "random splits",
     "gene sets",
     "arrays",
@@ -233,13 +231,9 @@ CASES = [
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES)
-def test_the_script_makes_the_same_model(case, wine, diabetes, two_tables, tmp_path):
+def test_the_script_makes_the_same_model(case, wine, diabetes, tmp_path):
     out = tmp_path / "run"
     (tmp_path / "sets.gmt").write_text("BODY\tsome text\tage\tnot here\tbp\nSERUM\t\ts1\ts2\nNONE\t\tx\n")
-    (tmp_path / "spec.toml").write_text(
-        'holdout = "held"\nmissing = "drop"\ndrop = ["body.weight", "serum.weight"]\n'
-        '[kernels]\nserum = "linear; rbf(gamma=0.3)"\n'
-    )
     frame = pd.read_csv(diabetes, sep="\t")
     np.savez(tmp_path / "a.npz", body=frame[["age", "bp"]], s=frame[["s1", "s2"]], target=frame["target"])
     (tmp_path / "views.toml").write_text('[views]\nbody = ["age", "sex", "b*"]\nserum = ["s?"]\n')
@@ -248,15 +242,6 @@ def test_the_script_makes_the_same_model(case, wine, diabetes, two_tables, tmp_p
     (tmp_path / "ends.csv").write_text("\n".join([header, *(f"{row}," for row in rows)]))
     arguments = {
         "classes": [str(wine), "--balanced", "--rule", "1se", "--normalize", "trace"],
-        "weights and groups": [
-            str(diabetes),
-            "--weights",
-            "weight",
-            "--group",
-            "clinic",
-            "--kernels",
-            "linear; rbf(gamma=0.1)",
-        ],
         "views": [
             str(diabetes),
             "--views",
@@ -266,10 +251,6 @@ def test_the_script_makes_the_same_model(case, wine, diabetes, two_tables, tmp_p
             "--no-intercept",
         ],
         "banks": [str(diabetes), "--kernels", "linear-features", "--test-size", "0", "--alphas", "0.1:100:5"],
-        "two tables": [
-            *(str(two_tables[0]), "--join", str(two_tables[1]), "--key", "patient"),
-            *("--spec", str(tmp_path / "spec.toml")),
-        ],
         "random splits": [str(wine), "--splits", "random", "--repeats", "2", "--no-stratify"],
         "gene sets": [str(diabetes), "--views", str(tmp_path / "sets.gmt"), "--repeats", "2"],
         "arrays": [str(tmp_path / "a.npz"), "--kernels", "linear"],

@@ -39,7 +39,7 @@ from kernelweave.fitting.memory import memory_budget
 from kernelweave.fitting.missing import missing_cells
 from kernelweave.fitting.out_of_fold import OutOfFold
 from kernelweave.fitting.source import TableSource
-from kernelweave.fitting.task import Task, problems_of, shared_alphas
+from kernelweave.fitting.task import Task, path_task, problems_of, shared_alphas, was_interrupted
 from kernelweave.kernels import RBF, Linear
 from kernelweave.learners import RLS2
 from kernelweave.machines.losses import Hinge, SquaredHinge
@@ -123,6 +123,23 @@ def test_problems_are_centred_and_scaled_with_weights(rng):
     assert joint[-1] == pytest.approx(min(own[-1] for own in each), rel=1e-12)
     np.testing.assert_allclose(np.diff(np.log(alphas)), np.log(alphas[1] / alphas[0]), rtol=1e-9)
     assert alphas[0] > alphas[-1]
+
+
+def test_paths_of_all_problems_end_where_the_first_was_stopped(rng):
+    task, *_ = make_task(rng, outputs=3, classes=True)
+    problems, alphas, told = problems_of(task), np.array([10.0, 1.0, 0.1, 0.01]), []
+
+    def report(step):
+        told.append(step)
+        return len(told) == 2
+
+    whole = path_task(task, problems, RLS2(), alphas)
+    paths = path_task(task, problems, RLS2(), alphas, report=report)
+    assert [len(path) for path in paths] == [2, 2, 2]
+    assert was_interrupted(paths)
+    assert not was_interrupted(whole)
+    for path, other in zip(paths, whole, strict=True):
+        np.testing.assert_allclose(path.dual_coef, other.dual_coef[:2], rtol=1e-6, atol=1e-9)
 
 
 def test_memory_limits_as_texts():

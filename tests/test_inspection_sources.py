@@ -643,3 +643,24 @@ def test_findings_have_the_numbers_of_their_functions(patients, rng):
                 made.details["without"][str(name)] == own.without[k] == pytest.approx(own.score - own.loss[k])
             )
         assert (made.n, made.details["tested"], made.details["score"]) == (3, len(used), own.score)
+
+
+def test_answers_say_what_the_rows_can_tell(rng):
+    """That a gain in the score of the kind of target is unlikely, or that so many rows cannot tell."""
+
+    def said(truth, guess, other, classes=None):
+        made = paired._against(HeldOut(truth, guess, classes), {"another": other}, "name", "title")
+        [answer] = made.verdicts
+        return answer.answer, made.sentences[0].text.partition("; ")[2]
+
+    y, noise = rng.normal(size=2000), rng.normal(size=(2, 2000))
+    near = y + 0.5 * noise[0]
+    assert said(y, near, near + 0.001 * noise[1]) == ("no", "a gain of 0.02 of R^2 is unlikely.")
+    assert said(y, near, y + noise[1]) == ("yes", "")
+    names = np.array(["a", "b"])
+    truth = names[rng.integers(2, size=4000)]
+    guess = np.where(rng.random(4000) < 0.8, truth, "a")
+    other = guess.copy()
+    other[:4] = np.where(other[:4] == "a", "b", "a")
+    assert said(truth, guess, other, ["a", "b"]) == ("no", "a gain of 0.02 of accuracy is unlikely.")
+    assert said(truth[:20], guess[:20], other[:20], ["a", "b"]) == ("inconclusive", "20 rows cannot tell.")

@@ -1,4 +1,7 @@
-"""Several labels of a row: one problem for each, with scikit-learn's conventions."""
+"""Several labels of a row: one problem for each, with scikit-learn's conventions.
+
+Modules: `estimators/targets`.
+"""
 
 from __future__ import annotations
 

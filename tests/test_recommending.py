@@ -94,7 +94,10 @@ def test_recommended_settings_can_be_fitted():
         make_model(found.spec, prepared, np.arange(0)).get_params()
     for preset in PRESETS:
         check_spec({"target": "y", **preset_settings(preset.name, "simple")})
-    assert preset_settings("quick", DEFAULT)["cv"] == 5  # as a plain fit
+        assert preset_settings(preset.name, "simple") == preset.settings
+    # quick and careful ones stay plain fits
+    assert [preset_settings(one.name, DEFAULT)["cv"] for one in PRESETS] == [5, 5, 10]
+    assert preset_settings("careful", DEFAULT)["nested"] == 5
 
 
 class Clock:

@@ -1,6 +1,6 @@
 """Projects of the studio: each has its tables, its draft and its runs, and none sees those of another.
 
-Modules: `studio/projects`.
+Modules: `studio/projects`, `studio/schema`.
 """
 
 import contextlib

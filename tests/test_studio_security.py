@@ -1,6 +1,6 @@
 """The studio under attack: every request here must be refused, and must leave nothing behind.
 
-Modules: `studio/security`.
+Modules: `studio/security`, `studio/catalogue`.
 """
 
 import gzip

@@ -76,8 +76,7 @@ def targets_of(estimator: Model, which: int) -> Labels:
     """The classes, or the targets of one output, of the training rows."""
     task, classes = estimator.model_.task, getattr(estimator, "classes_", None)
     if classes is None:
-        targets = task.targets
-        return targets[0][:, min(which, targets[0].shape[1] - 1)]
+        return task.targets[0][:, which]
     return task.codes[:, which] if task.multilabel else classes[task.codes]
 
 
