@@ -821,7 +821,7 @@ def options_of(name, **values):
 def test_uci_tables_are_means_over_splits(rng):
     """The optimistic choice is that of the mean test score, the other one that of every split."""
     options = options_of(
-        "rls2-uci", datasets=("heart", "cpu"), ratios=(0.7,), splits=3, methods=("rls2", "forest")
+        "rls2-uci", datasets=("heart", "cpu"), ratios=(0.5, 0.7), splits=3, methods=("rls2", "forest")
     )
     n, experiment = len(options.alphas), experiments.get("rls2-uci")
     kind = {"heart": "accuracy", "cpu": "rmse"}
@@ -838,9 +838,9 @@ def test_uci_tables_are_means_over_splits(rng):
         metric=lambda cell, rng: kind[cell["dataset"]], n_kernels=lambda cell, rng: 7, n_train=lambda cell, rng: 20,
     )  # fmt: skip
     tables = experiment.tables(rows, options)
-    found = tables["results"].set_index(["dataset", "protocol"])
+    found = tables["results"].query("ratio == 0.7").set_index(["dataset", "protocol"])
     for name, metric in kind.items():
-        own = where(rows, dataset=name, method="rls2")
+        own = where(rows, dataset=name, ratio=0.7, method="rls2")
         score, kernels = (np.array([one[key] for one in own]) for key in ("score", "kernels"))
         mean = score.mean(axis=0)
         best = np.full(3, mean.argmin() if metric == "rmse" else mean.argmax())
@@ -854,18 +854,26 @@ def test_uci_tables_are_means_over_splits(rng):
             assert row["alpha"] == pytest.approx(np.median(options.alphas[at]))
             assert row["gap"] == max(one["gap"] for one in own)
             assert (row["certified"], row["splits"], row["n_train"]) == (15, 3, 20)
-        others = [one["score"] for one in where(rows, dataset=name, method="forest")]
+        others = [one["score"] for one in where(rows, dataset=name, ratio=0.7, method="forest")]
         assert found.loc[name, "forest"]["mean"] == pytest.approx(np.mean(others))
-        profile = tables["profiles"].query("dataset == @name")
+        profile = tables["profiles"].query("dataset == @name and ratio == 0.7")
         np.testing.assert_allclose(profile["score"], mean, rtol=1e-5)
         np.testing.assert_allclose(profile["kernels_std"], kernels.std(axis=0, ddof=1), rtol=1e-3, atol=1e-3)
-        weights = tables["kernels"].query("dataset == @name").set_index("kernel")
+        weights = tables["kernels"].query("dataset == @name and ratio == 0.7").set_index("kernel")
         total = {key: sum(one["weights"].get(key, 0.0) for one in own) / 3 for key in "ab"}
         assert weights["weight"].to_dict() == pytest.approx(total, abs=1e-4)
         assert list(weights["weight"]) == sorted(weights["weight"], reverse=True)
         assert weights["selected"].to_dict() == {"a": 0.667, "b": 1.0}
         texts = tables["scores"].query("dataset == @name")["score"]
         np.testing.assert_allclose([np.array(text.split(), float) for text in texts], score, rtol=1e-3)
+        # pictures are of 70 % for training, where the best mean score is dotted
+        figure = dict(experiment.figures(tables))[f"profile_{name}"]
+        upper = figure.axes[0]
+        assert upper.get_title() == f"{name}, 70 % for training"
+        *splits, thick, dotted = upper.lines
+        np.testing.assert_allclose([line.get_ydata() for line in splits], score, rtol=1e-3)
+        np.testing.assert_allclose(thick.get_ydata(), mean, rtol=1e-5)
+        assert dotted.get_xdata()[0] == pytest.approx(options.alphas[best[0]], rel=1e-5)
 
 
 def test_changes_by_a_second_alpha_are_those_of_errors(rng):
