@@ -135,6 +135,22 @@ def test_the_refit_is_the_plain_estimator_at_the_chosen_alpha(rng, kind, rule):
     assert model.rel_gap_ <= 1e-10
 
 
+def test_every_C_is_scored_as_by_fits_with_it(rng):
+    X, y = data(rng, "binary")
+    learner, kernels, cv = kw.learners.SimpleMKL(tol=1e-8), list(KERNELS[:2]), KFold(3)
+    model = kw.MKLClassifierCV(kernels, learner, Cs=[8.0, 0.02, 1.0], cv=cv).fit(X, y)
+    plain = [kw.MKLClassifier(kernels, kw.learners.SimpleMKL(C=C, tol=1e-8)) for C in (0.02, 1.0, 8.0)]
+    scores = [accuracy_score(y, cross_val_predict(one, X, y, cv=cv)) for one in plain]
+    assert len(set(scores)) > 1
+    np.testing.assert_allclose(model.Cs_, [0.02, 1.0, 8.0], rtol=1e-12)
+    np.testing.assert_allclose(model.alphas_, [50.0, 1.0, 0.125], rtol=1e-12)
+    np.testing.assert_allclose(model.cv_results_["test_score"], scores, rtol=1e-12)
+    best = int(np.argmax(scores))
+    assert pytest.approx([0.02, 1.0, 8.0][best]) == model.C_
+    values = plain[best].fit(X, y).decision_function(X)
+    np.testing.assert_allclose(model.decision_function(X), values, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("kind", ["regression", "classes"])
 def test_rules_are_what_the_table_says(rng, kind):
     X, y = data(rng, kind)
