@@ -44,7 +44,7 @@ from kernelweave_app.runs.fitting import (
     plain_learner,
     unused_settings,
 )
-from kernelweave_app.runs.formats import FileLimits, read_table
+from kernelweave_app.runs.formats import FileLimits, format_of, read_file, read_table
 from kernelweave_app.runs.formats.arrays import check_array
 from kernelweave_app.runs.formats.parquet import PARQUET
 from kernelweave_app.runs.formats.text import TEXT, find_separator
@@ -929,6 +929,24 @@ def test_what_files_hold_is_counted_before_it_is_read(tmp_path):
             PARQUET.check(words, "w", FileLimits(**less))
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".tsv.gz", ".npz", ".parquet"])
+def test_what_is_written_is_read_also_by_the_lines_of_a_script(suffix, tmp_path, rng):
+    M, path = rng.normal(size=(5, 2)), tmp_path / f"t{suffix}"
+    frame = pd.DataFrame({"M.0": M[:, 0], "M.1": M[:, 1], "word": list("abcab"), "whole": [3, 1, 4, 1, 5]})
+    if suffix == ".npz":
+        np.savez(path, M=M, word=frame["word"].to_numpy(dtype=str), whole=frame["whole"])
+    elif suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(
+            path, index=False, sep="\t" if "tsv" in suffix else ";", decimal="." if "tsv" in suffix else ","
+        )
+    space = {"np": np, "pd": pd}
+    exec("\n".join(format_of(str(path)).lines("table", str(path), read_file(str(path)))), space)
+    for found in (read_table(str(path)), space["table"]):
+        pd.testing.assert_frame_equal(found, frame, check_dtype=False)
+
+
 def test_a_damaged_text_says_which_byte_is_zero(tmp_path):
     """Also beyond the first part that is read."""
     file = tmp_path / "x.csv"
@@ -1059,7 +1077,7 @@ def whole(request, rng, tmp_path):
         np.savez(tmp_path / "K.npz", K=(Z @ Z.T)[np.ix_(mixed, mixed)], names=who[mixed])
         spec = Spec(
             target="u, v", holdout="part", missing="drop", alphas="0.1:10:3", standardize=False, drop="g2", 
-            view=f"words={tmp_path / 'words.npz'}", gram=f"alike={tmp_path / 'K.npz'}",
+            view=f"words = {tmp_path / 'words.npz'}", gram=f"alike = {tmp_path / 'K.npz'}",
             kernels={"table": "linear; rbf(gamma=0.3)", "words": "linear"}, **common,
         )  # fmt: skip
         frame.fillna(0.0).to_csv(tmp_path / "filled.csv.gz", index=False)

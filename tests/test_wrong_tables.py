@@ -14,6 +14,7 @@ import pytest
 from scipy import sparse
 
 import kernelweave as kw
+from kernelweave._checks import check_row_weights, of_given_rows
 from kernelweave.kernels import RBF, Categorical, CharNGrams, Linear, Precomputed, Tokens
 
 N = 20
@@ -396,3 +397,22 @@ def test_every_message_says_what_to_do():
         with pytest.raises((kw.InputError, TypeError)) as error:
             svm(kernels, **params).set_params(**learner).fit(X, Y)
         assert remedies.search(words_of(error)), (case, words_of(error))
+
+
+def test_numbers_of_rows_with_a_weight_stand_at_their_rows():
+    rows = np.array([True, False, True, False])
+    for values in (np.array([2.0, 3.0]), np.array([[2.0, 1.0], [3.0, 4.0]])):
+        found = of_given_rows(values, rows)
+        np.testing.assert_array_equal(found[rows], values)
+        assert not found[~rows].any()
+        assert of_given_rows(values, None) is values
+    weights = check_row_weights([0.0, 2.0, 0.5], 3)
+    np.testing.assert_array_equal(weights, [0.0, 2.0, 0.5])
+    np.testing.assert_array_equal(check_row_weights(None, 3), np.ones(3))
+    for wrong, said in (
+        ([0.0] * 3, "only zeros"),
+        ([1.0] * 2, "one entry per row"),
+        ([-1.0, 1.0, 1.0], "sample_weight"),
+    ):
+        with pytest.raises(kw.InputError, match=said):
+            check_row_weights(wrong, 3)
