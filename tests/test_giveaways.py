@@ -14,7 +14,7 @@ pytest.importorskip("cyclopts")
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
 from kernelweave_app.cli.app import run
-from kernelweave_app.runs.doubts import find_giveaways
+from kernelweave_app.runs.doubts import SHOWN, _listed, find_giveaways
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import prepare
 from kernelweave_app.runs.recommending import recommend
@@ -74,6 +74,13 @@ def test_measurements_give_nothing_away(classes, rng):
     for load in (load_breast_cancer, load_iris, load_wine, load_diabetes):
         data = load(as_frame=True)
         assert found(data.data.assign(y=data.target)) == {}
+
+
+def test_few_columns_are_named_and_others_counted():
+    for n in (SHOWN, SHOWN + 2):
+        said = _listed({f"c{k}": "why" for k in range(n)})
+        assert said.count(": why") == SHOWN
+        assert said.endswith("; and 2 more") == (n > SHOWN)
 
 
 def test_other_units_of_a_number_are_found(rng):

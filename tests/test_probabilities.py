@@ -1,4 +1,7 @@
-"""Probabilities of the logistic loss: scikit-learn's at one linear kernel, for every learner, and in every place."""
+"""Probabilities of the logistic loss: scikit-learn's at one linear kernel, for every learner, and in every place.
+
+Modules: `estimators/classifier`.
+"""
 
 import numpy as np
 import pandas as pd
