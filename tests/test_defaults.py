@@ -1,6 +1,6 @@
 """What a plain fit takes: the rule on made-up tables, noise, C, words, files, and that all ways in agree.
 
-Modules: `estimators/defaults`, `estimators/choosing`.
+Modules: `estimators/defaults`, `estimators/choosing`, `recipe`, `gram/uninformative`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def said(table, **options):
 def test_dense_columns():
     assert kernels_of(X) == DENSE == banks.default(X)
     assert said(X).startswith(
-        "4 columns, 0% of the numeric cells zero: standardised; Linear, and RBF at 1/4, 1 and 4"
+        "4 columns, 0 % of the numeric cells zero: standardised; Linear, and RBF at 1/4, 1 and 4"
     )
 
 
@@ -90,7 +90,7 @@ def test_sparse_rows_are_never_standardised():
     counts = sparse.random_array((N, 500), density=0.02, rng=1, format="csr")
     cosine = [Linear(), *(RBF(gamma=width) for width in WIDTHS)]
     assert kernels_of(counts) == [k.prepared("normalize-rows") for k in cosine]
-    assert said(counts).startswith("500 columns, 98% of the cells zero: rows of length 1")
+    assert said(counts).startswith("500 columns, 98 % of the cells zero: rows of length 1")
     # sparse rows of any content, as nothing else is possible with them
     assert kernels_of(-counts[:, :50]) == kernels_of(counts)
 
@@ -179,7 +179,7 @@ def test_categories_and_constant_columns():
     frame = pd.DataFrame({"site": list("ABC") * 20, "age": X[:, 0], "same": 1.0})
     model = kw.MKLClassifier().fit(frame, Y)
     assert (
-        "3 columns, 1 of them categories, as 3 indicator columns, 0% of the numeric cells zero, 1 constant"
+        "3 columns, 1 of them categories, as 3 indicator columns, 0 % of the numeric cells zero, 1 constant"
         in (model.explain_defaults())
     )
     assert len(model.kernels_) == len(DENSE)

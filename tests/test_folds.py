@@ -1,6 +1,6 @@
 """Folds that follow from the values of rows, and what is computed on them.
 
-Modules: `fitting/folds`.
+Modules: `fitting/folds`, `learners/folds`.
 """
 
 import joblib
@@ -64,3 +64,34 @@ def test_of_a_division_of_one_fold_the_divisions_give_the_error(rng):
     each = np.array([np.concatenate(values[:2])[:, 0] @ y, values[2][:, 0] @ y])
     np.testing.assert_allclose(score, each.mean(), rtol=1e-12)
     np.testing.assert_allclose(error, abs(each[0] - each[1]) / 2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("stratify", [True, False])
+def test_groups_are_dealt_whole_and_by_what_their_rows_hold(rng, stratify):
+    for _ in range(30):
+        n = int(rng.integers(6, 60))
+        content, y = rng.integers(0, rng.integers(2, 80), n), rng.integers(0, 3, n).astype(float)
+        groups = rng.integers(0, rng.integers(2, 15), n)
+        alone = deal(content, y, 4, stratify=stratify)
+        own = deal(content, y, 4, stratify=stratify, groups=rng.permutation(n))
+        assert [fold.tolist() for fold in own] == [fold.tolist() for fold in alone]
+        folds = deal(content, y, 4, stratify=stratify, groups=groups)
+        np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(n))
+        assert sum(len(np.unique(groups[fold])) for fold in folds) == len(np.unique(groups))
+        # neither names nor order nor repetitions of rows matter
+        names, rows = rng.permutation(100), rng.permutation(np.r_[np.arange(n), rng.integers(0, n, 20)])
+        again = deal(content[rows], y[rows], 4, stratify=stratify, groups=names[groups[rows]])
+        assert [set(rows[fold]) for fold in again] == [set(fold) for fold in folds]
+
+
+def test_groups_share_out_classes_and_rows():
+    """Forty patients of 1 to 8 rows: classes as evenly as rows; one of a rare class in every fold."""
+    sizes = np.tile(np.arange(1, 9), 5)
+    groups = np.repeat(np.arange(40), sizes)
+    of_patient = np.where(np.arange(40) % 8 == 7, 2.0, np.arange(40) // 8 % 2)
+    y, content = of_patient[groups], np.arange(len(groups))
+    for fold in deal(content, y, 5, stratify=True, groups=groups):
+        assert len(np.unique(groups[(y == 2) & np.isin(content, fold)])) == 1
+        for kind in (0.0, 1.0):
+            assert abs((y[fold] == kind).sum() - (y == kind).sum() / 5) <= 2
+    assert len(deal(content, y, 50, stratify=False, groups=groups)) == 40

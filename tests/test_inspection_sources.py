@@ -517,12 +517,13 @@ def test_what_is_said_of_a_selection_has_three_outcomes():
 
     planted = said(linear_model(X, y, alpha=0.3), y)
     assert planted.startswith(
-        "2 sources are selected, among the 4 largest sources in at least 90% of 50 random halves of the rows: x"
+        "2 sources are selected, among the 4 largest sources in at least 90 % of 50 random halves of the rows: x"
     )
     assert "at most 0.74 sources that predict nothing are selected" in planted
     assert said(linear_model(X, noise, alpha=0.3), noise).startswith("No source is selected")
     half = said(linear_model(X, y, alpha=0.3), y, report=lambda text: True)
     assert "cannot be told" in half
+    assert "false selections by 0.01." in said(linear_model(X, y, alpha=0.3), y, max_false=0.01)
     # weights that are never zero: nothing about how often
     lp = kw.MKLRegressor(kw.banks.linear_features(10), "lp", C=1.0).fit(X, y)
     assert said(lp, y, count=2).startswith("This method gives every kernel a weight and selects none")

@@ -1,6 +1,6 @@
 """Learners with a margin on explicit features: the models of kernels, in every task, and which of both is taken.
 
-Modules: `estimators/routes`.
+Modules: `estimators/routes`, `learners/base`, `learners/margin`, `learners/on_features`, `learners/solving`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kernelweave.kernels import RBF, Linear, Polynomial
 from kernelweave.learners import on_features
 from kernelweave.learners.base import TrainingSet
 from kernelweave.machines.losses import Hinge, Logistic
+from kernelweave.machines.machine import Machine
 from kernelweave.mkl import solve as solving
 from kernelweave.mkl.features import newton
 
@@ -260,3 +261,49 @@ def test_a_path_ends_at_an_interrupted_solution(data, monkeypatch, kind):
     path = kw.svm_mkl_path(given, np.where(t[:N] > 0, 1, -1), [1e-3, 1e-2, 1e-1, 1.0], tol=1e-8)
     assert len(path) < 4
     assert path.status[-1] is kw.Status.INTERRUPTED
+
+
+@pytest.mark.parametrize("sparse_weights", [False, True])
+def test_the_machine_at_given_weights_is_that_of_their_sum(data, sparse_weights, rng):
+    """Kernels without weight have no part in it, and coefficients of 0."""
+    X, t = data
+    rows = np.concatenate([k.transform(X[:N]) for k in BANK], axis=1)
+    offsets = np.r_[0, np.cumsum([k.transform(X[:1]).shape[1] for k in BANK])]
+    gram = FeatureGram(np.ascontiguousarray(rows.T), offsets)
+    weights, scale = rng.uniform(0.5, 2.0, 5), rng.uniform(0.5, 2.0, 5)
+    weights[[1, 4]] *= not sparse_weights
+    machine = Machine(np.where(t[:N] > 0, 1.0, -1.0), 0.5, Hinge(), rng.uniform(0.5, 2.0, N))
+    start = on_features.Start()
+    want = machine.solve(gram.combine(weights * scale), tol=1e-9)
+    for begin in (start, start):
+        got = on_features.machine_on(gram, machine, scale, weights, begin, tol=1e-9)
+        assert (got.certificate.kind, got.n_iter, got.n_machines) == ("machine", 1, 1)
+        np.testing.assert_array_equal(got.weights, weights)
+        assert abs(got.primal - want.primal) <= got.gap + want.gap
+        f = rows @ got.feature_coef + got.intercept
+        # known to the root of the gap
+        np.testing.assert_allclose(
+            f, gram.combine(weights * scale) @ want.dual_coef + want.intercept, atol=1e-3
+        )
+        assert (got.feature_coef[np.repeat(weights == 0, np.diff(offsets))] == 0).all()
+        start.remember(got)
+
+
+def test_where_features_are_cheaper_than_kernels():
+    few, many = 1000, on_features.MANY_ROWS + 1
+    for learner, n_rows, share in (
+        (learners.RLS2(), few, 1.0),
+        (learners.SimpleMKL(), few, on_features.SHARE_OF_HINGE),
+        (learners.SimpleMKL(), many, on_features.SHARE),
+        (learners.SimpleMKL(loss="logistic"), few, on_features.SHARE),
+    ):
+        most = int(share * n_rows)
+        assert learner.features_pay(n_rows, most)
+        assert not learner.features_pay(n_rows, most + 1)
+    assert not learners.RLS2(solver="alternating").features_pay(few, 1)
+    together = on_features.TOGETHER
+    assert learners.LpMKL().most_features == together
+    assert learners.LpMKL().features_pay(10**6, together)
+    assert not learners.LpMKL().features_pay(10**6, together + 1)
+    assert learners.SimpleMKL().most_features is None
+    assert learners.SimpleMKL().features_pay(10**6, together + 1)
