@@ -128,6 +128,8 @@ class HeldOut:
         That the predictions were read from, with names of the rows.
     rows, folds : array of int, shape (n_rows,), optional
         Positions of the rows among others, and which of several models has predicted each of them.
+    seen : array of shape (n_rows,), optional
+        Mean squared error of numbers in the training rows of the model that predicted each row.
     """
 
     truth: NDArray[Any]
@@ -139,11 +141,22 @@ class HeldOut:
     table: DataFrame = None
     rows: NDArray[np.intp] | None = None
     folds: NDArray[np.intp] | None = None
+    seen: Array | None = None
 
     @classmethod
     def of(cls, model: Any, X: Features, y: Any) -> Self:
         """The predictions of a model for rows."""
         return cls.of_columns(model, predicted_columns(model, X), y)
+
+    @classmethod
+    def of_fold(cls, model: Any, new: tuple[Features, Any], seen: tuple[Features, Any]) -> Self:
+        """The same for the model of a fold, of which `seen` are the training rows with their targets."""
+        held = cls.of(model, *new)
+        if held.classes is not None or held.several:
+            return held
+        known = cls.of(model, *seen)
+        error = np.square(known.truth - known.prediction).mean()
+        return replace(held, seen=np.full(len(held.truth), error))
 
     @classmethod
     def of_columns(cls, model: Any, columns: Mapping[str, Any], y: Any) -> Self:
@@ -279,7 +292,7 @@ def _joined(parts: list[HeldOut]) -> HeldOut:
         else sorted({name for part in parts for name in part.classes or ()}),
         decision=beside("decision") if alike else None,
         probability=beside("probability") if alike else None,
-        **{name: beside(name) for name in ("truth", "prediction", "rows", "folds")},
+        **{name: beside(name) for name in ("truth", "prediction", "rows", "folds", "seen")},
     )
 
 

@@ -124,7 +124,8 @@ class Rows:
     def held(self, model: Any, fold: Fold) -> HeldOut:
         """What a model that was fitted on the training rows predicts for the test rows."""
         train, test = fold
-        return HeldOut.of(model, self.take(test, train), take_rows(self.y, test))
+        new, seen = ((self.take(part, train), take_rows(self.y, part)) for part in (test, train))
+        return HeldOut.of_fold(model, new, seen)
 
     def score(self, model: Any, fold: Fold, scoring: Any) -> float:
         """The score on test rows of a model that was fitted on the training rows."""

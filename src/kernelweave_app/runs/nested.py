@@ -57,9 +57,9 @@ def nested_predictions(
     except ValueError as error:
         raise InputError(f"The rows cannot be divided into {spec.nested} outer folds: {error}") from error
     for k, (inside, outside) in enumerate(parts):
-        part = rows[outside]
-        model = fit_model(make_model(spec, prepared, part), prepared, rows[inside], progress)
-        found.append(HeldOut.of(model, prepared.X.iloc[part], prepared.y[part]))
+        model = fit_model(make_model(spec, prepared, rows[outside]), prepared, rows[inside], progress)
+        new, seen = ((prepared.X.iloc[rows[one]], prepared.y[rows[one]]) for one in (outside, inside))
+        found.append(HeldOut.of_fold(model, new, seen))
         if report(f"outer fold {k + 1} of {spec.nested}"):
             break
     return divisions_of([outside for _, outside in parts[: len(found)]], found)
