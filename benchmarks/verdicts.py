@@ -34,7 +34,7 @@ from kernelweave.inspection.sources import CERTAIN, answers_of, source_refit_tes
 RESULTS = Path(__file__).parent / "results" / "verdicts.json"
 PARTS = np.array([0.4, 0.05, 0.02, 0.0, 0.0])
 #: Columns of tables of noise, whether their targets are classes, and tables for a hundred repeats.
-NOISE = ((10, False, 20), (100, False, 20), (1000, False, 10), (20, True, 15))
+NOISE = ((10, False, 50), (100, False, 20), (1000, False, 10), (20, True, 15))
 #: Rows of tables, whether their targets are classes, and whether the columns predict them.
 GROWING = (
     *((n, False, True) for n in (60, 100, 300, 1000)),
