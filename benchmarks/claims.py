@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -221,10 +222,62 @@ def wrong_verdicts(part: str) -> tuple[float, ...]:
     return 100.0 * max(yes), 100.0 * max(no)
 
 
+def intervals(k: int) -> tuple[float, ...]:
+    """Percentages: mean, least and largest coverage of ours, then of each rival mean coverage, and width by ours."""
+    tables = stored("uncertainty")["numbers"].values()
+    found = [[100 * one[way]["coverage"][k] for one in tables] for way in ("ours", *MAPIE)]
+    widths = [[math.log(one[way]["times ours"][k]) for one in tables] for way in MAPIE]
+    rivals = ((fmean(held), math.exp(fmean(width))) for held, width in zip(found[1:], widths, strict=True))
+    return fmean(found[0]), min(found[0]), max(found[0]), *(value for pair in rivals for value in pair)
+
+
+def sets(k: int) -> tuple[float, ...]:
+    """Mean, least and largest percentage of covered rows of a class, and classes in a set, of ours and of MAPIE."""
+    tables, values = stored("uncertainty")["sets"].values(), []
+    for way in ("ours", "MAPIE"):
+        held = [100 * share for one in tables for share in one[way]["coverage"][k]]
+        values += [fmean(held), min(held), max(held), fmean(one[way]["size"][k] for one in tables)]
+    return tuple(values)
+
+
+def interval_seconds() -> tuple[float, ...]:
+    """Least and most seconds of a fit, milliseconds of its intervals, and the largest percentage of these."""
+    seconds = [one["ours"]["seconds"] for one in stored("uncertainty")["numbers"].values()]
+    fits, asked = ([one[what] for one in seconds] for what in ("fit", "intervals"))
+    most = max(b / a for a, b in zip(fits, asked, strict=True))
+    return min(fits), max(fits), 1000 * min(asked), 1000 * max(asked), 100 * most
+
+
+def rival_seconds() -> tuple[float, ...]:
+    """Sums of seconds of MAPIE, with intervals, by sums of those of our fits."""
+    tables = stored("uncertainty")["numbers"].values()
+    ours = sum(one["ours"]["seconds"]["fit"] for one in tables)
+    return tuple(sum(sum(one[way]["seconds"].values()) for one in tables) / ours for way in MAPIE)
+
+
+def reported(score: str) -> tuple[float, ...]:
+    """Points below and above the score of test rows, with standard errors, out of fold and at the choice."""
+    found = stored("scores")["reported"][score]
+    (low, error), (high, further) = found["out of fold"], found["score that chose"]
+    return tuple(100 * value for value in (-low, error, high, further))
+
+
+def ten_columns(n: int) -> tuple[float, ...]:
+    """Percentages of intervals out of fold that hold."""
+    found = stored("scores")["ten columns"]
+    held = found["numbers"][str(n)] | found["classes"][str(n)]
+    return tuple(
+        100 * held[one] for one in ("R^2", "RMSE", "MAE", "accuracy", "balanced accuracy", "log loss")
+    )
+
+
+MAPIE = ("MAPIE, same model", "MAPIE, kernel ridge")
 FRONT, README, PAPER = "docs/index.md", "README.md", "paper.md"
 EVIDENCE, NUMBERS = "docs/user_guide/evidence.md", "docs/user_guide/numbers.md"
+UNCERTAINTY = "docs/user_guide/uncertainty.md"
 N = r"([\d.,e-]*\d)"
 RATE = f"{N} ± {N}"
+OF_UNCERTAINTY = "uncertainty.json: python -m benchmarks.uncertainty"
 CLAIMS = [
     Claim((README,), rf"accuracy {N}, relative gap", lambda: readme()[:1], absolute=0.01),
     Claim((README,), rf"\{{'worst': {N}, 'mean': {N}, 'error': {N}\}}", lambda: readme()[1:], absolute=0.01),
@@ -369,6 +422,43 @@ CLAIMS = [
             ("more rows", r"A wrong \*yes\* to more rows \(nothing predicts\)"),
         )
     ),
+    *(
+        Claim(
+            (EVIDENCE,),
+            rf"\| {head} \| {count} \| −{N} ± {N} \| \+{N} ± {N} \|",
+            partial(reported, score),
+            "scores.json: python -m benchmarks.scores reported",
+        )
+        for head, score, count in (
+            (r"\$R\^2\$", "R^2", 15),
+            ("accuracy", "accuracy", 15),
+            ("both", "both", 30),
+        )
+    ),
+    *(
+        Claim(
+            (EVIDENCE,),
+            rf"\| {n} \|" + rf" {N} % \|" * 6,
+            partial(ten_columns, n),
+            "scores.json: python -m benchmarks.scores 'ten columns'",
+        )
+        for n in (30, 60, 100, 300)
+    ),
+    *(
+        Claim((UNCERTAINTY,), rf"\| {level} % \|{cells}", partial(function, k), OF_UNCERTAINTY)
+        for k, level in enumerate((50, 80, 90, 95))
+        for function, cells in (
+            (intervals, rf" {N} % \| {N} to {N} % \| {N} % \| {N} \| {N} % \| {N} \|"),
+            (sets, rf" {N} % \| {N} to {N} % \| {N} \| {N} % \| {N} to {N} % \| {N} \|"),
+        )
+    ),
+    Claim(
+        (UNCERTAINTY,),
+        rf"fits took {N} to {N} s, their intervals of all four coverages {N} to {N} ms, at most {N} % of the fit",
+        interval_seconds,
+        OF_UNCERTAINTY,
+    ),
+    Claim((UNCERTAINTY,), rf"takes {N} and {N} times the seconds", rival_seconds, OF_UNCERTAINTY),
 ]
 #: Parts of pages, from a heading to the next one, whose numbers are all claims.
 COMPLETE = {FRONT: ("## Measured",), PAPER: ("# Measurements",)}

@@ -73,6 +73,20 @@ def test_missing_values_on_few_rows():
     assert missing.without_nan({"a": [1], "b": {"c": float("nan")}}) == {"a": [1], "b": {"c": None}}
 
 
+def test_coverages_of_one_division():
+    uncertainty = importlib.import_module("benchmarks.uncertainty")
+    found = uncertainty.numbers("normal, 60", 1, 1)["ours"]
+    assert found["coverage"] == sorted(found["coverage"])
+    assert found["times ours"] == [1.0] * 4
+    held = uncertainty.sets("wine", 1)["ours"]
+    assert np.shape(held["coverage"]) == (4, 3)
+    assert held["size"] == sorted(held["size"])
+    scores = importlib.import_module("benchmarks.scores")
+    assert len(scores.tables()) == 30
+    assert set(scores.of_ten_columns(30, False, 2)) == {"R^2", "RMSE", "MAE"}
+    assert scores.reported("wine", 1)["score"] == "accuracy"
+
+
 @pytest.mark.parametrize("kind", ["gaussian", "linear", "made"])
 def test_streams_of_few_kernels(kind):
     streams = importlib.import_module("benchmarks.streams")
