@@ -253,29 +253,6 @@ def test_selection_on_a_table():
     assert (found["right"], found["false"], found["largest"]) == (2, 0, 3)
 
 
-def test_the_page_of_numbers_has_the_rates_of_the_results():
-    found = json.loads((ROOT / "benchmarks" / "results" / "verdicts.json").read_text("utf8"))
-    text = (ROOT / "docs" / "user_guide" / "numbers.md").read_text("utf8")
-    lines = {}
-    for kind, by_rows in found.items():
-        for n, own in by_rows.items() if kind != "repeats" else ():
-            cells = own["columns"] if kind == "uses" else own if kind == "needs" else own.values()
-            lines[kind, n] = " | ".join(f"{100 * one['yes']:.0f} / {100 * one['no']:.0f}" for one in cells)
-    assert len(lines) == 11
-    for (kind, n), line in lines.items():
-        rows = {"better": f"{int(n):,}", "uses": f"{int(n):,} held out", "needs": f"{n} in ten divisions"}[
-            kind
-        ]
-        assert f"| {rows} | {line} |" in text
-    # a wrong yes is one to no gain, a wrong no one to a gain of the margin or more
-    better = found["better"].values()
-    assert max(own["0.0"]["yes"] for own in better) <= 0.027
-    assert max(one["no"] for own in better for gain, one in own.items() if gain != "0.0") <= 0.032
-    assert all(
-        own["wrong no"][0] == 0 and own["models with a wrong yes"] <= 0.04 for own in found["uses"].values()
-    )
-
-
 def test_verdicts_of_few_draws():
     verdicts = importlib.import_module("benchmarks.verdicts")
     assert verdicts.better(5000, 0.1, 20)["yes"] == 1.0

@@ -98,7 +98,7 @@ def says_its_solution(said, table, at, names):
     row = table.iloc[at]
     assert f"alpha {row['alpha']:.4g}; objective" in said
     weights = sorted(((row[name], name) for name in names if name in table and row[name] > 0), reverse=True)
-    assert re.findall(r"([\d.]+)%\s+(\w[\w ]*?)\s*\n", said) == [
+    assert re.findall(r"([\d.]+) %\s+(\w[\w ]*?)\s*\n", said) == [
         (f"{100 * w:.1f}", name) for w, name in weights
     ]
 

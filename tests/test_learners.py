@@ -509,7 +509,7 @@ def test_a_target_of_two_values_is_a_target(rng, monkeypatch):
     seen = []
     plain = solving.deal
     monkeypatch.setattr(
-        solving, "deal", lambda *a, stratify: seen.append(stratify) or plain(*a, stratify=stratify)
+        solving, "deal", lambda *a, stratify, **k: seen.append(stratify) or plain(*a, stratify=stratify, **k)
     )
     for estimator, asked in ((kw.MKLRegressor, False), (kw.MKLClassifier, True)):
         seen.clear()

@@ -226,7 +226,7 @@ def test_skipping_kernels_are_corrected_and_say_so():
     said = kw.inspection.missing(model)[1]
     worst, size = max(model.missing_["residuals"].items(), key=lambda pair: pair[1])
     assert "Negative eigenvalues of 2 kernels" in said
-    assert said.endswith(f"at most {size:.2%} of a matrix (in the Frobenius norm; {worst}).")
+    assert said.endswith(f"at most {100 * size:.2f} % of a matrix (in the Frobenius norm; {worst}).")
 
 
 def test_what_is_missing_most_is_named_first(rng):

@@ -112,7 +112,7 @@ def test_a_run_of_labels_is_that_of_python(run, table):
     )
     weight, clinic = frame["weight"].to_numpy(), frame["clinic"].to_numpy()
     again.fit(frame[FEATURES].iloc[train], y[train], weight[train], groups=clinic[train])
-    again.calibrate("platt", cv=GroupKFold(3), groups=clinic[train])
+    again.calibrate("platt", cv=3, groups=clinic[train])
     X = frame[FEATURES].iloc[test]
     for what, values in {
         "prediction": again.predict(X),
