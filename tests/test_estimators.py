@@ -1,7 +1,7 @@
 """The estimators: scikit-learn's contract, what the fitted numbers mean, and what must not change them.
 
 Modules: `estimators`, `estimators/classifier`, `estimators/regressor`, `estimators/estimator`, `estimators/parameters`,
-`estimators/reading`, `estimators/targets`.
+`estimators/reading`, `estimators/scoring`, `estimators/targets`.
 """
 
 import inspect

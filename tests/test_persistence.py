@@ -522,6 +522,11 @@ LEAN = {
         WIDE,
         WIDE[:, 0],
     ),
+    "without an intercept": (
+        kw.MKLRegressor([Linear(), Linear().on([0])], FIXED, normalize="center", fit_intercept=False),
+        WIDE + 3.0,
+        WIDE[:, 0] + 2.0,
+    ),
     "classes": (
         kw.MKLClassifier([Linear(), 2.0 * Linear().on([1])], "lp", C=1.0, standardize=True),
         WIDE,

@@ -12,10 +12,11 @@ import pytest
 
 import kernelweave as kw
 from kernelweave._checks import InputError
-from kernelweave.gram import as_gram
+from kernelweave.gram import FactorGram, as_gram
 from kernelweave.machines.rounding import balanced
 from kernelweave.mkl import published
 from kernelweave.mkl.certify import of_null, quadratic_form_errors
+from kernelweave.mkl.on_stack import OnStack
 from kernelweave.mkl.solve import _features_of, confirmed
 from kernelweave.results import WarmStart
 from known_sets import KNOWN
@@ -274,3 +275,18 @@ def test_a_published_algorithm_that_is_not_installed_gets_one_clear_error(name, 
             kw.solve(problem, step=name)
     finally:
         published.published.cache_clear()
+
+
+def test_forms_on_a_stack_are_bounds_where_factors_leave_something_out(rng):
+    """Of kernels ``Z'Z + R`` with a diagonal R that the factors lack, for all kernels and some of them."""
+    rows, left = rng.normal(size=(5, 9)), np.array([0.3, 0.0, 2.0])
+    problem = OnStack()
+    problem.gram = FactorGram(rows, np.array([0, 2, 3, 5]), left)
+    problem.scale = np.array([0.5, 2.0, 3.0])
+    c = rng.normal(size=(2, 9))
+    kept = np.array([np.square(c @ rows[a:b].T).sum() for a, b in ((0, 2), (2, 3), (3, 5))])
+    wanted = problem.scale * (kept + left * np.square(c).sum())
+    np.testing.assert_allclose(problem.quad(c), wanted, rtol=1e-12)
+    np.testing.assert_allclose(problem.quad(c, np.array([2, 0])), wanted[[2, 0]], rtol=1e-12)
+    products = problem.products(c, np.array([2]))
+    np.testing.assert_allclose(products, [3.0 * (c @ rows[3:].T) @ rows[3:]], rtol=1e-12)
