@@ -22,7 +22,7 @@ from kernelweave._declarations import USUAL, declared
 from kernelweave._docstrings import read_docstring
 from kernelweave._parameters import Choice, Flag, Number, OneOf, Shown, Text, Whole, said
 from kernelweave.learners import LEARNERS, Uniform
-from kernelweave.learners.solving import MarginLearner
+from kernelweave.learners.solving import CostLearner, MarginLearner
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Squared, SquaredHinge
 from kernelweave.mkl.weight_sets import CappedSimplex
 
@@ -350,6 +350,62 @@ def test_a_learner_may_have_a_path_of_its_own_and_leaves_weights_of_rows_to_the_
     for wrong in (Weighted(), Dearer()):
         with pytest.raises(kw.InputError, match="must have the C of the learner, and leave `sample_weight`"):
             kw.MKLClassifier(learner=wrong).fit(rng.normal(size=(20, 2)), np.arange(20) % 2)
+
+
+def test_a_problem_has_the_loss_that_probabilities_follow(rng):
+    def stated(self, kernels, y):
+        return kw.Problem(kernels, y, loss="squared", C=self.C, fit_intercept=True)
+
+    class Own(MarginLearner):
+        """Least squares beside a parameter `loss`."""
+
+        problem = stated
+
+    class Fixed(CostLearner):
+        """The logistic loss in its class, least squares in its problem."""
+
+        loss = "logistic"
+        problem = stated
+
+    class Least(CostLearner):
+        """Least squares without a parameter `loss`."""
+
+        problem = stated
+
+    X = rng.normal(size=(30, 2))
+    y = X[:, 0] > 0
+    for wrong in (Own(loss="logistic"), Own(), Fixed()):
+        with pytest.raises(
+            kw.InputError, match=r"must have the loss of the learner, .*or derive from CostLearner"
+        ):
+            kw.MKLClassifier(learner=wrong).fit(X, y)
+    right = kw.MKLClassifier(learner=Least()).fit(X, y)
+    known = kw.MKLClassifier(learner=Own(loss="squared")).fit(X, y)
+    np.testing.assert_array_equal(right.decision_function(X), known.decision_function(X))
+    assert not Least().has_probabilities
+    assert not Own(loss="squared").has_probabilities
+
+
+def test_what_a_learner_returns_is_checked(rng):
+    class Weights(MarginLearner):
+        """Weights without a machine."""
+
+        def learn(self, output):
+            return np.ones(output.gram.n_kernels)
+
+    class Form(MarginLearner):
+        """No problem."""
+
+        def problem(self, kernels, y):
+            return super().problem(kernels, y).form
+
+    X = rng.normal(size=(20, 2))
+    for wrong, message in (
+        (Weights(), r"`learn\(output\)` of Weights must be a Solution, such as output.at\(weights\), got "),
+        (Form(), r"`problem\(kernels, y\)` of Form must be a kw.Problem, got "),
+    ):
+        with pytest.raises(kw.InputError, match=message):
+            kw.MKLClassifier(learner=wrong).fit(X, X[:, 0] > 0)
 
 
 @pytest.mark.parametrize("alpha", ["auto", np.inf])

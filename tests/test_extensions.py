@@ -1,8 +1,11 @@
 """Learners and kernels that another package names as entry points, in processes of their own."""
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -11,49 +14,30 @@ import pytest
 
 import kernelweave as kw
 
-MODULE = '''
-from dataclasses import dataclass
-import numpy as np
-import kernelweave as kw
-from kernelweave.learners.margin import MarginLearner
-from kernelweave.mkl.weight_sets import CappedSimplex
-
-
-class Widely(MarginLearner):
-    """The machine on weights of at most a half each."""
-
-    name = "widely"
-
-    def problem(self, kernels, y):
-        return self.joint(kernels, y, CappedSimplex(max(0.5, 1.0 / kernels.n_kernels)))
-
-
-@dataclass(frozen=True)
-class Cauchy(kw.kernels.Kernel):
-    """1 / (1 + squared distance)."""
-
-    statistic = "sqdist"
-
-    def formula(self, xp, S, sq_left=None, sq_right=None):
-        return 1.0 / (1.0 + S)
-
-
+#: The package that CONTRIBUTING.md shows, and a finding.
+PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text().split("## Outside of this repository")[1]
+ABOUT, SHOWN = (re.search(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)[1] for kind in ("toml", "python"))
+((NAMED, NAME),) = tomllib.loads(ABOUT)["project"]["entry-points"]["kernelweave.extensions"].items()
+MODULE = (
+    SHOWN
+    + """
 @kw.inspection.finding("rows of a package", title="Rows", needs=("model",))
 def rows(basis):
     n = kw.inspection.Interval(float(basis.model.model_.source.n_samples))
     made = kw.inspection.Finding({"rows": n}, meaning="Rows of the fit.")
     return made.says("sure", "A package counts {v:.0f} rows.", v=("values", "rows", "value"))
-'''
+"""
+)
 
 
 @pytest.fixture
 def elsewhere(tmp_path):
     """A folder with an installed package that brings a learner and a kernel; the environment that finds it."""
-    (tmp_path / "widely_package.py").write_text(MODULE)
-    about = tmp_path / "widely_package-1.0.dist-info"
+    (tmp_path / f"{NAME}.py").write_text(MODULE)
+    about = tmp_path / f"{NAME}-1.0.dist-info"
     about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: widely-package\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[kernelweave.extensions]\nwidely = widely_package\n")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: my-methods\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[kernelweave.extensions]\n{NAMED} = {NAME}\n")
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     # a cache of options of its own, but not of fonts, which take seconds to find
     caches = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "MPLCONFIGDIR": mpl.get_cachedir()}
@@ -114,15 +98,15 @@ def test_command_line_files_and_scripts_know_what_a_package_brings(elsewhere, tm
     said = dict(part.split("\n", 1) for part in done.stdout.split("==== ")[1:])
     assert "A package counts 48 rows." in said["fit"]
     assert "Widely(" in said["load"]
-    assert said["described"].strip() == "Cauchy()"
+    assert said["described"].strip() == "Cauchy(width=1.0)"
     assert "Widely(" in said["by_name"]
 
 
 def test_an_extension_that_cannot_be_imported_is_named(elsewhere, tmp_path):
-    (tmp_path / "widely_package.py").write_text("import no_such_module_here")
+    (tmp_path / f"{NAME}.py").write_text("import no_such_module_here")
     code = "import kernelweave as kw; kw.learners.resolve('widely')"
     done = subprocess.run([sys.executable, "-c", code], env=elsewhere, capture_output=True, text=True)
-    assert "The extension 'widely' (widely_package) cannot be imported, ModuleNotFoundError" in done.stderr
+    assert f"The extension {NAMED!r} ({NAME}) cannot be imported, ModuleNotFoundError" in done.stderr
 
 
 def test_a_statistic_that_no_kernel_has_is_refused_where_the_class_stands():

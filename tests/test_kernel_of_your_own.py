@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ import pytest
 
 import kernelweave as kw
 from kernelweave import kernels
+from kernelweave._parameters import Number
 from kernelweave.kernels import base
 
 X = np.random.default_rng(3).normal(size=(60, 4))
@@ -25,7 +26,7 @@ NEW = FRAME.iloc[:7] + 0.1
 class Rough(kernels.Kernel):
     """A Matern kernel with nu = 3/2, k(x, z) = (1 + r) exp(-r), r = sqrt(3) ||x - z|| / length."""
 
-    length: float = 1.0
+    length: Annotated[float, Number(above=0)] = 1.0
 
     statistic: ClassVar[str] = "sqdist"
     aliases: ClassVar[tuple[str, ...]] = ("uneven",)
@@ -131,6 +132,17 @@ def test_layers_of_deep_kernels_take_its_derivative(rng):
     assert deep.fit(X, Y > 0).score(X, Y > 0) > 0.8
     with pytest.raises(kw.InputError, match="cannot be a layer"):
         kw.learners.MLMKL(kernels=[Tanhed()]).check()
+
+
+def test_parameters_are_checked_and_become_numbers_of_python():
+    for given in (np.float64(2.0), np.array(2.0), 2):
+        assert repr(Rough(given)) == "Rough(length=2.0)"
+    # without a rule
+    assert repr(Steps(np.float64(0.5))) == "Steps(width=0.5)"
+    assert kernels.parse(repr(Steps(np.float64(0.5)))) == Steps(0.5)
+    for wrong in (0.0, "wide", np.nan):
+        with pytest.raises(kw.InputError, match="`length` of Rough must be a finite number > 0"):
+            Rough(wrong)
 
 
 def test_gamma_is_refused():

@@ -3,9 +3,12 @@
 Modules: `inspection/layers`, `mkl/layers`.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
+import kernelweave as kw
 from kernelweave import InputError, kernels
 from kernelweave._loops import HAS_EXTENSION, core, numpy_core, packed_length
 from kernelweave.functions import Exponential
@@ -14,6 +17,35 @@ from kernelweave.kernels import RBF, ArcCosine, Elementwise, Linear, Polynomial
 from kernelweave.mkl import layers as module
 from kernelweave.mkl.deep import DeepKernel
 from kernelweave.mkl.layers import Layers, TrainedLayers
+
+
+@dataclass(frozen=True)
+class Exponent(kernels.Kernel, described=False):
+    """A Matern kernel with nu = 1/2: its derivative by the squared distance is infinite at 0."""
+
+    length: float = 1.0
+    statistic = "sqdist"
+
+    def formula(self, xp, S, left, right):
+        return xp.exp(-xp.sqrt(S) / self.length)
+
+    def gradient(self, xp, S, value):
+        return -value / (2.0 * self.length * xp.sqrt(S))
+
+
+@dataclass(frozen=True)
+class Lengths(kernels.Kernel, described=False):
+    """A kernel of the norms of rows, without a derivative by them."""
+
+    statistic = "sqdist"
+    needs_norms = True
+
+    def formula(self, xp, S, left, right):
+        return xp.exp(-S) * xp.sqrt(left * right)
+
+    def gradient(self, xp, S, value):
+        return -value
+
 
 FUNCTIONS = {
     "linear": Linear(),
@@ -28,6 +60,7 @@ FUNCTIONS = {
     "arc2": ArcCosine(2),
     "exp": Exponential(),
     "cosh": Elementwise(np.cosh, np.sinh),
+    "infinite slope": Exponent(1.5),
 }
 PAPER = (Linear(), RBF(1.0), Polynomial(2, 1.0), Polynomial(3, 1.0))
 
@@ -291,6 +324,51 @@ def test_kernels_as_layers_on_inner_products(kernel, rng):
 def test_what_cannot_be_a_layer(kernel):
     with pytest.raises(InputError, match="layer"):
         kernel.layer()
+
+
+def test_a_kernel_that_lacks_a_derivative_says_which(rng):
+    class Plain(kernels.Kernel, described=False):
+        statistic = "dot"
+
+    with pytest.raises(InputError, match=r"Define `gradient\(self, xp, S, value\)` in the class"):
+        dataclass(frozen=True)(Plain)().layer()
+    with pytest.raises(InputError, match=r"Lengths cannot be a layer .*Define `layer_partials`"):
+        Lengths().layer()
+
+
+def test_equal_rows_where_a_derivative_is_infinite(rng):
+    """They are refused, and 0 there is the derivative: differences are those of the other rows."""
+
+    class Guarded(Exponent, described=False):
+        def gradient(self, xp, S, value):
+            return xp.where(S > 0, super().gradient(xp, xp.where(S > 0, S, 1.0), value), 0.0)
+
+    # distances of whole numbers are exact
+    X = rng.integers(-4, 5, size=(12, 3)).astype(np.float64)
+    X[7] = X[2]
+    stack = np.stack([X[:, [0]] * X[:, 0], X[:, 1:] @ X[:, 1:].T], axis=-1)
+    weights, A = [np.array([0.5, 0.25]), np.array([0.4, 0.6])], symmetric(rng, 12)
+    with pytest.raises(InputError, match=r"`gradient` of .*Exponent\(length=2.0\) must be finite"):
+        value_and_gradient(stack, Layers(((Exponent(2.0), Linear()),)), weights, A)
+    layers = Layers(((Guarded(2.0), Linear()),))
+    found = value_and_gradient(stack, layers, weights, A)[1]
+    np.testing.assert_allclose(
+        found, differences(stack, layers, weights, A), rtol=1e-7, atol=1e-8 * np.abs(found).max()
+    )
+    steep = Elementwise(np.sqrt, lambda S: 0.5 / np.sqrt(S), name="root")
+    with pytest.raises(InputError, match="`gradient` of"):
+        value_and_gradient(
+            np.diag([0.0, 1.0, 2.0])[:, :, None], Layers(((steep,),)), [np.ones(1)] * 2, np.eye(3)
+        )
+
+
+@pytest.mark.parametrize("learner", [kw.learners.MLMKL, kw.learners.DMKL])
+def test_learners_learn_layers_with_an_infinite_slope(learner, rng):
+    X = rng.normal(size=(40, 3))
+    deep = learner(n_layers=2, kernels=[Exponent(), Linear()], C=1.0, tol=1e-2)
+    model = kw.MKLClassifier([RBF(0.3), Linear()], deep).fit(X, X[:, 0] * X[:, 1] > 0)
+    assert abs(model.weights_ - 0.5).max() > 1e-3
+    assert np.isfinite(model.stationarity_).all()
 
 
 def test_an_elementwise_kernel_must_fit_its_input():

@@ -55,9 +55,22 @@ class KernelFunction:
         )
 
     def gradient(self, xp: ModuleType, S: Any, value: Any) -> Any:
-        """Derivative of the formula by the statistic, from the statistic and the value.
+        """Derivative of the formula by the statistic.
 
-        Entries on the diagonal are not used.
+        Parameters
+        ----------
+        xp : array API namespace
+        S : array
+            The statistic of pairs of rows; not changed.
+        value : array of the shape of S
+            Values of the formula there; not changed.
+
+        Returns
+        -------
+        array of the shape of S
+            The diagonal of a matrix is not used: the squared distance of a row to itself is always 0, so that the
+            derivative may be infinite there. For inner products it is also called with the squared norms of the rows,
+            which have one dimension. Anywhere else layers refuse what is not finite.
         """
         raise InputError(
             f"The formula of {self!r} has no derivative, so it cannot be a layer of a deep kernel."

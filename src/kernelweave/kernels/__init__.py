@@ -17,7 +17,7 @@ A kernel is a class in one file, here or in a module of yours: see :class:`Kerne
     missing cells that are skipped, predictions and ONNX graphs follow from it. With ``needs_norms`` it reads `left`
     and `right`, the squared norms of the rows.
 ``gradient(xp, S, value)``
-    The derivative by the statistic; then the kernel may be a layer of a deep kernel.
+    The derivative of `formula` by S, where `value` is its result; then the kernel may be a layer of a deep kernel.
 ``_features(table)``
     An explicit feature map, from ``table.take()``. A kernel without a statistic may have features alone. With NumPy's
     functions only, of those that :mod:`kernelweave.persistence.graph` has, it is one of ONNX graphs too.
@@ -26,7 +26,8 @@ A kernel is a class in one file, here or in a module of yours: see :class:`Kerne
 ``aliases``, ``is_linear``, ``needs_psd_check``
     Other names in text; whether it is a sum of products of cells; whether estimators must check the training matrix.
 
-What else is needed follows from the fields of the class: equality, `repr`, label, text, JSON and model files.
+What else is needed follows from the fields of the class, which are checked by the rules beside them
+(``Annotated[float, Number(above=0)]``): equality, `repr`, label, text, JSON and model files.
 
 Interface for the assembly of Gram matrices
 --------------------------------------------

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError, check_known, check_row_weights
 from kernelweave._extensions import load_extensions
-from kernelweave._parameters import Number, ReadableSignature, Text, shown
+from kernelweave._parameters import Number, ReadableSignature, Text, check_fields, shown
 from kernelweave._sparse import sq_norms, to_dense
 from kernelweave._types import ColumnsLike, TableLike, Tree
 from kernelweave.functions import KernelFunction
@@ -113,6 +113,10 @@ class Kernel(KernelFunction, ABC):
                 f"There is a kernel {name!r} already. Give the class {cls.__name__} another name."
             )
         KERNELS[name] = cls
+
+    def __post_init__(self) -> None:
+        """Check and convert the fields by their rules."""
+        check_fields(self, named=True)
 
     def remade(self, inner: Sequence[Kernel]) -> Kernel:
         """The same of other kernels in place of `inner`."""
@@ -361,17 +365,28 @@ class Kernel(KernelFunction, ABC):
         InputError
             If the kernel is not such a function, has no derivative, or is restricted to columns.
         """
-        if self.statistic in ("dot", "sqdist") and type(self).gradient is not KernelFunction.gradient:
-            if not self.is_fitted:
-                raise InputError(
-                    f"{self!r} cannot be a layer of a deep kernel, which has no rows to take parameters from. Pass "
-                    "numbers."
-                )
-            return self
-        raise InputError(
-            f"{self._short()} cannot be a layer of a deep kernel, which has inner products only. Use Linear, "
-            "Polynomial, RBF, ArcCosine of one layer, or Elementwise, without `on`."
-        )
+        kind, why = type(self), ""
+        derived = kind.gradient is not KernelFunction.gradient
+        if self.statistic not in ("dot", "sqdist") or (self.inner and not derived):
+            why = (
+                "has inner products only. Use Linear, Polynomial, RBF, ArcCosine of one layer, or Elementwise, without "
+                "`on`."
+            )
+        elif not derived:
+            why = (
+                "needs the derivative of every layer. Define `gradient(self, xp, S, value)` in the class of the "
+                "kernel, or use Linear, Polynomial or RBF."
+            )
+        elif self.needs_norms and kind.layer_partials is KernelFunction.layer_partials:
+            why = (
+                "needs the derivative by the squared norms too. Define `layer_partials` in the class of the kernel, or "
+                "a formula without `left` and `right`."
+            )
+        elif not self.is_fitted:
+            why = "has no rows to take parameters from. Pass numbers."
+        if why:
+            raise InputError(f"{self._short()} cannot be a layer of a deep kernel, which {why}")
+        return self
 
     def to_dict(self) -> Tree:
         """Return a description of plain values for JSON; :func:`from_dict` reads it.

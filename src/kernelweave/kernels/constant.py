@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from kernelweave._parameters import check_fields, check_value
+from kernelweave._parameters import check_value
 from kernelweave.kernels.base import FACTOR, FloatArray, Kernel, Positive
 from kernelweave.kernels.steps import Step
 from kernelweave.views import Table
@@ -36,9 +36,6 @@ class Constant(Kernel):
     value: Positive = 1.0
 
     takes_missing: ClassVar[bool] = True  # it reads no cells
-
-    def __post_init__(self) -> None:
-        check_fields(self, named=True)
 
     def formula(self, xp, S, left, right):
         return self.value * xp.ones_like(S)

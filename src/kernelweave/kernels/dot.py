@@ -95,9 +95,6 @@ class Polynomial(Kernel):
     statistic: ClassVar[str] = "dot"
     aliases: ClassVar[tuple[str, ...]] = ("poly",)
 
-    def __post_init__(self) -> None:
-        check_fields(self, named=True)
-
     @property
     def layer_code(self) -> int | None:
         """The compiled loop has no gamma."""

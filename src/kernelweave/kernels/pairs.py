@@ -241,7 +241,9 @@ def pairwise_statistic(kind: str, A: PairRows, B: PairRows | None = None) -> Flo
     Notes
     -----
     Squared distances over more than four columns come from inner products of rows centred at their mean, with
-    an absolute error of about 1e-16 times the squared norms; over fewer columns they are summed directly.
+    an absolute error of about 1e-15 times the squared norms; over fewer columns they are summed directly. Sparse rows
+    are not centred, and their distances always come from inner products. For nearly equal rows the error may exceed the
+    distance, so that a kernel of its square root, such as exp(-sqrt(S)), has the square root of that error.
     Time O(n m n_columns); memory O(n m).
 
     Examples

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import OneOf, Rule, Unfit, check_fields, listed
+from kernelweave._parameters import OneOf, Rule, Unfit, listed
 from kernelweave.kernels.base import FACTOR, Kernel
 from kernelweave.kernels.training_rows import TrainingRows
 
@@ -54,9 +54,6 @@ class Decaying(Kernel, described=False):
     """Base of the Gaussian and the Laplacian kernel: exp(-gamma * distance), 1 on the diagonal."""
 
     gamma: Annotated[Any, Width()] = 1.0
-
-    def __post_init__(self) -> None:
-        check_fields(self, named=True)
 
     @property
     def is_fitted(self) -> bool:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kernelweave._allowance import allowed
 from kernelweave._checks import InputError
-from kernelweave._parameters import Cost, Epsilon, InstanceOf, OneOf, Shown
+from kernelweave._parameters import Cost, Epsilon, InstanceOf, OneOf, Shown, check_value
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import FeatureGram, FeatureStack, Gram
 from kernelweave.learners.base import Array, Learner, TrainingSet
@@ -35,6 +35,9 @@ from kernelweave.results import Certificate, Path, Solution, Status
 C_RANGE = (1e-2, 1e3)
 #: Bytes of features that all outputs of a path may keep for the next C.
 KEPT_BYTES = 2**30
+
+#: What `learn` returns.
+SOLUTION = InstanceOf((Solution,), "a Solution, such as output.at(weights)")
 
 #: A loss by its name, or a loss.
 LossName = Annotated[
@@ -226,8 +229,8 @@ class CostLearner(Learner):
         Returns
         -------
         Problem
-            By `joint`, or with another loss. The fit adds an intercept, the weights of rows and the factors of kernels;
-            along a path it is stated once, and only C changes.
+            By `joint`; a learner without a parameter `loss` may state another loss. The fit adds an intercept, the
+            weights of rows and the factors of kernels; along a path it is stated once, and only C changes.
         """
         return self.joint(kernels, y, Simplex())
 
@@ -322,7 +325,8 @@ class CostLearner(Learner):
                         found.append(_constant(machine, gram.n_kernels))
                         continue
                     with allowed(seconds=self.max_time):
-                        found.append(one.learn(replace(output, problem=output.problem.at(one.C))))
+                        learnt = one.learn(replace(output, problem=output.problem.at(one.C)))
+                    found.append(check_value(SOLUTION, "learn(output)", learnt, of=type(self).__name__))
                     output.start.remember(found[-1])
                 yield MarginSolution.joined(found, alpha)
                 if any(each.status is Status.INTERRUPTED for each in found):
@@ -332,11 +336,22 @@ class CostLearner(Learner):
 
     def _form(self, training: TrainingSet, column: Array) -> KernelProblem:
         """The problem of one output for solvers, with what the training set adds to it."""
-        stated = self.problem(training.gram, np.ascontiguousarray(column))
+        kind, given = type(self), self.problem(training.gram, np.ascontiguousarray(column))
+        stated = check_value(
+            InstanceOf((Problem,), "a kw.Problem"), "problem(kernels, y)", given, of=kind.__name__
+        )
         if stated.sample_weight is not None or stated.scale is not None or stated.C != self.C:
             raise InputError(
-                f"The problem of {type(self).__name__} must have the C of the learner, and leave `sample_weight` and "
+                f"The problem of {kind.__name__} must have the C of the learner, and leave `sample_weight` and "
                 "`scale` to the fit, which adds them and moves along C. Return it without."
+            )
+        # probabilities are those of the loss in the parameters or in the class
+        names = "loss" in kind.declared_fields or kind.loss != "auto"
+        if names and stated.loss is not self.loss and stated.loss != self.loss:
+            raise InputError(
+                f"The problem of {kind.__name__} must have the loss of the learner, {self.loss!r}, got "
+                f"{stated.loss!r}. Return self.joint(kernels, y, weight_set), or derive from CostLearner, which has no "
+                "parameter `loss`."
             )
         stated = replace(
             stated, sample_weight=training.sample_weight, scale=training.scale, fit_intercept=True

@@ -248,7 +248,8 @@ class Layers:
         else:
             _complete(K)
             _complete(H)
-            H = _with_diagonal(xp, H, xp.zeros_like(own))
+            none = xp.zeros_like(own)
+            H = _with_diagonal(xp, H, none)
             below, across = xp.zeros_like(K), xp.zeros_like(kappa)
             twice, sums = np.zeros(len(layer)), []
             left, right = kappa[:, None], kappa[None, :]
@@ -258,10 +259,13 @@ class Layers:
                 sums.append(xp.sum(g * u, axis=1))
                 twice[k] = float(xp.sum(sums[-1]))
                 if v:
-                    inner, norm = f.layer_partials(xp, K, left, right, u)
-                    below = below + float(v) * g * inner
-                    if norm is not None:
-                        across = across + float(v) * xp.sum(g * norm, axis=1)
+                    # where rows meet themselves g is 0, and a derivative by the distance may be infinite
+                    with np.errstate(divide="ignore", invalid="ignore"):
+                        inner, norm = f.layer_partials(xp, K, left, right, u)
+                        below = below + float(v) * finite(xp, f, _with_diagonal(xp, g * inner, none))
+                        if norm is not None:
+                            by_norm = finite(xp, f, _with_diagonal(xp, g * norm, none))
+                            across = across + float(v) * xp.sum(by_norm, axis=1)
         diagonal = 2.0 * across
         gradient = np.empty(len(layer))
         for k, (f, v, r, unit) in enumerate(zip(layer, w, roots, tape.units[depth], strict=True)):
@@ -269,8 +273,20 @@ class Layers:
             if v:
                 # the diagonal of a normalised function is constant, but its root divides all other entries
                 by_value = -sums[k] * r * r if self.cosine else own
-                diagonal = diagonal + float(v) * by_value * f.own_slope(xp, kappa)
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    slope = finite(xp, f, f.own_slope(xp, kappa))
+                diagonal = diagonal + float(v) * by_value * slope
         return gradient, _with_diagonal(xp, below, diagonal)
+
+
+def finite(xp: Any, function: KernelFunction, derivative: Any) -> Any:
+    """A derivative of a function; raises `InputError` where it is infinite or NaN."""
+    if not bool(xp.all(xp.isfinite(derivative))):
+        raise InputError(
+            f"The `gradient` of {function!r} must be finite for pairs of different rows, got infinity or NaN. Return 0 "
+            "at a distance of 0: rows that are equal stay equal for all weights."
+        )
+    return derivative
 
 
 def _sum(terms: Sequence[Any]) -> Any:

@@ -14,6 +14,7 @@ from kernelweave.learners import MLMKL
 from kernelweave.learners.solving import Output
 from kernelweave.mkl.criteria.deep import TrainingError
 from kernelweave.mkl.deep import DeepKernel, DeepSession, Descent, Point
+from kernelweave.mkl.layers import finite
 from kernelweave.mkl.loop import Loop
 from kernelweave.results import Solution, Status
 
@@ -73,7 +74,8 @@ class PublishedKernel(DeepKernel):
                 u = f.layer_value(np, K, left, right)
                 outside = H * r[:, None] * r[None, :]
                 gradient[k] = float(np.vdot(outside, u))
-                below += float(w) * outside * f.layer_partials(np, K, left, right, u)[0]
+                inner = f.layer_partials(np, K, left, right, u)[0]
+                below += float(w) * finite(np, f, outside * inner)
             gradients.insert(0, gradient)
             H = below
         return [self.gram.inner(H) * self.scale, *gradients]
