@@ -131,6 +131,38 @@ def undrawn(request):
         yield
 
 
+JSON_LINES = """
+import pandas as pd
+from kernelweave_app.runs.formats import Format
+
+
+class JsonLines(Format):
+    name = "json lines"
+    suffixes = (".jsonl",)
+
+    def table(self, path):
+        return pd.read_json(path, lines=True)
+
+    def lines(self, variable, path, data):
+        return [f"{variable} = pd.read_json({path!r}, lines=True)"]
+"""
+
+
+@pytest.fixture
+def json_lines(tmp_path, monkeypatch):
+    """A format of tables in a module of its own, as a contributor writes it."""
+    from kernelweave_app.runs import formats
+
+    (tmp_path / "formats").mkdir()
+    (tmp_path / "formats" / "json_lines.py").write_text(JSON_LINES)
+    with monkeypatch.context() as patch:
+        patch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path / "formats")])
+        formats.formats.cache_clear()
+        yield
+    formats.formats.cache_clear()
+    sys.modules.pop(f"{formats.__name__}.json_lines", None)
+
+
 @pytest.fixture(params=SEEDS, ids=lambda seed: f"seed{seed}")
 def seed(request) -> int:
     """Seed of this run, 0 unless KERNELWEAVE_TEST_SEED says otherwise."""

@@ -239,7 +239,7 @@ def test_sources_of_layers_are_not_offered():
         (["--width", "3"], "The width must be single, double, or 40 to 400"),
         (["--what", "permutation", "--permutations", "-1"], "from 1 to 10000"),
         (["--what", "omission", "--divisions", "1"], "At least 2 divisions of the rows"),
-        (["--what", "stability", "--max-false", "0"], "`max_false` must be a finite number > 0, got 0.0"),
+        (["--what", "stability", "--max-false", "0"], "--max-false must be a finite number > 0, got 0.0"),
     ],
 )
 def test_bad_requests_get_one_clear_line(more, said, done, capsys):
@@ -248,6 +248,17 @@ def test_bad_requests_get_one_clear_line(more, said, done, capsys):
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     assert said in lines[0]
+
+
+def test_help_lists_findings_of_ones_own(monkeypatch, capsys):
+    from kernelweave.inspection.registry import REGISTRY, Declaration
+
+    mine = Declaration("my own", "Mine", lambda basis: None, ("rows",), about="Mine?")
+    monkeypatch.setitem(REGISTRY, mine.name, mine)
+    assert main(["evidence", "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "my-own" in said
+    assert "learning-curve" in said
 
 
 def test_another_table_is_refused(done, tmp_path, capsys):

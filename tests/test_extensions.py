@@ -102,11 +102,22 @@ def test_command_line_files_and_scripts_know_what_a_package_brings(elsewhere, tm
     assert "Widely(" in said["by_name"]
 
 
-def test_an_extension_that_cannot_be_imported_is_named(elsewhere, tmp_path):
-    (tmp_path / f"{NAME}.py").write_text("import no_such_module_here")
+TAKEN = "import kernelweave as kw\nkw.inspection.finding('views', title='Mine', needs=())(lambda basis: None)"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import no_such_module_here", "ModuleNotFoundError: No module named 'no_such_module_here'. Mend or"),
+        (TAKEN, "Give yours another name. Mend or"),
+    ],
+)
+def test_an_extension_that_cannot_be_imported_is_named(text, said, elsewhere, tmp_path):
+    (tmp_path / f"{NAME}.py").write_text(text)
     code = "import kernelweave as kw; kw.learners.resolve('widely')"
     done = subprocess.run([sys.executable, "-c", code], env=elsewhere, capture_output=True, text=True)
-    assert f"The extension {NAMED!r} ({NAME}) cannot be imported, ModuleNotFoundError" in done.stderr
+    assert f"The extension {NAMED!r} ({NAME}) cannot be imported, " in done.stderr
+    assert said in done.stderr
 
 
 def test_a_statistic_that_no_kernel_has_is_refused_where_the_class_stands():

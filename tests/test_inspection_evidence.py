@@ -775,6 +775,21 @@ def test_a_finding_that_fails_takes_nothing_with_it():
 
 
 @pytest.mark.usefixtures("declared_here")
+def test_a_label_that_no_value_has_is_named():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = kw.MKLRegressor(kw.banks.linear_features(2), alpha=0.1).fit(X, X[:, 0])
+
+    @inspection.finding("mistyped", title="Mistyped", needs=("model",))
+    def mistyped(basis):
+        return inspection.Finding({"a": inspection.Interval(1.0)}).says(
+            "score", "It is {v:.2f}.", v=inspection.at("b")
+        )
+
+    with pytest.warns(UserWarning, match=r"'mistyped' is left out.*Unknown label of a value 'b'.*Known: 'a'"):
+        assert "mistyped" not in inspection.findings(model)
+
+
+@pytest.mark.usefixtures("declared_here")
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [

@@ -66,7 +66,7 @@ def test_the_table_decides():
 def test_missing_cells_are_counted_beside_sparse_views():
     frame = table(n=1000, missing=3)
     found = recommend(Joined(frame, sparse={"counts": csr_array(np.eye(1000))}), check_spec({"target": "y"}))
-    assert "0.075 % of the cells are missing" in found.facts
+    assert "3 missing cells (0.07 %)" in found.facts
     assert ("missing", "impute") in [(one.setting, one.value) for one in found.advice]
 
 

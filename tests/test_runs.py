@@ -46,8 +46,8 @@ from kernelweave_app.runs.fitting import (
 )
 from kernelweave_app.runs.formats import FileLimits, format_of, read_file, read_table
 from kernelweave_app.runs.formats.arrays import check_array
-from kernelweave_app.runs.formats.parquet import PARQUET
-from kernelweave_app.runs.formats.text import TEXT, find_separator
+from kernelweave_app.runs.formats.parquet import Parquet
+from kernelweave_app.runs.formats.text import Text, find_separator
 from kernelweave_app.runs.joining import (
     LAYOUT,
     Joined,
@@ -846,6 +846,13 @@ def test_findings_get_the_rows_weights_and_folds_of_the_run(weighted):
     assert sorted(np.concatenate(evidence._divisions(spec, turned, late, 1)[0])) == list(range(6, 30))
     outside = [part for _, part in evidence._folds(spec, turned, late, late)]
     assert sorted(np.concatenate(outside)) == list(range(6, 30))
+    # few groups make few folds, as those of a plain fit and of probabilities
+    few = replace(prepared, groups=np.repeat(list("abc"), 10))
+    outside = [part for _, part in evidence._folds(spec.model_copy(update={"cv": 5}), few, train, train)]
+    assert sorted(map(tuple, outside)) == [tuple(train[few.groups[:24] == name]) for name in "abc"]
+    alone = replace(prepared, groups=np.repeat("a", 30))
+    with pytest.raises(kw.InputError, match=r"cannot split these 24 rows.*number of groups: 1"):
+        evidence._folds(spec, alone, train, train)
 
 
 def test_intervals_of_predictions_need_nine_weighted_rows():
@@ -919,17 +926,17 @@ def test_what_files_hold_is_counted_before_it_is_read(tmp_path):
             check(**less)
     text = tmp_path / "t.csv"
     text.write_text("a,b,c\n" + "1,2,3\n" * 9)
-    TEXT.check(text, "t.csv", FileLimits(cells=30, columns=3))
+    Text().check(text, "t.csv", FileLimits(cells=30, columns=3))
     for less in ({"cells": 29}, {"columns": 2}, {"unpacked": 59}):
         with pytest.raises(kw.InputError):
-            TEXT.check(text, "t.csv", FileLimits(**less))
+            Text().check(text, "t.csv", FileLimits(**less))
     words = tmp_path / "w.parquet"
     pd.DataFrame({"t": ["x" * 1000, "y" * 10] * 300}).to_parquet(words)
     # as texts, of which a dictionary in the file has two
-    PARQUET.check(words, "w", FileLimits(unpacked=303_000, cells=600))
+    Parquet().check(words, "w", FileLimits(unpacked=303_000, cells=600))
     for less in ({"unpacked": 302_999}, {"cells": 599}):
         with pytest.raises(kw.InputError):
-            PARQUET.check(words, "w", FileLimits(**less))
+            Parquet().check(words, "w", FileLimits(**less))
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv.gz", ".npz", ".parquet"])
@@ -948,6 +955,24 @@ def test_what_is_written_is_read_also_by_the_lines_of_a_script(suffix, tmp_path,
     exec("\n".join(format_of(str(path)).lines("table", str(path), read_file(str(path)))), space)
     for found in (read_table(str(path)), space["table"]):
         pd.testing.assert_frame_equal(found, frame, check_dtype=False)
+
+
+@pytest.mark.usefixtures("json_lines")
+def test_a_class_in_a_module_is_a_format(tmp_path, capsys):
+    from kernelweave_app.cli import main
+
+    frame = pd.DataFrame({"x": [1.5, 2.5, 3.0], "many": [[1, 2], [3], []], "y": [0.5, 1.0, 2.0]})
+    path = str(tmp_path / "t.jsonl")
+    frame.to_json(path, orient="records", lines=True)
+    space = {"pd": pd}
+    exec("\n".join(format_of(path).lines("table", path, read_file(path))), space)
+    for found in (read_table(path), space["table"]):
+        pd.testing.assert_frame_equal(found, frame)
+    with pytest.raises(kw.InputError, match="column 'many' holds list"):
+        prepare(read_file(path), Spec(target="y"))
+    assert list(prepare(read_file(path), Spec(target="y", drop=["many"])).X) == ["x"]
+    assert main(["predict", "--help"]) == 0
+    assert ".jsonl" in capsys.readouterr().out
 
 
 def test_a_damaged_text_says_which_byte_is_zero(tmp_path):

@@ -111,6 +111,15 @@ def test_views_are_chosen_by_their_share(data, labels):
     assert kw.SelectViews(ready, max_views=1, prefit=True).fit(data).views_ == (best,)
 
 
+def test_groups_go_to_the_estimator(data, labels):
+    groups = np.arange(N) // 4
+    for estimator in (kw.MKLClassifier([Linear()]), kw.MKLClassifierCV([Linear()], cv=3)):
+        select = kw.SelectViews(estimator).fit(data, labels, groups=groups)
+        own = clone(estimator).fit(data, labels, groups=groups)
+        np.testing.assert_array_equal(select.estimator_.weights_, own.weights_)
+        np.testing.assert_array_equal(select.estimator_.model_.task.groups, own.model_.task.groups)
+
+
 def test_in_pipelines_and_grid_searches(data, labels, tmp_path):
     final = svm([Linear(), RBF(gamma="median")])
     pipe = make_pipeline(kw.SelectViews(svm([Linear()]), max_views=2), final)

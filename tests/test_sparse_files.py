@@ -24,7 +24,7 @@ pytest.importorskip("cyclopts")
 
 from kernelweave_app.cli.app import run
 from kernelweave_app.runs.formats import read_table
-from kernelweave_app.runs.formats.sparse import SPARSE, read_sparse
+from kernelweave_app.runs.formats.sparse import Sparse, read_sparse
 from kernelweave_app.runs.further_views import name_views
 
 N = 60
@@ -53,7 +53,7 @@ def folder(tmp_path_factory, words):
 
 @pytest.mark.parametrize("name", ["words.npz", "columns.npz", "words.mtx", "words.mtx.gz", "words.svmlight"])
 def test_all_formats_hold_the_same(folder, words, name):
-    assert SPARSE.holds(folder / name)
+    assert Sparse().holds(folder / name)
     rows, target = read_sparse(folder / name)
     assert rows.format == "csr"
     np.testing.assert_allclose((rows - words).toarray(), 0.0, atol=1e-12)
@@ -74,7 +74,7 @@ def test_svmlight_files_count_columns_from_zero_or_one(first, tmp_path):
 
 def test_an_npz_file_of_arrays_is_a_table(tmp_path):
     np.savez(tmp_path / "t.npz", a=np.arange(3.0), data=np.arange(3.0))
-    assert not SPARSE.holds(tmp_path / "t.npz")
+    assert not Sparse().holds(tmp_path / "t.npz")
     assert list(read_table(tmp_path / "t.npz").columns) == ["a", "data"]
 
 
@@ -147,7 +147,7 @@ def test_files_that_are_not_there_or_too_large(tmp_path):
         read_sparse(tmp_path / "x.npz")
     sparse.save_npz(tmp_path / "wide.npz", sparse.csr_array((30_000, 30_000)))
     with pytest.raises(kw.InputError, match=r"too many for a table of columns.*--view words=wide\.npz"):
-        SPARSE.table(tmp_path / "wide.npz")
+        Sparse().table(tmp_path / "wide.npz")
 
 
 def command(capsys, *argv):

@@ -1,5 +1,6 @@
 """The studio takes what scientists have: kernels, sparse tables, annotated matrices; and says what tables hold."""
 
+import datetime
 import io
 
 import numpy as np
@@ -173,6 +174,30 @@ def test_uploads_are_checked_by_content(served, name):
     answer = served.upload(file, content())
     assert answer.status_code == 422
     assert says in answer.json()["detail"], answer.json()
+
+
+@pytest.mark.usefixtures("json_lines")
+def test_cells_that_are_lists_are_refused_in_every_format(served):
+    lists, numbers = b'{"a": [1, 2], "y": 1}\n{"a": [3], "y": 2}\n', b'{"a": 1, "y": 1}\n{"a": 3, "y": 2}\n'
+    answer = served.upload("lists.jsonl", lists)
+    assert answer.status_code == 422
+    assert "column 'a' holds list" in answer.json()["detail"]
+    (served.studio.places.files / "put.jsonl").write_bytes(lists)
+    put = next(one["id"] for one in served.client.get("/api/tables").json() if one["name"] == "put.jsonl")
+    answer = served.client.get(f"/api/tables/{put}/rows")
+    assert answer.status_code == 422
+    assert "column 'a' holds list" in answer.json()["detail"]
+    read = served.client.get(f"/api/tables/{upload(served, {'n.jsonl': numbers})['n.jsonl']['id']}/rows")
+    assert read.json()["rows"] == [["1", "1"], ["3", "2"]]
+
+
+def test_dates_are_taken_and_can_be_left_out(served):
+    pytest.importorskip("pyarrow")
+    stream = io.BytesIO()
+    days = [datetime.date(2020, 1, k + 1) for k in range(20)]
+    pd.DataFrame({"day": days, "a": range(20), "y": range(20)}).to_parquet(stream)
+    table = upload(served, {"d.parquet": stream.getvalue()})["d.parquet"]["id"]
+    assert served.client.get(f"/api/tables/{table}/rows").json()["rows"][0] == ["2020-01-01", "0", "0"]
 
 
 # ---- columns --------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ def load_extensions() -> None:
             point.load()
         except Exception as error:
             raise InputError(
-                f"The extension {point.name!r} ({point.value}) cannot be imported, {type(error).__name__}: {error}. "
+                f"The extension {point.name!r} ({point.value}) cannot be imported, {type(error).__name__}: "
+                f"{str(error).rstrip('.')}. "
                 "Mend or uninstall the package that names it."
             ) from error

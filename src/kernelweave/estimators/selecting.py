@@ -105,7 +105,12 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         self.prefit = prefit
 
     def fit(
-        self, X: Features, y: Target | None = None, sample_weight: ArrayLike | None = None
+        self,
+        X: Features,
+        y: Target | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
     ) -> SelectViews:
         """Select views by the weights of their kernels.
 
@@ -115,6 +120,8 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         y : array-like
             Targets or labels, for the estimator.
         sample_weight : array-like of shape (n_samples,), optional
+        groups : array-like of shape (n_samples,), optional
+            Of the rows, which the folds of the estimator keep together.
 
         Returns
         -------
@@ -132,8 +139,8 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
             check_is_fitted(chosen)
             self.estimator_ = chosen
         else:
-            weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-            self.estimator_ = clone(chosen).fit(X, y, **weight)
+            given = {"sample_weight": sample_weight, "groups": groups}
+            self.estimator_ = clone(chosen).fit(X, y, **{k: v for k, v in given.items() if v is not None})
         views = list(self._places())
         self.shares_ = view_shares(self.estimator_, views)
         large = sorted(views, key=lambda view: -self.shares_[view])

@@ -67,8 +67,8 @@ class Interval:
     low, high : float
         Ends of the interval; NaN where there is none.
     method : str
-        "Wilson" for fractions of rows, "Jeffreys" for means of recalls, "delta method" for other scores of rows,
-        "corrected t" for differences between scores over folds.
+        How the interval is made, for tables: here "Wilson" for fractions of rows, "Jeffreys" for means of recalls,
+        "delta method" for other scores of rows and "corrected t" for differences between scores over folds.
     n : int
         Rows, or folds.
     """
@@ -280,7 +280,7 @@ class Finding:
         return " ".join(one.text for one in self.sentences)
 
     def says(self, topic: str, text: str, words: Mapping[str, str] | None = None, /, **sources: Path) -> Self:
-        """The finding with another sentence, unless a number of the sentence is missing.
+        """The finding with another sentence, unless a number of the sentence is NaN.
 
         Parameters
         ----------
@@ -288,7 +288,7 @@ class Finding:
             One of `QUESTIONS`.
         text : str
             Numbers and words in braces, as in `str.format`, or with a format of `kernelweave._drawing.rounded`;
-            ``{interval:.2f}`` stands for the ends `low` and `high` in brackets, where they are known.
+            ``{interval:.2f}`` stands for a blank and the ends `low` and `high` in brackets, where they are known.
         words : dict of str to str
         **sources : tuple of str or int
             Where the numbers are in the JSON form of this finding (`at`, `ends`).
@@ -300,9 +300,12 @@ class Finding:
         Raises
         ------
         InputError
-            No such question.
+            No such question, or no value of this label.
         """
         check_known(topic, QUESTIONS, "topic of a sentence")
+        for place, *label in sources.values():
+            if place == "values":
+                check_known(str(label[0]), self.values, "label of a value")
         tree = {**vars(self), "values": {label: vars(one) for label, one in self.values.items()}}
         values = {name: look_up(tree, source) for name, source in sources.items()}
         known = all(number(values.get(end)) is not None for end in ("low", "high"))
@@ -380,12 +383,35 @@ class Finding:
 
 
 def at(label: str, part: str = "value") -> Path:
-    """Where a value of a finding is in its JSON form."""
+    """Where a value of a finding is in its JSON form, for `Finding.says`.
+
+    Parameters
+    ----------
+    label : str
+        Of the value.
+    part : {"value", "low", "high", "n", "method"}, default="value"
+
+    Examples
+    --------
+    >>> at("accuracy", "low")
+    ('values', 'accuracy', 'low')
+    """
     return "values", label, part
 
 
 def ends(label: str) -> dict[str, Path]:
-    """Where a value is, the ends of its interval, its number of rows (`v`, `low`, `high` and `n`), and its method."""
+    """Where a value is, the ends of its interval, its number of rows and its method, for `Finding.says`.
+
+    Parameters
+    ----------
+    label : str
+        Of the value.
+
+    Examples
+    --------
+    >>> list(ends("accuracy"))
+    ['v', 'low', 'high', 'n', 'method']
+    """
     return {"v": at(label), **{part: at(label, part) for part in ("low", "high", "n", "method")}}
 
 

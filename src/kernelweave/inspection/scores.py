@@ -506,12 +506,15 @@ def _held_scores(basis: Basis) -> Finding | None:
     meaning = f"Scores of rows that the model had not seen, with intervals. {NEW_ROWS}"
     made = of_held(basis.held, found, meaning, tables=(table,))
     if basis.held.classes is not None:
-        return made.says(
+        made = made.says(
             "score",
             "Of {n:d} held-out rows, which the model had not seen, {v:fraction} are predicted "
             "correctly{interval:percent}.",
             **ends("accuracy"),
-        ).says(
+        )
+        if "ROC AUC" not in found:
+            return made
+        return made.says(
             "score",
             "ROC AUC is {v:score}{interval:score}: the chance that of two rows of different classes the model ranks "
             "the right one higher.",

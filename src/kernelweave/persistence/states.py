@@ -61,6 +61,8 @@ ESTIMATORS: dict[str, type[BaseMKL]] = {
     "MKLRegressorCV": estimators.MKLRegressorCV,
 }
 
+#: What to do about a class that is not known here.
+BRING_IT = "Import that module first, or install the package that has it."
 #: Dataclasses beside kernels, which are made from their fields.
 _VALUES: tuple[type, ...] = (
     kernels.Impute,
@@ -304,8 +306,7 @@ def from_state(state: State, foreign: Callable[[int], Any] | None = None) -> Any
             load_extensions()
         if name not in LEARNERS:
             raise InputError(
-                f"This is not a model file, or it has a learner of another module, {name!r:.40}. Import that module "
-                "first."
+                f"This is not a model file, or it has a learner of another module, {name!r:.40}. {BRING_IT}"
             )
         return LEARNERS[name](**params)
     if word == "estimator":
@@ -318,7 +319,7 @@ def from_state(state: State, foreign: Callable[[int], Any] | None = None) -> Any
         kind = _kind(word)
     if kind is None:
         raise InputError(
-            f"This is not a model file, or it has a kernel of another module, {word!r}. Import that module first."
+            f"This is not a model file, or it has a kernel of another module, {word!r}. {BRING_IT}"
         )
     made = kind.make(**{name: parts[name] for name in kind.parts if name in parts})
     check_types(made, kind.parts)

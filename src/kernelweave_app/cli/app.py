@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Annotated
 
@@ -18,8 +20,8 @@ from kernelweave_app.cli.rows import margins, statistics
 from kernelweave_app.cli.using import evaluate, export, predict
 
 
-def make_app(*, fitting: bool = True) -> App:
-    """The command line; with `fitting`, options include the parameters of learners, which have to be imported."""
+def make_app(asked: str = "") -> App:
+    """The command line; of the command that is asked for with all options and names, which have to be imported."""
     app = App(
         name="kernelweave",
         help="Multiple kernel learning: which data sources and which kernels matter, and how well can I "
@@ -29,14 +31,11 @@ def make_app(*, fitting: bool = True) -> App:
         # `run` reports what is left after Ctrl-C
         suppress_keyboard_interrupt=False,
     )
-    with_settings: list[Callable[..., object]] = [fit, path, recommend]
-    if fitting:
-        from kernelweave_app.cli.options import fit_options, with_options
+    for command in COMMANDS:
+        if command.__name__ == asked:
+            from kernelweave_app.cli.options import completed
 
-        options = fit_options()
-        with_settings = [with_options(command, options) for command in with_settings]
-    others = (predict, evaluate, evidence, export, statistics, margins, reproduce, studio)
-    for command in (demo, *with_settings, *others):
+            command = completed(command)
         app.command(command)
     app.command(list_datasets, name="datasets")
     return app
@@ -46,12 +45,12 @@ def run(argv: list[str]) -> int:
     """Run the command line; user errors end with one line on standard error."""
     try:
         load_extensions()
-        app = make_app(fitting=bool(argv) and argv[0] in ("fit", "path", "recommend"))
+        app = make_app(*argv[:1])
         status = app(argv, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         return _fail(_describe(error))
     except InputError as error:
-        return _fail(" ".join(str(error).split()))
+        return _fail(_with_options(" ".join(str(error).split()), *argv[:1]))
     except OSError as error:
         return _fail(f"{error.strerror or error}{': ' + str(error.filename) if error.filename else ''}")
     except KeyboardInterrupt:
@@ -67,6 +66,14 @@ def _describe(error: CycloptsError) -> str:
 
     cause = error.__cause__ or error.__context__
     return describe_error(cause) if isinstance(cause, ValidationError) else " ".join(str(error).split())
+
+
+def _with_options(message: str, asked: str = "") -> str:
+    """A message about the parameters of a command with its options."""
+    own = [p.name for one in COMMANDS if one.__name__ == asked for p in signature(one).parameters.values()]
+    return re.sub(
+        r"`(\w+)`", lambda found: f"--{found[1].replace('_', '-')}" if found[1] in own else found[0], message
+    )
 
 
 def _fail(message: str) -> int:
@@ -140,3 +147,9 @@ def studio(
         mlflow=mlflow,
         project=project,
     )
+
+
+COMMANDS: tuple[Callable[..., object], ...] = (
+    *(demo, fit, path, recommend, predict, evaluate),
+    *(evidence, export, statistics, margins, reproduce, studio),
+)

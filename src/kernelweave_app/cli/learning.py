@@ -48,7 +48,7 @@ def fit(
     Parameters
     ----------
     table
-        CSV, TSV (also .gz) or Parquet; or an svmlight file, whose labels are the column "target".
+        A table file of any format; the labels of an svmlight file are the column "target".
     out
         Folder for the results.
     settings
@@ -353,7 +353,7 @@ def evidence(
     table
         The table from which it was learnt.
     what
-        permutation, sources, omission, stability, learning-curve, baselines; default all that the run can have.
+        Names of findings; default all that the run can have.
     permutations
         Permutations of the targets, each a whole fit.
     fixed
@@ -373,6 +373,7 @@ def evidence(
     """
     from kernelweave.inspection.registry import compute, possible, repeated
     from kernelweave_app.cli.console import Steps, print_findings, say
+    from kernelweave_app.cli.options import evidence_names
     from kernelweave_app.reports import draw_pictures
     from kernelweave_app.reports.figures import draw_findings
     from kernelweave_app.reports.printing import read_width, write_figures, write_tables
@@ -384,7 +385,7 @@ def evidence(
 
     folder, size = Path(run), read_width(width)
     spec = spec_of(folder)
-    known = {kind.replace(" ", "-"): kind for kind in repeated()}
+    known = evidence_names()
     what = [name.replace(" ", "-") for name in what or ()]
     for name in what:
         if name not in known:

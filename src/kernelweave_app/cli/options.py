@@ -1,4 +1,4 @@
-"""The options of `fit`, `path` and `recommend`, made from the fields of a `Spec`."""
+"""Options of commands that take imports: those made from the fields of a `Spec`, and names in their help."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from cyclopts import Group, Parameter
 from pydantic import BaseModel, Field, create_model
 
 from kernelweave._errors import InputError
+from kernelweave_app.runs.formats import upload_suffixes
 from kernelweave_app.runs.settings import SpecField
 from kernelweave_app.runs.spec import (
     DEFAULT,
@@ -47,18 +48,30 @@ def _option(field: SpecField) -> Any:
     return kind, Field(default=default, description=about)
 
 
-def with_options(command: Callable[..., object], options: type[BaseModel]) -> Callable[..., object]:
-    """A command whose parameter `spec` is filled from options."""
+def completed(command: Callable[..., object]) -> Callable[..., object]:
+    """A command whose parameter `spec` is filled from options, and whose help names formats and findings."""
 
     @wraps(command)
-    def call(*args: Any, **kwargs: Any) -> None:
-        command(*args, **kwargs)
+    def call(*args: Any, **kwargs: Any) -> object:
+        return command(*args, **kwargs)
 
-    call.__annotations__ = {
-        **command.__annotations__,
-        "spec": Annotated[options | None, Parameter(name="*")],
-    }
+    call.__annotations__ = dict(command.__annotations__)
+    if "spec" in call.__annotations__:
+        call.__annotations__["spec"] = Annotated[fit_options() | None, Parameter(name="*")]
+    about = command.__doc__ or ""
+    if "of any format" in about:
+        about = about.replace("of any format", f"({', '.join(upload_suffixes())})")
+    if "Names of findings" in about:
+        about = about.replace("Names of findings", ", ".join(evidence_names()))
+    call.__doc__ = about
     return call
+
+
+def evidence_names() -> dict[str, str]:
+    """Findings that take time by their names on the command line, which have no blanks."""
+    from kernelweave.inspection.registry import repeated
+
+    return {kind.replace(" ", "-"): kind for kind in repeated()}
 
 
 def final_spec(options: BaseModel | None, file: Path | None) -> Spec:

@@ -57,8 +57,8 @@ def path(
     Parameters
     ----------
     table
-        CSV, TSV (also .gz) or Parquet; or an svmlight file, whose labels are the column "target"; or a file of the
-        command statistics: then the folds in it, if it has any, choose the regularisation parameter.
+        A table file of any format; the labels of an svmlight file are the column "target". Or a file of the command
+        statistics: then the folds in it, if it has any, choose the regularisation parameter.
     out
         Folder for the results.
     settings

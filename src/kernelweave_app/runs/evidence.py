@@ -16,6 +16,7 @@ from kernelweave._drawing import score_text
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave._types import DataFrame, Labels, Tree
+from kernelweave.fitting.folds import split_rows
 from kernelweave.inspection.held import IN_FIT, HeldOut, rows_in_fit
 from kernelweave.inspection.registry import Basis, Finding, Found, Rows, collect
 from kernelweave.inspection.scores import score_texts
@@ -240,9 +241,12 @@ def _folds(
     spec: Spec, prepared: Prepared, train: Positions, names: Positions
 ) -> list[tuple[Positions, Positions]]:
     """Folds of the training rows, as positions in `names`."""
+    groups, y = None if prepared.groups is None else prepared.groups[train], prepared.y[train]
+    if groups is not None and spec.splits != "random":
+        # as a plain fit and probabilities divide few groups
+        spec = spec.model_copy(update={"cv": max(2, min(spec.cv, len(set(groups))))})
     splitter = make_cv(spec, prepared.task, several=bool(prepared.names))
-    groups = None if prepared.groups is None else prepared.groups[train]
-    parts = splitter.split(np.zeros((len(train), 1)), prepared.y[train], groups)
+    parts = split_rows(splitter, y, classifier=prepared.task == "classification", groups=groups)
     return [(names[inside], names[outside]) for inside, outside in parts]
 
 

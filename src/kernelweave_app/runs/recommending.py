@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelweave._drawing import rounded
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave.estimators.routes import TOO_MANY_ROWS, TOO_MANY_TILES
@@ -113,7 +114,9 @@ def _facts(prepared: Prepared, n_train: int, n_held: int) -> list[str]:
     if prepared.views:
         found.append(f"{numbered(len(prepared.views), 'view')}: {', '.join(list(prepared.views)[:6])}")
     if prepared.n_missing:
-        found.append(f"{100 * prepared.n_missing / prepared.frame.size:.2g} % of the cells are missing")
+        cells = prepared.frame.size
+        share = rounded(prepared.n_missing / cells, cells, "percent")
+        found.append(f"{numbered(prepared.n_missing, 'missing cell')} ({share})")
     counts = _class_counts(prepared, slice(None))
     if counts:
         low, high = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)

@@ -18,8 +18,9 @@ from starlette.concurrency import run_in_threadpool
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
+from kernelweave_app.runs.columns import check_cells, columns_of_objects, hold_only
 from kernelweave_app.runs.folders import write_text
-from kernelweave_app.runs.formats import check_file, format_of, read_file, read_rows, read_table
+from kernelweave_app.runs.formats import check_file, format_of, read_file, read_rows
 from kernelweave_app.runs.formats.kernel_matrices import GramFile, read_grams
 from kernelweave_app.runs.further_views import Readers, with_further
 from kernelweave_app.runs.joining import Joined, join_tables, name_tables, pair_names
@@ -131,7 +132,7 @@ class Catalogue:
         return self._whole(path, name).table
 
     def _whole(self, path: Path, name: str) -> Joined:
-        return self._read(path, name, "table", read_file, lambda found: memory_of(found.table))
+        return self._read(path, name, "table", read_whole, lambda found: memory_of(found.table))
 
     def _grams(self, path: str) -> GramFile:
         def size(found: GramFile) -> int:
@@ -289,7 +290,15 @@ def try_reading(path: Path) -> None:
     elif use == "sparse":
         read_rows(str(path))
     else:
-        read_table(path)
+        read_whole(path)
+
+
+def read_whole(path: Path) -> Joined:
+    """A file with all views in it. Lists and other cells that cannot be counted are refused; dates can be left out."""
+    found = read_file(path)
+    objects = columns_of_objects(found.table, found.table.columns)
+    check_cells(found.table, [name for name in objects if not hold_only(found.table[name], Hashable)])
+    return found
 
 
 def file_id(name: str) -> str:

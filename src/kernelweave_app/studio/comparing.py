@@ -42,21 +42,21 @@ def paired_tests(runs: Sequence[Run], results: Sequence[Results | None]) -> list
         if one is not None and two is not None and one.task == two.task
     ]
     for make in (_held, _folds):
-        made: list[tuple[str, str, str, PairedTest]] = []
+        made: list[tuple[str, str, str, PairedTest, int]] = []
         for run, one, other, two in pairs:
             compared = make(run, one, other, two)
             if compared is not None:
                 made.append((run.id, other.id, *compared))
         if not made:
             continue
-        adjusted = adjust_p_values([test.p_value for *_, test in made])
-        for (first, second, what, test), p in zip(made, adjusted, strict=True):
-            beside = {"first": first, "second": second, "what": what, "adjusted": p}
+        adjusted = adjust_p_values([test.p_value for *_, test, _ in made])
+        for (first, second, what, test, rows), p in zip(made, adjusted, strict=True):
+            beside = {"first": first, "second": second, "what": what, "adjusted": p, "rows": rows}
             found.append(PairedComparison.model_validate(asdict(test) | beside, extra="ignore"))
     return found
 
 
-Found = tuple[str, PairedTest] | None
+Found = tuple[str, PairedTest, int] | None
 
 
 def _held(run: Run, one: Results, other: Run, two: Results) -> Found:
@@ -74,10 +74,10 @@ def _held(run: Run, one: Results, other: Run, two: Results) -> Found:
         np.array([str(v) if classes else np.nan if v is None else float(v) for v in c]) for c in columns
     ]
     if classes:
-        return "accuracy of held-out rows", compare_classes(*arrays)
+        return "accuracy of held-out rows", compare_classes(*arrays), len(rows)
     if not np.isfinite(arrays).all():
         return None
-    return "mean squared error of held-out rows", compare_numbers(*arrays)
+    return "mean squared error of held-out rows", compare_numbers(*arrays), len(rows)
 
 
 def _column(results: Results, name: str) -> list[Any]:
@@ -99,7 +99,7 @@ def _folds(run: Run, one: Results, other: Run, two: Results) -> Found:
         return None
     k = mine.spec.cv if len(first) == mine.spec.cv * mine.spec.repeats else len(first)
     test = compare_folds(np.array(first, dtype=float), np.array(second, dtype=float), 1 / max(1, k - 1))
-    return f"{one.curve.score} over folds", test
+    return f"{one.curve.score} over folds", test, one.curve.n_rows
 
 
 #: Kernels of a comparison.

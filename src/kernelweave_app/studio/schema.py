@@ -489,7 +489,8 @@ class PairedComparison(Record):
     high: Real
     p_value: Real
     adjusted: Real = Field(description="Corrected for the number of pairs (Holm).")
-    n: int
+    n: int = Field(description="Rows, or folds.")
+    rows: int = Field(description="Rows that were scored, which determine the digits.")
 
 
 class Views(Record):

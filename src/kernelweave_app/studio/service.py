@@ -19,6 +19,7 @@ from kernelweave_app.runs.fitting import (
     check_scoring,
     chosen,
     describe_choice,
+    fits_plainly,
     make_cv,
     make_learner,
     make_model,
@@ -82,7 +83,8 @@ def try_splits(spec: Spec, prepared: Prepared, train: NDArray[np.intp]) -> None:
     if spec.nested == 1:
         raise InputError("Setting `nested`: at least 2 outer folds are needed, or 0 for none.")
     groups = None if prepared.groups is None else prepared.groups[train]
-    for number in (spec.cv, spec.nested):
+    # a plain fit makes as many folds as the rows allow
+    for number in (0 if fits_plainly(spec) else spec.cv, spec.nested):
         if number:
             splitter = make_cv(spec.model_copy(update={"cv": number}), prepared.task)
             with warnings.catch_warnings():

@@ -1,6 +1,6 @@
 """Formats of table files, one file each: what a file holds, whether it may be read, and how a script reads it.
 
-A new format is a module of this package with an object of a subclass of `Format`. It then works wherever a table can be
+A new format is a module of this package with a subclass of `Format`. It then works wherever a table can be
 named: fit, predict, evaluate and path on the command line, several tables as views, scripts, and uploads to the studio.
 """
 
@@ -139,16 +139,27 @@ class Format(ABC):
 
     @abstractmethod
     def lines(self, variable: str, path: str, data: Joined) -> list[str]:
-        """Lines of a script that read the file; `data` is what was read."""
+        """Lines of a script that read the file.
+
+        Parameters
+        ----------
+        variable : str
+            The name of the table in the script, which has imported pandas as ``pd``.
+        path : str
+            Without quotation marks; write ``{path!r}``.
+        data : Joined
+            What was read.
+        """
 
 
 @cache
 def formats() -> tuple[Format, ...]:
-    """All formats: the objects in the modules of this package; that of text, which takes all other files, last."""
+    """One object of each format in the modules of this package; that of text, which takes all other files, last."""
     found = []
     for info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{info.name}")
-        found += [value for value in vars(module).values() if isinstance(value, Format)]
+        own = [one for one in vars(module).values() if getattr(one, "__module__", "") == module.__name__]
+        found += [one() for one in own if isinstance(one, type) and issubclass(one, Format)]
     return tuple(sorted(found, key=lambda one: (one.name == "csv", one.name)))
 
 
@@ -159,7 +170,7 @@ def format_of(path: str | Path) -> Format:
 
 
 def upload_suffixes() -> tuple[str, ...]:
-    """Endings of files that the studio takes."""
+    """Endings of files that the studio takes, and that messages and help name."""
     return tuple(dict.fromkeys(end for one in reversed(formats()) for end in one.uploads or one.suffixes))
 
 
@@ -186,8 +197,7 @@ def there(path: str | Path) -> Path:
     if not source.exists():
         raise InputError(f"There is no file {source}.")
     if source.is_dir():
-        known = ", ".join(sorted({one.suffixes[0] for one in formats()}))
-        raise InputError(f"{source} is a folder; a table file is needed ({known}, ...).")
+        raise InputError(f"{source} is a folder; a table file is needed ({', '.join(upload_suffixes())}).")
     return source
 
 

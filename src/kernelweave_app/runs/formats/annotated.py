@@ -74,9 +74,6 @@ class Annotated(Format):
         ]
 
 
-ANNOTATED = Annotated()
-
-
 def _libraries() -> tuple[Any, Any]:
     try:
         import h5py

@@ -101,9 +101,6 @@ class Arrays(Format):
         ]
 
 
-ARRAYS = Arrays()
-
-
 def check_arrays(
     archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], name: str, limits: FileLimits
 ) -> None:

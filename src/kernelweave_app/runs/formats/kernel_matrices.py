@@ -92,9 +92,6 @@ class KernelMatrices(Format):
         return []
 
 
-KERNEL_MATRICES = KernelMatrices()
-
-
 def name_of(value: Any) -> str:
     """The name of a row as text; whole numbers are written alike, whatever they are stored as.
 

@@ -69,9 +69,6 @@ class Parquet(Format):
         return [f"{variable} = pd.read_parquet({path!r})"]
 
 
-PARQUET = Parquet()
-
-
 def _library() -> Any:
     try:
         import pyarrow.parquet as pq

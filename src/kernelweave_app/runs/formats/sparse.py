@@ -128,9 +128,6 @@ class Sparse(Format):
         ]
 
 
-SPARSE = Sparse()
-
-
 def read_sparse(path: str | Path, name: str = "") -> tuple[Any, Any]:
     """Read a sparse table; every failure is an `InputError` of one line.
 
@@ -149,7 +146,7 @@ def read_sparse(path: str | Path, name: str = "") -> tuple[Any, Any]:
         The labels of svmlight files.
     """
     source = there(path)
-    if not SPARSE.holds(source) and not SPARSE.named(name):
+    if not Sparse().holds(source) and not Sparse().named(name):
         raise no_rows(str(source))
     suffixes = {suffix.lower() for suffix in Path(name or source).suffixes}
     rows, target = None, None

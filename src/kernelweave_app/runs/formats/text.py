@@ -118,9 +118,6 @@ class Text(Format):
         return [f"{variable} = pd.read_csv({path!r}{told})"]
 
 
-TEXT = Text()
-
-
 def text_encoding(start: bytes) -> str:
     """How a text table is encoded, by its first bytes: UTF-16, the Unicode text of spreadsheets, has a mark there.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool as offload
 
+from kernelweave._drawing import score_text
 from kernelweave._errors import InputError
 from kernelweave_app.runs.spec import label_of
 from kernelweave_app.studio.pages import charts
@@ -15,13 +16,12 @@ from kernelweave_app.studio.pages.pieces import (
     hint,
     note,
     nothing,
-    number,
     score,
     simple_table,
     stack,
 )
 from kernelweave_app.studio.pages.runs import dated, finished, titles
-from kernelweave_app.studio.schema import Comparison, Run
+from kernelweave_app.studio.schema import Comparison, PairedComparison, Run
 from kernelweave_app.studio.service import Studio
 
 MOST_RUNS = 8
@@ -109,12 +109,16 @@ class ComparePage:
                     "the same share of rows held out, or the same folds, can be compared by a paired test."
                 )
                 return
+
+            def told(one: PairedComparison, value: float | None) -> str:
+                return "–" if value is None else score_text(one.what, value, one.rows)
+
             rows = [
                 [
                     f"{self.named[one.first]} minus {self.named[one.second]}",
                     one.what,
-                    number(one.difference),
-                    f"{number(one.low)} to {number(one.high)}",
+                    told(one, one.difference),
+                    f"{told(one, one.low)} to {told(one, one.high)}",
                     f"{one.p_value:.2g}" if one.p_value is not None else "–",
                     f"{one.adjusted:.2g}" if one.adjusted is not None else "–",
                     one.test,

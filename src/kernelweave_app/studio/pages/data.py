@@ -690,8 +690,8 @@ class DataPage:
         about = self.studio.about()
         with card(
             "Upload",
-            "CSV, TSV, Parquet, AnnData (h5ad), sparse tables (npz, mtx, svmlight) or precomputed kernels (npy, npz), "
-            f"up to {size(about.upload)}. The file goes to the data folder.",
+            f"Tables, sparse tables and precomputed kernels ({', '.join(about.suffixes)}), up to {size(about.upload)}. "
+            " The file goes to the data folder.",
         ):
             drop_zone("Drop a table here, or press +", self.uploaded, multiple=True)
             hint(f"Data folder: {about.data_folder}").style("overflow-wrap: anywhere")
