@@ -344,6 +344,16 @@ def test_runs_that_cannot_work_are_refused_before_they_start(served, spec, said)
         assert said in str(answer.json()["detail"])
 
 
+def test_a_plain_fit_takes_fewer_groups_than_folds(served):
+    rows = "".join(f"{k % 7},{k * k % 11},{'abc'[k % 3]}\n" for k in range(30))
+    table = served.upload("few-groups.csv", f"x,y,g\n{rows}".encode()).json()["id"]
+    asked = {"data": {"tables": [table]}, "spec": {"target": "y", "group": "g", "task": "regression"}}
+    answer = served.client.post("/api/check", json=asked)
+    assert answer.status_code == 200, answer.text
+    asked["spec"]["alphas"] = "1,10"
+    assert "cannot be divided into 5 folds" in served.client.post("/api/check", json=asked).json()["detail"]
+
+
 def test_a_draft_is_kept(served):
     draft = {"data": WINE, "spec": {**Spec(**SPEC).model_dump()}, "name": "mine"}
     assert served.client.put("/api/draft", json=draft).json() == {

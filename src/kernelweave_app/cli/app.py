@@ -70,10 +70,18 @@ def _describe(error: CycloptsError) -> str:
 
 def _with_options(message: str, asked: str = "") -> str:
     """A message about the parameters of a command with its options."""
-    own = [p.name for one in COMMANDS if one.__name__ == asked for p in signature(one).parameters.values()]
-    return re.sub(
-        r"`(\w+)`", lambda found: f"--{found[1].replace('_', '-')}" if found[1] in own else found[0], message
-    )
+    own = [
+        name
+        for one in COMMANDS
+        if one.__name__ == asked
+        for name, kind in signature(one).parameters.items()
+        if kind.kind is kind.KEYWORD_ONLY
+    ]
+
+    def said_there(found: re.Match[str]) -> str:
+        return f"--{found[1].replace('_', '-')}" if found[1] in own else found[0]
+
+    return re.sub(r"(?:Setting )?`(\w+)`", said_there, message)
 
 
 def _fail(message: str) -> int:
