@@ -28,7 +28,7 @@ from kernelweave import InputError, inspection
 from kernelweave.inspection import refitting
 from kernelweave.inspection.curves import more_rows
 from kernelweave.inspection.held import HeldOut, divisions_of
-from kernelweave.inspection.registry import Rows, collect, compute
+from kernelweave.inspection.registry import Rows, at, collect, compute
 from kernelweave.inspection.scores import held_gain, held_intervals
 
 
@@ -781,9 +781,7 @@ def test_a_label_that_no_value_has_is_named():
 
     @inspection.finding("mistyped", title="Mistyped", needs=("model",))
     def mistyped(basis):
-        return inspection.Finding({"a": inspection.Interval(1.0)}).says(
-            "score", "It is {v:.2f}.", v=inspection.at("b")
-        )
+        return inspection.Finding({"a": inspection.Interval(1.0)}).says("score", "It is {v:.2f}.", v=at("b"))
 
     with pytest.warns(UserWarning, match=r"'mistyped' is left out.*Unknown label of a value 'b'.*Known: 'a'"):
         assert "mistyped" not in inspection.findings(model)

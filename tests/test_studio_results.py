@@ -214,6 +214,8 @@ def test_runs_are_compared_on_the_same_held_out_rows_and_folds():
         for one, (truth, guess) in zip(results, places, strict=True)
     )
     only = int((first & ~second).sum()), int((second & ~first).sum())
+    # digits are those of the rows, not of the folds
+    assert (held.rows, folds.rows) == (results[0].held.n_rows, results[0].curve.n_rows)
     assert held.p_value == pytest.approx(stats.binomtest(only[0], sum(only)).pvalue)
     one, two = (np.array(result.curve.folds)[:, result.curve.chosen] for result in results)
     error = np.sqrt((1 / 3 + 1 / 2) * np.var(one - two, ddof=1))
@@ -343,13 +345,13 @@ def test_pairs_of_runs_need_the_same_rows_and_folds(monkeypatch):
 
     def run(folds, cv=3, data="d", **more):
         spec = SimpleNamespace(**{**dict.fromkeys(comparing.OF_FOLDS, 0), "cv": cv, "repeats": 1, **more})
-        curve = SimpleNamespace(folds=[[9.0, value] for value in folds], chosen=1, score="R^2")
+        curve = SimpleNamespace(folds=[[9.0, value] for value in folds], chosen=1, score="R^2", n_rows=90)
         return SimpleNamespace(request=SimpleNamespace(spec=spec, data=data)), SimpleNamespace(curve=curve)
 
     seen = []
     monkeypatch.setattr(comparing, "compare_folds", lambda *told: seen.append(told) or "test")
     base = run([0.1, 0.2, 0.3])
-    assert comparing._folds(*base, *run([0.2, 0.3, 0.5])) == ("R^2 over folds", "test")
+    assert comparing._folds(*base, *run([0.2, 0.3, 0.5])) == ("R^2 over folds", "test", 90)
     np.testing.assert_array_equal(seen[0][0], [0.1, 0.2, 0.3])
     np.testing.assert_array_equal(seen[0][1], [0.2, 0.3, 0.5])
     # a third of the rows against the other two

@@ -23,7 +23,7 @@ from kernelweave.inspection.paired import (
 )
 from kernelweave.inspection.paths import Path, regularization_path
 from kernelweave.inspection.permutation import PermutationTest, permutation_test
-from kernelweave.inspection.registry import Basis, Finding, Interval, Table, at, ends, finding, findings
+from kernelweave.inspection.registry import Basis, Finding, Interval, Table, finding, findings
 from kernelweave.inspection.scores import out_of_fold_scores, score_intervals, share_interval
 from kernelweave.inspection.sources import SourceRefitTest, SourceTest, source_refit_test, source_test
 from kernelweave.inspection.stability import WeightStability, weight_stability
@@ -57,14 +57,12 @@ __all__ = [
     "TwoLayers",
     "WeightStability",
     "adjust_p_values",
-    "at",
     "calibration",
     "compare_classes",
     "compare_folds",
     "compare_numbers",
     "contribution_sizes",
     "descent",
-    "ends",
     "finding",
     "findings",
     "kernel_weights",
