@@ -691,7 +691,7 @@ class DataPage:
         with card(
             "Upload",
             f"Tables, sparse tables and precomputed kernels ({', '.join(about.suffixes)}), up to {size(about.upload)}. "
-            " The file goes to the data folder.",
+            "The file goes to the data folder.",
         ):
             drop_zone("Drop a table here, or press +", self.uploaded, multiple=True)
             hint(f"Data folder: {about.data_folder}").style("overflow-wrap: anywhere")
