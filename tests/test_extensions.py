@@ -1,4 +1,4 @@
-"""Learners and kernels that another package names as entry points, in processes of their own."""
+"""Learners, kernels and losses that another package names as entry points, in processes of their own."""
 
 import os
 import re
@@ -14,13 +14,34 @@ import pytest
 
 import kernelweave as kw
 
-#: The package that CONTRIBUTING.md shows, and a finding.
+#: The package that CONTRIBUTING.md shows, a loss, and a finding.
 PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text().split("## Outside of this repository")[1]
 ABOUT, SHOWN = (re.search(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)[1] for kind in ("toml", "python"))
 ((NAMED, NAME),) = tomllib.loads(ABOUT)["project"]["entry-points"]["kernelweave.extensions"].items()
 MODULE = (
     SHOWN
     + """
+import numpy as np
+
+
+@dataclass(frozen=True)
+class WideMargin(kw.losses.Loss):
+    '''max(0, margin - y f)^2 / 2.'''
+
+    name = "wide-margin"
+    classifies = True
+    margin: float = 1.0
+
+    def value(self, y, f):
+        return 0.5 * np.maximum(self.margin - y * f, 0.0) ** 2
+
+    def slope(self, y, f):
+        return -y * np.maximum(self.margin - y * f, 0.0)
+
+    def conjugate(self, y, b):
+        return np.where(y * b >= 0.0, 0.5 * b**2 - self.margin * y * b, np.inf)
+
+
 @kw.inspection.finding("rows of a package", title="Rows", needs=("model",))
 def rows(basis):
     n = kw.inspection.Interval(float(basis.model.model_.source.n_samples))
@@ -32,7 +53,7 @@ def rows(basis):
 
 @pytest.fixture
 def elsewhere(tmp_path):
-    """A folder with an installed package that brings a learner and a kernel; the environment that finds it."""
+    """A folder with an installed package that brings a learner, a kernel and a loss; the environment that finds it."""
     (tmp_path / f"{NAME}.py").write_text(MODULE)
     about = tmp_path / f"{NAME}-1.0.dist-info"
     about.mkdir()
@@ -59,7 +80,21 @@ reports.svg = lambda figure: "<svg></svg>"
 
 def fit():
     given = ["--target", "y", "--learner", "widely", "--kernels", "cauchy", "--cs", "1,10", "--cv", "2"]
-    assert main(["fit", "t.csv", *given, "--out", "run"]) == 0
+    assert main(["fit", "t.csv", *given, "--loss", "wide-margin", "--out", "run"]) == 0
+
+def settings():
+    from kernelweave_app.runs.spec import known_fields
+    load_extensions()
+    print(*known_fields()["loss"].choices)
+
+def save():
+    import my_methods as own, pandas as pd
+    t = pd.read_csv("t.csv")
+    learner = kw.learners.SimpleMKL(loss=own.WideMargin(2.0))
+    kw.save(kw.MKLClassifier(learner=learner).fit(t[["a", "b"]], t["y"]), "own.skops")
+
+def loss():
+    print(kw.load("own.skops").model_.learner.loss)
 
 def load():
     print(kw.load("run/model.skops").model_.learner)
@@ -74,9 +109,9 @@ def script():
     runpy.run_path("run/script.py")
 
 def by_name():
-    print(kw.learners.resolve("widely"), kw.kernels.parse("cauchy"))
+    print(kw.learners.resolve("widely"), kw.kernels.parse("cauchy"), kw.losses.as_loss("wide-margin"))
 
-for step in (fit, load, described, predict, script, by_name):
+for step in (fit, load, described, predict, script, by_name, settings, save, loss):
     print("====", step.__name__, flush=True)
     process = multiprocessing.get_context("fork").Process(target=step)
     process.start()
@@ -99,6 +134,13 @@ def test_command_line_files_and_scripts_know_what_a_package_brings(elsewhere, tm
     assert "A package counts 48 rows." in said["fit"]
     assert "Widely(" in said["load"]
     assert said["described"].strip() == "Cauchy(width=1.0)"
+    assert "loss='wide-margin'" in said["load"]
+    assert (
+        said["settings"].strip()
+        == "auto hinge squared-hinge epsilon-insensitive squared logistic wide-margin"
+    )
+    assert said["loss"].strip() == "WideMargin(margin=2.0)"
+    assert "WideMargin(margin=1.0)" in said["by_name"]
     assert "Widely(" in said["by_name"]
 
 

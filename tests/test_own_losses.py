@@ -4,12 +4,15 @@ Modules: `machines/smooth`, `machines/loss`.
 """
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import kernelweave as kw
 from kernelweave._checks import InputError
+from kernelweave.machines import loss as loss_module
+from kernelweave.machines import losses
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
 from known_sets import KNOWN
@@ -203,6 +206,29 @@ def test_losses_of_two_numbers_are_two_losses():
     assert Huber(0.3) == Huber(0.3) != Huber(0.4)
     assert repr(Quantile(0.7)) == "Quantile(tau=0.7)"
     assert Huber(1.0).name == "Huber"
+
+
+def test_a_named_loss_is_one_of_the_names_and_its_name_is_its_own(monkeypatch):
+    monkeypatch.setattr(loss_module, "LOSSES", {})  # found by names only in this test
+    monkeypatch.setattr(losses, "LOSSES", loss_module.LOSSES)
+    monkeypatch.setattr(losses.LOSS.rules[0], "known", loss_module.LOSSES)
+
+    @dataclass(frozen=True)
+    class Named(Huber):
+        name = "robust"
+        delta: float = 0.5
+
+    assert as_loss("robust") == Named(0.5) != Named(0.6)
+    with pytest.raises(InputError, match="Did you mean 'robust'"):
+        as_loss("robst")
+    with pytest.raises(InputError, match="There is a loss 'robust' already, Named"):
+        type("Other", (Huber,), {"name": "robust"})
+
+    class Bare(Huber):
+        name = "bare"
+
+    with pytest.raises(InputError, match=r"'bare' must have defaults.*'delta'.*Bare\(\.\.\.\)"):
+        as_loss("bare")
 
 
 def test_what_a_loss_cannot_do_it_says(rng, tmp_path):

@@ -149,7 +149,7 @@ def own_score(model, rows, y):
 
 def test_a_score_given_as_a_function_is_refused(tmp_path):
     model = kw.MKLClassifierCV(EVERY, **CV, scoring=own_score).fit(X, LABELS)
-    with pytest.raises(kw.InputError, match=r"cannot be stored.*own_score.*replace them by named ones"):
+    with pytest.raises(kw.InputError, match=r"cannot be stored.*own_score.*scorers by name"):
         kw.save(model, tmp_path / "model.skops")
     assert not list(tmp_path.iterdir())
 

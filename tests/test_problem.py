@@ -217,7 +217,7 @@ def test_a_solver_that_says_too_much_is_not_believed(rows):
     [
         ({"C": 0.0}, "`C`"),
         ({"loss": "cubic"}, "a Loss"),
-        ({"weights": "cube"}, "weight_set"),
+        ({"weights": "cube"}, "`weights` must be 'simplex'"),
         ({"loss": "hinge"}, "-1 and"),
         ({"y": None}, "`y`"),
     ],

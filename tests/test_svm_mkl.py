@@ -1148,8 +1148,8 @@ REFUSALS = {
     ),
     "loss": (lambda g, y: solve(g, y, 1.0, loss="exponential"), "`loss` must be 'hinge'.*got 'exponential'"),
     "method": (lambda g, y: solve(g, y, 1.0, method="silp"), "`method` must be.*'cutting-plane'.*got 'silp'"),
-    "set": (lambda g, y: solve(g, y, 1.0, "l2"), "Unknown weight_set 'l2'.*'simplex'"),
-    "sphere": (lambda g, y: solve(g, y, 1.0, Sphere()), "convex and bounded .* Use Simplex"),
+    "set": (lambda g, y: solve(g, y, 1.0, "l2"), "`weight_set` must be 'simplex'.*'l2'"),
+    "sphere": (lambda g, y: solve(g, y, 1.0, Sphere()), "`weight_set` must be .* a convex and bounded set"),
     "orthant": (lambda g, y: solve(g, y, 1.0, Orthant(), method="newton"), "convex and bounded"),
     "cap": (
         lambda g, y: solve(g, y, 1.0, CappedSimplex(0.01)),

@@ -245,7 +245,7 @@ def test_regions_that_are_not_convex_or_not_bounded_have_no_certificate():
     for region in (Sphere(), Orthant()):
         assert isinstance(region, Region)
         assert not isinstance(region, WeightSet)
-        with pytest.raises(kw.InputError, match="convex and bounded here, got"):
+        with pytest.raises(kw.InputError, match=r"a convex and bounded set of weights such as .*, got"):
             as_weight_set(region, 3)
     np.testing.assert_allclose(Sphere().project(np.array([3.0, -1.0, 4.0])), [0.6, 0, 0.8])
     np.testing.assert_array_equal(Sphere().project(np.array([-3.0, -1.0])), [0, 1])
@@ -265,9 +265,9 @@ def test_names_and_objects():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("ball", r"Unknown weight_set 'ball'.*simplex"),
-        (2.0, r"'simplex' or a weight set such as LpBall\(2\), got 2.0"),
-        (Simplex, "weight set such as"),
+        ("ball", r"`weights` must be 'simplex' or a convex and bounded set.*got 'ball'"),
+        (2.0, r"such as weight_sets.LpBall\(2\), got 2.0"),
+        (Simplex, "convex and bounded set of weights such as"),
         (CappedSimplex(0.1), r"between 1 / n_kernels = 0.25 and 1, got 0.1"),
         (CappedSimplex(1.01), "<= 1, got 1.01"),
         (CappedSimplex(float("nan")), "`cap` must be a number > 0 and <= 1, got nan"),
@@ -283,6 +283,128 @@ def test_names_and_objects():
 def test_refusals(value, message):
     with pytest.raises(kw.InputError, match=message):
         as_weight_set(value, 4)
+
+
+@dataclasses.dataclass(frozen=True)
+class Floored(AlternatingSet):
+    """Sum 1, none below `floor`."""
+
+    floor: float = 0.1
+
+    def _above(self, n):
+        return 1.0 - n * self.floor
+
+    def project(self, v):
+        return self.floor + self._above(len(v)) * Simplex().project((v - self.floor) / self._above(len(v)))
+
+    def best(self, q):
+        return self.floor + self._above(len(q)) * Simplex().best(q)
+
+    def fixed_point(self, norms):
+        low, high = 1e-12, 1e12
+        for _ in range(200):
+            middle = (low * high) ** 0.5
+            above = np.maximum(norms / middle, self.floor).sum() > 1.0
+            low, high = (middle, high) if above else (low, middle)
+        weights = np.maximum(norms / high, self.floor)
+        return weights / weights.sum()
+
+
+class Fractions(ShareSet):
+    """The simplex by `best` and `project`; weights of shares are half of them, outside of it."""
+
+    def best(self, q):
+        return Simplex().best(q)
+
+    def project(self, v):
+        return Simplex().project(v)
+
+
+def _own(base=Floored, **methods):
+    """A set of another module with other methods."""
+    return type("Own", (base,), methods)()
+
+
+WRONG = {
+    "equal weights are best": (
+        _own(best=lambda self, q: np.full(len(q), 1 / len(q))),
+        r"support\(q\), the largest <weights, q> over the set, is .*Mend `best` or `support`",
+    ),
+    "support too low": (_own(support=lambda self, q: 0.9 * Floored().support(q)), "Mend `best` or `support`"),
+    "support too high": (
+        _own(support=lambda self, q: 1.1 * Floored().support(q)),
+        "Mend `support` or `best`",
+    ),
+    "leaves the set": (
+        _own(fixed_point=lambda self, norms: norms / norms.sum()),
+        r"`fixed_point\(norms\)` is not in the set",
+    ),
+    "not the best of its norms": (
+        _own(fixed_point=lambda self, norms: np.full(len(norms), 1 / len(norms))),
+        "`fixed_point` of Own must return the least",
+    ),
+    "projections move again": (
+        _own(project=lambda self, v: np.abs(v) / 2),
+        "is not in the set, as `project`",
+    ),
+    "no numbers": (_own(best=lambda self, q: q / 0.0), "must return 4 weights >= 0, got"),
+    "empty without a check": (Floored(0.5), r"If the set is empty.*`check\(n_kernels\)`"),
+    "shares leave the set": (
+        _own(Fractions, of_shares=lambda self, s: s / 2),
+        r"`start\(n_kernels\)` is not in the set",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_formulas_that_disagree_are_refused(name):
+    wrong, message = WRONG[name]
+    with pytest.raises(kw.InputError, match=message):
+        as_weight_set(wrong, 4)
+
+
+def test_sets_of_ones_own_that_agree_are_taken(rng):
+    for n in (1, 2, 9):
+        for right in (Floored(), Fractions(), _own(CappedSimplex, __init__=lambda self: None, cap=1.0)):
+            assert as_weight_set(right, n) is right
+    for known in KNOWN:
+        for n in (5, 8, 300):
+            known.weight_set.check_formulas(n)
+
+
+@pytest.mark.parametrize("features", [False, True])
+def test_a_set_that_errs_only_at_the_data_gets_no_certificate(features, rng):
+    """Its `best` is wrong where one of the q is far below the others, as in none of those that are compared."""
+
+    def best(self, q):
+        return Floored().best(q if q.min() > 1e-6 * q.max() else q[::-1])
+
+    Z = rng.normal(size=(40, 4))
+    Z[:, 3] *= 1e-5
+    kernels = kw.FeatureStack(Z, range(5)) if features else Z[:, None, :] * Z[None, :, :]
+    right = kw.Problem(kernels, np.sign(Z[:, 0]), loss="hinge", weights=Floored())
+    wrong = dataclasses.replace(right, weights=_own(best=best))
+    found = kw.solve(right)
+    for certified in (lambda: kw.solve(wrong), lambda: wrong.certify(found), lambda: found.verify(wrong)):
+        with pytest.raises(kw.InputError, match="The formulas of Own disagree: support"):
+            certified()
+
+
+def test_a_set_with_a_floor_reaches_the_optimum(rng):
+    import cvxpy as cp
+
+    Z = rng.normal(size=(30, 4))
+    y = np.sign(Z[:, 0] + 0.5 * Z[:, 1])
+    found = kw.solve(
+        kw.Problem(Z[:, None, :] * Z[None, :, :], y, loss="hinge", weights=Floored(0.1)), tol=1e-8
+    )
+    assert found.status is kw.Status.CONVERGED
+    d, w, t = cp.Variable(4), cp.Variable(4), cp.Variable()
+    norms = sum(cp.quad_over_lin(w[m], d[m]) for m in range(4))
+    losses = cp.sum(cp.pos(1 - cp.multiply(y, Z @ w + t)))
+    best = conic_value(cp.Problem(cp.Minimize(0.5 * norms + losses), [d >= 0.1, cp.sum(d) == 1]))
+    # the cone solver's digits
+    assert found.primal == pytest.approx(best, rel=2e-7)
 
 
 def test_a_cap_of_the_average_is_no_rounding_error_too_small():

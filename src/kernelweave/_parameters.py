@@ -22,6 +22,7 @@ from typing import Annotated, Any, ClassVar, ParamSpec, TypeVar
 
 from kernelweave._allowance import allowed
 from kernelweave._errors import InputError
+from kernelweave._extensions import load_extensions
 from kernelweave._forms import Form, Shown, said, shown
 
 __all__ = [
@@ -225,15 +226,22 @@ class Flag(Rule):
 
 
 class OneOf(Rule):
-    """One of some values: names, whole numbers, None, True or False."""
+    """One of some values: names, whole numbers, None, True or False; also one of the names in a registry."""
 
-    def __init__(self, *values: str | int | bool | None) -> None:
-        self.values = values
+    def __init__(self, *values: str | int | bool | None, known: Mapping[str, object] | None = None) -> None:
+        self.stated, self.known = values, known
+
+    @property
+    def values(self) -> tuple[str | int | bool | None, ...]:
+        """The values, with the names that are in the registry now."""
+        return (*self.stated, *(self.known or ()))
 
     def __repr__(self) -> str:
         return f"OneOf({', '.join(map(repr, self.values))})"
 
     def read(self, value: object) -> Any:
+        if self.known is not None and isinstance(value, str) and value not in self.values:
+            load_extensions()
         for known in self.values:
             texts = isinstance(known, str) and isinstance(value, str)
             both = (known, value)
@@ -368,8 +376,12 @@ class Choice(Rule):
         return _first([rule.parse for rule in rules], text)
 
     def form(self) -> Form:
-        # an empty field means None
-        rules = [rule for rule in self.rules if not (isinstance(rule, OneOf) and rule.values == (None,))]
+        # an empty field means None, and no text is an object
+        rules = [
+            rule
+            for rule in self.rules
+            if not (isinstance(rule, InstanceOf) or (isinstance(rule, OneOf) and rule.values == (None,)))
+        ]
         return rules[0].form() if len(rules) == 1 else Form()
 
     def kinds(self) -> tuple[str, ...]:

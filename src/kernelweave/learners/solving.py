@@ -19,8 +19,8 @@ from kernelweave.gram import FeatureGram, FeatureStack, Gram
 from kernelweave.learners.base import Array, Learner, TrainingSet
 from kernelweave.learners.folds import deal
 from kernelweave.learners.on_features import TOGETHER, Start, machine_on, pays, solve_on
-from kernelweave.machines.loss import Loss
-from kernelweave.machines.losses import LOSSES, EpsilonInsensitive, Hinge, as_loss
+from kernelweave.machines.loss import LOSSES, Loss
+from kernelweave.machines.losses import EpsilonInsensitive, Hinge, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.deep import DeepSolution
 from kernelweave.mkl.features.newton import knows
@@ -42,7 +42,7 @@ SOLUTION = InstanceOf((Solution,), "a Solution, such as output.at(weights)")
 #: A loss by its name, or a loss.
 LossName = Annotated[
     str | Loss,
-    OneOf("auto", *LOSSES) | InstanceOf((Loss,), "a Loss"),
+    OneOf("auto", known=LOSSES) | InstanceOf((Loss,), "a Loss"),
     Shown("Loss of the machine"),
 ]
 
@@ -365,9 +365,9 @@ class MarginLearner(CostLearner, abstract=True):
     Parameters
     ----------
     loss
-        Loss of the machine: a name, or a loss object, also one of your own. "auto": the hinge for classes,
-        epsilon-insensitive for regression; "hinge", "squared-hinge" and "logistic" are for classes. With "logistic"
-        `MKLClassifier.predict_proba` needs no calibration.
+        Loss of the machine. "auto": the hinge for classes, epsilon-insensitive for regression; "hinge",
+        "squared-hinge" and "logistic" are for classes. With "logistic" `MKLClassifier.predict_proba` needs no
+        calibration.
     epsilon
         Half width of the tube of the epsilon-insensitive loss, in units of the target.
     """

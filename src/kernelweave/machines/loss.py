@@ -78,30 +78,42 @@ CHECKED_ROWS, CHECKED_STEPS, FORMULA_ERROR = 20, (-3.0, -1.0, -0.3, 0.0, 0.3, 1.
 SMALLEST = 1e-200
 
 
+#: Losses by the names that `loss=` takes: every class that sets its `name`, as soon as it is defined.
+LOSSES: dict[str, type[Loss]] = {}
+
+
 class Loss(ABC):
     """Base class of losses. Arrays have one entry for each row: targets y, costs C_i, coefficients b, values f.
 
     A loss of your own has three methods, convex in f, for arrays of rows with cost 1. It then works on all kernels and
     features, with all sets of weights and in all solvers, and its solutions are certified.
 
-    The infimum of every row must be finite, so that 0 lies between the bounds of its coefficient. Attributes that a
-    class may set: `classifies`, whether targets are the labels -1 and 1; `name`, by default that of the class;
-    `fits_intercept`, whether a problem has an intercept unless it says otherwise.
+    The infimum of every row must be finite, so that 0 lies between the bounds of its coefficient. Parameters are the
+    fields of a frozen dataclass, which checks them in ``__post_init__``. Attributes that a class may set: `classifies`,
+    whether targets are the labels -1 and 1; `fits_intercept`, whether a problem has an intercept unless it says
+    otherwise; `name`. With a name, the loss is one of the names that ``loss=`` takes, then with the defaults of its
+    fields, and models with it can be saved.
 
     Examples
     --------
+    >>> from dataclasses import dataclass
     >>> import numpy as np, kernelweave as kw
-    >>> class Huber(kw.losses.Loss):
+    >>> @dataclass(frozen=True)
+    ... class Huber(kw.losses.Loss):
+    ...     delta: float = 1.0
+    ...     def __post_init__(self):
+    ...         if not self.delta > 0:
+    ...             raise kw.InputError(f"`delta` must be above 0, got {self.delta}.")
     ...     def value(self, y, f):
     ...         r = np.abs(y - f)
-    ...         return np.where(r <= 1, 0.5 * r**2, r - 0.5)
+    ...         return np.where(r <= self.delta, 0.5 * r**2, self.delta * (r - 0.5 * self.delta))
     ...     def slope(self, y, f):
-    ...         return np.clip(f - y, -1, 1)
+    ...         return np.clip(f - y, -self.delta, self.delta)
     ...     def conjugate(self, y, b):
-    ...         return np.where(np.abs(b) <= 1, 0.5 * b**2 - y * b, np.inf)
+    ...         return np.where(np.abs(b) <= self.delta, 0.5 * b**2 - y * b, np.inf)
     >>> X = np.random.default_rng(0).normal(size=(40, 4))
     >>> gram, y = X[:, None, :] * X[None, :, :], X[:, 0] - X[:, 2]
-    >>> kw.solve(kw.Problem(gram, y, loss=Huber(), C=1.0)).status
+    >>> kw.solve(kw.Problem(gram, y, loss=Huber(0.5), C=1.0)).status
     Status.CONVERGED
     """
 
@@ -129,6 +141,11 @@ class Loss(ABC):
         super().__init_subclass__(**kwargs)
         if "name" not in vars(cls):
             cls.name = cls.__name__
+            return
+        known = LOSSES.get(cls.name)
+        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise InputError(f"There is a loss {cls.name!r} already, {known.__name__}. Take another `name`.")
+        LOSSES[cls.name] = cls
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)

@@ -1,6 +1,7 @@
 """The losses, as values without data: hinge, squared hinge, tube, squares, logistic.
 
-A loss of your own is a subclass of `Loss` with its three formulas, passed as an object wherever a loss is asked for.
+A loss of your own is a subclass of `Loss` with its three formulas, passed as an object wherever a loss is asked for,
+or by its name if it has one.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, expit, log_expit, xlog1py, xlogy
 
+from kernelweave._errors import InputError
 from kernelweave._parameters import InstanceOf, Nonnegative, OneOf, check_fields, check_value
 from kernelweave.machines.bordered import Bordered, Weighted
 from kernelweave.machines.box import UNBOUNDED, WithData, kernel_product
 from kernelweave.machines.logistic import best_intercept, solve_logistic
-from kernelweave.machines.loss import BoxLoss, Index, Loss, Sides
+from kernelweave.machines.loss import LOSSES, BoxLoss, Index, Loss, Sides
 from kernelweave.machines.rounding import EPS
 from kernelweave.results import Certificate, MachineSolution, Status, relative_gap
 
@@ -313,14 +315,8 @@ class Logistic(Loss):
         return np.clip(np.divide(y * b, costs, out=np.zeros_like(b), where=costs > 0), 0.0, 1.0)
 
 
-#: Losses by name.
-LOSSES: dict[str, type[Loss]] = {
-    loss.name: loss for loss in (Hinge, SquaredHinge, EpsilonInsensitive, Squared, Logistic)
-}
-
-
 #: What functions take as `loss`.
-LOSS = OneOf(*LOSSES) | InstanceOf((Loss,), "a Loss")
+LOSS = OneOf(known=LOSSES) | InstanceOf((Loss,), "a Loss")
 GivenLoss: TypeAlias = Annotated[str | Loss, LOSS]
 
 
@@ -330,7 +326,13 @@ def as_loss(loss: str | Loss, epsilon: float = 0.1) -> Loss:
     if isinstance(given, Loss):
         return given
     kind = LOSSES[given]
-    return kind(epsilon) if issubclass(kind, EpsilonInsensitive) else kind()
+    try:
+        return kind(epsilon) if issubclass(kind, EpsilonInsensitive) else kind()
+    except TypeError as error:
+        raise InputError(
+            f"The loss {given!r} must have defaults for its parameters to be used by its name: {error}. Pass an "
+            f"object, {kind.__name__}(...)."
+        ) from error
 
 
 def _beyond_linear(a: Array, d: Array, log_p: Array) -> Array:

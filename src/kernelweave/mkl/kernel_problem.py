@@ -112,9 +112,9 @@ class KernelProblem(OnStack):
         q = self.quad(b)
         error = self.quad_error(b, q)
         highest = self.weight_set.support(q)
-        level = float(weights @ q) - self.left_out(weights, b)
+        gain = self.weight_set.gain(weights, q, error) + self.left_out(weights, b)
         away = self.weight_set.support(q + error) - highest + float(weights @ error)
-        return 0.5 * max(0.0, highest - level), 0.5 * away
+        return 0.5 * max(0.0, gain), 0.5 * away
 
     def bound(self, b: Array) -> tuple[float, float]:
         """The lower bound of the optimum by coefficients in the box with sum zero, and its error."""

@@ -55,7 +55,7 @@ from kernelweave.mkl.solve import (
     solve_problem,
     threads_of,
 )
-from kernelweave.mkl.weight_sets import WeightSet
+from kernelweave.mkl.weight_sets import GivenWeightSet
 from kernelweave.results import Path, Solution, Status, WarmStart
 
 Array = NDArray[np.float64]
@@ -196,7 +196,7 @@ def svm_mkl_path(
     gram: Gram | FeatureStack | ChunkedFeatures | ArrayLike,
     y: GivenTargets,
     Cs: Annotated[ArrayLike, COSTS],
-    weight_set: str | WeightSet = "simplex",
+    weight_set: GivenWeightSet = "simplex",
     *,
     loss: GivenLoss = "hinge",
     epsilon: Nonnegative = 0.1,

@@ -35,7 +35,7 @@ from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.problem import Problem, make_kernel_problem, make_ridge_form
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.steps.rkl import RadiusProblem
-from kernelweave.mkl.weight_sets import WeightSet
+from kernelweave.mkl.weight_sets import GivenWeightSet
 
 __all__ = [
     "alignf_problem",
@@ -105,7 +105,7 @@ def margin_problem(
     gram: Gram | FeatureStack | ChunkedFeatures | ArrayLike,
     y: GivenTargets,
     C: Cost,
-    weight_set: str | WeightSet = "simplex",
+    weight_set: GivenWeightSet = "simplex",
     *,
     loss: GivenLoss = "hinge",
     epsilon: Nonnegative = 0.1,

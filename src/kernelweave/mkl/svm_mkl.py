@@ -33,7 +33,7 @@ from kernelweave.machines.losses import GivenLoss, as_loss
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.problem import Problem
 from kernelweave.mkl.solve import METHODS, solve
-from kernelweave.mkl.weight_sets import WeightSet
+from kernelweave.mkl.weight_sets import GivenWeightSet
 from kernelweave.results import Solution, WarmStart
 
 
@@ -42,7 +42,7 @@ def solve_svm_mkl(
     gram: Gram | FeatureStack | ChunkedFeatures | ArrayLike,
     y: GivenTargets,
     C: Cost,
-    weight_set: str | WeightSet = "simplex",
+    weight_set: GivenWeightSet = "simplex",
     *,
     loss: GivenLoss = "hinge",
     epsilon: Nonnegative = 0.1,

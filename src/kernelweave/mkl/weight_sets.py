@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError, check_known
+from kernelweave._checks import InputError
 from kernelweave._loops import core
-from kernelweave._parameters import Number, ReadableSignature, check_fields
+from kernelweave._parameters import InstanceOf, Number, OneOf, ReadableSignature, check_fields, check_value
+from kernelweave.mkl.certify import OUTSIDE
 from kernelweave.results import Statement
 
 __all__ = [
@@ -40,6 +41,9 @@ Array = NDArray[np.float64]
 ROUNDING_THRESHOLD = 1e-14
 #: Most Newton iterations for the shares of a projection.
 MOST_NEWTON = 200
+#: Vectors at which the formulas of a set of a user's own are compared, and the error of a maximum or minimum there, as
+#: a share of it.
+COMPARED, FORMULA_ERROR = 5, 1e-6
 
 
 class Region(ABC):
@@ -61,7 +65,13 @@ class Region(ABC):
 
 
 class WeightSet(Region):
-    """A convex and bounded set: a gap over it is a certificate."""
+    """A convex and bounded set: a gap over it is a certificate.
+
+    A set of your own derives from `AlternatingSet` or `ShareSet`, which have a step, and is a frozen dataclass. It has
+    `best` and `project`; an `AlternatingSet` also `fixed_point`, and a `ShareSet` `of_shares`, `shares` and `slopes`,
+    unless its weights are their shares. `check` is needed where the set is empty for some parameters or numbers of
+    kernels. `support` and `start` follow from `best` and `project`. Formulas that contradict each other are refused.
+    """
 
     #: Whether weights of its solutions may vanish.
     sparse: ClassVar[bool] = False
@@ -86,13 +96,99 @@ class WeightSet(Region):
         """Distance from the set, per coordinate."""
         return float(np.abs(weights - self.project(weights)).max())
 
+    def gain(self, weights: Array, q: Array, error: Array | float = 0.0) -> float:
+        """``support(q) - <weights, q>`` for weights of the set; raises `InputError` where it is negative.
+
+        q may have an error.
+        """
+        highest, level = self.support(q), float(weights @ q)
+        slack = OUTSIDE * float(np.abs(weights).max() * np.abs(q).sum()) + float(np.sum(weights * error))
+        if level - highest > slack:
+            raise InputError(
+                f"The formulas of {type(self).__name__} disagree: support(q), the largest <weights, q> over the set, "
+                f"is {highest:.6g}, and weights of the set have {level:.6g}. Mend `best` or `support`, or `project` if "
+                f"these weights are outside: {np.array2string(weights, precision=4, threshold=6)}."
+            )
+        return highest - level
+
+    def check_formulas(self, n_kernels: int) -> None:
+        """Raise where formulas leave the set, or other points of it are better than the best."""
+        rng, name = np.random.default_rng(0), type(self).__name__
+        with np.errstate(all="ignore"):
+            forms = np.abs(rng.standard_t(2, size=(COMPARED, n_kernels)))
+            places = rng.normal(size=(COMPARED, n_kernels)) / n_kernels**0.5
+            tried = {
+                "start(n_kernels)": [self.start(n_kernels)],
+                "project(v)": [self.project(v) for v in places],
+            }
+            tried |= {"best(q)": [self.best(q) for q in forms], **self._further(forms)}
+            for method, points in tried.items():
+                for d in points:
+                    if np.shape(d) != (n_kernels,) or not (np.isfinite(d).all() and (d >= 0.0).all()):
+                        raise InputError(
+                            f"`{method}` of {name} must return {n_kernels} weights >= 0, got {d!r}. If the set is "
+                            "empty for these parameters, raise an InputError in `check(n_kernels)`."
+                        )
+                    if not self.violation(d) <= OUTSIDE * float(d.max()):
+                        raise InputError(
+                            f"The formulas of {name} disagree: `{method}` is not in the set, as `project` moves it by "
+                            f"{self.violation(d):.3g}. Mend either, or if the set is empty for these parameters, raise "
+                            "an InputError in `check(n_kernels)`."
+                        )
+            inside = np.array([d for points in tried.values() for d in points])
+            for q, best in zip(forms, tried["best(q)"], strict=True):
+                for d in inside:
+                    self.gain(d, q)
+                if not self.gain(best, q) <= FORMULA_ERROR * float(best @ q):
+                    raise InputError(
+                        f"The formulas of {name} disagree: support(q) is {self.support(q):.6g}, and <best(q), q> only "
+                        f"{float(best @ q):.6g}. Mend `support` or `best`."
+                    )
+            for norms, d in zip(forms, tried.get("fixed_point(norms)", []), strict=False):
+                value, least = ((np.square(norms) / at).sum(axis=-1) for at in (d, inside))
+                if value > (1.0 + FORMULA_ERROR) * least.min():
+                    raise InputError(
+                        f"`fixed_point` of {name} must return the least sum(norms**2 / weights) over the set, got "
+                        f"{value:.6g}, where other weights have {least.min():.6g}."
+                    )
+
+    def _further(self, forms: Array) -> dict[str, list[Array]]:
+        """Points of the set by other formulas, which are named."""
+        return {}
+
 
 class AlternatingSet(WeightSet):
-    """A set with a formula for the best weights of given norms, which the closed form alternates with a machine."""
+    """A set with a formula for the best weights of given norms, which the closed form alternates with a machine.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np, kernelweave as kw
+    >>> @dataclass(frozen=True)
+    ... class Ball(kw.weight_sets.AlternatingSet):
+    ...     radius: float = 1.0
+    ...     def check(self, n_kernels):
+    ...         if not self.radius > 0:
+    ...             raise kw.InputError(f"`radius` must be above 0, got {self.radius}.")
+    ...     def best(self, q):
+    ...         return self.radius * q / np.linalg.norm(q) if q.any() else self.start(len(q))
+    ...     def project(self, v):
+    ...         v = np.maximum(v, 0)
+    ...         return v * min(1.0, self.radius / max(np.linalg.norm(v), 1e-300))
+    ...     def fixed_point(self, norms):
+    ...         return self.best(norms ** (2 / 3))
+    >>> X = np.random.default_rng(0).normal(size=(40, 4))
+    >>> problem = kw.Problem(X[:, None, :] * X[None, :, :], np.sign(X[:, 0]), loss="hinge", weights=Ball(2.0))
+    >>> kw.solve(problem).status
+    Status.CONVERGED
+    """
 
     @abstractmethod
     def fixed_point(self, norms: Array) -> Array:
         """``argmin sum_m norms_m^2 / d_m`` over the set."""
+
+    def _further(self, forms: Array) -> dict[str, list[Array]]:
+        return {**super()._further(forms), "fixed_point(norms)": [self.fixed_point(q) for q in forms]}
 
 
 class ShareSet(WeightSet):
@@ -113,6 +209,16 @@ class ShareSet(WeightSet):
     def fewest(self) -> int:
         """The least number of kernels with a share."""
         return math.ceil(1.0 / self.largest - 1e-12)
+
+    def _further(self, forms: Array) -> dict[str, list[Array]]:
+        shares = forms / forms.sum(axis=1, keepdims=True)
+        # towards equal ones until the largest is admissible
+        equal = 1.0 / forms.shape[1]
+        most = shares.max(axis=1, keepdims=True)
+        shares = equal + np.minimum(1.0, (self.largest - equal) / np.maximum(most - equal, 1e-12)) * (
+            shares - equal
+        )
+        return {**super()._further(forms), "of_shares(shares)": [self.of_shares(s) for s in shares]}
 
     def has_interior(self, n_kernels: int) -> bool:
         """Whether the set is more than a point, or there is only one kernel."""
@@ -450,20 +556,20 @@ class Parameters(Orthant):
         return self.project(v)
 
 
-WEIGHT_SETS = {"simplex": Simplex()}
+#: What functions take as `weight_set`, and problems as `weights`.
+WEIGHTS = OneOf("simplex") | InstanceOf(
+    (WeightSet,), "a convex and bounded set of weights such as weight_sets.LpBall(2)"
+)
+GivenWeightSet: TypeAlias = Annotated[str | WeightSet, WEIGHTS]
 
 
-def as_weight_set(value: str | WeightSet, n_kernels: int) -> WeightSet:
+def as_weight_set(weights: str | WeightSet, n_kernels: int) -> WeightSet:
     """Return a weight set from ``"simplex"`` or an object, after checking it for the number of kernels."""
-    if isinstance(value, str):
-        value = WEIGHT_SETS[check_known(value, WEIGHT_SETS, "weight_set")]
-    if isinstance(value, Region) and not isinstance(value, WeightSet):
-        raise InputError(
-            f"`weight_set` must be convex and bounded here, got {value!r}. Use Simplex() or LpBall(2)."
-        )
-    if not isinstance(value, WeightSet):
-        raise InputError(f"`weight_set` must be 'simplex' or a weight set such as LpBall(2), got {value!r}.")
+    given: str | WeightSet = check_value(WEIGHTS, "weights", weights)
+    value = Simplex() if isinstance(given, str) else given
     value.check(n_kernels)
+    if not type(value).__module__.startswith("kernelweave."):
+        value.check_formulas(n_kernels)
     return value
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any
 
@@ -33,6 +33,7 @@ from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.fitting.task import Task
 from kernelweave.kernels.base import known_kernels
 from kernelweave.learners import LEARNERS
+from kernelweave.machines.loss import LOSSES
 from kernelweave.mkl import layers
 from kernelweave.normalizers import FittedNormalizer
 from kernelweave.views import (
@@ -170,6 +171,16 @@ def _is_learner(value: object) -> bool:
     return LEARNERS.get(getattr(type(value), "name", "")) is type(value)
 
 
+def _is_loss(value: object) -> bool:
+    """Whether a value is a loss that is known by a name, and made from its fields."""
+    known = LOSSES.get(getattr(type(value), "name", "")) is type(value)
+    return known and (is_dataclass(value) or not vars(value))
+
+
+def _fields_of(loss: Any) -> dict[str, Any]:
+    return {one.name: getattr(loss, one.name) for one in fields(loss)} if is_dataclass(loss) else {}
+
+
 #: Functions of layers in files of version 0.2, which are kernels now.
 _LAYERS = {"Angle": "ArcCosine", "Gaussian": "RBF", "Identity": "Linear", "Power": "Polynomial"}
 
@@ -189,7 +200,7 @@ def _kind_of(value: object) -> Kind | None:
 def is_known(value: object) -> bool:
     """Whether an object of this package has a kind."""
     own = (*ESTIMATORS.values(), SelectViews)
-    return _kind_of(value) is not None or _is_learner(value) or type(value) in own
+    return _kind_of(value) is not None or _is_learner(value) or _is_loss(value) or type(value) in own
 
 
 # ---- to states ----------------------------------------------------------------------------------------
@@ -235,6 +246,8 @@ def to_state(
     if _is_learner(value):
         params = state(value.get_params(deep=False))
         return {"kind": "learner", "name": value.name, "params": params}
+    if _is_loss(value):
+        return {"kind": "loss", "name": value.name, "params": state(_fields_of(value))}
     if type(value) is SelectViews:
         params = value.get_params(deep=False)
         found = {k: v for k, v in vars(value).items() if k not in params}
@@ -296,19 +309,22 @@ def from_state(state: State, foreign: Callable[[int], Any] | None = None) -> Any
         out = np.empty(len(parts["items"]), dtype=object)
         out[:] = parts["items"]
         return out.reshape(parts["shape"])
-    if word == "learner":
-        params = parts["params"]
+    if word in ("learner", "loss"):
+        params, known = parts["params"], LEARNERS if word == "learner" else LOSSES
         for former in ("literal", "as_published"):
             # of MLMKL: the published update was a parameter
             params.pop(former, None)
         name = parts["name"]
-        if name not in LEARNERS:
+        if name not in known:
             load_extensions()
-        if name not in LEARNERS:
+        if name not in known:
             raise InputError(
-                f"This is not a model file, or it has a learner of another module, {name!r:.40}. {BRING_IT}"
+                f"This is not a model file, or it has a {word} of another module, {name!r:.40}. {BRING_IT}"
             )
-        return LEARNERS[name](**params)
+        made = known[name](**params)
+        if word == "loss":
+            check_types(made, params)
+        return made
     if word == "estimator":
         return _estimator(**parts)
     if word == "selection":

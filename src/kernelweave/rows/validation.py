@@ -37,7 +37,7 @@ from kernelweave.mkl.features.row_newton import RowDescent, check_for_chunks
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.path import rls2_path
 from kernelweave.mkl.solve import PathCallback
-from kernelweave.mkl.weight_sets import WeightSet
+from kernelweave.mkl.weight_sets import GivenWeightSet
 from kernelweave.results import Path, Solution, Status
 from kernelweave.rows.folds import UNITS, FoldStatistics, folds_of_rows
 from kernelweave.rows.parallel import Jobs, each
@@ -467,7 +467,7 @@ class CrossValidatedMargins(CrossValidated):
 def svm_mkl_path_cv(
     rows: RowFeatures,
     Cs: Annotated[ArrayLike, COSTS],
-    weight_set: str | WeightSet = "simplex",
+    weight_set: GivenWeightSet = "simplex",
     *,
     loss: GivenLoss = "hinge",
     epsilon: Nonnegative = 0.1,

@@ -204,7 +204,7 @@ def margins(
     target
         Column to predict.
     loss
-        hinge, squared-hinge, logistic, or epsilon-insensitive for numbers.
+        hinge, squared-hinge, logistic, or epsilon-insensitive for numbers; also a loss of an installed extension.
     cs
         Weights of the sum of losses. Default: from 0.1 to 1000 over the number of rows.
     points
@@ -227,6 +227,7 @@ def margins(
     import numpy as np
 
     from kernelweave.estimators.choosing import not_an_estimate
+    from kernelweave.machines.losses import as_loss
     from kernelweave.mkl.path import svm_mkl_path
     from kernelweave.results import Status
     from kernelweave.rows.row_features import RowFeatures
@@ -241,7 +242,7 @@ def margins(
         raise InputError(
             f"--points must be at least 1, and --folds 0 or at least 2, got {points} and {folds}."
         )
-    given = _find_tables(rows, target)
+    classifies, given = as_loss(loss, epsilon).classifies, _find_tables(rows, target)
     with whole_folder(out, overwrite=overwrite, files=FILES) as folder:
         with Steps("rows") as steps:
             features = RowFeatures(
@@ -258,7 +259,7 @@ def margins(
             say(
                 f"Read {features.n_samples:,} rows, {features.n_features} features in {features.n_kernels} blocks."
             )
-            if loss != "epsilon-insensitive":
+            if classifies:
                 features.as_labels()
             Cs = cs or list(np.geomspace(*RANGE, points) / features.sample_weight.sum())
             machine: dict[str, Any] = {"loss": loss, "epsilon": epsilon, "tol": tol}

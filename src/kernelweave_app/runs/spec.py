@@ -442,8 +442,8 @@ def spec_fields() -> dict[str, SpecField]:
 
 
 def known_fields() -> dict[str, SpecField]:
-    """All fields; those that are kept for this state of the package, unless learners have been imported already."""
-    if "kernelweave.learners" in sys.modules:
+    """All fields; those that are kept for this state of the package, unless learners or losses are imported already."""
+    if not sys.modules.keys().isdisjoint(("kernelweave.learners", "kernelweave.machines.losses")):
         return spec_fields()
     file, state = kept_fields(), _state_of_package()
     try:

@@ -604,6 +604,7 @@ class FeatureProblem:
         for one, w, product, b in zip(candidates, W, products, duals, strict=True):
             problem = self.at(one.C)
             q = next(fresh) if one.quadratic_forms is None else one.quadratic_forms
+            self.weight_set.gain(one.weights, q)  # refuses a set that contradicts itself
             if stream:
                 values = problem.values_of_weights(one.weights, product, b, q)
             else:

@@ -257,9 +257,14 @@ def solve_on_chunks(
 
 def check_for_chunks(method: str, weight_set: WeightSet) -> None:
     """Raise for a method or a set of weights that needs all rows in memory."""
-    if method != "auto" or not isinstance(weight_set, SUMS):
+    if not isinstance(weight_set, SUMS):
         names = " or ".join(kind.__name__ for kind in SUMS)
         raise InputError(
-            f"`method` must be 'auto', with weights of a {names}, for RowFeatures, got {method!r} and "
-            f"{weight_set!r}. Others need all rows in memory: pass a FeatureStack."
+            f"Weights of RowFeatures must be in a {names}, got {weight_set!r}. Other sets need all rows in memory: "
+            "pass a FeatureStack."
+        )
+    if method != "auto":
+        raise InputError(
+            f"`method` must be 'auto' for RowFeatures, got {method!r}. Others need all rows in memory: pass a "
+            "FeatureStack."
         )
