@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -143,6 +143,25 @@ def test_parameters_are_checked_and_become_numbers_of_python():
     for wrong in (0.0, "wide", np.nan):
         with pytest.raises(kw.InputError, match="`length` of Rough must be a finite number > 0"):
             Rough(wrong)
+
+
+def test_a_field_may_follow_from_others():
+    @dataclass(frozen=True)
+    class Halved(kw.kernels.Kernel, described=False):
+        """exp(-S / (length / 2))."""
+
+        statistic = "sqdist"
+        length: float = 2.0
+        half: float = field(init=False)
+
+        def __post_init__(self):
+            super().__post_init__()
+            object.__setattr__(self, "half", self.length / 2.0)
+
+        def formula(self, xp, S, left, right):
+            return xp.exp(-S / self.half)
+
+    assert Halved(3.0)([[0.0], [1.0]])[0, 1] == pytest.approx(np.exp(-1.0 / 1.5))
 
 
 def test_gamma_is_refused():

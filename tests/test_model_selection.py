@@ -752,6 +752,35 @@ def test_of_many_rows_few_problems_have_all_of_them(monkeypatch, rng):
     np.testing.assert_allclose(doubled.predict(new), weighted.predict(new), atol=1e-5)
 
 
+def test_ridges_of_very_many_rows_are_chosen_on_the_first_fold_by_distinct_rows(monkeypatch, rng):
+    from kernelweave.fitting import folds as search
+    from kernelweave_app.runs.fitting import stopped_at
+
+    monkeypatch.setattr(search, "LOOK_ROWS", 60)
+    monkeypatch.setattr(search, "ALL_ROWS", 150)
+    X = rng.normal(size=(160, 3))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=160)
+    model = kw.MKLRegressor().fit(X, y)
+    assert "split1_test_score" not in model.cv_results_
+    assert "by the first of 5 folds of 160 rows" in model.explain_defaults()
+    assert stopped_at(model) is None
+    # errors of a fifth of the rows
+    assert np.isfinite(model.predict_interval(X[:5])).all()
+    # a weight is a repetition
+    some = slice(0, 140)
+    doubled = kw.MKLRegressor().fit(np.repeat(X[some], 2, axis=0), np.repeat(y[some], 2))
+    weighted = kw.MKLRegressor().fit(X[some], y[some], sample_weight=np.full(140, 2.0))
+    assert "split4_test_score" in doubled.cv_results_
+    assert doubled.relax_ == pytest.approx(weighted.relax_, rel=1e-9)
+
+
+def test_a_score_of_minus_infinity_is_never_the_best():
+    from kernelweave.fitting.folds import first_good
+
+    assert first_good(np.array([-np.inf, -np.inf, -0.5, -0.1])) == 3
+    assert first_good(np.array([-1.0, -0.1, -0.1 - 1e-12])) == 1
+
+
 def test_a_path_that_stays_as_it_is_ends_early(monkeypatch):
     x = np.arange(30.0)
     curves = [-np.exp(-x / 2.0)] * 5

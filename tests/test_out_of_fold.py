@@ -416,11 +416,34 @@ def test_a_cross_validation_passes_groups_on():
         for train, test in cv.split(X, y, group)
     ]
     with config_context(enable_metadata_routing=True):
-        model = kw.MKLRegressor().set_fit_request(groups=True)
-        routed = cross_validate(model, X, y, cv=cv, params={"groups": group})["test_score"]
+        routed = cross_validate(kw.MKLRegressor(), X, y, cv=cv, params={"groups": group})["test_score"]
     np.testing.assert_array_equal(routed, by_hand)
     by_name = kw.inspection.out_of_fold_scores(kw.MKLRegressor(), X, y, cv=cv, groups=group)["R^2"].value
     guess = np.empty(len(y))
     for train, test in cv.split(X, y, group):
         guess[test] = kw.MKLRegressor().fit(X[train], y[train], groups=group[train]).predict(X[test])
     assert by_name == pytest.approx(r2_score(y, guess), rel=1e-9)
+
+
+def test_a_number_of_folds_keeps_groups_together_in_inspection():
+    """Copies of the rows of a patient are known to fits on rows of others only."""
+    X, y, group, *_ = patients()
+    model = kw.MKLRegressor(kernels=[kw.kernels.RBF(1.0)], alpha=0.1)
+    found = kw.inspection.out_of_fold_scores(model, X, y, groups=group, cv=5)
+    wanted = kw.inspection.out_of_fold_scores(model, X, y, groups=group, cv=GroupKFold(5))
+    assert found["R^2"] == wanted["R^2"]
+    assert kw.inspection.out_of_fold_scores(model, X, y, cv=5)["R^2"].value > found["R^2"].value + 0.05
+
+
+def test_a_few_rows_of_one_group_do_not_choose(monkeypatch):
+    """Where C is chosen on some of the rows, and these are of one group, all take part."""
+    monkeypatch.setattr("kernelweave.recipe.COST_ROWS", 30)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    for odd in range(4):
+        group = np.zeros(60, dtype=int)
+        group[odd] = 1
+        model = kw.MKLClassifier().fit(X, X[:, 0] > 0, groups=group)
+        assert len(model.cv_results_["test_score"]) > 1
+    with pytest.raises(kw.InputError, match="at least two groups, got one"):
+        kw.MKLClassifier(learner="best").fit(X, X[:, 0] > 0, groups=np.zeros(60))

@@ -556,7 +556,7 @@ def check_values(owner: object, values: Mapping[str, object], *, of: str = "") -
 
 def check_fields(owner: Any, *, named: bool = False) -> None:
     """Check and convert the fields of a frozen data class; numbers of NumPy become those of Python."""
-    given = {f.name: _scalar(getattr(owner, f.name)) for f in fields(owner)}
+    given = {f.name: _scalar(getattr(owner, f.name)) for f in fields(owner) if f.init}
     for name, value in check_values(owner, given, of=type(owner).__name__ if named else "").items():
         object.__setattr__(owner, name, value)
 

@@ -182,7 +182,8 @@ class Candidates:
         else:
             for rows, own in zip(self.tests, values, strict=False):
                 held[rows] = own[best]
-        return Chosen(alpha, solved, results, best, said, OutOfFold.of(task, held))
+        interrupted = found.interrupted or alpha != alphas[best]
+        return Chosen(alpha, solved, results, best, said, OutOfFold.of(task, held), interrupted)
 
     def _said(self, results: Mapping[str, Any], best: int, task: Task, parameter: str) -> str:
         """How the regularisation parameter was chosen, in words."""
@@ -222,6 +223,8 @@ class Chosen:
         How it was chosen, in words.
     held : OutOfFold or None
         What the folds said of the training rows at the chosen one.
+    interrupted : bool
+        Folds, or the path to the chosen one, are not complete.
     """
 
     alpha: float
@@ -230,6 +233,7 @@ class Chosen:
     best: int = 0
     said: str = ""
     held: OutOfFold | None = None
+    interrupted: bool = False
 
 
 def walk_down(
@@ -315,7 +319,10 @@ def of_costs(
 
     def one_of(some: Rows, n_parts: int) -> tuple[Rows, list[Fold]]:
         if n_parts > 1:
-            some = some[np.isin(some, deal(task.content, labels, n_parts, stratify=task.classification)[0])]
+            few = some[np.isin(some, deal(task.content, labels, n_parts, stratify=task.classification)[0])]
+            # all of them where these are of one group
+            if task.groups is None or len(np.unique(task.groups[few])) > 1:
+                some = few
         groups = None if task.groups is None else task.groups[some]
         part = task.content[some], labels[some], N_FOLDS
         return some, content_folds(*part, stratify=task.classification, groups=groups)

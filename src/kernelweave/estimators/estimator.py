@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -82,6 +82,9 @@ def attributes_of(model: Model) -> dict[str, Any]:
 
 class BaseMKL(ReportingMixin, ReadingMixin):
     """Base of regression and classification."""
+
+    #: Metadata routing: groups that a caller routes are those of the folds in here.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
 
     gram_: str
     approximation_: dict[str, Any]
@@ -272,6 +275,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         if chosen.results is not None:
             self._candidates, self.alphas_ = candidates.alphas, chosen.results["alpha"]
             self.cv_results_, self.best_index_ = chosen.results, chosen.best
+            self._interrupted = chosen.interrupted
             self.best_score_ = float(chosen.results["test_score"][chosen.best])
             if self.C == "auto" or self.learner is None:
                 self.defaults_["choice"] = chosen.said

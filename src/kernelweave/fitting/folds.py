@@ -101,11 +101,6 @@ def content_folds(
     they are sorted by target first, so that every fold has its share of each class. None if all rows are equal.
     Training rows have the order of their content.
     """
-    if groups is not None and (groups == groups[0]).all():
-        raise InputError(
-            "`groups` must hold at least two groups, got one, and folds keep a group together. Use rows of further "
-            "groups, or leave `groups` out."
-        )
     tests = deal(content, y, n_splits, stratify=stratify, groups=groups)
     if len(tests) < 2:
         return []
@@ -122,7 +117,7 @@ def read_groups(groups: Any, n_rows: int) -> Rows | None:
     if not flat or len(groups) != n_rows:
         got = f"{len(groups)} labels" if flat else shown(groups)
         raise InputError(f"`groups` must hold the group of each of the {n_rows} rows, got {got}.")
-    labels = np.asarray(groups).tolist()
+    labels = list(groups) if isinstance(groups, list | tuple) else np.asarray(groups).tolist()
     # pandas' NA says NA of comparisons
     missing = [k for k, label in enumerate(labels) if label is None or str(label == label) != "True"]
     if missing:
@@ -648,7 +643,7 @@ def _on_all_rows(
     at = first_good(found.mean)
     position, starts = found.positions[[at]], found.starts(at)
     ridge = cast(Array, found.relax)[at, first_good(found.scores.mean(axis=0)[at])]
-    if len(task.content) > ALL_ROWS:
+    if int(task.content.max()) + 1 > ALL_ROWS:
         folds, starts = folds[:1], starts[:1]
     near = learner.relaxed_near(float(ridge / alphas[position[0]]))
     best = score_folds(task, near, folds, alphas[position], score, tol=ROUGH_TOL, starts=starts, **options)
@@ -658,7 +653,8 @@ def _on_all_rows(
 def first_good(scores: Array, slack: float = 0.0) -> int:
     """Position of the first score that is as good as the best up to rounding, and up to a share of their spread."""
     best = float(scores.max())
-    return int(np.argmax(scores >= best - slack * (best - float(scores.min())) - TIE * abs(best)))
+    spread = slack * (best - float(scores.min())) if slack else 0.0
+    return int(np.argmax(scores >= best - spread - TIE * abs(best)))
 
 
 def _thinned(content: Rows, folds: Sequence[Fold]) -> tuple[list[Fold], float]:

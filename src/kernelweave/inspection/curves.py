@@ -151,7 +151,7 @@ def learning_curve(
     """
     rows = Rows.read(estimator, X, y, params, groups)
     rng = np.random.RandomState(seed)
-    folds = [(rng.permutation(train), test) for train, test in rows.folds(splitter_of(estimator, rows.y, cv))]
+    folds = [(rng.permutation(train), test) for train, test in rows.folds(splitter_of(estimator, rows, cv))]
     numbers = _numbers(np.asarray(sizes), min(len(train) for train, _ in folds))
     parts = [(train[:size], test) for size in numbers for train, test in folds]
     tasks = ((rows, estimator, part, scoring) for part in parts)

@@ -144,7 +144,7 @@ def permutation_test(
     (0.05, True)
     """
     rows = Rows.read(estimator, X, y, params, groups)
-    splitter = splitter_of(estimator, rows.y, cv)
+    splitter = splitter_of(estimator, rows, cv)
     folds = rows.folds(splitter)
     models = [rows.fit(estimator, train) for train, _ in folds]
     score = float(np.mean([rows.score(one, fold, scoring) for one, fold in zip(models, folds, strict=True)]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import get_tags
 
 from kernelweave._checks import InputError
@@ -138,12 +139,17 @@ class Rows:
         return self.score(self.fit(estimator, fold[0]), fold, scoring)
 
 
-def splitter_of(estimator: Any, y: Any, cv: Splits) -> BaseCrossValidator:
-    """The splitter for a number of folds, a list of folds or a splitter; folds of classes are stratified."""
+def splitter_of(estimator: Any, rows: Rows, cv: Splits) -> BaseCrossValidator:
+    """The splitter for a number of folds, a list of folds or a splitter.
+
+    A number of folds keeps groups together; without groups those of classes are stratified.
+    """
+    y = rows.y
     try:
         # scikit-learn casts numbers to integers to see whether they are
         with np.errstate(invalid="ignore"):
-            return check_cv(cv, y if np.ndim(y) == 1 else None, classifier=is_classifier(estimator))
+            splitter = check_cv(cv, y if np.ndim(y) == 1 else None, classifier=is_classifier(estimator))
+        return GroupKFold(cv) if rows.groups is not None and isinstance(cv, numbers.Integral) else splitter
     except (TypeError, ValueError) as error:
         raise InputError(f"`cv` must be a number of folds, a splitter or pairs of rows: {error}") from error
 

@@ -233,7 +233,7 @@ def out_of_fold_scores(
     errors: where it is larger, that with folds as groups of rows takes the place of that of independent rows. Scores of
     numbers have it multiplied by the fourth root of the ratio of the squared errors out of fold to those of training
     rows, at most by the square root of ``1 + k / (k - 1)`` for k folds, as rows of all folds depend on each other.
-    Accuracy of fewer than 100 rows holds less often than it says: the user guide has figures.
+    Accuracy and balanced accuracy hold less often than they say: the user guide has figures.
 
     References
     ----------
@@ -251,7 +251,7 @@ def out_of_fold_scores(
     (60, True)
     """
     rows = Rows.read(estimator, X, y, params, groups)
-    folds = rows.folds(splitter_of(estimator, rows.y, cv))
+    folds = rows.folds(splitter_of(estimator, rows, cv))
     tasks = ((rows, estimator, fold) for fold in folds)
     done, _ = each_done(_predicted, tasks, n_jobs, report, "fold", len(folds))
     tests = [test for _, test in folds[: len(done)]]
@@ -619,6 +619,7 @@ def _folds(basis: Basis) -> Finding | None:
     said = not_an_estimate("C" if hasattr(basis.model, "C_") else "alpha")
     rows = int(basis.model.model_.task.source.n_samples)
     columns = {"score": [name], "value": [value], "folds": [n_folds], "what it is": [said]}
+    where = "fold" if n_folds == 1 else "folds"
     formats = {"value": f"{score_form(name)}@{rows}"}
     return Finding(
         {name: Interval(value, n=n_folds)},
@@ -630,7 +631,7 @@ def _folds(basis: Basis) -> Finding | None:
         tables=(Table.of("folds", "The score that chose", columns, "", formats),),
     ).says(
         "score",
-        f"{{name}} over {{n:d}} folds of the training rows is {{v:{score_form(name)}}}: {{said}}.",
+        f"{{name}} over {{n:d}} {where} of the training rows is {{v:{score_form(name)}}}: {{said}}.",
         {"name": name, "said": said},
         v=at(name),
         n=at(name, "n"),

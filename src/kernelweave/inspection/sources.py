@@ -379,7 +379,7 @@ def source_refit_test(
         _with_kernels(estimator, [m for m, view in enumerate(views) if view != name], choose_again)
         for name in (None, *names)
     ]
-    folds = rows.folds(splitter_of(estimator, rows.y, cv))
+    folds = rows.folds(splitter_of(estimator, rows, cv))
     if len(folds) < 2:
         raise InputError(f"An interval needs two divisions of the rows or more, `cv` gives {len(folds)}.")
     tasks = ((one, fold, scoring) for fold in folds for one in fresh)

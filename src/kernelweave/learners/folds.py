@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._checks import InputError
+
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
@@ -34,6 +36,11 @@ def deal(content: Rows, y: Array, n_folds: int, *, stratify: bool, groups: Rows 
     _, rank = np.unique(np.column_stack(columns if stratify else columns[::-1]), axis=0, return_inverse=True)
     rank = rank.reshape(-1)
     if groups is not None:
+        if (groups == groups[0]).all():
+            raise InputError(
+                "`groups` must hold at least two groups, got one, and folds keep a group together. Use rows of further "
+                "groups, or leave `groups` out."
+            )
         _, classes = np.unique(columns[0], axis=0, return_inverse=True)
         return _deal_groups(rank, classes.reshape(-1) if stratify else np.zeros_like(rank), groups, n_folds)
     n_folds = min(n_folds, int(rank.max()) + 1)

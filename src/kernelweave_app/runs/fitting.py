@@ -335,25 +335,14 @@ def class_weight(spec: Spec, prepared: Prepared) -> Any:
     return [{1: one} if one != 1.0 else {} for one in weights.values()] if several else weights
 
 
-def stopped_at(model: BaseMKL, spec: Spec) -> float | None:
+def stopped_at(model: BaseMKL) -> float | None:
     """The alpha of a model whose fit was stopped before all folds, or its own alpha, were reached; else None."""
-    results = getattr(model, "cv_results_", None)
-    if results is None:
-        return None
-    n_done = sum(name.startswith("split") and name.endswith("_test_score") for name in results)
-    n_folds = spec.cv * spec.repeats
-    if fits_plainly(spec):
-        # rows of a group, and equal rows, share a fold
-        task = model.model_.task
-        n_folds = min(N_FOLDS, len(np.unique(task.content if task.groups is None else task.groups)))
-    if n_done == n_folds and model.alpha_ == model.alphas_[model.best_index_]:
-        return None
-    return float(model.alpha_)
+    return float(model.alpha_) if getattr(model, "_interrupted", False) else None
 
 
 def calibrate_model(model: BaseMKL, spec: Spec, prepared: Prepared, rows: Rows) -> None:
     """Learn probabilities on the training rows, if the spec requests them and the fit was not stopped."""
-    if spec.probabilities == "none" or stopped_at(model, spec) is not None:
+    if spec.probabilities == "none" or stopped_at(model) is not None:
         return
     cv = calibration_cv(spec, several=bool(prepared.names))
     if prepared.weights is not None:

@@ -77,7 +77,7 @@ def write_run(folder: Path, run: Run, model: BaseMKL, held: HeldOut | None) -> N
         if held is not None:
             write_text(folder / "predictions.csv", csv_text(held.table))
         write_text(folder / "spec.toml", tomli_w.dumps({"table": run.file, **spec.model_dump()}))
-        alpha = stopped_at(model, spec)
+        alpha = stopped_at(model)
         if alpha is not None and hasattr(model, "relax_"):
             # the script of a stopped fit does not choose again
             run = replace(run, spec=spec.with_params(relax=float(model.relax_)))

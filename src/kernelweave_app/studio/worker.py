@@ -580,7 +580,7 @@ class Proving:
         run = read_asked(store, self.run_id, read_lineage(self.folder))
         model, status = load(self.folder / MODEL), self.asked()
         held = score_held(model, run.prepared, run.test)
-        how: Tree = {name: status[name] for name in ("count", "refit", "max_false")}
+        how: Tree = {name: status[name] for name in ("count", "refit", "max_false") if name in status}
         rows = run.train, run.test
         basis = basis_of(model, run.spec, run.prepared, rows, held, report=self.report, **how)
         found = compute(self.kind, basis)
