@@ -48,7 +48,8 @@ def fit(
     Parameters
     ----------
     table
-        A table file of any format; the labels of an svmlight file are the column "target".
+        A table file: CSV, TSV (also .gz), Parquet or another known format; the labels of an svmlight file are the
+        column "target".
     out
         Folder for the results.
     settings

@@ -11,7 +11,6 @@ from cyclopts import Group, Parameter
 from pydantic import BaseModel, Field, create_model
 
 from kernelweave._errors import InputError
-from kernelweave_app.runs.formats import upload_suffixes
 from kernelweave_app.runs.settings import SpecField
 from kernelweave_app.runs.spec import (
     DEFAULT,
@@ -49,7 +48,7 @@ def _option(field: SpecField) -> Any:
 
 
 def completed(command: Callable[..., object]) -> Callable[..., object]:
-    """A command whose parameter `spec` is filled from options, and whose help names formats and findings."""
+    """A command whose parameter `spec` is filled from options, and whose help names findings."""
 
     @wraps(command)
     def call(*args: Any, **kwargs: Any) -> object:
@@ -59,8 +58,6 @@ def completed(command: Callable[..., object]) -> Callable[..., object]:
     if "spec" in call.__annotations__:
         call.__annotations__["spec"] = Annotated[fit_options() | None, Parameter(name="*")]
     about = command.__doc__ or ""
-    if "of any format" in about:
-        about = about.replace("of any format", f"({', '.join(upload_suffixes())})")
     if "Names of findings" in about:
         about = about.replace("Names of findings", ", ".join(evidence_names()))
     call.__doc__ = about

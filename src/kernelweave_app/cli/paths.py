@@ -57,7 +57,8 @@ def path(
     Parameters
     ----------
     table
-        A table file of any format; the labels of an svmlight file are the column "target". Or a file of the command
+        A table file: CSV, TSV (also .gz), Parquet or another known format; the labels of an svmlight file are the
+        column "target". Or a file of the command
         statistics: then the folds in it, if it has any, choose the regularisation parameter.
     out
         Folder for the results.

@@ -31,7 +31,7 @@ def predict(
     model
         Folder of a run, or a .skops file.
     table
-        A table file of any format, with the columns of the model.
+        A table file (CSV, TSV, also .gz, Parquet or another known format), with the columns of the model.
     out
         CSV file to write.
     join
@@ -94,7 +94,7 @@ def evaluate(
     model
         Folder of a run, or a .skops file.
     table
-        A table file of any format.
+        A table file: CSV, TSV (also .gz), Parquet or another known format.
     target
         Column with the truth; for a model of several targets their names with commas between them, in any order, or as
         many other columns in the order of the model.
