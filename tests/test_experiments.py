@@ -882,7 +882,10 @@ def test_changes_by_a_second_alpha_are_those_of_errors(rng):
         "rls2-relax", datasets=options.datasets, ratios=options.ratios[:1], splits=4, n_alphas=3
     )
     experiment = experiments.get("rls2-relax")
-    alone = lambda cell, rng: rng.uniform(50, 90)  # noqa: E731
+
+    def alone(cell, rng):
+        return rng.uniform(50, 90)
+
     rows = results_of(
         experiment, options, rng,
         **dict.fromkeys(("one", "two", "one, squares", "two, squares", "alternating", "distance", "gap"), alone),
