@@ -714,6 +714,10 @@ def test_the_keyboard_reaches_everything(visit):
     page = here.page
     draft(page, {"target": "target"})
     here.open("/method")
+    # the heading is there before the cards, and the button to start only works once the run has been looked at
+    expect(page.get_by_role("radio", name=re.compile("^LpMKL"))).to_be_visible()
+    expect(page.get_by_role("button", name="Start the run")).to_be_enabled()
+    here.settle()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.innerText") == "Skip to the content"
     page.keyboard.press("Enter")
