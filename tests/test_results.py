@@ -145,6 +145,38 @@ def test_verification_notices_what_was_spoilt(data, kind):
         assert wrong.verify(problem).status is Status.REFUTED, what
 
 
+#: Change of the primal value, the gap found, both of rounding, and whether the certificate holds; its own are 1e-3.
+AGAIN = [
+    (0.0, 1e-3, 0.0, 0.0, True),
+    (1e-9, 1e-3, 0.0, 0.0, False),
+    (-1e-9, 1e-3, 0.0, 0.0, False),
+    (1e-9, 1e-3, 2e-9, 0.0, True),
+    (1e-9, 1e-3, 0.0, 2e-9, True),
+    (1e-15, 1e-3, 0.0, 0.0, True),
+    (0.0, 1.1e-3, 0.0, 0.0, False),
+    (0.0, 1.1e-3, 0.6e-4, 0.0, True),
+    (0.0, 1.1e-3, 0.4e-4, 0.0, False),
+    (0.0, 1.1e-3, 0.0, 1e-3, False),
+    (0.0, -1e-9, 0.0, 0.0, False),
+    (0.0, -1e-9, 0.0, 2e-9, True),
+    (0.0, np.inf, 0.0, 0.0, False),
+]
+
+
+@pytest.mark.parametrize(("moved", "gap", "own", "of_the_other", "holds"), AGAIN)
+@pytest.mark.parametrize("unit", [1.0, 2.0**30])
+def test_a_certificate_holds_up_to_the_rounding_errors_of_both(moved, gap, own, of_the_other, holds, unit):
+    def certificate(primal, gap, rounding):
+        return Certificate(
+            "joint", unit * primal, unit * (primal - gap), unit * gap, unit * rounding, status=Status.CONVERGED
+        )
+
+    given, found = certificate(1.0, 1e-3, own), certificate(1.0 + moved, gap, of_the_other)
+    again = replace(given, stationarity=0.5).checked_by(replace(found, kind="machine"))
+    assert again.status is (Status.CONVERGED if holds else Status.REFUTED)
+    assert (again.kind, again.stationarity, again.gap) == ("joint", 0.5, unit * gap)
+
+
 def test_a_sum_says_what_is_bounded_of_all_its_parts():
     def part(kind, status=Status.CONVERGED):
         return Certificate(kind, 2.0, 1.0, 1.0, 0.5, status=status)
