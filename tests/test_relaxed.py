@@ -32,6 +32,7 @@ def test_ridge_at_fixed_weights_is_the_solution_of_its_system(n, n_relax, rng):
     X = rng.normal(size=(n, 5))
     gram = X[:, None, :] * X[None, :, :] + np.eye(n)[:, :, None]
     y, w, scale = rng.normal(size=(n, 2)), rng.uniform(0.5, 2.0, n), rng.uniform(0.5, 2.0, 5)
+    y[0, 0] = 0.0
     problem, _ = make_problem(gram, y, w, scale)
     weights = np.array([0.2, 0.3, 0.5, 0.0, 0.0])
     alphas = np.geomspace(1e-3, 10.0, n_relax)

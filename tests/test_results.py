@@ -168,7 +168,12 @@ AGAIN = [
 def test_a_certificate_holds_up_to_the_rounding_errors_of_both(moved, gap, own, of_the_other, holds, unit):
     def certificate(primal, gap, rounding):
         return Certificate(
-            "joint", unit * primal, unit * (primal - gap), unit * gap, unit * rounding, status=Status.CONVERGED
+            "joint",
+            unit * primal,
+            unit * (primal - gap),
+            unit * gap,
+            unit * rounding,
+            status=Status.CONVERGED,
         )
 
     given, found = certificate(1.0, 1e-3, own), certificate(1.0 + moved, gap, of_the_other)

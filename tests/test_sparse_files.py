@@ -22,8 +22,9 @@ import kernelweave as kw
 
 pytest.importorskip("cyclopts")
 
+from kernelweave import InputError
 from kernelweave_app.cli.app import run
-from kernelweave_app.runs.formats import read_table
+from kernelweave_app.runs.formats import FileLimits, read_table
 from kernelweave_app.runs.formats.sparse import Sparse, read_sparse
 from kernelweave_app.runs.further_views import name_views
 
@@ -61,6 +62,17 @@ def test_all_formats_hold_the_same(folder, words, name):
     table = read_table(folder / name)
     assert list(table.columns)[-1] == "x199"
     np.testing.assert_allclose(table[[f"x{j}" for j in range(200)]].to_numpy(), words.toarray(), atol=1e-12)
+
+
+def test_an_upload_is_text_and_not_too_large(folder, tmp_path):
+    """Of what somebody else sends, only files of text are read, to the last chunk."""
+    Sparse().check(folder / "words.mtx", "words.mtx", FileLimits())
+    with pytest.raises(InputError, match="larger than may be read"):
+        Sparse().check(folder / "words.mtx", "words.mtx", FileLimits(columns=199))
+    late = tmp_path / "late.mtx"
+    late.write_bytes((folder / "words.mtx").read_bytes() + b"% note\n" * 300_000 + b"\x00")
+    with pytest.raises(InputError, match="late.mtx is not text"):
+        Sparse().check(late, "late.mtx", FileLimits())
 
 
 @pytest.mark.parametrize("first", [0, 1])
