@@ -71,7 +71,7 @@ def test_an_upload_is_text_and_not_too_large(folder, tmp_path):
         Sparse().check(folder / "words.mtx", "words.mtx", FileLimits(columns=199))
     late = tmp_path / "late.mtx"
     late.write_bytes((folder / "words.mtx").read_bytes() + b"% note\n" * 300_000 + b"\x00")
-    with pytest.raises(InputError, match="late.mtx is not text"):
+    with pytest.raises(InputError, match=r"late\.mtx is not text"):
         Sparse().check(late, "late.mtx", FileLimits())
 
 
