@@ -58,7 +58,7 @@ def pytest_report_header() -> list[str]:
 LONG = (
     "test_stress",
     "test_studio_browser",
-    "test_experiments",
+    "test_experiment_rls2",
     "test_experiment_mlmkl",
     "test_studio_jobs",
     "test_cli",
