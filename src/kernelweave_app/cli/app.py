@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from kernelweave._errors import InputError
 from kernelweave._extensions import load_extensions
+from kernelweave_app import runs
 from kernelweave_app.cli.learning import demo, evidence, fit, recommend
 from kernelweave_app.cli.papers import list_datasets, reproduce
 from kernelweave_app.cli.paths import path
@@ -62,10 +63,10 @@ def run(argv: list[str]) -> int:
 def _describe(error: CycloptsError) -> str:
     from pydantic import ValidationError
 
-    from kernelweave_app.runs.spec import describe_error
-
     cause = error.__cause__ or error.__context__
-    return describe_error(cause) if isinstance(cause, ValidationError) else " ".join(str(error).split())
+    if isinstance(cause, ValidationError):
+        return runs.spec.describe_error(cause)
+    return " ".join(str(error).split())
 
 
 def _with_options(message: str, asked: str = "") -> str:
@@ -85,9 +86,7 @@ def _with_options(message: str, asked: str = "") -> str:
 
 
 def _fail(message: str) -> int:
-    from kernelweave_app.runs.spec import in_words_of
-
-    print(f"kernelweave: {in_words_of('options', message)}", file=sys.stderr)
+    print(f"kernelweave: {runs.spec.in_words_of('options', message)}", file=sys.stderr)
     return 2
 
 

@@ -11,7 +11,10 @@ from cyclopts import Parameter
 
 from kernelweave._drawing import rounded
 from kernelweave._errors import InputError
+from kernelweave_app import runs
 from kernelweave_app.cli.arguments import Names, Settings
+from kernelweave_app.cli.console import Steps, print_findings, print_table, say
+from kernelweave_app.runs.folders import csv_text, whole_folder, write_text, writing
 
 if TYPE_CHECKING:
     from kernelweave._types import BaseCrossValidator
@@ -63,11 +66,8 @@ def fit(
 
     given = final_spec(spec, settings)
     if estimate:
-        from kernelweave_app.runs.preparing import prepare
-        from kernelweave_app.runs.reading import files_of, read_all
-
-        data = read_all(files_of(table, given), given, labelled=True)
-        prepared = prepare(data, given)
+        data = runs.reading.read_all(runs.reading.files_of(table, given), given, labelled=True)
+        prepared = runs.preparing.prepare(data, given)
         say_found(data, prepared, table, given)
         say_estimate(given, prepared)
     elif not out:
@@ -79,55 +79,43 @@ def fit(
 def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, compare: Compare | None = None) -> None:
     """Fit a model on a table, and write the files of the run; `compare` makes what the report compares it with."""
     from kernelweave.inspection.scores import score_texts
-    from kernelweave_app.cli.console import Steps, say
-    from kernelweave_app.runs.evidence import gather
-    from kernelweave_app.runs.fitting import calibrate_model, fit_model, make_model
-    from kernelweave_app.runs.folders import whole_folder
-    from kernelweave_app.runs.nested import nested_predictions
-    from kernelweave_app.runs.reading import files_of, read_run
-    from kernelweave_app.runs.writing import FILES, score_held, write_report, write_run
 
-    run = read_run(files_of(table, spec), spec, labelled=True)
+    run = runs.reading.read_run(runs.reading.files_of(table, spec), spec, labelled=True)
     prepared = run.prepared
-    model = make_model(spec, prepared, run.test)
-    with whole_folder(out, overwrite=overwrite, files=FILES) as folder:
+    model = runs.fitting.make_model(spec, prepared, run.test)
+    with whole_folder(out, overwrite=overwrite, files=runs.writing.FILES) as folder:
         said = say_found(run.data, prepared, table, spec)
         if prepared.division is None:
             say(f"Fitting on {len(run.train)} rows, {len(run.test)} held out.")
         else:
             say(f"{prepared.division.said}.")
-        fit_model(model, prepared, run.train, Steps("path x folds"))
-        calibrate_model(model, spec, prepared, run.train)
+        runs.fitting.fit_model(model, prepared, run.train, Steps("path x folds"))
+        runs.fitting.calibrate_model(model, spec, prepared, run.train)
         if spec.probabilities != "none" and not hasattr(model, "calibration_"):
             say("The fit was stopped: no probabilities were learnt.")
-        held = score_held(model, prepared, run.test)
+        held = runs.writing.score_held(model, prepared, run.test)
         if held is not None:
             say("Held-out: " + ", ".join(f"{name} {text}" for name, text in score_texts(held).items()))
-        outer = nested_predictions(spec, prepared, run.train, Steps("path x folds, outer fold"))
-        found = gather(model, spec, prepared, (run.train, run.test), held, outer)
+        outer = runs.nested.nested_predictions(spec, prepared, run.train, Steps("path x folds, outer fold"))
+        found = runs.evidence.gather(model, spec, prepared, (run.train, run.test), held, outer)
         say_model(model, {name: one for name, one in found.items() if name not in said})
         comparison = None if compare is None else compare(run, model)
-        write_run(folder, run, model, held)
-        write_report(folder, run, model, held, found, comparison=comparison)
-        made = [name for name in FILES if (folder / name).exists()]
+        runs.writing.write_run(folder, run, model, held)
+        runs.writing.write_report(folder, run, model, held, found, comparison=comparison)
+        made = [name for name in runs.writing.FILES if (folder / name).exists()]
     say(f"Wrote {out}: {', '.join(made)}")
 
 
 def say_found(data: Joined, prepared: Prepared, name: str, spec: Spec) -> Found:
     """Print a description of the data; returns the doubts that were printed."""
-    from kernelweave_app.cli.console import say
-    from kernelweave_app.runs.columns import describe
-    from kernelweave_app.runs.doubts import doubts_of_table
-    from kernelweave_app.runs.fitting import chosen, unused_settings
-
-    say(f"Found {name}: {describe(data.table)}.")
+    say(f"Found {name}: {runs.columns.describe(data.table)}.")
     for view, lost in data.missing.items():
         if lost:
             then = "their view is missing" if data.kinds else "they are left out"
             say(f"Table {view} does not have {len(lost)} rows of other tables; {then}.")
     if prepared.n_dropped:
         say(f"Left out {prepared.n_dropped} rows with missing values.")
-    doubts = doubts_of_table(prepared)
+    doubts = runs.doubts.doubts_of_table(prepared)
     for one in doubts.values():
         say(one.sentence)
     why = "" if prepared.reason == "as asked" else f", because {prepared.reason}"
@@ -139,10 +127,10 @@ def say_found(data: Joined, prepared: Prepared, name: str, spec: Spec) -> Found:
     for view, one in data.grams.items():
         by = f"by {one.column!r}" if one.column else "by position"
         say(f"View {view}: a precomputed kernel, rows matched {by}.")
-    now = chosen(spec, prepared.task)
+    now = runs.fitting.chosen(spec, prepared.task)
     if now.method != spec.method:
         say(f"Learner: {now.method}, as a plain fit chooses.")
-    if unused := unused_settings(now):
+    if unused := runs.fitting.unused_settings(now):
         say(f"Not used by {now.method}: {', '.join(unused)}.")
     return doubts
 
@@ -150,7 +138,6 @@ def say_found(data: Joined, prepared: Prepared, name: str, spec: Spec) -> Found:
 def say_model(model: BaseMKL, found: Found) -> None:
     """Print what was found, the regularisation parameter and the certificate."""
     from kernelweave.learners import Learner
-    from kernelweave_app.cli.console import print_findings, say
 
     print_findings(found)
     if model.defaults_:
@@ -168,10 +155,7 @@ def say_model(model: BaseMKL, found: Found) -> None:
 
 def say_estimate(spec: Spec, prepared: Prepared) -> None:
     """Measure, and print the time and the memory."""
-    from kernelweave_app.cli.console import say
-    from kernelweave_app.runs.estimating import estimate_fit
-
-    found = estimate_fit(spec, prepared)
+    found = runs.estimating.estimate_fit(spec, prepared)
     say(f"Time: {found.said()}. {found.sure()}")
     say(f"Memory: up to {found.memory / 1e6:,.0f} MB for kernels and working matrices.")
 
@@ -200,9 +184,6 @@ def demo(*, out: str = "kernelweave-demo", seed: int = 0, cv: int = 5, alphas: i
     """
     from sklearn.datasets import load_breast_cancer
 
-    from kernelweave_app.runs.folders import csv_text, write_text, writing
-    from kernelweave_app.runs.spec import check_spec
-
     bunch = load_breast_cancer(as_frame=True)
     table = Path(out) / "breast-cancer.csv"
     with writing():
@@ -220,17 +201,16 @@ def demo(*, out: str = "kernelweave-demo", seed: int = 0, cv: int = 5, alphas: i
         "test_size": 0.3,
         "seed": seed,
     }
-    fit_table(str(table), check_spec(settings), out, overwrite=True, compare=_compare)
+    fit_table(str(table), runs.spec.check_spec(settings), out, overwrite=True, compare=_compare)
 
 
 def _compare(run: Run, model: BaseMKL) -> dict[str, float]:
     """Held-out accuracies of the model and of baselines, which are printed."""
-    from kernelweave_app.cli.console import print_table, say
-    from kernelweave_app.runs.fitting import make_cv
-
     say("Tuning the baselines on the same training rows ...")
     X, y = run.prepared.X, run.prepared.y
-    rivals = _baselines(model, X.iloc[run.train], y[run.train], make_cv(run.spec, run.prepared.task))
+    rivals = _baselines(
+        model, X.iloc[run.train], y[run.train], runs.fitting.make_cv(run.spec, run.prepared.task)
+    )
     right = {name: rival.predict(X.iloc[run.test]) == y[run.test] for name, rival in rivals.items()}
     print_table(
         ("model", "held-out accuracy", "errors"),
@@ -295,16 +275,11 @@ def recommend(
     out
         File for the recommended settings, to be used as `fit --spec`.
     """
-    from kernelweave_app.cli.console import say
     from kernelweave_app.cli.options import final_spec
-    from kernelweave_app.runs.folders import write_text, writing
-    from kernelweave_app.runs.preparing import prepare
-    from kernelweave_app.runs.reading import files_of, read_all
-    from kernelweave_app.runs.recommending import recommend as find
 
     given = final_spec(spec, settings)
-    data = read_all(files_of(table, given), given, labelled=True)
-    found = find(data, given, question)
+    data = runs.reading.read_all(runs.reading.files_of(table, given), given, labelled=True)
+    found = runs.recommending.recommend(data, given, question)
     say(found.question.title)
     for fact in found.facts:
         say(f"Found: {fact}.")
@@ -313,7 +288,7 @@ def recommend(
         say(f"Setting {one.setting} = {value}: {one.why}.")
     for line in found.warnings:
         say(line)
-    say_estimate(found.spec, prepare(data, found.spec))
+    say_estimate(found.spec, runs.preparing.prepare(data, found.spec))
     if out is not None:
         import tomli_w
 
@@ -373,19 +348,13 @@ def evidence(
         Fits at the same time; -1 for one on each core.
     """
     from kernelweave.inspection.registry import compute, possible, repeated
-    from kernelweave_app.cli.console import Steps, print_findings, say
     from kernelweave_app.cli.options import evidence_names
     from kernelweave_app.reports import draw_pictures
     from kernelweave_app.reports.figures import draw_findings
     from kernelweave_app.reports.printing import read_width, write_figures, write_tables
-    from kernelweave_app.runs.evidence import basis_of, gather, read_evidence, total_of, write_evidence
-    from kernelweave_app.runs.folders import csv_text, writing
-    from kernelweave_app.runs.lineage import read_lineage
-    from kernelweave_app.runs.reading import files_of, load_model, read_run
-    from kernelweave_app.runs.writing import FIGURES, TABLES, score_held, spec_of, write_report
 
     folder, size = Path(run), read_width(width)
-    spec = spec_of(folder)
+    spec = runs.writing.spec_of(folder)
     known = evidence_names()
     what = [name.replace(" ", "-") for name in what or ()]
     for name in what:
@@ -397,12 +366,17 @@ def evidence(
         "stability": halves,
         "learning curve": sizes,
     }
-    model = load_model(run)
-    asked = read_run(files_of(table, spec), spec, labelled=True, origin=read_lineage(folder))
+    model = runs.reading.load_model(run)
+    asked = runs.reading.read_run(
+        runs.reading.files_of(table, spec), spec, labelled=True, origin=runs.lineage.read_lineage(folder)
+    )
     prepared, train = asked.prepared, asked.train
-    held = score_held(model, prepared, asked.test)
+    held = runs.writing.score_held(model, prepared, asked.test)
     # numbers of the model itself are computed again, what took time is kept
-    found = {**read_evidence(folder), **gather(model, spec, prepared, (train, asked.test), held)}
+    found = {
+        **runs.evidence.read_evidence(folder),
+        **runs.evidence.gather(model, spec, prepared, (train, asked.test), held),
+    }
     n_training = int(found["rows"].values["training"].value)
     n_here = len(train) if prepared.weights is None else int((prepared.weights[train] > 0).sum())
     if n_training != n_here:
@@ -416,35 +390,37 @@ def evidence(
 
             def report(text: str, steps: Steps = steps) -> bool:
                 # a division or a size takes several fits
-                steps.total = total_of(text) or steps.total
+                steps.total = runs.evidence.total_of(text) or steps.total
                 return steps.advance(text)
 
             how: Any = {"refit": not fixed, "max_false": max_false, "jobs": jobs, "report": report}
             try:
                 rows, count = (train, asked.test), counts.get(kind, 0)
-                basis = basis_of(model, spec, prepared, rows, held, count=count, **how)
+                basis = runs.evidence.basis_of(model, spec, prepared, rows, held, count=count, **how)
                 found[kind] = compute(kind, basis)
             except KeyboardInterrupt:
                 interrupted = True
                 break
-        write_evidence(folder, found)
+        runs.evidence.write_evidence(folder, found)
         interrupted = bool(found[kind].details.get("interrupted"))
         if interrupted:
             break
     if interrupted:
         say("Interrupted; what is done is kept.")
     with writing():
-        write_report(folder, asked, model, held, found)
-        for name in (FIGURES, TABLES):
+        runs.writing.write_report(folder, asked, model, held, found)
+        for name in (runs.writing.FIGURES, runs.writing.TABLES):
             (folder / name).mkdir(exist_ok=True)
         X = prepared.X.iloc[train]
         figures = write_figures(
-            lambda: [*draw_pictures(model, held, X), *draw_findings(found)], folder / FIGURES, size
+            lambda: [*draw_pictures(model, held, X), *draw_findings(found)],
+            folder / runs.writing.FIGURES,
+            size,
         )
-        tables = write_tables(found, folder / TABLES, csv_text)
+        tables = write_tables(found, folder / runs.writing.TABLES, csv_text)
     print_findings(found)
     say(
-        f"Wrote {run}: evidence.json, report.html, {len(figures)} figures of {size:g} mm in {FIGURES}, "
-        f"{len(tables)} tables in {TABLES}"
+        f"Wrote {run}: evidence.json, report.html, {len(figures)} figures of {size:g} mm in {runs.writing.FIGURES}, "
+        f"{len(tables)} tables in {runs.writing.TABLES}"
     )
     return 130 if interrupted else 0

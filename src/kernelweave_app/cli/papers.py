@@ -12,6 +12,8 @@ from cyclopts import Parameter
 
 from kernelweave._errors import InputError
 from kernelweave_app.cli.arguments import Names, NoSeed
+from kernelweave_app.cli.console import Steps, print_table, say
+from kernelweave_app.runs.folders import write_text, writing
 
 #: Rows of a table that are printed, and failures.
 SHOWN_ROWS = 60
@@ -101,8 +103,6 @@ def reproduce(
         Of all random numbers.
     """
     import kernelweave_papers
-    from kernelweave_app.cli.console import Steps, say
-    from kernelweave_app.runs.folders import write_text, writing
     from kernelweave_papers.runner import environment, open_cells, run_cells
     from kernelweave_papers.store import Store
 
@@ -170,9 +170,6 @@ def _write(experiment: Any, options: Any, rows: Any, folder: Path) -> None:
     """Tables as CSV (and Parquet where pyarrow is installed), figures as SVG."""
     from importlib.util import find_spec
 
-    from kernelweave_app.cli.console import print_table, say
-    from kernelweave_app.runs.folders import write_text
-
     tables = experiment.tables(rows, options)
     for kind in ("tables", "figures"):
         (folder / kind).mkdir(exist_ok=True)
@@ -210,7 +207,6 @@ def list_datasets(
     """
     from kernelweave import datasets
     from kernelweave.datasets.finding import find_local
-    from kernelweave_app.cli.console import print_table, say
 
     infos = [datasets.info(name) for name in names or datasets.names()]
     if download:

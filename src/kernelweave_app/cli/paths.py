@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from kernelweave._drawing import percent, score_text
 from kernelweave._errors import InputError
+from kernelweave_app import runs
 from kernelweave_app.cli.arguments import Settings
+from kernelweave_app.cli.console import Steps, print_table, say
+from kernelweave_app.cli.learning import say_found
+from kernelweave_app.runs.folders import csv_text, whole_folder, write_text, writing
 
 if TYPE_CHECKING:
     from kernelweave._types import DataFrame
@@ -81,7 +85,6 @@ def draw_path(
     """Write the figure of a path."""
     from kernelweave.plots import RegularizationPathDisplay
     from kernelweave_app.reports import close, svg
-    from kernelweave_app.runs.folders import write_text, writing
 
     display = RegularizationPathDisplay(
         alphas, df, weights, names, chosen, "kernel weight (fraction)", parameter
@@ -103,14 +106,8 @@ def path_table(head: Mapping[str, Any], weights: Any, names: Any) -> DataFrame:
 
 
 def _path_of_table(table: str, spec: Spec, out: str, overwrite: bool) -> None:
-    from kernelweave_app.cli.console import say
-    from kernelweave_app.cli.learning import say_found
-    from kernelweave_app.runs.folders import whole_folder
-    from kernelweave_app.runs.preparing import prepare
-    from kernelweave_app.runs.reading import files_of, read_all
-
-    data = read_all(files_of(table, spec), spec, labelled=True)
-    prepared = prepare(data, spec)
+    data = runs.reading.read_all(runs.reading.files_of(table, spec), spec, labelled=True)
+    prepared = runs.preparing.prepare(data, spec)
     # what each of several weights of kernels belongs to
     each = "target" if prepared.task == "regression" else "label" if prepared.names else "class"
     with whole_folder(out, overwrite=overwrite, files=("path.csv", "path.svg", "path-*.svg")) as folder:
@@ -129,17 +126,13 @@ def _solve(spec: Spec, prepared: Prepared, folder: Path, each: str) -> int:
     from kernelweave.inspection.weights import fractions_of
     from kernelweave.learners.solving import C_RANGE
     from kernelweave.plots.path import CRITERIA
-    from kernelweave_app.cli.console import Steps, say
-    from kernelweave_app.runs.fitting import assemble, chosen, make_learner, parse_path
-    from kernelweave_app.runs.folders import csv_text, write_text, writing
-    from kernelweave_app.runs.spec import DEFAULT
 
-    if spec.method == DEFAULT:
+    if spec.method == runs.spec.DEFAULT:
         # a ridge of its own is chosen by folds, which a path has not
         given = {"relax": "none", **spec.learner_params}
-        spec = chosen(spec, prepared.task)
+        spec = runs.fitting.chosen(spec, prepared.task)
         spec = spec.with_params(**given) if spec.method == "rls2" else spec
-    learner = make_learner(spec)
+    learner = runs.fitting.make_learner(spec)
     if getattr(learner, "relax", None) == "auto":
         raise InputError(
             "Setting `relax`: auto chooses by folds, and a path has none. Give a number, or none."
@@ -147,10 +140,10 @@ def _solve(spec: Spec, prepared: Prepared, folder: Path, each: str) -> int:
     # the strongest regularisation costs least: this only sets up the kernels
     parameter = learner.regularization_parameter
     learner.set_params(**({"alpha": float("inf")} if parameter == "alpha" else {"C": C_RANGE[0]}))
-    model: Any = assemble(spec, prepared, np.arange(0), learner)
+    model: Any = runs.fitting.assemble(spec, prepared, np.arange(0), learner)
     model.fit(prepared.X, prepared.target(), sample_weight=prepared.weights)
     say(f"{model.n_kernels_} kernels, held as: {model.gram_}.")
-    values, n_alphas = parse_path(spec)
+    values, n_alphas = runs.fitting.parse_path(spec)
     outputs = [None] if model.model_.weights.ndim == 1 else outputs_of(model)
     frames: list[DataFrame] = []
     with Steps("path", n_alphas * len(outputs)) as steps:
@@ -207,15 +200,12 @@ def _path_of_statistics(file: str, spec: Spec, out: str, overwrite: bool) -> Non
     from kernelweave.mkl.path import rls2_path
     from kernelweave.rows.folds import FoldStatistics
     from kernelweave.rows.validation import rls2_path_cv
-    from kernelweave_app.cli.console import Steps, say
-    from kernelweave_app.runs.fitting import parse_path
-    from kernelweave_app.runs.folders import whole_folder
 
     found = read_statistics(file)
     total = found.total if isinstance(found, FoldStatistics) else found
     say(f"Found {file}: {describe_statistics(found)}.")
     _check_spec(spec)
-    values, n_alphas = parse_path(spec.model_copy(update={"method": "rls2"}))
+    values, n_alphas = runs.fitting.parse_path(spec.model_copy(update={"method": "rls2"}))
     options: dict[str, Any] = {"n_alphas": n_alphas, "tol": 1e-6, "fit_intercept": spec.intercept}
     options |= spec.learner_params
     if spec.normalize != "none":
@@ -244,9 +234,7 @@ def _path_of_statistics(file: str, spec: Spec, out: str, overwrite: bool) -> Non
 
 def _check_spec(spec: Spec) -> None:
     """Raise for settings that statistics cannot have."""
-    from kernelweave_app.runs.spec import DEFAULT
-
-    if spec.method not in (DEFAULT, "rls2"):
+    if spec.method not in (runs.spec.DEFAULT, "rls2"):
         raise InputError(
             f"--learner must be rls2 for statistics, which hold sums for the squared loss, got {spec.method}."
         )
@@ -306,8 +294,6 @@ def write_block_path(
     import numpy as np
 
     from kernelweave.inspection.weights import fractions_of
-    from kernelweave_app.cli.console import print_table, say
-    from kernelweave_app.runs.folders import csv_text, write_text, writing
 
     fractions = fractions_of(np.asarray(solved.weights), axis=1)
     names = [f"block {m}" for m in range(blocks.n_kernels)]

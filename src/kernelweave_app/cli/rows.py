@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from kernelweave._drawing import score_text
 from kernelweave._errors import InputError
+from kernelweave_app import runs
 from kernelweave_app.cli.arguments import (
     Blocks,
     FeatureNames,
@@ -19,6 +20,9 @@ from kernelweave_app.cli.arguments import (
     TablesAtOnce,
     WeightColumn,
 )
+from kernelweave_app.cli.console import Steps, say
+from kernelweave_app.cli.paths import FILES, describe_statistics, read_statistics, write_block_path
+from kernelweave_app.runs.folders import whole_folder, writing
 
 #: C times the number of rows, by default: the smallest and the largest.
 RANGE = (0.1, 1000.0)
@@ -69,9 +73,6 @@ def statistics(
 
     from kernelweave._errors import KernelWarning
     from kernelweave.rows.collecting import block_statistics
-    from kernelweave_app.cli.console import Steps, say
-    from kernelweave_app.cli.paths import describe_statistics, read_statistics
-    from kernelweave_app.runs.folders import writing
 
     if not out.endswith(".npz"):
         raise InputError(f"--out must be a file .npz, got {out}.")
@@ -114,8 +115,6 @@ def statistics(
 def _merged(rows: tuple[str, ...], out: Path) -> Any:
     """The sum of files of statistics."""
     from kernelweave.gram.statistics_files import files_in
-    from kernelweave_app.cli.console import Steps, say
-    from kernelweave_app.cli.paths import read_statistics
 
     if not rows:
         raise InputError("Name a folder of files of this command, or files.")
@@ -138,21 +137,19 @@ def _merged(rows: tuple[str, ...], out: Path) -> Any:
 def _find_tables(rows: tuple[str, ...], target: object) -> Any:
     """The tables of a command as the library takes them."""
     from kernelweave.rows.files import files_under, find_files
-    from kernelweave_app.cli.console import say
-    from kernelweave_app.runs.formats import format_of, formats
 
     if not rows:
         raise InputError("Name a folder of tables, or tables.")
     if not target:
         raise InputError("--target must name the column to predict.")
     given: Any = rows[0] if len(rows) == 1 else list(rows)
-    whole = [one for one in formats() if not one.in_chunks]
+    whole = [one for one in runs.formats.formats() if not one.in_chunks]
     for path in (Path(row) for row in rows):
         inside = [file.name for file in files_under(path).values()] if path.is_dir() else []
         for one in whole:
             if any(map(one.named, inside)):
                 say(f"Files of the format {one.name} in {path} are left out: it is not read in chunks.")
-        if path.is_file() and (form := format_of(path)) in whole:
+        if path.is_file() and (form := runs.formats.format_of(path)) in whole:
             raise InputError(
                 f"{path} has the format {form.name}, which is not read in chunks. Write it as CSV or Parquet."
             )
@@ -232,9 +229,6 @@ def margins(
     from kernelweave.results import Status
     from kernelweave.rows.row_features import RowFeatures
     from kernelweave.rows.validation import svm_mkl_path_cv
-    from kernelweave_app.cli.console import Steps, say
-    from kernelweave_app.cli.paths import FILES, write_block_path
-    from kernelweave_app.runs.folders import whole_folder
 
     if normalize not in ("mean-diagonal", "none"):
         raise InputError(f"--normalize must be mean-diagonal or none, got {normalize}.")

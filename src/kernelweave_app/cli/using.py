@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelweave._errors import InputError
+from kernelweave_app import runs
 from kernelweave_app.cli.arguments import Names, NoSeed
+from kernelweave_app.cli.console import print_table, say
+from kernelweave_app.runs.folders import csv_text, write_text, writing
 
 
 def predict(
@@ -50,14 +53,10 @@ def predict(
         How often intervals hold the target, above 0 and below 1 (regression): columns low and high. Default 0.9 where
         folds chose a parameter of the model.
     """
-    from kernelweave_app.cli.console import say
-    from kernelweave_app.runs.columns import describe
-    from kernelweave_app.runs.folders import csv_text, write_text, writing
-    from kernelweave_app.runs.predictions import predictions
-    from kernelweave_app.runs.reading import load_model, read_new
-
-    fitted = load_model(model)
-    rows = read_new(fitted, Path(model), table, join=join, key=key, view=view or [], gram=gram or [])
+    fitted = runs.reading.load_model(model)
+    rows = runs.reading.read_new(
+        fitted, Path(model), table, join=join, key=key, view=view or [], gram=gram or []
+    )
     for old, new in rows.stands_for.items():
         say(f"{new} is used for {old} of the run.")
     classifier = hasattr(fitted, "classes_")
@@ -65,8 +64,10 @@ def predict(
         raise InputError("--std is for regression; this model is a classifier.")
     if coverage is not None and classifier:
         raise InputError("--coverage is for regression; this model is a classifier.")
-    say(f"Found {table}: {describe(rows.table)}; a {'classifier' if classifier else 'regression model'}.")
-    frame = predictions(fitted, rows.X, std=std, coverage=coverage, keys=rows.keys)
+    say(
+        f"Found {table}: {runs.columns.describe(rows.table)}; a {'classifier' if classifier else 'regression model'}."
+    )
+    frame = runs.predictions.predictions(fitted, rows.X, std=std, coverage=coverage, keys=rows.keys)
     with writing():
         write_text(Path(out), csv_text(frame))
     say(f"Wrote {len(frame)} predictions to {out}")
@@ -110,34 +111,30 @@ def evaluate(
         Precomputed kernels, as for predict.
     """
     from kernelweave.inspection.arguments import target_names
-    from kernelweave_app.cli.console import print_table, say
-    from kernelweave_app.runs.columns import check_target, describe, need_column, target_of_model
-    from kernelweave_app.runs.evidence import scores_apart
-    from kernelweave_app.runs.folders import csv_text, write_text, writing
-    from kernelweave_app.runs.predictions import predictions, with_truth
-    from kernelweave_app.runs.reading import load_model, read_new
 
-    fitted = load_model(model)
-    rows = read_new(fitted, Path(model), table, join=join, key=key, view=view or [], gram=gram or [])
+    fitted = runs.reading.load_model(model)
+    rows = runs.reading.read_new(
+        fitted, Path(model), table, join=join, key=key, view=view or [], gram=gram or []
+    )
     for old, new in rows.stands_for.items():
         say(f"{new} is used for {old} of the run.")
     task = "classification" if hasattr(fitted, "classes_") else "regression"
     names = target_names(fitted)
-    say(f"Found {table}: {describe(rows.table)}.")
+    say(f"Found {table}: {runs.columns.describe(rows.table)}.")
     if names:
-        y, stands_for = target_of_model(rows.table, target, names, task)
+        y, stands_for = runs.columns.target_of_model(rows.table, target, names, task)
         for name, column in stands_for.items():
             say(f"Column {column} is the truth of {name}.")
     else:
-        y = check_target(need_column(rows.table, target, "the target"), task)
+        y = runs.columns.check_target(runs.columns.need_column(rows.table, target, "the target"), task)
         strangers = sorted(set(map(str, y)) - set(map(str, fitted.classes_))) if task != "regression" else []
         if strangers:
             known = ", ".join(map(repr, fitted.classes_))
             raise InputError(
                 f"Column {target!r} has labels that the model does not know: {strangers[:5]}. It knows {known}."
             )
-    found = predictions(fitted, rows.X, keys=rows.keys)
-    apart = scores_apart(fitted, Path(model), table, rows.X, found, y)
+    found = runs.predictions.predictions(fitted, rows.X, keys=rows.keys)
+    apart = runs.evidence.scores_apart(fitted, Path(model), table, rows.X, found, y)
     if apart.n_fitted:
         say(apart.sentence)
         heads, *lines = apart.table()
@@ -147,7 +144,7 @@ def evaluate(
             say(f"{name}: {text}")
     if out:
         with writing():
-            write_text(Path(out), csv_text(with_truth(found, y, names)))
+            write_text(Path(out), csv_text(runs.predictions.with_truth(found, y, names)))
         say(f"Wrote {out}")
 
 
@@ -166,11 +163,8 @@ def export(model: str, /, *, out: str, single: bool = False, seed: NoSeed = 0) -
         Read numbers in single precision; the graph computes in double precision all the same.
     """
     from kernelweave.persistence.onnx_file import to_onnx
-    from kernelweave_app.cli.console import say
-    from kernelweave_app.runs.folders import writing
-    from kernelweave_app.runs.reading import load_model
 
-    fitted = load_model(model)
+    fitted = runs.reading.load_model(model)
     with writing():
         file = to_onnx(fitted, out, dtype="float32" if single else "float64")
     say(f"Found a {type(fitted).__name__} of {fitted.n_kernels_} kernels.")

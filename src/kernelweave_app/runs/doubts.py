@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._types import Series
 from kernelweave.inspection.registry import Basis, Finding, Found, collect, finding
-
-if TYPE_CHECKING:
-    from kernelweave._types import Series
-    from kernelweave_app.runs.preparing import Prepared
+from kernelweave_app.runs.preparing import Prepared
 
 #: Columns that are told by name.
 SHOWN = 5

@@ -6,21 +6,18 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._callbacks import CallbackContext
 from kernelweave._errors import InputError
+from kernelweave.estimators import BaseMKL
 from kernelweave.fitting.memory import memory_budget
 from kernelweave_app.runs.fitting import count_alphas, fit_model, make_model
-from kernelweave_app.runs.preparing import Prepared, split
+from kernelweave_app.runs.preparing import Prepared, Rows, split
 from kernelweave_app.runs.spec import Spec
-
-if TYPE_CHECKING:
-    from kernelweave._callbacks import CallbackContext
-    from kernelweave.estimators import BaseMKL
-    from kernelweave_app.runs.preparing import Rows
 
 #: Rows of the first fit, and by how much the next ones are larger.
 FIRST = 60

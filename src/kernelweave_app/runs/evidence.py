@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from kernelweave._drawing import score_text
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave._types import DataFrame, Labels, Tree
+from kernelweave.estimators import BaseMKL
 from kernelweave.fitting.folds import split_rows
 from kernelweave.inspection.held import IN_FIT, HeldOut, rows_in_fit
 from kernelweave.inspection.registry import Basis, Finding, Found, Rows, collect
@@ -26,13 +26,9 @@ from kernelweave_app.runs.fitting import chosen, fit_model, make_cv, make_model
 from kernelweave_app.runs.folders import write_text, writing
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.lineage import learnt_from
-from kernelweave_app.runs.preparing import split
+from kernelweave_app.runs.preparing import Prepared, split
+from kernelweave_app.runs.preparing import Rows as Positions
 from kernelweave_app.runs.spec import Spec
-
-if TYPE_CHECKING:
-    from kernelweave.estimators import BaseMKL
-    from kernelweave_app.runs.preparing import Prepared
-    from kernelweave_app.runs.preparing import Rows as Positions
 
 #: File of a run with everything that is said about it.
 EVIDENCE = "evidence.json"

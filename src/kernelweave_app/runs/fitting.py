@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,23 +15,19 @@ from kernelweave import normalizers, recipe
 from kernelweave._checks import COSTS, InputError, check_known
 from kernelweave._parameters import check_value
 from kernelweave._types import BaseCrossValidator, Labels
+from kernelweave.estimators import BaseMKL
 from kernelweave.estimators.choosing import N_FOLDS
 from kernelweave.kernels import MAPS, FeatureMap
 from kernelweave.kernels.stationary import Width
+from kernelweave.learners import Learner
 from kernelweave.mkl.path import check_alphas
+from kernelweave.normalizers import Normalizer
 from kernelweave.views.groups import names_in
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.kernels_of import is_plain, make_kernels
-from kernelweave_app.runs.preparing import Prepared
+from kernelweave_app.runs.preparing import Array, Prepared, Rows
 from kernelweave_app.runs.settings import learner_of, learner_settings, settled
 from kernelweave_app.runs.spec import DEFAULT, Spec, chosen, plain_kernels
-
-if TYPE_CHECKING:
-    from kernelweave._types import BaseCrossValidator, Labels
-    from kernelweave.estimators import BaseMKL
-    from kernelweave.learners import Learner
-    from kernelweave.normalizers import Normalizer
-    from kernelweave_app.runs.preparing import Array, Rows
 
 #: Rules of `normalize` that can use further rows.
 TRANSDUCTIVE = ("mean-diagonal", "trace", "norm", "center")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
 from kernelweave.views import PrecomputedView, Views, precomputed
+from kernelweave.views.encoding import GramEncoder
 from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import need_column
 from kernelweave_app.runs.folders import read_kept
 from kernelweave_app.runs.formats import format_of, read_rows
 from kernelweave_app.runs.formats.kernel_matrices import GramFile, name_of, read_grams
 from kernelweave_app.runs.joining import Joined, pair_names
-
-if TYPE_CHECKING:
-    from kernelweave.views.encoding import GramEncoder
 
 #: The name of the columns of the table beside these views.
 TABLE = "table"

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernelweave import banks, kernels, recipe
 from kernelweave._checks import InputError, check_known
+from kernelweave._types import DataFrame
 from kernelweave.estimators.texts import long_texts, reads_text
+from kernelweave.kernels import Kernel
 from kernelweave.views import PrecomputedView, as_table
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.preparing import Prepared
 from kernelweave_app.runs.spec import Spec
-
-if TYPE_CHECKING:
-    from kernelweave._types import DataFrame
-    from kernelweave.kernels import Kernel
 
 BANKS = ("default", "linear_features", "mlmkl", "per_column", "rkl", "rls2", "simplemkl")
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave.inspection.held import HeldOut, divisions_of
 from kernelweave_app.runs.fitting import fit_model, make_cv, make_model
-from kernelweave_app.runs.preparing import Prepared
+from kernelweave_app.runs.preparing import Prepared, Rows
 from kernelweave_app.runs.spec import Spec
-
-if TYPE_CHECKING:
-    from kernelweave_app.runs.preparing import Rows
 
 
 def nested_predictions(

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame, Labels, Series
+from kernelweave.estimators import BaseMKL
 from kernelweave.fitting.out_of_fold import fewest
 from kernelweave.inspection.held import predicted_columns
 from kernelweave.views import GramEncoder, TableEncoder, ViewsEncoder
 from kernelweave_app.runs.columns import check_cells, need_column
 from kernelweave_app.runs.further_views import Tables
-
-if TYPE_CHECKING:
-    from kernelweave.estimators import BaseMKL
 
 #: How often intervals of predictions hold the target.
 COVERAGE = 0.9

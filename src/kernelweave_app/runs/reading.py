@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame, Series
+from kernelweave.estimators import BaseMKL
 from kernelweave_app.runs.columns import need_column, types_of_run, with_types
 from kernelweave_app.runs.formats import read_file, read_table
 from kernelweave_app.runs.further_views import READERS, Readers, new_grams, read_views, with_further
@@ -24,9 +25,6 @@ from kernelweave_app.runs.lineage import Lineage, trace
 from kernelweave_app.runs.predictions import columns_of, features_of, grams_of, sparse_views_of
 from kernelweave_app.runs.preparing import Prepared, Rows, prepare, split
 from kernelweave_app.runs.spec import Spec
-
-if TYPE_CHECKING:
-    from kernelweave.estimators import BaseMKL
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kernelweave._types import DataFrame, Series
 from kernelweave.views import Cells
-
-if TYPE_CHECKING:
-    from kernelweave._types import DataFrame, Series
 
 #: Rows from which on names are told from measurements, and the share of them that have a value of their own.
 FEWEST_NAMED, MOSTLY = 10, 0.9

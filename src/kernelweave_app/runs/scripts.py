@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kernelweave import banks
 from kernelweave._drawing import digits_of
+from kernelweave.estimators import BaseMKL
 from kernelweave.kernels import FeatureMap, Kernel
 from kernelweave.learners import Learner
 from kernelweave.normalizers import Normalizer
@@ -23,9 +24,6 @@ from kernelweave_app.runs.preparing import Prepared, lacking_keys, needed_column
 from kernelweave_app.runs.reading import Run
 from kernelweave_app.runs.settings import learner_of
 from kernelweave_app.runs.spec import Spec
-
-if TYPE_CHECKING:
-    from kernelweave.estimators import BaseMKL
 
 #: First line of a script.
 AGAIN = "this script makes the same model again."

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
+from kernelweave.estimators import BaseMKL
 from kernelweave.inspection.held import HeldOut
+from kernelweave.inspection.registry import Found
+from kernelweave_app.reports import Picture
 from kernelweave_app.runs.columns import describe
 from kernelweave_app.runs.fitting import OF_PATHS, chosen, fits_plainly, path_setting, stopped_at
 from kernelweave_app.runs.folders import csv_text, write_text, writing
@@ -20,11 +22,6 @@ from kernelweave_app.runs.preparing import Prepared, Rows
 from kernelweave_app.runs.reading import Run
 from kernelweave_app.runs.scripts import script
 from kernelweave_app.runs.spec import Spec, applies, check_spec, own_fields, read_spec
-
-if TYPE_CHECKING:
-    from kernelweave.estimators import BaseMKL
-    from kernelweave.inspection.registry import Found
-    from kernelweave_app.reports import Picture
 
 #: Folders of the command `evidence`, in a run.
 FIGURES, TABLES = "evidence-figures", "evidence-tables"

@@ -1,0 +1,14 @@
+from kernelweave_app.runs import columns as columns
+from kernelweave_app.runs import doubts as doubts
+from kernelweave_app.runs import estimating as estimating
+from kernelweave_app.runs import evidence as evidence
+from kernelweave_app.runs import fitting as fitting
+from kernelweave_app.runs import formats as formats
+from kernelweave_app.runs import lineage as lineage
+from kernelweave_app.runs import nested as nested
+from kernelweave_app.runs import predictions as predictions
+from kernelweave_app.runs import preparing as preparing
+from kernelweave_app.runs import reading as reading
+from kernelweave_app.runs import recommending as recommending
+from kernelweave_app.runs import spec as spec
+from kernelweave_app.runs import writing as writing
