@@ -90,12 +90,12 @@ def test_lines_about_progress_say_how_long_it_takes(monkeypatch, capsys):
 
 
 def test_names_of_pictures_and_ends_of_blocks():
+    from kernelweave_app.cli.arguments import block_ends
     from kernelweave_app.cli.paths import _pictures
-    from kernelweave_app.cli.rows import _block_ends
 
     assert _pictures([None]) == ["path.svg"]
     assert _pictures(["a b", "a/b", "c"]) == ["path-a_b-1.svg", "path-a_b-2.svg", "path-c.svg"]
-    assert [_block_ends(text) for text in ("3, 7,9", "views.toml", "")] == [[3, 7, 9], "views.toml", None]
+    assert [block_ends(text) for text in ("3, 7,9", "views.toml", "")] == [[3, 7, 9], "views.toml", None]
 
 
 @pytest.mark.drawn
@@ -679,10 +679,13 @@ BAD = {
         lambda t, w: ["fit", write(t / "x.csv", "a,y\n" + "1,u\n2,v\n" * 9 + "3,w\n"), "--target", "y"],
         "No rows can be held out",
     ),
-    "negative weights": (lambda t, w: _weighted(t, "-1"), "must not be negative, got 9"),
-    "missing weights": (lambda t, w: _weighted(t, ""), "9 that are missing"),
-    "infinite weights": (lambda t, w: _weighted(t, "inf"), "must hold finite numbers"),
-    "weights of zero": (lambda t, w: _weighted(t, "0", "0"), "zeros only"),
+    "negative weights": (
+        lambda t, w: _weighted(t, "-1"),
+        "finite nonnegative numbers in a 1D array, got 9 numbers < 0",
+    ),
+    "missing weights": (lambda t, w: _weighted(t, ""), "got 9 NaN"),
+    "infinite weights": (lambda t, w: _weighted(t, "inf"), "got 0 NaN and 9 infinity"),
+    "weights of zero": (lambda t, w: _weighted(t, "0", "0"), "got only zeros"),
     "weights of one class": (lambda t, w: _weighted(t, "0"), "are all of class"),
     "no jobs": (lambda t, w: ["fit", str(w), "--target", "target", "--jobs", "0"], "--jobs"),
     "no such device": (

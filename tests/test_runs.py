@@ -520,9 +520,13 @@ def test_missing_cells_of_a_view_that_a_row_lacks_are_not_missing():
     [
         ({"y": [0, 1] * 6, "w": [1.0] * 12}, "auto", None),
         ({"y": [0, 1] * 6, "w": [1.0, 0.0] * 6}, "auto", "The 6 training rows are all of class 0"),
-        ({"y": [0, 1] * 6, "w": [0.0] * 12}, "auto", "zeros only"),
-        ({"y": [0, 1] * 6, "w": [-1.0, 1.0] * 6}, "auto", "must not be negative, got 6"),
-        ({"y": [0, 1] * 6, "w": [np.inf, 1.0] * 6}, "auto", "got 6 that are missing or infinite"),
+        (
+            {"y": [0, 1] * 6, "w": [0.0] * 12},
+            "auto",
+            "Column 'w' for the weights: `sample_weight` must leave at least one row a positive weight",
+        ),
+        ({"y": [0, 1] * 6, "w": [-1.0, 1.0] * 6}, "auto", "got 6 numbers < 0"),
+        ({"y": [0, 1] * 6, "w": [np.inf, 1.0] * 6}, "auto", "got 0 NaN and 6 infinity"),
         ({"y": [np.inf, 1.0] * 6, "w": [1.0] * 12}, "auto", "got 6 infinite values"),
         ({"y": [1e101, 1.0] * 6, "w": [1.0] * 12}, "regression", "numbers beyond 1e+100"),
         ({"y": [-1e101, 1.0] * 6, "w": [1.0] * 12}, "regression", "numbers beyond 1e+100"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from inspect import signature
 from pathlib import Path
 from typing import Annotated
 
@@ -71,16 +70,13 @@ def _describe(error: CycloptsError) -> str:
 
 def _with_options(message: str, asked: str = "") -> str:
     """A message about the parameters of a command with its options."""
-    own = [
-        name
-        for one in COMMANDS
-        if one.__name__ == asked
-        for name, kind in signature(one).parameters.items()
-        if kind.kind is kind.KEYWORD_ONLY
-    ]
+    app = make_app(asked)
+    arguments = app[asked].assemble_argument_collection() if asked in app else ()
+    known = {name for one in arguments for name in one.names}
 
     def said_there(found: re.Match[str]) -> str:
-        return f"--{found[1].replace('_', '-')}" if found[1] in own else found[0]
+        option = f"--{found[1].replace('_', '-')}"
+        return option if option in known else found[0]
 
     return re.sub(r"(?:Setting )?`(\w+)`", said_there, message)
 

@@ -2,27 +2,89 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-#: One name or several after an option.
-Names = Annotated[list[str] | None, Parameter(consume_multiple=True)]
+#: One value or several after an option.
+SEVERAL = Parameter(consume_multiple=True)
+Names = Annotated[list[str] | None, SEVERAL]
 Settings = Annotated[Path | None, Parameter(name="--spec")]
 NoSeed = Annotated[int, Parameter(help="Every command takes it; here no random numbers are drawn.")]
 
 # of commands on rows of tables of any size
-Blocks = Annotated[
-    str,
-    Parameter(
-        help="Blocks of features: a TOML file with a table [views] of names and columns, a GMT file, or the starts of "
-        "the blocks and the end, such as 0,10,25. Default: every column is a block."
-    ),
-]
-FeatureNames = Annotated[Names, Parameter(help="Columns that are features. Default: all others.")]
-WeightColumn = Annotated[str, Parameter(help="Column of sample weights.")]
 Folds = Annotated[int, Parameter(help="Folds for cross-validation; 0 for none.")]
 FoldBy = Annotated[str, Parameter(help="row or file: what goes to a fold together.")]
-TablesAtOnce = Annotated[int, Parameter(help="Tables at the same time; -1 for one per core.")]
 FoldSeed = Annotated[int, Parameter(help="Other numbers make other folds.")]
+
+
+@dataclass(frozen=True)
+class NewTables:
+    """What belongs to a table of new rows.
+
+    Parameters
+    ----------
+    join
+        Further tables, separated by commas, where the model was learnt from several: in the same order, or with the
+        same names.
+    key
+        Column that names the rows; default that of the run.
+    view
+        Sparse views of the model, such as words=new.npz.
+    gram
+        Precomputed kernels of the model, such as grams.npz or similarity=new.npy: a row for each row of the table, a
+        column for each training row, or for each row of the matrix of the fit.
+    """
+
+    join: str = ""
+    key: str = ""
+    view: Names = None
+    gram: Names = None
+
+
+@dataclass(frozen=True)
+class RowTables:
+    """How rows of tables of any number and size are read.
+
+    Parameters
+    ----------
+    groups
+        Blocks of features: a TOML file with a table [views] of names and columns, a GMT file, or the starts of the
+        blocks and the end, such as 0,10,25. Default: every column is a block.
+    columns
+        Columns that are features. Default: all others.
+    weight
+        Column of sample weights.
+    max_memory
+        For sums, a sample, and rows at a time, such as 2GB.
+    jobs
+        Tables at the same time; -1 for one per core.
+    """
+
+    groups: str = ""
+    columns: Names = None
+    weight: str = ""
+    max_memory: str = "auto"
+    jobs: int = 1
+
+    def arguments(self) -> dict[str, Any]:
+        """The same as functions of the library take it."""
+        return {
+            "groups": block_ends(self.groups),
+            "columns": self.columns,
+            "weight": self.weight or None,
+            "max_memory": None if self.max_memory == "auto" else self.max_memory,
+            "n_jobs": self.jobs,
+        }
+
+
+def block_ends(groups: str) -> Any:
+    """Ends of blocks in a text, or the path of a file."""
+    parts = groups.split(",")
+    return [int(part) for part in parts] if all(part.strip().isdigit() for part in parts) else groups or None
+
+
+#: Without options.
+ALONE, READ_WHOLE = NewTables(), RowTables()

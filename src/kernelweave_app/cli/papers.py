@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from kernelweave._errors import InputError
-from kernelweave_app.cli.arguments import Names, NoSeed
+from kernelweave_app.cli.arguments import SEVERAL, NoSeed
 from kernelweave_app.cli.console import Steps, print_table, say
 from kernelweave_app.runs.folders import write_text, writing
 
@@ -34,47 +34,12 @@ SAID = (
 )
 
 
-def reproduce(
-    experiment: str,
-    /,
-    *,
-    out: str = "",
-    jobs: int = -1,
-    resume: bool = False,
-    datasets: Names = None,
-    methods: Names = None,
-    protocols: Names = None,
-    ratios: Annotated[list[float] | None, Parameter(consume_multiple=True)] = None,
-    splits: int | None = None,
-    draws: int | None = None,
-    n_alphas: int | None = None,
-    largest: float | None = None,
-    smallest: float | None = None,
-    folds: int | None = None,
-    sizes: int | None = None,
-    tol: float | None = None,
-    seed: int = 0,
-) -> int:
-    """Run an experiment of a paper, compare with it, and write tables and figures.
-
-    Finished parts are stored at once: after Ctrl-C or a crash, the same command with --resume continues. Without
-    options all settings are those of the paper. An option that an experiment does not have is an error.
-
-    Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray, rls2-relax, rkl, rkl-convergence, rkl-scales,
-    mlmkl, cardinality.
-
-    Example: kernelweave reproduce rls2-uci --datasets heart sonar --splits 10 --out uci
+@dataclasses.dataclass(frozen=True)
+class Changes:
+    """Settings that are not those of a paper; None for those that are.
 
     Parameters
     ----------
-    experiment
-        Name of the experiment.
-    out
-        Folder for the results; by default kernelweave-NAME.
-    jobs
-        Processes, each with one thread; -1 for one per core.
-    resume
-        Continue the run in this folder.
     datasets
         Data sets.
     methods
@@ -99,6 +64,55 @@ def reproduce(
         Largest number of training examples.
     tol
         Relative gap of every solution.
+    """
+
+    datasets: Annotated[tuple[str, ...] | None, SEVERAL] = None
+    methods: Annotated[tuple[str, ...] | None, SEVERAL] = None
+    protocols: Annotated[tuple[str, ...] | None, SEVERAL] = None
+    ratios: Annotated[tuple[float, ...] | None, SEVERAL] = None
+    splits: int | None = None
+    draws: int | None = None
+    n_alphas: int | None = None
+    largest: float | None = None
+    smallest: float | None = None
+    folds: int | None = None
+    sizes: int | None = None
+    tol: float | None = None
+
+
+UNCHANGED = Changes()
+
+
+def reproduce(
+    experiment: str,
+    /,
+    *,
+    out: str = "",
+    jobs: int = -1,
+    resume: bool = False,
+    changes: Annotated[Changes, Parameter(name="*")] = UNCHANGED,
+    seed: int = 0,
+) -> int:
+    """Run an experiment of a paper, compare with it, and write tables and figures.
+
+    Finished parts are stored at once: after Ctrl-C or a crash, the same command with --resume continues. Without
+    options all settings are those of the paper. An option that an experiment does not have is an error.
+
+    Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray, rls2-relax, rkl, rkl-convergence, rkl-scales,
+    mlmkl, cardinality.
+
+    Example: kernelweave reproduce rls2-uci --datasets heart sonar --splits 10 --out uci
+
+    Parameters
+    ----------
+    experiment
+        Name of the experiment.
+    out
+        Folder for the results; by default kernelweave-NAME.
+    jobs
+        Processes, each with one thread; -1 for one per core.
+    resume
+        Continue the run in this folder.
     seed
         Of all random numbers.
     """
@@ -111,19 +125,7 @@ def reproduce(
         raise InputError(f"--jobs must be a number of processes, or -1 for all cores, got {jobs}.")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     n_jobs = jobs if jobs > 0 else cores
-    lists = {"datasets": datasets, "methods": methods, "protocols": protocols, "ratios": ratios}
-    options = one.defaults.with_values(
-        **{name: None if value is None else tuple(value) for name, value in lists.items()},
-        splits=splits,
-        draws=draws,
-        n_alphas=n_alphas,
-        largest=largest,
-        smallest=smallest,
-        folds=folds,
-        sizes=sizes,
-        tol=tol,
-        seed=seed,
-    )
+    options = one.defaults.with_values(**vars(changes), seed=seed)
     folder = Path(out or f"kernelweave-{experiment}")
     with writing():
         folder.mkdir(parents=True, exist_ok=True)

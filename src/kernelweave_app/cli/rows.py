@@ -10,16 +10,7 @@ from cyclopts import Parameter
 from kernelweave._drawing import score_text
 from kernelweave._errors import InputError
 from kernelweave_app import runs
-from kernelweave_app.cli.arguments import (
-    Blocks,
-    FeatureNames,
-    FoldBy,
-    Folds,
-    FoldSeed,
-    Names,
-    TablesAtOnce,
-    WeightColumn,
-)
+from kernelweave_app.cli.arguments import READ_WHOLE, SEVERAL, FoldBy, Folds, FoldSeed, Names, RowTables
 from kernelweave_app.cli.console import Steps, say
 from kernelweave_app.cli.paths import FILES, describe_statistics, read_statistics, write_block_path
 from kernelweave_app.runs.folders import whole_folder, writing
@@ -32,16 +23,12 @@ def statistics(
     *rows: str,
     out: str,
     target: Names = None,
-    groups: Blocks = "",
-    columns: FeatureNames = None,
-    weight: WeightColumn = "",
+    how: Annotated[RowTables, Parameter(name="*")] = READ_WHOLE,
     folds: Folds = 0,
     fold_by: FoldBy = "row",
     merge: bool = False,
     resume: bool = False,
     overwrite: bool = False,
-    max_memory: str = "auto",
-    jobs: TablesAtOnce = 1,
     seed: FoldSeed = 0,
 ) -> int:
     """Sums over the rows of tables of any number and size, from which the command path follows without the rows.
@@ -66,8 +53,6 @@ def statistics(
         Continue with the file --out.
     overwrite
         Replace the file --out.
-    max_memory
-        For sums and rows at a time, such as 2GB.
     """
     import warnings
 
@@ -91,17 +76,13 @@ def statistics(
             warnings.simplefilter("always", KernelWarning)
             found = block_statistics(
                 given,
-                groups=_block_ends(groups),
                 target=target[0] if target and len(target) == 1 else target,
-                weight=weight or None,
-                columns=columns,
                 folds=folds or None,
                 fold_by=fold_by,
                 seed=seed,
                 into=into,
-                max_memory=None if max_memory == "auto" else max_memory,
-                n_jobs=jobs,
                 progress=steps.show,
+                **how.arguments(),
             )
         interrupted = any("Interrupted" in str(one.message) for one in caught)
     with writing():
@@ -157,22 +138,14 @@ def _find_tables(rows: tuple[str, ...], target: object) -> Any:
     return given
 
 
-def _block_ends(groups: str) -> Any:
-    """Ends of blocks in a text, or the path of a file."""
-    parts = groups.split(",")
-    return [int(part) for part in parts] if all(part.strip().isdigit() for part in parts) else groups or None
-
-
 def margins(
     *rows: str,
     out: str,
     target: str = "",
     loss: str = "hinge",
-    cs: Annotated[list[float] | None, Parameter(consume_multiple=True)] = None,
+    cs: Annotated[list[float] | None, SEVERAL] = None,
     points: int = 10,
-    groups: Blocks = "",
-    columns: FeatureNames = None,
-    weight: WeightColumn = "",
+    how: Annotated[RowTables, Parameter(name="*")] = READ_WHOLE,
     folds: Folds = 5,
     fold_by: FoldBy = "row",
     scoring: str = "auto",
@@ -181,8 +154,6 @@ def margins(
     epsilon: float = 0.1,
     tol: float = 1e-3,
     overwrite: bool = False,
-    max_memory: str = "auto",
-    jobs: TablesAtOnce = 1,
     seed: FoldSeed = 0,
 ) -> int:
     """Machines with kernel weights on tables of any number and size, whose rows are read in chunks.
@@ -218,8 +189,6 @@ def margins(
         Relative gap of every solution.
     overwrite
         Replace the results of an earlier run.
-    max_memory
-        For a sample, and numbers of rows, such as 2GB.
     """
     import numpy as np
 
@@ -239,16 +208,7 @@ def margins(
     classifies, given = as_loss(loss, epsilon).classifies, _find_tables(rows, target)
     with whole_folder(out, overwrite=overwrite, files=FILES) as folder:
         with Steps("rows") as steps:
-            features = RowFeatures(
-                given,
-                groups=_block_ends(groups),
-                progress=steps.show,
-                target=target,
-                columns=columns,
-                weight=weight or None,
-                max_memory=None if max_memory == "auto" else max_memory,
-                n_jobs=jobs,
-            )
+            features = RowFeatures(given, target=target, progress=steps.show, **how.arguments())
             steps.close()
             say(
                 f"Read {features.n_samples:,} rows, {features.n_features} features in {features.n_kernels} blocks."

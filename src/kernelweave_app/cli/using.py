@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from kernelweave._errors import InputError
 from kernelweave_app import runs
-from kernelweave_app.cli.arguments import Names, NoSeed
+from kernelweave_app.cli.arguments import ALONE, NewTables, NoSeed
 from kernelweave_app.cli.console import print_table, say
 from kernelweave_app.runs.folders import csv_text, write_text, writing
+
+if TYPE_CHECKING:
+    from kernelweave.estimators import BaseMKL
+    from kernelweave_app.runs.reading import NewRows
+
+
+def _read(model: str, table: str, beside: NewTables) -> tuple[BaseMKL, NewRows]:
+    """A model and the rows of a table as it takes them."""
+    fitted = runs.reading.load_model(model)
+    rows = runs.reading.read_new(
+        fitted, Path(model), table, beside.join, beside.key, beside.view or [], beside.gram or []
+    )
+    for old, new in rows.stands_for.items():
+        say(f"{new} is used for {old} of the run.")
+    return fitted, rows
 
 
 def predict(
@@ -17,10 +35,7 @@ def predict(
     /,
     *,
     out: str,
-    join: str = "",
-    key: str = "",
-    view: Names = None,
-    gram: Names = None,
+    beside: Annotated[NewTables, Parameter(name="*")] = ALONE,
     std: bool = False,
     coverage: float | None = None,
     seed: NoSeed = 0,
@@ -37,28 +52,13 @@ def predict(
         A table file (CSV, TSV, also .gz, Parquet or another known format), with the columns of the model.
     out
         CSV file to write.
-    join
-        Further tables, separated by commas, where the model was learnt from several: in the same order, or with the
-        same names.
-    key
-        Column that names the rows; default that of the run.
-    view
-        Sparse views of the model, such as words=new.npz.
-    gram
-        Precomputed kernels of the model, such as grams.npz or similarity=new.npy: a row for each row of the table, a
-        column for each training row, or for each row of the matrix of the fit.
     std
         Also write posterior standard deviations of the function (regression).
     coverage
         How often intervals hold the target, above 0 and below 1 (regression): columns low and high. Default 0.9 where
         folds chose a parameter of the model.
     """
-    fitted = runs.reading.load_model(model)
-    rows = runs.reading.read_new(
-        fitted, Path(model), table, join=join, key=key, view=view or [], gram=gram or []
-    )
-    for old, new in rows.stands_for.items():
-        say(f"{new} is used for {old} of the run.")
+    fitted, rows = _read(model, table, beside)
     classifier = hasattr(fitted, "classes_")
     if std and classifier:
         raise InputError("--std is for regression; this model is a classifier.")
@@ -80,10 +80,7 @@ def evaluate(
     *,
     target: str,
     out: str = "",
-    join: str = "",
-    key: str = "",
-    view: Names = None,
-    gram: Names = None,
+    beside: Annotated[NewTables, Parameter(name="*")] = ALONE,
     seed: NoSeed = 0,
 ) -> None:
     """Score a fitted model on a table with known targets; rows of the fit are scored by themselves, and said to be.
@@ -101,23 +98,10 @@ def evaluate(
         many other columns in the order of the model.
     out
         CSV file for the predictions beside the truth.
-    join
-        Further tables, as for predict.
-    key
-        Column that names the rows; default that of the run.
-    view
-        Sparse views of the model, as for predict.
-    gram
-        Precomputed kernels, as for predict.
     """
     from kernelweave.inspection.arguments import target_names
 
-    fitted = runs.reading.load_model(model)
-    rows = runs.reading.read_new(
-        fitted, Path(model), table, join=join, key=key, view=view or [], gram=gram or []
-    )
-    for old, new in rows.stands_for.items():
-        say(f"{new} is used for {old} of the run.")
+    fitted, rows = _read(model, table, beside)
     task = "classification" if hasattr(fitted, "classes_") else "regression"
     names = target_names(fitted)
     say(f"Found {table}: {runs.columns.describe(rows.table)}.")

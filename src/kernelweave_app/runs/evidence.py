@@ -203,21 +203,13 @@ def basis_of(
         Called after every step; a true value ends, and what is done is kept.
     """
     train, test = rows
-    weights, groups = prepared.weights, prepared.groups
     once = spec.model_copy(update={"repeats": 1})
     return Basis(
         model=model,
         held=held,
         held_rows=Rows(prepared.X.iloc[test], prepared.y[test]) if len(test) else None,
-        training=Rows(
-            prepared.X.iloc[train],
-            prepared.target(train),
-            {} if weights is None else {"sample_weight": weights[train]},
-            None if groups is None else groups[train],
-        ),
-        rows=Rows(
-            prepared.X, prepared.target(), {} if weights is None else {"sample_weight": weights}, groups
-        ),
+        training=_rows_of(prepared.some(train)),
+        rows=_rows_of(prepared),
         # processes are used for repetitions, not inside of them
         estimator=make_model(spec.model_copy(update={"jobs": 1}), prepared, test),
         folds=lambda: [(train, test)] if len(test) else _folds(spec, prepared, train, train),
@@ -233,16 +225,22 @@ def basis_of(
     )
 
 
+def _rows_of(prepared: Prepared) -> Rows:
+    """Rows as findings take them."""
+    weights = {} if prepared.weights is None else {"sample_weight": prepared.weights}
+    return Rows(prepared.X, prepared.target(), weights, prepared.groups)
+
+
 def _folds(
     spec: Spec, prepared: Prepared, train: Positions, names: Positions
 ) -> list[tuple[Positions, Positions]]:
     """Folds of the training rows, as positions in `names`."""
-    groups, y = None if prepared.groups is None else prepared.groups[train], prepared.y[train]
-    if groups is not None and spec.splits != "random":
+    part = prepared.some(train)
+    if part.groups is not None and spec.splits != "random":
         # as a plain fit and probabilities divide few groups
-        spec = spec.model_copy(update={"cv": max(2, min(spec.cv, len(set(groups))))})
+        spec = spec.model_copy(update={"cv": max(2, min(spec.cv, len(set(part.groups))))})
     splitter = make_cv(spec, prepared.task, several=bool(prepared.names))
-    parts = split_rows(splitter, y, classifier=prepared.task == "classification", groups=groups)
+    parts = split_rows(splitter, part.y, classifier=part.task == "classification", groups=part.groups)
     return [(names[inside], names[outside]) for inside, outside in parts]
 
 
@@ -254,13 +252,7 @@ def _divisions(
     Of training rows alone where a column names those that are held out: they may be of another kind.
     """
     among = train if spec.holdout else np.arange(len(prepared.y))
-    part = replace(
-        prepared,
-        y=prepared.y[among],
-        weights=None if prepared.weights is None else prepared.weights[among],
-        groups=None if prepared.groups is None else prepared.groups[among],
-        held=None,
-    )
+    part = prepared.some(among)
     share = spec.test_size or 1.0 / spec.cv
     parts = [
         split(part, spec.model_copy(update={"holdout": "", "test_size": share, "seed": spec.seed + k}))

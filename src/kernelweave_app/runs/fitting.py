@@ -343,8 +343,7 @@ def calibrate_model(model: BaseMKL, spec: Spec, prepared: Prepared, rows: Rows) 
     cv = calibration_cv(spec, several=bool(prepared.names))
     if prepared.weights is not None:
         rows = rows[prepared.weights[rows] > 0]  # the model has no others
-    groups = None if prepared.groups is None else prepared.groups[rows]
-    model.calibrate(spec.probabilities, cv=cv, groups=groups)
+    model.calibrate(spec.probabilities, cv=cv, groups=prepared.some(rows).groups)
 
 
 def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
@@ -394,12 +393,11 @@ def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
 
 def _folds(model: Any, prepared: Prepared, rows: Rows) -> list[Rows]:
     """The first folds of some rows; none where the model will refuse them in its own words."""
-    y = prepared.y[rows]
-    groups = None if prepared.groups is None else prepared.groups[rows]
+    part = prepared.some(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the run itself warns of rare classes
         try:
-            return [test for _, test in islice(model.cv.split(np.zeros((len(y), 1)), y, groups), MOST_FOLDS)]
+            return [test for _, test in islice(model.cv.split(part.frame, part.y, part.groups), MOST_FOLDS)]
         except ValueError:
             return []
 
@@ -409,10 +407,10 @@ def fit_model(model: BaseMKL, prepared: Prepared, rows: Rows, progress: object) 
     check_scoring(model, prepared, rows)
     if progress is not None:
         model.set_callbacks(progress)
-    groups = {} if prepared.groups is None else {"groups": prepared.groups[rows]}
-    weights = None if prepared.weights is None else prepared.weights[rows]
+    part = prepared.some(rows)
+    groups = {} if part.groups is None else {"groups": part.groups}
     try:
-        return model.fit(prepared.X.iloc[rows], prepared.target(rows), sample_weight=weights, **groups)
+        return model.fit(part.X, part.target(), sample_weight=part.weights, **groups)
     finally:
         # the display is not part of the model
         model.set_callbacks()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from kernelweave._errors import InputError
 from kernelweave.inspection.held import HeldOut, divisions_of
 from kernelweave_app.runs.fitting import fit_model, make_cv, make_model
@@ -45,17 +43,16 @@ def nested_predictions(
         raise InputError("Setting `nested`: at least 2 outer folds are needed, or 0 for none.")
     once = spec.model_copy(update={"cv": spec.nested, "repeats": 1})
     outer = make_cv(once, prepared.task, several=bool(prepared.names))
-    y = prepared.y[rows]
-    groups = None if prepared.groups is None else prepared.groups[rows]
+    all_rows = prepared.some(rows)
     found: list[HeldOut] = []
     try:
-        parts = list(outer.split(np.zeros((len(rows), 1)), y, groups))
+        parts = list(outer.split(all_rows.frame, all_rows.y, all_rows.groups))
     except ValueError as error:
         raise InputError(f"The rows cannot be divided into {spec.nested} outer folds: {error}") from error
     for k, (inside, outside) in enumerate(parts):
         model = fit_model(make_model(spec, prepared, rows[outside]), prepared, rows[inside], progress)
-        new, seen = ((prepared.X.iloc[rows[one]], prepared.y[rows[one]]) for one in (outside, inside))
-        found.append(HeldOut.of_fold(model, new, seen))
+        new, seen = all_rows.some(outside), all_rows.some(inside)
+        found.append(HeldOut.of_fold(model, (new.X, new.y), (seen.X, seen.y)))
         if report(f"outer fold {k + 1} of {spec.nested}"):
             break
     return divisions_of([outside for _, outside in parts[: len(found)]], found)

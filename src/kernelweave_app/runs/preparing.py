@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._errors import InputError
+from kernelweave._checks import InputError, check_row_weights
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._types import DataFrame, Series
 from kernelweave.views.groups import expand_views, names_in, read_views
@@ -70,6 +70,13 @@ class Prepared:
         import pandas as pd
 
         return pd.DataFrame(self.y[rows], columns=list(self.names))
+
+    def some(self, rows: Any) -> Prepared:
+        """Some rows by position, none of them marked as held out."""
+        weights, groups = (None if each is None else each[rows] for each in (self.weights, self.groups))
+        keys = None if self.keys is None else self.keys.iloc[rows]
+        X, y = self.X.iloc[rows], self.y[rows]
+        return replace(self, X=X, y=y, weights=weights, groups=groups, keys=keys, held=None)
 
     @property
     def frame(self) -> DataFrame:
@@ -227,24 +234,10 @@ def _check_infinite(table: DataFrame, columns: list[str], what: str) -> None:
 
 def _read_weights(column: Series) -> Array:
     """Weights of rows as checked numbers."""
-    name = f"Column {column.name!r} for the weights"
     try:
-        weights = column.to_numpy(dtype=float)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} holds text; weights are numbers.") from None
-    bad = ~np.isfinite(weights)
-    if bad.any():
-        raise InputError(
-            f"{name} must hold finite numbers, got {int(bad.sum())} that are missing or infinite. Fill them in, or "
-            "leave these rows out."
-        )
-    if (weights < 0).any():
-        raise InputError(
-            f"{name} must not be negative, got {int((weights < 0).sum())} of these. A weight of 0 leaves out a row."
-        )
-    if not weights.any():
-        raise InputError(f"{name} holds zeros only. At least one row needs a positive weight.")
-    return weights
+        return check_row_weights(column.to_numpy(), len(column))
+    except InputError as error:
+        raise InputError(f"Column {column.name!r} for the weights: {error}") from None
 
 
 def split(prepared: Prepared, spec: Spec) -> tuple[Rows, Rows]:

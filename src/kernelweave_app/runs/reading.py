@@ -181,7 +181,7 @@ class NewRows:
 
 
 def read_new(
-    model: BaseMKL, folder: Path, path: str, *, join: str, key: str, view: list[str], gram: list[str]
+    model: BaseMKL, folder: Path, path: str, join: str, key: str, view: list[str], gram: list[str]
 ) -> NewRows:
     """Read tables as a run read those that its model was learnt from; see `match_new`."""
     dense = bool(join) or not sparse_views_of(model)

@@ -42,9 +42,9 @@ def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> HeldOut | None
     """The held-out rows with their predictions; None without held-out rows."""
     if not len(test):
         return None
-    y, keys = prepared.y[test], None if prepared.keys is None else prepared.keys.iloc[test]
-    table = predictions(model, prepared.X.iloc[test], keys=keys)
-    return HeldOut.of_columns(model, with_truth(table, y, prepared.names), y)
+    part = prepared.some(test)
+    table = predictions(model, part.X, keys=part.keys)
+    return HeldOut.of_columns(model, with_truth(table, part.y, part.names), part.y)
 
 
 def write_run(folder: Path, run: Run, model: BaseMKL, held: HeldOut | None) -> None:
