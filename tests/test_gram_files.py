@@ -143,13 +143,13 @@ def test_kernels_beside_columns(folder, monkeypatch):
 
 K = np.eye(3) + 0.5
 FALSE = {
-    "no square": (K[:2], "must be square for training, got 2 x 3"),
-    "distances": (1.5 - K, "these look like distances"),
-    "not symmetric": (K + np.triu(np.ones((3, 3)), 1) * 0.1, r"must be symmetric, but rows 0 and 1 have 0\.6 and 0\.5"),
+    "no square": (K[:2], r"must be square for training, got shape \(2, 3\)"),
+    "distances": (1.5 - K, "like a distance matrix"),
+    "not symmetric": (K + np.triu(np.ones((3, 3)), 1) * 0.1, "must be symmetric, got max .* = 0.1"),
     "indefinite": (np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]]), "eigenvalues from -0.273 to 2.27"),
     "negative": (-K, "not positive semidefinite"),
-    "a missing value": (np.where(np.eye(3, k=1) > 0, np.nan, K), "2 values that are missing or infinite"),
-    "infinity": (np.where(np.eye(3) > 0, np.inf, K), "3 values that are missing or infinite"),
+    "a missing value": (np.where(np.eye(3, k=1) > 0, np.nan, K), "got 2 NaN and 0 infinity"),
+    "infinity": (np.where(np.eye(3) > 0, np.inf, K), "got 0 NaN and 3 infinity"),
 }  # fmt: skip
 
 

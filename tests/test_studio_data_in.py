@@ -107,7 +107,7 @@ def test_kernels_from_upload_to_prediction(served, grams):
 def test_wrong_kernels_are_said(served, grams):
     table = grams["t.csv"]["id"]
     for data, says in (
-        ({"tables": [table], "kernels": [grams["distances.npz"]["id"]]}, "these look like distances"),
+        ({"tables": [table], "kernels": [grams["distances.npz"]["id"]]}, "like a distance matrix"),
         (
             {"tables": [grams["new.csv"]["id"]], "kernels": [grams["bare.npy"]["id"]]},
             "has 40 rows, but the table",
@@ -115,7 +115,7 @@ def test_wrong_kernels_are_said(served, grams):
         ({"tables": [], "kernels": [grams["g.npz"]["id"]]}, "Choose the table with the target"),
         (
             {"tables": [table], "kernels": [grams["gnew.npz"]["id"]]},
-            "must be square for training, got 12 x 40",
+            "must be square for training, got shape (12, 40)",
         ),
     ):
         answer = served.client.post("/api/check", json={"data": data, "spec": SPEC})

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, SubFigure
+from numpy.typing import ArrayLike
 
 from kernelweave._drawing import COLOURS, GREY, rounded, score_axis, score_text
+from kernelweave._types import Labels, Style
+from kernelweave.estimators import BaseMKL
 from kernelweave.inspection.arguments import outputs_of
+from kernelweave.inspection.held import HeldOut
+from kernelweave.inspection.registry import Finding, Found
 from kernelweave.plots import KernelWeightsDisplay
 from kernelweave.plots.drawing import legend, legend_beside, line_style, log_axis, plain, short
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-    from numpy.typing import ArrayLike
-
-    from kernelweave._types import Labels, Style
-    from kernelweave.estimators import BaseMKL
-    from kernelweave.inspection.held import HeldOut
-    from kernelweave.inspection.registry import Finding, Found
-    from kernelweave_app.reports import Picture
+from kernelweave_app.reports import Picture
 
 #: With more classes, a confusion matrix has colours and no numbers.
 MOST_NUMBERS = 24
@@ -240,8 +236,6 @@ OF_FINDINGS: dict[str, tuple[str, str, Callable[[Finding], Figure | SubFigure]]]
 
 def draw_findings(found: Found, only: str = "") -> list[Picture]:
     """A figure of every finding that has one, or of one by the name of its file; the figures stay open."""
-    from kernelweave_app.reports import Picture
-
     return [
         Picture(file, title, draw(found[name]))
         for name, (file, title, draw) in OF_FINDINGS.items()

@@ -22,60 +22,49 @@ COVERAGE = 0.9
 MADE = ("prediction", "low", "high", "std", "decision", "probability", "truth")
 
 
+def _views_of(model: BaseMKL) -> dict[str, Any]:
+    """The encoders of the views of a model; none for one table."""
+    encoder = model.model_.encoder
+    return dict(encoder.encoders_) if isinstance(encoder, ViewsEncoder) else {}
+
+
+def _groups_of(model: BaseMKL) -> dict[str, list[str]]:
+    """Columns of the views of a model whose columns have names."""
+    views = _views_of(model).items()
+    return {view: one.names_ for view, one in views if isinstance(one, TableEncoder) and one.names_}
+
+
 def columns_of(model: BaseMKL) -> list[str]:
     """Names of the columns of a table that a model needs."""
-    encoder = model.model_.encoder
-    if isinstance(encoder, ViewsEncoder):
-        return [name for one in encoder.encoders_.values() for name in getattr(one, "names_", None) or ()]
-    return [str(name) for name in getattr(model, "feature_names_in_", [])]
+    names = [str(name) for name in getattr(model, "feature_names_in_", [])]
+    return [name for columns in _groups_of(model).values() for name in columns] if _views_of(model) else names
 
 
 def sparse_views_of(model: BaseMKL) -> list[str]:
     """Names of the views of a model whose columns have no names."""
-    encoder = model.model_.encoder
-    if not isinstance(encoder, ViewsEncoder):
-        return []
-    return [
-        view
-        for view, one in encoder.encoders_.items()
-        if isinstance(one, TableEncoder) and not getattr(one, "names_", None)
-    ]
+    return [view for view in _views_of(model) if view not in {**_groups_of(model), **grams_of(model)}]
 
 
 def grams_of(model: BaseMKL) -> dict[str, GramEncoder]:
     """The views of a model that are precomputed kernels."""
-    encoder = model.model_.encoder
-    views = encoder.encoders_ if isinstance(encoder, ViewsEncoder) else {}
-    return {view: one for view, one in views.items() if isinstance(one, GramEncoder)}
+    return {view: one for view, one in _views_of(model).items() if isinstance(one, GramEncoder)}
 
 
-def _tables_of(encoder: ViewsEncoder, table: DataFrame, further: Mapping[str, Any]) -> Tables:
-    groups = {
-        view: one.names_
-        for view, one in encoder.encoders_.items()
-        if isinstance(one, TableEncoder) and one.names_
-    }
-    needed = [view for view in encoder.encoders_ if view not in groups]
-    lacking = [view for view in needed if view not in further]
-    if lacking or len(needed) < len(further):
+def _tables_of(model: BaseMKL, table: DataFrame, further: Mapping[str, Any]) -> Tables:
+    groups, sparse, grams = _groups_of(model), sparse_views_of(model), grams_of(model)
+    needed = [view for view in _views_of(model) if view not in groups]
+    if not further.keys() >= set(needed) or len(needed) < len(further):
+        called = " and ".join(what for what, some in (("sparse views", sparse), ("kernels", grams)) if some)
+        options = (f"--{'gram' if view in grams else 'view'} {view}=FILE" for view in needed)
         raise InputError(
-            f"The model has the {_called(encoder, needed)} {', '.join(needed)}, got {', '.join(further) or 'none'}. "
-            f"Pass {' '.join(f'--{_option(encoder, view)} {view}=FILE' for view in needed)}."
+            f"The model has the {called or 'sparse views'} {', '.join(needed)}, got {', '.join(further) or 'none'}. "
+            f"Pass {' '.join(options)}."
         )
-    names = list(dict.fromkeys(name for columns in groups.values() for name in columns))
+    names = list(dict.fromkeys(columns_of(model)))
     for name in names:
         need_column(table, name, "the model")
     check_cells(table, names)
     return Tables(table[names], groups, further)
-
-
-def _called(encoder: ViewsEncoder, views: Sequence[str]) -> str:
-    grams = [isinstance(encoder.encoders_[view], GramEncoder) for view in views]
-    return "sparse views" if not any(grams) else "kernels" if all(grams) else "sparse views and kernels"
-
-
-def _option(encoder: ViewsEncoder, view: str) -> str:
-    return "gram" if isinstance(encoder.encoders_[view], GramEncoder) else "view"
 
 
 def predictions(
@@ -108,12 +97,11 @@ def with_truth(table: DataFrame, truth: Labels, names: Sequence[str]) -> DataFra
 
 def features_of(model: BaseMKL, table: DataFrame, further: Mapping[str, Any] | None = None) -> Any:
     """The columns that a model was fitted on, in their order, and sparse views and kernels beside them."""
-    encoder = model.model_.encoder
-    if isinstance(encoder, ViewsEncoder):
-        return _tables_of(encoder, table, further or {})
+    if _views_of(model):
+        return _tables_of(model, table, further or {})
     if further:
         raise InputError(f"This model has no views of its own, got {', '.join(further)}. Leave them out.")
-    names = [str(n) for n in getattr(model, "feature_names_in_", [])]
+    names = columns_of(model)
     if not names:
         raise InputError("This model was not fitted on a table with column names; predict with it in Python.")
     missing = [n for n in names if n not in table.columns]

@@ -109,7 +109,10 @@ def read_all(paths: Mapping[str, str], spec: Spec, *, labelled: bool = False) ->
     Joined
     """
     first = next(iter(paths.values()))
-    data = read_tables(paths, spec.key, spec.rows, dense=spec.dense or not labelled)
+    if len(paths) == 1:
+        data = read_file(first, dense=spec.dense or not labelled)
+    else:
+        data = join_tables({name: read_table(path) for name, path in paths.items()}, spec.key, spec.rows)
     if not data.table.shape[1]:
         [name] = data.sparse
         raise InputError(
@@ -117,30 +120,6 @@ def read_all(paths: Mapping[str, str], spec: Spec, *, labelled: bool = False) ->
             f"{name}={first}."
         )
     return with_further(data, spec.view, spec.gram, spec.key, first, joined=len(paths) > 1)
-
-
-def read_tables(
-    paths: Mapping[str, str | Path], key: str, rows: str = "shared", *, dense: bool = True
-) -> Joined:
-    """Read one table, or several and join them.
-
-    Parameters
-    ----------
-    paths : mapping of str to path
-    key : str
-        Only needed for several tables.
-    rows : {"shared", "all", "order"}, default="shared"
-        See `join_tables`.
-    dense : bool, default=True
-        Whether the rows of a sparse file are columns.
-
-    Returns
-    -------
-    Joined
-    """
-    if len(paths) == 1:
-        return read_file(next(iter(paths.values())), dense=dense)
-    return join_tables({name: read_table(path) for name, path in paths.items()}, key, rows)
 
 
 # ---- models and new rows ------------------------------------------------------------------------------

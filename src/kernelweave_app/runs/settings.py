@@ -59,7 +59,8 @@ class SpecField:
 def learner_fields(method: str) -> dict[str, SpecField]:
     """The parameters of one learner."""
     return {
-        name: _merged(name, {method: one}, told=False) for name, one in learner_of(method).settings().items()
+        name: merged_field(name, {method: one}, told=False)
+        for name, one in learner_of(method).settings().items()
     }
 
 
@@ -76,36 +77,17 @@ def schema_of(field: SpecField) -> Tree:
 # ---- parameters of learners -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class LearnerSetting:
-    """A setting that one or several learners have.
-
-    Attributes
-    ----------
-    name : str
-    of : dict of str to Declared
-        The parameter that it sets, by the short names of the learners.
-    """
-
-    name: str
-    of: Mapping[str, Declared]
-
-    @property
-    def field(self) -> SpecField:
-        """Its field, for all values that any of the learners accepts."""
-        return _merged(self.name, self.of)
-
-    def written(self, value: object) -> Any:
-        """The value in a file of settings, which has no null; raises `InputError` if no learner accepts it."""
-        if value is None:
-            return said(None) if any(takes(one, said(None)) for one in self.of.values()) else ""
-        if not any(takes(one, value) for one in self.of.values()):
-            next(iter(self.of.values())).settle(value)
-        return value
+def written(of: Mapping[str, Declared], value: object) -> Any:
+    """The value of a setting in a file, which has no null; raises `InputError` if none of its learners accepts it."""
+    if value is None:
+        return said(None) if any(takes(one, said(None)) for one in of.values()) else ""
+    if not any(takes(one, value) for one in of.values()):
+        next(iter(of.values())).settle(value)
+    return value
 
 
-def _merged(name: str, of: Mapping[str, Declared], *, told: bool = True) -> SpecField:
-    """The field of a parameter of several learners; with `told` it names them."""
+def merged_field(name: str, of: Mapping[str, Declared], *, told: bool = True) -> SpecField:
+    """The field for all values that any of these learners accepts; with `told` it names them."""
     first, forms = next(iter(of.values())), list(dict.fromkeys(one.form for one in of.values()))
     if len({form.kind for form in forms}) > 1:
         forms = [Form()]
@@ -147,15 +129,15 @@ def limit(one: Declared) -> str:
     return f"[{'; '.join(parts)}]" if parts else ""
 
 
-def learner_settings() -> dict[str, LearnerSetting]:
-    """The settings of all learners by name, those of the first learner first."""
+def learner_settings() -> dict[str, dict[str, Declared]]:
+    """The settings of all learners by name, those of the first learner first: the parameter of each learner."""
     from kernelweave.learners import LEARNERS
 
     found: dict[str, dict[str, Declared]] = {}
     for learner, kind in LEARNERS.items():
         for name, one in kind.settings().items():
             found.setdefault(name, {})[learner] = one
-    return {name: LearnerSetting(name, of) for name, of in found.items()}
+    return found
 
 
 def learner_of(method: str) -> Any:

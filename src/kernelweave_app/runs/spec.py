@@ -36,7 +36,14 @@ from kernelweave._docstrings import read_docstring
 from kernelweave._errors import InputError, check_known
 from kernelweave._parameters import Flag, Form, Number, OneOf, Rule, Shown, Whole, check_value, rules_of
 from kernelweave._types import Tree
-from kernelweave_app.runs.settings import SpecField, learner_of, learner_settings, schema_of
+from kernelweave_app.runs.settings import (
+    SpecField,
+    learner_of,
+    learner_settings,
+    merged_field,
+    schema_of,
+    written,
+)
 
 #: Longest text of a setting, and the most names in a list.
 LONGEST = 20_000
@@ -134,7 +141,7 @@ def _describe(schema: Tree, kind: type[BaseModel]) -> None:
     properties["learner_params"] |= {
         "title": label_of("learner_params"),
         "description": about.parameters["learner_params"].about,
-        "properties": {name: schema_of(one.field) for name, one in learner_settings().items()},
+        "properties": {name: schema_of(field) for name, field in _learner_fields().items()},
         "additionalProperties": False,
     }
     for name, field in own_fields().items():
@@ -362,7 +369,7 @@ class Spec(BaseModel):
         known = learner_settings()
         try:
             return {
-                name: known[check_known(name, known, "setting")].written(value)
+                name: written(known[check_known(name, known, "setting")], value)
                 for name, value in given.items()
             }
         except InputError as error:
@@ -437,8 +444,11 @@ def own_fields() -> Mapping[str, SpecField]:
 
 def spec_fields() -> dict[str, SpecField]:
     """All fields in the order of a form: those of every run, then those of all learners that are registered now."""
-    of_learners = {name: one.field for name, one in learner_settings().items()}
-    return {**own_fields(), **of_learners}
+    return {**own_fields(), **_learner_fields()}
+
+
+def _learner_fields() -> dict[str, SpecField]:
+    return {name: merged_field(name, of) for name, of in learner_settings().items()}
 
 
 def known_fields() -> dict[str, SpecField]:
@@ -484,8 +494,8 @@ def label_of(name: str) -> str:
         return own_fields()[name].label
     if name in Spec.model_fields:
         return Spec.model_fields["learner_params"].metadata[-1].label if name == "learner_params" else name
-    known = learner_settings()
-    return known[name].field.label if name in known else name.replace("_", " ").capitalize()
+    of = learner_settings().get(name)
+    return merged_field(name, of).label if of else name.replace("_", " ").capitalize()
 
 
 def in_words_of(place: str, message: str) -> str:

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._errors import InputError
+from kernelweave._checks import InputError, check_psd
+from kernelweave._threads import blas_threads_for
 from kernelweave._types import DataFrame
+from kernelweave.views import GramEncoder, precomputed
 from kernelweave_app.runs.formats import FileLimits, Format, Use, one_error, there
 from kernelweave_app.runs.formats.arrays import COLUMN_NAMES, ROW_NAMES, check_array
 from kernelweave_app.runs.joining import Joined
@@ -23,8 +25,6 @@ Array = NDArray[np.float64]
 MOST_VALUES = 500_000_000
 #: Kernels of a file.
 MOST_KERNELS = 1000
-#: Share of its largest entry that a matrix may differ from its transpose.
-ASYMMETRY = 1e-8
 #: Share of the largest eigenvalue that the smallest may lie below zero.
 NEGATIVE = 1e-6
 #: Rows whose eigenvalues are computed; those of more rows are below the smallest of some of them.
@@ -208,48 +208,14 @@ def check_gram(K: Array, what: str) -> None:
     what : str
         What messages call it.
     """
-    if K.shape[0] != K.shape[1]:
-        raise InputError(
-            f"{what} must be square for training, got {K.shape[0]} x {K.shape[1]}. A block of new rows by training "
-            "rows is for predictions."
-        )
-    there = ~np.isnan(K).all(axis=1)
-    K = K if there.all() else K[np.ix_(there, there)]
-    if not np.isfinite(K).all():
-        n_bad = int((~np.isfinite(K)).sum())
-        raise InputError(
-            f"{what} has {n_bad} values that are missing or infinite. Only whole rows, with their columns, may be "
-            "missing."
-        )
-    if not K.size:
-        raise InputError(f"{what} holds no number.")
-    diagonal, largest = np.diag(K), float(np.abs(K).max())
-    if not diagonal.any() and largest:
-        raise InputError(
-            f"{what} has a zero diagonal and other values: these look like distances, and a kernel holds similarities. "
-            "Convert them, for example by numpy.exp(-D**2 / (2 * numpy.median(D)**2))."
-        )
-    apart = float(np.abs(K - K.T).max())
-    if apart > ASYMMETRY * largest:
-        i, j = np.unravel_index(int(np.abs(K - K.T).argmax()), K.shape)
-        raise InputError(
-            f"{what} must be symmetric, but rows {i} and {j} have {K[i, j]:.6g} and {K[j, i]:.6g}. If this is "
-            "rounding, pass (K + K.T) / 2."
-        )
-    lowest, highest = extreme_eigenvalues(K)
-    if lowest < -NEGATIVE * max(highest, 0.0) or highest < 0:
-        raise InputError(
-            f"{what} is not positive semidefinite: eigenvalues from {lowest:.3g} to {highest:.3g}. kw.repair_gram(K) "
-            "makes the nearest kernel of it."
-        )
-
-
-def extreme_eigenvalues(K: Array) -> tuple[float, float]:
-    """The smallest and largest eigenvalue, of many rows those of some of them, which lie between."""
-    from kernelweave._threads import blas_threads_for
-
-    rows = np.linspace(0, len(K) - 1, min(len(K), MOST_ROWS)).astype(int)
-    part = K if len(rows) == len(K) else K[np.ix_(rows, rows)]
-    with blas_threads_for(len(part)):
-        values = np.linalg.eigvalsh(part)
-    return float(values[0]), float(values[-1])
+    try:
+        # what a fit would refuse, and the eigenvalues, of many rows those of some of them, which lie between
+        GramEncoder(missing=True).fit_transform(precomputed(K))
+        known = np.flatnonzero(~np.isnan(K).all(axis=1))
+        if not len(known):
+            raise InputError("There is no number in it.")
+        some = known[np.linspace(0, len(known) - 1, min(len(known), MOST_ROWS)).astype(int)]
+        with blas_threads_for(len(some)):
+            check_psd(K[np.ix_(some, some)], "A kernel", tol=NEGATIVE)
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from None
