@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from kernelweave._drawing import rounded
 from kernelweave._errors import InputError
 from kernelweave_app import runs
 from kernelweave_app.cli.arguments import Names, Settings
-from kernelweave_app.cli.console import Steps, print_findings, print_table, say
+from kernelweave_app.cli.console import Steps, print_findings, say
 from kernelweave_app.runs.folders import csv_text, whole_folder, write_text, writing
 
 if TYPE_CHECKING:
-    from kernelweave._types import BaseCrossValidator
     from kernelweave.estimators import BaseMKL
     from kernelweave.inspection.registry import Found
     from kernelweave_app.runs.joining import Joined
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from kernelweave_app.runs.reading import Run
     from kernelweave_app.runs.spec import Spec
 
-#: Held-out accuracy of other models, for a report.
-Compare = Callable[["Run", "BaseMKL"], dict[str, float]]
+#: Fits of other models, which return their predictions of the held-out rows.
+Rivals = Callable[["Run", "BaseMKL"], dict[str, Callable[[], Any]]]
 
 
 def fit(
@@ -76,8 +75,9 @@ def fit(
         fit_table(table, given, out, overwrite=overwrite)
 
 
-def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, compare: Compare | None = None) -> None:
-    """Fit a model on a table, and write the files of the run; `compare` makes what the report compares it with."""
+def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, rivals: Rivals | None = None) -> None:
+    """Fit a model on a table, and write the files of the run; it is compared with `rivals`."""
+    from kernelweave.inspection.registry import Basis, compute
     from kernelweave.inspection.scores import score_texts
 
     run = runs.reading.read_run(runs.reading.files_of(table, spec), spec, labelled=True)
@@ -98,10 +98,11 @@ def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, compare: Com
             say("Held-out: " + ", ".join(f"{name} {text}" for name, text in score_texts(held).items()))
         outer = runs.nested.nested_predictions(spec, prepared, run.train, Steps("path x folds, outer fold"))
         found = runs.evidence.gather(model, spec, prepared, (run.train, run.test), held, outer)
+        if rivals is not None:
+            found["baselines"] = compute("baselines", Basis(held=held, others=rivals(run, model)))
         say_model(model, {name: one for name, one in found.items() if name not in said})
-        comparison = None if compare is None else compare(run, model)
         runs.writing.write_run(folder, run, model, held)
-        runs.writing.write_report(folder, run, model, held, found, comparison=comparison)
+        runs.writing.write_report(folder, run, model, held, found)
         made = [name for name in runs.writing.FILES if (folder / name).exists()]
     say(f"Wrote {out}: {', '.join(made)}")
 
@@ -201,26 +202,11 @@ def demo(*, out: str = "kernelweave-demo", seed: int = 0, cv: int = 5, alphas: i
         "test_size": 0.3,
         "seed": seed,
     }
-    fit_table(str(table), runs.spec.check_spec(settings), out, overwrite=True, compare=_compare)
+    fit_table(str(table), runs.spec.check_spec(settings), out, overwrite=True, rivals=_rivals)
 
 
-def _compare(run: Run, model: BaseMKL) -> dict[str, float]:
-    """Held-out accuracies of the model and of baselines, which are printed."""
-    say("Tuning the baselines on the same training rows ...")
-    X, y = run.prepared.X, run.prepared.y
-    rivals = _baselines(
-        model, X.iloc[run.train], y[run.train], runs.fitting.make_cv(run.spec, run.prepared.task)
-    )
-    right = {name: rival.predict(X.iloc[run.test]) == y[run.test] for name, rival in rivals.items()}
-    print_table(
-        ("model", "held-out accuracy", "errors"),
-        [(name, rounded(ok.mean(), len(ok)), f"{(~ok).sum()} of {len(ok)}") for name, ok in right.items()],
-    )
-    return {name: float(ok.mean()) for name, ok in right.items()}
-
-
-def _baselines(model: BaseMKL, X: Any, y: Any, cv: BaseCrossValidator) -> dict[str, Any]:
-    """The model and the baselines; every setting of these is chosen by cross-validation on these rows."""
+def _rivals(run: Run, model: BaseMKL) -> dict[str, Callable[[], Any]]:
+    """Baselines with settings chosen by cross-validation on the rows of the fit, as they predict the others."""
     import numpy as np
     from sklearn.linear_model import RidgeClassifierCV
     from sklearn.model_selection import GridSearchCV
@@ -230,18 +216,25 @@ def _baselines(model: BaseMKL, X: Any, y: Any, cv: BaseCrossValidator) -> dict[s
 
     from kernelweave.estimators.cv import MKLClassifierCV
 
+    say("Tuning the baselines on the same training rows ...")
+    seen, new = run.prepared.some(run.train), run.prepared.some(run.test)
+    cv = runs.fitting.make_cv(run.spec, run.prepared.task)
     # the mean of all normalised kernels: kernel ridge with uniform weights
-    standard = (X - X.mean()) / X.std(ddof=0)
+    standard = (seen.X - seen.X.mean()) / seen.X.std(ddof=0)
     first, *others = [(1.0 / float(kernel.diag(standard).mean())) * kernel for kernel in model.kernels]
     average = sum(others, first)
     svc = make_pipeline(StandardScaler(), SVC())
     grid = {"svc__C": np.logspace(-1, 3, 5), "svc__gamma": np.logspace(-4, 0, 5) / 3}
-    return {
-        "kernelweave (rls2)": model,
-        "average kernel": MKLClassifierCV([average], standardize=True, cv=cv).fit(X, y),
-        "best single RBF (SVM)": GridSearchCV(svc, grid, cv=cv).fit(X, y),
-        "ridge": make_pipeline(StandardScaler(), RidgeClassifierCV(np.logspace(-3, 4, 30), cv=cv)).fit(X, y),
+    rivals: dict[str, Any] = {
+        "the average kernel": MKLClassifierCV([average], standardize=True, cv=cv),
+        "the best single RBF (SVM)": GridSearchCV(svc, grid, cv=cv),
+        "ridge": make_pipeline(StandardScaler(), RidgeClassifierCV(np.logspace(-3, 4, 30), cv=cv)),
     }
+
+    def predictions(rival: Any) -> Any:
+        return rival.fit(seen.X, seen.y).predict(new.X)
+
+    return {name: partial(predictions, rival) for name, rival in rivals.items()}
 
 
 # ---- before and after a fit ---------------------------------------------------------------------------

@@ -196,7 +196,6 @@ def _pictures(outputs: Sequence[str | None]) -> list[str]:
 def _path_of_statistics(file: str, spec: Spec, out: str, overwrite: bool) -> None:
     import numpy as np
 
-    from kernelweave.estimators.choosing import not_an_estimate
     from kernelweave.mkl.path import rls2_path
     from kernelweave.rows.folds import FoldStatistics
     from kernelweave.rows.validation import rls2_path_cv
@@ -221,14 +220,12 @@ def _path_of_statistics(file: str, spec: Spec, out: str, overwrite: bool) -> Non
             else:
                 solved = rls2_path(found, None, values["alphas"], **options)
         head: dict[str, Any] = {"df": solved.df, "n_kernels": solved.n_active, "rel_gap": solved.rel_gap}
-        best, said = None, ""
+        best, scores = None, {}
         if validated is not None:
             best = validated.best_index
             head |= {"mse": validated.mean_mse, "mse_se": validated.se_mse, "r2": validated.pooled_r2}
             scores = {"mean squared error": validated.mean_mse[best], "R^2": validated.pooled_r2[best]}
-            each = (f"{name} {score_text(name, value, total.n_rows)}" for name, value in scores.items())
-            said = f"{', '.join(each)}; this is {not_an_estimate('alpha')}"
-        write_block_path(folder, total, solved, "alpha", head, best, said)
+        write_block_path(folder, total, solved, "alpha", head, best, scores, total.n_rows)
     say(f"Wrote {out}: {', '.join(FILES)}")
 
 
@@ -274,7 +271,8 @@ def write_block_path(
     parameter: str,
     head: Mapping[str, Any],
     chosen: int | None,
-    validated: str,
+    scores: Mapping[str, float],
+    n_rows: int,
 ) -> None:
     """Write the tables and the figure of a path over blocks of features, and print one of its solutions.
 
@@ -288,11 +286,13 @@ def write_block_path(
         Further columns of the path, with an entry for each solution.
     chosen : int or None
         Position of the chosen solution; None for the last.
-    validated : str
-        The cross-validated scores of the chosen solution.
+    scores : dict of str to float
+        Of the chosen solution, over folds.
+    n_rows : int
     """
     import numpy as np
 
+    from kernelweave.estimators.choosing import not_an_estimate
     from kernelweave.inspection.weights import fractions_of
 
     fractions = fractions_of(np.asarray(solved.weights), axis=1)
@@ -316,8 +316,9 @@ def write_block_path(
     one, own = solved.at(at), fractions[at]
     order = np.argsort(-own)[:MOST_KERNELS]
     print_table(("weight", "kernel"), [(percent(own[m], 1), names[m]) for m in order if own[m] > 0])
-    if validated:
-        say(f"Cross-validated: {validated}.")
+    if scores:
+        each = (f"{name} {score_text(name, value, n_rows)}" for name, value in scores.items())
+        say(f"Cross-validated: {', '.join(each)}; this is {not_an_estimate(parameter)}.")
     say(
         f"{parameter} {values[at]:.4g}; objective {one.primal:.6g}, at most {one.rel_gap:.1e} of it above the "
         f"optimum ({one.status.name.lower()})."

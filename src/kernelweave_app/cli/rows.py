@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from kernelweave._drawing import score_text
 from kernelweave._errors import InputError
 from kernelweave_app import runs
 from kernelweave_app.cli.arguments import READ_WHOLE, SEVERAL, FoldBy, Folds, FoldSeed, Names, RowTables
@@ -192,7 +191,6 @@ def margins(
     """
     import numpy as np
 
-    from kernelweave.estimators.choosing import not_an_estimate
     from kernelweave.machines.losses import as_loss
     from kernelweave.mkl.path import svm_mkl_path
     from kernelweave.results import Status
@@ -218,7 +216,7 @@ def margins(
             Cs = cs or list(np.geomspace(*RANGE, points) / features.sample_weight.sum())
             machine: dict[str, Any] = {"loss": loss, "epsilon": epsilon, "tol": tol}
             machine |= {} if normalize == "none" else {"scale": features.scales()}
-            best, said = None, ""
+            best, scores = None, {}
             if folds:
                 choice: dict[str, Any] = {"folds": folds, "fold_by": fold_by, "scoring": scoring}
                 validated = svm_mkl_path_cv(features, Cs, **machine, **choice, rule=rule, seed=seed)
@@ -232,9 +230,7 @@ def margins(
             lost, right, area = (one[best] for one in means)
             # numbers have a loss only
             scores = {"mean loss": lost, "accuracy": right, "ROC AUC": area}
-            known = {name: value for name, value in scores.items() if np.isfinite(value)}
-            each = (f"{name} {score_text(name, value, features.n_samples)}" for name, value in known.items())
-            said = f"{', '.join(each)}; this is {not_an_estimate('C')}"
-        write_block_path(folder, features, solved, "C", head, best, said)
+            scores = {name: value for name, value in scores.items() if np.isfinite(value)}
+        write_block_path(folder, features, solved, "C", head, best, scores, features.n_samples)
     say(f"Wrote {out}: {', '.join(FILES)}")
     return 130 if any(status is Status.INTERRUPTED for status in solved.status) else 0

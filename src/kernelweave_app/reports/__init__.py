@@ -195,7 +195,6 @@ def make_report(
     settings: Mapping[str, object],
     held: HeldOut | None = None,
     X: DataFrame = None,
-    comparison: dict[str, float] | None = None,
     pictures: list[Picture] | None = None,
     found: Found | None = None,
     lineage: Any = None,
@@ -214,8 +213,6 @@ def make_report(
         Held-out rows.
     X : table, optional
         Rows for the contributions of kernels.
-    comparison : dict of str to float, optional
-        Held-out accuracy of this model and others.
     pictures : list of Picture, optional
         Default: those of `draw_pictures`.
     found : dict of str to Finding, optional
@@ -263,10 +260,6 @@ def make_report(
         certificate=learner.certificate,
         stationarity=", ".join(f"{v:.1e}" for v in np.atleast_1d(getattr(model, "stationarity_", ()))),
         held=held,
-        comparison={
-            name: score_text("accuracy", value, 0 if held is None else len(held.truth))
-            for name, value in (comparison or {}).items()
-        },
         figures=figures,
         environment=versions() if lineage is None else lineage.versions,
         lineage=lineage,

@@ -35,11 +35,7 @@ def need_column(table: DataFrame, name: str, what: str) -> Series:
 
 def describe(table: DataFrame) -> str:
     """One line about rows, columns and types."""
-    import pandas as pd
-
-    numeric = sum(
-        pd.api.types.is_numeric_dtype(table[c]) and not pd.api.types.is_bool_dtype(table[c]) for c in table
-    )
+    numeric = table.select_dtypes("number", exclude="timedelta").shape[1]
     others = table.shape[1] - numeric
     rows, columns = numbered(table.shape[0], "row"), numbered(table.shape[1], "column")
     return f"{rows}, {columns} ({numeric} numeric, {others} categorical)"

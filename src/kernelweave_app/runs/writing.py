@@ -89,7 +89,6 @@ def write_report(
     found: Found,
     *,
     title: str = "",
-    comparison: dict[str, float] | None = None,
     pictures: list[Picture] | None = None,
 ) -> None:
     """Write the report of a run, and the findings that it shows.
@@ -105,8 +104,6 @@ def write_report(
         Of `kernelweave_app.runs.evidence.gather`, and what was computed later.
     title : str
         Of the report; default the first file and the target.
-    comparison : dict of str to float, optional
-        Held-out accuracy of this model and others.
     pictures : list of Picture, optional
         If they have been drawn already.
     """
@@ -135,7 +132,6 @@ def write_report(
             settings={"Table": run.file, **used_settings(run.spec, prepared)},
             held=held,
             X=prepared.X.iloc[run.train],
-            comparison=comparison,
             pictures=pictures,
             found=found,
             lineage=run.origin,
