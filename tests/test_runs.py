@@ -1185,14 +1185,14 @@ def test_the_report_of_a_run_lists_its_settings_and_rows(whole, tmp_path):
     usual |= {"Folds": "2", "Seed": "3", "Task": "auto", "Use the mean of the target as intercept": "yes"}
     if spec.key:
         lead = "48 rows, 9 columns (7 numeric, 2 categorical)"
-        lost = "2 rows of other tables are not in one; 4 rows of other tables are not in two"
+        lost = "Table one does not have 2 rows of other tables; their view is missing; Table two does not have 4 rows"
         own = {"Kernels": "one: linear; rbf(gamma=0.3); two: poly(degree=2)", "Values of C": "0.5,3"}
         own |= {"Key": "who", "Choose": "1se", "Probabilities": "platt", "Share of rows held out": "0.25"}
         other = {"Values of alpha", "Column of held-out rows", "Columns left out"}
     else:
         lead, lost = (
             "48 rows, 10 columns (8 numeric, 2 categorical)",
-            "2 rows left out because of missing values",
+            "Left out 2 rows with missing values",
         )
         own = {"Kernels": "table: linear; rbf(gamma=0.3); words: linear", "Values of alpha": "0.1:10:3"}
         own |= {"Column of held-out rows": "part", "Standardise columns": "no", "Columns left out": "g2"}

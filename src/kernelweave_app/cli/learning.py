@@ -110,24 +110,9 @@ def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, rivals: Riva
 def say_found(data: Joined, prepared: Prepared, name: str, spec: Spec) -> Found:
     """Print a description of the data; returns the doubts that were printed."""
     say(f"Found {name}: {runs.columns.describe(data.table)}.")
-    for view, lost in data.missing.items():
-        if lost:
-            then = "their view is missing" if data.kinds else "they are left out"
-            say(f"Table {view} does not have {len(lost)} rows of other tables; {then}.")
-    if prepared.n_dropped:
-        say(f"Left out {prepared.n_dropped} rows with missing values.")
     doubts = runs.doubts.doubts_of_table(prepared)
-    for one in doubts.values():
-        say(one.sentence)
-    why = "" if prepared.reason == "as asked" else f", because {prepared.reason}"
-    say(f"Task: {prepared.said}{why}.")
-    for view, columns in prepared.views.items():
-        say(f"View {view}: {len(columns)} columns.")
-    for view, rows in data.sparse.items():
-        say(f"View {view}: {rows.shape[1]} sparse columns, {rows.nnz} entries.")
-    for view, one in data.grams.items():
-        by = f"by {one.column!r}" if one.column else "by position"
-        say(f"View {view}: a precomputed kernel, rows matched {by}.")
+    for sentence in (*prepared.facts(data), *(one.sentence for one in doubts.values())):
+        say(sentence)
     now = runs.fitting.chosen(spec, prepared.task)
     if now.method != spec.method:
         say(f"Learner: {now.method}, as a plain fit chooses.")

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from kernelweave._errors import InputError
 from kernelweave._types import DataFrame
 from kernelweave.views.groups import names_in
@@ -197,13 +199,7 @@ def layout_text(data: Joined, key: str, name: str) -> str:
 
 def read_layout(folder: Path) -> Layout | None:
     """The layout in the folder of a run; None if its rows have no key."""
-
-    def read(text: str) -> Layout:
-        content = json.loads(text)
-        tables = {str(name): dict(columns) for name, columns in content["tables"].items()}
-        return Layout(str(content["key"]), tables, str(content.get("rows", "shared")))
-
-    return read_kept(folder / LAYOUT, read, None)
+    return read_kept(folder / LAYOUT, TypeAdapter(Layout).validate_json, None)
 
 
 def join_new(

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
 from kernelweave_app.reports import versions
@@ -148,12 +150,7 @@ def learnt_from(model: Path, path: str | Path) -> bool:
 
 def _read(folder: Path) -> Lineage | None:
     """What a run wrote; None where it wrote nothing."""
-
-    def read(text: str) -> Lineage:
-        told = json.loads(text)
-        return Lineage(**{**told, "tables": [Source(**one) for one in told["tables"]]})
-
-    return read_kept(folder / LINEAGE, read, None)
+    return read_kept(folder / LINEAGE, TypeAdapter(Lineage).validate_json, None)
 
 
 def read_lineage(folder: Path) -> Lineage | None:

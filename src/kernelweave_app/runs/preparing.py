@@ -101,6 +101,23 @@ class Prepared:
         several = "several labels" if self.task == "classification" else "regression with several targets"
         return f"{several} ({', '.join(map(repr, self.names))})"
 
+    def facts(self, data: Joined) -> list[str]:
+        """What was found in the tables, in sentences."""
+        then = "their view is missing" if data.kinds else "they are left out"
+        lost = {view: len(keys) for view, keys in data.missing.items() if keys}
+        found = [f"Table {view} does not have {n} rows of other tables; {then}." for view, n in lost.items()]
+        if self.n_dropped:
+            found.append(f"Left out {self.n_dropped} rows with missing values.")
+        why = "" if self.reason == "as asked" else f", because {self.reason}"
+        found.append(f"Task: {self.said}{why}.")
+        found += [f"View {view}: {len(columns)} columns." for view, columns in self.views.items()]
+        for view, rows in data.sparse.items():
+            found.append(f"View {view}: {rows.shape[1]} sparse columns, {rows.nnz} entries.")
+        for view, one in data.grams.items():
+            by = f"by {one.column!r}" if one.column else "by position"
+            found.append(f"View {view}: a precomputed kernel, rows matched {by}.")
+        return found
+
 
 def prepare(data: Joined, spec: Spec) -> Prepared:
     """Separate the target, weights and groups from a table and detect the task."""

@@ -111,18 +111,8 @@ def write_report(
     from kernelweave_app.runs.evidence import write_evidence
 
     data, prepared = run.data, run.prepared
-    about = [
-        describe(data.table),
-        f"{numbered(len(run.train), 'training row')}, {len(run.test)} held out",
-        f"task: {prepared.said}",
-    ]
-    if prepared.n_dropped:
-        about.append(f"{numbered(prepared.n_dropped, 'row')} left out because of missing values")
-    about += [
-        f"{numbered(len(lost), 'row')} of other tables {'is' if len(lost) == 1 else 'are'} not in {name}"
-        for name, lost in data.missing.items()
-        if lost
-    ]
+    divided = f"{numbered(len(run.train), 'training row')}, {len(run.test)} held out"
+    about = [describe(data.table), divided, *(fact.rstrip(".") for fact in prepared.facts(data))]
     write_evidence(folder, found)
     with writing():
         report = make_report(
