@@ -478,7 +478,8 @@ def shown_of(function: Callable[..., object]) -> Mapping[str, Shown]:
 
 
 def _beside(function: Callable[..., object], wanted: Callable[[object], bool]) -> dict[str, Any]:
-    if hasattr(function, "__dataclass_fields__") or hasattr(function, "declared_fields"):
+    # of dataclasses, declarations and models of pydantic
+    if any(hasattr(function, name) for name in ("__dataclass_fields__", "declared_fields", "model_fields")):
         source = function
     else:
         source = inspect.unwrap(function.__init__ if inspect.isclass(function) else function)

@@ -162,10 +162,8 @@ def reproduce(
 
 
 def _shown(options: Any) -> str:
-    found = []
-    for name, value in ((field.name, getattr(options, field.name)) for field in dataclasses.fields(options)):
-        found.append(f"{name} {', '.join(map(str, value)) if isinstance(value, tuple | list) else value}")
-    return "; ".join(found)
+    values = {name: value if isinstance(value, tuple) else (value,) for name, value in vars(options).items()}
+    return "; ".join(f"{name} {', '.join(map(str, value))}" for name, value in values.items())
 
 
 def _write(experiment: Any, options: Any, rows: Any, folder: Path) -> None:

@@ -22,7 +22,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -32,6 +32,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import PydanticCustomError
 
 import kernelweave
+from kernelweave._declarations import declared
 from kernelweave._docstrings import read_docstring
 from kernelweave._errors import InputError, check_known
 from kernelweave._parameters import Flag, Form, Number, OneOf, Rule, Shown, Whole, check_value, rules_of
@@ -352,12 +353,11 @@ class Spec(BaseModel):
     @field_validator("*")
     @classmethod
     def _check(cls, given: Any, info: Any) -> Any:
-        field = cls.model_fields[info.field_name]
-        rule = next((part for part in field.metadata if isinstance(part, Rule)), None)
-        if rule is None or given == field.default:
+        one = declared(Spec)[info.field_name]
+        if one.rule is None or given == one.default:
             return given
         try:
-            return check_value(rule, info.field_name, given)
+            return check_value(one.rule, info.field_name, given)
         except InputError as error:
             raise _refused(error) from None
 
@@ -414,31 +414,19 @@ def applies(field: SpecField, spec: Spec, task: str = "") -> bool:
 
 def own_fields() -> Mapping[str, SpecField]:
     """The settings of every run, but for the table of the learner's parameters."""
-    about = read_docstring(Spec.__doc__).parameters
     found = {}
-    for name, field in Spec.model_fields.items():
+    for name, one in declared(Spec).items():
         if name == "learner_params":
             continue
-        [shown] = [part for part in field.metadata if isinstance(part, In)]
-        rules = [part for part in field.metadata if isinstance(part, Rule)]
-        form = rules[0].form() if rules else Form()
         parts = [
             get_args(part)[0] if get_origin(part) is Annotated else part
-            for part in get_args(field.annotation)
+            for part in get_args(Spec.model_fields[name].annotation)
         ]
         kinds = [get_origin(part) for part in parts if get_origin(part) in (list, dict)]
-        found[name] = SpecField(
-            name,
-            shown.label,
-            about[name].about,
-            shown.group,
-            "table" if kinds else form.kind,
-            field.default,
-            form.choices,
-            form.least,
-            form.most,
-            several=list in kinds,
-        )
+        field = merged_field(name, {DEFAULT: one}, told=False)
+        group = one.shown.group if isinstance(one.shown, In) else ""
+        kind = "table" if kinds else field.kind
+        found[name] = replace(field, group=group, kind=kind, learners=(), several=list in kinds)
     return found
 
 
@@ -490,10 +478,8 @@ def _state_of_package() -> list[object]:
 
 def label_of(name: str) -> str:
     """The label of a setting."""
-    if name in own_fields():
-        return own_fields()[name].label
     if name in Spec.model_fields:
-        return Spec.model_fields["learner_params"].metadata[-1].label if name == "learner_params" else name
+        return declared(Spec)[name].label
     of = learner_settings().get(name)
     return merged_field(name, of).label if of else name.replace("_", " ").capitalize()
 
