@@ -1204,3 +1204,32 @@ def test_the_report_of_a_run_lists_its_settings_and_rows(whole, tmp_path):
     for name, value in said.items():
         assert f">{name}</td>" in text
         assert value in text
+
+
+def test_some_rows_of_a_table_keep_what_belongs_to_them():
+    frame = pd.DataFrame(
+        {"a": np.arange(8.0), "y": np.arange(8.0) ** 2, "w": np.arange(1.0, 9.0), "g": list("aabbccdd")}
+    )
+    frame = frame.assign(key=[f"k{i}" for i in range(8)], part=["test", "train"] * 4)
+    spec = Spec(target="y", weights="w", group="g", key="key", holdout="part", task="regression")
+    whole = prepare(Joined(frame), spec)
+    rows = np.array([5, 0, 3])
+    part = whole.some(rows)
+    assert part.X["a"].tolist() == [5.0, 0.0, 3.0]
+    assert part.y.tolist() == [25.0, 0.0, 9.0]
+    assert part.weights.tolist() == [6.0, 1.0, 4.0]
+    assert part.groups.tolist() == ["c", "a", "b"]
+    assert part.keys.tolist() == ["k5", "k0", "k3"]
+    assert whole.held.tolist() == [True, False] * 4
+    # marks of all rows say nothing about positions among some
+    assert part.held is None
+    bare = prepare(Joined(frame[["a", "y"]]), Spec(target="y", task="regression")).some(rows)
+    assert (bare.weights, bare.groups, bare.keys) == (None, None, None)
+
+
+def test_modules_of_runs_are_imported_on_first_use():
+    import kernelweave_app.runs as package
+
+    assert package.fitting.make_cv is fitting.make_cv
+    with pytest.raises(AttributeError, match="nothing_here"):
+        package.nothing_here  # noqa: B018
