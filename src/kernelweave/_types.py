@@ -1,22 +1,29 @@
-"""Types of arguments and of other libraries, for readers and type checkers, without imports."""
+"""Types of arguments and of other libraries, for readers and type checkers, with NumPy as the only import."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+#: Numbers, and positions among rows, columns or kernels.
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    import numpy as np
     from anndata import AnnData
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.gridspec import SubplotSpec
     from mudata import MuData
-    from numpy.typing import ArrayLike, NDArray
-    from pandas import DataFrame, Index, Series
+    from numpy.typing import ArrayLike
+    from pandas import DataFrame, Series
+    from pandas import Index as FrameIndex
     from rich.console import Console
     from scipy.sparse import csr_array
     from sklearn.base import BaseEstimator
@@ -59,9 +66,9 @@ if TYPE_CHECKING:
     Tree: TypeAlias = dict[str, Any]
 else:
     # some signatures are read at run time, for the rules that stand beside their parameters
-    Artist = Axes = BaseCrossValidator = BaseEstimator = Console = DataFrame = Figure = Index = Series = (
-        object
-    )
+    Artist = Axes = BaseCrossValidator = BaseEstimator = Console = DataFrame = Figure = FrameIndex = (
+        Series
+    ) = object
     AnnData = AnnotatedTable = MuData = object
     ColumnsLike = Device = Fitted = KernelsLike = FittedPart = RowsLike = Target = object
     Features = Labels = Node = RowIndex = Splits = SubFigure = SubplotSpec = Style = TableLike = Tree = (

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelweave._types import Array, Index
+
 __all__ = [
     "blocks_on_products",
     "blocks_on_rows",
@@ -26,9 +28,6 @@ __all__ = [
     "gaussian_quadratic_forms",
     "norm_of_block",
 ]
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 def norm_of_block(square: Array, h: Array, alpha: float, pull: float, start: float) -> float:

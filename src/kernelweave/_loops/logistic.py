@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_expit
 
-Array = NDArray[np.float64]
+from kernelweave._types import Array
 
 _EPS = float(np.finfo(np.float64).eps)
 _FAR, _MOST = 50.0, 100

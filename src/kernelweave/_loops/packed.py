@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky
 
-Array = NDArray[np.float64]
+from kernelweave._types import Array
 
 
 def packed_length(n_samples: int) -> int:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from kernelweave._types import Array
 
 #: Represents infinity in `box_smo`, as in the compiled function.
 _HUGE = 1e300

@@ -6,15 +6,12 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave._devices import Kind
 from kernelweave._errors import InputError
 from kernelweave._loops import core
 from kernelweave._threads import threads_for
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+from kernelweave._types import Array, Index
 
 #: Numbers of a panel of rows.
 PIECE = 2**16

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from kernelweave._loops import core, packed_length, packed_rows
-from kernelweave.gram.base import Array, Gram, Index
+from kernelweave._types import Array, Index
+from kernelweave.gram.base import Gram
 from kernelweave.gram.composite import concatenate
 from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.low_rank import MAX_RANK_SHARE, ROUNDING, follows, highest_rank, hopeless_triangle

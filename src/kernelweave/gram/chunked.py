@@ -13,7 +13,7 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._sparse import is_sparse
-from kernelweave.gram.base import Array, Index
+from kernelweave._types import Array, Index
 from kernelweave.gram.features import FeatureStack
 
 #: Numbers of rows, each apart, so that memory of one can be given back.

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave.gram.base import Array, Gram, Index
+from kernelweave._types import Array, Index
+from kernelweave.gram.base import Gram
 from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.packed import PackedGram
 

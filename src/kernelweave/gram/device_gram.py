@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from kernelweave._devices import Kind
-from kernelweave.gram.base import Array, Gram, Index
+from kernelweave._types import Array, Index
+from kernelweave.gram.base import Gram
 
 #: Numbers of a stack that are read at a time.
 PIECE = 2**26

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.linalg import blas
 
 from kernelweave._loops import core
-from kernelweave.gram.base import Array, Gram, Index
+from kernelweave._types import Array, Index
+from kernelweave.gram.base import Gram
 
 #: Numbers processed at a time, if a temporary is needed.
 PIECE = 2**17

@@ -15,8 +15,7 @@ from kernelweave._devices import Kind, as_floating, hosted, is_foreign, moved, o
 from kernelweave._loops import core
 from kernelweave._parameters import ReadableSignature, shown
 from kernelweave._sparse import is_sparse
-from kernelweave._types import Device, Values
-from kernelweave.gram.base import Array, Index
+from kernelweave._types import Array, Device, Index, Values
 from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.row_checks import refuse
 

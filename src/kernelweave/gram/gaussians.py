@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import LARGEST_NUMBER, InputError, as_floats
 from kernelweave._parameters import shown
-from kernelweave.gram.base import Array, Index
+from kernelweave._types import Array, Index
 
 #: Largest error of an entry of a kernel, without rounding.
 ERROR = 1e-12

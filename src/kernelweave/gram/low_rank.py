@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from kernelweave._loops import core, packed_length, packed_rows
-from kernelweave.gram.base import Array
+from kernelweave._types import Array
 
 Rows = NDArray[np.intp]
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from kernelweave._loops import core, packed_length, packed_rows
 from kernelweave._threads import threads_for
-from kernelweave.gram.base import Array, Gram, Index
+from kernelweave._types import Array, Index
+from kernelweave.gram.base import Gram
 
 
 class PackedGram(Gram):

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, solve_triangular
 
 from kernelweave._checks import InputError
+from kernelweave._types import Array
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 #: Entries of the matrix: ``block(rows, columns)`` of shape (len(rows), len(columns)); None stands for all rows.

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kernelweave._checks import InputError, check_finite, check_gram_stack
 from kernelweave._parameters import OneOf, checked
 from kernelweave._threads import blas_threads_for
-
-Array = NDArray[np.float64]
+from kernelweave._types import Array
 
 #: Corrections of negative eigenvalues.
 CORRECTIONS = ("clip", "shift")

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kernelweave._checks import LARGEST_NUMBER, InputError, as_floats, check_row_weights, check_targets
 from kernelweave._devices import Kind, as_floating, hosted, is_foreign, moved, namespace_of, on_host
 from kernelweave._parameters import listed, shown
 from kernelweave._sparse import is_sparse
-
-Array = NDArray[np.float64]
+from kernelweave._types import Array
 
 #: Densities of a whole sparse chunk, and of a column of it, up to which products stay sparse. Squares of a column then
 #: exceed the squared deviations from its mean at most by the inverse of one less its density.

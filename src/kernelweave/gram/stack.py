@@ -13,8 +13,9 @@ from kernelweave._checks import InputError, NotPSDError, check_gram_stack, check
 from kernelweave._devices import Kind, as_floating, hosted, is_foreign, on_host
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for, threads_for
+from kernelweave._types import Array
 from kernelweave.gram import device_gram
-from kernelweave.gram.base import Array, Gram
+from kernelweave.gram.base import Gram
 from kernelweave.gram.building import Builder
 from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.gram.device_gram import DeviceGram

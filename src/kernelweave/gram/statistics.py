@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import blas
 
 from kernelweave._checks import InputError, as_floats
@@ -28,13 +28,10 @@ from kernelweave._devices import Kind, is_foreign, take_rows
 from kernelweave._interrupts import interrupts_deferred
 from kernelweave._parameters import ReadableSignature, shown
 from kernelweave._sparse import is_sparse
-from kernelweave._types import Device, Labels, Tree, Values
+from kernelweave._types import Array, Device, Index, Labels, Tree, Values
 from kernelweave.gram.features import as_groups
 from kernelweave.gram.row_checks import check_rows, check_texts, stays_sparse
 from kernelweave.gram.statistics_files import AddedRows, pack_lower, taken_of, unpack_lower, unreadable
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: Numbers that are converted at a time.
 PIECE = 2**21

@@ -15,7 +15,7 @@ from kernelweave._checks import LARGEST_NUMBER, InputError, NotPSDError
 from kernelweave._loops import core
 from kernelweave._parameters import Function, OneOf, ReadableSignature, Whole, checked
 from kernelweave._sparse import is_sparse
-from kernelweave.gram.base import Array, Index
+from kernelweave._types import Array, Index
 from kernelweave.gram.features import PIECE
 from kernelweave.gram.gaussians import as_columns, as_gammas, check_range, series
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from kernelweave.gram.base import Array, Gram, Index
+from kernelweave._types import Array, Index
+from kernelweave.gram.base import Gram
 
 #: ``block(m, row_slice, column_slice)`` returns that block of kernel m.
 Block = Callable[[int, slice, slice], Array]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelweave.gram.base import PIECE, Array, Gram, Index
+from kernelweave._types import Array, Index
+from kernelweave.gram.base import PIECE, Gram
 
 #: Largest mean over the rows of the squared cosines with all other rows. The values of a function of such a kernel on
 #: similar new rows are about a thousandth of those on its training rows.

@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 
 from kernelweave._checks import Floats, InputError
 from kernelweave._parameters import OneOf, Whole, checked
-from kernelweave._types import Features, Splits
+from kernelweave._types import Array, Features, Splits
 from kernelweave.inspection.arguments import (
     Entries,
     Estimator,
@@ -46,8 +46,6 @@ from kernelweave.inspection.scores import (
     of_held,
     share_interval,
 )
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from kernelweave._parameters import Number, check_value
-from kernelweave._types import DataFrame, Features, Labels
+from kernelweave._types import Array, DataFrame, Features, Labels
 from kernelweave.estimators.classifier import knows_probabilities
 from kernelweave.fitting.folds import divided
 from kernelweave.fitting.source import TableSource
 from kernelweave.inspection.arguments import class_names, target_names
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, checked
-from kernelweave._types import Labels
+from kernelweave._types import Array, Labels
 from kernelweave.fitting.task import problems_of
 from kernelweave.inspection.arguments import (
     Model,
@@ -28,8 +28,6 @@ from kernelweave.inspection.arguments import (
 from kernelweave.inspection.registry import Basis, Finding, Interval, at, finding
 from kernelweave.inspection.weights import fractions_of, weight_table
 from kernelweave.mkl.layers import Layers
-
-Array = NDArray[np.float64]
 
 #: Rows of the kernel matrices of layers: more would make pictures and eigenvalues slow without further information.
 MAX_ROWS = 1000

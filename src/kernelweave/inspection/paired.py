@@ -12,7 +12,7 @@ from scipy import stats
 
 from kernelweave._checks import Floats, InputError, Targets
 from kernelweave._parameters import Number, checked
-from kernelweave._types import Labels
+from kernelweave._types import Array, Labels
 from kernelweave.inspection.arguments import Entries, Level, Seed
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.registry import (
@@ -32,8 +32,6 @@ from kernelweave.inspection.scores import (
     held_intervals,
     of_held,
 )
-
-Array = NDArray[np.float64]
 
 #: Sign changes of a test of errors: more only make p-values finer.
 N_SIGNS = 9999

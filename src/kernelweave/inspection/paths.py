@@ -7,18 +7,17 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import COSTS, Alphas
 from kernelweave._parameters import Whole, checked
+from kernelweave._types import Array
 from kernelweave.estimators.choosing import check_path_arguments
 from kernelweave.fitting.model import fractions_of
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import path_task, problems_of, shared_alphas
 from kernelweave.inspection.arguments import Model, Names, Output, outputs_of, which_output
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,10 @@ from functools import cache, partial
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import check_scoring
 
 from kernelweave._parameters import Flag, Whole, checked
-from kernelweave._types import BaseCrossValidator, Features, Splits
+from kernelweave._types import Array, BaseCrossValidator, Features, Splits
 from kernelweave.estimators.scoring import Known
 from kernelweave.inspection.arguments import (
     Estimator,
@@ -27,8 +26,6 @@ from kernelweave.inspection.arguments import (
 from kernelweave.inspection.refitting import Places, Rows, each_done, splitter_of
 from kernelweave.inspection.registry import SMALL, Basis, Finding, Interval, at, finding
 from kernelweave.views import take_rows
-
-Array = NDArray[np.float64]
 
 Permutations = Annotated[int, Whole(1)]
 

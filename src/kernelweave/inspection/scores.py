@@ -13,7 +13,7 @@ from scipy import stats
 from kernelweave._checks import InputError
 from kernelweave._drawing import score_form, score_text
 from kernelweave._parameters import Whole, checked
-from kernelweave._types import Features, Splits
+from kernelweave._types import Array, Features, Splits
 from kernelweave.estimators.choosing import not_an_estimate
 from kernelweave.inspection.arguments import (
     Entries,
@@ -30,8 +30,6 @@ from kernelweave.inspection.arguments import (
 from kernelweave.inspection.held import COUNTS, IN_FIT, HeldOut, RowScore, divisions_of, rows_in_fit
 from kernelweave.inspection.refitting import Rows, each_done, splitter_of
 from kernelweave.inspection.registry import LEVEL, Basis, Finding, Interval, Table, at, ends, finding
-
-Array = NDArray[np.float64]
 
 #: Draws of the recalls of all classes.
 DRAWN = 2000

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._checks import InputError, check_known
 from kernelweave._drawing import rounded
 from kernelweave._parameters import Each, Flag, Text, Whole, checked
-from kernelweave._types import Features, Labels, Splits, Tree
+from kernelweave._types import Array, Features, Labels, Splits, Tree
 from kernelweave.estimators.classifier import curve_of
 from kernelweave.estimators.parameters import stated
 from kernelweave.estimators.scoring import fold_score
@@ -56,7 +56,6 @@ from kernelweave.inspection.weights import view_weights, views_of
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
 
-Array = NDArray[np.float64]
 
 #: The adjusted p-value that permutations of sources can reach.
 REACH = 0.01

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._checks import InputError
 from kernelweave._drawing import percent
 from kernelweave._parameters import Flag, Number, OneOf, Whole, checked
-from kernelweave._types import Features
+from kernelweave._types import Array, Features
 from kernelweave.estimators.parameters import stated
 from kernelweave.fitting.model import fractions_of
 from kernelweave.inspection.arguments import (
@@ -43,8 +43,6 @@ from kernelweave.inspection.registry import (
 from kernelweave.inspection.scores import middle
 from kernelweave.inspection.weights import by_source
 from kernelweave.normalizers import Trace, resolve
-
-Array = NDArray[np.float64]
 
 #: A source is selected if it is among the largest in at least so many of ten halves.
 OF_TEN = 9

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import checked
-from kernelweave._types import Features
+from kernelweave._types import Array, Features
 from kernelweave.fitting.task import problems_of
 from kernelweave.inspection.arguments import Model, Names, Output, decision_names, which_output
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._parameters import Flag, Whole, checked
-from kernelweave._types import Features
+from kernelweave._types import Array, Features
 from kernelweave.fitting.model import fractions_of
 from kernelweave.inspection.arguments import Model, Names, decision_names, outputs_of
 from kernelweave.inspection.registry import MOST_NAMED, Basis, Finding, Interval, Table, at, finding, named
-
-Array = NDArray[np.float64]
 
 #: Beginnings of the labels of single kernels.
 _KERNEL = r"[A-Z]\w*(?:\([^()]*\))?"

@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import RowWeights, Start, check_row_weights
 from kernelweave._parameters import MaxIter, MaxTime, Nonnegative, Switch, Tol, checked
+from kernelweave._types import Array
 from kernelweave.machines.box import BoxProblem, OnIndefinite, Values, as_kernel, check_start, project
 from kernelweave.machines.rounding import EPS, sum_error
 from kernelweave.machines.smo import solve_box
 from kernelweave.results import Ball
-
-Array = NDArray[np.float64]
 
 
 @checked

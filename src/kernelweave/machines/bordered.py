@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from kernelweave._checks import NotPSDError
 from kernelweave._threads import blas_threads_for
+from kernelweave._types import Array
 from kernelweave.machines.rounding import EPS
-
-Array = NDArray[np.float64]
 
 #: Number of attempts with jitter on the diagonal, ten times as much each time, before a matrix counts as indefinite.
 JITTERS = 3

@@ -20,10 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError, as_floats, check_finite, check_kernel_matrix, rounding_tol
 from kernelweave._loops import core
 from kernelweave._parameters import OneOf
+from kernelweave._types import Array
 from kernelweave.gram.repair import CORRECTIONS, repair
 from kernelweave.machines.rounding import EPS, sum_error
-
-Array = NDArray[np.float64]
 
 #: Represents infinity, as the compiled core assumes finite numbers.
 UNBOUNDED = 1e300

@@ -11,15 +11,13 @@ intercept give feasible coefficients ``b_i = y_i C_i p_i``, hence a bound from b
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from kernelweave._allowance import spend, used_up
 from kernelweave._loops import core
+from kernelweave._types import Array
 from kernelweave.machines.bordered import Weighted
 from kernelweave.machines.box import Values, WithData
-
-Array = NDArray[np.float64]
 
 #: Most systems of one solution.
 MOST_STEPS = 200

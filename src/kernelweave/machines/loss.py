@@ -20,20 +20,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kernelweave._checks import InputError, check_vector
 from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
+from kernelweave._types import Array, Index
 from kernelweave.machines.bordered import Bordered, Weighted
 from kernelweave.machines.box import BoxProblem, WithData, kernel_product, project
 from kernelweave.machines.rounding import EPS
 from kernelweave.machines.smo import solve_box
 from kernelweave.machines.smooth import crossing, limits_of, solve_augmented
 from kernelweave.results import Certificate, MachineSolution, Status, limit_reached
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: Step of numerical derivatives, as a share of the size of the numbers.
 DIFFERENCE = 6e-6

@@ -10,19 +10,17 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import entr, expit, log_expit, xlog1py, xlogy
 
 from kernelweave._errors import InputError
 from kernelweave._parameters import InstanceOf, Nonnegative, OneOf, check_fields, check_value
+from kernelweave._types import Array, Index
 from kernelweave.machines.bordered import Bordered, Weighted
 from kernelweave.machines.box import UNBOUNDED, WithData, kernel_product
 from kernelweave.machines.logistic import best_intercept, solve_logistic
-from kernelweave.machines.loss import LOSSES, BoxLoss, Index, Loss, Sides
+from kernelweave.machines.loss import LOSSES, BoxLoss, Loss, Sides
 from kernelweave.machines.rounding import EPS
 from kernelweave.results import Certificate, MachineSolution, Status, relative_gap
-
-Array = NDArray[np.float64]
 
 __all__ = ["EpsilonInsensitive", "Hinge", "Logistic", "Loss", "Squared", "SquaredHinge", "as_loss"]
 

@@ -18,14 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_row_weights, of_given_rows
+from kernelweave._types import Array
 from kernelweave.machines.box import Values, kernel_product
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import Hinge
 from kernelweave.machines.rounding import EPS, imbalance, of_machine
 from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status
-
-Array = NDArray[np.float64]
-
 
 #: Tolerance of the box and of the sum of coefficients, as a share of the sum of their sizes.
 OUTSIDE = 1e-12

@@ -27,10 +27,10 @@ from kernelweave._allowance import spend, used_up
 from kernelweave._checks import NotPSDError
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for
+from kernelweave._types import Array
 from kernelweave.machines.box import INDEFINITE, BoxProblem, derivatives, resolution
 from kernelweave.machines.rounding import EPS
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 #: Most systems of one run.

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
+
+from kernelweave._types import Array
 
 if TYPE_CHECKING:
     from kernelweave.gram import Gram
 
-Array = NDArray[np.float64]
 
 #: Smallest alpha, as a share of trace(K), at which the Woodbury identity keeps enough digits.
 LOW_RANK_FLOOR = 1e-9

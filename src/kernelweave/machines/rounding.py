@@ -16,9 +16,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from kernelweave._types import Array
 
 EPS = float(np.finfo(np.float64).eps)
 

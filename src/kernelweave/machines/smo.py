@@ -13,12 +13,12 @@ machines, Journal of Machine Learning Research 6 (2005), 1889-1918: the choice o
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave._allowance import spend, used_up
 from kernelweave._checks import NotPSDError
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for
+from kernelweave._types import Array
 from kernelweave.machines.box import (
     INDEFINITE,
     BoxProblem,
@@ -32,8 +32,6 @@ from kernelweave.machines.box import (
 )
 from kernelweave.machines.polish import polish
 from kernelweave.results import Certificate, MachineSolution, Status, limit_reached
-
-Array = NDArray[np.float64]
 
 #: Curvatures below minus this share of the diagonal exceed rounding errors, even of float32 kernels.
 NEGATIVE = 1e-6

@@ -21,14 +21,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave._allowance import spend, used_up
+from kernelweave._types import Array
 from kernelweave.machines.bordered import Weighted
 from kernelweave.machines.box import Values, WithData
 from kernelweave.machines.rounding import EPS, balanced
 
-Array = NDArray[np.float64]
 #: `kernelweave.machines.loss` has this class, and uses this module.
 Loss: TypeAlias = Any
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kernelweave._checks import Labels, RowWeights, Start, Targets, check_row_weights
 from kernelweave._parameters import Cost, MaxIter, MaxTime, Nonnegative, Switch, Tol, checked
+from kernelweave._types import Array
 from kernelweave.machines.box import OnIndefinite, as_kernel, check_start
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import EpsilonInsensitive, Hinge, Logistic, SquaredHinge
 from kernelweave.machines.machine import Machine
 from kernelweave.results import MachineSolution
-
-Array = NDArray[np.float64]
 
 
 @checked

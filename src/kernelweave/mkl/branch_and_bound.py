@@ -14,15 +14,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelweave._types import Array, Index
 from kernelweave.mkl.certify import term_error
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.simplex_ridge import spread
 from kernelweave.results import Solution
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: Multiples of coefficients that give bounds too. Small ones are best for subsets with larger quadratic forms.
 MULTIPLES = np.array([1.0, 0.97, 0.93, 0.88, 0.8, 0.7, 0.55, 0.35])

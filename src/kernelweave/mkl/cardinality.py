@@ -22,12 +22,13 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kernelweave._allowance import used_up
 from kernelweave._checks import RowWeights, Scale, Targets
 from kernelweave._parameters import Cost, Function, MaxIter, MaxTime, Nonnegative, Tol, Whole, checked
 from kernelweave._threads import blas_threads_for
+from kernelweave._types import Array, Index
 from kernelweave.gram import Gram
 from kernelweave.machines.losses import GivenLoss
 from kernelweave.mkl.branch_and_bound import Search, Subsets
@@ -38,9 +39,6 @@ from kernelweave.mkl.problem import make_kernel_problem
 from kernelweave.mkl.simplex_ridge import solve_ridge
 from kernelweave.mkl.solve import check_warm, solve_problem
 from kernelweave.results import Certificate, Solution, Status, WarmStart, relative_gap
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: Most nodes of the tree.
 MOST = 1000

@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
+from kernelweave._types import Array, Index
 from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import EPS, imbalance, sum_error
 from kernelweave.results import Certificate, RelaxedSolution, Solution, Status
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: Tolerance of weights outside of their set, relative to the largest: rounding errors of projections.
 OUTSIDE = 1e-9

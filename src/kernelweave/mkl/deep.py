@@ -17,6 +17,7 @@ from kernelweave._checks import check_known
 from kernelweave._devices import moved, to_numpy
 from kernelweave._loops import core
 from kernelweave._threads import one_blas_thread
+from kernelweave._types import Array
 from kernelweave.gram import Gram
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.machine import Machine
@@ -25,7 +26,6 @@ from kernelweave.mkl.layers import Layers, Tape, TrainedLayers
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step, minimise
 from kernelweave.results import Solution, Status
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Project = Callable[[list[Array]], list[Array]]
 

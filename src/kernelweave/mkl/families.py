@@ -12,12 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import Floats, InputError
 from kernelweave._loops import core
 from kernelweave._parameters import Flag, ReadableSignature, check_value
+from kernelweave._types import Array
 from kernelweave.functions import squared_distances
 from kernelweave.gram import Gram
 from kernelweave.machines.rounding import imbalance, sum_error
 from kernelweave.mkl.certify import entry_error
-
-Array = NDArray[np.float64]
 
 #: A radius below this share of the mean diagonal means that the rows coincide in the feature space.
 FLAT = 1e-12

@@ -12,13 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelweave._types import Array, Index
 from kernelweave.gram import Gram
 from kernelweave.machines.rounding import sum_error
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: Fewest entries of a panel. Smaller ones cost more time for calls than they save memory.
 PANEL = 2**18

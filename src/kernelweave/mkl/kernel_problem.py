@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for, threads_for
+from kernelweave._types import Array
 from kernelweave.gram import Gram
 from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import sum_error
@@ -29,7 +29,6 @@ from kernelweave.mkl.on_stack import OnStack
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Certificate, MachineSolution, Solution, Statement, Status, WarmStart
 
-Array = NDArray[np.float64]
 #: Machines are solved to this share of the square of the relative gap of the weights, within these limits.
 INNER_SHARE = 0.1
 LOOSEST = 1e-2

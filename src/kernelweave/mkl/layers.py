@@ -32,11 +32,10 @@ from kernelweave._devices import namespace_of
 from kernelweave._loops import HAS_EXTENSION, core
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._threads import threads_for
+from kernelweave._types import Array
 from kernelweave.functions import KernelFunction
 
 __all__ = ["Layers", "Tape", "TrainedLayers"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass

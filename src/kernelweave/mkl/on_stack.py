@@ -5,12 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelweave._types import Array, Index
 from kernelweave.gram import Gram
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 class OnStack:

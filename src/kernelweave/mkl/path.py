@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Annotated, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kernelweave._checks import (
     COSTS,
@@ -33,6 +33,7 @@ from kernelweave._parameters import (
     checked,
 )
 from kernelweave._threads import one_blas_thread
+from kernelweave._types import Array
 from kernelweave.gram import BlockStatistics, ChunkedFeatures, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.machines.losses import GivenLoss, as_loss
 from kernelweave.mkl.features.newton import knows
@@ -57,8 +58,6 @@ from kernelweave.mkl.solve import (
 )
 from kernelweave.mkl.weight_sets import GivenWeightSet
 from kernelweave.results import Path, Solution, Status, WarmStart
-
-Array = NDArray[np.float64]
 
 
 def make_alphas(problem: RidgeProblem | FeatureProblem, n_alphas: int) -> Array:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kernelweave._checks import (
     InputError,
@@ -27,7 +27,6 @@ from kernelweave.mkl.ridge_problem import make_problem as make_ridge_problem
 from kernelweave.mkl.weight_sets import Simplex, WeightSet, as_weight_set
 from kernelweave.results import Certificate, Solution, Statement
 
-Array = NDArray[np.float64]
 #: Kernels in any form: each knows products and quadratic forms of all kernels, and how to add them up.
 Operator: TypeAlias = Gram | FeatureStack | ChunkedFeatures | BlockStatistics | KernelStream | ArrayLike
 RidgeForm: TypeAlias = RidgeProblem | FeatureProblem

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kernelweave._checks import (
     InputError,
@@ -18,6 +18,7 @@ from kernelweave._checks import (
 )
 from kernelweave._parameters import Cost, Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, checked
 from kernelweave._threads import blas_threads_for
+from kernelweave._types import Array, Index
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.losses import GivenLoss, SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
@@ -42,9 +43,6 @@ from kernelweave.results import (
     WarmStart,
     relative_gap,
 )
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: Steps.
 MOST = 200

@@ -30,11 +30,10 @@ from scipy.linalg import eigh, lapack
 
 from kernelweave._checks import InputError, of_given_rows
 from kernelweave._threads import blas_threads_for
+from kernelweave._types import Array
 from kernelweave.machines.ridge import LOW_RANK_FLOOR, NotPositiveDefinite, RidgeSystem, Workspace
 from kernelweave.mkl.ridge_problem import SAFETY, RidgeProblem, first_kernel
 from kernelweave.results import Certificate, Path, RelaxedSolution, Solution
-
-Array = NDArray[np.float64]
 
 #: Regularisation parameters up to which one factorisation each is cheaper than the reduction.
 FACTORISE = 5

@@ -29,14 +29,12 @@ from kernelweave._checks import (
     of_given_rows,
 )
 from kernelweave._threads import blas_threads_for
+from kernelweave._types import Array, Index
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.ridge import RidgeSystem, Workspace, ridge_system
 from kernelweave.mkl.certify import OUTSIDE, included, of_null, outside, refuse_relaxed
 from kernelweave.mkl.on_stack import OnStack
 from kernelweave.results import Certificate, Solution, Statement, Status
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: Standard deviations allowed for a sum of rounding errors.
 SAFETY = 4.0

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelweave._types import Array
 from kernelweave.mkl.kernel_problem import FINEST, LOOSEST, KernelProblem, Point, Session, inner_tol
 from kernelweave.mkl.weight_sets import Simplex
 from kernelweave.results import Certificate, Solution, Status, WarmStart, relative_gap
-
-Array = NDArray[np.float64]
 
 #: Most iterations, those without progress, rejected steps in a row, and those of them that are halved.
 NEWTON_MOST, PATIENCE, MOST_REJECTED, HALVED = 200, 20, 40, 2

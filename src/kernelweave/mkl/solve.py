@@ -14,12 +14,13 @@ from functools import cache, partial
 from typing import Annotated, Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kernelweave._checks import InputError, as_floats, check_finite
 from kernelweave._devices import Kind
 from kernelweave._parameters import Function, MaxIter, MaxTime, Tol, checked
 from kernelweave._threads import blas_threads_for, one_blas_thread
+from kernelweave._types import Array
 from kernelweave.gram import kind_of
 from kernelweave.machines.box import check_start
 from kernelweave.mkl import published
@@ -46,8 +47,6 @@ from kernelweave.mkl.steps.newton import PATIENCE, Newton
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
 from kernelweave.mkl.weight_sets import Simplex, WeightSet
 from kernelweave.results import Certificate, Path, RelaxedSolution, Solution, Status, Verifier, WarmStart
-
-Array = NDArray[np.float64]
 
 #: Steps by name; of those admissible for a set of weights the first is the default.
 STEPS: dict[str, type[MarginStep]] = {

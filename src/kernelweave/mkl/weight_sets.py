@@ -13,11 +13,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._loops import core
 from kernelweave._parameters import InstanceOf, Number, OneOf, ReadableSignature, check_fields, check_value
+from kernelweave._types import Array
 from kernelweave.mkl.certify import OUTSIDE
 from kernelweave.results import Statement
 
@@ -36,7 +36,6 @@ __all__ = [
     "as_weight_set",
 ]
 
-Array = NDArray[np.float64]
 #: Weights below this are rounding errors of zero.
 ROUNDING_THRESHOLD = 1e-14
 #: Most Newton iterations for the shares of a projection.

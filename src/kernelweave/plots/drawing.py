@@ -21,11 +21,8 @@ from kernelweave._parameters import (
     check_fields,
     checked,
 )
-from kernelweave._types import Axes, Figure, Style, SubFigure, SubplotSpec
+from kernelweave._types import Array, Axes, Figure, Style, SubFigure, SubplotSpec
 from kernelweave.inspection.arguments import OfRows
-
-Array = NDArray[np.float64]
-
 
 # ---- rules -----------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._parameters import Switch, Text, checked
-from kernelweave._types import Axes, Style
+from kernelweave._types import Array, Axes, Style
 from kernelweave.inspection import arguments
 from kernelweave.inspection.layers import MAX_ROWS
 from kernelweave.inspection.weights import fractions_of
@@ -82,7 +82,7 @@ class DescentDisplay(drawing.ListDisplay):
         steps = np.arange(len(self.criterion))
         self.validation_line_ = self.error_line_ = self.kept_line_ = self.error_ax_ = None
 
-        def draw(panel: Axes, values: drawing.Array, rank: int, label: str) -> Line2D:
+        def draw(panel: Axes, values: Array, rank: int, label: str) -> Line2D:
             own: Style = {"color": drawing.COLORS[rank], "linestyle": drawing.STYLES[rank], "label": label}
             marker = {"marker": "o", "markersize": 3} if len(steps) <= 60 and panel is self.ax_ else {}
             return panel.plot(steps, values, **{**own, **marker, **style})[0]
@@ -256,7 +256,7 @@ class KernelMatricesDisplay(drawing.Display):
         if name:
             drawing.titled(self.axes_[0, 0], f"{name}\n{drawing.layer_name(0)}")
 
-    def _sorted(self, K: drawing.Array) -> drawing.Array:
+    def _sorted(self, K: Array) -> Array:
         mean = float(K.diagonal().mean())
         return K[np.ix_(self.order_, self.order_)] / (mean if mean > 0 else 1.0)
 

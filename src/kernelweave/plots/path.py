@@ -14,7 +14,7 @@ from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._drawing import clip_score
 from kernelweave._parameters import InstanceOf, OneOf, Text, Whole, check_value, checked
-from kernelweave._types import Axes, Style
+from kernelweave._types import Array, Axes, Style
 from kernelweave.fitting.task import named_values
 from kernelweave.inspection import arguments
 from kernelweave.plots import drawing
@@ -252,7 +252,7 @@ class CVCurveDisplay(drawing.Display):
         ).plot(ax, **plot_kwargs)
 
 
-Criteria = Annotated[dict[str, drawing.Array], InstanceOf((Mapping,), "a dict of arrays")]
+Criteria = Annotated[dict[str, Array], InstanceOf((Mapping,), "a dict of arrays")]
 #: Criteria of `kernelweave.inspection.Path.criteria` that are drawn, with their labels.
 CRITERIA = {"gcv": "generalised cross-validation", "aic": "AIC", "bic": "BIC", "cp": "Mallows' Cp"}
 

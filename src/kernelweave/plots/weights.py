@@ -12,7 +12,7 @@ from kernelweave import inspection
 from kernelweave._checks import InputError
 from kernelweave._drawing import percent
 from kernelweave._parameters import checked
-from kernelweave._types import Axes, Features, Style
+from kernelweave._types import Array, Axes, Features, Style
 from kernelweave.inspection import arguments
 from kernelweave.inspection.weights import fractions_of
 from kernelweave.plots import drawing
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 
-def _check_outputs(outputs: Sequence[str], values: drawing.Array) -> None:
+def _check_outputs(outputs: Sequence[str], values: Array) -> None:
     """Raise unless there is a name for every column."""
     columns = 1 if values.ndim == 1 else values.shape[1]
     if len(outputs) != columns:
@@ -201,7 +201,7 @@ class LayerWeightsDisplay(drawing.ListDisplay):
             drawing.same_length({"names": own, "weights": layer})
             _check_outputs(self.outputs, layer)
 
-    def _table(self) -> tuple[list[str], drawing.Array]:
+    def _table(self) -> tuple[list[str], Array]:
         """Names, and fractions (n_names, n_layers, n_outputs), NaN if a layer does not have a kernel."""
         layers = []
         for layer in self.names:

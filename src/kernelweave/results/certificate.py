@@ -9,11 +9,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave._allowance import used_up
-
-Array = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
 

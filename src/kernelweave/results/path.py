@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._devices import Kind, hosted, is_foreign, namespace_of
+from kernelweave._types import Array
 from kernelweave.results.certificate import Status
 from kernelweave.results.solution import RelaxedSolution, Solution
-
-Array = NDArray[np.float64]
 
 S_co = TypeVar("S_co", bound=Solution, covariant=True)
 

@@ -15,10 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._devices import Kind, hosted
+from kernelweave._types import Array
 from kernelweave.judge import SETS, digest, seal
 from kernelweave.results.certificate import Certificate, Status, relative_gap
-
-Array = NDArray[np.float64]
 
 
 class Verifier(Protocol):

@@ -22,7 +22,6 @@ from kernelweave._errors import check_known
 from kernelweave._parameters import shown
 from kernelweave._sparse import is_sparse
 
-Array = NDArray[np.float64]
 Transform = Callable[[Any], Any]
 
 #: Parts of an array that are read at the same time.

@@ -14,13 +14,11 @@ from kernelweave._checks import InputError
 from kernelweave._devices import is_foreign, take_rows
 from kernelweave._interrupts import interrupts_deferred
 from kernelweave._parameters import OneOf, ReadableSignature, Whole, checked, shown
-from kernelweave._types import Device, Labels, Tree, Values
+from kernelweave._types import Device, Index, Labels, Tree, Values
 from kernelweave.gram import BlockStatistics
 from kernelweave.gram.row_checks import check_rows
 from kernelweave.gram.statistics_files import AddedRows, taken_of, unreadable
 from kernelweave.rows.chunks import Chunk, in_chunk
-
-Index = NDArray[np.int64]
 
 #: What goes to a fold together.
 UNITS = ("row", "file")

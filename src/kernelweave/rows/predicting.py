@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import joblib
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kernelweave._devices import Kind, hosted, is_foreign, namespace_of
 from kernelweave._errors import InputError
 from kernelweave._parameters import Function, checked, shown
 from kernelweave._threads import one_blas_thread_each
-from kernelweave._types import Labels, RowsLike
+from kernelweave._types import Array, Labels, RowsLike
 from kernelweave.gram.row_checks import check_features
 from kernelweave.results import Path, Solution
 from kernelweave.rows.chunks import Chunk, Source, Transform, features_of, in_chunk
@@ -22,8 +22,6 @@ from kernelweave.rows.dask_rows import is_dask
 from kernelweave.rows.parallel import Jobs, each
 from kernelweave.rows.progress import Report, reporting
 from kernelweave.rows.sources import Request, open_rows
-
-Array = NDArray[np.float64]
 
 
 @checked

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 import joblib
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kernelweave._devices import hosted
 from kernelweave._errors import InputError
 from kernelweave._parameters import Function, OneOf, ReadableSignature, Whole, checked, shown
 from kernelweave._sparse import is_sparse
 from kernelweave._threads import one_blas_thread_each
-from kernelweave._types import RowsLike
+from kernelweave._types import Array, Index, RowsLike
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram.chunked import ChunkedFeatures, ChunkWork, Vectors
 from kernelweave.gram.features import as_groups
@@ -29,9 +29,6 @@ from kernelweave.rows.parallel import Jobs, each
 from kernelweave.rows.progress import Report, reporting
 from kernelweave.rows.sampling import Sampling, sample_size
 from kernelweave.rows.sources import Request, open_rows
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 @dataclass

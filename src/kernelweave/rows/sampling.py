@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._sparse import is_sparse
+from kernelweave._types import Array
 from kernelweave.gram.chunked import SampledRows
 from kernelweave.rows.folds import hashes_of_rows
-
-Array = NDArray[np.float64]
 
 #: Rows for each feature, least rows, and most numbers.
 ROWS, LEAST, MOST = 100, 10_000, 2**25

@@ -27,6 +27,7 @@ from kernelweave._parameters import (
     shown,
 )
 from kernelweave._threads import one_blas_thread_each
+from kernelweave._types import Array, Index
 from kernelweave.fitting.folds import choose
 from kernelweave.gram import BlockStatistics
 from kernelweave.machines.losses import GivenLoss, as_loss
@@ -44,9 +45,6 @@ from kernelweave.rows.parallel import Jobs, each
 from kernelweave.rows.progress import Report, reporting
 from kernelweave.rows.row_features import RowFeatures
 from kernelweave.rows.sources import Request, open_rows
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 RULES = ("min", "1se")
 

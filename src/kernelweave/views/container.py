@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from kernelweave._checks import InputError, as_floats, check_known
 from kernelweave._parameters import ReadableSignature, checked, shown
 from kernelweave._sparse import is_sparse
-from kernelweave._types import AnnData, DataFrame, Features, Index, MuData, RowIndex, TableLike, Values
+from kernelweave._types import AnnData, DataFrame, Features, FrameIndex, MuData, RowIndex, TableLike, Values
 from kernelweave.views.selection import listing
 from kernelweave.views.tables import is_frame, is_missing
 
@@ -165,7 +165,7 @@ class Views:
             # some rows of views that are already joined
             self.views = dict(views.views)
             return
-        order: Index | None = None
+        order: FrameIndex | None = None
         if is_annotated_views(views):
             order, views = views.obs_names, views.mod
         elif isinstance(views, (list, tuple)):
@@ -285,7 +285,7 @@ def _are_objects(values: Any) -> bool:
     return bool(there) and not any(isinstance(value, numbers.Number) for value in there)
 
 
-def _index_of(table: object) -> Index | None:
+def _index_of(table: object) -> FrameIndex | None:
     """Names of the rows: the index of a pandas frame, those of an annotated matrix, sparse or not."""
     if is_annotated(table):
         return table.obs_names
@@ -293,7 +293,7 @@ def _index_of(table: object) -> Index | None:
 
 
 def _align(
-    views: dict[str, Any], indices: Mapping[str, Index], rows: str, order: Index | None
+    views: dict[str, Any], indices: Mapping[str, FrameIndex], rows: str, order: FrameIndex | None
 ) -> dict[str, Any]:
     """Rows in one order, or an error that describes the difference."""
     if order is not None or (len(indices) == len(views) and len(views) > 1):
@@ -308,7 +308,7 @@ def _align(
 
 
 def _joined(
-    views: dict[str, Any], indices: Mapping[str, Index], rows: str, order: Index | None
+    views: dict[str, Any], indices: Mapping[str, FrameIndex], rows: str, order: FrameIndex | None
 ) -> dict[str, Any]:
     """Tables whose rows are matched by their names, in a given order or in that of the first."""
     first = next(iter(views))
@@ -350,7 +350,7 @@ def _joined(
     }
 
 
-def _rows_at(table: Any, at: Rows, index: Index) -> Any:
+def _rows_at(table: Any, at: Rows, index: FrameIndex) -> Any:
     """Rows of a table by position; those at -1 lack all cells."""
     lost = at < 0
     if not lost.any():
@@ -369,7 +369,7 @@ def _rows_at(table: Any, at: Rows, index: Index) -> Any:
     return out
 
 
-def _check_indices(indices: Mapping[str, Index]) -> None:
+def _check_indices(indices: Mapping[str, FrameIndex]) -> None:
     """Raise for different indices if rows are joined by position; default indices are ignored."""
     (one, index), *rest = sorted(indices.items(), key=lambda item: _only_counts(item[1]))
     for name, own in rest:
@@ -382,7 +382,7 @@ def _check_indices(indices: Mapping[str, Index]) -> None:
         )
 
 
-def _only_counts(index: Index) -> bool:
+def _only_counts(index: FrameIndex) -> bool:
     """Whether an index is the one that a frame has by default: 0, 1, 2 and so on."""
     return hasattr(index, "step") and (index.start, index.step) == (0, 1) and index.name is None
 

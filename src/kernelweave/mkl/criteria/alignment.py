@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
 from kernelweave._allowance import used_up
@@ -29,6 +29,7 @@ from kernelweave._checks import (
 )
 from kernelweave._parameters import MaxIter, MaxTime, Tol, checked
 from kernelweave._threads import blas_threads_for
+from kernelweave._types import Array, Index
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.rounding import EPS, sum_error
 from kernelweave.mkl.certify import outside
@@ -41,9 +42,6 @@ from kernelweave.results import (
     Status,
     limit_reached,
 )
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 @checked

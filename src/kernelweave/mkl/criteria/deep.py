@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from kernelweave._threads import one_blas_thread
+from kernelweave._types import Array
 from kernelweave.machines.bordered import Bordered
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.machine import Machine
 from kernelweave.results import MachineSolution
 
-Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 #: The value of a criterion, and its derivative by the kernel, if it was asked for.
 Value = tuple[float, Array | None]

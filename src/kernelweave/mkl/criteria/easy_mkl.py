@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kernelweave._checks import InputError, RowWeights, Scale, Start, Targets, check_row_weights, check_scale
 from kernelweave._parameters import MaxIter, MaxTime, Number, Tol, checked
 from kernelweave._threads import blas_threads_for
+from kernelweave._types import Array
 from kernelweave.gram import Gram, as_gram
 from kernelweave.machines.box import check_start
 from kernelweave.machines.losses import SquaredHinge
@@ -19,8 +20,6 @@ from kernelweave.machines.machine import Machine
 from kernelweave.machines.rounding import EPS, sum_error
 from kernelweave.mkl.certify import entry_error, outside
 from kernelweave.results import Certificate, Solution, Statement, Status
-
-Array = NDArray[np.float64]
 
 #: Ridge used for lam = 0, as a share of the mean diagonal of the summed kernel: too small to affect the weights, and
 #: large enough for numerical accuracy.

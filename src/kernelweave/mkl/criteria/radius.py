@@ -13,14 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelweave._types import Array
 from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.families import FLAT, Family, WeightedSum, coinciding
 from kernelweave.results import Ball, Certificate, MachineSolution, Status
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

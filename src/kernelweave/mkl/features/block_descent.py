@@ -12,20 +12,18 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from kernelweave._allowance import used_up
 from kernelweave._checks import InputError
 from kernelweave._loops import core
+from kernelweave._types import Array, Index
 from kernelweave.gram.factors import FactorGram
 from kernelweave.machines.rounding import EPS
 from kernelweave.mkl.features.problem import Candidate, FeatureProblem, Values
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.mkl.steps.ridge_newton import RidgeStart, newton_result
 from kernelweave.results import Certificate, Solution, Status, limit_reached
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: WorkingBlocks blocks descend to this multiple of tol: their own measure of the gap is from before the last sweep.
 INSIDE = 1.2

@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave._sparse import is_sparse
 from kernelweave._threads import blas_threads_for
+from kernelweave._types import Array, Index
 from kernelweave.gram.features import FeatureStack
 from kernelweave.mkl.features.problem import FeatureProblem
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: Numbers of the working columns that are held; of more, pieces are read again and again.
 HELD = 2**27

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave._allowance import used_up
+from kernelweave._types import Array, Index
 from kernelweave.machines.rounding import balanced
 from kernelweave.machines.smooth import Augmented, smooth_loss
 from kernelweave.mkl.features.columns import WorkingColumns
@@ -22,9 +22,6 @@ from kernelweave.mkl.features.problem import FeatureProblem, Values
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Solution, Status, WarmStart, limit_reached, relative_gap
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: Newton steps, by default.
 MOST = 500

@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
 from kernelweave._loops import core
+from kernelweave._types import Array, Index
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, ShareSet, Simplex, WeightSet
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: Share of the largest gradient from which blocks are taken at the beginning, and of the level with others.
 FIRST, NEAR = 0.9, 0.97

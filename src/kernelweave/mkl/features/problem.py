@@ -41,6 +41,7 @@ from kernelweave._checks import (
     check_targets,
     of_given_rows,
 )
+from kernelweave._types import Array, Index
 from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.features import FeatureStack
@@ -64,9 +65,6 @@ WORTH = 0.02
 OF_C = ("machine", "costs", "_losses")
 #: Those that a problem on other rows takes over.
 UNITS = ("traces", "unit", "kernel_factors", "factors", "kernel_sizes", "sizes")
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from kernelweave._types import Array, Index
 from kernelweave.gram import KernelStream
 from kernelweave.mkl.features.block_descent import FeatureDescent
 from kernelweave.mkl.features.problem import FeatureProblem
@@ -18,9 +19,6 @@ from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.regularization import join_outputs, relax_path, smallest_single
 from kernelweave.mkl.ridge_problem import RidgeProblem
 from kernelweave.results import Path, RelaxedSolution, Solution
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: Computes criteria from problems on kernels and the solutions for each alpha.
 Criteria = Callable[[list[RidgeProblem], list[list[Solution]], bool], dict[str, Array]]

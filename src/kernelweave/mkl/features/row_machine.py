@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave._sparse import is_sparse
+from kernelweave._types import Array, Index
 from kernelweave.gram.chunked import Vectors, times, times_transposed
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.smooth import Augmented, Smooth, unit_of
@@ -18,9 +18,6 @@ from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.norms import norm_of
 from kernelweave.mkl.features.problem import FeatureProblem, Values
 from kernelweave.results import Solution, Status, limit_reached, relative_gap
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: A model is minimised to this share of the gap, or of its part that the step is for.
 MODEL_SHARE = 0.02

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave._allowance import used_up
 from kernelweave._checks import InputError
 from kernelweave._threads import one_blas_thread
+from kernelweave._types import Array, Index
 from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.machines.smooth import Augmented
 from kernelweave.mkl.features.columns import WorkingColumns
@@ -29,9 +29,6 @@ from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.mkl.features.row_machine import Evaluation, RowMachine, Sums
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Solution, WarmStart
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: Passes, by default.
 MOST = 100

@@ -17,15 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._allowance import used_up
+from kernelweave._types import Array, Index
 from kernelweave.gram.factors import FactorGram
 from kernelweave.machines.ridge import NotPositiveDefinite, ridge_system
 from kernelweave.machines.rounding import EPS
 from kernelweave.mkl.features.block_descent import Evaluated, FeatureDescent, Point, WorkingBlocks
 from kernelweave.mkl.features.problem import FeatureProblem
 from kernelweave.results import Solution, Status
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: Squares of the directions that working blocks leave out, as a share of tol times the smallest alpha.
 LEFT_OUT = 0.05

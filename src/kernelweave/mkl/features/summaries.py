@@ -20,16 +20,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
 from kernelweave._checks import InputError
+from kernelweave._types import Array
 from kernelweave.gram.features import FeatureStack
 from kernelweave.gram.statistics import BlockStatistics
 from kernelweave.machines.rounding import EPS
 from kernelweave.mkl.ridge_problem import SAFETY
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

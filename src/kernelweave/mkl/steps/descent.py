@@ -10,15 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelweave._types import Array
 from kernelweave.mkl.criteria.radius import Evaluation, RadiusMargin, Stationarity
 from kernelweave.mkl.families import WeightedSum, coinciding
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves, SessionOf, Step
 from kernelweave.mkl.steps.rkl import RadiusProblem
 from kernelweave.results import Certificate, RadiusSolution, Solution, Status
-
-Array = NDArray[np.float64]
 
 #: Armijo: required share of the decrease predicted by the gradient, and factor of shorter steps.
 SUFFICIENT = 1e-3

@@ -15,16 +15,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from kernelweave._types import Array
 from kernelweave.machines.box import Values
 from kernelweave.mkl.kernel_problem import FINEST, LOOSEST, KernelProblem, MarginStep, Point, Session
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves
 from kernelweave.mkl.weight_sets import LpBall
 from kernelweave.results import Certificate, MachineSolution, Status
-
-Array = NDArray[np.float64]
 
 #: Gap of the machine at the first weights, and share of the square of the gap to which the others are solved.
 FIRST_TOL = 1e-2

@@ -28,13 +28,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave.mkl.kernel_problem import Index, KernelProblem, MarginStep, Point, Session
+from kernelweave._types import Array, Index
+from kernelweave.mkl.kernel_problem import KernelProblem, MarginStep, Point, Session
 from kernelweave.mkl.loop import Look, Loop, Moves
 from kernelweave.mkl.steps.interior_system import MOST_CUTS, State, System
 from kernelweave.mkl.weight_sets import ShareSet
 from kernelweave.results import Solution, Status, relative_gap
-
-Array = NDArray[np.float64]
 
 #: mu of the corrector, as shares of the present one.
 SMALLEST_MU, LARGEST_MU = 1e-6, 0.5

@@ -6,13 +6,11 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
+from kernelweave._types import Array
 from kernelweave.machines.loss import Sides
 from kernelweave.mkl.weight_sets import ShareSet
-
-Array = NDArray[np.float64]
 
 #: Share of the way to the nearest bound at which a step ends.
 TO_BOUND = 0.99

@@ -6,15 +6,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kernelweave._types import Array, Index
 from kernelweave.mkl.kernel_problem import FINEST, LOOSEST, MarginStep, Point, Session, inner_tol
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves
 from kernelweave.mkl.weight_sets import ShareSet
 from kernelweave.results import Status, relative_gap
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: Kernels of the working set: the active ones and those nearest to becoming active.
 WORKING_MOST = 40

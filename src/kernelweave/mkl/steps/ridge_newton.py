@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._loops import core
+from kernelweave._types import Array, Index
 from kernelweave.machines.ridge import NotPositiveDefinite, RidgeSystem, Workspace
 from kernelweave.mkl.loop import Callback, Limits, Look, Loop, Moves, SessionOf, Step, minimise
 from kernelweave.mkl.ridge_problem import RidgeProblem, first_kernel, infinite_alpha, null_result
 from kernelweave.results import Certificate, Solution, Status, relative_gap
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 #: Kernels whose quadratic form is at least this share of the active level are in the working set.
 WORKING_SHARE = 0.6

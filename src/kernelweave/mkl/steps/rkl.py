@@ -25,9 +25,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelweave._threads import blas_threads_for
+from kernelweave._types import Array, Index
 from kernelweave.machines.ball import solve_meb
 from kernelweave.machines.bordered import Bordered
 from kernelweave.machines.machine import Machine
@@ -48,9 +48,6 @@ from kernelweave.results import (
     Status,
     relative_gap,
 )
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
