@@ -19,16 +19,6 @@ from numpy.typing import NDArray
 
 from kernelweave._types import Array, Index
 
-__all__ = [
-    "blocks_on_products",
-    "blocks_on_rows",
-    "blocks_residual",
-    "column_products",
-    "column_sums",
-    "gaussian_quadratic_forms",
-    "norm_of_block",
-]
-
 
 def norm_of_block(square: Array, h: Array, alpha: float, pull: float, start: float) -> float:
     """Root rho of ``sum_i square_i / ((h_i + alpha) rho + pull)^2 = 1``, zero where there is none."""

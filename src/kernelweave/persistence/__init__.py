@@ -156,7 +156,8 @@ def load(path: FilePath) -> Fitted:
             return _read(file, source, sealed)
         except InputError:
             raise
-        except archive.BROKEN as error:
+        except Exception as error:
+            # the parsers of archives, JSON and arrays may raise anything for what somebody else has made
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise InputError(
                 f"{source} is not a model file written by kernelweave.save, or damaged ({reason})."

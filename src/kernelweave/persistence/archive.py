@@ -6,11 +6,8 @@ import hashlib
 import io
 import json
 import os
-import struct
-import tokenize
 import uuid
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,26 +23,6 @@ SEAL_LENGTH = len(SEAL) + 64
 
 STATE = "state.json"
 FOREIGN = "foreign.skops"
-
-#: Exceptions of the parsers of archives, JSON and arrays for damaged files.
-BROKEN = (
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    ImportError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    struct.error,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zipfile.LargeZipFile,
-    zlib.error,
-)
 
 
 def check_place(path: str | os.PathLike[str]) -> Path:

@@ -167,13 +167,19 @@ class Node(NDArrayOperatorsMixin):
             "Reshape", self, np.array(shape, dtype=np.int64), shape=known, dtype=self.dtype
         )
 
-    def max(self, axis: int) -> Node:
+    def max(self, axis: int, keepdims: bool = False) -> Node:
         """Largest number along an axis."""
-        return _reduced("ReduceMax", self, axis)
+        return self._reduced("ReduceMax", axis, keepdims)
 
-    def sum(self, axis: int) -> Node:
+    def sum(self, axis: int, keepdims: bool = False) -> Node:
         """Sum along an axis."""
-        return _reduced("ReduceSum", self, axis)
+        return self._reduced("ReduceSum", axis, keepdims)
+
+    def _reduced(self, operator: str, axis: int, keepdims: bool) -> Node:
+        axis %= self.ndim
+        rest = (*self.shape[:axis], *((1,) if keepdims else ()), *self.shape[axis + 1 :])
+        axes = np.array([axis], dtype=np.int64)
+        return self.graph.node(operator, _as_type(self), axes, keepdims=int(keepdims), shape=rest)
 
     def sq_norms(self) -> Node:
         """Squared lengths of the rows."""
@@ -188,14 +194,7 @@ def _elementwise(operator: str, *args: Part, logical: bool = False) -> Node:
     whole = all(isinstance(one, Node) or np.asarray(one).dtype.kind in "iuUOS" for one in args)
     dtype = kinds.pop() if len(kinds) == 1 else np.dtype(np.float64)
     dtype = dtype if dtype.kind not in "iu" or whole else np.dtype(np.float64)
-    given: list[Node | NDArray[Any]] = [
-        one
-        if isinstance(one, Node) and one.dtype == dtype
-        else one.astype(dtype)
-        if isinstance(one, Node)
-        else np.asarray(one, dtype)
-        for one in args
-    ]
+    given = [_as_type(one, dtype) for one in args]
     shape = _broadcast([one.shape for one in given])
     return nodes[0].graph.node(operator, *given, shape=shape, dtype=bool if logical else dtype)
 
@@ -206,28 +205,26 @@ def _broadcast(shapes: Sequence[Shape]) -> Shape:
     return tuple(None if None in length else max(length) for length in lengths)
 
 
-def _numbers(x: Node | NDArray[Any]) -> Node | NDArray[Any]:
-    """Truth values and whole numbers in double precision."""
-    return x if x.dtype == np.float64 else x.astype(np.float64)
+def _as_type(x: Part, dtype: DTypeLike = np.float64) -> Node | NDArray[Any]:
+    """A node or a constant of this type; where none is named, truth values and whole numbers in double precision."""
+    if not isinstance(x, Node):
+        return np.asarray(x, dtype)
+    return x if x.dtype == np.dtype(dtype) else x.astype(dtype)
 
 
-def _reduced(operator: str, x: Node, axis: int, keepdims: bool = False) -> Node:
-    x, axis = cast(Node, _numbers(x)), axis % x.ndim
-    rest = (*x.shape[:axis], *((1,) if keepdims else ()), *x.shape[axis + 1 :])
-    axes = np.array([axis], dtype=np.int64)
-    return x.graph.node(operator, x, axes, keepdims=int(keepdims), shape=rest)
+def _graph_of(*args: object) -> Graph:
+    return next(one.graph for one in args if isinstance(one, Node))
 
 
 def _matmul(a: Node | NDArray[Any], b: Node | NDArray[Any]) -> Node:
-    graph = next(one.graph for one in (a, b) if isinstance(one, Node))
-    return graph.node("MatMul", _numbers(a), _numbers(b), shape=(*a.shape[:-1], *b.shape[1:]))
+    shape = (*a.shape[:-1], *b.shape[1:])
+    return _graph_of(a, b).node("MatMul", _as_type(a), _as_type(b), shape=shape)
 
 
 def _where(condition: Node | NDArray[np.bool_], a: Part, b: Part) -> Node:
-    parts = [_numbers(one if isinstance(one, Node) else np.asarray(one)) for one in (a, b)]
-    graph = next(one.graph for one in (condition, *parts) if isinstance(one, Node))
+    parts = [_as_type(one) for one in (a, b)]
     shape = _broadcast([one.shape for one in (condition, *parts)])
-    return graph.node("Where", condition, *parts, shape=shape)
+    return _graph_of(condition, *parts).node("Where", condition, *parts, shape=shape)
 
 
 def _full_like(x: Node, value: float) -> Node:
@@ -237,7 +234,7 @@ def _full_like(x: Node, value: float) -> Node:
 
 def _concatenate(parts: Sequence[Node], axis: int = 0, dtype: DTypeLike = np.float64) -> Node:
     axis %= parts[0].ndim
-    whole = [one if one.dtype == np.dtype(dtype) else one.astype(dtype) for one in parts]
+    whole = [_as_type(one, dtype) for one in parts]
     lengths = [one.shape[axis] for one in parts]
     total = None if None in lengths else sum(lengths)  # type: ignore[arg-type]
     shape = (*parts[0].shape[:axis], total, *parts[0].shape[axis + 1 :])
@@ -247,48 +244,15 @@ def _concatenate(parts: Sequence[Node], axis: int = 0, dtype: DTypeLike = np.flo
 def taken(values: Node | NDArray[Any], places: Node | int | NDArray[np.integer], *, axis: int = 0) -> Node:
     """Entries along an axis, of nodes or at places that are nodes."""
     at = places if isinstance(places, Node) else np.asarray(places, dtype=np.int64)
-    graph = next(one.graph for one in (values, at) if isinstance(one, Node))
     axis %= values.ndim
     shape = (*values.shape[:axis], *at.shape, *values.shape[axis + 1 :])
-    return graph.node("Gather", values, at, axis=axis, shape=shape, dtype=values.dtype)
+    return _graph_of(values, at).node("Gather", values, at, axis=axis, shape=shape, dtype=values.dtype)
 
 
 def _argmax(x: Node, axis: int) -> Node:
     axis %= x.ndim
     rest = (*x.shape[:axis], *x.shape[axis + 1 :])
     return x.graph.node("ArgMax", x, axis=axis, keepdims=0, shape=rest, dtype=np.int64)
-
-
-def _max(x: Node, axis: int | None = None, keepdims: bool = False) -> Node:
-    if axis is None:
-        raise TypeError("numpy.max without axis")
-    return _reduced("ReduceMax", x, axis, keepdims)
-
-
-def _sum(x: Node, axis: int | None = None, keepdims: bool = False) -> Node:
-    if axis is None:
-        raise TypeError("numpy.sum without axis")
-    return _reduced("ReduceSum", x, axis, keepdims)
-
-
-def _log1p(x: Node) -> Node:
-    return np.log(1.0 + x)
-
-
-def _ones_like(x: Node) -> Node:
-    return _full_like(x, 1.0)
-
-
-def _zeros_like(x: Node) -> Node:
-    return _full_like(x, 0.0)
-
-
-def _reshape(x: Node, shape: Sequence[int]) -> Node:
-    return x.reshape(*shape)
-
-
-def _square(x: Node) -> Node:
-    return x * x
 
 
 def _clip(x: Node, least: float | None = None, most: float | None = None) -> Node:
@@ -343,13 +307,13 @@ _FUNCTIONS: dict[Any, Callable[..., Node]] = {
     np.concatenate: _concatenate,
     np.cos: _cos,
     np.full_like: _full_like,
-    np.log1p: _log1p,
+    np.log1p: lambda x: np.log(1.0 + x),
     np.matmul: _matmul,
-    np.max: _max,
-    np.ones_like: _ones_like,
-    np.reshape: _reshape,
-    np.square: _square,
-    np.sum: _sum,
+    np.max: Node.max,
+    np.ones_like: lambda x: _full_like(x, 1.0),
+    np.reshape: lambda x, shape: x.reshape(*shape),
+    np.square: lambda x: x * x,
+    np.sum: Node.sum,
     np.where: _where,
-    np.zeros_like: _zeros_like,
+    np.zeros_like: lambda x: _full_like(x, 0.0),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -125,24 +126,18 @@ def _opened_parquet(path: Path) -> Any:
         import pyarrow.parquet as pq
     except ImportError:
         raise InputError("Parquet files need pyarrow: pip install 'kernelweave[parquet]'.") from None
-    try:
+    with _read_as(path, "Parquet"):
         return pq.ParquetFile(path, page_checksum_verification=True)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as Parquet: {_first_line(error)}.") from error
 
 
 def _parquet_chunks(name: str, path: Path, layout: Layout, size: int) -> Iterator[Chunk]:
     first = 0
     with _opened_parquet(path) as file:
         _need(name, file.schema_arrow.names, layout.needed)
-        try:
+        with _read_as(path, "Parquet"):
             for batch in file.iter_batches(batch_size=size, columns=layout.needed):
                 yield layout.split(partial(_column, batch), batch.num_rows, name, first)
                 first += batch.num_rows
-        except (OSError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{path} cannot be read as Parquet: {_first_line(error)}.") from error
 
 
 def _column(batch: Any, name: str) -> NDArray[Any]:
@@ -158,10 +153,8 @@ def _text_chunks(name: str, path: Path, layout: Layout, size: int) -> Iterator[C
     pieces = _read_text(path, chunksize=size, usecols=layout.needed)
     with pieces:
         while True:
-            try:
+            with _read_as(path, "a table"):
                 frame = next(pieces, None)
-            except (OSError, EOFError, ValueError) as error:
-                raise InputError(f"{path} cannot be read as a table: {_first_line(error)}.") from error
             if frame is None:
                 return
             yield chunk_of_frame(frame, layout, name, first)
@@ -173,10 +166,8 @@ def _read_text(path: Path, **options: Any) -> Any:
         import pandas as pd
     except ImportError:
         raise InputError("Text tables need pandas: pip install pandas, or 'kernelweave[cli]'.") from None
-    try:
+    with _read_as(path, "a table"):
         return pd.read_csv(path, sep=_separator(path), **options)
-    except (OSError, EOFError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as a table: {_first_line(error)}.") from error
 
 
 def _separator(path: Path) -> str:
@@ -200,6 +191,13 @@ def _need(name: str, known: Sequence[str], needed: Sequence[str]) -> None:
         )
 
 
-def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0].rstrip(".") if text else type(error).__name__
+@contextmanager
+def _read_as(path: Path, what: str) -> Iterator[None]:
+    """Say of a damaged file what it was read as."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (OSError, EOFError, ValueError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{path} cannot be read as {what}: {reason.rstrip('.')}.") from error

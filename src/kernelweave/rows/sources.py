@@ -32,6 +32,8 @@ from kernelweave.views.groups import expand_views, read_views
 
 #: Most numbers of a chunk, and least rows, where memory allows.
 MOST, LEAST = 2**22, 64
+#: Arguments that stand beside arrays.
+BESIDE = ("y", "sample_weight")
 #: Copies of a chunk at the same time: as read, as features, as deviations from means.
 COPIES = 4
 
@@ -81,12 +83,7 @@ class Request:
         """Which columns of a table are read, and which blocks they make."""
         if self.targets and self.target is None:
             raise InputError("`target` must name the column of the targets, got None. Tables have names.")
-        for name in ("y", "sample_weight"):
-            if getattr(self, name) is not None:
-                raise InputError(
-                    f"`{name}` must be None for a table, got values. Name its column with "
-                    f"`{'target' if name == 'y' else 'weight'}`."
-                )
+        self.need_none(BESIDE, "for a table", "Name the columns with `target` and `weight`.")
         target = self.target if self.targets else None
         if not self.named:
             layout = make_layout(known, target=target, weight=self.weight, columns=self.columns)
@@ -111,13 +108,15 @@ class Request:
             raise InputError(
                 "`groups` must be a list of ends for arrays, got names of columns. Arrays have none."
             )
-        for name in ("target", "weight", "columns"):
-            if getattr(self, name) is not None:
-                raise InputError(
-                    f"`{name}` must be None for arrays and iterators, got {shown(getattr(self, name))}. Pass `y` and "
-                    "`sample_weight`, or tables with names."
-                )
+        instead = "Pass `y` and `sample_weight`, or tables with names."
+        self.need_none(("target", "weight", "columns"), "for arrays and iterators", instead)
         return Blocks(self.groups)
+
+    def need_none(self, names: Sequence[str], where: str, instead: str) -> None:
+        """Raise where one of these arguments is given."""
+        for name in names:
+            if (given := getattr(self, name)) is not None:
+                raise InputError(f"`{name}` must be None {where}, got {shown(given)}. {instead}")
 
     def need_targets(self) -> None:
         """Raise for rows of an array without their targets."""
@@ -162,11 +161,7 @@ def open_rows(given: Any, request: Request) -> tuple[Source, Blocks]:
         source = ArrayRows(chunk_of_array(given, request.y, request.sample_weight), size)
     elif isinstance(given, Iterable) and not isinstance(given, Mapping | bytes | type):
         blocks = request.blocks()
-        for name in ("y", "sample_weight"):
-            if getattr(request, name) is not None:
-                raise InputError(
-                    f"`{name}` must be None for an iterator, got values. Yield (Z, y) or (Z, y, sample_weight)."
-                )
+        request.need_none(BESIDE, "for an iterator", "Yield (Z, y) or (Z, y, sample_weight).")
         source = IteratedRows(given, targets=request.targets)
     else:
         raise InputError(

@@ -51,9 +51,8 @@ LARGEST_SYSTEM = 6000
 PATIENCE = 6
 #: Share of the expected level of active blocks from which a block enters the working set.
 MARGIN = 1.0
-#: Columns of the working blocks for points that are evaluated together: this multiple of the active ones, and so many
-#: more.
-MORE, LEAST = 3.0, 400
+#: Size of the working blocks for points that are evaluated together, as a multiple of that of the active ones.
+MORE = 3.0
 #: Share of the level of active blocks from which blocks enter the working set together with others.
 NEAR = 0.97
 
@@ -340,6 +339,9 @@ class FeatureDescent:
         ``callback(n_iter, objective, rel_gap)``.
     """
 
+    #: Size of the working blocks that is always allowed for points that are evaluated together.
+    room = 400
+
     def __init__(
         self,
         problem: FeatureProblem,
@@ -469,13 +471,15 @@ class FeatureDescent:
 
     def _how_many(self, alphas: list[float]) -> int:
         """Points to evaluate together: at most as many as the working blocks can be chosen for."""
-        widths = self.problem.stack.widths
-        active = self.work.kernels[self.work.norms > 0] if self.last else self.work.kernels[:0]
-        most = MORE * int(widths[active].sum()) + LEAST
+        most = MORE * self._size(self.work.kernels[self.work.norms > 0]) + self.room
         for k in range(1, min(self.together, len(alphas))):
-            if int(widths[self._expected(self.problem.in_units(alphas[k]))].sum()) > most:
+            if self._size(self._expected(self.problem.in_units(alphas[k]))) > most:
                 return k
         return min(self.together, len(alphas))
+
+    def _size(self, kernels: Index) -> int:
+        """What some working blocks count for: their columns."""
+        return int(self.problem.stack.widths[kernels].sum())
 
     def _expected(self, a: float) -> Index:
         """Blocks that are active at `a` if their gradients go on as between the last two evaluated points."""

@@ -693,14 +693,8 @@ class FeatureProblem:
         out[:, index] = (C @ self.stack.columns(index).T) * share
         return out
 
-    def with_features(self, found: Solution, tol: float | None = None) -> Solution:
-        """A solution on kernels with the coefficients of the features, and certified by these if there is a `tol`."""
-        if isinstance(self.stack, KernelStream):
-            return found
-        if self.least_squares:
-            rows = np.ascontiguousarray(found.dual_coef.T)
-            return replace(found, feature_coef=self.features_of(found.weights, rows).T)
-        assert tol is not None
+    def with_features(self, found: Solution, tol: float) -> Solution:
+        """A solution of a machine on kernels with the coefficients of the features, and certified by these."""
         b, t = found.dual_coef * self.unit * self.unit, float(found.intercept)
         G = self.gradient(b)
         w = np.repeat(found.weights, self.stack.widths) * G

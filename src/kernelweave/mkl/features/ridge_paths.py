@@ -26,19 +26,6 @@ Criteria = Callable[[list[RidgeProblem], list[list[Solution]], bool], dict[str, 
 STEPS_PER_DECADE, ROUGH = 3.0, 1e-2
 
 
-def descent_of(
-    problem: FeatureProblem,
-    *,
-    tol: float,
-    max_iter: int | None,
-    callback: Callback | None,
-) -> FeatureDescent:
-    """The descent for a problem on features or on a stream of kernels."""
-    if isinstance(problem.stack, KernelStream):
-        return StreamDescent(problem, tol=tol, max_iter=max_iter, callback=callback)
-    return FeatureDescent(problem, tol=tol, max_iter=max_iter, callback=callback)
-
-
 def _begin(
     descent: FeatureDescent, alphas: list[float], weights0: Array | None, max_iter: int | None
 ) -> None:
@@ -62,11 +49,12 @@ def relaxed_path_on_features(
     kernels, parts = on_used_kernels(problems, used)
     restricted = tuple(replace(one, weights=one.weights[..., kernels]) for one in path.solutions)
     found = relax_path(parts, replace(path, solutions=restricted), relax)
-    solutions = tuple(
-        _with_features(problems, one, relaxed)
-        for one, relaxed in zip(path.solutions, found.solutions, strict=True)
-    )
-    return Path(found.alphas, solutions, found.measure)
+    pairs = zip(path.solutions, found.solutions, strict=True)
+    whole = tuple(replace(relaxed, weights=one.weights) for one, relaxed in pairs)
+    if not isinstance(problems[0].stack, KernelStream):
+        # with the features' coefficients of its own dual ones
+        whole = tuple(with_own_features(problems, one) for one in whole)
+    return Path(found.alphas, whole, found.measure)
 
 
 def on_used_kernels(problems: list[FeatureProblem], weights: Array) -> tuple[Index, list[RidgeProblem]]:
@@ -74,15 +62,6 @@ def on_used_kernels(problems: list[FeatureProblem], weights: Array) -> tuple[Ind
     kernels = np.flatnonzero(weights.any(axis=0))
     first = problems[0].on_kernels(kernels)
     return kernels, [replace(first, targets=problem.targets) for problem in problems]
-
-
-def _with_features(
-    problems: list[FeatureProblem], before: Solution, found: RelaxedSolution
-) -> RelaxedSolution:
-    """A relaxed solution with all weights, and with the features' coefficients of its own dual ones."""
-    if isinstance(problems[0].stack, KernelStream):
-        return replace(found, weights=before.weights)
-    return with_own_features(problems, replace(found, weights=before.weights))
 
 
 S = TypeVar("S", bound=Solution)
@@ -156,7 +135,8 @@ def solutions_on_features(
     The blocks with a weight in `start` are in the working sets from the beginning.
     """
     values = [float(alpha) for alpha in alphas]
-    descents = [descent_of(group, tol=tol, max_iter=max_iter, callback=callback) for group in groups]
+    kind = StreamDescent if isinstance(groups[0].stack, KernelStream) else FeatureDescent
+    descents = [kind(group, tol=tol, max_iter=max_iter, callback=callback) for group in groups]
     # several alphas are evaluated in one pass, unless groups wait for each other
     steps = [values] if len(groups) == 1 else [[alpha] for alpha in values]
     for found in zip(*(_along(one, values, steps, start, max_iter) for one in descents), strict=False):

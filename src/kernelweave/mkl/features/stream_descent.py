@@ -11,7 +11,7 @@ changes, and passes take the kernels as they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,6 @@ from kernelweave.results import Solution, Status
 
 #: Squares of the directions that working blocks leave out, as a share of tol times the smallest alpha.
 LEFT_OUT = 0.05
-#: Kernels in the working set for points that are evaluated together: this multiple of the active ones, and so many
-#: more.
-MORE, LEAST = 3, 60
 #: Refinements of a point on the working blocks before all kernels are evaluated.
 REFINEMENTS = 6
 #: Alphas that are tried in one pass for the beginning of an automatic path, and their range in units of the trace.
@@ -112,17 +109,9 @@ class StreamDescent(FeatureDescent):
     problem: FeatureProblem
     work: StreamBlocks
 
-    def __init__(
-        self,
-        problem: FeatureProblem,
-        *,
-        tol: float,
-        max_iter: int | None = None,
-        callback: Callable[[int, float, float], object] | None = None,
-    ) -> None:
-        super().__init__(problem, tol=tol, max_iter=max_iter, callback=callback)
-        #: The last evaluated point: weights d, coefficients b, K(d) b and the forms at b, in the solver's units.
-        self.evaluated: tuple[Array, Array, Array, Array] | None = None
+    #: The last evaluated point: weights d, coefficients b, K(d) b and the forms at b, in the solver's units.
+    evaluated: tuple[Array, Array, Array, Array] | None = None
+    room = 60
 
     def _start(self) -> WorkingBlocks:
         return StreamBlocks(self.problem)
@@ -133,12 +122,8 @@ class StreamDescent(FeatureDescent):
         if finite:
             self.work.cut = LEFT_OUT * self.tol * self.problem.in_units(min(finite))
 
-    def _how_many(self, alphas: list[float]) -> int:
-        most = MORE * int(np.count_nonzero(self.work.norms)) + LEAST
-        for k in range(1, min(self.together, len(alphas))):
-            if len(self._expected(self.problem.in_units(alphas[k]))) > most:
-                return k
-        return min(self.together, len(alphas))
+    def _size(self, kernels: Index) -> int:
+        return len(kernels)
 
     # ---- one point --------------------------------------------------------------------------------
 
