@@ -47,6 +47,8 @@ from kernelweave.inspection.scores import (
     share_interval,
 )
 
+__all__ = ["Calibration", "LearningCurve", "calibration", "learning_curve"]
+
 
 @dataclass(frozen=True)
 class LearningCurve:

@@ -29,6 +29,17 @@ from kernelweave.inspection.registry import Basis, Finding, Interval, at, findin
 from kernelweave.inspection.weights import fractions_of, weight_table
 from kernelweave.mkl.layers import Layers
 
+__all__ = [
+    "LayerDescent",
+    "LayerGrams",
+    "LayerSpectra",
+    "LayerWeights",
+    "descent",
+    "layer_grams",
+    "layer_spectra",
+    "layer_weights",
+]
+
 #: Rows of the kernel matrices of layers: more would make pictures and eigenvalues slow without further information.
 MAX_ROWS = 1000
 

@@ -33,6 +33,8 @@ from kernelweave.inspection.scores import (
     of_held,
 )
 
+__all__ = ["PairedTest", "adjust_p_values", "compare_classes", "compare_folds", "compare_numbers"]
+
 #: Sign changes of a test of errors: more only make p-values finer.
 N_SIGNS = 9999
 

@@ -19,6 +19,8 @@ from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import path_task, problems_of, shared_alphas
 from kernelweave.inspection.arguments import Model, Names, Output, outputs_of, which_output
 
+__all__ = ["Path", "regularization_path"]
+
 
 @dataclass(frozen=True)
 class Path:

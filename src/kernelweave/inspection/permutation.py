@@ -27,6 +27,8 @@ from kernelweave.inspection.refitting import Places, Rows, each_done, splitter_o
 from kernelweave.inspection.registry import SMALL, Basis, Finding, Interval, at, finding
 from kernelweave.views import take_rows
 
+__all__ = ["PermutationTest", "permutation_test"]
+
 Permutations = Annotated[int, Whole(1)]
 
 

@@ -34,6 +34,8 @@ from kernelweave.inspection.refitting import Rows
 if TYPE_CHECKING:
     from kernelweave._types import DataFrame
 
+__all__ = ["Basis", "Finding", "Interval", "Table", "finding", "findings"]
+
 #: Questions that findings answer, in the order in which they are shown.
 QUESTIONS = {
     "score": "How good are the predictions?",

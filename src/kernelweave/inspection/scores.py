@@ -31,6 +31,8 @@ from kernelweave.inspection.held import COUNTS, IN_FIT, HeldOut, RowScore, divis
 from kernelweave.inspection.refitting import Rows, each_done, splitter_of
 from kernelweave.inspection.registry import LEVEL, Basis, Finding, Interval, Table, at, ends, finding
 
+__all__ = ["out_of_fold_scores", "score_intervals", "share_interval"]
+
 #: Draws of the recalls of all classes.
 DRAWN = 2000
 

@@ -56,6 +56,8 @@ from kernelweave.inspection.weights import view_weights, views_of
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
 
+__all__ = ["SourceRefitTest", "SourceTest", "source_refit_test", "source_test"]
+
 
 #: The adjusted p-value that permutations of sources can reach.
 REACH = 0.01

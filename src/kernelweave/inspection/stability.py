@@ -44,6 +44,8 @@ from kernelweave.inspection.scores import middle
 from kernelweave.inspection.weights import by_source
 from kernelweave.normalizers import Trace, resolve
 
+__all__ = ["WeightStability", "weight_stability"]
+
 #: A source is selected if it is among the largest in at least so many of ten halves.
 OF_TEN = 9
 

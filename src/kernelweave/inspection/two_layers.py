@@ -14,6 +14,8 @@ from kernelweave._types import Array, Features
 from kernelweave.fitting.task import problems_of
 from kernelweave.inspection.arguments import Model, Names, Output, decision_names, which_output
 
+__all__ = ["TwoLayers", "two_layers"]
+
 
 @dataclass(frozen=True)
 class TwoLayers:

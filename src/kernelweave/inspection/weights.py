@@ -16,6 +16,15 @@ from kernelweave.fitting.model import fractions_of
 from kernelweave.inspection.arguments import Model, Names, decision_names, outputs_of
 from kernelweave.inspection.registry import MOST_NAMED, Basis, Finding, Interval, Table, at, finding, named
 
+__all__ = [
+    "KernelWeights",
+    "contribution_sizes",
+    "kernel_weights",
+    "uninformative",
+    "view_of",
+    "view_weights",
+]
+
 #: Beginnings of the labels of single kernels.
 _KERNEL = r"[A-Z]\w*(?:\([^()]*\))?"
 

@@ -19,6 +19,8 @@ from kernelweave.plots import drawing
 if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
+__all__ = ["DescentDisplay", "KernelMatricesDisplay", "LayerSpectraDisplay"]
+
 
 @dataclass(eq=False, repr=False)
 class DescentDisplay(drawing.ListDisplay):

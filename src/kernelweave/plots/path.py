@@ -19,6 +19,8 @@ from kernelweave.fitting.task import named_values
 from kernelweave.inspection import arguments
 from kernelweave.plots import drawing
 
+__all__ = ["CVCurveDisplay", "RegularizationPathDisplay", "SelectionCriteriaDisplay"]
+
 #: The name of a learner's regularisation parameter.
 Parameter = Annotated[str, OneOf("alpha", "C")]
 

@@ -20,6 +20,8 @@ from kernelweave.plots import drawing
 if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
+__all__ = ["KernelContributionsDisplay", "KernelWeightsDisplay", "LayerWeightsDisplay"]
+
 
 def _check_outputs(outputs: Sequence[str], values: Array) -> None:
     """Raise unless there is a name for every column."""
