@@ -312,17 +312,19 @@ def _as_features(Z: Any) -> Any:
     return sparse.csc_array(Z, dtype=np.float64)
 
 
-def as_groups(groups: ArrayLike | None, n_features: int) -> Index:
-    """The starts of blocks and the end, checked; every column is a block for None."""
+def as_groups(groups: ArrayLike | None, n_features: int = 0) -> Index:
+    """The starts of blocks and the end, checked; every column is a block for None. No columns: as many as they say."""
     if groups is None:
         return np.arange(n_features + 1, dtype=np.int64)
     values = as_floats(groups, "groups")
-    if values.ndim != 1 or len(values) < 2 or not (values == np.floor(values)).all():
+    whole = np.isfinite(values) & (values == np.floor(values))
+    if values.ndim != 1 or len(values) < 2 or not whole.all():
         raise InputError(
             "`groups` must be a list of at least two whole numbers, the starts of the blocks and the end, got "
             f"{shown(groups)}."
         )
     index = values.astype(np.int64)
+    n_features = n_features or int(index[-1])
     if index[0] != 0 or index[-1] != n_features or (np.diff(index) <= 0).any():
         raise InputError(
             f"`groups` must rise from 0 to the number of columns, {n_features}, and each block must have a column, got "

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import blas
 
-from kernelweave._checks import InputError, as_floats
+from kernelweave._checks import InputError
 from kernelweave._devices import Kind, is_foreign, take_rows
 from kernelweave._interrupts import interrupts_deferred
 from kernelweave._parameters import ReadableSignature, shown
@@ -249,13 +249,7 @@ class BlockStatistics(AddedRows):
         self._held, self._reach = np.empty((0, 0), order="F"), np.empty((2, 0))
         self._there: DeviceSums | None = None
         if groups is not None:
-            ends = as_floats(groups, "groups")
-            if ends.ndim != 1 or not len(ends) or not np.isfinite(ends[-1]):
-                raise InputError(
-                    "`groups` must be a list of whole numbers, the starts of the blocks and the end, got "
-                    f"{shown(groups)}."
-                )
-            self._set_features(int(ends[-1]))
+            self._set_features()
 
     def __repr__(self) -> str:
         return (
@@ -268,12 +262,12 @@ class BlockStatistics(AddedRows):
         """Number of blocks."""
         return 0 if self.groups is None else len(self.groups) - 1
 
-    def _set_features(self, n_features: int) -> None:
+    def _set_features(self, n_features: int = 0) -> None:
         self.groups = as_groups(self.given_groups, n_features)
-        self.n_features = n_features
+        self.n_features = int(self.groups[-1])
         for own, wanted, what in (
             (self.names, self.n_kernels, "names"),
-            (self.columns, n_features, "columns"),
+            (self.columns, self.n_features, "columns"),
         ):
             if own is not None and len(own) != wanted:
                 raise InputError(f"`{what}` must hold {wanted} names, got {len(own)}.")

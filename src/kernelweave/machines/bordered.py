@@ -8,6 +8,7 @@ from scipy.linalg import lapack
 from kernelweave._checks import NotPSDError
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array
+from kernelweave.machines.box import INDEFINITE
 from kernelweave.machines.rounding import EPS
 
 #: Number of attempts with jitter on the diagonal, ten times as much each time, before a matrix counts as indefinite.
@@ -96,8 +97,5 @@ class Weighted(Bordered):
             if self._factorise(scaled, 1.0 + added):
                 break
         else:
-            raise NotPSDError(
-                "`K` must be positive semidefinite, got a matrix with negative eigenvalues. Use another kernel, "
-                "repair it with kernelweave.repair_gram, or pass on_indefinite='clip' or 'shift'."
-            )
+            raise NotPSDError(INDEFINITE)
         self._border(root, fit_intercept)

@@ -90,6 +90,9 @@ class WithData(Objective, Protocol):
     def values(self, b: Array, product: Array, intercept: float | None = None) -> Values:
         """The values at the best intercept, or a given one."""
 
+    def infeasibility(self, b: Array) -> float:
+        """The largest violation of a dual constraint by coefficients."""
+
     def restricted(self, rows: NDArray[np.int64]) -> Self:
         """The machine of some rows."""
 

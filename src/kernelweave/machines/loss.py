@@ -417,14 +417,12 @@ class Loss(ABC):
         ended = limit_reached() or Status.STALLED
         if all_steps and at.gap > tol * abs(at.primal):
             ended = Status.MAX_ITER
-        low, high = self.bounds(machine.y, costs)
-        unequal = abs(float(b.sum())) if machine.fit_intercept else 0.0
         return MachineSolution.of(
             b,
             at.intercept,
             Certificate.of("machine", at.primal, at.gap, rounding, ended, tol=tol),
             n_iter=n_iter,
-            infeasibility=max(float(np.maximum(low - b, b - high).max()), unequal, 0.0),
+            infeasibility=machine.infeasibility(b),
         )
 
     def _iterate(self, machine: WithData, K: Array, start: Array, tol: float) -> tuple[Array, int, bool]:

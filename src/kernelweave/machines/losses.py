@@ -235,8 +235,7 @@ class Squared(BoxLoss):
         certificate = Certificate.of(
             "machine", at.primal, at.gap, machine.rounding(b, product, at, error), status
         )
-        unequal = abs(float(b.sum())) if own else 0.0
-        return MachineSolution.of(b, intercept, certificate, n_iter=1, infeasibility=unequal)
+        return MachineSolution.of(b, intercept, certificate, n_iter=1, infeasibility=machine.infeasibility(b))
 
 
 @dataclass(frozen=True)

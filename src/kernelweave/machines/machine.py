@@ -162,12 +162,15 @@ class Machine:
         possible = self.feasible(b, OUTSIDE) and (self.fit_intercept or intercept == 0.0)
         return at.primal, at.gap if possible else math.inf, rounding
 
+    def infeasibility(self, b: Array) -> float:
+        """The largest violation of a dual constraint by coefficients."""
+        low, high = self.loss.bounds(self.y, self.costs)
+        outside = float(np.maximum(low - b, b - high).max(initial=0.0))
+        return max(outside, abs(math.fsum(b.tolist())) if self.fit_intercept else 0.0)
+
     def feasible(self, b: Array, tolerance: float) -> bool:
         """Whether coefficients are dual feasible up to a share of the sum of their sizes."""
-        low, high = self.loss.bounds(self.y, self.costs)
-        outside = float(np.maximum(np.maximum(low - b, b - high), 0.0).max(initial=0.0))
-        unequal = abs(math.fsum(b.tolist())) if self.fit_intercept else 0.0
-        return max(outside, unequal) <= tolerance * float(np.abs(b).sum())
+        return self.infeasibility(b) <= tolerance * float(np.abs(b).sum())
 
     def imbalance(self, b: Array) -> tuple[float, Array]:
         """`kernelweave.machines.rounding.imbalance`; without an intercept nothing has to be subtracted."""

@@ -625,13 +625,9 @@ class FeatureProblem:
         return self.values(max(0.0, float(np.vdot(product, b))), product, 0.0, b, q, size, terms, moved)
 
     def _feasible(self, b: Array) -> bool:
-        flat = b.ravel()
         if self.least_squares:
-            return bool(np.isfinite(flat).all())
-        low, high = self.loss.bounds(*self._losses)
-        beyond = float(np.maximum(np.maximum(low - flat, flat - high), 0.0).max(initial=0.0))
-        sums = abs(math.fsum(flat.tolist())) if self.fit_intercept else 0.0
-        return max(beyond, sums) <= OUTSIDE_OF_BOX * float(np.abs(flat).sum())
+            return bool(np.isfinite(b).all())
+        return self.machine.feasible(b.ravel() / (self.unit * self.unit), OUTSIDE_OF_BOX)
 
     def certificate(
         self,
