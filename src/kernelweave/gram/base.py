@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +16,12 @@ from kernelweave._types import Array, Index
 
 #: Numbers of a panel of rows.
 PIECE = 2**16
+
+
+def pieces(count: int, step: int) -> Iterator[slice]:
+    """Parts of so many positions, `step` at a time, and at least one."""
+    for first in range(0, count, step := max(1, step)):
+        yield slice(first, min(first + step, count))
 
 
 class Gram(ABC):
@@ -142,11 +149,9 @@ class Gram(ABC):
         """Squared Frobenius norm of a kernel, with weights of rows ``sum_ij w_i w_j K_ij^2``."""
         n, total = self.n_samples, 0.0
         weights = np.ones(n) if sample_weight is None else sample_weight
-        step = max(1, PIECE // n)
-        for first in range(0, n, step):
-            panel = np.square(self.panel(slice(first, min(first + step, n)), np.array([kernel]))[0])
-            width = len(panel)
-            rows, beyond = weights[first : first + width], weights[first + width :]
+        for part in pieces(n, PIECE // n):
+            panel = np.square(self.panel(part, np.array([kernel]))[0])
+            width, rows, beyond = len(panel), weights[part], weights[part.stop :]
             total += float(rows @ panel[:, :width] @ rows) + 2.0 * float(rows @ panel[:, width:] @ beyond)
         return total
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelweave._devices import Kind
 from kernelweave._types import Array, Index
-from kernelweave.gram.base import Gram
+from kernelweave.gram.base import Gram, pieces
 
 #: Numbers of a stack that are read at a time.
 PIECE = 2**26
@@ -108,9 +108,7 @@ class DeviceGram(Gram):
         """Some rows at a time of the chosen kernels, in float64: (n_rows, n_samples, n_chosen)."""
         n_kernels = self.n_kernels if kernels is None else len(kernels)
         places = None if kernels is None else self._places(kernels)
-        step = max(1, PIECE // (self.n_samples * max(1, n_kernels)))
-        for first in range(0, self.n_samples, step):
-            rows = slice(first, min(first + step, self.n_samples))
+        for rows in pieces(self.n_samples, PIECE // (self.n_samples * max(1, n_kernels))):
             piece = self.stack[rows, :, :]
             yield rows, self._wide(piece if places is None else self.xp.take(piece, places, axis=2))
 

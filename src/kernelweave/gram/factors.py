@@ -10,7 +10,7 @@ from scipy.linalg import blas
 
 from kernelweave._loops import core
 from kernelweave._types import Array, Index
-from kernelweave.gram.base import Gram
+from kernelweave.gram.base import Gram, pieces
 
 #: Numbers processed at a time, if a temporary is needed.
 PIECE = 2**17
@@ -96,8 +96,8 @@ class FactorGram(Gram):
         if sample_weight is None:
             return self._sums(np.einsum("rn,rn->r", self.rows, self.rows))
         out = np.empty(len(self.rows))
-        for first in range(0, len(out), step := max(1, PIECE // self.n_samples)):
-            out[first : first + step] = np.square(self.rows[first : first + step]) @ sample_weight
+        for part in pieces(len(out), PIECE // self.n_samples):
+            out[part] = np.square(self.rows[part]) @ sample_weight
         return self._sums(out)
 
     def square_norm(self, kernel: int, sample_weight: Array | None = None) -> float:
@@ -113,8 +113,7 @@ class FactorGram(Gram):
             return self.rows @ C.T
         owned = self._owned(kernels)
         # a few rows at a time: all of them together would be a copy
-        step = max(1, PIECE // self.n_samples)
-        products = [self.rows[owned[first : first + step]] @ C.T for first in range(0, len(owned), step)]
+        products = [self.rows[owned[part]] @ C.T for part in pieces(len(owned), PIECE // self.n_samples)]
         return np.concatenate(products) if products else np.empty((0, len(C)))
 
     def quadratic_forms(self, C: Array, kernels: Index | None = None) -> Array:
@@ -176,9 +175,8 @@ class FactorGram(Gram):
         largest = np.square(row_scale).max(axis=1)
         rows = self.rows if overwrite else self.rows.copy()
         # a few at a time: all scales of all rows would be a second copy
-        step = max(1, PIECE // self.n_samples)
-        for first in range(0, len(rows), step):
-            rows[first : first + step] *= row_scale[owner[first : first + step]]
+        for part in pieces(len(rows), PIECE // self.n_samples):
+            rows[part] *= row_scale[owner[part]]
         return type(self)(rows, self.offsets, self.residual_trace * largest, self.rounding_trace * largest)
 
     def center(self, probability: Array, *, overwrite: bool = False) -> Self:

@@ -16,6 +16,7 @@ from kernelweave._loops import core
 from kernelweave._parameters import ReadableSignature, shown
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Array, Device, Index, Values
+from kernelweave.gram.base import pieces
 from kernelweave.gram.factors import FactorGram
 from kernelweave.gram.row_checks import refuse
 
@@ -181,9 +182,8 @@ class FeatureStack:
         out = np.zeros((len(left), len(right)), order="F" if same and host else "C")
         widest = max(len(left), len(right))
         # adding the products of a few rows costs as much as taking them
-        step = max(1, 4 * PIECE // widest, min(ROWS_AT_A_TIME, 16 * PIECE // widest))
-        for first in range(0, self.n_samples, step):
-            rows = slice(first, min(first + step, self.n_samples))
+        step = max(4 * PIECE // widest, min(ROWS_AT_A_TIME, 16 * PIECE // widest))
+        for rows in pieces(self.n_samples, step):
             A = self._weighted(rows, left, root, single=single)
             if not (same and host):
                 B = A if same else self._weighted(rows, right, root, single=single)
@@ -234,9 +234,7 @@ class FeatureStack:
         """Rows and columns of pieces of some width: some columns at a time, or some rows where these lie together."""
         width = self.n_features if width is None else width
         size, other = (width, self.n_samples) if self._by_columns else (self.n_samples, width)
-        step = max(1, (PIECE if self._there is None else PIECE_THERE) // max(1, other))
-        for first in range(0, size, step):
-            part = slice(first, min(first + step, size))
+        for part in pieces(size, (PIECE if self._there is None else PIECE_THERE) // max(1, other)):
             yield (slice(0, self.n_samples), part) if self._by_columns else (part, slice(0, width))
 
     def _part(self, rows: slice, columns: slice | Index, *, single: bool = False) -> Any:

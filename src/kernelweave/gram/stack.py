@@ -15,7 +15,7 @@ from kernelweave._loops import core
 from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave._types import Array
 from kernelweave.gram import device_gram
-from kernelweave.gram.base import Gram
+from kernelweave.gram.base import Gram, pieces
 from kernelweave.gram.building import Builder
 from kernelweave.gram.chunked import ChunkedFeatures
 from kernelweave.gram.device_gram import DeviceGram
@@ -179,9 +179,7 @@ def gram_on_device(stack: Any) -> DeviceGram:
     kind, xp = gram.kind, gram.xp
     tol = np.full(gram.n_kernels, TOLERANCES[stack.dtype == xp.float32])
     bad, size, asym = np.zeros((3, gram.n_kernels))
-    step = max(1, device_gram.PIECE // (gram.n_samples * gram.n_kernels))
-    for first in range(0, gram.n_samples, step):
-        rows = slice(first, min(first + step, gram.n_samples))
+    for rows in pieces(gram.n_samples, device_gram.PIECE // (gram.n_samples * gram.n_kernels)):
         piece, mirrored = stack[rows, :, :], xp.permute_dims(stack[:, rows, :], (1, 0, 2))
         finite = xp.all(xp.isfinite(piece), axis=(0, 1))
         bad += np.asarray(kind.take(xp.astype(finite, xp.float64)) == 0.0)

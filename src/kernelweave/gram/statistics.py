@@ -29,6 +29,7 @@ from kernelweave._interrupts import interrupts_deferred
 from kernelweave._parameters import ReadableSignature, shown
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Array, Device, Index, Labels, Tree, Values
+from kernelweave.gram.base import pieces
 from kernelweave.gram.features import as_groups
 from kernelweave.gram.row_checks import check_rows, check_texts, stays_sparse
 from kernelweave.gram.statistics_files import AddedRows, pack_lower, taken_of, unpack_lower, unreadable
@@ -63,12 +64,6 @@ class Part:
     squares: Array
     total: float
     n_rows: int
-
-
-def row_parts(n_rows: int, n_columns: int, piece: int) -> list[slice]:
-    """Parts of rows with about so many numbers."""
-    step = max(ROWS, piece // max(1, n_columns))
-    return [slice(first, min(first + step, n_rows)) for first in range(0, n_rows, step)]
 
 
 def add_rows(scatter: Array, Z: Any, Y: Array, weights: Array | None) -> Part:
@@ -409,7 +404,7 @@ class BlockStatistics(AddedRows):
             elif is_sparse(rows) and stays_sparse(rows) and len(targets):
                 self._join(add_sparse_rows(self._scatter, rows, targets, weights))
             else:
-                for part in row_parts(len(targets), len(self._means), PIECE):
+                for part in pieces(len(targets), max(ROWS, PIECE // max(1, len(self._means)))):
                     own = None if weights is None else weights[part]
                     self._join(add_rows(self._scatter, rows[part], targets[part], own))
             if taken is not None:
@@ -431,7 +426,7 @@ class BlockStatistics(AddedRows):
         if there is None or not there.fits(Z):
             self._settle()
             there = self._there = DeviceSums(Z, len(self._means))
-        for part in row_parts(len(Y), len(self._means), PIECE_THERE):
+        for part in pieces(len(Y), max(ROWS, PIECE_THERE // max(1, len(self._means)))):
             self._join(there.add_rows(Z[part, :], Y[part], None if weights is None else weights[part]), there)
 
     def _join(self, part: Part, there: DeviceSums | None = None) -> None:

@@ -16,6 +16,7 @@ from kernelweave._loops import core
 from kernelweave._parameters import Function, OneOf, ReadableSignature, Whole, checked
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Array, Index
+from kernelweave.gram.base import pieces
 from kernelweave.gram.features import PIECE
 from kernelweave.gram.gaussians import as_columns, as_gammas, check_range, series
 
@@ -301,10 +302,9 @@ class KernelStream:
     ) -> Iterator[tuple[slice, Array, Array]]:
         """Quadratic forms of the rows of C for kernels in rising order, piece by piece, and weighted traces."""
         sizes = np.square(C).sum(axis=1)
-        step = 1 if self.matrices else TOGETHER
         items = self._items(kernels)
-        for first in range(0, len(kernels), step):
-            own = kernels[first : first + step]
+        for part in pieces(len(kernels), 1 if self.matrices else TOGETHER):
+            own = kernels[part]
             quadratic_forms, traces = np.empty((len(C), len(own))), np.empty(len(own))
             for k, kernel in enumerate(own):
                 item = next(items)
@@ -313,7 +313,7 @@ class KernelStream:
                     self.widths[kernel] = item.shape[1]
                 elif quadratic_forms[:, k].min() < 0.0:
                     _clip(quadratic_forms[:, k], item, sizes, int(kernel))
-            yield slice(first, first + len(own)), quadratic_forms, traces
+            yield part, quadratic_forms, traces
 
     def _look(self, item: Any, C: Array, weights: Array | None) -> tuple[Array, float]:
         """Quadratic forms of one kernel, and its weighted trace."""
@@ -463,9 +463,7 @@ class GaussianStream(KernelStream):
 
     def _some_columns(self, columns: Index) -> Iterator[tuple[slice, NDArray[Any]]]:
         """Some columns as rows in order of memory, a piece at a time."""
-        step = max(1, PIECE // self.n_samples)
-        for first in range(0, len(columns), step):
-            part = slice(first, min(first + step, len(columns)))
+        for part in pieces(len(columns), PIECE // self.n_samples):
             own = columns[part]
             together = own[-1] - own[0] + 1 == len(own)
             yield part, np.ascontiguousarray(self.X[:, slice(own[0], own[-1] + 1) if together else own].T)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from kernelweave._types import Array, Index
-from kernelweave.gram.base import Gram
+from kernelweave.gram.base import Gram, pieces
 
 #: ``block(m, row_slice, column_slice)`` returns that block of kernel m.
 Block = Callable[[int, slice, slice], Array]
@@ -34,12 +34,12 @@ class TileGram(Gram):
         self.block = block
         self._diagonals = diagonals
         self.n_kernels, self.n_samples = diagonals.shape
-        self.tile_rows = max(1, int(tile_rows))
+        self.tile_rows = int(tile_rows)
 
     def _tiles(self) -> Iterator[tuple[slice, slice]]:
         """Row blocks with the columns from the block's first row on."""
-        for first in range(0, self.n_samples, self.tile_rows):
-            yield slice(first, min(first + self.tile_rows, self.n_samples)), slice(first, self.n_samples)
+        for rows in pieces(self.n_samples, self.tile_rows):
+            yield rows, slice(rows.start, self.n_samples)
 
     def diagonal(self, kernels: Index | None = None) -> Array:
         return self._diagonals if kernels is None else self._diagonals[kernels]

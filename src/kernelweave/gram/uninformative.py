@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelweave._types import Array, Index
-from kernelweave.gram.base import PIECE, Gram
+from kernelweave.gram.base import PIECE, Gram, pieces
 
 #: Largest mean over the rows of the squared cosines with all other rows. The values of a function of such a kernel on
 #: similar new rows are about a thousandth of those on its training rows.
@@ -55,13 +55,11 @@ def _is_diagonal(gram: Gram, m: int, diagonal: Array) -> bool:
     if diagonal.max() == diagonal.min():
         return gram.square_norm(m) - float(diagonal @ diagonal) <= ALONE * n * float(diagonal[0]) ** 2
     root = np.sqrt(diagonal)
-    step = max(1, PIECE // n)
-    for first in range(0, n, step):
-        panel = gram.panel(slice(first, min(first + step, n)), np.array([m]))[0]
-        width = len(panel)
-        cosines = np.square(panel / root[first : first + width, None] / root[first:])
-        square = cosines[:, :width]
-        total += float(square.sum() - square.trace()) + 2.0 * float(cosines[:, width:].sum())
+    for part in pieces(n, PIECE // n):
+        panel = gram.panel(part, np.array([m]))[0]
+        cosines = np.square(panel / root[part, None] / root[part.start :])
+        square, beyond = np.split(cosines, [len(panel)], axis=1)
+        total += float(square.sum() - square.trace()) + 2.0 * float(beyond.sum())
         if total > ALONE * n:
             return False
     return True

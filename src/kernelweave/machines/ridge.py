@@ -7,16 +7,12 @@ or, when the active kernels are held as factors of low total rank, the Woodbury 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
 from kernelweave._types import Array
-
-if TYPE_CHECKING:
-    from kernelweave.gram import Gram
-
+from kernelweave.gram.base import Gram, pieces
 
 #: Smallest alpha, as a share of trace(K), at which the Woodbury identity keeps enough digits.
 LOW_RANK_FLOOR = 1e-9
@@ -63,12 +59,10 @@ class DenseSystem:
         del self._factor
         n = len(inverse)
         out = np.empty(n)
-        for first in range(0, n, step := max(1, PIECE // n)):
-            last = min(first + step, n)
-            own = inverse[:, first:last]
+        for part in pieces(n, PIECE // n):
+            own, below = inverse[part, part], inverse[part.stop :, part]
             # entries above the diagonal are not part of the factor
-            out[first:last] = np.square(np.tril(own[first:last])).sum(axis=0)
-            out[first:last] += np.einsum("ij,ij->j", own[last:], own[last:])
+            out[part] = np.square(np.tril(own)).sum(axis=0) + np.einsum("ij,ij->j", below, below)
         return out
 
 
@@ -108,9 +102,7 @@ class LowRankSystem:
     def _parts(self) -> Iterator[tuple[slice, Array]]:
         """Some columns of A at a time, at least as many as there are rows: their product costs more than to add it."""
         n = self._rows.shape[1]
-        step = max(PIECE // max(1, len(self._rows)), len(self._rows), 1)
-        for first in range(0, n, step):
-            part = slice(first, min(first + step, n))
+        for part in pieces(n, max(PIECE // max(1, len(self._rows)), len(self._rows))):
             yield part, self._rows[:, part] * self._scale[:, None] * self._root[part]
 
     def _scores(self, W: Array) -> Array:

@@ -15,6 +15,7 @@ import numpy as np
 
 from kernelweave._types import Array, Index
 from kernelweave.gram import Gram
+from kernelweave.gram.base import pieces
 from kernelweave.machines.rounding import sum_error
 
 #: Fewest entries of a panel. Smaller ones cost more time for calls than they save memory.
@@ -150,10 +151,9 @@ def _panels(gram: Gram, kernels: Index, row_weight: Array) -> Iterator[Array]:
     # half of the grand mean goes to the row and half to the column
     means -= 0.5 * (means @ row_weight)[:, None] / total
     root = np.sqrt(row_weight)
-    step = max(1, max(PANEL, n * n // 2) // (len(kernels) * n))
     chosen = None if np.array_equal(kernels, np.arange(gram.n_kernels)) else kernels
-    for first in range(0, n, step):
-        rows = slice(first, min(first + step, n))
+    for rows in pieces(n, max(PANEL, n * n // 2) // (len(kernels) * n)):
+        first = rows.start
         panel = gram.panel(rows, chosen)
         panel -= means[:, rows, None]
         panel -= means[:, None, first:]

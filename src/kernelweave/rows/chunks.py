@@ -59,9 +59,12 @@ class Chunk:
         first = self.first + (rows.start or 0)
         return replace(self, Z=take_rows(self.Z, rows), y=y, sample_weight=weight, first=first)
 
-    def but_first(self, count: int) -> Chunk:
-        """Without the first rows."""
-        return self.part(slice(count, None))
+
+def beyond(chunks: Iterable[Chunk], taken: int) -> Iterator[Chunk]:
+    """The chunks without the first rows that are taken."""
+    for chunk in chunks:
+        if chunk.first + len(chunk) > taken:
+            yield chunk.part(slice(max(0, taken - chunk.first), None))
 
 
 @contextmanager
@@ -267,13 +270,14 @@ class IteratedRows(Source):
 
     def chunks(self, taken: Mapping[str, int]) -> Iterator[Chunk]:
         """All rows but the first that are taken; these are still read."""
-        first, skip = 0, taken.get("", 0)
+        return beyond(self._all(), taken.get("", 0))
+
+    def _all(self) -> Iterator[Chunk]:
+        first = 0
         for part in self.parts:
             chunk = self._chunk(part, first)
             first += len(chunk)
-            if first <= skip:
-                continue
-            yield chunk.but_first(max(0, skip - chunk.first))
+            yield chunk
 
     def _chunk(self, part: Any, first: int) -> Chunk:
         if not self.targets and not isinstance(part, tuple):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
-from kernelweave.rows.chunks import Chunk, Layout, Source, chunk_of_frame
+from kernelweave.rows.chunks import Chunk, Layout, Source, beyond, chunk_of_frame
 
 PARQUET = (".parquet", ".pq")
 TEXT = (".csv", ".tsv", ".tab", ".txt")
@@ -45,11 +45,8 @@ class FileRows(Source):
     def chunks(self, taken: Mapping[str, int]) -> Iterator[Chunk]:
         """All rows but the first of each file that are taken."""
         for name, path in self.files.items():
-            skip = taken.get(name, 0)
             read = _parquet_chunks if is_parquet(path) else _text_chunks
-            for chunk in read(name, path, self.layout, self.size):
-                if chunk.first + len(chunk) > skip:
-                    yield chunk.but_first(max(0, skip - chunk.first))
+            yield from beyond(read(name, path, self.layout, self.size), taken.get(name, 0))
 
 
 def is_parquet(path: Path) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from kernelweave._sparse import is_sparse
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array, Index
+from kernelweave.gram.base import pieces
 from kernelweave.gram.features import FeatureStack
 from kernelweave.mkl.features.problem import FeatureProblem
 
@@ -100,9 +101,7 @@ class WorkingColumns:
         if self._held:
             yield slice(0, n), self._rows
             return
-        step = max(1, PIECE // self.n_columns)
-        for first in range(0, n, step):
-            part = slice(first, min(first + step, n))
+        for part in pieces(n, PIECE // self.n_columns):
             yield part, self._prepared(self.stack.piece(self.index, part), self.index)
 
     def products(self, v: Array) -> Array:
@@ -149,9 +148,8 @@ class WorkingColumns:
         places = used if few else np.arange(len(h))
         # with weights >= 0 a product with itself costs half
         root = np.sqrt(h) if first == 0 and (h >= 0.0).all() else None
-        step = max(1, TOGETHER // max(1, len(rows)))
-        for at in range(0, len(places), step):
-            some = places[at : at + step]
+        for part in pieces(len(places), TOGETHER // max(1, len(rows))):
+            some = places[part]
             which: Index | slice = some if few else slice(int(some[0]), int(some[-1]) + 1)
             own = rows[:, which]
             if root is not None:
@@ -196,12 +194,16 @@ class WorkingColumns:
             self._h += change
             self._changes += 1
         total = float(self._h.sum())
-        mean = self._x / total if total > 0 and self._fit_intercept else np.zeros_like(self._x)
-        C = self._C - np.outer(self._x, mean)
+        return *self.reduced(self._C, self._x, total, ridge), total
+
+    def reduced(self, C: Array, x: Array, total: float, ridge: float) -> tuple[Array, Array]:
+        """A second derivative less the share of the intercept, plus a ridge; and ``x / total``, for ``x = X h``."""
+        mean = x / total if total > 0.0 and self._fit_intercept else np.zeros_like(x)
+        C = C - np.outer(x, mean)
         C += C.T.copy()
         C *= 0.5
         C.flat[:: len(C) + 1] += ridge
-        return C, mean, total
+        return C, mean
 
     def scale(self, factor: float) -> None:
         """Multiply all weights of the rows."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from kernelweave._sparse import is_sparse
 from kernelweave._types import Array, Index
+from kernelweave.gram.base import pieces
 from kernelweave.gram.chunked import Vectors, times, times_transposed
 from kernelweave.machines.loss import Loss
 from kernelweave.machines.smooth import Augmented, Smooth, unit_of
@@ -113,9 +114,8 @@ class Evaluation:
         used = np.flatnonzero(h)
         size = len(self.index)
         out, sums = np.zeros((size, size)), np.zeros(size)
-        step = max(1, TOGETHER // max(1, size))
-        for first in range(0, len(used), step):
-            some = used[first : first + step]
+        for part in pieces(len(used), TOGETHER // max(1, size)):
+            some = used[part]
             X = Z[some][:, self.index]
             X = (X.toarray() if is_sparse(X) else X) * self.factors - self.centre
             root = np.sqrt(h[some])
@@ -271,7 +271,7 @@ class RowMachine:
         heavier = found.above if float(b.sum()) > 0.0 else found.G - found.above
         b = b - np.sign(b) * side * share
         G = (found.G - share * heavier) * problem.factors
-        norms, reach = problem.norms(w), problem.norms(G)
+        reach = problem.norms(G)
         support, penalty = problem.weight_set.support(np.square(reach)), self.penalty(w)
         fixed = self.smooth.exact or not problem.machine.fit_intercept
         t = self.at.t if fixed else loss.intercept(self.y, self.costs, self.at.product)
@@ -283,18 +283,13 @@ class RowMachine:
         self._of_loss = gap - self._of_norms
         near = gap <= NEARLY * tol * abs(primal)
         if near or self.best is None:
-            weights = self.norm.weights(norms, reach)
-            values, b = problem.bracket(
-                weights, w, t, self.at.product, b, np.square(reach), enough=tol * abs(primal)
-            )
+            values = self._bracket(w, t, b, G, found.product, tol * abs(primal))
             gap = values.gap
-            if self.best is None or values.gap < self.best.values.gap:
-                self.best = Best(w, t, b, weights, values, found.product)
             if values.gap + values.rounding <= tol * abs(values.primal):
                 self.status = Status.CONVERGED
         elif gap < self.least:
             self._kept = (w, t, b, G, found.product)
-        self.trace.append((primal, relative_gap(primal, gap), int(np.count_nonzero(norms))))
+        self.trace.append((primal, relative_gap(primal, gap), int(np.count_nonzero(problem.norms(w)))))
         self.exact = self.exact or gap > SLOW * self.least
         self.idle = 0 if gap < 0.9 * self.recent else self.idle + 1
         self.recent = min(self.recent, gap)
@@ -305,6 +300,16 @@ class RowMachine:
         # a centre stays until the norms' part is small
         inner = max(gap, tol * abs(primal)) if self.smooth.exact else self._of_norms
         self._aim = max(MODEL_SHARE * inner, 1e-15 * abs(primal))
+
+    def _bracket(self, w: Array, t: float, b: Array, G: Array, product: Array, enough: float) -> Values:
+        """The values of a point with their rounding errors; it becomes the best one if its gap is the smallest."""
+        reach = self.problem.norms(G)
+        weights = self.norm.weights(self.problem.norms(w), reach)
+        own = np.ascontiguousarray(product[self.rows])
+        values, b = self.problem.bracket(weights, w, t, own, b, np.square(reach), enough=enough)
+        if self.best is None or values.gap < self.best.values.gap:
+            self.best = Best(w, t, b, weights, values, product)
+        return values
 
     def _move(self, smooth: Augmented, b: Array, found: Sums) -> None:
         """Take the coefficients as centre of the augmented loss once the norms' part of the gap is small beside it."""
@@ -346,11 +351,9 @@ class RowMachine:
         assert self.at is not None
         problem, at = self.problem, self.at
         if self._hessian and len(self._hessian[1]) == chosen.n_columns:
-            C, x, total = self._hessian[0], self._hessian[1], float(self._hessian[2][0])
-            own = problem.machine.fit_intercept
-            mean = x / total if total > 0.0 and own else np.zeros_like(x)
-            C = C - np.outer(x, mean)
-            C.flat[:: len(C) + 1] += self.norm.ridge
+            C, x, sums = self._hessian
+            total = float(sums[0])
+            C, mean = chosen.reduced(C, x, total, self.norm.ridge)
         else:
             inside = np.flatnonzero(shares)
             place = positions[inside]
@@ -376,7 +379,9 @@ class RowMachine:
 
     def solution(self, tol: float, interrupted: bool) -> Solution:
         """The best point as a solution."""
-        self._settle()
+        if self._kept is not None and self.status is not Status.CONVERGED:
+            # the last point that had the smallest gap, with rounding errors
+            self._bracket(*self._kept, enough=math.inf)
         assert self.best is not None
         best, problem = self.best, self.problem
         status = self.status or (Status.INTERRUPTED if interrupted else limit_reached() or Status.MAX_ITER)
@@ -384,18 +389,3 @@ class RowMachine:
             best.weights, best.w, best.t, best.b,
             status=status, tol=tol, n_iter=len(self.trace), trace=problem.trace(self.trace), values=best.values,
         )  # fmt: skip
-
-    def _settle(self) -> None:
-        """The gap of the last point that had the smallest, with rounding errors, if it was not computed."""
-        if self._kept is None or self.status is Status.CONVERGED:
-            return
-        w, t, b, G, product = self._kept
-        problem = self.problem
-        reach = problem.norms(G)
-        weights = self.norm.weights(problem.norms(w), reach)
-        own = product[self.rows]
-        fixed = self.smooth.exact or not problem.machine.fit_intercept
-        t = t if fixed else problem.machine.loss.intercept(self.y, self.costs, own)
-        values = problem.values_of(weights, w, t, own, b, np.square(reach))
-        if self.best is None or values.gap < self.best.values.gap:
-            self.best = Best(w, t, b, weights, values, product)
