@@ -38,12 +38,8 @@ def _triangle(n_samples: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 def unpack(packed: Array, n_samples: int) -> Array:
     """Return the dense symmetric matrix of one packed triangle."""
-    out = np.empty((n_samples, n_samples))
-    start = packed_rows(n_samples)
-    for i in range(n_samples):
-        row = packed[start[i] : start[i + 1]]
-        out[i, i:] = row
-        out[i:, i] = row
+    out, upper = np.empty((n_samples, n_samples)), _triangle(n_samples)
+    out[upper] = out.T[upper] = packed
     return out
 
 
@@ -74,13 +70,10 @@ def matvecs(packed: Array, idx: NDArray[np.int64], C: Array, out: Array, threads
 
 
 def combine(packed: Array, idx: NDArray[np.int64], w: Array, out: Array, threads: int = 1) -> None:
-    n = len(out)
     total = np.zeros(packed.shape[1])
     for k, m in enumerate(idx):
         total += w[k] * packed[m]
-    start = packed_rows(n)
-    for i in range(n):
-        out[i, i:] = total[start[i] : start[i + 1]]
+    out[_triangle(len(out))] = total
 
 
 def choose_rows(packed: Array, rows: NDArray[np.int64], n_samples: int, out: Array, threads: int = 1) -> None:

@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import LARGEST_NUMBER, InputError, as_floats
-from kernelweave._parameters import shown
+from kernelweave._checks import LARGEST_NUMBER, Floats, InputError, as_floats
 from kernelweave._types import Array, Index
 
 #: Largest error of an entry of a kernel, without rounding.
 ERROR = 1e-12
-#: Smallest gamma, and the inverse of the largest.
-LEAST = 1e-100
+#: Values of gamma.
+GAMMAS = Floats((0, 1), above=0.0, smallest=1e-100, largest=1e100)
 #: Most waves of a kernel.
 MOST_WAVES = 20_000
 
@@ -76,16 +75,6 @@ def as_columns(X: Any) -> NDArray[Any]:
             f"`X` must have shape (n_samples, n_columns) with at least one of each, got {X.shape}."
         )
     return X
-
-
-def as_gammas(gamma: Any) -> Array:
-    """Values of gamma, checked."""
-    gammas = np.atleast_1d(as_floats(gamma, "gamma"))
-    if gammas.ndim != 1 or not len(gammas) or not ((gammas >= LEAST) & (gammas <= 1.0 / LEAST)).all():
-        raise InputError(
-            f"`gamma` must be a number from {LEAST:g} to {1 / LEAST:g}, or a list of such, got {shown(gamma)}."
-        )
-    return gammas
 
 
 def check_range(low: Array, high: Array) -> None:

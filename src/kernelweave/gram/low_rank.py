@@ -77,7 +77,11 @@ def hopeless(block: Array, cap: int, bound: float) -> bool:
     few = some_rows(n_rows, cap + 1)
     if of_higher_rank(np.ascontiguousarray(block[np.ix_(few, few)]), bound):
         return True
-    return n_rows > cap + 1 and _trial(block[_upper(n_rows)], n_rows, cap, bound)
+    if n_rows <= cap + 1:
+        return False
+    # whether the factor of these rows is already too long, by more than rounding may add
+    work = np.empty((cap + max(4, cap // 8), n_rows))
+    return bool(core.pivoted_cholesky(block[_upper(n_rows)], bound, work)[0] < 0)
 
 
 def rows_to_see(n_samples: int, cap: int) -> Rows:
@@ -88,12 +92,6 @@ def rows_to_see(n_samples: int, cap: int) -> Rows:
 def hopeless_triangle(triangle: Array, n_samples: int, cap: int, bound: float) -> bool:
     """The same of a packed triangle."""
     return cap < n_samples and hopeless(triangle[_places(n_samples, cap)], cap, bound)
-
-
-def _trial(triangle: Array, n_rows: int, cap: int, bound: float) -> bool:
-    """Whether the factor of these rows is already too long, by more than rounding may add."""
-    most = cap + max(4, cap // 8)
-    return core.pivoted_cholesky(triangle, bound, np.empty((most, n_rows)))[0] < 0
 
 
 @lru_cache(maxsize=2)

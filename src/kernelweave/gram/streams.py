@@ -18,7 +18,7 @@ from kernelweave._sparse import is_sparse
 from kernelweave._types import Array, Index
 from kernelweave.gram.base import pieces
 from kernelweave.gram.features import PIECE
-from kernelweave.gram.gaussians import as_columns, as_gammas, check_range, series
+from kernelweave.gram.gaussians import GAMMAS, as_columns, check_range, series
 
 KINDS = ("features", "matrices")
 
@@ -136,8 +136,13 @@ class KernelStream:
         self.errors = np.zeros(n_kernels)
 
     @classmethod
+    @checked
     def gaussians(
-        cls, X: ArrayLike, gamma: ArrayLike = 1.0, *, progress: Progress | None = None
+        cls,
+        X: ArrayLike,
+        gamma: Annotated[ArrayLike, GAMMAS] = 1.0,
+        *,
+        progress: Annotated[Progress | None, Function() | None] = None,
     ) -> KernelStream:
         """Gaussian kernels of single columns, ``exp(-gamma (x - z)^2)``.
 
@@ -174,8 +179,6 @@ class KernelStream:
         >>> int(path.weights[0].argmax()), bool(path.rel_gap.max() <= 1e-3)
         (7, True)
         """
-        if progress is not None and not callable(progress):
-            raise InputError(f"`progress` must be a function, got {type(progress).__name__}.")
         return GaussianStream(X, gamma, progress)
 
     @classmethod
@@ -396,7 +399,7 @@ class GaussianStream(KernelStream):
 
     def __init__(self, X: ArrayLike, gamma: ArrayLike, progress: Progress | None) -> None:
         self.progress = progress
-        self.X, self.gammas = as_columns(X), as_gammas(gamma)
+        self.X, self.gammas = as_columns(X), np.atleast_1d(np.asarray(gamma, dtype=np.float64))
         self._measure()
 
     def _measure(self) -> None:

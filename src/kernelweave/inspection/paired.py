@@ -314,15 +314,10 @@ def adjust_p_values(p_values: Annotated[ArrayLike, Floats(least=0)]) -> Array:
 # ---- findings --------------------------------------------------------------------------------------
 
 
-def compare_held(held: HeldOut, guess: Labels) -> PairedTest:
-    """A paired test of the predictions of held-out rows against others."""
-    compare = compare_numbers if held.classes is None else compare_classes
-    return compare(held.truth, held.prediction, np.asarray(guess).astype(held.truth.dtype))
-
-
 def _against(held: HeldOut, guesses: Mapping[str, Labels], name: str, title: str) -> Finding:
     """Other predictions of the held-out rows: their scores, and paired tests of the model against them."""
     numbers = held.classes is None
+    compare = compare_numbers if numbers else compare_classes
     # what is shown, what is tested, and whether more of it is better
     score, what, sign = ("RMSE", "mean squared error", -1) if numbers else ("accuracy", "accuracy", 1)
     own = held_intervals(held)[score]
@@ -331,7 +326,7 @@ def _against(held: HeldOut, guesses: Mapping[str, Labels], name: str, title: str
     for other, guess in guesses.items():
         guess = np.asarray(guess).astype(held.truth.dtype)
         scores = held_intervals(replace(held, prediction=guess, decision=None, probability=None))
-        test = tests[other] = compare_held(held, guess)
+        test = tests[other] = compare(held.truth, held.prediction, guess)
         values[other] = scores[score]
         rows.append([other, *scores[score].cells, test.difference, test.low, test.high, test.p_value])
     heads = ["predictions by", score, "low", "high", "difference", "from", "to", "p"]

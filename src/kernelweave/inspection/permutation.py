@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Annotated, Any
 
@@ -151,7 +151,9 @@ def permutation_test(
     rng = np.random.RandomState(seed)
     if refit:
         orders = (_permuted(rng, np.arange(len(rows)), rows) for _ in range(n_permutations))
-        tasks: Iterator[Any] = ((rows.with_targets_of(one), estimator, splitter, scoring) for one in orders)
+        tasks: Iterator[Any] = (
+            (replace(rows, y=take_rows(rows.y, one)), estimator, splitter, scoring) for one in orders
+        )
         found, stopped = each_done(_score_again, tasks, n_jobs, report, "permutation", n_permutations)
     else:
         known = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import joblib
@@ -91,10 +91,6 @@ class Rows:
     def given(self) -> Tree:
         """The same as arguments of functions."""
         return {"X": self.X, "y": self.y, "params": self.params, "groups": self.groups}
-
-    def with_targets_of(self, places: Places) -> Self:
-        """The same rows with the targets of others."""
-        return replace(self, y=take_rows(self.y, places))
 
     def folds(self, splitter: BaseCrossValidator) -> list[Fold]:
         """Training and test rows of every fold."""

@@ -177,10 +177,6 @@ def _is_loss(value: object) -> bool:
     return known and (is_dataclass(value) or not vars(value))
 
 
-def _fields_of(loss: Any) -> dict[str, Any]:
-    return {one.name: getattr(loss, one.name) for one in fields(loss)} if is_dataclass(loss) else {}
-
-
 #: Functions of layers in files of version 0.2, which are kernels now.
 _LAYERS = {"Angle": "ArcCosine", "Gaussian": "RBF", "Identity": "Linear", "Power": "Polynomial"}
 
@@ -247,7 +243,9 @@ def to_state(
         params = state(value.get_params(deep=False))
         return {"kind": "learner", "name": value.name, "params": params}
     if _is_loss(value):
-        return {"kind": "loss", "name": value.name, "params": state(_fields_of(value))}
+        names = [one.name for one in fields(value)] if is_dataclass(value) else []
+        params = {name: getattr(value, name) for name in names}
+        return {"kind": "loss", "name": value.name, "params": state(params)}
     if type(value) is SelectViews:
         params = value.get_params(deep=False)
         found = {k: v for k, v in vars(value).items() if k not in params}

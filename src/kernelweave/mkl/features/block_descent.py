@@ -90,7 +90,7 @@ class WorkingBlocks:
         self.turned = False  # whether a block has several columns
         self.W = np.empty((problem.n_outputs, 0))
         self.norms = np.empty(0)
-        self._rows = np.empty((0, problem.Y.shape[1]))
+        self.rows = np.empty((0, problem.Y.shape[1]))  # rotated columns, without products
         self._C = np.empty((0, 0))
         self._Q = np.empty((problem.n_outputs, 0))
         self.R = problem.Y.copy()
@@ -102,21 +102,14 @@ class WorkingBlocks:
         """Columns of all blocks together."""
         return int(self.offsets[-1])
 
-    @property
-    def rows(self) -> Array:
-        """Rotated columns as rows, shape (n_columns, n_samples)."""
-        return self._rows
-
     def add(self, kernels: Index) -> int:
         """Add blocks that are not in the set yet; returns their number."""
         fresh = np.unique(kernels[self.place[kernels] < 0])
         if not len(fresh):
             return 0
         before = self.n_columns
-        if self.on_products:
-            turned, h, widths = self._more_products(fresh)
-        else:
-            turned, h, widths = self._more_rows(fresh)
+        more = self._more_products if self.on_products else self._more_rows
+        turned, h, widths = more(fresh)
         self.turns.extend(turned)
         self.turned |= any(turn is not None for turn in turned)
         self.place[fresh] = len(self.kernels) + np.arange(len(fresh))
@@ -128,12 +121,12 @@ class WorkingBlocks:
         return len(fresh)
 
     def _more_rows(self, kernels: Index) -> tuple[list[Array | None], Array, Index]:
-        n, given = self._rows.shape[1], self.problem.stack.widths[kernels]
+        n, given = self.rows.shape[1], self.problem.stack.widths[kernels]
         widths = np.minimum(given, n)
         before, more = self.n_columns, int(widths.sum())
         # the allocator moves pages: nothing is copied
-        self._rows.resize((before + more, n), refcheck=False)
-        turns, h = _turn(self.problem.columns(kernels), given, self._rows[before:])
+        self.rows.resize((before + more, n), refcheck=False)
+        turns, h = _turn(self.problem.columns(kernels), given, self.rows[before:])
         return turns, h, widths
 
     def _more_products(self, kernels: Index) -> tuple[list[Array | None], Array, Index]:

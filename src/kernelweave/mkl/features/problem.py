@@ -194,7 +194,7 @@ class FeatureProblem:
     def _first(self) -> tuple[Array, Array]:
         """Forms of the targets and traces of a stream, by its first pass."""
         weights = np.ones(self.Y.shape[1]) if self.sample_weight is None else self.sample_weight
-        quadratic_forms, traces = self.stream.looks(self._given_rows(self.Y), weights=weights)
+        quadratic_forms, traces = self.stack.looks(self._given_rows(self.Y), weights=weights)
         return quadratic_forms.sum(axis=0), traces
 
     @cached_property
@@ -312,7 +312,7 @@ class FeatureProblem:
         rows = np.concatenate(residuals)
         if not isinstance(self.stack, KernelStream):
             return self.quadratic_forms(self.gradient(rows).reshape(len(residuals), self.n_outputs, -1))
-        found, _ = self.stream.looks(self._given_rows(rows))
+        found, _ = self.stack.looks(self._given_rows(rows))
         return self._raised(found.reshape(len(residuals), self.n_outputs, -1).sum(axis=1), residuals)
 
     def forms_of_targets(self) -> Array:
@@ -350,17 +350,11 @@ class FeatureProblem:
 
     # ---- kernels of a stream ----------------------------------------------------------------------
 
-    @property
-    def stream(self) -> KernelStream:
-        """The stack, which is a stream."""
-        assert isinstance(self.stack, KernelStream)
-        return self.stack
-
     def _raised(self, quadratic_forms: Array, vectors: list[Array]) -> Array:
         """Forms (n_points, n_kernels) of given kernels as upper bounds in the solver's units."""
         spread = np.array([self._spread(R) for R in vectors])
         squares = np.array([float(np.vdot(R, R)) for R in vectors])
-        found = (quadratic_forms + np.multiply.outer(spread, self.stream.errors)) * np.square(
+        found = (quadratic_forms + np.multiply.outer(spread, self.stack.errors)) * np.square(
             self.kernel_factors
         )
         return found + np.multiply.outer(squares, self._lost)
@@ -368,7 +362,7 @@ class FeatureProblem:
     @property
     def _lost(self) -> Array:
         """Rounding errors of quadratic forms of a vector of length 1, if kernels are matrices; shape (n_kernels,)."""
-        return self.product_error * np.square(self.kernel_sizes) * float(self.stream.matrices)
+        return self.product_error * np.square(self.kernel_sizes) * float(self.stack.matrices)
 
     def _spread(self, R: Array) -> float:
         """Sum of squares of the sums of sizes of the coefficients: an error of every entry counts as often."""
@@ -376,7 +370,7 @@ class FeatureProblem:
 
     def blocks(self, kernels: Index) -> Iterator[Array]:
         """Factors of some kernels in the solver's units, as rows, one after another."""
-        for kernel, rows in zip(kernels, self.stream.factors(kernels), strict=True):
+        for kernel, rows in zip(kernels, self.stack.factors(kernels), strict=True):
             if self.root is not None:
                 rows *= self.root
             rows *= self.kernel_factors[kernel]
@@ -388,7 +382,7 @@ class FeatureProblem:
         shares = np.array(weights) * np.square(self.kernel_factors)
         used = np.flatnonzero(shares.any(axis=0))
         out = np.zeros((len(vectors), *vectors[0].shape))
-        for kernel, product in zip(used, self.stream.products(rows, used), strict=True):
+        for kernel, product in zip(used, self.stack.products(rows, used), strict=True):
             parts = product.reshape(out.shape)
             for v in np.flatnonzero(shares[:, kernel]):
                 out[v] += shares[v, kernel] * parts[v]
@@ -616,12 +610,12 @@ class FeatureProblem:
         used = np.flatnonzero(weights)
         d = weights[used]
         # kernels whose entries are known to an error only, and products with matrices
-        entries = float(d @ (self.stream.errors * np.square(self.kernel_factors))[used])
+        entries = float(d @ (self.stack.errors * np.square(self.kernel_factors))[used])
         lost = float(d @ self._lost[used])
         root = math.sqrt(self.Y.shape[1]) if self.root is None else float(np.linalg.norm(self.root))
         moved = entries * root * math.sqrt(self._spread(b)) + lost * float(np.linalg.norm(b))
         size = float((d * np.sqrt(q[used])) @ self.kernel_sizes[used])
-        terms = self.Y.shape[1] + int(self.stream.widths.max())
+        terms = self.Y.shape[1] + int(self.stack.widths.max())
         return self.values(max(0.0, float(np.vdot(product, b))), product, 0.0, b, q, size, terms, moved)
 
     def _feasible(self, b: Array) -> bool:

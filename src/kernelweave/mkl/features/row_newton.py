@@ -231,10 +231,6 @@ class RowDescent:
 
     # ---- solutions --------------------------------------------------------------------------------
 
-    def solutions(self) -> list[Solution]:
-        """The solutions for all C, or after an interruption of those that have begun."""
-        return [one.solution(self.tol, self.interrupted) for group in self.machines() for one in group]
-
 
 def solve_on_chunks(
     problem: FeatureProblem,
@@ -249,7 +245,7 @@ def solve_on_chunks(
     """Solutions for ascending C, all in the same passes; after an interruption those that have begun."""
     check_for_chunks(method, problem.weight_set)
     descent = RowDescent(problem, Cs, tol=tol, max_iter=max_iter, callback=callback, start=start)
-    return descent.solutions()
+    return [one.solution(tol, descent.interrupted) for group in descent.machines() for one in group]
 
 
 def check_for_chunks(method: str, weight_set: WeightSet) -> None:

@@ -71,19 +71,19 @@ class StreamBlocks(WorkingBlocks):
         self.cut = 0.0
 
     def _more_rows(self, kernels: Index) -> tuple[list[Array | None], Array, Index]:
-        n, before = self._rows.shape[1], self.n_columns
+        n, before = self.rows.shape[1], self.n_columns
         widths, at = np.zeros(len(kernels), dtype=np.int64), before
         for k, rows in enumerate(self.problem.blocks(kernels)):
             turned = _turned(rows, self.cut)
             widths[k] = len(turned)
-            if at + len(turned) > len(self._rows):
+            if at + len(turned) > len(self.rows):
                 # the allocator moves pages: nothing is copied
                 more = max(len(turned), (len(kernels) - k) * (at + len(turned) - before) // (k + 1))
-                self._rows.resize((at + more, n), refcheck=False)
-            self._rows[at : at + len(turned)] = turned
+                self.rows.resize((at + more, n), refcheck=False)
+            self.rows[at : at + len(turned)] = turned
             at += len(turned)
-        self._rows.resize((at, n), refcheck=False)
-        fresh = self._rows[before:]
+        self.rows.resize((at, n), refcheck=False)
+        fresh = self.rows[before:]
         return [None] * len(kernels), np.einsum("ij,ij->i", fresh, fresh), widths
 
 

@@ -53,7 +53,10 @@ class DescentSession(SessionOf[Evaluation]):
     def look(self, at: Evaluation, *, counts: bool = True) -> Look[Evaluation]:
         """The result of an iteration."""
         left = self.stationarity(at)
-        status = Status.CONVERGED if left <= self.tol and self._proved(at) else None
+        status = Status.CONVERGED if left <= self.tol else None
+        if status and self.criterion.convex and self._solution(at, status).status is not status:
+            # the gap does not allow to stop yet
+            status = None
         more = {"n_machines": self.criterion.n_machines}
         n_active = int(np.count_nonzero(at.t))
         return Look(at, at.value, left, n_active, status, counts=counts, left=left, more=more)
@@ -67,10 +70,6 @@ class DescentSession(SessionOf[Evaluation]):
             n_machines=self.criterion.n_machines,
             trace=loop.arrays(),
         )
-
-    def _proved(self, at: Evaluation) -> bool:
-        """Whether the gap allows to stop, too."""
-        return not self.criterion.convex or self._solution(at, Status.CONVERGED).status is Status.CONVERGED
 
     def _solution(self, at: Evaluation, status: Status) -> RadiusSolution:
         criterion, family, found = self.criterion, self.criterion.family, at.machine

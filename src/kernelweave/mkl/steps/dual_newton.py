@@ -18,7 +18,6 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from kernelweave._types import Array
-from kernelweave.machines.box import Values
 from kernelweave.mkl.kernel_problem import FINEST, LOOSEST, KernelProblem, MarginStep, Point, Session
 from kernelweave.mkl.loop import Limits, Look, Loop, Moves
 from kernelweave.mkl.weight_sets import LpBall
@@ -59,7 +58,9 @@ class DualNewton(MarginStep):
         while True:
             weights = ball.best(problem.quad_of(b, V))
             values = machine.values(b, weights @ V)
-            at = Point(weights, _with_gap(b, values))
+            certificate = Certificate.of("machine", values.primal, values.gap, 0.0, Status.STALLED)
+            way = MachineSolution.of(b, values.intercept, certificate, n_iter=0, infeasibility=0.0)
+            at = Point(weights, way)
             enough = values.gap <= problem.allowed_gap(at, sharp)
             slow, last = values.gap > 0.1 * last, values.gap
             if enough or (slow and values.gap <= problem.allowed_gap(at, tol)):
@@ -86,12 +87,6 @@ class DualNewton(MarginStep):
             W = problem.products(found)
             t = step_size(problem, b, found, V, W)
             b, V = (found, W) if t == 1.0 else (b + t * (found - b), V + t * (W - V))
-
-
-def _with_gap(b: Array, values: Values) -> MachineSolution:
-    """Coefficients on the way, with their values."""
-    certificate = Certificate.of("machine", values.primal, values.gap, 0.0, Status.STALLED)
-    return MachineSolution.of(b, values.intercept, certificate, n_iter=0, infeasibility=0.0)
 
 
 def _curvature(ball: LpBall, q: Array, V: Array) -> Array:
