@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,6 +35,15 @@ def cut(array: Array, n_rows: int) -> Array:
     return array[:n_rows]
 
 
+class Held(NamedTuple):
+    """What is known of a factor among those of a builder."""
+
+    kernel: int
+    rank: int
+    residual: float = 0.0
+    rounding: float = 0.0
+
+
 class Builder:
     """Triangles and factors of a stack, filled from the start.
 
@@ -51,10 +62,7 @@ class Builder:
         self.packed = np.empty((n_triangles, packed_length(n_samples)))
         self.in_triangles: list[int] = []
         self.rows = np.empty((0, n_samples))
-        self.in_factors: list[int] = []
-        self.ranks: list[int] = []
-        self.residuals: list[float] = []
-        self.roundings: list[float] = []
+        self.in_factors: list[Held] = []
         self._waiting: list[Array] = []
         self._room = WAITING
 
@@ -63,18 +71,15 @@ class Builder:
 
         With a residual, 0 or more, it is that of a matrix, by pivoted Cholesky; without, it defines the kernel.
         """
-        self.in_factors.append(kernel)
-        self.ranks.append(len(factor))
-        self._leave_out(factor, residual)
+        self._know(kernel, factor, residual)
         self._waiting.append(factor)
         self._room -= factor.size
         if self._room < 0:
             self._write()
 
-    def _leave_out(self, factor: Array, residual: float | None) -> None:
-        """Record what the last factor leaves out of its kernel."""
-        self.residuals.append(residual or 0.0)
-        self.roundings.append(0.0 if residual is None else ROUNDING * float(np.vdot(factor, factor)))
+    def _know(self, kernel: int, factor: Array, residual: float | None) -> None:
+        rounding = 0.0 if residual is None else ROUNDING * float(np.vdot(factor, factor))
+        self.in_factors.append(Held(kernel, len(factor), residual or 0.0, rounding))
 
     def _write(self) -> None:
         """Write the factors that wait."""
@@ -91,22 +96,15 @@ class Builder:
         self._write()
         first = len(self.rows)
         self.rows.resize((first + sum(ranks), self.n_samples), refcheck=False)
-        self.in_factors.extend(kernels)
-        self.ranks.extend(ranks)
-        self.residuals.extend([0.0] * len(kernels))
-        self.roundings.extend([0.0] * len(kernels))
+        self.in_factors.extend(map(Held, kernels, ranks))
         return self.rows[first:]
 
     def keep_rank(self, rank: int, residual: float) -> None:
         """Of the factor that was added last, keep some rows; none when `rank` is negative."""
-        self.rows.resize((len(self.rows) - self.ranks.pop() + max(rank, 0), self.n_samples), refcheck=False)
-        self.residuals.pop()
-        self.roundings.pop()
-        if rank < 0:
-            self.in_factors.pop()
-        else:
-            self.ranks.append(rank)
-            self._leave_out(self.rows[len(self.rows) - rank :], residual)
+        last = self.in_factors.pop()
+        self.rows.resize((len(self.rows) - last.rank + max(rank, 0), self.n_samples), refcheck=False)
+        if rank >= 0:
+            self._know(last.kernel, self.rows[len(self.rows) - rank :], residual)
 
     def triangles(self, count: int) -> Array:
         """Room for some triangles, to be filled and then handed to `keep_triangles`."""
@@ -170,19 +168,19 @@ class Builder:
         parts: list[tuple[Gram, Index]] = []
         self._write()
         few = len(self.in_factors) * packed_length(self.n_samples) <= FEW
-        if self.in_factors and self.in_triangles and few and not any(self.residuals):
+        members = [own.kernel for own in self.in_factors]
+        offsets = np.r_[0, np.cumsum([own.rank for own in self.in_factors], dtype=np.int64)]
+        residuals, roundings = np.array([own[2:] for own in self.in_factors]).reshape(-1, 2).T.copy()
+        if members and self.in_triangles and few and not residuals.any():
             # two parts would cost more calls than the factors save numbers
             upper = np.triu_indices(self.n_samples)
-            ends = np.cumsum(self.ranks)
-            factors = [self.rows[end - rank : end] for end, rank in zip(ends, self.ranks, strict=True)]
+            factors = [self.rows[first:last] for first, last in pairwise(offsets)]
             own = [(rows.T @ rows)[upper] for rows in factors]
-            order = np.argsort(self.in_triangles + self.in_factors)
+            order = np.argsort(self.in_triangles + members)
             self.packed = np.concatenate([self.packed[: len(self.in_triangles)], own])[order]
-            self.in_triangles, self.in_factors = sorted(self.in_triangles + self.in_factors), []
-        if self.in_factors:
-            offsets = np.r_[0, np.cumsum(self.ranks)]
-            held = FactorGram(self.rows, offsets, np.array(self.residuals), np.array(self.roundings))
-            parts.append((held, np.array(self.in_factors)))
+            self.in_triangles, members = sorted(self.in_triangles + members), []
+        if members:
+            parts.append((FactorGram(self.rows, offsets, residuals, roundings), np.array(members)))
         if self.in_triangles:
             packed = PackedGram(cut(self.packed, len(self.in_triangles)), self.n_samples)
             parts.append((packed, np.array(self.in_triangles)))

@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -110,18 +110,18 @@ class ChunkedFeatures(ABC):
         for values in (np.ones(self.n_samples), *beside):
             whole.append(np.zeros(self.n_given))
             whole[-1][self.kept] = values
-        out, sums = self.over_all(Masked(work), whole)
+        out, sums = self.over_all(partial(_masked, work), whole)
         return [values[self.kept] for values in out], sums
 
     def products(self, R: Array) -> Array:
         """``R Z``, shape (n_vectors, n_features): a pass."""
-        return self.over_rows(Products(), list(R))[1][0]
+        return self.over_rows(_products, list(R))[1][0]
 
     def combine(self, index: Index, coef: Array) -> Array:
         """``coef Z[:, index]'``, shape (n_vectors, n_samples): a pass."""
         whole = np.zeros((len(coef), self.n_features))
         whole[:, index] = coef
-        return np.array(self.over_rows(Combine(whole))[0])
+        return np.array(self.over_rows(partial(_combined, whole))[0])
 
     def restrict(self, rows: Index) -> ChunkedFeatures:
         """Some of the rows, in ascending order; chunks are still read whole."""
@@ -150,40 +150,24 @@ class ChunkedFeatures(ABC):
         return FeatureStack(self.sample.Z, self.groups)
 
 
-@dataclass(frozen=True)
-class Masked:
-    """A work on the rows of a chunk that are kept."""
-
-    work: ChunkWork
-
-    def __call__(self, Z: Any, beside: Vectors) -> tuple[Sequence[Array], tuple[Array, ...]]:
-        """Results of the kept rows; zeros for others."""
-        own = np.flatnonzero(beside[0])
-        found, sums = self.work(Z[own], [values[own] for values in beside[1:]])
-        out = np.zeros((len(found), Z.shape[0]))
-        for row, values in zip(out, found, strict=True):
-            row[own] = values
-        return list(out), sums
+def _masked(work: ChunkWork, Z: Any, beside: Vectors) -> tuple[Sequence[Array], tuple[Array, ...]]:
+    """A work on the rows of a chunk that are kept; zeros for others."""
+    own = np.flatnonzero(beside[0])
+    found, sums = work(Z[own], [values[own] for values in beside[1:]])
+    out = np.zeros((len(found), Z.shape[0]))
+    for row, values in zip(out, found, strict=True):
+        row[own] = values
+    return list(out), sums
 
 
-@dataclass(frozen=True)
-class Products:
+def _products(Z: Any, beside: Vectors) -> tuple[Sequence[Array], tuple[Array, ...]]:
     """``R Z`` for the vectors beside the rows."""
-
-    def __call__(self, Z: Any, beside: Vectors) -> tuple[Sequence[Array], tuple[Array, ...]]:
-        """No numbers of rows, and the products."""
-        return [], (times(np.array(beside), Z),)
+    return [], (times(np.array(beside), Z),)
 
 
-@dataclass(frozen=True)
-class Combine:
-    """``coef Z'`` for coefficients (n_vectors, n_features)."""
-
-    coef: Array
-
-    def __call__(self, Z: Any, beside: Vectors) -> tuple[Sequence[Array], tuple[Array, ...]]:
-        """The sums of the columns, and nothing to add up."""
-        return list(times_transposed(self.coef, Z)), ()
+def _combined(coef: Array, Z: Any, beside: Vectors) -> tuple[Sequence[Array], tuple[Array, ...]]:
+    """``coef Z'`` for coefficients (n_vectors, n_features), and nothing to add up."""
+    return list(times_transposed(coef, Z)), ()
 
 
 def times(R: Array, Z: Any) -> Array:
