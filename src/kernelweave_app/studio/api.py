@@ -7,6 +7,7 @@ import math
 import mimetypes
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
@@ -38,7 +39,7 @@ from kernelweave_app.studio.schema import (
     TableId,
     TableRef,
 )
-from kernelweave_app.studio.security import project_of
+from kernelweave_app.studio.security import DATA_POLICY, project_of
 from kernelweave_app.studio.service import Studio
 from kernelweave_app.studio.store import FIRST, DiskFull, describe_full, is_full
 
@@ -58,10 +59,6 @@ A_FILE = {
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
-#: Reports and figures contain their own styles and pictures, and no scripts.
-DOCUMENT_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
-)
 
 
 def everywhere(request: Request) -> Studio:
@@ -225,7 +222,7 @@ def _add_files(router: APIRouter) -> None:
         path = studio.artifact(run_id, name)
         kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
         shown: Literal["inline", "attachment"] = "inline" if show else "attachment"
-        headers = {"Content-Security-Policy": DOCUMENT_POLICY}
+        headers = {"Content-Security-Policy": DATA_POLICY}
         return FileResponse(
             path, media_type=kind, filename=path.name, content_disposition_type=shown, headers=headers
         )
@@ -240,7 +237,7 @@ def _add_files(router: APIRouter) -> None:
     ) -> FileResponse:
         """A figure for papers, in a width in millimetres."""
         path = studio.evidence.figure(run_id, name, width, kind)
-        return FileResponse(path, filename=path.name, headers={"Content-Security-Policy": DOCUMENT_POLICY})
+        return FileResponse(path, filename=path.name, headers={"Content-Security-Policy": DATA_POLICY})
 
     @router.get("/runs/{run_id}/tables/{name}", tags=["evidence"], response_class=Response)
     def print_table(
@@ -342,41 +339,8 @@ def _problem(status: int, text: str) -> Response:
 
 # ---- its description ------------------------------------------------------------------------------
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>kernelweave studio: API</title>
-<style>
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1d2733;
-  background: #fff; }
-h2 { margin-top: 2.4rem; border-bottom: 1px solid #ccd3db; text-transform: capitalize; }
-code { font: .92em ui-monospace, monospace; } .verb { display: inline-block; min-width: 4.2rem; font-weight: 600; }
-table { border-collapse: collapse; margin: .3rem 0 1rem 4.4rem; } td { padding: .1rem 1rem .1rem 0;
-  vertical-align: top; } p { margin: .2rem 0 .4rem 4.4rem; } dt { font-weight: 600; margin-top: 1.2rem; } h3 {
-  margin: 1.4rem 0 0; font-size: 1rem; font-weight: 400; }
-h3, td, dt, dd, p, code { overflow-wrap: anywhere; } dd { margin-left: 0; }
-@media (max-width: 40rem) { p, table { margin-left: 0; } td { padding-right: .5rem; } }
-@media (prefers-color-scheme: dark) { body { color: #e6eaf0; background: #12171e; } h2 { border-color: #38424f; } }
-</style></head><body>
-<h1>API of the studio</h1>
-<p style="margin-left:0">Every request needs the cookie of a session, or <code>Authorization: Bearer</code> with the
-token in <code>KERNELWEAVE_STUDIO_TOKEN</code>. The machine-readable description is
-<a href="/api/openapi.json">openapi.json</a>. Errors answer with <code>{"detail": "..."}</code>.</p>
-{% for tag, routes in tags.items() %}<h2>{{ tag }}</h2>
-{% for route in routes %}
-<h3 id="{{ route.id }}"><span class="verb">{{ route.verb }}</span> <code>{{ route.path }}</code></h3>
-<p>{{ route.about }}</p>
-<table>
-{% for row in route.takes %}<tr><td><code>{{ row[0] }}</code></td><td>{{ row[1] }}</td><td>{{ row[2] }}</td></tr>
-{% endfor %}{% if route.gives %}<tr><td>answers</td><td>{{ route.gives }}</td><td></td></tr>{% endif %}
-</table>
-{% endfor %}{% endfor %}
-<h2>Types</h2>
-<dl>{% for name, type in types.items() %}<dt id="{{ name }}">{{ name }}</dt><dd>{{ type.about }}
-<table style="margin-left:0">{% for row in type.fields %}<tr><td><code>{{ row[0] }}</code></td><td>{{ row[1] }}</td>
-<td>{{ row[2] }}</td></tr>{% endfor %}</table></dd>{% endfor %}</dl>
-</body></html>
-"""
+#: The page that describes the API, a template.
+_PAGE = (Path(__file__).parent / "api.html").read_text(encoding="utf8")
 
 
 def describe_api(schema: Tree) -> str:
@@ -391,32 +355,17 @@ def describe_api(schema: Tree) -> str:
     -------
     str
     """
-    tags: dict[str, list[dict[str, Any]]] = {}
+    tags: dict[str, list[Tree]] = {}
     for path, verbs in schema["paths"].items():
         for verb, route in verbs.items():
-            takes = [(p["name"], _kind(p["schema"]), p["in"]) for p in route.get("parameters", [])]
-            for content, body in route.get("requestBody", {}).get("content", {}).items():
-                takes.append(("body", _kind(body["schema"]), content))
-            gives: dict[str, Any] = next(
-                (r for code, r in route["responses"].items() if code.startswith("2")), {}
+            done = next((found for code, found in route["responses"].items() if code.startswith("2")), {})
+            gives = next(iter(done.get("content", {}).values()), {}).get("schema")
+            tags.setdefault(route["tags"][0], []).append(
+                {**route, "verb": verb, "path": path, "gives": gives}
             )
-            contents = list(gives.get("content", {}).values())
-            answer = contents[0].get("schema", {}) if contents else {}
-            tags.setdefault(str((route.get("tags") or ["other"])[0]), []).append({
-                "id": route["operationId"], "verb": verb.upper(), "path": path, "takes": takes,
-                "about": route.get("description", route.get("summary", "")), "gives": _kind(answer) if answer else "",
-            })  # fmt: skip
-    types = {
-        name: {
-            "about": read_docstring(kind.get("description", "")).summary,
-            "fields": [
-                (field, _kind(about), " ".join(str(about.get("description", "")).split()))
-                for field, about in kind.get("properties", {}).items()
-            ],
-        }
-        for name, kind in schema["components"]["schemas"].items()
-    }
-    return Environment(autoescape=True).from_string(_PAGE).render(tags=tags, types=types)
+    engine = Environment(autoescape=True)
+    engine.filters |= {"kind": _kind, "summary": lambda text: read_docstring(text).summary}
+    return engine.from_string(_PAGE).render(tags=tags, types=schema["components"]["schemas"])
 
 
 def _kind(schema: Tree) -> str:

@@ -19,6 +19,8 @@ from kernelweave.inspection import (
 from kernelweave_app.runs.fitting import chosen
 from kernelweave_app.runs.settings import effective
 from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.writing import in_words
+from kernelweave_app.studio.looking import shorten
 from kernelweave_app.studio.schema import Comparison, Difference, PairedComparison, Results, Run
 
 #: Settings that decide which rows are in which fold.
@@ -102,8 +104,8 @@ def _folds(run: Run, one: Results, other: Run, two: Results) -> Found:
     return f"{one.curve.score} over folds", test, one.curve.n_rows
 
 
-#: Kernels of a comparison.
-MOST_COMPARED = 25
+#: Kernels of a comparison, and characters of a setting.
+MOST_COMPARED, LONGEST = 25, 120
 
 
 def compare_runs(runs: list[Run], results: Sequence[Results | None], tables: Mapping[str, str]) -> Comparison:
@@ -159,11 +161,4 @@ def _differences(runs: list[Run], names: Mapping[str, str]) -> list[Difference]:
 
 
 def _short(value: object) -> str:
-    if isinstance(value, dict):
-        parts = (f"{name}: {', '.join(v) if isinstance(v, list) else v}" for name, v in value.items())
-        text = "; ".join(parts)
-    elif isinstance(value, bool):
-        text = "yes" if value else "no"
-    else:
-        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return text if len(text) <= 120 else f"{text[:119]}…"
+    return shorten(in_words(value), LONGEST)

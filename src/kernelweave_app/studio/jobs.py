@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import psutil
 from pydantic import Field
@@ -40,9 +41,6 @@ from kernelweave_app.studio.schema import (
     RunId,
 )
 from kernelweave_app.studio.store import ACTIVE, FINAL, KEPT, MODEL, SAVING, DiskFull, Places, Store, room
-
-if TYPE_CHECKING:
-    import sqlite3
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 PROCESSORS = os.cpu_count() or 1

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from pydantic import Field
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave._sparse import is_sparse, to_dense
-from kernelweave._types import DataFrame, Series
+from kernelweave._types import DataFrame, Labels, Series
 from kernelweave.kernels import Impute
 from kernelweave.views import Cells, PrecomputedView, TableEncoder
 from kernelweave.views.groups import names_in
@@ -22,12 +23,14 @@ from kernelweave_app.runs.division import counts_of, read_division, texts_of
 from kernelweave_app.runs.further_views import TABLE, Tables
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import Prepared, prepare, rows_with
+from kernelweave_app.runs.preparing import Rows as Positions
 from kernelweave_app.runs.row_names import why_names
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.catalogue import Catalogue, memory_of
 from kernelweave_app.studio.schema import (
     Alignments,
     Column,
+    ColumnKind,
     Columns,
     Data,
     Further,
@@ -44,14 +47,6 @@ from kernelweave_app.studio.schema import (
     TableId,
     Target,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from kernelweave._types import Labels, Series
-    from kernelweave_app.runs.preparing import Rows as Positions
-    from kernelweave_app.studio.schema import ColumnKind
-
 
 #: Tasks of a target column.
 TASK_NAMES = ("auto", "regression", "classification")
@@ -99,22 +94,7 @@ def cell(value: object) -> str | None:
 
     if pd.isna(value):
         return None
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
-
-
-def describe_sides(joined: Joined, tables: dict[str, DataFrame], ids: dict[str, str]) -> list[Side]:
-    """For each of several tables, which rows of the others it lacks."""
-    return [
-        Side(
-            id=ids[name],
-            name=name,
-            n_rows=len(table),
-            n_missing=len(joined.missing.get(name, [])),
-            examples=[str(k) for k in joined.missing.get(name, [])[:5]],
-        )
-        for name, table in tables.items()
-    ]
+    return shorten(f"{value:.6g}" if isinstance(value, float) else str(value), LONGEST_CELL)
 
 
 def describe_target(table: DataFrame, name: str, task: str) -> Target:
@@ -126,28 +106,20 @@ def describe_target(table: DataFrame, name: str, task: str) -> Target:
         check_target(column, found)
     except InputError as error:
         problem = str(error)
-    classes: dict[str, int] = {}
-    low = high = None
+    told: dict[str, Any] = {"classes": {}}
     if found == "classification":
         counts = column.value_counts()
-        if len(counts) > min(200, max(10, len(column) // 2)):
-            problem = (
-                problem
-                or f"{len(counts)} classes for {numbered(len(column), 'row')}: is this an identifier or a number?"
-            )
-        if len(counts) < 2:
-            problem = problem or "There is only one class: nothing to learn."
-        classes = {str(k): int(v) for k, v in counts.head(50).items()}
+        told["classes"] = {str(k): int(v) for k, v in counts.head(50).items()}
+        if not problem and len(counts) > min(200, max(10, len(column) // 2)):
+            many = f"{len(counts)} classes for {numbered(len(column), 'row')}"
+            problem = f"{many}: is this an identifier or a number?"
+        if not problem and len(counts) < 2:
+            problem = "There is only one class: nothing to learn."
     elif not problem:
-        low, high = float(column.min()), float(column.max())
-    return Target(
-        task=found,  # type: ignore[arg-type]
-        reason=reason,
-        n_missing=int(column.isna().sum()),
-        classes=classes,
-        low=low,
-        high=high,
-        problem=problem,
+        told |= {"low": float(column.min()), "high": float(column.max())}
+    n_missing = int(column.isna().sum())
+    return Target.model_validate(
+        {"task": found, "reason": reason, "n_missing": n_missing, "problem": problem, **told}
     )
 
 
@@ -158,15 +130,12 @@ def describe_division(column: Series, asked: str | list[str]) -> Marked:
     try:
         _, found = read_division(column, asked)
     except InputError as error:
-        return Marked(n_held=0, n_training=0, said="", problem=str(error), values=values, held=[], swapped=[])
+        return Marked(problem=str(error), values=values)
     swapped = list(found.training)
     if asked:
-        try:
-            usual = read_division(column)[1]
-        except InputError:
-            pass
-        else:
-            swapped = [] if usual.held == found.training else swapped
+        with contextlib.suppress(InputError):
+            # nothing need be said where the words of the column say it
+            swapped = [] if read_division(column)[1].held == found.training else swapped
     return Marked(
         n_held=found.n_held,
         n_training=found.n_training,
@@ -197,48 +166,38 @@ ROLES: dict[Role, str] = {
 }
 
 
-def describe_column(column: Series, name: str, cut: int = 80) -> Column:
+def describe_column(column: Series, name: str) -> Column:
     """Type, range, distribution and missing cells of a column."""
     import pandas as pd
 
     known = column.dropna()
     kinds = pd.api.types
-    low = high = mean = median = None
-    counts: list[int] = []
-    levels: dict[str, int] = {}
     kind: ColumnKind
+    told: dict[str, Any] = {}
     if kinds.is_bool_dtype(column):
         kind = "yes/no"
     elif kinds.is_numeric_dtype(column):
         values = known.to_numpy(dtype=np.float64)
         kind = "whole number" if len(values) and (values % 1 == 0).all() else "number"
         if len(values):
-            low, high, mean, median = (float(f(values)) for f in (np.min, np.max, np.mean, np.median))
-        counts = histogram(values)
+            numbers = {"low": np.min, "high": np.max, "mean": np.mean, "median": np.median}
+            told = {name: float(of(values)) for name, of in numbers.items()}
+            told |= {"counts": histogram(values), "n_distinct": known.nunique()}
     elif kinds.is_datetime64_any_dtype(column):
         kind = "date"
     else:
         kind = "text"
-    if low is None:
+    if not told:
         found = known.astype(str).value_counts()
-        n_distinct = len(found)
-        levels = {shorten(str(k), cut): int(v) for k, v in found.head(MOST_LEVELS).items()}
-    else:
-        n_distinct = int(known.nunique())
+        levels = {shorten(str(k), LONGEST_CELL): int(v) for k, v in found.head(MOST_LEVELS).items()}
+        told = {"levels": levels, "examples": list(levels)[:4], "n_distinct": len(found)}
     return Column(
         name=name,
         kind=kind,
         n_missing=len(column) - len(known),
-        n_distinct=n_distinct,
-        low=low,
-        high=high,
-        mean=mean,
-        median=median,
-        counts=counts,
-        levels=levels,
-        examples=[] if low is not None else list(levels)[:4],
         taken_for=taken_for(column, kind),
         names_rows=why_names(column, name),
+        **told,
     )
 
 
@@ -381,10 +340,9 @@ def _nearest(
     numeric = numeric_columns(table[columns]) if len(columns) <= 10 * most_columns else wanted
     # the columns with missing cells, and some that tell which rows are near
     others = [name for name in numeric if name not in set(wanted)][: max(0, most_columns - len(wanted))]
-    names = [*wanted, *others]
     if not wanted:
         return {}
-    part = table[names]
+    part = table[[*wanted, *others]]
     lost = part[wanted].isna().any(axis=1).to_numpy()
     rows = np.r_[np.flatnonzero(lost)[: most_rows // 2], np.flatnonzero(~lost)[:most_rows]][:most_rows]
     frame = part.iloc[np.sort(rows)].astype(float)
@@ -429,17 +387,9 @@ def find_outliers(table: DataFrame) -> Outliers:
     return Outliers(
         n_outliers=len(far),
         n_rows=len(rows),
-        columns={names[j]: int(c) for j, c in zip(*np.unique(far[:, 1], return_counts=True), strict=True)}
-        if len(far)
-        else {},
+        columns={names[j]: int(c) for j, c in zip(*np.unique(far[:, 1], return_counts=True), strict=True)},
         outliers=[
-            Outlier(
-                row=int(rows[i]),
-                column=names[j],
-                value=float(values[i, j]),
-                median=float(middle[j]),
-                z=float(z[i, j]),
-            )
+            Outlier(row=rows[i], column=names[j], value=values[i, j], median=middle[j], z=z[i, j])
             for i, j in far[:MOST_OUTLIERS]
         ],
     )
@@ -452,11 +402,8 @@ def _column_medians(values: Array) -> Array:
     ordered = np.sort(values, axis=0)  # missing ones come last
     known = (~np.isnan(ordered)).sum(axis=0)
     at = np.arange(values.shape[1])
-    low, high = (
-        ordered[np.maximum(known - 1, 0) // 2, at],
-        ordered[np.minimum(known // 2, len(values) - 1), at],
-    )
-    return np.asarray((low + high) / 2.0)
+    low, high = np.maximum(known - 1, 0) // 2, np.minimum(known // 2, len(values) - 1)
+    return np.asarray((ordered[low, at] + ordered[high, at]) / 2.0)
 
 
 def align_views(prepared: Prepared, seed: int = 0) -> Alignments:
@@ -553,12 +500,8 @@ class Looking:
 
     def table(self, table_id: TableId) -> Table:
         """Size, types and missing values of a table."""
-        entry = self.catalogue.entry(table_id)
-
-        def look() -> Table:
-            return describe_table(self.catalogue.read(table_id), table_id, entry.ref.name)
-
-        return self._kept(Data(tables=[table_id]), "table", look)
+        name = self.catalogue.entry(table_id).ref.name
+        return self._of_table(table_id, "table", lambda table: describe_table(table, table_id, name))
 
     def columns(
         self,
@@ -573,9 +516,8 @@ class Looking:
         names = [c for c in table.columns if search.lower() in c.lower()]
         chosen = names[start : start + min(number, MOST_COLUMNS)]
         known = set(chosen)
-        part = with_types(
-            table[chosen], {name: kind for name, kind in (types or {}).items() if name in known}
-        )
+        asked = {name: kind for name, kind in (types or {}).items() if name in known}
+        part = with_types(table[chosen], asked)
         return Columns(total=len(names), columns=[describe_column(part[name], name) for name in chosen])
 
     def rows(
@@ -599,39 +541,38 @@ class Looking:
 
     def join(self, data: Data) -> Joining:
         """The result of joining tables."""
+        import pandas as pd
+
         paths = self.catalogue.paths(data)
         tables = {name: self.catalogue.read_file(Path(p), Path(p).name) for name, p in paths.items()}
         ids = dict(zip(paths, dict.fromkeys(data.tables), strict=True))
-        first = next(iter(tables.values()), None)
-        shared = (
-            []
-            if first is None
-            else [c for c in first.columns if all(c in t.columns for t in tables.values())]
-        )
-        problem = ""
-        joined: Joined | None = None
+        first = next(iter(tables.values()), pd.DataFrame())
+        problem, joined = "", Joined(first)
         try:
             joined = self.catalogue.join(data)
         except InputError as error:
             problem = str(error)
-            joined = None if first is None else Joined(first, {}, {}, {})
         return Joining(
-            n_rows=0 if problem or joined is None else len(joined.table),
-            columns=[] if joined is None else [c for c in joined.table.columns if c != joined.names],
-            numeric=[] if joined is None else numeric_columns(joined.table),
-            sides=[] if joined is None else describe_sides(joined, tables, ids),
-            views={} if joined is None else joined.views,
-            keys=shared,
+            n_rows=0 if problem else len(joined.table),
+            columns=[c for c in joined.table.columns if c != joined.names],
+            numeric=numeric_columns(joined.table),
+            sides=[
+                Side(
+                    id=ids[name],
+                    name=name,
+                    n_rows=len(table),
+                    n_missing=len(joined.missing.get(name, [])),
+                    examples=[str(key) for key in joined.missing.get(name, [])[:5]],
+                )
+                for name, table in tables.items()
+            ],
+            views=joined.views,
+            keys=[c for c in first.columns if all(c in table for table in tables.values())],
             problem=problem,
-            further=[] if joined is None else _further(joined),
+            further=_further(joined),
         )
 
-    def target(
-        self,
-        data: Data,
-        target: Name,
-        task: TaskName = "auto",
-    ) -> Target:
+    def target(self, data: Data, target: Name, task: TaskName = "auto") -> Target:
         """The task that a target column implies."""
         return describe_target(self.catalogue.join(data).table, target, task)
 
@@ -650,7 +591,7 @@ class Looking:
             columns = [c for c in table.columns if c in known and c in used]
             return describe_missing(table, columns, views)
 
-        return self._kept(data, ("missing", _roles(spec)), look)
+        return self.catalogue.answer(data, ("missing", _roles(spec)), look)
 
     def marked(self, data: Data, spec: Spec = DEFAULTS) -> Marked:
         """The rows that a column holds out."""
@@ -662,12 +603,16 @@ class Looking:
             table = with_types(rows_with(joined, asked, [spec.holdout]), spec.types)
             return describe_division(table[spec.holdout], spec.holdout_values)
 
-        return self._kept(data, ("held-out", _roles(spec)), look)
+        return self.catalogue.answer(data, ("held-out", _roles(spec)), look)
 
     def outliers(self, table_id: TableId) -> Outliers:
         """Numbers far from the median of their column."""
-        data = Data(tables=[table_id])
-        return self._kept(data, "outliers", lambda: find_outliers(self.catalogue.read(table_id)))
+        return self._of_table(table_id, "outliers", find_outliers)
+
+    def _of_table(self, table_id: TableId, question: str, look: Callable[[DataFrame], Answer]) -> Answer:
+        return self.catalogue.answer(
+            Data(tables=[table_id]), question, lambda: look(self.catalogue.read(table_id))
+        )
 
     def alignments(self, data: Data, spec: Spec = DEFAULTS) -> Alignments:
         """How alike the views of a run are, and how alike the target."""
@@ -677,10 +622,7 @@ class Looking:
             asked = spec.model_copy(update={"missing": "impute", "key": data.key or spec.key})
             return align_views(prepare(self.catalogue.join(data, spec.rows), asked))
 
-        return self._kept(data, ("alignments", spec.target, spec.task, _roles(spec)), look)
-
-    def _kept(self, data: Data, question: Hashable, look: Callable[[], Answer]) -> Answer:
-        return self.catalogue.answer(data, question, look)
+        return self.catalogue.answer(data, ("alignments", spec.target, spec.task, _roles(spec)), look)
 
 
 def _roles(spec: Spec) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +15,13 @@ from kernelweave.estimators.texts import columns_read
 from kernelweave.fitting.memory import memory_budget
 from kernelweave.gram.building import MAX_RANK_SHARE
 from kernelweave.kernels import TrainingRows
-from kernelweave.views import as_table
+from kernelweave.views import Table, as_table
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.kernels_of import is_plain, known_kernels, make_kernels
-from kernelweave_app.runs.preparing import Prepared, split
+from kernelweave_app.runs.preparing import Prepared, Rows, split
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.looking import alignment, centred, target_kernel
 from kernelweave_app.studio.schema import KernelPreview, KernelPreviews
-
-if TYPE_CHECKING:
-    from kernelweave.views import Table
-    from kernelweave_app.runs.preparing import Rows
 
 #: Rows for thumbnails and alignments.
 SAMPLE = 300
@@ -141,8 +137,6 @@ def _complete(train: Rows, prepared: Prepared) -> Rows:
 
 
 def _standardized(table: Table) -> Table:
-    from kernelweave.views import Table
-
     values = table.values.copy()
     numeric = np.array([not level for level in table.levels])
     part = values[:, numeric]

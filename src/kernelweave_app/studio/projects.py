@@ -13,6 +13,7 @@ import json
 import re
 import secrets
 import shutil
+import sqlite3
 import stat
 import time
 import unicodedata
@@ -21,7 +22,6 @@ import zlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -54,10 +54,6 @@ from kernelweave_app.studio.store import (
     safe_name,
 )
 from kernelweave_app.studio.worker import KERNELS
-
-if TYPE_CHECKING:
-    import sqlite3
-
 
 #: Characters of the name of a project.
 LONGEST = 80
@@ -233,14 +229,9 @@ def dump_run(studio: Studio, run_id: str) -> tuple[StoredRun, dict[str, Path]]:
         **row,
     )
     folder = studio.places.run(run_id)
-    found = {
-        path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
-    }
-    return stored, {
-        name: path
-        for name, path in found.items()
-        if not path.is_symlink() and OF_RUN.fullmatch(f"runs/{run_id}/{name}")
-    }
+    plain = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
+    files = {path.relative_to(folder).as_posix(): path for path in plain}
+    return stored, {name: path for name, path in files.items() if OF_RUN.fullmatch(f"runs/{run_id}/{name}")}
 
 
 def load_run(studio: Studio, stored: StoredRun, files: dict[str, Path], old_folder: str) -> str:
@@ -262,10 +253,7 @@ def load_run(studio: Studio, stored: StoredRun, files: dict[str, Path], old_fold
     places = studio.places
     paths = {name: str(_own(places, path)) for name, path in stored.paths.items()}
     # a file of a run is one that it has
-    rows = {
-        **stored.rows,
-        "artifact": [row for row in stored.rows.get("artifact", ()) if row["name"] in files],
-    }
+    artifacts = [row for row in stored.rows.get("artifact", ()) if row["name"] in files]
     request = {**stored.record, **stored.request.model_dump(), "paths": paths}
     run_id, folder = studio.queue.place()
     try:
@@ -279,7 +267,7 @@ def load_run(studio: Studio, stored: StoredRun, files: dict[str, Path], old_fold
         plain = stored.model_dump(exclude={"id", "request", "paths", "record", "more", "rows"})
         row = {**stored.more, **plain, "request": json.dumps(request)}
         row["created"] = stored.created or time.time()
-        studio.store.load_run(run_id, row, rows)
+        studio.store.load_run(run_id, row, {**stored.rows, "artifact": artifacts})
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -538,36 +526,23 @@ def _describe(studio: Studio, path: Path, n_runs: int) -> TableFile:
     key, version = f"{KEPT} {file_id(path.name)}", [about.st_mtime_ns, about.st_size]
     kept = studio.store.draft(key)
     if kept is None or kept["version"] != version:
-        kept = {"version": version, **_look(studio, path)}
+        kept = {
+            "version": version,
+            "checksum": checksum(path),
+            "n_rows": None,
+            "n_columns": None,
+            "problem": "",
+        }
+        try:
+            if uses_of(path)[0] == "table":
+                kept["n_rows"], kept["n_columns"] = studio.catalogue.read_file(path, path.name).shape
+        except InputError as error:
+            kept["problem"] = str(error)
         with contextlib.suppress(DiskFull):  # looked at again next time
             studio.store.set_draft(key, kept)
-    return TableFile(
-        id=file_id(path.name),
-        name=path.name,
-        size=about.st_size,
-        n_rows=kept["n_rows"],
-        n_columns=kept["n_columns"],
-        checksum=kept["checksum"],
-        since=about.st_mtime,
-        n_runs=n_runs,
-        problem=kept["problem"],
-    )
-
-
-def _look(studio: Studio, path: Path) -> dict[str, object]:
-    n_rows = n_columns = None
-    problem = ""
-    try:
-        if uses_of(path)[0] == "table":
-            n_rows, n_columns = studio.catalogue.read_file(path, path.name).shape
-    except InputError as error:
-        problem = str(error)
-    return {
-        "checksum": checksum(path),
-        "n_rows": n_rows,
-        "n_columns": n_columns,
-        "problem": problem,
-    }
+    found = {name: value for name, value in kept.items() if name != "version"}
+    about_file = {"id": file_id(path.name), "name": path.name, "size": about.st_size, "since": about.st_mtime}
+    return TableFile(**about_file, n_runs=n_runs, **found)
 
 
 def checksum(path: Path) -> str:

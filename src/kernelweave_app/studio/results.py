@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -111,27 +112,23 @@ def is_deep(model: BaseMKL) -> bool:
 
 def describe_weights(model: BaseMKL) -> Weights:
     """Weights of kernels, by view, and by layer for deep models."""
-    found = kernel_weights(model)
-    values = found.fractions.reshape(len(found.names), -1)
-    return Weights(
-        names=[str(n) for n in found.names],
-        outputs=[name or "weight" for name in found.outputs],
-        values=values.tolist(),
-        views=view_weights(model),
-        layers=_layers(model) if is_deep(model) else [],
+    found, layers = kernel_weights(model), []
+    if is_deep(model):
+        every = layer_weights(model)
+        layers = [
+            _layer(names, every.outputs, fractions)
+            for names, fractions in zip(every.names, every.fractions, strict=True)
+        ]
+    whole = _layer(found.names, found.outputs, found.fractions)
+    return Weights(**whole.model_dump(), views=view_weights(model), layers=layers)
+
+
+def _layer(names: Sequence[object], outputs: Sequence[str], fractions: Array) -> Layer:
+    return Layer(
+        names=[str(name) for name in names],
+        outputs=[name or "weight" for name in outputs],
+        values=fractions.reshape(len(names), -1).tolist(),
     )
-
-
-def _layers(model: BaseMKL) -> list[Layer]:
-    found = layer_weights(model)
-    return [
-        Layer(
-            names=[str(n) for n in names],
-            outputs=[name or "weight" for name in found.outputs],
-            values=fractions.reshape(len(names), -1).tolist(),
-        )
-        for names, fractions in zip(found.names, found.fractions, strict=True)
-    ]
 
 
 def describe_curve(model: BaseMKL, rule: str) -> Curve | None:

@@ -144,6 +144,12 @@ class Data(Record):
         """All files."""
         return [*self.tables, *self.kernels, *self.sparse]
 
+    @property
+    def uses(self) -> dict[str, Use]:
+        """What each file is used as."""
+        files: dict[Use, list[str]] = {"table": self.tables, "kernels": self.kernels, "sparse": self.sparse}
+        return {file: use for use, several in files.items() for file in several}
+
 
 class Side(Record):
     """One of several tables after joining."""
@@ -193,14 +199,15 @@ class Target(Record):
 class Marked(Record):
     """The rows that a column holds out."""
 
-    n_held: int
-    n_training: int
-    said: str = Field(description="The division in words; empty where there is a problem.")
+    n_held: int = 0
+    n_training: int = 0
+    said: str = Field(default="", description="The division in words; empty where there is a problem.")
     problem: str = Field(description="Why the rows cannot be divided so.")
     values: dict[str, int] = Field(description="Rows of the most frequent values of the column.")
-    held: list[str] = Field(description="Values of the held-out rows.")
+    held: list[str] = Field(default=[], description="Values of the held-out rows.")
     swapped: list[str] = Field(
-        description="What `holdout_values` must be to swap held-out and training rows; empty if nothing."
+        default=[],
+        description="What `holdout_values` must be to swap held-out and training rows; empty if nothing.",
     )
 
 

@@ -18,22 +18,17 @@ import secrets
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kernelweave._errors import InputError
 from kernelweave_app.studio.checking import Limits
 from kernelweave_app.studio.store import DiskFull, Store
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
 
 #: What comes before the path that the application sees.
 _BEFORE = re.compile(r"(?:/s/(?P<secret>[A-Za-z0-9_-]{1,100}))?(?:/p/(?P<project>[a-z0-9]{1,20}))?(?=/|$)")
@@ -167,7 +162,8 @@ PAGE_POLICY = (
     "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
-#: For everything that is not a page: data that a browser should not run.
+#: For everything that is not a page: data that a browser should not run, and reports and figures, which have their own
+#: styles and pictures, and no scripts.
 DATA_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
 
 

@@ -10,7 +10,6 @@ import socket
 import sys
 import threading
 import time
-import urllib.request
 import webbrowser
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -209,7 +208,7 @@ def serve(
             flush=True,
         )
         if browser:
-            threading.Thread(target=_open_when_ready, args=(shown, port, address), daemon=True).start()
+            threading.Thread(target=_open, args=(address,), daemon=True).start()
         config: Any = uvicorn.Config(
             app,
             log_level="warning",
@@ -317,13 +316,7 @@ def _open_running(path: Path, access: Access, browser: bool) -> None:
     raise InputError(f"Another process holds {path}, but does not say where it listens. Try again.")
 
 
-def _open_when_ready(host: str, port: int, address: str) -> None:
-    for _ in range(100):
-        try:
-            urllib.request.urlopen(f"http://{host}:{port}{LOGIN}", timeout=1.0)
-        except urllib.error.HTTPError:  # an answer, even if it only says that there was no token
-            break
-        except OSError:
-            time.sleep(0.1)
+def _open(address: str) -> None:
+    # the socket listens already, so the browser waits until the server answers
     if not webbrowser.open(address):
         print("No browser could be opened; open the address by hand.", file=sys.stderr, flush=True)

@@ -8,9 +8,11 @@ import warnings
 from collections.abc import AsyncIterator, Callable
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
+import numpy as np
 from fastapi import Header, Query
+from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from kernelweave._errors import InputError
@@ -72,10 +74,6 @@ from kernelweave_app.studio.store import (
     room,
 )
 from kernelweave_app.studio.worker import KERNELS, RESULTS, count_steps
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 def try_splits(spec: Spec, prepared: Prepared, train: NDArray[np.intp]) -> None:
@@ -254,8 +252,6 @@ class Studio(Looking):
 
     def check(self, data: Data, spec: Spec) -> Checked:
         """Check that a run would work; raises `InputError` if not."""
-        import numpy as np
-
         from kernelweave.fitting.memory import memory_budget
         from kernelweave.normalizers import resolve
         from kernelweave.views import as_table

@@ -415,14 +415,14 @@ class Store:
             same = "SELECT id FROM run WHERE asked = ? AND project = ?"
             if asked and (found := db.execute(same, (asked, project)).fetchone()) is not None:
                 return str(found["id"])
-            row: dict[str, Any] = {
+            own = {
                 "id": run_id,
                 "name": self._free_name(db, name),
-                "state": "queued",
                 "project": project,
+                "asked": asked or None,
             }
-            row |= {"request": json.dumps(request), "created": time.time(), "asked": asked or None}
-            _insert(db, "run", row)
+            begun = {"state": "queued", "request": json.dumps(request), "created": time.time()}
+            _insert(db, "run", {**own, **begun})
         return run_id
 
     def _free_name(self, db: sqlite3.Connection, name: str) -> str:
@@ -523,13 +523,9 @@ class Store:
         """Store a run as `dump_run` returned it, under another id, in this project."""
         try:
             with self._change_all() as db:
-                own = {
-                    "id": run_id,
-                    "project": self.project or FIRST,
-                    "name": self._free_name(db, str(row["name"])),
-                }
+                own = {"id": run_id, "project": self.project or FIRST}
                 kept = {name: value for name, value in row.items() if name not in _OF_PROCESS}
-                _insert(db, "run", {**kept, **own})
+                _insert(db, "run", {**kept, **own, "name": self._free_name(db, str(row["name"]))})
                 for table in _OF_RUNS.values():
                     for found in rows.get(table, ()):
                         _insert(db, table, {**found, "run": run_id}, replace=False)

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import psutil
 
 from kernelweave._errors import InputError
 from kernelweave._extensions import load_extensions
@@ -190,8 +189,8 @@ def execute_run(folder: str, run_id: str) -> int:
     places = Places(Path(folder))
     store = Store(places.database)
     pid = os.getpid()
-    started = {"pid": pid, "pid_started": psutil.Process(pid).create_time(), "started": time.time()}
-    if not store.move(run_id, ("starting",), "running", **started):
+    begun = {"pid": pid, "pid_started": own_start(), "started": time.time()}
+    if not store.move(run_id, ("starting",), "running", **begun):
         print(f"Run {run_id} is not in the queue.", flush=True)
         return 1
     stopping = Stopping(places.run(run_id))

@@ -25,32 +25,29 @@ from kernelweave_app.studio.service import Studio
 
 __all__ = ["add_pages", "declare_pages"]
 
-#: Addresses, titles, and what is shown in a project to one who asks so.
-PAGES: dict[str, tuple[str, Callable[[Studio, QueryParams], Any]]] = {
-    "/": ("Data", lambda studio, _: DataPage(studio)),
-    "/kernels": ("Views and kernels", lambda studio, _: KernelsPage(studio)),
-    "/method": ("Method", lambda studio, _: MethodPage(studio)),
-    "/runs": ("Runs", runs_page),
-    "/understand": ("Understand", lambda studio, asked: UnderstandPage(studio, asked.get("run", ""))),
-    "/compare": (
-        "Compare",
-        lambda studio, asked: ComparePage(studio, asked.getlist("runs") + asked.getlist("run")),
-    ),
-    "/use": ("Use", lambda studio, asked: UsePage(studio, asked.get("run", ""))),
-    "/projects": ("Projects", lambda studio, _: ProjectsPage(studio)),
+#: Addresses, and what is shown in a project to one who asks so.
+PAGES: dict[str, Callable[[Studio, QueryParams], Any]] = {
+    "/": lambda studio, _: DataPage(studio),
+    "/kernels": lambda studio, _: KernelsPage(studio),
+    "/method": lambda studio, _: MethodPage(studio),
+    "/runs": runs_page,
+    "/understand": lambda studio, asked: UnderstandPage(studio, asked.get("run", "")),
+    "/compare": lambda studio, asked: ComparePage(studio, asked.getlist("runs") + asked.getlist("run")),
+    "/use": lambda studio, asked: UsePage(studio, asked.get("run", "")),
+    "/projects": lambda studio, _: ProjectsPage(studio),
 }
 
 
 def declare_pages(studio: Studio) -> None:
-    """Tell NiceGUI which pages there are."""
+    """Tell NiceGUI which pages there are; each gives itself a title."""
 
-    def declare(path: str, title: str, make: Callable[[Studio, QueryParams], Any]) -> None:
-        @ui.page(path, title=title, response_timeout=30)
+    def declare(path: str, make: Callable[[Studio, QueryParams], Any]) -> None:
+        @ui.page(path, response_timeout=30)
         async def shown(request: Request) -> None:
             await make(here(studio), request.query_params).build()
 
-    for path, (title, make) in PAGES.items():
-        declare(path, title, make)
+    for path, make in PAGES.items():
+        declare(path, make)
 
 
 def add_pages(app: FastAPI, studio: Studio) -> None:

@@ -7,20 +7,16 @@ and dark.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from nicegui import ui
 
 from kernelweave._drawing import COLOURS, GREY, SIGNED, clip_score, rounded, score_axis, score_text
+from kernelweave._types import Tree
 from kernelweave_app.studio.pages.frame import DASHES, N_COLOURS
 from kernelweave_app.studio.pages.pieces import text
-from kernelweave_app.studio.schema import in_parameter
-
-if TYPE_CHECKING:
-    from kernelweave._types import Tree
-    from kernelweave_app.studio.schema import Curve, HeldResult, PathPoint
-
+from kernelweave_app.studio.schema import Curve, HeldResult, PathPoint, in_parameter
 
 #: Lines with a colour of their own; the others are thin and grey.
 MOST_LINES = 8

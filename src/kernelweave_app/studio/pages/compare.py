@@ -75,6 +75,7 @@ class ComparePage:
             except InputError as error:
                 note(str(error), "bad")
                 return
+            self.names = [self.named[run.id] for run in found.runs]
             self.scores(found)
             self.tests(found)
             self.curves(found)
@@ -83,7 +84,6 @@ class ComparePage:
 
     def scores(self, found: Comparison) -> None:
         """Scores of all runs, as a table and as dots."""
-        names = [self.named[run.id] for run in found.runs]
         with card("Scores"), stack():
             by_run = [{metric.name: metric for metric in run.metrics} for run in found.runs]
             rows = [[metric, *(score(m.get(metric)) for m in by_run)] for metric in found.metrics]
@@ -94,7 +94,7 @@ class ComparePage:
                 ]
             )
             rows.append(["seconds", *(f"{r.summary.seconds:.1f}" if r.summary else "–" for r in found.runs)])
-            self.table(["", *names], rows, tuple(range(1, len(names) + 1)), "Scores of the runs")
+            self.table(["", *self.names], rows, tuple(range(1, len(self.names) + 1)), "Scores of the runs")
             with stack():
                 shared = [m for m in found.metrics if sum(m in run for run in by_run) > 1] or found.metrics
                 if shared:
@@ -139,7 +139,6 @@ class ComparePage:
 
     def dots(self, found: Comparison, metrics: list[str]) -> None:
         """One score of all runs with its interval."""
-        names = [self.named[run.id] for run in found.runs]
 
         @ui.refreshable
         def draw(metric: str) -> None:
@@ -147,8 +146,8 @@ class ComparePage:
             for run in found.runs:
                 here = next((m for m in run.metrics if m.name == metric), None)
                 values.append((here.value, here.low, here.high) if here else (None, None, None))
-            tall = f"{5 + 2.4 * len(names):.1f}rem"
-            charts.figure(charts.dots_chart(names, values, metric), f"{metric} of the runs", height=tall)
+            tall = f"{5 + 2.4 * len(self.names):.1f}rem"
+            charts.figure(charts.dots_chart(self.names, values, metric), f"{metric} of the runs", height=tall)
 
         dropdown(metrics, value=metrics[0], label="Score", on_change=lambda event: draw.refresh(event.value))
         draw(metrics[0])
@@ -171,23 +170,21 @@ class ComparePage:
         """Weights of the same kernels in all runs."""
         if not found.kernels:
             return
-        names = [self.named[run.id] for run in found.runs]
         with card("Weights of kernels", "Averaged over classes; the largest in any of the runs."):
-            tall = 4 + (0.6 + 0.95 * len(names)) * len(found.kernels)
+            tall = 4 + (0.6 + 0.95 * len(self.names)) * len(found.kernels)
             charts.figure(
-                charts.bars_chart(found.kernels, found.weights, names, "weight"),
+                charts.bars_chart(found.kernels, found.weights, self.names, "weight"),
                 "Weights by run",
                 height=f"{tall:.1f}rem",
             )
 
     def differences(self, found: Comparison) -> None:
         """Settings that differ."""
-        names = [self.named[run.id] for run in found.runs]
         with card("Settings that differ"):
             if found.differences:
                 rows = [
                     [label_of(d.setting), *(value or "–" for value in d.values)] for d in found.differences
                 ]
-                self.table(["setting", *names], rows, (), "Settings that differ")
+                self.table(["setting", *self.names], rows, (), "Settings that differ")
             else:
                 hint("None: these runs have the same settings.")

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nicegui import ui
+from nicegui.events import ValueChangeEventArguments
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._drawing import percent
@@ -24,7 +25,6 @@ from kernelweave_app.studio.pages.frame import page, start
 from kernelweave_app.studio.pages.kernels import ask_for_file
 from kernelweave_app.studio.pages.pieces import (
     Part,
-    Turn,
     are,
     bar,
     big_table,
@@ -47,11 +47,13 @@ from kernelweave_app.studio.pages.pieces import (
     size,
     stack,
     stat,
+    switch,
     tag,
     text,
     titled,
     turner,
     waiting,
+    warn,
     word_button,
 )
 from kernelweave_app.studio.projects import replace_file
@@ -73,9 +75,6 @@ from kernelweave_app.studio.schema import (
     Use,
 )
 from kernelweave_app.studio.service import Studio
-
-if TYPE_CHECKING:
-    from nicegui.events import ValueChangeEventArguments
 
 
 @dataclass(frozen=True)
@@ -294,6 +293,14 @@ def show_outliers(found: Outliers, table: str, n_rows: int) -> None:
         hint(f"Of {plural(found.n_rows, 'row')}, evenly spread over all {n_rows}.")
 
 
+def show_rows(found: Rows, table: Table) -> None:
+    """The first rows of a table."""
+    big_table(found.columns, found.rows, label=f"First rows of {table.name}")
+    if table.n_columns > WIDEST or table.n_rows > SHOWN_ROWS:
+        rows = plural(min(SHOWN_ROWS, table.n_rows), "row")
+        hint(f"The first {rows} and {plural(min(WIDEST, table.n_columns), 'column')}.")
+
+
 def show_alignments(found: Alignments) -> None:
     """How alike views are, as a heat map, and how alike the target."""
     if not found.names:
@@ -362,45 +369,39 @@ class ColumnList:
     table : Table
     names : mapping of str to str
         The name after joining of each column.
-    first : Columns
-        The first columns.
     """
 
-    def __init__(self, page: DataPage, table: Table, names: Mapping[str, str], first: Columns) -> None:
+    def __init__(self, page: DataPage, table: Table, names: Mapping[str, str]) -> None:
         self.page, self.studio, self.desk = page, page.studio, page.desk
-        self.table, self.names, self.found = table, names, first
-        self.search, self.start = "", 0
-        self.turn = Turn()
+        self.table, self.names = table, names
+        self.search, self.start, self.total = "", 0, 0
+        self.part = Part("", self.shown, self.read)
 
     def build(self) -> None:
         """Search field, and the columns."""
-        if self.found.total > SHOWN:
+        if self.table.n_columns > SHOWN:
             find = ui.input(f"Find columns of {self.table.name}", on_change=self._look)
             find.props("outlined dense clearable debounce=250").style("max-width: 24rem; width: 100%")
-        self.shown()
+        self.part.build()
 
-    async def _look(self, event: ValueChangeEventArguments) -> None:
+    def _look(self, event: ValueChangeEventArguments) -> None:
         self.search, self.start = (event.value or "").strip(), 0
-        await self._read()
+        self.part.renew(quietly=True)
 
-    async def _turn(self, by: int) -> None:
+    def _turn(self, by: int) -> None:
         # a press that comes before the button is disabled leads nowhere
-        if 0 <= self.start + by < self.found.total:
+        if 0 <= self.start + by < self.total:
             self.start += by
-        await self._read()
+        self.part.renew(quietly=True)
 
-    async def _read(self) -> None:
-        newest = self.turn.take()
+    def read(self) -> Columns:
+        """Describe a page of columns."""
         types = types_of(self.desk, self.names)
-        found = await offload(self.studio.columns, self.table.id, self.start, SHOWN, self.search, types)
-        if newest():
-            self.found = found
-            self.shown.refresh()
+        return self.studio.columns(self.table.id, self.start, SHOWN, self.search, types)
 
-    @ui.refreshable_method
-    def shown(self) -> None:
+    def shown(self, found: Columns) -> None:
         """A page of columns."""
-        found = self.found
+        self.total = found.total
         if not found.total:
             hint(f"No column has {self.search!r} in its name.")
             return
@@ -515,8 +516,8 @@ def drawing(column: Column) -> str:
     return f'<svg class="{kind}" viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none">{bars}</svg>'
 
 
-#: Size and columns of a table, its first rows, numbers far from the others, and names of columns after joining.
-Look = tuple[Table, Columns, Rows, Outliers, dict[str, str]]
+#: Size of a table, its first rows, numbers far from the others, and names of columns after joining.
+Look = tuple[Table, Rows, Outliers, dict[str, str]]
 #: The target, missing cells, held-out rows, and each table; texts say what is wrong.
 Looks = tuple[Target | str | None, Missing | str | None, Marked | str | None, list[Look | str]]
 #: Rows that are shown at once.
@@ -582,7 +583,8 @@ class DataPage:
                 if ref.id not in ids
             }
             label = "Choose a table" if not ids else "Add another table, joined by a key"
-            pick = dropdown(options, props="clearable", label=label, with_input=True, on_change=self._pick)
+            pick = dropdown(options, props="clearable", label=label, with_input=True)
+            pick.on_value_change(lambda event: self.add(event.value))
             pick.style("width: 100%")
             for table_id in ids:
                 ref = refs[table_id]
@@ -599,26 +601,21 @@ class DataPage:
         with file_row(name, about):
             use = self.desk.use_of(table_id)
             if len(uses) > 1:
-                offered, choose = {one: USES[one] for one in uses}, partial(self._use, table_id)
-                dropdown(offered, name=f"Use {name} as", value=use, on_change=choose).style("width: 9rem")
+                pick = dropdown({one: USES[one] for one in uses}, name=f"Use {name} as", value=use)
+                pick.on_value_change(
+                    lambda event: self.choose(partial(choice_of, uses={table_id: event.value}))
+                ).style("width: 9rem")
             elif use != "table":
                 tag(USES[use])
-            icon_button("close", f"Leave out {name}", lambda: self._drop(table_id))
-
-    async def _pick(self, event: ValueChangeEventArguments) -> None:
-        if event.value:
-            await self.add(event.value)
+            leave = partial(choice_of, less=[table_id])
+            icon_button("close", f"Leave out {name}", lambda: self.choose(leave))
 
     async def add(self, table_id: str) -> None:
-        """Choose one more file."""
-        uses = {ref.id: ref.uses[0] for ref in await offload(self.studio.tables)}
-        await self.choose(partial(choice_of, more=[table_id], uses={table_id: uses.get(table_id, "table")}))
-
-    async def _use(self, table_id: str, event: ValueChangeEventArguments) -> None:
-        await self.choose(partial(choice_of, uses={table_id: event.value}))
-
-    async def _drop(self, table_id: str) -> None:
-        await self.choose(partial(choice_of, less=[table_id]))
+        """Choose one more file, if one was picked."""
+        if table_id:
+            uses = {ref.id: ref.uses[0] for ref in await offload(self.studio.tables)}
+            use = uses.get(table_id, "table")
+            await self.choose(partial(choice_of, more=[table_id], uses={table_id: use}))
 
     async def choose(self, choosing: Choosing) -> bool:
         """Choose files, one choice after the other; tells whether that was possible."""
@@ -650,13 +647,7 @@ class DataPage:
         if lost and not self.client.is_deleted:
             target = desk.spec.target
             now = f" The target is {target!r} now." if any(text.startswith("target") for text in lost) else ""
-            ui.notify(
-                f"Reset, because the tables do not have it: {'; '.join(lost)}.{now if target else ''}",
-                type="warning",
-                multi_line=True,
-                timeout=8000,
-                close_button="Close",
-            )
+            warn(f"Reset, because the tables do not have it: {'; '.join(lost)}.{now if target else ''}")
         self.renew()
         return True
 
@@ -798,10 +789,8 @@ class DataPage:
         names = desk.names_after_joining()
 
         def look(table_id: str) -> Look:
-            types = types_of(desk, names.get(table_id, {}))
-            first = studio.columns(table_id, 0, SHOWN, "", types)
             rows = studio.rows(table_id, 0, SHOWN_ROWS, 0, WIDEST)
-            return studio.table(table_id), first, rows, studio.outliers(table_id), names.get(table_id, {})
+            return studio.table(table_id), rows, studio.outliers(table_id), names.get(table_id, {})
 
         has_target = spec.target in joined.columns and spec.target != data.key
         has_marks = spec.holdout in joined.columns
@@ -829,10 +818,8 @@ class DataPage:
                 note(found, "bad")
                 return
             tasks = {"auto": "Automatic", "classification": "Classes", "regression": "Numbers"}
-            toggle = ui.toggle(
-                tasks, value=spec.task, on_change=lambda event: self.form.set(task=event.value)
-            )
-            toggle.props("no-caps unelevated toggle-color=primary").props["aria-label"] = "What the target is"
+            pick = switch("What the target is", tasks, spec.task)
+            pick.on_value_change(lambda event: self.form.set(task=event.value))
             hint(f"{found.task.capitalize()}: {found.reason}.")
             if found.problem:
                 note(found.problem, "warn")
@@ -846,9 +833,6 @@ class DataPage:
                     hint(f"and {rest}")
             elif found.low is not None:
                 text(f"From {number(found.low)} to {number(found.high)}.")
-
-    def _set_role(self, name: str, event: ValueChangeEventArguments) -> None:
-        self.form.set(**{name: event.value or ""})
 
     def _roles(self, joined: Joining, marked: Marked | str | None) -> None:
         spec = self.desk.spec
@@ -867,7 +851,7 @@ class DataPage:
                     options,
                     getattr(spec, name),
                     label,
-                    partial(self._set_role, name),
+                    lambda event, name=name: self.form.set(**{name: event.value or ""}),
                     clearable=True,
                     hint=hint,
                 )
@@ -912,14 +896,12 @@ class DataPage:
         if isinstance(look, str):
             note(look, "bad")
             return
-        table, columns, rows, far, names = look
+        table, rows, far, names = look
         with card(table.name) as aside:
             with aside:
                 if table.n_missing:
-                    tag(
-                        f"{plural(table.n_missing, 'missing value')} in {plural(table.rows_missing, 'row')}",
-                        "warn",
-                    )
+                    missing = plural(table.n_missing, "missing value")
+                    tag(f"{missing} in {plural(table.rows_missing, 'row')}", "warn")
                 else:
                     tag("complete", "good", "check")
             with stack("kw-stats"):
@@ -927,18 +909,17 @@ class DataPage:
                 counted("column", table.n_columns)
                 stat(str(table.n_numeric), "numeric")
                 stat(size(table.memory), "in memory")
+            parts: dict[str, Callable[[], None]] = {
+                "Columns": ColumnList(self, table, names).build,
+                "Rows": lambda: show_rows(rows, table),
+                "Outliers": lambda: show_outliers(far, table.name, table.n_rows),
+            }
             with ui.tabs().props("dense align=left no-caps") as tabs:
-                first = ui.tab("Columns")
-                second = ui.tab("Rows")
-                third = ui.tab("Outliers")
-            with ui.tab_panels(tabs, value=first).props("animated=false").style("background: transparent"):
-                with ui.tab_panel(first).style("padding: 0"):
-                    ColumnList(self, table, names, columns).build()
-                with ui.tab_panel(third).style("padding: 0"):
-                    show_outliers(far, table.name, table.n_rows)
-                with ui.tab_panel(second).style("padding: 0"):
-                    big_table(rows.columns, rows.rows, label=f"First rows of {table.name}")
-                    if table.n_columns > WIDEST or table.n_rows > SHOWN_ROWS:
-                        rows_shown = plural(min(SHOWN_ROWS, table.n_rows), "row")
-                        columns_shown = plural(min(WIDEST, table.n_columns), "column")
-                        hint(f"The first {rows_shown} and {columns_shown}.")
+                for name in parts:
+                    ui.tab(name)
+            with (
+                ui.tab_panels(tabs, value="Columns").props("animated=false").style("background: transparent")
+            ):
+                for name, draw in parts.items():
+                    with ui.tab_panel(name).style("padding: 0"):
+                        draw()

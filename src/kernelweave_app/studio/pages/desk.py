@@ -114,14 +114,7 @@ class Desk:
 
     def uses(self) -> dict[str, Use]:
         """What each chosen file is used as."""
-        if self.data is None:
-            return {}
-        found: dict[str, Use] = dict.fromkeys(self.data.tables, "table")
-        return {
-            **found,
-            **dict.fromkeys(self.data.kernels, "kernels"),
-            **dict.fromkeys(self.data.sparse, "sparse"),
-        }
+        return self.data.uses if self.data else {}
 
     def use_of(self, table_id: str) -> Use:
         """What a chosen file is used as."""
@@ -163,21 +156,13 @@ class Desk:
         """
         old, lost = self.data, []
         uses = self.uses() if uses is None else uses
-        parts: dict[Use, list[str]] = {"table": [], "kernels": [], "sparse": []}
-        for table_id in dict.fromkeys(tables):
-            parts[uses.get(table_id, "table")].append(table_id)
-        by_order = by_order and len(parts["table"]) > 1
-        new = (
-            Data(
-                tables=parts["table"],
-                key="" if by_order else key,
-                by_order=by_order,
-                kernels=parts["kernels"],
-                sparse=parts["sparse"],
-            )
-            if tables
-            else None
+        ids = list(dict.fromkeys(tables))
+        tables, kernels, sparse = (
+            [one for one in ids if uses.get(one, "table") == use] for use in ("table", "kernels", "sparse")
         )
+        by_order = by_order and len(tables) > 1
+        key = "" if by_order else key
+        new = Data(tables=tables, key=key, by_order=by_order, kernels=kernels, sparse=sparse) if ids else None
         self.draft.data = new
         if (
             old is not None
@@ -219,7 +204,7 @@ class Desk:
         drop = names_in(spec.drop)
         gone = [name for name in drop if not now.get(name) and name != new.key]
         if gone:
-            lost.append(f"columns to leave out {', '.join(map(repr, gone[:5]))}{', …' if gone[5:] else ''}")
+            lost.append(f"columns to leave out {_some(gone)}")
         self._update(drop=[now[name] for name in drop if now.get(name)])
         types = {now[name]: kind for name, kind in read_types(spec.types).items() if now.get(name)}
         self._update(types=types or "")
@@ -227,7 +212,7 @@ class Desk:
         if isinstance(spec.views, dict):
             views = self._carry_views(old, columns, now)
             if gone := [view for view in spec.views if view not in views]:
-                lost.append(f"views {', '.join(map(repr, gone[:5]))}{', …' if gone[5:] else ''}")
+                lost.append(f"views {_some(gone)}")
             self._update(views=views or "")
         kernels = kernels_for(spec.kernels, list(views or (self._names(new) if len(new.tables) > 1 else ())))
         if kernels != spec.kernels and (isinstance(kernels, str) or len(kernels) < len(spec.kernels)):
@@ -314,6 +299,11 @@ class Desk:
         views = {name: columns for name, columns in views.items() if columns}
         kernels = kernels_for(self.spec.kernels, list(views or joined.views))
         self.set(views=views or "", kernels=kernels)
+
+
+def _some(names: list[str]) -> str:
+    """Names, the first ones of many."""
+    return ", ".join(map(repr, names[:5])) + (", …" if names[5:] else "")
 
 
 def kernels_for(kernels: str | dict[str, str], views: list[str]) -> str | dict[str, str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nicegui import ui
+from nicegui.events import ValueChangeEventArguments
 
 from kernelweave._errors import InputError
 from kernelweave._parameters import said as written
@@ -14,9 +15,6 @@ from kernelweave_app.runs.settings import SpecField
 from kernelweave_app.runs.spec import applies, in_words_of, spec_fields
 from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.pages.pieces import dropdown, explained, said
-
-if TYPE_CHECKING:
-    from nicegui.events import ValueChangeEventArguments
 
 #: What choices say, by setting; others are shown as they are written.
 WORDS: dict[str, dict[str, str]] = {
@@ -100,7 +98,7 @@ class Form:
         try:
             value = read()
             if name in ("alphas", "Cs"):
-                parse_values(name, value)
+                parse_values(name, str(value))
             keep(value)
         except InputError as error:
             # the label stands above

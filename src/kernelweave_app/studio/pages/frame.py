@@ -6,10 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nicegui import ui
-from nicegui.elements.mixins.text_element import TextElement
 
 from kernelweave._drawing import COLOURS, LOWERS, RAISES
 from kernelweave_app.runs.spec import Spec
@@ -17,10 +15,6 @@ from kernelweave_app.studio.pages.pieces import guarded, icon_button, link, said
 from kernelweave_app.studio.schema import Data, Draft
 from kernelweave_app.studio.security import address_of, project_of
 from kernelweave_app.studio.service import Studio
-
-if TYPE_CHECKING:
-    from kernelweave_app.studio.service import Studio
-
 
 #: Colours of charts, --c1, --c2, ... in the style sheet, and those of contributions: the same in light and dark, and in
 #: figures for papers.
@@ -95,7 +89,7 @@ def project_switch(studio: Studio, path: str) -> None:
     button.classes("kw-project").props["aria-label"] = f"Project {name}. Open another one."
     button.props["title"] = name
     with button:
-        TextElement(tag="span", text=name)
+        text(name, "span")
         # links, which a menu does not hold
         with ui.menu().classes("kw-menu").props('role=navigation aria-label="Projects"'):
             for row in rows[:MOST]:
@@ -104,12 +98,12 @@ def project_switch(studio: Studio, path: str) -> None:
                 if row["id"] == studio.store.project:
                     link.props("aria-current=true")
                 with link:
-                    TextElement(tag="span", text=row["name"])
+                    text(row["name"], "span")
             everything = ui.link(target="/projects")
             if path == "/projects":
                 everything.props("aria-current=page")
             with everything:
-                TextElement(tag="b", text="All projects")
+                text("All projects", "b")
 
 
 #: The table, and settings whose run takes seconds.
@@ -183,8 +177,8 @@ def show_step(studio: Studio, path: str) -> None:
     k = places.index(path)
     _, title, about = STEPS[k]
     with ui.element("section").classes("kw-tour").props('aria-label="Tour"'):
-        _say(f"Tour, step {k + 1} of {len(STEPS)}: {title}", "h2")
-        _say(about, "p")
+        text(f"Tour, step {k + 1} of {len(STEPS)}: {title}", "h2")
+        text(about, "p")
         with stack("kw-row"):
             if k:
                 link(f"Back: {STEPS[k - 1][1]}", STEPS[k - 1][0])
@@ -195,18 +189,14 @@ def show_step(studio: Studio, path: str) -> None:
                 word_button("Finish the tour", "", lambda: leave(studio), "outline dense no-caps")
 
 
-def _say(content: str, tag: str) -> None:
-    TextElement(tag=tag, text=content)
-
-
 PAGES = (
-    ("", "/", "Data", "table_view"),
-    ("", "/kernels", "Views and kernels", "grid_view"),
-    ("", "/method", "Method", "tune"),
-    ("", "/runs", "Runs", "play_circle"),
-    ("", "/understand", "Understand", "insights"),
-    ("", "/compare", "Compare", "balance"),
-    ("", "/use", "Use", "output"),
+    ("/", "Data", "table_view"),
+    ("/kernels", "Views and kernels", "grid_view"),
+    ("/method", "Method", "tune"),
+    ("/runs", "Runs", "play_circle"),
+    ("/understand", "Understand", "insights"),
+    ("/compare", "Compare", "balance"),
+    ("/use", "Use", "output"),
 )
 APPEARANCE = "appearance"
 NEXT_LOOK = {"auto": "light", "light": "dark", "dark": "auto"}
@@ -240,7 +230,7 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.elemen
                     ui.html("<small>studio</small>", sanitize=False)
             project_switch(studio, path)
             with ui.element("nav").props('aria-label="Steps"'), ui.element("ul").classes("kw-nav"):
-                for _, target, name, icon in PAGES:
+                for target, name, icon in PAGES:
                     with ui.element("li"):
                         link = ui.link(target=target)
                         if target == path:

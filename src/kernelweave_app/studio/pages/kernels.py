@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import Literal
 
 from nicegui import ui
+from nicegui.events import UploadEventArguments, ValueChangeEventArguments
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave import banks
@@ -18,6 +20,7 @@ from kernelweave.banks import FEW_COLUMNS, MANY_COLUMNS
 from kernelweave.kernels.parsing import text_names
 from kernelweave.views.groups import decode
 from kernelweave_app.runs.kernels_of import BANKS as KNOWN_BANKS
+from kernelweave_app.runs.kernels_of import kernel_names, parse_kernels
 from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.pages.form import Form
 from kernelweave_app.studio.pages.frame import page
@@ -42,14 +45,11 @@ from kernelweave_app.studio.pages.pieces import (
     tag,
     text,
     titled,
+    warn,
     word_button,
 )
 from kernelweave_app.studio.schema import Joining, KernelPreviews
 from kernelweave_app.studio.service import Studio
-
-if TYPE_CHECKING:
-    from nicegui.events import UploadEventArguments, ValueChangeEventArguments
-
 
 BANKS = {
     "default": "Default: linear, Gaussian, Laplacian and cosine, by what the rows hold",
@@ -215,7 +215,7 @@ def ask_for_file(
             dialog.close()
             if found.n_unknown:
                 names_are = plural(found.n_unknown, "name is not a column", "names are not columns")
-                ui.notify(f"{names_are} of these tables.", type="warning", timeout=8000, close_button="Close")
+                warn(f"{names_are} of these tables.")
             then(views)
 
         most = studio.limits.views
@@ -246,6 +246,7 @@ MOST_CARDS = 60
 
 OWN = "own"
 
+NOT_YET = "Choose a table and a target first."
 SELECT_FIRST = (
     "Select columns first: press their names below, or show the columns of a view and press them there."
 )
@@ -278,7 +279,7 @@ class KernelsPage:
         lead = "Views are groups of columns that belong together. Each has its own kernels, and learning weights them."
         with page(self.studio, "/kernels", "Views and kernels", lead):
             if self.desk.data is None or not self.desk.spec.target:
-                self.nothing_yet()
+                nothing("grid_view", NOT_YET, "Data", "/")
                 return
             # large tables take a while to read, so the page is shown first
             later("Reading the tables", self.cards, self.desk.joined)
@@ -288,16 +289,11 @@ class KernelsPage:
         assert self.desk.data is not None
         return self.studio.kernels(self.desk.data, self.desk.spec, THUMBNAILS)
 
-    @staticmethod
-    def nothing_yet() -> None:
-        """Without a table or a target."""
-        nothing("grid_view", "Choose a table and a target first.", "Data", "/")
-
     def cards(self, joined: Joining | None) -> None:
         """What can be chosen, once the tables are read."""
         self.joined = joined
         if joined is None or joined.problem:
-            self.nothing_yet()
+            nothing("grid_view", NOT_YET, "Data", "/")
             return
         self.views()
         self.settings()
@@ -307,8 +303,7 @@ class KernelsPage:
             # the choices are shown first
             self.pictures.build()
         with stack("kw-end"):
-            go = ui.button("Method", icon="arrow_forward", on_click=lambda: ui.navigate.to("/method"))
-            go.props("unelevated")
+            word_button("Method", "arrow_forward", "/method", "unelevated")
 
     def refused(self) -> None:
         """Show what is stored in place of what could not be."""
@@ -355,10 +350,11 @@ class KernelsPage:
                 word_button("By name", "auto_awesome", guarded(self.group), "flat dense").tooltip(
                     "Columns whose names begin or end alike"
                 )
-                word_button("From a file", "upload_file", self.open_file, "flat dense").tooltip(
+                ask = partial(ask_for_file, self.studio, self.desk, self.names, self.change_views)
+                word_button("From a file", "upload_file", ask, "flat dense").tooltip(
                     "TOML with a table [views], or GMT gene sets"
                 )
-                word_button("New view", "add", self.new_view, "outline dense")
+                word_button("New view", "add", guarded(self.new_view), "outline dense")
             if not views:
                 hint(
                     f"No views: kernels see {_all_of(names)}, as chosen below. Make views where columns come from "
@@ -440,7 +436,7 @@ class KernelsPage:
                     "The selected columns are then in no view, and not used as features"
                 )
             else:
-                word_button("New view of the selection", "add", self.new_view, "flat dense")
+                word_button("New view of the selection", "add", guarded(self.new_view), "flat dense")
         shown()
 
     def chip(self, name: str) -> None:
@@ -505,8 +501,6 @@ class KernelsPage:
 
     def kernel_choice(self, value: str, view: str) -> None:
         """Which kernels a view gets, or all columns do."""
-        from kernelweave_app.runs.kernels_of import kernel_names
-
         known = kernel_choices() if view else banks_for(len(self.names()))
         options = {**known, OWN: "Other kernels …"}
         shown = value if value in known else OWN
@@ -536,8 +530,6 @@ class KernelsPage:
         own.set_visibility(shown == OWN)
 
         def typed() -> None:
-            from kernelweave_app.runs.kernels_of import parse_kernels
-
             try:
                 parse_kernels(own.value or "")
             except InputError as error:
@@ -549,27 +541,27 @@ class KernelsPage:
         own.on("blur", typed)
         own.on("keydown.enter", typed)
 
+    def without_chosen(self) -> dict[str, list[str]]:
+        """The views without the selected columns."""
+        return {view: [c for c in names if c not in self.chosen] for view, names in self.groups().items()}
+
     def put(self, view: str) -> None:
-        """Move the selected columns to a view."""
+        """Move the selected columns to a view, which may be new."""
         if not self.chosen:
             raise InputError(SELECT_FIRST)
-        moved = [c for c in self.names() if c in self.chosen]
+        views = self.without_chosen()
         self.change_views(
-            {
-                name: [c for c in columns if c not in self.chosen] + (moved if name == view else [])
-                for name, columns in self.groups().items()
-            }
+            {**views, view: views.get(view, []) + [c for c in self.names() if c in self.chosen]}
         )
 
     def take_out(self) -> None:
         """Take the selected columns out of their views."""
-        views = self.groups()
-        if not any(c in self.chosen for columns in views.values() for c in columns):
+        views = self.without_chosen()
+        if views == self.groups():
             raise InputError("Select columns of a view first: show its columns and press their names.")
-        left = {name: [c for c in columns if c not in self.chosen] for name, columns in views.items()}
-        if not any(left.values()):
+        if not any(views.values()):
             raise InputError("One view must keep a column. Remove the views instead.")
-        self.change_views(left)
+        self.change_views(views)
 
     def remove(self, view: str) -> None:
         """Remove a view."""
@@ -578,15 +570,12 @@ class KernelsPage:
     def new_view(self) -> None:
         """Ask for a name, and make a view of the selected columns."""
         if not self.chosen:
-            said(InputError(SELECT_FIRST))
-            return
+            raise InputError(SELECT_FIRST)
 
         def make(name: str) -> None:
             if not name or name in self.groups() or ":" in name:
                 raise InputError("A new name without a colon is needed.")
-            moved = [c for c in self.names() if c in self.chosen]
-            rest = {v: [c for c in columns if c not in self.chosen] for v, columns in self.groups().items()}
-            self.change_views({**rest, name: moved})
+            self.put(name)
 
         of = plural(len(self.chosen), "column")
         ask_text("New view", "Name", "Make", make, below=lambda: hint(of))
@@ -599,10 +588,6 @@ class KernelsPage:
                 "The names of the columns do not fall into groups. Select them and make views by hand."
             )
         self.change_views(views)
-
-    def open_file(self) -> None:
-        """Read views from a file that the browser reads."""
-        ask_for_file(self.studio, self.desk, self.names, self.change_views)
 
     # ---- settings ---------------------------------------------------------------------------------
 

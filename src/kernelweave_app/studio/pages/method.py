@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from nicegui import ui
+from nicegui.events import ValueChangeEventArguments
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
@@ -18,18 +21,19 @@ from kernelweave_app.runs.questions import PRESETS, QUESTIONS, grouped, preset_s
 from kernelweave_app.runs.recommending import Recommendation
 from kernelweave_app.runs.settings import SpecField, kept, learner_settings
 from kernelweave_app.runs.spec import DEFAULT, Spec, label_of
+from kernelweave_app.runs.writing import in_words
 from kernelweave_app.studio.methods import explanation, has_probabilities, methods, scorers
 from kernelweave_app.studio.pages.desk import Desk
 from kernelweave_app.studio.pages.form import Form, a_list, a_number
 from kernelweave_app.studio.pages.frame import page
 from kernelweave_app.studio.pages.pieces import (
     Part,
-    Turn,
     are,
     card,
     counted,
     dropdown,
     explained,
+    guarded,
     hint,
     later,
     note,
@@ -37,11 +41,11 @@ from kernelweave_app.studio.pages.pieces import (
     once,
     or_problem,
     plural,
-    said,
     simple_table,
     size,
     stack,
     stat,
+    switch,
     text,
     typeset,
     waiting,
@@ -49,10 +53,6 @@ from kernelweave_app.studio.pages.pieces import (
 )
 from kernelweave_app.studio.schema import Checked, Expected, Method, RunRequest
 from kernelweave_app.studio.service import Studio
-
-if TYPE_CHECKING:
-    from nicegui.events import ValueChangeEventArguments
-
 
 ABOUT_NUMBER = (
     "Regularisation parameters on a path that begins with only a few kernels and ends close to no "
@@ -101,7 +101,8 @@ class Guide:
         self.found: Recommendation | None = None
         self.measured: tuple[Spec, Expected] | None = None
         self.problem = ""
-        self.turn = Turn()
+        #: how often it was measured: of several at once the last one is shown
+        self.asked = 0
 
     def expected(self) -> Expected | None:
         """Time and memory of the present settings, if they have been measured."""
@@ -130,7 +131,9 @@ class Guide:
         """Quick, careful, paper, and what each sets."""
         with stack("kw-row"):
             for one in PRESETS:
-                button = word_button(one.title, "", self.take_preset(one.name), "outline padding='4px 14px'")
+                button = word_button(
+                    one.title, "", guarded(partial(self.take_preset, one.name)), "outline padding='4px 14px'"
+                )
                 button.tooltip(one.about)
             with ui.element("details").classes("kw-fold").style("flex: 1 1 14rem"):
                 text("What each sets", "summary")
@@ -140,18 +143,10 @@ class Guide:
                 rows = [[label_of(name), *(str(each[name]) for each in given)] for name in names]
                 simple_table(["setting", *(one.title for one in PRESETS)], rows, label="Presets")
 
-    def take_preset(self, name: str) -> Callable[[], None]:
+    def take_preset(self, name: str) -> None:
         """Set what belongs to a preset."""
-
-        def do() -> None:
-            try:
-                self.desk.set(**preset_settings(name, self.desk.spec.method))
-            except InputError as error:
-                said(error)
-                return
-            self.changed()
-
-        return do
+        self.desk.set(**preset_settings(name, self.desk.spec.method))
+        self.changed()
 
     async def recommend(self) -> None:
         """Find settings, take them, and measure their time."""
@@ -179,7 +174,8 @@ class Guide:
         """Measure time and memory of the present settings."""
         data, spec = self.desk.data, self.desk.spec.model_copy(deep=True)
         assert data is not None
-        newest = self.turn.take()
+        self.asked += 1
+        mine, client = self.asked, ui.context.client
         self.told.refresh(measuring=True)
         problem, measured = "", self.measured
         try:
@@ -188,7 +184,7 @@ class Guide:
             problem = str(error)
         finally:
             # other settings may be measured by now
-            if newest():
+            if mine == self.asked and not client.is_deleted:
                 self.problem, self.measured = problem, measured
                 self.told.refresh(measuring=False)
 
@@ -198,9 +194,7 @@ class Guide:
         with stack("kw-stack").props("aria-live=polite"):
             if self.found is not None:
                 hint(f"{'; '.join(self.found.facts)}.")
-                rows: list[list[Any]] = [
-                    [label_of(one.setting), _word(one.value), one.why] for one in self.found.advice
-                ]
+                rows = [[label_of(one.setting), in_words(one.value), one.why] for one in self.found.advice]
                 simple_table(["setting", "recommended", "because"], rows, label="Recommended settings")
                 for line in self.found.warnings:
                     note(line, "warn")
@@ -217,10 +211,6 @@ class Guide:
                     "good",
                     "timer",
                 )
-
-
-def _word(value: object) -> str:
-    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
 class StartCard:
@@ -380,7 +370,8 @@ class MethodPage:
                         text(question.title, "summary").props["title"] = question.about
                         for name in names:
                             if name == DEFAULT:
-                                self.option(PLAIN, ABOUT_PLAIN, spec.method == DEFAULT, self.choose_default)
+                                plain = partial(self.choose, DEFAULT, {})
+                                self.option(PLAIN, ABOUT_PLAIN, spec.method == DEFAULT, plain)
                             else:
                                 self.learner_option(known[name], name == spec.method)
             if spec.method in known:
@@ -411,10 +402,6 @@ class MethodPage:
             text(title, "b")
             text(about, "span")
         option.on("click", choose)
-
-    def choose_default(self) -> None:
-        """Leave the learner to a plain fit."""
-        self.choose(DEFAULT, {})
 
     def choose(self, name: str, params: dict[str, object]) -> None:
         """Store a learner and its parameters."""
@@ -485,21 +472,15 @@ class MethodPage:
                 if self.form.set(**{name: defaults[event.value]}):
                     self.path.refresh()
 
-            toggle = ui.toggle(kinds, value=kind, on_change=turn).props(
-                "no-caps unelevated toggle-color=primary"
-            )
-            toggle.props["aria-label"] = "How regularisation parameters are chosen"
+            switch("How regularisation parameters are chosen", kinds, kind).on_value_change(turn)
             if kind == "automatic":
-                with explained("How many", ABOUT_NUMBER):
-                    ui.number(
-                        "How many",
-                        value=int(given),
-                        min=1,
-                        max=MOST_ALPHAS,
-                        validation=lambda given: self.form.take(
-                            name, lambda: f"{a_number(given, whole=True)}"
-                        ),
-                    ).props("outlined dense hide-bottom-space debounce=400 step=1")
+                setting = replace(
+                    self.form.known[name], label="How many", help=ABOUT_NUMBER, kind="whole number"
+                )
+                setting = replace(setting, least=1, most=MOST_ALPHAS)
+                self.form.field(
+                    setting, value=int(given), keep=lambda count: self.desk.set(**{name: str(count)})
+                )
             elif kind == "range":
                 fields: list[Any] = []
 

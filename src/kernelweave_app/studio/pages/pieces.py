@@ -6,26 +6,22 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
+from typing import Any, Literal, SupportsFloat, TypeVar
 from urllib.parse import quote
 
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
+from nicegui.events import GenericEventArguments
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._drawing import score_text
 from kernelweave._errors import InputError
+from kernelweave._types import Tree
 from kernelweave_app.reports.printing import DOUBLE, SINGLE
 from kernelweave_app.runs.formats import upload_suffixes
 from kernelweave_app.runs.spec import in_words_of
+from kernelweave_app.studio.schema import Metric
 from kernelweave_app.studio.typesetting import parts, to_mathml
-
-if TYPE_CHECKING:
-    from nicegui.events import GenericEventArguments
-
-    from kernelweave._types import Tree
-    from kernelweave_app.studio.schema import Metric
-
 
 Answer = TypeVar("Answer")
 
@@ -42,7 +38,7 @@ def text(content: object, tag: str = "div") -> TextElement:
 
 
 @contextmanager
-def card(title: str = "", about: str = "", level: str = "h2") -> Iterator[Any]:
+def card(title: str = "", about: str = "") -> Iterator[Any]:
     """A section with a heading; yields the element beside the heading."""
     section = ui.element("section").classes("kw-card")
     if title:
@@ -51,7 +47,7 @@ def card(title: str = "", about: str = "", level: str = "h2") -> Iterator[Any]:
         aside = None
         if title:
             with ui.element("header"):
-                text(title, level)
+                text(title, "h2")
                 aside = stack("kw-row")
             if about:
                 hint(about, "p").style("margin-top: -.5rem")
@@ -81,6 +77,13 @@ def dropdown(options: Any, *, props: str = "", name: str = "", **more: Any) -> A
     found = ui.select(options, **more).props(f"outlined dense options-dense {props}")
     if name:
         found.props["aria-label"] = name
+    return found
+
+
+def switch(name: str, options: dict[str, str], value: str, props: str = "") -> ui.toggle:
+    """A row of buttons of which one is pressed, with a name that is read aloud."""
+    found = ui.toggle(options, value=value).props(f"no-caps unelevated toggle-color=primary {props}")
+    found.props["aria-label"] = name
     return found
 
 
@@ -140,13 +143,12 @@ def empty(icon: str, content: str) -> ui.element:
     return found
 
 
-def bar(label: str, share: float, value: str, colour: str = "") -> None:
+def bar(label: str, share: float, value: str) -> None:
     """A horizontal bar with its name and its value."""
     with stack("kw-bar"):
         text(label, "span").props["title"] = label
         with ui.element("div").props("aria-hidden=true"):
-            width = f"width: {100 * min(max(share, 0.0), 1.0):.1f}%"
-            ui.element("div").style(width + (f"; background: {colour}" if colour else ""))
+            ui.element("div").style(f"width: {100 * min(max(share, 0.0), 1.0):.1f}%")
         text(value, "span")
 
 
@@ -170,9 +172,10 @@ def simple_table(
                                 with ui.element("td"):
                                     value()
                                 continue
-                            shown = "missing" if value is None else value
-                            kind = "miss" if value is None else ""
-                            text(shown, "td").classes(f"{kind} {'num' if j in numbers else ''}")
+                            found = text("missing" if value is None else value, "td")
+                            found.classes(
+                                f"{'miss' if value is None else ''} {'num' if j in numbers else ''}"
+                            )
 
 
 #: A heading that sorts: a button, for the keyboard, within the cell that hears its clicks. Constants alone.
@@ -183,9 +186,7 @@ HEADING = (
 )
 
 
-def big_table(
-    headers: Sequence[str], rows: Sequence[Sequence[object]], *, label: str, page_size: int = 10
-) -> ui.table:
+def big_table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, label: str) -> ui.table:
     """A table that can be sorted, with pages; cells are text or numbers."""
     numbers = [all(_is_number(row[j]) for row in rows) for j in range(len(headers))]
     columns = [
@@ -204,7 +205,7 @@ def big_table(
     values = [{"id": k, **{f"c{j}": v for j, v in enumerate(row)}} for k, row in enumerate(rows)]
     # the part of a table that scrolls has no stop of the keyboard; what is around it has one
     with stack("kw-scroll").props("tabindex=0"):
-        found = ui.table(columns=columns, rows=values, row_key="id", pagination={"rowsPerPage": page_size})
+        found = ui.table(columns=columns, rows=values, row_key="id", pagination={"rowsPerPage": 10})
     found.props("flat dense rows-per-page-label='Rows on a page:'").style("width: 100%")
     found.props["aria-label"] = label
     found.add_slot("header-cell", HEADING)
@@ -239,7 +240,7 @@ def once(
     # the browser marks it before the server has heard, see studio.js
     client = ui.context.client  # the part of the page with the button may be gone by the end
     button = ui.button(label, icon=icon).props(props).classes("kw-once")
-    doing = False
+    act, doing = guarded(action), False
 
     async def do() -> None:
         nonlocal doing
@@ -249,10 +250,7 @@ def once(
         button.props("loading")
         try:
             with client:
-                try:
-                    await action()
-                except InputError as error:
-                    said(error)
+                await act()
         finally:
             doing = False
             if not button.is_deleted:
@@ -385,9 +383,13 @@ def explained(label: str, about: str) -> Iterator[None]:
 
 def said(error: Exception) -> None:
     """Show an error as a notification, unless the window has been closed."""
-    if ui.context.client.is_deleted:
-        return
-    ui.notify(error_words(error), type="negative", multi_line=True, timeout=8000, close_button="Close")
+    if not ui.context.client.is_deleted:
+        warn(error_words(error), "negative")
+
+
+def warn(words: str, kind: Literal["warning", "negative"] = "warning") -> None:
+    """Show words that stay for a while."""
+    ui.notify(words, type=kind, multi_line=True, timeout=8000, close_button="Close")
 
 
 def error_words(error: Exception) -> str:
@@ -399,22 +401,6 @@ def error_words(error: Exception) -> str:
         f"This did not work, by a mistake of the studio: {type(error).__name__}: {what:.300}. The terminal in "
         "which it was started says more."
     )
-
-
-class Turn:
-    """Of several pending responses, only the newest is shown.
-
-    Parts of a page that wait for a response before they are drawn could otherwise be drawn twice.
-    """
-
-    def __init__(self) -> None:
-        self._now = 0
-
-    def take(self) -> Callable[[], bool]:
-        """Begin; returns a function that tells whether this is still the newest, and its window open."""
-        self._now += 1
-        mine, client = self._now, ui.context.client
-        return lambda: mine == self._now and not client.is_deleted
 
 
 def guarded(action: Callable[[], object]) -> Callable[[], Awaitable[None]]:
@@ -602,11 +588,6 @@ def confirm(
     dialog.open()
 
 
-def endings() -> str:
-    """Endings of table files; a browser looks at the last of several."""
-    return ",".join(dict.fromkeys(f".{end.rsplit('.', 1)[1]}" for end in upload_suffixes()))
-
-
 def pick_button(label: str) -> str:
     """The head of an uploader, whose field and button have names; a template of constants alone.
 
@@ -641,7 +622,9 @@ def drop_zone(
         Suffixes.
     """
     upload = ui.upload(multiple=multiple, auto_upload=True).classes("kw-upload")
-    upload.props(f"flat bordered accept='{accept or endings()}'")
+    # a browser looks at the last of several endings
+    ends = dict.fromkeys(f".{end.rsplit('.', 1)[1]}" for end in upload_suffixes())
+    upload.props(f"flat bordered accept='{accept or ','.join(ends)}'")
     upload.add_slot("header", pick_button(label))
     upload.props[":factory"] = (
         "(files) => ({sendRaw: true, "
@@ -794,18 +777,18 @@ def prints(run_id: str, name: str, title: str) -> None:
         with ui.menu():
             for width, said in WIDTHS.items():
                 for kind in ("pdf", "svg"):
-                    _item(f"{kind.upper()}, {said}", _address(run_id, name, kind, width))
+                    address = _address(run_id, name, kind, width)
+                    item = ui.menu_item(f"{kind.upper()}, {said}", partial(ui.navigate.to, address))
+                    # Quasar calls it a list item, which is not what menus hold
+                    item.props("role=menuitem")
 
 
 def own_width(run_id: str, names: Sequence[str]) -> None:
     """Any figure in a width of one's own."""
     with stack("kw-row"):
         figure = dropdown(list(names), value=names[0], label="Figure")
-        width = (
-            ui.number("Width in mm", value=SINGLE, min=40, max=400)
-            .props("outlined dense")
-            .style("width: 8rem")
-        )
+        width = ui.number("Width in mm", value=SINGLE, min=40, max=400)
+        width.props("outlined dense").style("width: 8rem")
         kind = dropdown({"pdf": "PDF", "svg": "SVG"}, value="pdf", label="Format").style("width: 7rem")
 
         def fetch() -> None:
@@ -827,8 +810,3 @@ def tables(run_id: str, names: Sequence[str]) -> None:
 
 def _address(run_id: str, name: str, kind: str, width: float) -> str:
     return f"/api/runs/{run_id}/printed/{quote(name)}?kind={kind}&width={width:g}"
-
-
-def _item(said: str, address: str) -> None:
-    # Quasar calls it a list item, which is not what menus hold
-    ui.menu_item(said, on_click=lambda: ui.navigate.to(address)).props("role=menuitem")

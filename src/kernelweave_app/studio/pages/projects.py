@@ -34,6 +34,8 @@ from kernelweave_app.studio.projects import LONGEST, Projects, describe_files
 from kernelweave_app.studio.schema import Project, TableFile
 from kernelweave_app.studio.service import Studio
 
+READING = "Reading the tables"
+
 
 def day(seconds: float) -> str:
     """A day and a time."""
@@ -59,9 +61,7 @@ class ProjectsPage:
         with page(self.studio, "/projects", "Projects", lead):
             self.this(next(project for project in every if project.id == self.project))
             with card("Tables of this project"):
-                self.tables = later(
-                    "Reading the tables", self.show_tables, lambda: describe_files(self.studio)
-                )
+                self.tables = later(READING, self.show_tables, lambda: describe_files(self.studio))
             with stack("kw-wide"):
                 self.others(every)
                 self.fresh()
@@ -87,14 +87,16 @@ class ProjectsPage:
                 word_button("Export", "download", f"/api/projects/{project.id}/file", "outline")
                 word_button("Delete", "delete", lambda: self.delete(project), "flat color=negative")
 
-    def ask_name(self, title: str, value: str, word: str, make: Callable[[str], Project]) -> None:
+    def ask_name(
+        self, title: str, value: str, word: str, make: Callable[[str], Project], **more: Callable[[], object]
+    ) -> None:
         """Ask for a name, and go to the project that is then called so."""
 
         async def done(name: str) -> None:
             found = await offload(make, name)
             self.go(found.id, "projects" if found.id == self.project else "")
 
-        ask_text(title, "Name of the project", word, done, value=value, most=LONGEST)
+        ask_text(title, "Name of the project", word, done, value=value, most=LONGEST, **more)
 
     def rename(self, project: Project) -> None:
         """Ask for another name."""
@@ -104,19 +106,14 @@ class ProjectsPage:
         """Ask for the name of the copy, and whether runs come along."""
         boxes: list[ui.checkbox] = []
 
-        async def done(name: str) -> None:
-            made = partial(self.projects.duplicate, project.id, name, runs=bool(boxes[0].value))
-            self.go((await offload(made)).id)
+        def make(name: str) -> Project:
+            return self.projects.duplicate(project.id, name, runs=bool(boxes[0].value))
 
-        ask_text(
-            "Duplicate",
-            "Name of the project",
-            "Duplicate",
-            done,
-            value=f"{project.name[: LONGEST - 5]} copy",
-            most=LONGEST,
-            below=lambda: boxes.append(ui.checkbox("With its runs that have ended", value=True)),
-        )
+        def below() -> None:
+            boxes.append(ui.checkbox("With its runs that have ended", value=True))
+
+        name = f"{project.name[: LONGEST - 5]} copy"
+        self.ask_name("Duplicate", name, "Duplicate", make, below=below)
 
     def delete(self, project: Project) -> None:
         """Ask, then delete."""
@@ -156,11 +153,11 @@ class ProjectsPage:
         def version() -> None:
             text(file.checksum[:10], "code").style("white-space: nowrap").props["title"] = file.checksum
 
-        def delete() -> None:
-            icon_button("delete", f"Delete {file.name}", lambda: self.remove(file))
-
         def since() -> None:
             text(day(file.since), "span").style("white-space: nowrap")
+
+        def delete() -> None:
+            icon_button("delete", f"Delete {file.name}", lambda: self.remove(file))
 
         sizes = (
             "–" if value is None else f"{value:,}".replace(",", "\u202f")

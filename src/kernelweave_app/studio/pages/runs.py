@@ -10,14 +10,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from operator import itemgetter
+from typing import Any, ClassVar
 
 from nicegui import ui
+from nicegui.events import ValueChangeEventArguments
 from starlette.concurrency import run_in_threadpool as offload
 
 from kernelweave._errors import InputError
 from kernelweave_app.runs.estimating import span
 from kernelweave_app.runs.lineage import Lineage
+from kernelweave_app.studio.looking import shorten
 from kernelweave_app.studio.pages.charts import figure, live_chart
 from kernelweave_app.studio.pages.frame import page
 from kernelweave_app.studio.pages.pieces import (
@@ -59,13 +62,7 @@ from kernelweave_app.studio.schema import (
     Run,
 )
 from kernelweave_app.studio.service import Studio
-from kernelweave_app.studio.store import FINAL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from nicegui.events import ValueChangeEventArguments
-
+from kernelweave_app.studio.store import FINAL, free_name
 
 #: Scores of which the smallest is best, by the first word of their names.
 SMALLEST_BEST = ("RMSE", "MAE", "log loss", "Brier")
@@ -105,9 +102,7 @@ class Wanted:
     @property
     def narrow(self) -> bool:
         """Whether anything is left out."""
-        return (
-            bool(self.text or self.method or self.table or self.state or self.tag) or self.least is not None
-        )
+        return any((self.text, self.method, self.table, self.state, self.tag)) or self.least is not None
 
 
 def scores_of(runs: Iterable[Run]) -> list[str]:
@@ -152,33 +147,29 @@ def select(runs: Sequence[Run], wanted: Wanted, names: Mapping[str, str]) -> lis
     list of Run
         Those without the value that they are sorted by are last, whatever the direction.
     """
-    found = [run for run in runs if _fits(run, wanted, names)]
-    known = [run for run in found if _key(run, wanted, names) is not None]
-    known.sort(key=lambda run: _key(run, wanted, names), reverse=wanted.backwards)  # type: ignore[arg-type,return-value]
-    unknown = [run for run in found if _key(run, wanted, names) is None]
-    return sorted([*known, *unknown], key=lambda run: not run.marks.pinned)
+    found = [(_key(run, wanted, names), run) for run in runs if _fits(run, wanted, names)]
+    known: list[tuple[Any, Run]] = [pair for pair in found if pair[0] is not None]
+    known.sort(key=itemgetter(0), reverse=wanted.backwards)
+    ordered = [run for _, run in known] + [run for key, run in found if key is None]
+    return sorted(ordered, key=lambda run: not run.marks.pinned)
 
 
 def _key(run: Run, wanted: Wanted, names: Mapping[str, str]) -> float | str | None:
-    if wanted.order == "score":
-        return value_of(run, wanted.score)
-    if wanted.order == "seconds":
-        return seconds_of(run)
-    if wanted.order == "created":
-        return run.created
-    found = {"name": run.name, "method": run.method, "table": table_of(run, names)}
-    return found[wanted.order].casefold()
+    values: dict[str, float | str | None] = {
+        "score": value_of(run, wanted.score),
+        "seconds": seconds_of(run),
+        "created": run.created,
+        "name": run.name.casefold(),
+        "method": run.method.casefold(),
+        "table": table_of(run, names).casefold(),
+    }
+    return values[wanted.order]
 
 
 def _fits(run: Run, wanted: Wanted, names: Mapping[str, str]) -> bool:
     table = table_of(run, names)
-    if wanted.method and run.method != wanted.method:
-        return False
-    if wanted.table and table != wanted.table:
-        return False
-    if wanted.state and run.state != wanted.state:
-        return False
-    if wanted.tag and wanted.tag not in run.marks.tags:
+    having = ((wanted.method, [run.method]), (wanted.table, [table]), (wanted.state, [run.state]))
+    if any(one and one not in values for one, values in (*having, (wanted.tag, run.marks.tags))):
         return False
     if wanted.least is not None:
         value = value_of(run, wanted.score)
@@ -201,13 +192,8 @@ def when(run: Run) -> str:
 def titles(runs: list[Run]) -> dict[str, str]:
     """Distinct names of runs: equal names get a number."""
     found: dict[str, str] = {}
-    taken: set[str] = set()
     for run in sorted(runs, key=lambda run: run.created):
-        title, number = run.name, 2
-        while title in taken:
-            title, number = f"{run.name} {number}", number + 1
-        taken.add(title)
-        found[run.id] = title
+        found[run.id] = free_name(run.name, set(found.values()))
     return {run.id: found[run.id] for run in runs}
 
 
@@ -281,47 +267,32 @@ def check_marks(marks: dict[str, object]) -> Marks:
         ) from None
 
 
-class MarksCard:
-    """Tags, a note and a pin.
+def marks_card(studio: Studio, run: Run) -> None:
+    """Tags, a note and a pin of a run."""
+    # what this page has stored, or found
+    kept = run.marks
+    with card("Tags and note") as aside:
+        with aside:
+            pin = ui.switch("Pinned", value=kept.pinned)
+        with stack("kw-row").style("align-items: flex-start"):
+            tags = ui.input("Tags, separated by commas", value=", ".join(kept.tags))
+            tags.props(f"outlined dense maxlength={MOST_TAGS * (LONGEST_TAG + 2)}").classes("grow")
+            words = ui.textarea("Note", value=kept.note)
+            words.props(f"outlined dense autogrow maxlength={LONGEST_NOTE}").classes("grow")
 
-    Parameters
-    ----------
-    studio : Studio
-    run : Run
-    """
+    async def keep() -> None:
+        nonlocal kept
+        given = {"pinned": pin.value, "note": words.value or "", "tags": (tags.value or "").split(",")}
+        marks, before = check_marks(given), kept
+        # what was not changed here may have been changed in another window
+        changed = {name: value for name, value in marks if value != getattr(before, name)}
+        if changed:
+            kept = marks
+            await offload(studio.change_marks, run.id, **changed)
 
-    def __init__(self, studio: Studio, run: Run) -> None:
-        self.studio, self.run = studio, run
-        #: What this page has stored, or found.
-        self.marks = run.marks
-
-    def build(self) -> None:
-        """Draw the fields."""
-        with card("Tags and note") as aside:
-            with aside:
-                pin = ui.switch("Pinned", value=self.run.marks.pinned)
-            with stack("kw-row").style("align-items: flex-start"):
-                tags = ui.input("Tags, separated by commas", value=", ".join(self.run.marks.tags))
-                tags.props(f"outlined dense maxlength={MOST_TAGS * (LONGEST_TAG + 2)}").classes("grow")
-                words = ui.textarea("Note", value=self.run.marks.note)
-                words.props(f"outlined dense autogrow maxlength={LONGEST_NOTE}").classes("grow")
-
-            async def keep() -> None:
-                given = {
-                    "pinned": pin.value,
-                    "note": words.value or "",
-                    "tags": (tags.value or "").split(","),
-                }
-                marks, before = check_marks(given), self.marks
-                # what was not changed here may have been changed in another window
-                changed = {name: value for name, value in marks if value != getattr(before, name)}
-                if changed:
-                    self.marks = marks
-                    await offload(self.studio.change_marks, self.run.id, **changed)
-
-            pin.on_value_change(guarded(keep))
-            tags.on("blur", guarded(keep))
-            words.on("blur", guarded(keep))
+    pin.on_value_change(guarded(keep))
+    tags.on("blur", guarded(keep))
+    words.on("blur", guarded(keep))
 
 
 def show_lineage(found: Lineage | None) -> None:
@@ -522,13 +493,10 @@ class OneRun:
                 word_button("All runs", "arrow_back", "/runs", "outline")
                 word_button("New run", "add", "/method", "flat")
             self.show()
-            MarksCard(self.studio, run).build()
+            marks_card(self.studio, run)
             # checksums of large tables take a while
-            later(
-                "Comparing the tables with those of the run",
-                show_lineage,
-                partial(self.studio.lineage, run.id),
-            )
+            lineage = partial(self.studio.lineage, run.id)
+            later("Comparing the tables with those of the run", show_lineage, lineage)
         self.seen = self.print_of(run)
         self.timer = ui.timer(EVERY_RUN, self.look)
 
@@ -554,24 +522,24 @@ class OneRun:
                     self.seen = self.print_of(self.found[0])
                     self.show.refresh()
                 elif run.state not in FINAL:
-                    self.update(run, await offload(self.studio.points, run.id, self.live.last))
+                    self.advance(run)
+                    self.live.add(await offload(self.studio.points, run.id, self.live.last))
             except InputError:  # deleted in another window
                 # only once: a page that takes its time would be asked for again before it comes
                 if self.timer.active:
                     self.timer.deactivate()
                     ui.navigate.to("/runs")
 
-    def update(self, run: Run, points: PathPoints) -> None:
-        """Update the run that is shown, without rebuilding it."""
+    def advance(self, run: Run) -> None:
+        """Show how far the run is, without rebuilding anything."""
         parts = self.detail
-        if "progress" not in parts:
+        if not parts:
             return
         share = run.done / run.total if run.total else 0.0
         parts["progress"].style(f"width: {100 * share:.1f}%")
         parts["meter"].props["aria-valuenow"] = str(round(100 * share))
         parts["steps"].set_text(progress_line(run) or STATES[run.state][0])
         parts["step"].set_text(run.step)
-        self.live.add(points)
         if "late" in parts:
             parts["late"].set_visibility(is_late(run))
 
@@ -581,8 +549,7 @@ class OneRun:
     def show(self) -> None:
         """Progress and path, or the result."""
         self.live = LivePath()
-        for key in ("progress", "steps", "step", "meter", "late"):
-            self.detail.pop(key, None)
+        self.detail.clear()
         run, points, log = self.found
         with card(run.name) as aside:
             with aside:
@@ -598,18 +565,16 @@ class OneRun:
 
     def going(self, run: Run) -> None:
         """Progress, and a way to stop."""
-        share = run.done / run.total if run.total else 0.0
-        with stack("kw-progress").props("role=progressbar aria-valuemin=0 aria-valuemax=100") as meter:
-            meter.props["aria-label"] = "Progress"
-            meter.props["aria-valuenow"] = str(round(100 * share))
-            self.detail["progress"] = ui.element("div").style(f"width: {100 * share:.1f}%")
-        self.detail["meter"] = meter
+        parts = self.detail
+        with stack("kw-progress").props("role=progressbar aria-valuemin=0 aria-valuemax=100") as parts[
+            "meter"
+        ]:
+            parts["meter"].props["aria-label"] = "Progress"
+            parts["progress"] = ui.element("div")
         with stack("kw-row").style("justify-content: space-between"):
             with stack("kw-stack tight"):
-                self.detail["steps"] = text(progress_line(run) or STATES[run.state][0]).style(
-                    "font-weight: 500"
-                )
-                self.detail["step"] = hint(run.step)
+                parts["steps"] = text("").style("font-weight: 500")
+                parts["step"] = hint("")
 
             async def stop() -> None:
                 await offload(self.studio.cancel, run.id)
@@ -620,13 +585,12 @@ class OneRun:
         expected = run.request.expected
         if expected is not None:
             hint(f"Expected: {span(expected.low)} to {span(expected.high)}. {expected.sure}")
-            late = note(
+            parts["late"] = note(
                 f"This takes longer than expected (at most {span(expected.high)}). You may stop it: the folds that are "
                 "complete are kept, and choose the model.",
                 "warn",
             )
-            late.set_visibility(is_late(run))
-            self.detail["late"] = late
+        self.advance(run)
 
     def ended(self, run: Run) -> None:
         """The result, or why there is none."""
@@ -727,7 +691,8 @@ class Board:
 
     async def build(self) -> None:
         """Draw the page."""
-        await self.read()
+        self.take(await offload(self.studio.runs))
+        self.tables = {ref.id: ref.name for ref in await offload(self.studio.tables)}
         lead = "All runs with their scores. They are separate processes, and go on when the page is closed."
         with page(self.studio, "/runs", "Runs", lead) as aside:
             with aside:
@@ -739,11 +704,6 @@ class Board:
                     self.filters()
                     self.board()
         ui.timer(EVERY, self.look)
-
-    async def read(self) -> None:
-        """Read runs and names of tables."""
-        self.take(await offload(self.studio.runs))
-        self.tables = {ref.id: ref.name for ref in await offload(self.studio.tables)}
 
     def take(self, runs: list[Run]) -> None:
         """Take a list of runs."""
@@ -850,24 +810,20 @@ class Board:
         """Sort by a column that is chosen from a list."""
         # it follows the headings of the columns too
         if event.value != self.wanted.order:
-            self.turn(event.value)()
+            self.turn(event.value)
 
     @ui.refreshable_method
     def direction(self) -> None:
         """The direction of the order, for screens too narrow for headings."""
         icon, now = ("south", "descending") if self.wanted.backwards else ("north", "ascending")
-        icon_button(icon, f"Sort the other way round, now {now}", self.turn(self.wanted.order))
+        icon_button(icon, f"Sort the other way round, now {now}", partial(self.turn, self.wanted.order))
 
-    def turn(self, name: str) -> Callable[[], None]:
+    def turn(self, name: str) -> None:
         """Sort by a column, or the other way round."""
-
-        def do() -> None:
-            backwards = ORDERS[name] and not (name == "score" and small_is_good(self.wanted.score))
-            if self.wanted.order == name:
-                backwards = not self.wanted.backwards
-            self.want(order=name, backwards=backwards)
-
-        return do
+        backwards = ORDERS[name] and not (name == "score" and small_is_good(self.wanted.score))
+        if self.wanted.order == name:
+            backwards = not self.wanted.backwards
+        self.want(order=name, backwards=backwards)
 
     # ---- the list ---------------------------------------------------------------------------------
 
@@ -900,17 +856,19 @@ class Board:
     def choose_all(self, found: list[Run]) -> None:
         """A box for all runs that are looked for."""
         every = all(run.id in self.chosen for run in found)
+        label = f"Choose {'the run' if len(found) == 1 else f'all {len(found)} runs'}"
+        self.box(label, every, found, self.board.refresh)
+
+    def box(self, label: str, value: bool, runs: list[Run], then: Callable[[], object]) -> None:
+        """A box that chooses some runs."""
 
         def choose(event: ValueChangeEventArguments) -> None:
-            for run in found:
-                if event.value:
-                    self.chosen[run.id] = None
-                else:
-                    self.chosen.pop(run.id, None)
-            self.board.refresh()
+            others = {name: None for name in self.chosen if name not in {run.id for run in runs}}
+            self.chosen = others | (dict.fromkeys(run.id for run in runs) if event.value else {})
+            then()
 
-        box = ui.checkbox(value=every, on_change=choose).props("dense")
-        box.props["aria-label"] = f"Choose {'the run' if len(found) == 1 else f'all {len(found)} runs'}"
+        box = ui.checkbox(value=value, on_change=choose).props("dense")
+        box.props["aria-label"] = label
 
     def heading(self, name: str, label: str) -> None:
         """The heading of a column, which sorts."""
@@ -924,22 +882,13 @@ class Board:
             button = ui.element("button").classes("kw-sort").props("type=button")
             with button:
                 text(f"{label} {arrow}".strip(), "span")
-            button.on("click", self.turn(name))
+            button.on("click", partial(self.turn, name))
 
     def row(self, run: Run) -> None:
         """One run."""
         with ui.element("tr").classes("pinned" if run.marks.pinned else ""):
             with ui.element("td").classes("pick"):
-
-                def choose(event: ValueChangeEventArguments) -> None:
-                    if event.value:
-                        self.chosen[run.id] = None
-                    else:
-                        self.chosen.pop(run.id, None)
-                    self.actions.refresh()
-
-                box = ui.checkbox(value=run.id in self.chosen, on_change=choose).props("dense")
-                box.props["aria-label"] = f"Choose {run.name}"
+                self.box(f"Choose {run.name}", run.id in self.chosen, [run], self.actions.refresh)
             with ui.element("td").classes("name"):
                 self.name(run)
             metric = next((m for m in run.metrics if m.name == self.wanted.score), None)
@@ -974,17 +923,14 @@ class Board:
                 with stack("kw-row").style("gap: .3rem"):
                     state_tag(run)
                     for one in run.marks.tags:
-                        tag(one if len(one) <= SHORT_TAG else f"{one[: SHORT_TAG - 1]}…", "", "sell").props[
-                            "title"
-                        ] = one
+                        tag(shorten(one, SHORT_TAG), "", "sell").props["title"] = one
                 if run.state == "running":
                     with stack("kw-progress"):
                         share = 100 * run.done / run.total if run.total else 0
                         bar = ui.element("div").style(f"width: {share:.1f}%")
                     self.going[run.id] = bar, hint(progress_line(run))
-                words = run.marks.note.replace("\n", " ")
-                if words:
-                    hint(words if len(words) <= SHORT_NOTE else f"{words[: SHORT_NOTE - 1]}…")
+                if run.marks.note:
+                    hint(shorten(run.marks.note.replace("\n", " "), SHORT_NOTE))
 
     def go_on(self, by: int) -> None:
         """Show earlier or later runs."""
@@ -1028,11 +974,9 @@ class Board:
         if not ended:
             said(InputError("None of these runs has ended. Stop them first."))
             return
-        names = ", ".join(run.name if len(run.name) <= 60 else f"{run.name[:59]}…" for run in ended[:5])
+        names = ", ".join(shorten(run.name, 60) for run in ended[:5])
         more = f" and {len(ended) - 5} more" if len(ended) > 5 else ""
-        rest = (
-            f" {plural(going, 'run')} that {'has' if going == 1 else 'have'} not ended stay." if going else ""
-        )
+        rest = f" {plural(going, 'run')} that {has(going)} not ended stay." if going else ""
 
         async def do() -> None:
             # some may have been deleted in another window
@@ -1043,12 +987,8 @@ class Board:
             self.chosen = {}
             await self.look()
 
-        confirm(
-            f"Delete {plural(len(ended), 'run')}?",
-            f"{names}{more}, with their models and files.{rest}",
-            "Delete",
-            do,
-        )
+        about = f"{names}{more}, with their models and files.{rest}"
+        confirm(f"Delete {plural(len(ended), 'run')}?", about, "Delete", do)
 
     async def export(self) -> None:
         """Write what is chosen to MLflow."""

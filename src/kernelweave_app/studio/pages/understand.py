@@ -6,7 +6,7 @@ import asyncio
 import math
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
@@ -22,9 +22,10 @@ from kernelweave._drawing import (
     score_text,
 )
 from kernelweave._errors import InputError
+from kernelweave._types import Tree
 from kernelweave.estimators.choosing import not_an_estimate
 from kernelweave.inspection.registry import QUESTIONS, Finding, repeated
-from kernelweave_app.studio.jobs import FIGURES, GOING
+from kernelweave_app.studio.jobs import FIGURES, GOING, OF_EVIDENCE
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import STABILITY, stability
 from kernelweave_app.studio.pages.pieces import (
@@ -48,6 +49,7 @@ from kernelweave_app.studio.pages.pieces import (
     simple_table,
     stack,
     stat,
+    switch,
     tables,
     tag,
     text,
@@ -57,66 +59,13 @@ from kernelweave_app.studio.pages.runs import RunPage, round_off, short
 from kernelweave_app.studio.schema import (
     Evidence,
     EvidenceProgress,
+    HeldResult,
     PathResult,
     Results,
     Run,
     Weights,
 )
 from kernelweave_app.studio.service import Studio
-
-if TYPE_CHECKING:
-    from nicegui.events import ValueChangeEventArguments
-
-    from kernelweave._types import Tree
-
-
-class AnswersCard:
-    """Sentences by question.
-
-    Parameters
-    ----------
-    found : Evidence
-    """
-
-    def __init__(self, found: Evidence) -> None:
-        self.found = found
-
-    def build(self) -> None:
-        """Draw the card."""
-        with card("Answers"):
-            self.sentences()
-
-    def renew(self, found: Evidence) -> None:
-        """Say what is known now."""
-        self.found = found
-        self.sentences.refresh()
-
-    @ui.refreshable_method
-    def sentences(self) -> None:
-        """The sentences, and a table of their numbers."""
-        with stack("kw-answers"):
-            for topic, head in QUESTIONS.items():
-                said = [one for one in self.found.statements if one.topic == topic]
-                if not said:
-                    continue
-                with ui.element("section").classes(f"kw-{topic}"):
-                    text(head, "h3")
-                    with ui.element("ul"):
-                        for one in said:
-                            text(one.text, "li")
-        with ui.expansion("The numbers behind these sentences").props("dense"):
-            rows = [
-                [one.text if not k else "", " › ".join(map(str, cited.source)), f"{cited.value:.6g}"]
-                for one in self.found.statements
-                for k, cited in enumerate(one.numbers)
-            ]
-            simple_table(
-                ["sentence", "in evidence.json", "number"],
-                rows,
-                numbers=(2,),
-                label="Numbers of the sentences",
-            )
-
 
 #: Kernels of one layer that are shown.
 MOST_COLUMNS = 24
@@ -211,6 +160,24 @@ class ContributionsCard:
         return charts.rows_chart(self.found.kernels, self.found.rows, self.found.values[self.output])
 
 
+#: Charts of evidence: title, what draws it, and what stands below.
+CHARTS: dict[str, tuple[str, Callable[[Tree], tuple[Tree, str]], str]] = {
+    "learning curve": (
+        "Learning curve",
+        charts.learning,
+        "Score of the test rows of all folds together with its 95 % interval.",
+    ),
+    "calibration": (
+        "Calibration of probabilities",
+        charts.calibration,
+        "Share of held-out rows in the class against their probability, with 95 % intervals; points grow with rows.",
+    ),
+    "permutation": (
+        "Permutation test",
+        charts.permutation,
+        "Scores with permuted targets; the line is the score with the true ones.",
+    ),
+}
 #: Seconds between two looks at what is being computed.
 EVERY = 1.0
 
@@ -242,8 +209,10 @@ class EvidenceCard:
 
     def build(self) -> None:
         """Draw the card."""
-        with card("How sure?", "Each of these takes time and can be stopped; what is done is kept."):
-            self.buttons()
+        about = "Each of these takes time and can be stopped; what is done is kept."
+        with card("How sure?", about), stack("kw-stack"):
+            for kind in self.found.kinds:
+                self.place(kind)
         self.parts()
         self.timer = ui.timer(EVERY, self.look, active=self.busy())
 
@@ -253,11 +222,15 @@ class EvidenceCard:
 
     async def look(self) -> None:
         """Read the progress, and draw anew what has changed."""
+        try:
+            await self.ask(self.studio.evidence.read)
+        except InputError:
+            self.timer.deactivate()
+
+    async def ask(self, what: Callable[..., Evidence], *given: object, **more: object) -> None:
+        """Ask for something about the run, one after the other, and show the answer."""
         async with self.asking:
-            try:
-                self.take(await offload(self.studio.evidence.read, self.run_id))
-            except InputError:
-                self.timer.deactivate()
+            self.take(await offload(what, self.run_id, *given, **more))
 
     def take(self, found: Evidence) -> None:
         """Draw anew what has changed; fields and buttons of what has not stay as they are."""
@@ -279,29 +252,8 @@ class EvidenceCard:
 
     async def start(self, kind: str) -> None:
         """Begin to compute."""
-        async with self.asking:
-            self.take(
-                await offload(
-                    lambda: self.studio.evidence.start(
-                        self.run_id,
-                        kind,
-                        int(self.counts[kind] or 0),
-                        refit=self.refit,
-                        max_false=self.max_false,
-                    )
-                )
-            )
-
-    async def stop(self, kind: str) -> None:
-        """Stop computing."""
-        async with self.asking:
-            self.take(await offload(self.studio.evidence.stop, self.run_id, kind))
-
-    def buttons(self) -> None:
-        """A line for each kind of evidence."""
-        with stack("kw-stack"):
-            for kind in self.found.kinds:
-                self.place(kind)
+        how = {"refit": self.refit, "max_false": self.max_false}
+        await self.ask(self.studio.evidence.start, kind, int(self.counts[kind] or 0), **how)
 
     def place(self, kind: str) -> None:
         """A line that is drawn anew without the others."""
@@ -338,13 +290,12 @@ class EvidenceCard:
                     )
                     field.props("outlined dense").style("width: 11rem")
                 if kind == "permutation":
-                    ui.switch("Fit again", value=self.refit, on_change=self.turn).tooltip(
-                        "Off: models stay, and only the targets of held-out rows are permuted"
-                    )
+                    again = ui.switch("Fit again", value=self.refit).bind_value_to(self, "refit")
+                    again.tooltip("Off: models stay, and only the targets of held-out rows are permuted")
                 if kind == "stability":
-                    field = ui.number(
-                        "False selections", value=self.max_false, min=0.01, on_change=self.tolerate
-                    )
+                    field = ui.number("False selections", value=self.max_false, min=0.01)
+                    # one where the field is empty
+                    field.bind_value_to(self, "max_false", lambda given: 1.0 if given is None else given)
                     field.props("outlined dense").style("width: 9rem")
                     field.tooltip("Sources that predict nothing and may be selected, on average")
                 known = bool(self.found.numbers.get(kind))
@@ -357,14 +308,6 @@ class EvidenceCard:
             if now is not None and now.reason:
                 note(now.reason, "bad" if now.state == "failed" else "warn")
 
-    def turn(self, event: object) -> None:
-        """Fit again for permutations, or not."""
-        self.refit = bool(getattr(event, "value", True))
-
-    def tolerate(self, event: ValueChangeEventArguments) -> None:
-        """So many false selections, or one where the field is empty."""
-        self.max_false = 1.0 if event.value is None else float(event.value)
-
     def progress(self, kind: str, title: str) -> None:
         """A bar, the time left, and a button that stops."""
         now = self.found.progress[kind]
@@ -374,7 +317,7 @@ class EvidenceCard:
         stop = word_button(
             "Stopping" if now.stopping else "Stop",
             "stop",
-            guarded(lambda: self.stop(kind)),
+            guarded(lambda: self.ask(self.studio.evidence.stop, kind)),
             "outline no-caps",
         )
         stop.props["aria-label"] = f"Stop: {title}"
@@ -395,22 +338,12 @@ class EvidenceCard:
     def parts(self) -> None:
         """Charts of what was computed, and downloads."""
         tree = self.found.numbers
-        for key, name, title, make, caption in (
-            ("learning curve", "learning-curve", "Learning curve", charts.learning, LEARNING),
-            (
-                "calibration",
-                "calibration",
-                "Calibration of probabilities",
-                charts.calibration,
-                CALIBRATION,
-            ),
-            ("permutation", "permutation", "Permutation test", charts.permutation, PERMUTATION),
-        ):
+        for key, (title, make, caption) in CHARTS.items():
             if not tree.get(key):
                 continue
             with card(title) as aside:
                 with aside:
-                    prints(self.run_id, name, title)
+                    prints(self.run_id, OF_EVIDENCE[key], title)
                 options, tall = make(tree[key]["details"])
                 charts.figure(options, title, caption, height=tall)
         self.classes()
@@ -426,14 +359,6 @@ class EvidenceCard:
         (table,) = Finding.from_json(tree).tables
         with card(table.title, table.note):
             simple_table(table.heads, table.shown(), numbers=range(1, len(table.heads)), label=table.title)
-
-
-LEARNING = "Score of the test rows of all folds together with its 95 % interval."
-CALIBRATION = (
-    "Share of held-out rows in the class against their probability, with 95 % intervals; points grow "
-    "with rows."
-)
-PERMUTATION = "Scores with permuted targets; the line is the score with the true ones."
 
 
 #: The horizontal coordinate of a click inside the axes of a chart.
@@ -482,13 +407,9 @@ class PathCard:
                         names, value=0, label="Class", on_change=lambda event: self.turn(which=event.value)
                     ).style("min-width: 9rem")
                 if len(self.path.alphas) > 1 and any(d is not None for d in self.path.df):
-                    toggle = ui.toggle(
-                        [self.by, "df"],
-                        value=self.by,
-                        on_change=lambda event: self.turn(by=event.value),
-                    )
-                    toggle.props("no-caps unelevated dense toggle-color=primary padding='2px 12px'")
-                    toggle.props["aria-label"] = "Horizontal axis"
+                    axes, props = {name: name for name in (self.by, "df")}, "dense padding='2px 12px'"
+                    pick = switch("Horizontal axis", axes, self.by, props)
+                    pick.on_value_change(lambda event: self.turn(by=event.value))
                 if len(self.path.alphas) > 1:
                     prints(self.run_id, "path", "Regularisation path")
             if len(self.path.alphas) < 2:
@@ -631,14 +552,34 @@ class UnderstandPage(RunPage):
         super().__init__(studio, run_id)
         #: what is known beyond the results
         self.known: Tree = {}
-        self.answers: AnswersCard | None = None
 
     def renew(self, found: Evidence) -> None:
         """Draw anew what shows what was computed."""
         self.known = found.numbers
-        if self.answers is not None:
-            self.answers.renew(found)
+        self.answers.refresh(found)
         self.weight_bars.refresh()
+
+    @ui.refreshable_method
+    def answers(self, found: Evidence) -> None:
+        """Sentences by question, and a table of their numbers."""
+        with stack("kw-answers"):
+            for topic, head in QUESTIONS.items():
+                said = [one for one in found.statements if one.topic == topic]
+                if not said:
+                    continue
+                with ui.element("section").classes(f"kw-{topic}"):
+                    text(head, "h3")
+                    with ui.element("ul"):
+                        for one in said:
+                            text(one.text, "li")
+        with ui.expansion("The numbers behind these sentences").props("dense"):
+            rows = [
+                [one.text if not k else "", " › ".join(map(str, cited.source)), f"{cited.value:.6g}"]
+                for one in found.statements
+                for k, cited in enumerate(one.numbers)
+            ]
+            heads = ["sentence", "in evidence.json", "number"]
+            simple_table(heads, rows, numbers=(2,), label="Numbers of the sentences")
 
     async def show(self, run: Run) -> None:
         """Answers, evidence, and everything that was computed."""
@@ -646,8 +587,8 @@ class UnderstandPage(RunPage):
         self.summary(run, results)
         found = await self.evidence(run.id)
         if found is not None:
-            self.answers = AnswersCard(found)
-            self.answers.build()
+            with card("Answers"):
+                self.answers(found)
         for remark in results.remarks:
             note(remark, "warn")
         if found is not None:
@@ -725,11 +666,8 @@ class UnderstandPage(RunPage):
 
             form = score_form(curve.score)
             best = told(curve.mean[curve.best], form)
-            rule = (
-                "the best score"
-                if curve.rule == "min"
-                else "the strongest within one standard error of the best"
-            )
+            rules = {"min": "the best score"}
+            rule = rules.get(curve.rule, "the strongest within one standard error of the best")
             said = not_an_estimate(curve.parameter)
             charts.figure(
                 charts.curve_chart([("over folds", curve)], score=curve.score),
@@ -738,18 +676,13 @@ class UnderstandPage(RunPage):
                 f"The score there is {said}.",
             )
             with ui.expansion("As a table").props("dense"):
+                columns = zip(curve.parameter_values, curve.mean, curve.error, strict=True)
                 rows = [
                     [f"{a:.4g}", told(m, form), told(e, form), "chosen" if k == curve.chosen else ""]
-                    for k, (a, m, e) in enumerate(
-                        zip(curve.parameter_values, curve.mean, curve.error, strict=True)
-                    )
+                    for k, (a, m, e) in enumerate(columns)
                 ]
-                simple_table(
-                    [curve.parameter, curve.score, "standard error", ""],
-                    rows,
-                    numbers=(0, 1, 2),
-                    label="Scores over folds",
-                )
+                heads = [curve.parameter, curve.score, "standard error", ""]
+                simple_table(heads, rows, numbers=(0, 1, 2), label="Scores over folds")
 
     def weights(self, results: Results) -> None:
         """Weights as bars, and by view."""
@@ -820,70 +753,61 @@ class UnderstandPage(RunPage):
 
     def held(self, results: Results) -> None:
         """Results on held-out rows."""
-        held = results.held
+        held, classes = results.held, results.task == "classification"
         assert held is not None
-        if results.task == "classification":
-            # more than a few classes need the whole width
-            with stack("kw-wide" if len(held.classes) <= FEW_CLASSES else "kw-stack"):
-                with card("Ranking of held-out rows") as aside:
-                    if held.receivers:
-                        with aside:
-                            prints(self.run_id, "roc", "ROC")
-                            prints(self.run_id, "precision", "Precision and recall")
-                        with stack("kw-two"):
-                            charts.figure(
-                                charts.receiver_chart(held, precision=False),
-                                "Receiver operating characteristic",
-                                "Receiver operating characteristic; area in brackets.",
-                            )
-                            charts.figure(
-                                charts.receiver_chart(held, precision=True),
-                                "Precision against recall",
-                                "Precision against recall; average precision in brackets.",
-                            )
-                    else:
-                        hint("The held-out rows are of one class.")
-                with card("Confusion") as aside:
-                    with aside:
-                        prints(self.run_id, "confusion", "Confusion")
-                    self.confusion(held.classes, held.confusion)
-        else:
-            truth = held.columns.index("truth")
-            guess = held.columns.index("prediction")
-            pairs = [
-                (float(r[truth] or 0.0), float(r[guess] or 0.0))
-                for r in held.rows
-                if r[truth] is not None and r[guess] is not None
-            ]
-            with card("Held-out rows") as aside, stack("kw-two"):
-                with aside:
-                    prints(self.run_id, "held-out", "Held-out rows")
-                    prints(self.run_id, "residuals", "Residuals")
-                for residuals, caption in (
-                    (False, "True against predicted."),
-                    (True, "Residuals against predicted."),
-                ):
-                    charts.figure(
-                        charts.residual_chart(
-                            [p[0] for p in pairs], [p[1] for p in pairs], residuals=residuals
-                        ),
-                        caption,
-                        caption,
-                    )
+        columns, rows = held.columns, [[round_off(value) for value in row] for row in held.rows]
+        truth, guess = columns.index("truth"), columns.index("prediction")
         cut = held.n_rows > len(held.rows)
         cut_off = f"The first {len(held.rows):,} of {plural(held.n_rows, 'row')}".replace(",", "\u202f")
-        if cut and results.task == "regression":
-            hint(f"{cut_off} are drawn.")
+        if classes:
+            self.ranking(held)
+            columns = ["right", *columns]
+            rows = [["yes" if str(row[truth]) == str(row[guess]) else "no", *row] for row in rows]
+        else:
+            known = [row for row in held.rows if row[truth] is not None and row[guess] is not None]
+            self.residuals(*([float(row[place] or 0.0) for row in known] for place in (truth, guess)))
+            if cut:
+                hint(f"{cut_off} are drawn.")
         with card("Predictions of held-out rows"):
             if cut:
                 hint(f"{cut_off}; the file of predictions, on the page Use, has all.")
-            columns = held.columns
-            rows = [[round_off(value) for value in row] for row in held.rows]
-            if results.task == "classification":
-                truth, guess = columns.index("truth"), columns.index("prediction")
-                columns = ["right", *columns]
-                rows = [["yes" if str(row[truth]) == str(row[guess]) else "no", *row] for row in rows]
             big_table(columns, rows, label="Predictions of held-out rows")
+
+    def ranking(self, held: HeldResult) -> None:
+        """How classes are ranked and confused."""
+        # more than a few classes need the whole width
+        with stack("kw-wide" if len(held.classes) <= FEW_CLASSES else "kw-stack"):
+            with card("Ranking of held-out rows") as aside:
+                if held.receivers:
+                    with aside:
+                        prints(self.run_id, "roc", "ROC")
+                        prints(self.run_id, "precision", "Precision and recall")
+                    with stack("kw-two"):
+                        for precision, label, area in (
+                            (False, "Receiver operating characteristic", "; area in brackets."),
+                            (True, "Precision against recall", "; average precision in brackets."),
+                        ):
+                            options = charts.receiver_chart(held, precision=precision)
+                            charts.figure(options, label, label + area)
+                else:
+                    hint("The held-out rows are of one class.")
+            with card("Confusion") as aside:
+                with aside:
+                    prints(self.run_id, "confusion", "Confusion")
+                self.confusion(held.classes, held.confusion)
+
+    def residuals(self, truth: list[float], predicted: list[float]) -> None:
+        """True and predicted numbers."""
+        with card("Held-out rows") as aside, stack("kw-two"):
+            with aside:
+                prints(self.run_id, "held-out", "Held-out rows")
+                prints(self.run_id, "residuals", "Residuals")
+            for residuals, caption in (
+                (False, "True against predicted."),
+                (True, "Residuals against predicted."),
+            ):
+                options = charts.residual_chart(truth, predicted, residuals=residuals)
+                charts.figure(options, caption, caption)
 
     def none_held(self, results: Results) -> None:
         """Explanation if no rows were held out."""
@@ -923,8 +847,9 @@ class UnderstandPage(RunPage):
                             text(value, "td").style(
                                 f"background: color-mix(in srgb, {colour} {share:.0f}%, var(--sunk)); color: var(--ink)"
                             )
-        wrong = sum(v for i, row in enumerate(counts) for j, v in enumerate(row) if i != j)
-        hint(f"{plural(wrong, 'row')} of {sum(map(sum, counts))} {are(wrong)} misclassified.")
+        total = sum(map(sum, counts))
+        wrong = total - sum(row[i] for i, row in enumerate(counts))
+        hint(f"{plural(wrong, 'row')} of {total} {are(wrong)} misclassified.")
 
     # ---- certificate ------------------------------------------------------------------------------
 
@@ -964,14 +889,12 @@ class UnderstandPage(RunPage):
             )
             return
         first = "rel_gap" if "rel_gap" in keys else keys[0]
+        names = {key: key.replace("_", " ").replace("rel gap", "relative gap") for key in keys}
 
         @ui.refreshable
         def draw(key: str) -> None:
-            name = key.replace("_", " ").replace("rel gap", "relative gap")
-            charts.figure(
-                charts.convergence_chart(histories, key), f"{name} at every iteration", height="14rem"
-            )
+            options = charts.convergence_chart(histories, key)
+            charts.figure(options, f"{names[key]} at every iteration", height="14rem")
 
-        names = {key: key.replace("_", " ").replace("rel gap", "relative gap") for key in keys}
         dropdown(names, value=first, label="Quantity", on_change=lambda event: draw.refresh(event.value))
         draw(first)

@@ -50,6 +50,17 @@ FILES = {
 }
 
 
+#: What is chosen beside tables, by what the files are.
+BESIDE = {"kernels": "Kernels of new rows with training rows", "sparse": "Sparse views of new rows"}
+
+
+def pick_files(label: str, options: dict[str, str], *, several: bool) -> ui.select:
+    """A list of files."""
+    props = "use-chips" if several else ""
+    found: ui.select = dropdown(options, props=props, label=label, multiple=several, with_input=True)
+    return found.style("width: 100%")
+
+
 def address(run_id: str, name: str, *, show: bool = False) -> str:
     """The address of a file of a run."""
     return f"/api/runs/{run_id}/files/{quote(name)}{'?show=true' if show else ''}"
@@ -71,8 +82,7 @@ class UsePage(RunPage):
         made = await offload(self.studio.artifacts, run.id)
         with stack("kw-two"):
             self.predict(run, tables)
-            self.files_place = stack()
-            with self.files_place:
+            with stack():
                 self.files(run, made)
         self.result()
         self.figures(run, made)
@@ -87,13 +97,9 @@ class UsePage(RunPage):
         with card("Predict", "Choose a table with the columns of the model."):
             ordered = sorted(tables, key=lambda r: (r.source != "data folder", r.name.lower()))
             options = {ref.id: ref.name for ref in ordered}
-            several = dropdown(
-                options,
-                props="use-chips" if need > 1 else "",
-                label="Table" if need == 1 else "Tables, joined by the same key",
-                multiple=need > 1,
-                with_input=True,
-            ).style("width: 100%")
+            several = pick_files(
+                "Table" if need == 1 else "Tables, joined by the same key", options, several=need > 1
+            )
 
             async def uploaded(new: str) -> None:
                 refs = {ref.id: ref for ref in await offload(self.studio.tables)}
@@ -106,17 +112,10 @@ class UsePage(RunPage):
                 several.set_options(names, value=[*(several.value or []), new] if need > 1 else new)
 
             beside: dict[str, ui.select] = {}
-            for use, count in uses.items():
-                if not count:
-                    continue
-                of = {ref.id: ref.name for ref in tables if use in ref.uses}
-                label = (
-                    "Kernels of new rows with training rows"
-                    if use == "kernels"
-                    else "Sparse views of new rows"
-                )
-                beside[use] = dropdown(of, props="use-chips", label=label, multiple=True, with_input=True)
-                beside[use].style("width: 100%")
+            for use, label in BESIDE.items():
+                if uses[use]:
+                    options = {ref.id: ref.name for ref in tables if use in ref.uses}
+                    beside[use] = pick_files(label, options, several=True)
 
             drop_zone("Or drop a new file here", uploaded)
 
@@ -127,16 +126,10 @@ class UsePage(RunPage):
                     raise InputError("Choose a table first.")
                 files = {use: list(pick.value or []) for use, pick in beside.items()}
                 needs_key = len(chosen) > 1 or uses["kernels"]
-                key = run.request.data.key if needs_key else ""
-                data = Data(
-                    tables=chosen, key=key, kernels=files.get("kernels", []), sparse=files.get("sparse", [])
-                )
+                data = Data(tables=chosen, key=run.request.data.key if needs_key else "", **files)
                 self.predicted = await offload(self.studio.predict, run.id, data)
                 self.result.refresh()
-                made = await offload(self.studio.artifacts, run.id)
-                self.files_place.clear()
-                with self.files_place:
-                    self.files(run, made)
+                self.files.refresh(run, await offload(self.studio.artifacts, run.id))
 
             with stack("kw-end"):
                 once("Predict", "bolt", go)
@@ -177,6 +170,7 @@ class UsePage(RunPage):
 
     # ---- files ------------------------------------------------------------------------------------
 
+    @ui.refreshable_method
     def files(self, run: Run, artifacts: list[Artifact]) -> None:
         """Everything but figures."""
         made = {file.name: file for file in artifacts}
