@@ -126,8 +126,6 @@ def _check_parts(file: IO[bytes], name: str, limits: Limits, *, nested: bool) ->
                 raise InputError(f"{name!r:.80} holds {member.filename!r:.60}, which is no part of a model.")
             if member.filename == FOREIGN:
                 with archive.open(member) as inner:
-                    content = inner.read(limits.unpacked + 1)
-                if len(content) > limits.unpacked:
-                    raise InputError(f"{name!r:.80} holds too much.")
+                    content = b"".join(limits.unpack(inner, f"{name!r:.80}"))
                 _check_parts(io.BytesIO(content), name, limits, nested=True)
         check_arrays(archive, [m for m in members if m.filename.endswith(".npy")], name, limits)

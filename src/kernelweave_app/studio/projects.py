@@ -8,7 +8,6 @@ types. It gets ids and folders of its own, so that nothing is overwritten.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import re
 import secrets
@@ -19,8 +18,10 @@ import time
 import unicodedata
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -28,6 +29,7 @@ from starlette.concurrency import run_in_threadpool
 
 from kernelweave._errors import InputError
 from kernelweave_app.runs.formats import check_file
+from kernelweave_app.runs.lineage import checksum
 from kernelweave_app.studio.catalogue import file_id, uses_of
 from kernelweave_app.studio.checking import Limits, check_content
 from kernelweave_app.studio.schema import (
@@ -288,7 +290,6 @@ def _own(places: Places, path: str) -> Path:
 
 
 INDEX = "project.json"
-CHUNK = 2**20
 #: Bytes of the index, and files in an archive.
 LARGEST_INDEX = 256 * 2**20
 MOST_FILES = 50_000
@@ -401,7 +402,8 @@ def _unpack_all(path: Path, folder: Path, limits: Limits) -> tuple[StoredProject
     """Unpack what may be in an archive, counted; the names there are not those on disk."""
     tables: dict[str, Path] = {}
     files: Files = {}
-    left = limits.project_unpacked
+    # what a directory says of sizes may be wrong, so the unpacked bytes are counted
+    whole, counted = replace(limits, unpacked=limits.project_unpacked), 0
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         names = [member.filename for member in members]
@@ -414,7 +416,9 @@ def _unpack_all(path: Path, folder: Path, limits: Limits) -> tuple[StoredProject
         for number, member in enumerate(members):
             _check_member(member)
             target = folder / str(number)
-            left = _unpack_one(archive, member, target, left)
+            with archive.open(member) as source, target.open("xb") as out:
+                for chunk in whole.unpack(source, "The file of a project", counted):
+                    counted += out.write(chunk)
             _sort_in(member.filename, target, tables, files)
     if (folder / str(names.index(INDEX))).stat().st_size > LARGEST_INDEX:
         raise InputError(f"{INDEX} is larger than {LARGEST_INDEX} bytes.")
@@ -451,17 +455,6 @@ def _check_member(member: zipfile.ZipInfo) -> None:
         raise InputError(f"The file of a project holds {member.filename!r:.80}, which is no plain file.")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise InputError(f"{member.filename!r:.80} is compressed in a way that is not known here.")
-
-
-def _unpack_one(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, left: int) -> int:
-    """Unpack one file, counted; what a directory says of sizes may be wrong. Returns the bytes that are left."""
-    with archive.open(member) as source, target.open("xb") as file:
-        while chunk := source.read(CHUNK):
-            left -= len(chunk)
-            if left < 0:
-                raise InputError("The file of a project holds more than may be unpacked.")
-            file.write(chunk)
-    return left
 
 
 def _sort_in(name: str, path: Path, tables: dict[str, Path], files: Files) -> None:
@@ -510,14 +503,12 @@ def describe_files(studio: Studio) -> list[TableFile]:
     -------
     list of TableFile
     """
-    used: dict[str, int] = {}
-    for row in studio.store.runs():
-        for path in set(json.loads(row["request"]).get("paths", {}).values()):
-            used[path] = used.get(path, 0) + 1
+    requests = [json.loads(row["request"]) for row in studio.store.runs()]
+    used = Counter(path for one in requests for path in set(one.get("paths", {}).values()))
     found = []
     for path in studio.places.tables():
         with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
-            found.append(_describe(studio, path, used.get(str(path), 0)))
+            found.append(_describe(studio, path, used[str(path)]))
     return found
 
 
@@ -543,12 +534,6 @@ def _describe(studio: Studio, path: Path, n_runs: int) -> TableFile:
     found = {name: value for name, value in kept.items() if name != "version"}
     about_file = {"id": file_id(path.name), "name": path.name, "size": about.st_size, "since": about.st_mtime}
     return TableFile(**about_file, n_runs=n_runs, **found)
-
-
-def checksum(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def replace_file(studio: Studio, old_id: str, new_id: str) -> str:

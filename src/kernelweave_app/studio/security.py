@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from jinja2 import Template
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -473,36 +474,23 @@ def _same_origin(origin: str | None, host: str, scope: Mapping[str, object]) -> 
     return parts.scheme == ("https" if secure else "http") and parts.netloc.lower() == host.lower()
 
 
-_STYLE = (
-    "<style>body{font:17px/1.5 system-ui,sans-serif;margin:12vh auto;max-width:32rem;padding:0 1.2rem;color:#1d2733;"
-    "background:#f7f8fa}input{font:inherit;width:100%;padding:.5rem;margin:.4rem 0;box-sizing:border-box}"
-    "button{font:inherit;padding:.45rem 1rem}@media(prefers-color-scheme:dark){body{color:#e6eaf0;background:#12171e}}"
-    "</style>"
-)
-
-
-def _plain_page(title: str, about: str, more: str = "", head: str = "") -> str:
-    """A page without the pages' frame, for those who may not see it."""
-    start = "<!doctype html><html lang='en'><meta charset='utf-8'><title>kernelweave studio</title>"
-    width = "<meta name='viewport' content='width=device-width'>"
-    heading = f"<h1>{title}</h1>" if title else ""
-    return f"{start}{head}{width}{_STYLE}{heading}<p>{about}</p>{more}</html>"
-
-
+#: A page without the pages' frame, for those who may not see it.
+_PLAIN = Template((Path(__file__).parent / "plain.html").read_text(encoding="utf8"))
 _BACK = "<a href='PLACE'>Go to the studio</a>"
-LOCKED = _plain_page(
-    "Sign in",
-    "Open the studio with the address that its terminal shows, or run <code>kernelweave studio</code> again: it prints "
-    "a new one. Each address works once.",
-    f"<form method='post' action='{LOGIN}'><label for='token'>Or paste a token</label>"
+LOCKED = _PLAIN.render(
+    title="Sign in",
+    about="Open the studio with the address that its terminal shows, or run <code>kernelweave studio</code> again: it "
+    "prints a new one. Each address works once.",
+    more=f"<form method='post' action='{LOGIN}'><label for='token'>Or paste a token</label>"
     "<input id='token' name='token' type='password' autocomplete='off' required><button>Open</button></form>",
 )
-LOST = _plain_page("Page not found", f"The address may be misspelt, or belong to another version. {_BACK}")
-GONE = _plain_page("No such project", f"It may have been deleted in another window. {_BACK}")
+LOST = _PLAIN.render(
+    title="Page not found", about=f"The address may be misspelt, or belong to another version. {_BACK}"
+)
+GONE = _PLAIN.render(title="No such project", about=f"It may have been deleted in another window. {_BACK}")
 #: A redirect would still count as a request of the site that opened the page, and a strict cookie is not sent with it.
-WELCOME = _plain_page(
-    "",
-    "Opening the studio. <a href='PLACE'>Continue</a>",
+WELCOME = _PLAIN.render(
+    about="Opening the studio. <a href='PLACE'>Continue</a>",
     head="<meta http-equiv='refresh' content='0;url=PLACE'>",
 )
 

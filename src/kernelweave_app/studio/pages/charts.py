@@ -22,16 +22,6 @@ from kernelweave_app.studio.schema import Curve, HeldResult, PathPoint, in_param
 MOST_LINES = 8
 #: The rank of the grey, for totals.
 TOTAL = COLOURS.index(GREY)
-#: NiceGUI makes a chart a moment after its element; one that is removed in that moment has nothing to dispose of yet.
-LATE = """(node) => {
-    const owner = node.component.proxy;
-    const late = {dispose: () => setTimeout(() => {
-        if (owner.chart === late) return;
-        owner.chart.dispose();
-        owner.resizeObserver?.disconnect();
-    }, 100)};
-    owner.chart ??= late;
-}"""
 
 
 def figure(options: Tree, label: str, caption: str = "", height: str = "") -> ui.echart:
@@ -55,7 +45,7 @@ def figure(options: Tree, label: str, caption: str = "", height: str = "") -> ui
     with ui.element("figure").classes("kw-figure").props("role=figure") as frame:
         frame.props["aria-label"] = label
         chart = ui.echart(options)
-        chart.on("vnodeBeforeUnmount", js_handler=LATE)
+        chart.on("vnodeBeforeUnmount", js_handler="kwLate")
         chart.props["role"] = "img"
         chart.props["aria-label"] = label
         if height:

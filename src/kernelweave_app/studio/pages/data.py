@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from nicegui import ui
 from nicegui.events import ValueChangeEventArguments
@@ -83,40 +82,24 @@ class Choice:
 
     Attributes
     ----------
-    tables : list of str
+    files : dict of str to {"table", "kernels", "sparse"}
+        What each is used as.
     key : str
         Column that names the rows.
     by_order : bool
         Whether rows are matched by their order.
-    uses : dict of str to {"table", "kernels", "sparse"}, optional
-        By default as before.
     instead : dict of str to str, optional
         Tables that are replaced, and by which.
     """
 
-    tables: list[str]
+    files: dict[str, Use]
     key: str = ""
     by_order: bool = False
-    uses: dict[str, Use] | None = None
     instead: dict[str, str] | None = None
 
 
-def choice_of(
-    desk: Desk,
-    tables: list[str],
-    *,
-    more: Sequence[str] = (),
-    less: Sequence[str] = (),
-    uses: Mapping[str, Use] | None = None,
-) -> Choice:
-    """The files of a draft with some more, without some, or otherwise used; their rows matched as before."""
-    key, by_order = (desk.data.key, desk.data.by_order) if desk.data else ("", False)
-    kept = [table for table in tables if table not in less]
-    return Choice([*kept, *more], key, by_order, {**desk.uses(), **(uses or {})})
-
-
-#: From the draft, and those of its files that are there, to those that are to be chosen.
-Choosing = Callable[[Desk, list[str]], Choice]
+#: From the files that are chosen, and are there, to those that are to be chosen.
+Choosing = Callable[[Choice], Choice]
 
 
 def look(studio: Studio, tables: list[str], new: str) -> tuple[list[str], bool]:
@@ -181,16 +164,16 @@ async def ask(
             word_button("Do that", "", lambda: dialog.submit(way.value), "unelevated")
     chosen = await dialog
 
-    def instead(desk: Desk, found: list[str]) -> Choice:
+    def instead(now: Choice) -> Choice:
         # the old one may have been left out in another window
-        found = [new if table == old.value else table for table in found]
-        return replace(choice_of(desk, [*found, new]), uses=None, instead={old.value: new})
+        files = {new if file == old.value else file: use for file, use in now.files.items()}
+        return replace(now, files={**files, new: "table"}, instead={old.value: new})
 
     if chosen == "replace":
         return instead, old.value if delete.value and refs[old.value].source == "data folder" else ""
     if chosen in ("key", "order"):
-        how = {"key": by.value or ""} if chosen == "key" else {"by_order": True}
-        return lambda _, found: Choice([*found, new], **how), ""
+        key = (by.value or "") if chosen == "key" else ""
+        return lambda now: Choice({**now.files, new: "table"}, key, chosen == "order"), ""
     return None, ""
 
 
@@ -437,7 +420,11 @@ class ColumnList:
         kinds = {key: kind for key, kind in read_types(self.desk.spec.types).items() if key != name}
         if event.value:
             kinds[name] = event.value
-        self._set(types=kinds or "")
+        try:
+            self.desk.set(types=kinds or "")
+        except InputError as error:
+            said(error)
+        self.page.renew()
 
     async def _recast(self, name: str, event: ValueChangeEventArguments) -> None:
         client = ui.context.client  # the list may be gone by the end
@@ -455,13 +442,6 @@ class ColumnList:
             except InputError as error:
                 with client:
                     said(error)
-        self.page.renew()
-
-    def _set(self, **values: Any) -> None:
-        try:
-            self.desk.set(**values)
-        except InputError as error:
-            said(error)
         self.page.renew()
 
 
@@ -602,20 +582,28 @@ class DataPage:
             use = self.desk.use_of(table_id)
             if len(uses) > 1:
                 pick = dropdown({one: USES[one] for one in uses}, name=f"Use {name} as", value=use)
-                pick.on_value_change(
-                    lambda event: self.choose(partial(choice_of, uses={table_id: event.value}))
-                ).style("width: 9rem")
+                pick.on_value_change(lambda event: self.use(table_id, event.value)).style("width: 9rem")
             elif use != "table":
                 tag(USES[use])
-            leave = partial(choice_of, less=[table_id])
-            icon_button("close", f"Leave out {name}", lambda: self.choose(leave))
+            icon_button("close", f"Leave out {name}", lambda: self.leave_out(table_id))
 
     async def add(self, table_id: str) -> None:
         """Choose one more file, if one was picked."""
         if table_id:
             uses = {ref.id: ref.uses[0] for ref in await offload(self.studio.tables)}
-            use = uses.get(table_id, "table")
-            await self.choose(partial(choice_of, more=[table_id], uses={table_id: use}))
+            await self.use(table_id, uses.get(table_id, "table"))
+
+    async def use(self, table_id: str, use: Use) -> None:
+        """Use a file as something."""
+        await self.choose(lambda now: replace(now, files={**now.files, table_id: use}))
+
+    async def leave_out(self, table_id: str) -> None:
+        """Leave out a file."""
+
+        def others(now: Choice) -> Choice:
+            return replace(now, files={file: use for file, use in now.files.items() if file != table_id})
+
+        await self.choose(others)
 
     async def choose(self, choosing: Choosing) -> bool:
         """Choose files, one choice after the other; tells whether that was possible."""
@@ -629,16 +617,18 @@ class DataPage:
             with self.sign:
                 waiting(READING)
         try:
-            chosen = choosing(desk, (await offload(desk.found))[0])
-            tables, key = list(dict.fromkeys(chosen.tables)), chosen.key
-            uses = desk.uses() if chosen.uses is None else chosen.uses
-            frames = [t for t in tables if uses.get(t, "table") == "table"]
+            there, _ = await offload(desk.found)
+            files = {file: use for file, use in desk.uses().items() if file in there}
+            now = Choice(files, desk.data.key, desk.data.by_order) if desk.data else Choice({})
+            chosen = choosing(now)
+            files, key = chosen.files, chosen.key
+            frames = [file for file, use in files.items() if use == "table"]
             for table_id in frames:
                 await offload(self.studio.catalogue.read, table_id)
             if len(frames) > 1 and not key and not chosen.by_order:
                 shared = (await offload(self.studio.join, Data(tables=frames))).keys
                 key = shared[0] if shared else ""
-            lost = await offload(desk.set_tables, tables, key, uses, chosen.by_order, chosen.instead)
+            lost = await offload(desk.set_tables, list(files), key, files, chosen.by_order, chosen.instead)
         except InputError as error:
             said(error)
             return False
@@ -663,7 +653,7 @@ class DataPage:
         assert data is not None
 
         async def change(event: ValueChangeEventArguments) -> None:
-            await self.choose(lambda _, tables: Choice(tables, event.value or ""))
+            await self.choose(lambda now: Choice(now.files, event.value or ""))
 
         if data.by_order:
             hint("Rows are matched by their order.")
@@ -723,7 +713,9 @@ class DataPage:
             stack("kw-row").style("justify-content: center"),
         ):
             for table_id, name in EXAMPLES.items():
-                word_button(name, "", partial(self.choose, lambda *_, t=table_id: Choice([t])), "outline")
+                word_button(
+                    name, "", partial(self.choose, lambda _, t=table_id: Choice({t: "table"})), "outline"
+                )
             ui.button("Tour in five steps", icon="tour", on_click=lambda: start(self.studio))
 
     def read(self) -> tuple[Joining | None, Looks]:

@@ -164,11 +164,6 @@ def leave(studio: Studio) -> None:
     ui.navigate.to("/")
 
 
-def start_button(studio: Studio) -> None:
-    """A small button that starts the tour, from the beginning if it is under way."""
-    icon_button("tour", "Tour in five steps", lambda: start(studio)).tooltip("Tour in five steps")
-
-
 def show_step(studio: Studio, path: str) -> None:
     """The step of a page, while the tour is under way."""
     places = [step[0] for step in STEPS]
@@ -240,7 +235,8 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.elemen
                             text(name, "span")
             with stack("kw-foot"):
                 text(f"version {studio.about().version}", "span")
-                start_button(studio)
+                tour = "Tour in five steps"
+                icon_button("tour", tour, lambda: start(studio)).tooltip(tour)
 
                 def turn() -> None:
                     new = NEXT_LOOK[everywhere.draft(APPEARANCE) or "auto"]
@@ -259,13 +255,7 @@ def page(studio: Studio, path: str, title: str, lead: str) -> Iterator[ui.elemen
                 aside = stack("kw-end")
             show_step(studio, path)
             yield aside
-    # on narrow screens the steps are a row that may be longer than the screen; scrolled by hand, since scrollIntoView
-    # would let the keyboard begin there
-    ui.run_javascript(
-        "const step = document.querySelector('.kw-nav [aria-current]'), row = step?.closest('nav'); "
-        "if (row) row.scrollLeft += step.getBoundingClientRect().left - row.getBoundingClientRect().left "
-        "- (row.clientWidth - step.clientWidth) / 2"
-    )
+    ui.run_javascript("kwShowStep()")
 
 
 def _teller() -> Callable[[Exception], None]:

@@ -134,13 +134,10 @@ def group_by_name(names: list[str]) -> dict[str, list[str]]:
     for name, pair in ends.items():
         word = max(pair, key=lambda w: counts[w], default="")
         groups.setdefault(word if counts[word] > 1 else "other", []).append(name)
-    alone = {
-        name for key, members in groups.items() if len(members) < 2 or key == "other" for name in members
-    }
     found = {key: members for key, members in groups.items() if len(members) > 1 and key != "other"}
-    if alone and found:
-        found["other"] = [name for name in names if name in alone]
-    return found
+    grouped = {name for members in found.values() for name in members}
+    rest = [name for name in names if name not in grouped]
+    return {**found, "other": rest} if rest and found else found
 
 
 THUMBNAILS = 24
@@ -418,8 +415,7 @@ class KernelsPage:
         @ui.refreshable
         def shown() -> None:
             these = found()
-            with stack("kw-chips").props("role=group") as group:
-                group.props["aria-label"] = f"Columns of {view}" if view else "Columns"
+            with stack("kw-chips", f"Columns of {view}" if view else "Columns").props("role=group"):
                 for name in these[:MOST_CHIPS]:
                     self.chip(name)
             if len(these) > MOST_CHIPS:
@@ -461,8 +457,7 @@ class KernelsPage:
 
     def view_card(self, name: str, columns: list[str]) -> None:
         """A view: its columns, its kernels, and a place to drop more."""
-        zone = stack("kw-drop").props("role=group")
-        zone.props["aria-label"] = f"View {name}"
+        zone = stack("kw-drop", f"View {name}").props("role=group")
         self.receive(zone, lambda: self.put(name))
         with zone:
             with stack("kw-row").style("flex-wrap: nowrap"):
@@ -487,8 +482,7 @@ class KernelsPage:
                 few = ", ".join(columns[:6]) + (f" and {len(columns) - 6} more" if len(columns) > 6 else "")
                 hint(few).style("overflow-wrap: anywhere")
             label, icon = ("Hide columns", "expand_less") if is_open else ("Show columns", "expand_more")
-            button = word_button(label, icon, turn, "flat dense no-caps size=sm")
-            button.props["aria-label"] = f"{label} of {name}"
+            button = word_button(label, icon, turn, "flat dense no-caps size=sm", f"{label} of {name}")
             button.props["aria-expanded"] = "true" if is_open else "false"
             if is_open:
                 self.chips(columns, name)

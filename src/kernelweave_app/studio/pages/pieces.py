@@ -25,12 +25,6 @@ from kernelweave_app.studio.typesetting import parts, to_mathml
 
 Answer = TypeVar("Answer")
 
-#: How tables sort a column of numbers.
-NUMERICALLY = (
-    "(a, b) => { const n = (v) => v === null || v === undefined || v === '' ? -Infinity : Number(v); "
-    "const x = n(a), y = n(b); return x < y ? -1 : x > y ? 1 : 0 }"
-)
-
 
 def text(content: object, tag: str = "div") -> TextElement:
     """Text in an element; never markup."""
@@ -54,9 +48,12 @@ def card(title: str = "", about: str = "") -> Iterator[Any]:
         yield aside
 
 
-def stack(kind: str = "kw-stack") -> ui.element:
-    """A plain container."""
-    return ui.element("div").classes(kind)
+def stack(kind: str = "kw-stack", name: str = "") -> ui.element:
+    """A plain container; one with a role has a name that is read aloud."""
+    found = ui.element("div").classes(kind)
+    if name:
+        found.props["aria-label"] = name
+    return found
 
 
 def hint(content: str, tag: str = "div") -> TextElement:
@@ -94,10 +91,15 @@ def icon_button(icon: str, label: str, action: Any, props: str = "") -> ui.butto
     return button
 
 
-def word_button(label: str, icon: str, action: Callable[[], object] | str, props: str = "") -> ui.button:
-    """A button that does something, or opens a page."""
+def word_button(
+    label: str, icon: str, action: Callable[[], object] | str, props: str = "", name: str = ""
+) -> ui.button:
+    """A button that does something, or opens a page; `name` is read aloud in place of its label."""
     do = (lambda: ui.navigate.to(action)) if isinstance(action, str) else action
-    return ui.button(label, icon=icon or None, on_click=do).props(props)
+    button = ui.button(label, icon=icon or None, on_click=do).props(props)
+    if name:
+        button.props["aria-label"] = name
+    return button
 
 
 def stat(value: str, label: str, note: str = "") -> None:
@@ -197,7 +199,7 @@ def big_table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, label
             "sortable": True,
             "align": "right" if numbers[j] else "left",
             # numbers given as text are sorted as numbers, and empty cells before them
-            **({":sort": NUMERICALLY} if numbers[j] else {}),
+            **({":sort": "kwNumerically"} if numbers[j] else {}),
         }
         for j, name in enumerate(headers)
     ]
@@ -636,26 +638,11 @@ def drop_zone(
         if isinstance(answer, Awaitable):
             await answer
 
-    # what has ended leaves the list at once: the answer may take its time, and another file may be on its way by then
-    upload.on(
-        "uploaded",
-        arrived,
-        js_handler=(
-            f"(info) => {{ const list = getElement({upload.id}).$refs.qRef; "
-            "[...info.files, ...list.$el.refused ?? []].forEach(list.removeFile); list.$el.refused = []; "
-            "emit(JSON.parse(info.xhr.responseText).id) }"
-        ),
-    )
-    upload.on(
-        "failed",
-        lambda event: said(InputError(event.args if isinstance(event.args, str) else event.args[0])),
-        js_handler=(
-            f"(info) => {{ const list = getElement({upload.id}).$refs.qRef.$el; "
-            "list.refused = [...list.refused ?? [], ...info.files]; "
-            "let why = ''; try { why = JSON.parse(info.xhr.responseText).detail } catch (e) {} "
-            "emit(why || 'The upload was refused or cut off. Is the file larger than the limit?') }"
-        ),
-    )
+    def refused(event: GenericEventArguments) -> None:
+        said(InputError(event.args if isinstance(event.args, str) else event.args[0]))
+
+    upload.on("uploaded", arrived, js_handler=f"(info) => kwUploaded(info, {upload.id}, emit)")
+    upload.on("failed", refused, js_handler=f"(info) => kwRefused(info, {upload.id}, emit)")
 
 
 #: Columns that a list shows at once; of longer lists, those that match the typed text.

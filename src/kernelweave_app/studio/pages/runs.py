@@ -168,8 +168,8 @@ def _key(run: Run, wanted: Wanted, names: Mapping[str, str]) -> float | str | No
 
 def _fits(run: Run, wanted: Wanted, names: Mapping[str, str]) -> bool:
     table = table_of(run, names)
-    having = ((wanted.method, [run.method]), (wanted.table, [table]), (wanted.state, [run.state]))
-    if any(one and one not in values for one, values in (*having, (wanted.tag, run.marks.tags))):
+    own = {"method": [run.method], "table": [table], "state": [run.state], "tag": run.marks.tags}
+    if any(getattr(wanted, name) and getattr(wanted, name) not in values for name, values in own.items()):
         return False
     if wanted.least is not None:
         value = value_of(run, wanted.score)
@@ -192,8 +192,10 @@ def when(run: Run) -> str:
 def titles(runs: list[Run]) -> dict[str, str]:
     """Distinct names of runs: equal names get a number."""
     found: dict[str, str] = {}
+    taken: set[str] = set()
     for run in sorted(runs, key=lambda run: run.created):
-        found[run.id] = free_name(run.name, set(found.values()))
+        found[run.id] = free_name(run.name, taken)
+        taken.add(found[run.id])
     return {run.id: found[run.id] for run in runs}
 
 
@@ -566,10 +568,8 @@ class OneRun:
     def going(self, run: Run) -> None:
         """Progress, and a way to stop."""
         parts = self.detail
-        with stack("kw-progress").props("role=progressbar aria-valuemin=0 aria-valuemax=100") as parts[
-            "meter"
-        ]:
-            parts["meter"].props["aria-label"] = "Progress"
+        parts["meter"] = stack("kw-progress", "Progress")
+        with parts["meter"].props("role=progressbar aria-valuemin=0 aria-valuemax=100"):
             parts["progress"] = ui.element("div")
         with stack("kw-row").style("justify-content: space-between"):
             with stack("kw-stack tight"):
@@ -863,8 +863,10 @@ class Board:
         """A box that chooses some runs."""
 
         def choose(event: ValueChangeEventArguments) -> None:
-            others = {name: None for name in self.chosen if name not in {run.id for run in runs}}
-            self.chosen = others | (dict.fromkeys(run.id for run in runs) if event.value else {})
+            for run in runs:
+                self.chosen.pop(run.id, None)
+                if event.value:
+                    self.chosen[run.id] = None
             then()
 
         box = ui.checkbox(value=value, on_change=choose).props("dense")

@@ -49,3 +49,45 @@ document.addEventListener('click', (event) => {
   headings.observe(table, {childList: true, subtree: true});
   setTimeout(() => watch.disconnect(), 3000);
 });
+/* What was uploaded leaves the list at once: the answer may take its time, and another file may be on its way by then. */
+window.kwUploaded = (info, id, emit) => {
+  const list = getElement(id).$refs.qRef;
+  [...info.files, ...list.$el.refused ?? []].forEach(list.removeFile);
+  list.$el.refused = [];
+  emit(JSON.parse(info.xhr.responseText).id);
+};
+window.kwRefused = (info, id, emit) => {
+  const list = getElement(id).$refs.qRef.$el;
+  list.refused = [...list.refused ?? [], ...info.files];
+  let why = '';
+  try { why = JSON.parse(info.xhr.responseText).detail; } catch (error) { /* no answer of the studio */ }
+  emit(why || 'The upload was refused or cut off. Is the file larger than the limit?');
+};
+/* A chart is made a moment after its element; one that is removed in that moment has nothing to dispose of yet. */
+window.kwLate = (node) => {
+  const owner = node.component.proxy;
+  const late = {dispose: () => setTimeout(() => {
+    if (owner.chart === late) return;
+    owner.chart.dispose();
+    owner.resizeObserver?.disconnect();
+  }, 100)};
+  owner.chart ??= late;
+};
+/* The horizontal coordinate of a click inside the axes of a chart. */
+window.kwAcross = (event, id, emit) => {
+  const chart = getElement(id).chart, box = chart.getDom().getBoundingClientRect();
+  const at = [event.clientX - box.left, event.clientY - box.top];
+  if (chart.containPixel('grid', at)) emit(chart.convertFromPixel({gridIndex: 0}, at)[0]);
+};
+/* On narrow screens the steps are a row that may be longer than the screen; scrolled by hand, since scrollIntoView would let
+   the keyboard begin there. */
+window.kwShowStep = () => {
+  const step = document.querySelector('.kw-nav [aria-current]'), row = step?.closest('nav');
+  if (!row) return;
+  row.scrollLeft += step.getBoundingClientRect().left - row.getBoundingClientRect().left - (row.clientWidth - step.clientWidth) / 2;
+};
+/* Tables sort a column of numbers, which may be given as text, with empty cells first. */
+window.kwNumerically = (a, b) => {
+  const [x, y] = [a, b].map((value) => value === null || value === undefined || value === '' ? -Infinity : Number(value));
+  return x < y ? -1 : x > y ? 1 : 0;
+};

@@ -304,7 +304,8 @@ class EvidenceCard:
                     "play_arrow",
                     guarded(lambda: self.start(kind)),
                     "outline no-caps",
-                ).props["aria-label"] = f"Compute: {title}"
+                    f"Compute: {title}",
+                )
             if now is not None and now.reason:
                 note(now.reason, "bad" if now.state == "failed" else "warn")
 
@@ -319,8 +320,8 @@ class EvidenceCard:
             "stop",
             guarded(lambda: self.ask(self.studio.evidence.stop, kind)),
             "outline no-caps",
+            f"Stop: {title}",
         )
-        stop.props["aria-label"] = f"Stop: {title}"
         stop.set_enabled(not now.stopping)
 
     def advance(self, kind: str, now: EvidenceProgress) -> None:
@@ -361,12 +362,6 @@ class EvidenceCard:
             simple_table(table.heads, table.shown(), numbers=range(1, len(table.heads)), label=table.title)
 
 
-#: The horizontal coordinate of a click inside the axes of a chart.
-PLACE = """(event) => {
-  const chart = getElement(ID).chart, box = chart.getDom().getBoundingClientRect();
-  const at = [event.clientX - box.left, event.clientY - box.top];
-  if (chart.containPixel('grid', at)) emit(chart.convertFromPixel({gridIndex: 0}, at)[0]);
-}"""
 #: Kernels listed at the cursor.
 AT_CURSOR = 8
 
@@ -420,7 +415,8 @@ class PathCard:
                 with stack():
                     self.chart = charts.figure(self.options(), self.label())
                     # anywhere in the chart, since the points of lines are too small to be hit
-                    self.chart.on("click", self.clicked, js_handler=PLACE.replace("ID", str(self.chart.id)))
+                    where = f"(event) => kwAcross(event, {self.chart.id}, emit)"
+                    self.chart.on("click", self.clicked, js_handler=where)
                     self.chart.style("cursor: pointer")
                     slider = ui.slider(min=0, max=len(self.path.alphas) - 1, value=self.cursor).props("label")
                     slider.props["aria-label"] = "Cursor along the path"

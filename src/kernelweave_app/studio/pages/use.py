@@ -31,7 +31,6 @@ from kernelweave_app.studio.pages.pieces import (
 )
 from kernelweave_app.studio.pages.runs import RunPage, round_off
 from kernelweave_app.studio.schema import Artifact, Data, Predicted, Run, TableRef
-from kernelweave_app.studio.service import Studio
 
 FILES = {
     "model.skops": ("Model", "Load it with kernelweave.load(…); nothing in it is executed."),
@@ -54,9 +53,9 @@ FILES = {
 BESIDE = {"kernels": "Kernels of new rows with training rows", "sparse": "Sparse views of new rows"}
 
 
-def pick_files(label: str, options: dict[str, str], *, several: bool) -> ui.select:
+def pick_files(label: str, refs: list[TableRef], *, several: bool) -> ui.select:
     """A list of files."""
-    props = "use-chips" if several else ""
+    options, props = {ref.id: ref.name for ref in refs}, "use-chips" if several else ""
     found: ui.select = dropdown(options, props=props, label=label, multiple=several, with_input=True)
     return found.style("width: 100%")
 
@@ -72,10 +71,6 @@ class UsePage(RunPage):
     path, title, icon = "/use", "Use", "output"
     lead = "Predict new rows, and download model, report, figures, settings and script."
 
-    def __init__(self, studio: Studio, run_id: str) -> None:
-        super().__init__(studio, run_id)
-        self.predicted: Predicted | None = None
-
     async def show(self, run: Run) -> None:
         """Fields for new rows, files, figures and the script."""
         tables = await offload(self.studio.tables)
@@ -84,7 +79,7 @@ class UsePage(RunPage):
             self.predict(run, tables)
             with stack():
                 self.files(run, made)
-        self.result()
+        self.result(None)
         self.figures(run, made)
         self.script(*await offload(self.again, run))
 
@@ -92,52 +87,43 @@ class UsePage(RunPage):
 
     def predict(self, run: Run, tables: list[TableRef]) -> None:
         """Choose a table and predict its rows."""
-        need = len(run.request.data.tables)
-        uses = {"kernels": len(run.request.data.kernels), "sparse": len(run.request.data.sparse)}
+        data = run.request.data
+        several = len(data.tables) > 1
         with card("Predict", "Choose a table with the columns of the model."):
             ordered = sorted(tables, key=lambda r: (r.source != "data folder", r.name.lower()))
-            options = {ref.id: ref.name for ref in ordered}
-            several = pick_files(
-                "Table" if need == 1 else "Tables, joined by the same key", options, several=need > 1
-            )
+            label = "Tables, joined by the same key" if several else "Table"
+            picks = {"table": pick_files(label, ordered, several=several)}
+            for use, label in BESIDE.items():
+                if getattr(data, use):
+                    picks[use] = pick_files(label, [ref for ref in tables if use in ref.uses], several=True)
 
             async def uploaded(new: str) -> None:
                 refs = {ref.id: ref for ref in await offload(self.studio.tables)}
-                use = refs[new].uses[0] if new in refs else "table"
-                if use in beside:
-                    here = {ref.id: ref.name for ref in refs.values() if use in ref.uses}
-                    beside[use].set_options(here, value=[*(beside[use].value or []), new])
-                    return
-                names = {ref.id: ref.name for ref in refs.values()}
-                several.set_options(names, value=[*(several.value or []), new] if need > 1 else new)
-
-            beside: dict[str, ui.select] = {}
-            for use, label in BESIDE.items():
-                if uses[use]:
-                    options = {ref.id: ref.name for ref in tables if use in ref.uses}
-                    beside[use] = pick_files(label, options, several=True)
+                use: str = refs[new].uses[0] if new in refs else "table"
+                use = use if use in picks else "table"
+                pick = picks[use]
+                names = {ref.id: ref.name for ref in refs.values() if use == "table" or use in ref.uses}
+                pick.set_options(names, value=[*(pick.value or []), new] if pick.multiple else new)
 
             drop_zone("Or drop a new file here", uploaded)
 
             async def go() -> None:
-                chosen = several.value if isinstance(several.value, list) else [several.value]
-                chosen = [table for table in chosen if table]
-                if not chosen:
+                chosen = {use: pick.value or [] for use, pick in picks.items()}
+                found = chosen.pop("table")
+                found = [found] if isinstance(found, str) else found
+                if not found:
                     raise InputError("Choose a table first.")
-                files = {use: list(pick.value or []) for use, pick in beside.items()}
-                needs_key = len(chosen) > 1 or uses["kernels"]
-                data = Data(tables=chosen, key=run.request.data.key if needs_key else "", **files)
-                self.predicted = await offload(self.studio.predict, run.id, data)
-                self.result.refresh()
+                key = data.key if len(found) > 1 or data.kernels else ""
+                new = Data(tables=found, key=key, **chosen)
+                self.result.refresh(await offload(self.studio.predict, run.id, new))
                 self.files.refresh(run, await offload(self.studio.artifacts, run.id))
 
             with stack("kw-end"):
                 once("Predict", "bolt", go)
 
     @ui.refreshable_method
-    def result(self) -> None:
+    def result(self, found: Predicted | None) -> None:
         """The predictions that were made."""
-        found = self.predicted
         if found is None:
             return
         with card("New predictions") as aside:
