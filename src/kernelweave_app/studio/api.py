@@ -358,8 +358,11 @@ def describe_api(schema: Tree) -> str:
     tags: dict[str, list[Tree]] = {}
     for path, verbs in schema["paths"].items():
         for verb, route in verbs.items():
-            done = next((found for code, found in route["responses"].items() if code.startswith("2")), {})
-            gives = next(iter(done.get("content", {}).values()), {}).get("schema")
+            done: Tree = next(
+                (found for code, found in route["responses"].items() if code.startswith("2")), {}
+            )
+            contents: list[Tree] = list(done.get("content", {}).values())
+            gives = contents[0].get("schema") if contents else None
             tags.setdefault(route["tags"][0], []).append(
                 {**route, "verb": verb, "path": path, "gives": gives}
             )

@@ -180,8 +180,12 @@ def describe_column(column: Series, name: str) -> Column:
         values = known.to_numpy(dtype=np.float64)
         kind = "whole number" if len(values) and (values % 1 == 0).all() else "number"
         if len(values):
-            numbers = {"low": np.min, "high": np.max, "mean": np.mean, "median": np.median}
-            told = {name: float(of(values)) for name, of in numbers.items()}
+            told = {
+                "low": values.min(),
+                "high": values.max(),
+                "mean": values.mean(),
+                "median": np.median(values),
+            }
             told |= {"counts": histogram(values), "n_distinct": known.nunique()}
     elif kinds.is_datetime64_any_dtype(column):
         kind = "date"

@@ -531,9 +531,9 @@ def _describe(studio: Studio, path: Path, n_runs: int) -> TableFile:
             kept["problem"] = str(error)
         with contextlib.suppress(DiskFull):  # looked at again next time
             studio.store.set_draft(key, kept)
-    found = {name: value for name, value in kept.items() if name != "version"}
-    about_file = {"id": file_id(path.name), "name": path.name, "size": about.st_size, "since": about.st_mtime}
-    return TableFile(**about_file, n_runs=n_runs, **found)
+    known = {name: value for name, value in kept.items() if name != "version"}
+    named = {"id": file_id(path.name), "name": path.name, "size": about.st_size, "since": about.st_mtime}
+    return TableFile.model_validate({**named, "n_runs": n_runs, **known})
 
 
 def replace_file(studio: Studio, old_id: str, new_id: str) -> str:

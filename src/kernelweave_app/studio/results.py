@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -123,11 +123,11 @@ def describe_weights(model: BaseMKL) -> Weights:
     return Weights(**whole.model_dump(), views=view_weights(model), layers=layers)
 
 
-def _layer(names: Sequence[object], outputs: Sequence[str], fractions: Array) -> Layer:
+def _layer(names: Iterable[object], outputs: Sequence[str], fractions: Array) -> Layer:
     return Layer(
         names=[str(name) for name in names],
         outputs=[name or "weight" for name in outputs],
-        values=fractions.reshape(len(names), -1).tolist(),
+        values=fractions.reshape(len(fractions), -1).tolist(),
     )
 
 

@@ -605,6 +605,10 @@ class DataPage:
 
         await self.choose(others)
 
+    async def begin(self, table_id: str) -> None:
+        """Choose one table alone."""
+        await self.choose(lambda _: Choice({table_id: "table"}))
+
     async def choose(self, choosing: Choosing) -> bool:
         """Choose files, one choice after the other; tells whether that was possible."""
         async with self.choosing:
@@ -636,8 +640,10 @@ class DataPage:
             self.sign.clear()
         if lost and not self.client.is_deleted:
             target = desk.spec.target
-            now = f" The target is {target!r} now." if any(text.startswith("target") for text in lost) else ""
-            warn(f"Reset, because the tables do not have it: {'; '.join(lost)}.{now if target else ''}")
+            then = (
+                f" The target is {target!r} now." if any(text.startswith("target") for text in lost) else ""
+            )
+            warn(f"Reset, because the tables do not have it: {'; '.join(lost)}.{then if target else ''}")
         self.renew()
         return True
 
@@ -713,9 +719,7 @@ class DataPage:
             stack("kw-row").style("justify-content: center"),
         ):
             for table_id, name in EXAMPLES.items():
-                word_button(
-                    name, "", partial(self.choose, lambda _, t=table_id: Choice({t: "table"})), "outline"
-                )
+                word_button(name, "", partial(self.begin, table_id), "outline")
             ui.button("Tour in five steps", icon="tour", on_click=lambda: start(self.studio))
 
     def read(self) -> tuple[Joining | None, Looks]:
@@ -826,6 +830,9 @@ class DataPage:
             elif found.low is not None:
                 text(f"From {number(found.low)} to {number(found.high)}.")
 
+    def _set_role(self, name: str, event: ValueChangeEventArguments) -> None:
+        self.form.set(**{name: event.value or ""})
+
     def _roles(self, joined: Joining, marked: Marked | str | None) -> None:
         spec = self.desk.spec
         key = self.desk.data.key if self.desk.data else ""
@@ -843,7 +850,7 @@ class DataPage:
                     options,
                     getattr(spec, name),
                     label,
-                    lambda event, name=name: self.form.set(**{name: event.value or ""}),
+                    partial(self._set_role, name),
                     clearable=True,
                     hint=hint,
                 )

@@ -474,12 +474,12 @@ class MethodPage:
 
             switch("How regularisation parameters are chosen", kinds, kind).on_value_change(turn)
             if kind == "automatic":
-                setting = replace(
-                    self.form.known[name], label="How many", help=ABOUT_NUMBER, kind="whole number"
+                many = replace(
+                    self.form.known[name], label="How many", help=ABOUT_NUMBER, least=1, most=MOST_ALPHAS
                 )
-                setting = replace(setting, least=1, most=MOST_ALPHAS)
+                many = replace(many, kind="whole number")
                 self.form.field(
-                    setting, value=int(given), keep=lambda count: self.desk.set(**{name: str(count)})
+                    many, value=int(given), keep=lambda count: self.desk.set(**{name: str(count)})
                 )
             elif kind == "range":
                 fields: list[Any] = []

@@ -168,7 +168,12 @@ def _key(run: Run, wanted: Wanted, names: Mapping[str, str]) -> float | str | No
 
 def _fits(run: Run, wanted: Wanted, names: Mapping[str, str]) -> bool:
     table = table_of(run, names)
-    own = {"method": [run.method], "table": [table], "state": [run.state], "tag": run.marks.tags}
+    own: dict[str, list[str]] = {
+        "method": [run.method],
+        "table": [table],
+        "state": [run.state],
+        "tag": run.marks.tags,
+    }
     if any(getattr(wanted, name) and getattr(wanted, name) not in values for name, values in own.items()):
         return False
     if wanted.least is not None:

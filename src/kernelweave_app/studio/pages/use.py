@@ -114,7 +114,7 @@ class UsePage(RunPage):
                 if not found:
                     raise InputError("Choose a table first.")
                 key = data.key if len(found) > 1 or data.kernels else ""
-                new = Data(tables=found, key=key, **chosen)
+                new = Data.model_validate({"tables": found, "key": key, **chosen})
                 self.result.refresh(await offload(self.studio.predict, run.id, new))
                 self.files.refresh(run, await offload(self.studio.artifacts, run.id))
 
