@@ -57,10 +57,16 @@ LOST = 60.0
 LOG = "log.txt"
 #: Clocks of the kernel and of Python differ by less.
 CLOCK = 1.0
-#: Figures by the names of files.
+#: Figures by the findings that they need, and all figures, by the names of files.
+OF_EVIDENCE = {
+    "stability": "stability",
+    "learning curve": "learning-curve",
+    "calibration": "calibration",
+    "permutation": "permutation",
+}
 FIGURES = (
     *("weights", "contributions", "path", "choice", "roc", "precision", "confusion", "held-out", "residuals"),
-    *("stability", "learning-curve", "calibration", "permutation"),
+    *OF_EVIDENCE.values(),
 )
 PRINTED = "printed"
 #: Seconds that a drawing may take, and after which measuring is given up.
@@ -372,13 +378,6 @@ def read_log(log: Path, most: int = 100_000) -> str:
 #: Folder of a run with a file of progress for each kind of evidence.
 FOLDER = "evidence"
 GOING = ("starting", "waiting", "running")
-#: Figures by the findings that they need.
-OF_EVIDENCE = {
-    "stability": "stability",
-    "learning curve": "learning-curve",
-    "calibration": "calibration",
-    "permutation": "permutation",
-}
 
 
 def status_file(folder: Path, kind: str) -> Path:

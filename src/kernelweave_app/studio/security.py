@@ -182,7 +182,7 @@ class Access:
     Attributes
     ----------
     secret : str
-        Part of the addresses of pages, without which a session is none: see `kernelweave_app.studio.addresses`.
+        Part of the addresses of pages, without which a session is none: see `enter`.
     """
 
     def __init__(self, store: Store, folder: Path, token: str = "") -> None:
