@@ -8,8 +8,11 @@ classification on 15 tables, five of them with classes of at most 15 %: log loss
 the test rows beside a random forest, boosting and logistic regression; log loss after `calibrate`, whose folds learn
 widths and weights again, by a temperature and by Platt's curves; coverage of sets in each class, and of MAPIE's around
 the same classifier. Processor seconds of one thread; intervals, sets and probabilities are computed from values that
-the fit has, so that they take no fits. Of 6,000 rows, where folds have 1,000 (C of a regression) or 3,000 (a plain
-classification), the same by these and by folds of all. With ``--resume`` tables that are in the file stay.
+the fit has, so that they take no fits. Rare classes: balanced accuracy and log loss of a plain classification with
+``scoring="balanced_accuracy"`` on 15 real tables whose smallest class has less than 15 % of the rows, beside these
+methods without and with balanced classes, and mean ranks. Of 6,000 rows, where folds have 1,000 (C of a regression) or
+3,000 (a plain classification), the same by these and by folds of all. With ``--resume`` tables that are in the file
+stay.
 """
 
 from __future__ import annotations
@@ -25,18 +28,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn import datasets
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.compose import TransformedTargetRegressor
+from sklearn.compose import TransformedTargetRegressor, make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
+from sklearn.metrics import balanced_accuracy_score, log_loss
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import kernelweave as kw
+from benchmarks import default_sets
 from kernelweave.inspection.refitting import plainly
 
 RESULTS = Path(__file__).parent / "results" / "uncertainty.json"
@@ -268,6 +273,93 @@ def sets(name: str, n_splits: int) -> dict[str, Any]:
     }
 
 
+def _columns(*, scale: bool) -> Any:
+    """Categories as indicator columns; numbers as they are, or standardised."""
+    numbers = (StandardScaler() if scale else "passthrough", make_column_selector(dtype_include=np.number))
+    return make_column_transformer(
+        numbers,
+        (
+            OneHotEncoder(handle_unknown="ignore", sparse_output=False),
+            make_column_selector(dtype_exclude=np.number),
+        ),
+    )
+
+
+def _rare_rivals(weight: str | None) -> dict[str, Callable[[], ClassifierMixin]]:
+    """Forest, boosting and logistic regression, with balanced classes or without."""
+    boosting = partial(HistGradientBoostingClassifier, categorical_features="from_dtype", random_state=0)
+    return {
+        "forest": lambda: make_pipeline(
+            _columns(scale=False), RandomForestClassifier(300, class_weight=weight, random_state=0)
+        ),
+        "boosting": lambda: boosting(class_weight=weight),
+        "logistic": lambda: make_pipeline(
+            _columns(scale=True), LogisticRegression(max_iter=5000, class_weight=weight)
+        ),
+    }
+
+
+#: What is ranked: a plain classification for the balanced accuracy, and the others without and with balanced classes.
+RANKED = {
+    "balanced score": lambda: kw.MKLClassifier(scoring="balanced_accuracy"),
+    **_rare_rivals(None),
+    **{f"{name}, balanced": make for name, make in _rare_rivals("balanced").items()},
+}
+#: Other settings of the same, beside them.
+BESIDE = {
+    "plain": kw.MKLClassifier,
+    "log loss": lambda: kw.MKLClassifier(scoring="neg_log_loss"),
+    "plain, balanced": lambda: kw.MKLClassifier(class_weight="balanced"),
+}
+
+
+def rare(name: str, n_splits: int) -> dict[str, Any]:
+    """Mean scores over divisions of a table with a rare class: half of the rows, at most 500; at most 1,000 others."""
+    frame, target = default_sets.RARE[name]()
+    labels, counts = np.unique(target.astype(str), return_counts=True)
+    kept = np.isin(target.astype(str), labels[counts >= 20])
+    X, y = frame[kept].reset_index(drop=True), np.unique(target[kept].astype(str), return_inverse=True)[1]
+    words = [column for column in X if X[column].dtype.kind not in "fiu"]
+    X = X.astype(dict.fromkeys(words, "category"))
+    found: dict[str, list[list[float]]] = {}
+    for seed in range(n_splits):
+        train, test = train_test_split(
+            np.arange(len(y)), train_size=min(500, len(y) // 2), random_state=seed, stratify=y
+        )
+        test = test[:1000]
+        for way, make in {**RANKED, **BESIDE}.items():
+            model, seconds = _seconds(make().fit, X.iloc[train], y[train])
+            p = np.clip(model.predict_proba(X.iloc[test]), 1e-6, 1.0)
+            loss = log_loss(y[test], p / p.sum(axis=1, keepdims=True), labels=model.classes_)
+            score = balanced_accuracy_score(y[test], model.predict(X.iloc[test]))
+            found.setdefault(way, []).append([score, loss, seconds])
+    means = {way: np.mean(rows, axis=0).round(4).tolist() for way, rows in found.items()}
+    return {
+        "rows": len(train),
+        "smallest class": int(np.bincount(y[train]).min()),
+        "classes": int(y.max() + 1),
+    } | {
+        way: dict(zip(("balanced accuracy", "log loss", "seconds"), values, strict=True))
+        for way, values in means.items()
+    }
+
+
+def rare_ranks(tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Means over tables, and mean ranks of what is ranked."""
+    found: dict[str, Any] = {}
+    for score, sign in (("balanced accuracy", -1.0), ("log loss", 1.0)):
+        values = np.array([[one[way][score] for way in RANKED] for one in tables.values()])
+        ranks = np.mean([rankdata(sign * row) for row in values], axis=0)
+        found[score] = {
+            "mean rank": dict(zip(RANKED, ranks.round(2).tolist(), strict=True)),
+            "mean": {
+                way: round(float(np.mean([one[way][score] for one in tables.values()])), 4)
+                for way in {**RANKED, **BESIDE}
+            },
+        }
+    return found
+
+
 def many(seed: int, n: int = 6000) -> dict[str, Any]:
     """Intervals, probabilities and sets by the folds that chose C, of some rows, and by folds of all rows."""
     X, y = made_up(n // 2 + 1500, "normal", seed)
@@ -303,6 +395,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--tuned", type=int, default=5, help="Divisions for kernel ridge regression.")
     parser.add_argument("--rivals", type=int, default=8, help="Divisions for probabilities.")
+    parser.add_argument("--rare", type=int, default=10, help="Divisions of tables with a rare class.")
     parser.add_argument("--many", type=int, default=3, help="Draws of 6,000 rows.")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -312,8 +405,14 @@ def main() -> None:
         "numbers": (NUMBERS, partial(numbers, n_splits=options.splits, n_tuned=options.tuned)),
         "sets": (CLASSES, partial(sets, n_splits=options.splits)),
         "classes": (CLASSES, partial(classes, n_splits=options.rivals)),
+        "rare classes": (default_sets.RARE, partial(rare, n_splits=options.rare)),
     }
-    divisions = {"splits": options.splits, "tuned": options.tuned, "rivals": options.rivals}
+    divisions = {
+        "splits": options.splits,
+        "tuned": options.tuned,
+        "rivals": options.rivals,
+        "rare": options.rare,
+    }
     out: dict[str, Any] = {**divisions, "coverages": COVERAGES}
     out |= json.loads(options.out.read_text()) if options.resume else {}
     for kind, (tables, run) in runs.items():
@@ -322,6 +421,8 @@ def main() -> None:
             done[name] = run(name)
             print(name, done[name], flush=True)
             options.out.write_text(json.dumps(out, indent=1) + "\n")
+    out["rare classes, together"] = rare_ranks(out["rare classes"])
+    options.out.write_text(json.dumps(out, indent=1) + "\n")
     if "6,000 rows" in out:
         return
     out["6,000 rows"] = [many(seed) for seed in range(options.many)]

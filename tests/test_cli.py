@@ -628,10 +628,6 @@ BAD = {
         lambda t, w: ["fit", str(w), "--target", "target", "--scoring", "roc_auc"],
         "'roc_auc' does not work for classification with 3 classes",
     ),
-    "a score of probabilities": (
-        lambda t, w: ["fit", str(w), "--target", "target", "--scoring", "neg_log_loss"],
-        "has no probabilities",
-    ),
     "a score for numbers": (
         lambda t, w: ["fit", str(w), "--target", "hue", "--scoring", "f1"],
         "'f1' does not",

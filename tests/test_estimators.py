@@ -806,7 +806,7 @@ def test_scores_of_folds_are_those_of_scikit_learn(weighted, rng):
     """Of decision values on some rows, with the weights of these rows; labels are classes, names or 0 and 1."""
     from sklearn import metrics
 
-    from kernelweave.estimators.scoring import fold_score, try_score
+    from kernelweave.estimators.scoring import check_score, fold_score, reason_against
 
     weight = rng.uniform(0.2, 3.0, 30) if weighted else None
     rows = rng.permutation(30)[:17]
@@ -836,5 +836,12 @@ def test_scores_of_folds_are_those_of_scikit_learn(weighted, rng):
     assert several == pytest.approx(metrics.accuracy_score(labels[rows], values > 0, sample_weight=own))
     plain = fold_score(lambda model, X, y: float(np.sum(y)), numbers, sample_weight=weight)
     assert plain(flat, rows) == pytest.approx(numbers[rows].sum())
-    assert try_score(None, numbers) == 1.0
-    assert 0.0 <= try_score("f1_macro", classes[codes], classes) <= 1.0
+    assert reason_against(None, numbers) is None
+    assert reason_against("f1_macro", classes[codes], classes) is None
+    assert "multi" in reason_against("roc_auc", classes[codes], classes)
+    with pytest.raises(
+        kw.InputError, match=r"a score of 3 classes, got 'roc_auc': .*Known: 'accuracy', .*'roc_auc_ovr'"
+    ):
+        check_score("roc_auc", classes[codes], classes)
+    with pytest.raises(kw.InputError, match=r"a score of numbers, got 'f1': .*Known: .*'r2'"):
+        check_score("f1", numbers, None)

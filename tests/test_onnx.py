@@ -127,6 +127,12 @@ def test_probabilities(tmp_path):
         found = ran(model, tmp_path, {"X": NEW})
         assert error(found["probabilities"], model.predict_proba(NEW)) < 1e-12
         assert (found["label"] == model.predict(NEW)).all()
+    # a score that decides otherwise than probabilities do
+    model = kw.MKLClassifier(scoring="balanced_accuracy").fit(X, X[:, 1] > 0.8)
+    found = ran(model, tmp_path, {"X": NEW})
+    assert abs(model.model_.shift[0]) > 0.1
+    assert error(found["probabilities"], model.predict_proba(NEW)) < 1e-12
+    assert (found["label"] == model.predict(NEW)).all()
 
 
 @pytest.mark.parametrize("learner", ["mlmkl", "2lmkl", "dmkl"])

@@ -150,7 +150,8 @@ def test_what_is_stated_changes_the_default_learner():
     assert named("classification", kernels="linear", Cs="1,10") == "lp"
     assert named("classification", method="rls2") == "rls2"
     assert fits_plainly(Spec(target="y", test_size=0.0, balanced=True, method="default", group="g"))
-    for given in ({"cv": 7}, {"rule": "1se"}, {"scoring": "f1_macro"}, {"method": "rls2"}):
+    assert fits_plainly(Spec(scoring="f1_macro"))
+    for given in ({"cv": 7}, {"rule": "1se"}, {"cv": 7, "scoring": "f1_macro"}, {"method": "rls2"}):
         assert not fits_plainly(Spec(**given))
     # parameters of one's own change the learner, not the choice of C
     learner, cost = plain_learner(Spec(learner_params={"p": 3.0}), "classification")

@@ -13,6 +13,8 @@ from sklearn.base import clone
 
 from kernelweave import learners, recipe
 from kernelweave._checks import InputError, warn_user
+from kernelweave._forms import numbered
+from kernelweave.estimators.scoring import TaskScore, if_defined
 from kernelweave.fitting.folds import (
     Fold,
     FoldScores,
@@ -95,6 +97,10 @@ class Candidates:
     pool : callable, optional
         The score of the test rows of all folds together, which then chooses; else the mean over folds does, which is
         the same for losses of rows and folds of the same size.
+    second : callable, optional
+        What chooses among candidates within a standard error of the best.
+    skips : bool
+        Whether folds without a score, such as an area under a curve where a class has no rows, are left out of means.
     """
 
     alphas: Array
@@ -108,6 +114,8 @@ class Candidates:
     decide: Callable[[list[SolvedProblem], float], Array] | None = None
     tests: Sequence[Rows] = ()
     pool: Score | None = None
+    skips: bool = False
+    second: Score | None = None
 
     @property
     def n_steps(self) -> int:
@@ -137,10 +145,16 @@ class Candidates:
             say_interrupted(f"{parameter} was chosen {on if done < self.n_folds else among}")
         alphas, scores = self.alphas[found.positions], found.scores
         relax, values = found.relax, found.values
-        if self.pool is None:
-            mean = scores.mean(axis=0)
+        # a search on fewer rows that was stopped has no values of the test rows of whole folds
+        whole = all(len(rows) == own.shape[-2] for rows, own in zip(self.tests, values, strict=False))
+        defined = np.isfinite(scores).reshape(len(scores), -1).all(axis=1)
+        counted = scores[defined] if self.skips and defined.any() else scores
+        if self.pool is None or not whole:
+            mean = counted.mean(axis=0)
             error = (
-                scores.std(axis=0, ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else np.zeros_like(mean)
+                counted.std(axis=0, ddof=1) / np.sqrt(len(counted))
+                if len(counted) > 1
+                else np.zeros_like(mean)
             )
         else:
             mean, error = pooled_scores(self.pool, self.tests, values)
@@ -149,20 +163,28 @@ class Candidates:
             points = np.arange(len(alphas))
             which = np.array([first_good(row) for row in mean])
             mean, error, relax = mean[points, which], error[points, which], relax[points, which]
-            scores, values = scores[:, points, which], [own[points, which] for own in values]
+            scores, counted = scores[:, points, which], counted[:, points, which]
+            values = [own[points, which] for own in values]
         if np.isnan(mean).any():
             raise InputError(
-                f"The score ({self.name}) is NaN, for example an area under a curve on a fold of one class. Use fewer "
-                "folds, or another `scoring` such as 'neg_mean_squared_error'."
+                f"The score ({self.name}) is NaN, for example an area under a curve on a fold of one class. Use "
+                f"{'' if self.skips else 'fewer folds, or '}another `scoring` such as "
+                f"{'balanced_accuracy' if task.classification else 'neg_mean_squared_error'!r}."
             )
         best = choose(mean, error, self.rule)
+        second = None
+        if self.second is not None and whole and len(values):
+            second, _ = pooled_scores(self.second, self.tests, values)
+            near = mean >= mean[best] - np.nan_to_num(error[best])
+            best = int(np.argmax(np.where(near, second, -np.inf)))
         results = {
             "alpha": alphas,
             **({} if relax is None else {"relax": relax}),
             "test_score": mean,
             "std_error_test_score": error,
-            "mean_test_score": scores.mean(axis=0),
+            "mean_test_score": counted.mean(axis=0),
             "score_name": self.name,
+            **({} if second is None else {"neg_log_loss": second}),
             **{f"split{k}_test_score": row for k, row in enumerate(scores)},
         }
         if relax is not None:
@@ -200,8 +222,12 @@ class Candidates:
         which = [best] if len(values) > 8 else range(len(values))
         listed = ", ".join(f"{values[k]:.3g}: {scores[k]:.3g}" for k in which)
         among = f"{len(values)} values" if len(values) > 8 else "the values"
+        good, more = f"the best of {among} by", ""
+        if "neg_log_loss" in results:
+            good = f"chosen from {among} by"
+            more = "of those within a standard error of the best it has the smallest log loss; "
         return (
-            f"{parameter} = {values[best]:.3g}, the best of {among} by {where}, {name} {listed}; "
+            f"{parameter} = {values[best]:.3g}, {good} {where}, {name} {listed}; {more}"
             f"{'kernels and weights there are those of all rows; ' if self.decide is not None else ''}"
             f"this is {not_an_estimate(parameter)}."
         )
@@ -276,8 +302,14 @@ def say_interrupted(what: str) -> None:
     warn_user(f"Fitting was interrupted: {what}.")
 
 
-def by_content(task: Task, problems: list[NormalizedProblem], learner: Learner, labels: Array) -> Candidates:
-    """Candidates for alpha of the learner, by the squared error on folds that rows determine."""
+def by_content(
+    task: Task,
+    problems: list[NormalizedProblem],
+    learner: Learner,
+    labels: Array,
+    asked: TaskScore | None = None,
+) -> Candidates:
+    """Candidates for alpha of the learner, by the squared error, or another score, on folds that rows determine."""
     given = learner.given_alphas()
     alphas = shared_alphas(task, problems, learner.n_alphas, learner) if given is None else given
     folds = content_folds(
@@ -285,25 +317,43 @@ def by_content(task: Task, problems: list[NormalizedProblem], learner: Learner, 
     )
     score = negative_squared_error(task.targets, task.loss_weight)
     narrow = can_search(task, learner, alphas)
+    if asked is not None:
+        nothing = [np.zeros((len(test), task.n_outputs)) for _, test in folds]
+        # where a fold has no score of its own, a search looks by the squared error
+        if (
+            not narrow
+            or np.isfinite([asked.of_fold(f, t) for f, (_, t) in zip(nothing, folds, strict=True)]).all()
+        ):
+            score = asked.of_fold
 
     def scores(report: Report) -> FoldScores:
         look = search_folds if narrow else score_folds
-        return look(task, learner, folds, alphas, score, n_jobs=learner.n_jobs, report=report)
+        keep = asked is not None and asked.pooled
+        return look(task, learner, folds, alphas, score, keep=keep, n_jobs=learner.n_jobs, report=report)
 
     return Candidates(
         alphas,
         len(folds),
         task.source.n_samples,
-        "negative squared error",
+        "negative squared error" if asked is None else asked.name,
         scores,
         path=not narrow and len(folds) > 1,
         begins=narrow,
         tests=[test for _, test in folds],
+        pool=if_defined(asked.score) if asked is not None and asked.pooled else None,
+        skips=asked is not None,
+        second=None if asked is None else asked.second,
     )
 
 
 def of_costs(
-    task: Task, problems: list[NormalizedProblem], learner: Learner, labels: Array, *, plain: bool
+    task: Task,
+    problems: list[NormalizedProblem],
+    learner: Learner,
+    labels: Array,
+    *,
+    plain: bool,
+    asked: TaskScore | None = None,
 ) -> Candidates:
     """Candidates for C, on folds of all rows or of some, by what rows hold, with the shares of the classes.
 
@@ -331,17 +381,19 @@ def of_costs(
     # rough weights depend on the order of the rows
     order = by_value(task.content, labels) if held else every
     rows, folds = one_of(order, -(-distinct // recipe.COST_ROWS))
-    name, score = cost_score(task, rows)
+    name, score = cost_score(task, rows) if asked is None else (asked.name, of_some(asked.of_fold, rows))
+    keep = asked is not None and asked.pooled
 
     def scores(report: Report) -> FoldScores:
         if held:
             loss, ball = learner.loss_for(True), LpBall(float(learner.p))
-            return score_costs(task, problems, loss, ball, rows, folds, 1.0 / alphas, score, report=report)
+            parts = task, problems, loss, ball, rows, folds, 1.0 / alphas, score
+            return score_costs(*parts, keep=keep, report=report)
         part = task if len(rows) == n_rows else task.take(rows)
         searcher = clone(learner)
         if getattr(searcher, "tol", recipe.COST_TOL) < recipe.COST_TOL:
             searcher.set_params(tol=recipe.COST_TOL)
-        return score_folds(part, searcher, folds, alphas, score, report=report)
+        return score_folds(part, searcher, folds, alphas, score, keep=keep, report=report)
 
     tested = [rows[test] for _, test in folds]
 
@@ -360,7 +412,48 @@ def of_costs(
         begins=held,
         decide=decide if held else None,
         tests=tested,
+        pool=if_defined(asked.score) if asked is not None and asked.pooled else None,
+        skips=asked is not None,
+        second=None if asked is None else asked.second,
     )
+
+
+def warn_of_rare(task: Task, names: Sequence[object], tests: Sequence[Rows], parameter: str) -> None:
+    """Warn of classes, or labels, that some folds have no rows of, so that few rows stand for them in a score.
+
+    Parameters
+    ----------
+    task : Task
+    names : sequence
+        Of the classes or labels.
+    tests : sequence of arrays of int
+        Test rows of the folds.
+    parameter : str
+        What the folds choose.
+    """
+    codes = task.codes if task.multilabel else np.eye(len(names), dtype=np.intp)[task.codes]
+    seen = np.sum([codes[test].any(axis=0) for test in tests], axis=0)
+    rare = [k for k in np.flatnonzero(seen < len(tests)).tolist() if codes[:, k].any()]
+    if not rare:
+        return
+    kind = "label" if task.multilabel else "class"
+    said = [f"{names[k]!r} ({numbered(int(codes[:, k].sum()), 'row')}, in {seen[k]})" for k in rare]
+    more = f" and {len(rare) - 5} more" if len(rare) > 5 else ""
+    which = (
+        f"{kind} {said[0]}"
+        if len(rare) == 1
+        else f"{kind}{'s' if task.multilabel else 'es'} {', '.join(said[:5])}{more}"
+    )
+    warn_user(
+        f"Not all of the {len(tests)} folds that choose {parameter} have rows of the {which}, so that few rows stand "
+        f"for {'it' if len(rare) == 1 else 'them'} in the score. Collect more rows, join such {kind}"
+        f"{'s' if task.multilabel else 'es'} with others or leave them out, or state {parameter} yourself."
+    )
+
+
+def of_some(score: Score, rows: Rows) -> Score:
+    """A score of positions among some rows."""
+    return lambda values, test: score(values, rows[test])
 
 
 def cost_score(task: Task, rows: Rows) -> tuple[str, Score]:

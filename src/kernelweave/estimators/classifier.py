@@ -57,6 +57,12 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         an `alpha`, it is "rls2".
     fit_intercept : bool, default=True
         Use the weighted mean of the -1/1 targets as intercept; P1's experiments use 0 (False).
+    scoring : str or callable, optional
+        The score that chooses C or alpha: any scorer of scikit-learn, such as "balanced_accuracy", "neg_log_loss",
+        "roc_auc" or "f1_macro". Default: the accuracy. Sample weights are used if the scorer accepts them. The score is
+        one of the test rows of all folds together; of "roc_auc" and "average_precision", which compare rows, and of a
+        function it is the mean over folds. A score of predicted classes, other than the accuracy, also chooses which
+        class `predict` takes, see the notes.
     class_weight : dict, "balanced", list of dicts or None, default=None
         Multiplies the sample weights. With several labels a dict for each of them, such as ``{0: 1, 1: 5}``, or
         "balanced" for each by itself: every label's own problem has the weights of its own values. Kernels, and their
@@ -81,9 +87,21 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     missing_
         As in `MKLRegressor`.
 
+    Notes
+    -----
+    With ``scoring="balanced_accuracy"`` `predict` takes the class with the largest ``p / share``, its probability over
+    its share of the (weighted) training rows, which is best for that score. Other scores of predicted classes, such as
+    "f1_macro" or ``make_scorer(fbeta_score, beta=2)``, choose the largest ``p / share ** level`` with a level of 0,
+    1/4, 1/2, 3/4 or 1 by the folds. Probabilities stay those of the training rows, so that the most probable class need
+    not be the one of `predict`; decision values and `intercept_` include the shift, so that their sign, or their
+    largest, is the class of `predict`. Among values of C or alpha whose score is within a standard error of the best,
+    the one with the smallest log loss is taken. If C or alpha is stated, five further fits find the decision. It is not
+    chosen with ``fit_intercept=False``. `MKLClassifierCV` chooses the regularisation parameter alone.
+
     References
     ----------
-    F. Dinuzzo, Kernel machines with two layers and multiple kernel learning, arXiv 1001.2709, section 5.
+    F. Dinuzzo, Kernel machines with two layers and multiple kernel learning, arXiv 1001.2709, section 5; C. Elkan, The
+    foundations of cost-sensitive learning, IJCAI 2001.
 
     Examples
     --------
@@ -93,6 +111,10 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     >>> model = kw.MKLClassifier(kernels=kw.banks.rls2(4)).fit(X, y)
     >>> model.predict(X[:2]).shape, bool(model.rel_gap_ < 1e-6)
     ((2,), True)
+    >>> rare = np.where(X[:, 0] > 1.2, "ill", "well")
+    >>> model = kw.MKLClassifier(scoring="balanced_accuracy").fit(X, rare)
+    >>> str(model.cv_results_["score_name"])
+    'balanced_accuracy'
     """
 
     class_weight: Mapping[object, float] | str | None = None
@@ -124,8 +146,15 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         values = self._decide(X)
         return values[:, 0] if values.shape[1] == 1 else values
 
+    def _undecided(self, X: Features) -> Array:
+        """What probabilities are of: decision values without what a score added to them."""
+        return self.model_.undecided(self._decide(X))
+
     def predict(self, X: Features) -> Labels:
         """Predict the class, or the labels if there are several.
+
+        The class of the largest decision value, which is the most probable one unless `scoring` asked for another
+        decision, see the notes of the class, or `calibrate` learnt a curve for each class.
 
         Parameters
         ----------
@@ -234,7 +263,9 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         With the logistic loss a decision value is the logarithm of the odds, and the probability of ``classes_[1]`` is
         ``1 / (1 + exp(-f))``. For several classes each has its probability against the rest, divided by their sum. The
         most probable class is the one of `predict`, up to rounding: if decision values are so large or so close that
-        probabilities are equal as numbers, `predict` still distinguishes the classes. Probabilities refer to the
+        probabilities are equal as numbers, `predict` still distinguishes the classes. With a score of predicted
+        classes, such as ``scoring="balanced_accuracy"``, `predict` decides otherwise, and probabilities do not change.
+        Probabilities refer to the
         weighted rows: with ``class_weight="balanced"`` as if all classes were equally frequent. After `calibrate` by
         "platt" or "isotonic" the most probable class need not be the one of `predict`.
 
@@ -253,7 +284,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         """
         check_is_fitted(self)
         curve = curve_of(self)
-        return np.exp(self.predict_log_proba(X)) if curve is None else curve(self._decide(X))
+        return np.exp(self.predict_log_proba(X)) if curve is None else curve(self._undecided(X))
 
     def predict_log_proba(self, X: Features) -> Array:
         """Logarithms of the probabilities of `predict_proba`.
@@ -267,7 +298,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         array of shape (n_rows, n_classes) or (n_rows, n_labels)
         """
         check_is_fitted(self)
-        curve, values = curve_of(self), self._decide(X)
+        curve, values = curve_of(self), self._undecided(X)
         if curve is not None:
             return curve.logarithms(values)
         found = log_probabilities(self.model_.learner, values, multilabel=self.model_.task.multilabel)
@@ -323,4 +354,4 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
                 "`predict_set` is for one of several classes, and this model has several labels. Use predict_proba."
             )
         slope = float(model.calibration.curves[0][0])
-        return log_shares(self._decide(X), slope) >= model.out_of_fold.lowest_shares(coverage, slope)
+        return log_shares(self._undecided(X), slope) >= model.out_of_fold.lowest_shares(coverage, slope)

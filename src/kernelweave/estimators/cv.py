@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
@@ -15,36 +13,22 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routi
 
 from kernelweave import learners
 from kernelweave._callbacks import with_callbacks
-from kernelweave._checks import COSTS, Alphas, InputError, check_known
+from kernelweave._checks import COSTS, Alphas, InputError
 from kernelweave._docstrings import inherits_parameters
-from kernelweave._parameters import Function, OneOf, Text, Whole
+from kernelweave._parameters import OneOf, Whole
 from kernelweave._types import Features, Splits, Target
 from kernelweave.estimators.choosing import RULES, Candidates, check_path_arguments
 from kernelweave.estimators.classifier import MKLClassifier
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.regressor import MKLRegressor
-from kernelweave.estimators.scoring import fold_score, is_pooled
-from kernelweave.fitting.folds import Fold, Score, score_folds, split_rows
+from kernelweave.estimators.scoring import task_score
+from kernelweave.fitting.folds import Fold, score_folds, split_rows
 from kernelweave.fitting.task import NormalizedProblem, Task, shared_alphas
 from kernelweave.mkl.path import check_alphas
 
 __all__ = ["MKLClassifierCV", "MKLRegressorCV"]
 
 Array = NDArray[np.float64]
-
-
-def _if_defined(score: Score) -> Score:
-    """NaN for folds without a score of their own, where the test rows of all folds have one together."""
-
-    def one(values: Array, rows: NDArray[np.intp]) -> float:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                return score(values, rows)
-            except ValueError:
-                return float("nan")
-
-    return one
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -66,9 +50,10 @@ class _CrossValidated(BaseMKL):
         Any scikit-learn splitter, `PredefinedSplit`, or an iterable of (train, test). An integer divides the rows with
         a positive weight.
     scoring : str or callable, optional
-        Any scikit-learn scorer; default R^2. Sample weights are used if the scorer accepts them. The score is one of
-        the test rows of all folds together. Of "roc_auc" and "average_precision", which compare rows, and of a function
-        it is the mean over folds.
+        Any scikit-learn scorer; default R^2, or the accuracy. Sample weights are used if the scorer accepts them. The
+        score is one of the test rows of all folds together. Of "roc_auc" and "average_precision", which compare rows,
+        and of a function it is the mean over folds. It chooses the regularisation parameter alone, not the decision as
+        in plain estimators, so that the choice is that of scikit-learn's `GridSearchCV`.
     rule : {"min", "1se"}, default="min"
         The regularisation parameter with the best score, or the largest one within a standard error of it (found by
         leaving out each fold).
@@ -83,11 +68,11 @@ class _CrossValidated(BaseMKL):
     Cs: Annotated[ArrayLike | None, COSTS | None] = None
     n_alphas: Annotated[int, Whole(1)] = 30
     cv: Splits = 5
-    scoring: Annotated[str | Callable[..., float] | None, Text() | Function() | None] = None
     rule: Annotated[str, OneOf(*RULES)] = "min"
     n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None
 
     _default_score: ClassVar[str] = "score"
+    _decides: ClassVar[bool] = False
 
     @with_callbacks
     def fit(self, X: Features, y: Target, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
@@ -109,10 +94,6 @@ class _CrossValidated(BaseMKL):
 
     def _make_folds(self, labels: Array, kept: NDArray[np.intp], params: dict[str, object]) -> list[Fold]:
         """Check the parameters and make the folds; routed metadata such as groups go to the splitter."""
-        if isinstance(self.scoring, str):
-            from sklearn.metrics import get_scorer_names
-
-            check_known(self.scoring, get_scorer_names(), "scoring")
         check_path_arguments(self._named_learner(), self.alphas, self.Cs)
         y = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
         if isinstance(self, ClassifierMixin):
@@ -147,38 +128,27 @@ class _CrossValidated(BaseMKL):
             alphas = check_alphas(self.alphas)
         else:
             alphas = shared_alphas(task, problems, self.n_alphas, learner)
-        pools = is_pooled(self.scoring)
-        name = (
-            str(self.scoring)
-            if isinstance(self.scoring, str)
-            else "score"
-            if self.scoring
-            else self._default_score
-        )
         classes = getattr(self, "classes_", None)
-        y = task.targets[0] if classes is None else task.codes
-        if classes is None and task.flat:
-            y = y[:, 0]
-        score = fold_score(self.scoring, y, classes, learner, task.sample_weight)
+        found = task_score(self.scoring, task, classes, learner, default=self._default_score)
         return Candidates(
             alphas,
             len(folds),
             task.source.n_samples,
-            name if pools else f"{name}, mean over folds",
+            found.name,
             lambda report: score_folds(
                 task,
                 learner,
                 folds,
                 alphas,
-                _if_defined(score) if pools else score,
-                keep=pools,
+                found.of_fold,
+                keep=found.pooled,
                 n_jobs=self.n_jobs,
                 report=report,
             ),
             self.rule,
             path=True,
             tests=[test for _, test in folds],
-            pool=score if pools else None,
+            pool=found.score if found.pooled else None,
         )
 
     def get_metadata_routing(self) -> MetadataRouter:

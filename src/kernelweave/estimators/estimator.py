@@ -18,15 +18,17 @@ from kernelweave._drawing import percent
 from kernelweave._parameters import check_values
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Features, Target
-from kernelweave.estimators.choosing import Candidates, Chosen, by_content, of_costs
+from kernelweave.estimators.choosing import Candidates, Chosen, by_content, of_costs, warn_of_rare
 from kernelweave.estimators.defaults import LEARNERS_SAID, NORMALIZERS_SAID, explained, left_out
 from kernelweave.estimators.missing import in_order
 from kernelweave.estimators.reading import ReadingMixin
 from kernelweave.estimators.routes import approximation_of, described, fitted_maps
+from kernelweave.estimators.scoring import check_score, decision_of, levels_of, said_of_level, task_score
 from kernelweave.estimators.targets import Classes, Targets
 from kernelweave.estimators.texts import column_importances
 from kernelweave.fitting.folds import Fold, read_groups
 from kernelweave.fitting.model import Model
+from kernelweave.fitting.out_of_fold import OutOfFold
 from kernelweave.fitting.rowless import REFUSAL, RowlessSource
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import NormalizedProblem, Report, SolvedProblem, Task, problems_of
@@ -85,6 +87,9 @@ class BaseMKL(ReportingMixin, ReadingMixin):
 
     #: Metadata routing: groups that a caller routes are those of the folds in here.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+
+    #: Whether a score of predictions chooses the decision too.
+    _decides: ClassVar[bool] = True
 
     gram_: str
     approximation_: dict[str, Any]
@@ -182,6 +187,11 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         weights = targets.sample_weight
         kept = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
         labels, weights = targets.labels[kept], None if weights is None else weights[kept]
+        if isinstance(self.scoring, str):
+            named = labels[:, 0] if targets.flat and labels.ndim == 2 and targets.classes is None else labels
+            if isinstance(targets.classes, np.ndarray):
+                named = targets.classes[labels.astype(np.intp)]
+            check_score(self.scoring, named, targets.classes)
         groups = read_groups(params.get("groups"), n_rows)
         folds = self._make_folds(targets.labels, kept, params)
         if weights is not None and (weights == 1.0).all():
@@ -221,7 +231,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             if getattr(learner, "relax", None) == "auto":
                 # parameters chosen once are not chosen again on folds of the training rows
                 learner.set_params(relax=getattr(solved[0].solution, "relax", None))
-            self._store(Model.of(task, learner, alpha, solved, encoder, chosen.held), solved, why)
+            held, shift = self._decision(task, learner, chosen)
+            self._store(Model.of(task, learner, alpha, solved, encoder, held, shift), solved, why)
         self._reported()
 
     def _checked_learner(self) -> learners.Learner:
@@ -253,12 +264,38 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         folds: list[Fold],
     ) -> Candidates:
         """The regularisation parameter, or those to choose from; `folds` are those of `_make_folds`."""
+        asked, classes = None, getattr(self, "classes_", None)
+        if self.scoring is not None:
+            asked = task_score(self.scoring, task, classes, learner, decides=bool(self.fit_intercept))
         if self._chooses_cost(learner):
-            return of_costs(task, problems, learner, labels, plain=self._is_plain)
-        alpha = learner.requested()
-        if alpha is None:
-            return by_content(task, problems, learner, labels)
-        return Candidates(np.array([alpha]))
+            found = of_costs(task, problems, learner, labels, plain=self._is_plain, asked=asked)
+        elif (alpha := learner.requested()) is None:
+            found = by_content(task, problems, learner, labels, asked)
+        else:
+            return Candidates(np.array([alpha]))
+        if classes is not None and self.scoring not in (None, "accuracy"):
+            names = getattr(self, "label_names_", classes)
+            warn_of_rare(task, np.asarray(names).tolist(), found.tests, learner.regularization_parameter)
+        return found
+
+    def _decision(
+        self, task: Task, learner: learners.Learner, chosen: Chosen
+    ) -> tuple[OutOfFold | None, Array | None]:
+        """What folds say of the training rows, and what is added to decision values for the score that was asked for.
+
+        If no regularisation parameter was chosen, and the score has a decision, there are further fits on folds.
+        """
+        classes, held = getattr(self, "classes_", None), chosen.held
+        decides = self._decides and self.fit_intercept and levels_of(self.scoring) != (0.0,)
+        if classes is None or not decides or chosen.interrupted:
+            return held, None
+        held = held or OutOfFold.refitted(task, learner, chosen.alpha)
+        found = decision_of(self.scoring, task, classes, learner, held)
+        assert found is not None  # the score has levels
+        self.defaults_["decision"] = (
+            f"{self.scoring if isinstance(self.scoring, str) else 'the score'}: {said_of_level(found[0])}."
+        )
+        return held, found[1]
 
     def _choose(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Self
 
@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from kernelweave import learners
 from kernelweave._checks import InputError
-from kernelweave._parameters import Flag, Number, OneOf, ReadableSignature
+from kernelweave._parameters import Flag, Function, Number, OneOf, ReadableSignature, Text
 from kernelweave._types import ColumnsLike, KernelsLike
 from kernelweave.banks import DefaultViews
 from kernelweave.estimators.defaults import default_learner, default_normalizer
@@ -48,6 +48,11 @@ class Parameters(BaseEstimator):
         data more.
     alpha : float or "auto", optional
         Regularisation parameter of "rls2", in place of the learner's own; larger fits the data less.
+    scoring : str or callable, optional
+        The score that chooses C or alpha: any scorer of scikit-learn, such as "balanced_accuracy", "neg_log_loss" or
+        "r2". Default: the accuracy, or the squared error. Sample weights are used if the scorer accepts them. The score
+        is one of the test rows of all folds together; of "roc_auc" and "average_precision", which compare rows, and of
+        a function it is the mean over folds.
     gamma : float, "median", "scale" or pair, optional
         Width of the Gaussian and Laplacian kernels, as that of `kernelweave.kernels.RBF`. In a list of kernels all of
         them have it in place of their own, and kernels that become equal are one; the default bank has each of its
@@ -103,6 +108,7 @@ class Parameters(BaseEstimator):
     _: KW_ONLY
     C: Annotated[float | str | None, OneOf("auto") | Number(above=0) | None] = None
     alpha: Annotated[float | str | None, OneOf("auto") | Number(above=0, infinite=True) | None] = None
+    scoring: Annotated[str | Callable[..., float] | None, Text() | Function() | None] = None
     gamma: Annotated[Any, Width() | None] = None
     normalize: str | Normalizer | None = "auto"
     standardize: Annotated[bool | str, Flag() | OneOf("auto")] = "auto"

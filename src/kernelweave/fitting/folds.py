@@ -437,7 +437,9 @@ def pooled_scores(score: Score, tests: Sequence[Rows], values: Sequence[Array]) 
                 for d, folds in enumerate(divisions)
                 for k in folds
             ]
-            errors[at] = np.sqrt((n_folds - 1) * np.var(without))
+            # a score may be undefined without a fold that alone has rows of a class
+            defined = np.array(without)[np.isfinite(without)]
+            errors[at] = np.sqrt((n_folds - 1) * np.var(defined)) if len(defined) else np.nan
         elif n_folds > 1:
             errors[at] = own.std(ddof=1) / np.sqrt(len(own))
     return scores, errors
@@ -682,6 +684,7 @@ def score_costs(
     costs: Array,
     score: Score,
     *,
+    keep: bool = False,
     report: Report = silent,
 ) -> FoldScores:
     """Score every C on every fold of some rows of a classification, with kernels and weights that stay as they are.
@@ -703,6 +706,8 @@ def score_costs(
         Rising.
     score : callable
         ``score(decision values (n_test, n_outputs), test rows)`` -> float; larger is better.
+    keep : bool
+        Keep all decision values.
     report : callable
 
     Returns
@@ -711,18 +716,18 @@ def score_costs(
         In the order of `costs`; the weights are those of every fold.
     """
     looks = _held_kernels(task, problems, loss, ball, rows)
-    keep = len(looks) * 8 * len(rows) ** 2 <= KEPT_BYTES
+    few = len(looks) * 8 * len(rows) ** 2 <= KEPT_BYTES
     held = [np.broadcast_to(look.weights, (len(costs), len(look.weights))) for look in looks]
 
     def walk() -> Generator[FoldPath, None, None]:
         for k, (train, test) in enumerate(folds):
             values = np.stack(
-                [look.walk(train, test, costs, keep=keep, eps=FOLD_EPS) for look in looks], axis=2
+                [look.walk(train, test, costs, keep=few, eps=FOLD_EPS) for look in looks], axis=2
             )
             steps = [f"fold {k + 1} of {len(folds)}: C {C:.3g}" for _ in looks for C in costs]
             yield FoldPath(values, None, any([report(step) for step in steps]))
 
-    return replace(_scored(folds, walk(), score, costs.shape), weights=[tuple(held)])
+    return replace(_scored(folds, walk(), score, costs.shape, keep), weights=[tuple(held)])
 
 
 def held_decisions(

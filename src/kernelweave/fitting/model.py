@@ -81,7 +81,9 @@ class Model:
     linear_form : LinearForm or None
         `linear` of a model whose training rows are gone.
     held : OutOfFold or None
-        What the folds that chose the regularisation parameter said of the training rows.
+        What the folds that chose the regularisation parameter said of the training rows, without `shift`.
+    shift : array of shape (n_outputs,) or None
+        What `intercept` holds for the decision that a score asks for; probabilities are those without it.
     """
 
     task: Task
@@ -99,6 +101,7 @@ class Model:
     features: FeatureForm | None = None
     linear_form: LinearForm | None = None
     held: OutOfFold | None = None
+    shift: Array | None = None
 
     @classmethod
     def of(
@@ -109,6 +112,7 @@ class Model:
         solved: list[SolvedProblem],
         encoder: TableEncoder | ViewsEncoder | None,
         held: OutOfFold | None = None,
+        shift: Array | None = None,
     ) -> Model:
         """Combine the solutions of all problems."""
         results = [s.solution for s in solved]
@@ -126,13 +130,14 @@ class Model:
             normalizers=tuple(s.problem.normalizer for s in solved),
             weights=results[0].weights if len(results) == 1 else np.array([r.weights for r in results]),
             dual_coef=np.column_stack([r.dual_coef for r in results]),
-            intercept=np.concatenate([s.intercept for s in solved]),
+            intercept=np.concatenate([s.intercept for s in solved]) + (0.0 if shift is None else shift),
             owner=np.repeat(np.arange(len(solved)), [len(s.problem.intercept) for s in solved]),
             layers=tuple(layers) if any(layers) else (),
             layered=any(getattr(r, "layer_weights", None) is not None for r in results),
             encoder=encoder,
             features=_feature_form(solved),
             held=held,
+            shift=shift,
         )
 
     @property
@@ -214,6 +219,10 @@ class Model:
                 values, coef = values[:, used], coef[:, used]
             return values @ coef.T + self.linear.intercept
         return self._new(queries).decisions(self._expansions)[0]
+
+    def undecided(self, values: Array) -> Array:
+        """Decision values without `shift`, which probabilities are of."""
+        return values if self.shift is None else values - self.shift
 
     def _new(self, queries: Any) -> NewRows[Any]:
         return NewRows(self.source, queries, self.normalizers[0])

@@ -284,10 +284,11 @@ def _score_of(estimator: BaseMKL, truth: Labels, scoring: Scoring) -> Callable[[
 
         return accuracy
     targets = truth if classes is None else np.searchsorted(classes, truth)
-    curve = None if classes is None else lambda: curve_of(estimator)
+    curve = None if classes is None else lambda values, rows: curve_of(estimator)
     score = fold_score(scoring, targets, classes, estimator.model_.learner, curve=curve)
     rows = np.arange(len(truth))
-    return lambda values: score(values, rows)
+    model, shift = estimator.model_, estimator.model_.shift
+    return lambda values: score(model.undecided(values), rows, 0.0 if shift is None else shift)
 
 
 @checked

@@ -111,7 +111,8 @@ def _graph(estimator: Any, dtype: str) -> Any:
         return graph.built({"prediction": (own if model.flat else decision, np.float64)})
     outputs = {"label": _labels(estimator.classes_, decision), "decision": (own, np.float64)}
     if knows_probabilities(estimator):
-        outputs["probabilities"] = _probabilities(model, decision, curve_of(estimator)), np.float64
+        odds = decision if model.shift is None else decision - model.shift
+        outputs["probabilities"] = _probabilities(model, odds, curve_of(estimator)), np.float64
     return graph.built(outputs)
 
 

@@ -384,6 +384,7 @@ def check_model(model: Model) -> None:
         model.weights.shape in ((n_kernels,), (n_outputs, n_kernels)),
         model.owner.dtype.kind == "i",
         len(model.layers) in (0, n_outputs),
+        model.shift is None or model.shift.shape == (n_outputs,),
         all(scale.shape == (n_kernels,) for scale in scales),
         len(model.normalizers) > int(model.owner.max()) >= 0 <= int(model.owner.min()),
         all(len(target) == (1 if rowless else n_rows) for target in model.task.targets),
@@ -402,7 +403,8 @@ def check_model(model: Model) -> None:
         fits.append(model.features.coef.shape == (ends[-1], n_outputs))
     encoders = [model.encoder, *getattr(model.encoder, "encoders_", {}).values()]
     fits += [len(e.categories_) == e.n_columns_ for e in encoders if isinstance(e, TableEncoder)]
-    held = [model.dual_coef, model.intercept, model.weights, *scales, *forms]
+    shifts = [] if model.shift is None else [model.shift]
+    held = [model.dual_coef, model.intercept, model.weights, *shifts, *scales, *forms]
     cells = [] if table is None else table.arrays()
     # where cells may be missing, they are skipped
     skipped = getattr(source, "may_hold_nan", False)

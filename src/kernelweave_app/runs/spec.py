@@ -169,8 +169,8 @@ class Spec(BaseModel):
     method
         Learner: how the weights of kernels are found. default: as a plain fit in Python chooses. With the
         default kernels that is for classes lp with p = 2 and the best C of four by five folds, for numbers
-        rls2 with relax=auto; other values of alphas, cs, cv, splits, repeats, stratify, rule or scoring, or
-        groups, ask for a path by those folds, with the same learner, or rls2 for alphas and lp for cs. With
+        rls2 with relax=auto; other values of alphas, cs, cv, splits, repeats, stratify or rule ask for a path
+        by those folds, with the same learner, or rls2 for alphas and lp for cs. With
         other kernels it is rls2, or lp for cs.
     kernels
         A bank (default, per_column, rls2, rkl, simplemkl, mlmkl, linear_features) or kernels separated by
@@ -228,7 +228,9 @@ class Spec(BaseModel):
     rule
         Best mean score, or the strongest regularisation within one standard error of it.
     scoring
-        Score that chooses the regularisation parameter: a scorer of scikit-learn; accuracy or R^2 by default.
+        Score that chooses the regularisation parameter: a scorer of scikit-learn; accuracy, squared error or
+        R^2 by default. With the learner of a plain fit a score of predicted classes, such as
+        balanced_accuracy, also decides how probabilities become classes.
     normalize
         auto: center for the default kernels, mean-diagonal for others; mean-diagonal, trace or norm: divide
         every kernel by the mean or the sum of its diagonal on the training rows (norm is the sum, the squared

@@ -14,7 +14,7 @@ from kernelweave_app.runs.settings import learner_fields
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.schema import Method, Parameter
 
-#: Scorers that need nothing but predictions and decision values.
+#: Scorers that are offered.
 SCORERS = {
     "classification": [
         "accuracy",
@@ -23,19 +23,17 @@ SCORERS = {
         "matthews_corrcoef",
         "roc_auc",
         "average_precision",
+        "neg_log_loss",
     ],
     "regression": ["r2", "neg_root_mean_squared_error", "neg_mean_absolute_error", "explained_variance"],
 }
 #: Scorers that need decision values of two classes.
 OF_TWO_CLASSES = ("roc_auc",)
-#: Scorers that need probabilities.
-OF_PROBABILITIES = ("neg_log_loss",)
 
 
-def scorers(task: str, n_classes: int, *, probabilities: bool = False) -> list[str]:
-    """Scorers for a target, and for a learner that gives probabilities."""
-    found = [name for name in SCORERS[task] if n_classes <= 2 or name not in OF_TWO_CLASSES]
-    return [*found, *OF_PROBABILITIES] if probabilities and task == "classification" else found
+def scorers(task: str, n_classes: int) -> list[str]:
+    """Scorers for a target."""
+    return [name for name in SCORERS[task] if n_classes <= 2 or name not in OF_TWO_CLASSES]
 
 
 def has_probabilities(spec: Spec) -> bool:

@@ -522,7 +522,7 @@ class MethodPage:
         ):
             with stack("kw-fields"):
                 offered = {"": f"the usual ({'R²' if task == 'regression' else 'accuracy'})"}
-                known = scorers(task, n_classes, probabilities=probable)
+                known = scorers(task, n_classes)
                 offered |= {name: name.replace("_", " ") for name in known}
                 offered |= {} if spec.scoring in offered else {spec.scoring: spec.scoring}
                 hidden = ("method", *(["probabilities"] if probable else []))
