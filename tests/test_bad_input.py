@@ -73,8 +73,8 @@ FITS = {
     "NaN in sparse rows": (
         reg(), sparse.csr_array(put(X, np.nan, 3, 1)), Y, {}, kw.InputError, "NaN.*column 1.*1 of 20 rows.*Impute"
     ),
-    "dates": (reg(), FRAME.assign(day=pd.date_range("2020", periods=20)), Y, {}, kw.InputError,
-        "'day'.*dates.*Convert"),
+    "dates and text": (reg(), FRAME.assign(day=[*pd.date_range("2020", periods=19), "soon"]), Y, {}, kw.InputError,
+        "'day'.*dates only, got 'soon'.*Convert"),
     # shapes
     "one class": (cls(), X, np.zeros(20), {}, kw.InputError, r"at least two classes, got one class: 0\.0\. Check"),
     "one class by weight": (cls(), X, SIGNS, {"sample_weight": SIGNS}, kw.InputError, "one class: True.*weights"),

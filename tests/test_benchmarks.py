@@ -258,3 +258,26 @@ def test_verdicts_of_few_draws():
     assert verdicts.better(5000, 0.1, 20)["yes"] == 1.0
     assert verdicts.uses(60, 2)["columns"][0]["yes"] == 1.0
     assert verdicts.needs(300, 1)[0]["yes"] == 1.0
+
+
+def test_texts_on_few_rows(monkeypatch, tmp_path):
+    texts = importlib.import_module("benchmarks.texts")
+    words = ["".join(chr(97 + (k * j) % 26) for j in range(1, 5)) for k in range(1, 40)]
+    rows = [
+        (f"{words[k % 39]} {words[k % 7]} {'warm' if k % 2 else 'cold'} {k}", str(k % 2)) for k in range(80)
+    ]
+    monkeypatch.setattr(texts, "TABLES", {"tiny": lambda: rows})
+    monkeypatch.setattr(texts, "COSTS", [1.0])
+    row = texts.accuracies("tiny", [0])
+    assert (row["rows"], row["classes"], row["accuracy texts"], row["accuracy matrix"]) == (80, 2, 1.0, 1.0)
+    found = texts.equal("tiny")
+    # counts of words are the same in every form
+    assert (
+        max(
+            found[kind][form]
+            for kind in ("TfidfVectorizer", "CountVectorizer")
+            for form in ("sparse", "frame")
+        )
+        < 1e-9
+    )
+    sys.modules.pop("benchmarks.texts", None)

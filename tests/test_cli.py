@@ -526,7 +526,10 @@ BAD = {
     "lists in cells": (lambda t, w: _parquet(t, a=[[k, k] for k in range(20)]), "'a' holds ndarray"),
     "lists as a target": (lambda t, w: _parquet(t, y=[[k] for k in range(20)]), "'y' holds ndarray"),
     "bytes in cells": (lambda t, w: _parquet(t, a=[b"\xff"] * 20), "'a' holds bytes"),
-    "dates in cells": (lambda t, w: _parquet(t, a=[datetime.date(2020, 1, 2)] * 20), "'a' holds date"),
+    "dates and text in cells": (
+        lambda t, w: _parquet(t, a=[datetime.time(1, 2)] * 20),
+        "numbers, text or dates, but column 'a' holds time",
+    ),
     "dates as a target": (lambda t, w: _parquet(t, y=pd.date_range("2020", periods=20)), "days since"),
     "a structure": (
         lambda t, w: ["fit", _structure(t / "x.npz"), "--target", "y"],

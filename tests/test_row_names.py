@@ -15,7 +15,7 @@ from kernelweave.views import as_texts
 from kernelweave_app.cli.app import run
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.recommending import recommend
-from kernelweave_app.runs.row_names import find_row_names, why_names
+from kernelweave_app.runs.row_names import find_row_names, left_out, why_names
 from kernelweave_app.runs.spec import Spec
 
 #: What runs draw is looked at in other files.
@@ -53,6 +53,7 @@ def test_names_are_told_from_measurements(table, rng):
         "sex": list("mf") * (N // 2),
         "yes": [True, False] * (N // 2),
         "day": pd.date_range("2020-01-01", periods=N),
+        "day as text": pd.date_range("2020-01-01", periods=N).strftime("%Y-%m-%d"),
         "notes": notes,
         "short texts": as_texts(pd.Series([f"C{k}" for k in range(N)])),
         "mostly missing": [f"p{k}" for k in range(N // 2)] + [None] * (N // 2),
@@ -83,6 +84,15 @@ def test_the_cheap_look_loses_none(rng):
         counts = np.r_[rng.permutation(N - lost) + float(first), np.full(lost, np.nan)]
         frame = pd.DataFrame({"column": counts})
         assert bool(find_row_names(frame)) == bool(why_names(frame["column"], "column")) == (lost < 5)
+
+
+def test_what_the_default_kernels_leave_out(table):
+    """The identifiers among them: what else looks like names of the rows is told, and stays."""
+    assert {name for name in table if left_out(table[name], name)} == {"patient", "SampleID"}
+    names = pd.Series([a + b for a in "abcde" for b in "fghijklm"])
+    assert why_names(names, "surname")
+    assert left_out(names, "surname") == left_out(names.astype("category"), "id") == ""
+    assert left_out(as_texts(table["patient"]), "patient") == ""
 
 
 def test_recommendations_leave_them_out(table):

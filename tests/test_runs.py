@@ -598,6 +598,81 @@ def test_types_of_columns():
     assert columns.describe(mixed) == "2 rows, 4 columns (2 numeric, 2 categorical)"
 
 
+@pytest.mark.parametrize(
+    ("cells", "form", "second"),
+    [
+        (["2024-01-31", "2024-02-01"], "ISO8601", "2024-02-01"),
+        (["2024-01-31T10:30", "2024-02-01 11:00:30.5"], "ISO8601", "2024-02-01 11:00:30.5"),
+        (["2024-07-31T10:00+02:00", "2024-01-31T10:00+01:00"], "ISO8601", "2024-01-31 09:00+00:00"),
+        (["2024/1/31", "2024/02/01"], "%Y/%m/%d", "2024-02-01"),
+        (["31.1.2024", "01.02.2024"], "%d.%m.%Y", "2024-02-01"),
+        (["31.1.2024 10:30", " 01.02.2024 11:00 "], "%d.%m.%Y %H:%M", "2024-02-01 11:00"),
+        (["31 Jan 2024", "1 Feb 2024"], "%d %b %Y", "2024-02-01"),
+        (["31-Jan-2024", "1-Feb-2024"], "%d-%b-%Y", "2024-02-01"),
+        (["31 January 2024", "1 February 2024"], "%d %B %Y", "2024-02-01"),
+        (["Jan 31, 2024", "Feb 1, 2024"], "%b %d, %Y", "2024-02-01"),
+        (["January 31, 2024", "February 1, 2024"], "%B %d, %Y", "2024-02-01"),
+        (["01/02/2024", "02/03/2024"], "", None),
+        (["31.1.2024", "1.13.2024"], "", None),
+        (["2024-01-31", "2024/02/01"], "", None),
+        (["2024-01-31", "soon"], "", None),
+        (["2024-01-31-17", "2024-01-31-18"], "", None),
+        (["2024", "2025"], "", None),
+        (["a", "b"], "", None),
+        ([1.0, 2.0], "", None),
+        ([None, None], "", None),
+    ],
+)
+def test_dates_are_known_by_their_look(cells, form, second):
+    table = pd.DataFrame({"when": [*cells, None], "x": 1.0})
+    assert columns.date_format(table["when"]) == form
+    read = columns.with_dates(table, ["when", "x"])
+    assert table["when"].tolist()[:2] == cells
+    if not form:
+        assert read is table
+        assert columns.date_lines(table, ["when"]) == []
+        return
+    assert read["when"][1] == pd.Timestamp(second)
+    assert pd.isna(read["when"][2])
+    space = {"table": table.copy(), "pd": pd}
+    exec("\n".join(columns.date_lines(table, ["when", "x"])), space)
+    pd.testing.assert_frame_equal(space["table"], read)
+    assert columns.describe(table) == "3 rows, 2 columns (1 numeric, 0 categorical, 1 date)"
+
+
+def test_types_make_dates_or_keep_them_from_being_read():
+    table = pd.DataFrame({"a": ["2024-01-31", "2024-02-01"], "b": ["01/02/2024", "x"]})
+    assert columns.with_types(table, "a=date")["a"].dtype.kind == "M"
+    for kind in ("category", "text"):
+        typed = columns.with_types(table, f"a={kind}")
+        assert columns.with_dates(typed, ["a"]) is typed
+    with pytest.raises(
+        kw.InputError, match=r"'b' must hold dates, got '01/02/2024'\. Write all of them like 2024"
+    ):
+        columns.with_types(table, "b=date")
+    assert columns.type_lines("a=date") == []
+
+
+def test_a_run_on_dates_predicts_and_can_be_repeated(tmp_path, rng):
+    when = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, 60), unit="D")
+    frame = pd.DataFrame({"when": when.strftime("%d.%m.%Y"), "x": rng.normal(size=60)})
+    frame["y"] = np.sin(2 * np.pi * when.day_of_year / 365) + frame["x"]
+    frame.loc[3, "when"] = None
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    run = read_run({"a": str(tmp_path / "a.csv")}, Spec(target="y", missing="impute", test_size=0))
+    assert run.prepared.X["when"].dtype.kind == "M"
+    model = kw.MKLRegressor(missing="impute").fit(run.prepared.X, run.prepared.y)
+    # one row, of a file without any date, and in another form
+    for cells in (frame["when"][:1], [None], ["2020-05-01"]):
+        rows = frame[:1].assign(when=list(cells))
+        rows.to_csv(tmp_path / "b.csv", index=False)
+        new = read_new(model, tmp_path, str(tmp_path / "b.csv"), join="", key="", view=[], gram=[])
+        assert np.isfinite(model.predict(new.X)).all()
+    frame[:2].assign(when="soon").to_csv(tmp_path / "b.csv", index=False)
+    with pytest.raises(kw.InputError, match="'when' must hold dates, got 'soon'"):
+        read_new(model, tmp_path, str(tmp_path / "b.csv"), join="", key="", view=[], gram=[])
+
+
 def test_a_message_lists_four_values_of_a_column():
     five = pd.Series([*"abcde", "a"], name="part")
     with pytest.raises(

@@ -180,10 +180,32 @@ def test_linear_models_of_sparse_rows_have_coefficients(X, y, never_dense):
         )
 
 
-def test_a_plain_fit_does_not_standardise(X, y):
-    model = kw.MKLClassifier(learner="simple").fit(sparse.csr_array(X), y)
+@pytest.mark.parametrize("missing", ["error", "impute"])
+@pytest.mark.parametrize("views", [False, True])
+def test_a_plain_fit_goes_by_content_whatever_the_form(X, y, missing, views):
+    """Few columns, or few zeros, of which those of sparse rows are no words."""
+    S = sparse.csr_array(X)
+    if missing == "impute":
+        S.data[5] = np.nan
+    dense = S.toarray()
+    forms = [dense, S, pd.DataFrame(dense, columns=[f"c{j}" for j in range(dense.shape[1])])]
+    forms = [{"one": form, "two": form} for form in forms] if views else forms
+    models = [kw.MKLClassifier(missing=missing).fit(form, y) for form in forms]
+    assert "standardised Linear" in models[1].kernel_names_[0]
+    expected = models[0].decision_function(forms[0])
+    for model in models[1:]:
+        for form in (forms[0], forms[1]) if model is models[1] else (forms[2],):
+            np.testing.assert_allclose(model.decision_function(form), expected, atol=1e-9)  # 0
+
+
+def test_a_plain_fit_does_not_standardise_words(y, rng):
+    words = sparse.csr_array(rng.poisson(0.05, size=(len(y), 200)).astype(float))
+    model = kw.MKLClassifier(learner="simple").fit(words, y)
     assert model.model_.source.standardize is False
     assert all("row-normalised" in name for name in model.kernel_names_)
+
+
+def test_sparse_columns_cannot_be_standardised(X, y):
     with pytest.raises(InputError, match=r"Sparse columns cannot be standardised.*normalize-rows"):
         kw.MKLClassifier(BANK, "simple", standardize=True).fit(sparse.csr_array(X), y)
     with pytest.raises(InputError, match="Sparse columns cannot be standardised"):

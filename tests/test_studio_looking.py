@@ -40,6 +40,14 @@ def test_distributions_count_all_cells():
     assert histogram(np.array([2.0, 2.0])) == [2]
     assert histogram(np.array([-1e308, 1e308])) == []
     assert describe_column(pd.Series(["x", "y", "x"]), "b").levels == {"x": 2, "y": 1}
+    dates = describe_column(pd.Series(["2024-01-31", None, "2024-02-01"]), "c")
+    assert (dates.kind, dates.taken_for, dates.n_missing) == ("date", "date", 1)
+    # columns that the default kernels leave out, or compare as texts
+    codes = describe_column(pd.Series([f"p{k}" for k in range(20)]), "d")
+    assert (codes.kind, codes.taken_for) == ("text", "")
+    cars = describe_column(pd.Series([f"car {k // 2}" for k in range(60)]), "e")
+    assert cars.taken_for == "text"
+    assert describe_column(pd.Series([f"car {k // 3}" for k in range(90)]), "f").taken_for == "category"
 
 
 def test_outliers_are_those_of_the_median_absolute_deviation():

@@ -216,9 +216,8 @@ def test_alpha_auto_and_weights_of_rows(tables, with_gram):
 def test_model_files_hold_views(tables, with_gram, tmp_path):
     y = tables[2]
     gram, _, _ = with_gram
-    data = kw.Views(
-        {**gram.views, "t": sparse.csr_matrix(gram["b"]), "f": pd.DataFrame({"c": list("abc") * 20})}
-    )
+    words = sparse.csr_array(np.random.default_rng(0).poisson(0.05, size=(len(y), 200)).astype(float))
+    data = kw.Views({**gram.views, "t": words, "f": pd.DataFrame({"c": list("abc") * 20})})
     model = kw.MKLClassifier(alpha=0.1).fit(data[:45], y[:45])
     kw.save(model, tmp_path / "m.kw")
     again = kw.load(tmp_path / "m.kw")

@@ -102,11 +102,11 @@ FIT = {
         "View 'a': .*unique, got 'p'",
     ),
     "names of two kinds": (None, {}, {"a": FRAME.rename(columns={"p": 1})}, r"View 'a': .*Use X\.columns"),
-    "dates": (
+    "dates and text": (
         None,
         {},
-        {"a": pd.DataFrame({"d": pd.date_range("2020", periods=N)})},
-        r"View 'a': Column 'd' holds dates",
+        {"a": pd.DataFrame({"d": [*pd.date_range("2020", periods=N - 1), "soon"]})},
+        r"View 'a': Column 'd' must hold dates only, got 'soon'.*Convert",
     ),
     "complex numbers": (None, {}, {"a": A + 1j}, r"View 'a': Complex data not supported.*Pass real"),
     "infinite cells": (

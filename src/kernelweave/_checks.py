@@ -42,9 +42,19 @@ __all__ = [
     "check_targets",
     "check_vector",
     "count_dimensions",
+    "is_missing",
     "need_targets",
     "warn_user",
 ]
+
+
+def is_missing(value: object) -> bool:
+    """Whether a cell is None, NaN, NaT, or pandas' missing value."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    return isinstance(value, float | np.floating) and value != value
 
 
 #: Kernels with a largest diagonal entry below it, or above its inverse, have squares that are 0 or infinite.

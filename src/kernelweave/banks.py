@@ -371,17 +371,16 @@ def per_column(table: TableLike) -> list[Kernel]:
         raise InputError(
             "This bank is for one dense table. Take default(table) for several views and sparse rows."
         )
-    return _default(table.levels, table.names)
+    return _default(table.levels, table.names, table.n_expanded_columns)
 
 
-def _default(levels: Sequence[int], names: Sequence[str] | None) -> list[Kernel]:
+def _default(levels: Sequence[int], names: Sequence[str] | None, n_expanded: int) -> list[Kernel]:
     read = [
         kernel
         for j, level in enumerate(levels)
         if level == TEXT
         for kernel in texts(_called(j, names) if len(levels) > 1 else None)
     ]
-    n_expanded = sum(max(level, 0) if level else 1 for level in levels)
     if not n_expanded:
         return read
     shapes: list[Kernel] = [Linear(), Polynomial(degree=2), Polynomial(degree=3)]
@@ -397,7 +396,9 @@ def _default(levels: Sequence[int], names: Sequence[str] | None) -> list[Kernel]
         single = [kernel for kernel in single if not _among(kernel, bank)]
     for j, level in enumerate(levels):
         if level != TEXT:
-            bank.extend(kernel.on([_called(j, names)]) for kernel in ([Categorical()] if level else single))
+            bank.extend(
+                kernel.on([_called(j, names)]) for kernel in ([Categorical()] if level > 0 else single)
+            )
     return bank + read
 
 
@@ -413,7 +414,8 @@ def _among(kernel: Kernel, bank: Sequence[Kernel]) -> bool:
 
 def _default_numeric(n_features: int | Sequence[str]) -> list[Kernel]:
     columns = _columns(n_features)
-    return _default((0,) * len(columns), None if isinstance(columns, range) else [str(c) for c in columns])
+    names = None if isinstance(columns, range) else [str(c) for c in columns]
+    return _default((0,) * len(columns), names, len(columns))
 
 
 _BANKS: dict[str, Callable[..., list[Kernel]]] = {

@@ -19,7 +19,7 @@ from kernelweave._sparse import entries, is_sparse
 from kernelweave.kernels import RBF, CharNGrams, Kernel, Laplacian, Linear, On, Precomputed, Tokens
 from kernelweave.kernels.composed import put
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table, ViewColumns
-from kernelweave.views.tables import TEXT
+from kernelweave.views.tables import DATE, TEXT
 
 __all__ = ["CLASSIFICATION", "NORMALIZER", "REGRESSION", "Recipe", "choose", "holds_words", "on_view"]
 
@@ -131,15 +131,19 @@ def of_view(
     if isinstance(table, SparseTable) or holds_words(table, weights):
         return _of_words(table, weights, widths, found)
     levels = np.asarray(table.levels)
-    texts, categories = np.flatnonzero(levels == TEXT), np.flatnonzero(levels > 0)
-    numeric = np.flatnonzero(levels == 0)
+    # columns that were left out have no cells
+    read = np.array([own is not None for own in table.cells or (None,) * len(levels)], dtype=bool)
+    texts, categories = np.flatnonzero((levels == TEXT) & read), np.flatnonzero(levels > 0)
+    numeric, dates = np.flatnonzero(levels == 0), np.flatnonzero(levels == DATE)
     kernels: list[Kernel] = []
-    if len(numeric) or len(categories):
+    if len(numeric) or len(categories) or len(dates):
         kernels = _of_columns(table, numeric, categories, weights, widths, few_views, found)
-        if regression and n_views == 1 and len(levels) > 1 and 0 < len(numeric) <= SINGLE_COLUMNS:
-            kernels += [_standard(RBF(gamma="median")).on([_called(table, j)]) for j in numeric.tolist()]
+        single = np.flatnonzero((levels == 0) | (levels == DATE))
+        if regression and n_views == 1 and len(levels) > 1 and 0 < len(single) <= SINGLE_COLUMNS:
+            kernels += [_standard(RBF(gamma="median")).on([_called(table, j)]) for j in single.tolist()]
+            what = "numeric column" if not len(dates) else "column of numbers or dates"
             found.append(
-                "A Gaussian of each numeric column alone, for sums of functions of single columns (numbers to "
+                f"A Gaussian of each {what} alone, for sums of functions of single columns (numbers to "
                 f"predict, at most {SINGLE_COLUMNS} columns)."
             )
     for j in texts.tolist():
@@ -147,7 +151,17 @@ def of_view(
         kernels += shapes if len(levels) == 1 else [kernel.on([_called(table, j)]) for kernel in shapes]
     if len(texts):
         found.append(f"{numbered(len(texts), 'column')} of texts: character n-grams, and words.")
+    found += said_of_dates(table)
     return kernels, found
+
+
+def said_of_dates(table: Table) -> list[str]:
+    """What is read of the columns of dates of a table."""
+    known = [(name, form) for name, form in zip(table.column_names, table.dates or (), strict=False) if form]
+    found = [f"{name!r}: {form.describe()}." for name, form in known]
+    since = {form.place: name for name, form in known}
+    pairs = [f"{since[place]!r} to {name!r}" for name, form in known for place, *_ in form.since]
+    return [*found, *([f"Elapsed days from {', '.join(pairs)}."] if pairs else [])]
 
 
 def _said_of_sizes(n_rows: int, n_views: int) -> list[str]:
@@ -163,9 +177,14 @@ def holds_words(table: Table, weights: NDArray[np.float64]) -> bool:
 
     `weights` are those of the rows.
     """
+    return is_sparse_content(table, weights) and not bool((entries(table.values) < 0.0).any())
+
+
+def is_sparse_content(table: Table, weights: NDArray[np.float64]) -> bool:
+    """Whether a table has many columns of numbers, and most cells are zero; `weights` are those of the rows."""
     if table.n_columns < WORD_COLUMNS or any(table.levels):
         return False
-    return _zeros(table.values, weights) >= WORD_ZEROS and not bool((entries(table.values) < 0.0).any())
+    return _zeros(table.values, weights) >= WORD_ZEROS
 
 
 def _zeros(values: Any, weights: NDArray[np.float64]) -> float:
@@ -202,7 +221,10 @@ def _of_columns(
     n_columns = table.n_expanded_columns
     first = numbered(table.n_columns, "column")
     if len(categories):
-        first += f", {len(categories)} of them categories, as {n_columns - len(numeric)} indicator columns"
+        indicators = sum(table.width(j) for j in categories.tolist())
+        first += f", {len(categories)} of them categories, as {indicators} indicator columns"
+    if table.dates is not None:
+        first += f", {numbered(sum(form is not None for form in table.dates), 'column')} of dates"
     if len(numeric):
         first += f", {_share(zeros)} of the numeric cells zero"
     if constant:

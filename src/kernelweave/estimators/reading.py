@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kernelweave import banks, normalizers, recipe
 from kernelweave._checks import InputError, check_gram_stack, check_size, count_dimensions
-from kernelweave._sparse import entries
+from kernelweave._sparse import entries, to_dense
 from kernelweave._types import Features
 from kernelweave.estimators.missing import (
     check_cells,
@@ -36,8 +36,18 @@ from kernelweave.fitting.stacks import BankSource, GivenSource, StackSource
 from kernelweave.kernels import Kernel
 from kernelweave.kernels.composed import check_gamma, has_gamma, with_gamma
 from kernelweave.learners import Learner
-from kernelweave.views import BlockTable, SparseTable, Table, TableEncoder, Views, ViewsEncoder, holds_views
+from kernelweave.views import (
+    BlockTable,
+    GramTable,
+    SparseTable,
+    Table,
+    TableEncoder,
+    Views,
+    ViewsEncoder,
+    holds_views,
+)
 from kernelweave.views.container import is_annotated, matrix_of
+from kernelweave.views.levels import levels_of
 from kernelweave.views.tables import as_sparse
 
 Array = NDArray[np.float64]
@@ -123,15 +133,34 @@ class ReadingMixin(Parameters):
 
     def _declare_texts(self, table: Any, encoder: TableEncoder | ViewsEncoder) -> Any:
         """Declare as texts the columns that are read by kernels of texts, custom kernels or the default bank."""
+        read = set() if table.cells is None else long_texts(table, None if self._is_plain else self.kernels)
+        kernels: list[Kernel] = []
+        if self._is_plain and self.views is None:
+            table = self._group_levels(table, encoder, read)
         if table.cells is None:
             return table
-        read = long_texts(table, None if self._is_plain else self.kernels)
-        kernels: list[Kernel] = []
         if not self._is_plain:
             kernels = self._kernel_list(table.declared(read, forget=False))
             read |= columns_read(kernels, table)
         check_objects(table, read, kernels)
         return encoder.declare(table, read)
+
+    def _group_levels(self, table: Any, encoder: TableEncoder | ViewsEncoder, read: set[int]) -> Any:
+        """Leave out identifiers, and add columns to `read` as texts; see `views.levels`."""
+        if isinstance(encoder, ViewsEncoder):
+            blocks = {view: block for view, block in table.blocks.items() if not isinstance(block, GramTable)}
+            starts = {view: table.places[view].start for view in blocks}
+        else:
+            blocks, starts = {"": table}, {"": 0}
+        found = {view: levels_of(b, {j - starts[view] for j in read}) for view, b in blocks.items()}
+        for view, own in found.items():
+            read.update(j + starts[view] for j in own.texts)
+            said = own.describe(blocks[view])
+            if said:
+                self.defaults_.setdefault("levels", {})[view] = said
+        if isinstance(encoder, ViewsEncoder):
+            return encoder.group(table, found)
+        return encoder.group(table, found[""])
 
     def _look_at(self, X: Features, *, reset: bool) -> None:
         """Store or compare the names and the number of columns."""
@@ -215,18 +244,27 @@ class ReadingMixin(Parameters):
             found += with_gamma([kernel], self.gamma, spread=default and has_gamma(kernel))
         return list(dict.fromkeys(found))
 
-    def _words_compressed(
+    def _stored_by_content(
         self, table: Table, encoder: Encoder, kept: NDArray[np.intp], weights: Array | None
     ) -> Table:
-        """Tables of counts of words as sparse rows, whose kernels cost less; new rows follow through the encoder."""
-        stored_anyway = self.missing != "error" or self.standardize is True or self.views is not None
-        if self.kernels is not None or stored_anyway:
+        """Tables as their content asks for, in whichever form they came; new rows follow through the encoder.
+
+        Counts of words become sparse rows, whose kernels cost less. Sparse rows with few columns, or with few zeros,
+        become dense ones.
+        """
+        if self.kernels is not None or self.views is not None:
             return table
+        compressed = self.missing == "error" and self.standardize is not True
         counted = np.ones(len(kept)) if weights is None else weights
 
         def done(block: Table, own: Any) -> Table:
             some = block if len(kept) == block.n_rows else block.rows(kept)
-            if isinstance(block, SparseTable) or not recipe.holds_words(some, counted):
+            if isinstance(block, SparseTable):
+                if recipe.is_sparse_content(some, counted):
+                    return block
+                own.sparse_ = False
+                return Table.of_checked(to_dense(block.values), block.names)
+            if not compressed or not recipe.holds_words(some, counted):
                 return block
             own.sparse_ = True
             return as_sparse(block)
@@ -248,7 +286,9 @@ class ReadingMixin(Parameters):
             source = rows if len(kept) == rows.n_samples else rows.take(kept)
             return choose_form(source, self.approximation, learner)
         assert encoder is not None
-        rows = self._words_compressed(rows, encoder, kept, sample_weight)
+        if sample_weight is not None or len(kept) < rows.n_rows:
+            rows = encoder.date(rows, kept, sample_weight)
+        rows = self._stored_by_content(rows, encoder, kept, sample_weight)
         table = rows if len(kept) == rows.n_rows else rows.rows(kept)
         if self.standardize is True and isinstance(table, BlockTable):
             for view, block in table.blocks.items():

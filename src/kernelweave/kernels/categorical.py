@@ -47,7 +47,7 @@ class Categorical(Kernel):
         for j, level in enumerate(left.levels):
             own = A[:, j : j + 1]
             # NaN is equal to nothing
-            own = np.where(own < 0, np.nan, own) if level else own
+            own = np.where(own < 0, np.nan, own) if level > 0 else own
             K += own == B[:, j]
         if has_missing(A) or has_missing(B):
             shared = (~np.isnan(A)).astype(np.float64) @ ~np.isnan(B).T

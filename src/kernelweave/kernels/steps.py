@@ -24,7 +24,7 @@ from kernelweave.kernels.pairs import (
 )
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table
 from kernelweave.views.selection import ColumnsLike
-from kernelweave.views.tables import TEXT
+from kernelweave.views.tables import DATE, TEXT
 
 __all__ = ["Impute", "Log1p", "NormalizeRows", "Skip", "Standardize", "Step"]
 
@@ -195,7 +195,7 @@ class Log1p(Step):
             return SparseTable(values, table.names)
         values = np.sign(table.values) * np.log1p(np.abs(table.values))
         if any(table.levels):
-            values = np.where(np.asarray(table.levels)[None, :] > 0, table.values, values)
+            values = np.where(np.asarray(table.levels)[None, :] == 0, values, table.values)
         return table.with_values(values)
 
 
@@ -385,7 +385,7 @@ class Impute(Step):
         middle = _mean if self.rule == "mean" else weighted_median
         fill = np.array(
             [
-                (_most_frequent if level else middle)(column[known], weights[known])
+                (_most_frequent if level > 0 else middle)(column[known], weights[known])
                 if (known := ~np.isnan(column)).any() and level != TEXT
                 else 0.0
                 for column, level in zip(values.T, table.levels, strict=True)
@@ -418,7 +418,7 @@ class Impute(Step):
         assert self.donors is not None
         with np.errstate(invalid="ignore"):
             known = ~np.isnan(self.donors)
-            usable = known.any(axis=0) & (np.asarray(table.levels) == 0)
+            usable = known.any(axis=0) & np.isin(table.levels, (0, DATE))
         out = np.broadcast_to(self.fill, table.values.shape).copy()
         if not usable.any():
             return out
@@ -520,7 +520,7 @@ class IncompleteTable(Table):
 
     def __init__(self, table: Table, spread: ColumnSpread) -> None:
         known = {"table": table, "spread": spread, "values": table.values}
-        more = {"names": table.names, "levels": table.levels, "cells": table.cells}
+        more = {name: getattr(table, name) for name in ("names", "levels", "cells", "dates")}
         for key, value in (known | more).items():
             object.__setattr__(self, key, value)
 

@@ -283,6 +283,7 @@ _ELEMENTWISE: dict[np.ufunc, str] = {
     np.divide: "Div",
     np.equal: "Equal",
     np.exp: "Exp",
+    np.floor: "Floor",
     np.greater: "Greater",
     np.greater_equal: "GreaterOrEqual",
     np.less: "Less",

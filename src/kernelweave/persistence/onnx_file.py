@@ -149,11 +149,15 @@ def _cells(graph: Graph, encoder: TableEncoder, dtype: FloatType, view: str | No
     """Columns of one table."""
     if encoder.texts_:
         raise InputError("Models of texts and other objects have no ONNX form.")
-    if not any(encoder.categories_):
+    dated = {form.place for form in encoder.dates_}
+    if not dated and not any(encoder.categories_):
         name = "X" if view is None else view
         return graph.input(name, encoder.n_columns_, dtype).astype(np.float64)
-    parts = []
+    parts: list[Any] = []
     for j, categories in enumerate(encoder.categories_):
+        if j in encoder.left_out_:
+            parts.append(None)
+            continue
         own = f"x{j}" if encoder.names_ is None else encoder.names_[j]
         name = own if view is None else f"{view}/{own}"
         words = [one for one in categories if isinstance(one, str)]
@@ -162,13 +166,17 @@ def _cells(graph: Graph, encoder: TableEncoder, dtype: FloatType, view: str | No
                 f"The column {name!r} has numbers and texts as categories, and an input of ONNX has one type. Make all "
                 "of them texts before fit."
             )
-        column = graph.input(name, 1, np.dtype(object) if words else dtype)
+        # dates are days since 1970, of which single precision keeps three minutes
+        kind = np.dtype(object) if words else np.dtype(np.float64) if j in dated else dtype
+        column = graph.input(name, 1, kind)
         if categories:
             # positions among the categories, -1 for others
             found = (column == np.array(categories, column.dtype)).astype(np.float64)
             column = found @ np.arange(1.0, len(categories) + 1.0)[:, None] - 1.0
         parts.append(column.astype(np.float64))
-    return np.concat(parts, axis=1)
+    # columns that are left out are no inputs
+    nothing = np.zeros_like(next(part for part in parts if part is not None))
+    return np.concat([nothing if part is None else part for part in parts], axis=1)
 
 
 # ---- decision values --------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ from kernelweave.views import (
     ViewColumns,
     ViewsEncoder,
 )
+from kernelweave.views.dates import DateForm
 
 __all__ = ["State", "from_state", "is_known", "to_state"]
 
@@ -89,6 +90,7 @@ _VALUES: tuple[type, ...] = (
     LinearForm,
     ColumnMask,
     ColumnSlice,
+    DateForm,
     FittedNormalizer,
     Model,
     OutOfFold,
@@ -144,7 +146,18 @@ def _source(cls: type) -> Callable[..., Any]:
 
 _LEARNT = ("kernels", "raw", "standardize", "statistics", "rules", "imputer", "fillers")
 _TRAINED = (*_LEARNT, "max_memory", "rank_tol", "sample_weight", "explicit")
-_ENCODED = ("owner", "reorder", "missing", "n_columns_", "names_", "categories_", "sparse_", "texts_")
+_ENCODED = (
+    "owner",
+    "reorder",
+    "missing",
+    "n_columns_",
+    "names_",
+    "categories_",
+    "sparse_",
+    "texts_",
+    "dates_",
+    "left_out_",
+)
 _KINDS: dict[str, Kind] = {cls.__name__: Kind.of(cls) for cls in _VALUES} | {
     kind.cls.__name__: kind
     for kind in (
@@ -359,6 +372,8 @@ def _estimator(
         return estimator
     if model.task.classification and not len(found.get("classes_", ())):
         raise ValueError("it has no classes")
+    if "n_features_in_" not in found:
+        raise ValueError("it does not say how many columns it has")
     check_model(model)
     keep_model(estimator, model)
     return estimator
@@ -402,7 +417,10 @@ def check_model(model: Model) -> None:
         fits.append(len(ends) == n_kernels + 1 and ends[0] == 0 and bool((np.diff(ends) >= 0).all()))
         fits.append(model.features.coef.shape == (ends[-1], n_outputs))
     encoders = [model.encoder, *getattr(model.encoder, "encoders_", {}).values()]
-    fits += [len(e.categories_) == e.n_columns_ for e in encoders if isinstance(e, TableEncoder)]
+    for one in (e for e in encoders if isinstance(e, TableEncoder)):
+        n = one.n_columns_
+        fits.append(len(one.categories_) == n and (one.names_ is None or len(one.names_) == n))
+        fits.append(all(0 <= form.place < n and form.scale > 0 for form in one.dates_))
     shifts = [] if model.shift is None else [model.shift]
     held = [model.dual_coef, model.intercept, model.weights, *shifts, *scales, *forms]
     cells = [] if table is None else table.arrays()

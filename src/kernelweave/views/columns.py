@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import InputError
+from kernelweave._checks import InputError, is_missing
 from kernelweave._sparse import as_csr, is_sparse
 from kernelweave._types import DataFrame, TableLike, Values
+from kernelweave.views.dates import at_zone, read_dates
 from kernelweave.views.selection import column_name, listing
-from kernelweave.views.tables import Cells, Table, is_frame, is_missing
+from kernelweave.views.tables import Cells, Table, is_frame
 
 __all__ = ["HINT", "Column", "GivenTable", "check_missing", "plain_array", "plain_frame", "read_table"]
 
@@ -32,6 +33,8 @@ class Column:
     declared: bool = False
     #: Whether cells are sets, lists or the like, which only custom kernels can read.
     objects: bool = False
+    #: Of dates, which are days since 1970, their time zone, "" without one; None for other columns.
+    zone: str | None = None
 
     @property
     def holds_text(self) -> bool:
@@ -61,8 +64,32 @@ class Column:
         code = {category: float(i) for i, category in enumerate(categories)}
         return [np.nan if is_missing(v) else code.get(_category(v), -1.0) for v in self.values]
 
+    def days(self, what: str, zone: str) -> NDArray[np.float64]:
+        """Its dates as days since 1970 on the calendar of a time zone; raises for cells that are not dates."""
+        if self.zone is None:
+            known = np.flatnonzero(~self.lost())
+            if len(known):
+                first = self.values[known[:1]].tolist()[0]
+                raise InputError(
+                    f"{what[0].upper()}{what[1:]} held dates when fitted, got {first!r:.40} in row {known[0]}. Pass "
+                    "dates, for example pandas.to_datetime(column)."
+                )
+            return np.full(len(self.values), np.nan)
+        if bool(self.zone) != bool(zone) and not self.lost().all():
+            when, now = (zone or "no time zone", self.zone or "none") if zone else ("no time zone", self.zone)
+            raise InputError(
+                f"{what[0].upper()}{what[1:]} had {when} when fitted, got dates with {now}. Use "
+                f"column.dt.{f'tz_localize({zone!r})' if zone else 'tz_localize(None)'}."
+            )
+        return at_zone(self.values, zone)
+
     def floats(self, what: str) -> NDArray[np.float64]:
         """Its numbers, NaN of missing cells; raises for cells that are not numbers."""
+        if self.zone is not None:
+            raise InputError(
+                f"{what[0].upper()}{what[1:]} was numeric when fitted, got dates. Pass numbers, or fit again with "
+                "dates."
+            )
         if self.values.dtype.kind != "O":
             return self.values.astype(np.float64)
         result = np.empty(len(self.values))
@@ -177,10 +204,13 @@ def _read_array(X: TableLike) -> list[Column]:
     if array.dtype.kind in "US":  # numbers among strings in a list: check them one by one
         array = np.asarray(X, dtype=object)
     _check_kind(array, "X")
-    if array.dtype.kind != "O":
+    if array.dtype.kind not in "OMm":
         return [Column(column) for column in array.T]
     columns = []
     for j, column in enumerate(array.T):
+        if (dated := _dated(column, column_name(j, None))) is not None:
+            columns.append(dated)
+            continue
         objects = all(map(_is_object, column))
         categorical = objects or not _converts(column, column_name(j, None))
         columns.append(Column(column, categorical, objects=objects))
@@ -201,8 +231,12 @@ def _read_frame(X: TableLike) -> tuple[list[str] | None, list[Column]]:
         repeated = sorted({name for name in names if names.count(name) > 1})
         raise InputError(f"Column names must be unique, got {listing(repeated)} more than once. Rename them.")
     columns = []
-    for j, (values, declared) in enumerate(series):
+    for j, (values, declared, zone) in enumerate(series):
         _check_kind(values, column_name(j, names))
+        dated = None if declared else _dated(values, column_name(j, names), zone)
+        if dated is not None:
+            columns.append(dated)
+            continue
         text = values.dtype.kind in "US"
         values = values.astype(object) if text else values
         cells = values.dtype.kind == "O" and not declared
@@ -213,20 +247,41 @@ def _read_frame(X: TableLike) -> tuple[list[str] | None, list[Column]]:
     return names, columns
 
 
-def _frame_columns(X: DataFrame | Any) -> tuple[list[object], Iterator[tuple[NDArray[Any], bool]]]:
-    """Return column labels, and per column its values and whether its type is declared categorical."""
+def _dated(values: NDArray[Any], what: str, zone: str = "") -> Column | None:
+    """A column of dates, or of durations, which are numbers of days; None of anything else."""
+    found = read_dates(values, what, zone)
+    return None if found is None else Column(found.days, zone=None if found.durations else found.zone)
+
+
+def _frame_columns(X: DataFrame | Any) -> tuple[list[object], Iterator[tuple[NDArray[Any], bool, str]]]:
+    """Return column labels, and per column its values, whether it is declared categorical, and a time zone."""
     if hasattr(X, "iloc"):  # pandas and similar frames
         X = X.to_frame() if not hasattr(X, "columns") else X
         # not by position, which takes a tenth of a millisecond for each column
-        return list(X.columns), ((s.to_numpy(), str(s.dtype) == "category") for _, s in X.items())
+        return list(X.columns), (_of_pandas(s) for _, s in X.items())
     if hasattr(X, "get_columns"):  # polars
         kinds = ("Categorical", "Enum")
-        return list(X.columns), ((s.to_numpy(), str(s.dtype).startswith(kinds)) for s in X.get_columns())
+        return list(X.columns), (
+            (s.to_numpy(), str(s.dtype).startswith(kinds), _zone_of(s)) for s in X.get_columns()
+        )
     import narwhals
 
     frame = narwhals.from_native(X, eager_only=True)
     declared = (narwhals.Categorical, narwhals.Enum)
-    return frame.columns, ((s.to_numpy(), s.dtype in declared) for s in frame.iter_columns())
+    return frame.columns, ((s.to_numpy(), s.dtype in declared, _zone_of(s)) for s in frame.iter_columns())
+
+
+def _zone_of(series: Any) -> str:
+    """The time zone of a column of polars or narwhals, whose values are in UTC."""
+    return getattr(series.dtype, "time_zone", None) or ""
+
+
+def _of_pandas(series: Any) -> tuple[NDArray[Any], bool, str]:
+    """Values of a column, dates with a time zone in UTC; whether it is categorical; and the time zone."""
+    kind = series.dtype
+    zone = getattr(kind, "tz", None) or getattr(getattr(kind, "pyarrow_dtype", None), "tz", None)
+    values = series if zone is None else series.dt.tz_convert(None)
+    return values.to_numpy(), str(kind) == "category", "" if zone is None else str(zone)
 
 
 def _check_kind(values: NDArray[np.generic], what: str) -> None:
@@ -234,11 +289,6 @@ def _check_kind(values: NDArray[np.generic], what: str) -> None:
     if kind == "c" or (kind == "O" and any(isinstance(value, complex) for value in values.flat)):
         raise InputError(
             f"Complex data not supported: {what} holds complex numbers. Pass real and imaginary parts."
-        )
-    if kind in "Mm":
-        raise InputError(
-            f"{what[0].upper()}{what[1:]} holds dates or durations, which are neither numbers nor "
-            "categories. Convert them, for example to days since a reference date."
         )
     if kind == "V":
         raise InputError(f"{what[0].upper()}{what[1:]} has the type {values.dtype}. Pass a plain 2D array.")

@@ -16,8 +16,10 @@ from kernelweave._sparse import as_csr, is_sparse, to_dense
 from kernelweave._types import Features, TableLike, Values
 from kernelweave.views.columns import GivenTable, check_missing, plain_array, read_table
 from kernelweave.views.container import PrecomputedView, Views, holds_views, precomputed
+from kernelweave.views.dates import DateForm, at_zone, date_forms
+from kernelweave.views.levels import Levels
 from kernelweave.views.selection import bullets, column_name, listing
-from kernelweave.views.tables import TEXT, BlockTable, Cells, GramTable, SparseTable, Table, as_sparse
+from kernelweave.views.tables import DATE, TEXT, BlockTable, Cells, GramTable, SparseTable, Table, as_sparse
 
 __all__ = ["GramEncoder", "TableEncoder", "ViewsEncoder", "as_table", "as_tables"]
 
@@ -27,7 +29,8 @@ class TableEncoder:
 
     Numeric arrays stay as they are. In arrays of objects or strings a column is numeric if every value
     converts to a number, and categorical otherwise. In data frames boolean, string, categorical and object
-    columns are categorical (object columns that hold numbers only are numeric); all others are numeric. The
+    columns are categorical (object columns that hold numbers only are numeric); all others are numeric. Columns of
+    dates are days since 1970, of which kernels read trend and season; durations are numbers of days. The
     categories are the values seen in `fit`, sorted, numbers before strings.
 
     Parameters
@@ -66,6 +69,10 @@ class TableEncoder:
     sparse_: bool = False
     #: Positions of columns of texts and other objects, which are no categories.
     texts_: tuple[int, ...] = ()
+    #: Positions of columns that are left out, such as identifiers, whatever they hold.
+    left_out_: tuple[int, ...] = ()
+    #: What kernels read of columns of dates; each form has its position.
+    dates_: tuple[DateForm, ...] = ()
     #: Whether `texts_` is final; until then tables keep the cells of every column that kernels of texts may read.
     declared_: bool = True
 
@@ -87,10 +94,10 @@ class TableEncoder:
         Raises
         ------
         InputError
-            For missing or infinite values (column and count are named), dates, complex numbers, and shapes
+            For missing or infinite values (column and count are named), complex numbers, and shapes
             that are not (n_rows, n_columns) with at least one row and one column.
         TypeError
-            For cells that are neither numbers nor strings.
+            For cells that are neither numbers nor strings nor dates.
         """
         self.fit_transform(X)
         return self
@@ -101,6 +108,9 @@ class TableEncoder:
         self.sparse_, self.declared_ = is_sparse(X), False
         self.names_, self.n_columns_ = given.names, given.n_columns
         self.texts_ = tuple(j for j, column in enumerate(given.by_column) if column.objects)
+        zones = {j: column.zone for j, column in enumerate(given.by_column) if column.zone is not None}
+        days = {j: at_zone(given.by_column[j].values, zone) for j, zone in zones.items()}
+        self.dates_ = tuple(date_forms(days, zones).values())
         self.categories_ = [
             column.categories() if column.categorical and not column.objects else []
             for column in given.by_column
@@ -121,14 +131,38 @@ class TableEncoder:
             self.categories_[j] = []
         return table.declared(self.texts_)
 
+    def group(self, table: Table, levels: Levels) -> Table:
+        """Leave out identifiers, from now on and in the table of `fit_transform`."""
+        if not levels.identifiers:
+            return table
+        self.left_out_ = tuple(sorted(levels.identifiers))
+        values, counts = table.values.copy(), list(table.levels)
+        for j in self.left_out_:
+            values[:, j], counts[j], self.categories_[j] = 0.0, TEXT, []
+        return table.regrouped(values, counts, self.left_out_)
+
+    def date(self, table: Table, rows: NDArray[np.intp], sample_weight: NDArray[np.float64] | None) -> Table:
+        """Let forms of dates follow from some rows of the table that `fit_transform` made, with weights of these."""
+        if not self.dates_:
+            return table
+        days, zones = table.values[rows], {form.place: form.zone for form in self.dates_}
+        self.dates_ = tuple(date_forms({j: days[:, j] for j in zones}, zones, sample_weight).values())
+        return table.with_dates(self._forms())
+
+    def _forms(self) -> tuple[DateForm | None, ...] | None:
+        """The form of each column; None where no column has one."""
+        found = {form.place: form for form in self.dates_}
+        return tuple(map(found.get, range(self.n_columns_))) if found else None
+
     def transform(self, X: TableLike) -> Table:
         """Return `X` as a table with the columns and categories of `fit`; unknown categories get the code -1.
 
         Raises
         ------
         InputError
-            As `fit`; also for a wrong number of columns, for missing or unseen column names, and for a
-            numeric column that holds a string (column and first such value are named).
+            As `fit`; also for a wrong number of columns, for missing or unseen column names, for a
+            numeric column that holds a string (column and first such value are named), and for dates with a time zone
+            where those of `fit` had none, or the other way round. Other time zones are converted.
         """
         if not hasattr(self, "categories_"):
             raise InputError("This TableEncoder has not been fitted. Call fit first.")
@@ -136,17 +170,22 @@ class TableEncoder:
 
     def _table(self, given: GivenTable) -> Table:
         order = self._order(given)
-        if given.values is not None and not self.texts_ and not any(self.categories_):
+        if given.values is not None and not self._is_mixed:
             return self._of_numbers(given.values if order is None else np.take(given.values, order, axis=1))
         columns = given.columns if order is None else [given.columns[j] for j in order]
-        values = np.empty((len(columns[0].values), self.n_columns_))
+        values, forms = np.empty((len(columns[0].values), self.n_columns_)), self._forms()
         kept: list[Cells | None] = [None] * self.n_columns_
         for j, (column, categories) in enumerate(zip(columns, self.categories_, strict=True)):
+            if j in self.left_out_:
+                values[:, j] = 0.0
+                continue
             if j in self.texts_ or column.objects or (not self.declared_ and column.holds_text):
                 kept[j] = column.cells()
             own = kept[j]
             if j in self.texts_ and own is not None:
                 values[:, j] = np.where(column.lost(), np.nan, own.digests())
+            elif (form := None if forms is None else forms[j]) is not None:
+                values[:, j] = column.days(column_name(j, self.names_), form.zone)
             elif categories:
                 values[:, j] = column.codes(categories)
             else:
@@ -159,10 +198,19 @@ class TableEncoder:
         if self.sparse_:
             rows = values if is_sparse(values) else as_csr(values, missing=True)
             return SparseTable.of_checked(rows, names)
-        levels = None
-        if self.texts_ or any(self.categories_):
-            levels = tuple(TEXT if j in self.texts_ else len(c) for j, c in enumerate(self.categories_))
-        return Table.of_checked(to_dense(values), names, levels, cells)
+        levels, forms = None, self._forms()
+        if self._is_mixed:
+            dated = {form.place for form in self.dates_}
+            levels = tuple(
+                TEXT if j in self.texts_ or j in self.left_out_ else DATE if j in dated else len(c)
+                for j, c in enumerate(self.categories_)
+            )
+        return Table.of_checked(to_dense(values), names, levels, cells, forms)
+
+    @property
+    def _is_mixed(self) -> bool:
+        """Whether some columns are no numbers."""
+        return bool(self.texts_ or self.dates_ or self.left_out_) or any(self.categories_)
 
     def empty(self, n_rows: int) -> Table:
         """A table of rows in which every cell is missing."""
@@ -354,6 +402,26 @@ class ViewsEncoder:
             if isinstance(encoder, TableEncoder):
                 encoder.declare(table.blocks[view], table.own(view, texts))
         return table.declared(texts)
+
+    def group(self, table: BlockTable, levels: Mapping[str, Levels]) -> BlockTable:
+        """See `TableEncoder.group`; `levels` are those of some views."""
+        found = dict(table.blocks)
+        for view, own in levels.items():
+            encoder = self.encoders_[view]
+            if isinstance(encoder, TableEncoder):
+                found[view] = encoder.group(found[view], own)
+        return BlockTable(found)
+
+    def date(
+        self, table: Table, rows: NDArray[np.intp], sample_weight: NDArray[np.float64] | None
+    ) -> BlockTable:
+        """See `TableEncoder.date`."""
+        assert isinstance(table, BlockTable)
+        found = dict(table.blocks)
+        for view, encoder in self.encoders_.items():
+            if isinstance(encoder, TableEncoder):
+                found[view] = encoder.date(found[view], rows, sample_weight)
+        return BlockTable(found)
 
     def transform(self, X: Features) -> BlockTable:
         """Return `X` as a table with the views and columns of `fit`, whatever their order.

@@ -5,17 +5,18 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._checks import Floats, InputError, as_names, check_known
+from kernelweave._checks import Floats, InputError, as_names, check_known, is_missing
 from kernelweave._parameters import Each, InstanceOf, ReadableSignature, Text, Whole, check_fields
 from kernelweave._sparse import as_csr, is_sparse, join_columns, to_dense
 from kernelweave._types import RowIndex, Series, Values, csr_array
+from kernelweave.views.dates import DateForm
 from kernelweave.views.selection import (
     ColumnMask,
     ColumnSlice,
@@ -26,6 +27,7 @@ from kernelweave.views.selection import (
 )
 
 __all__ = [
+    "DATE",
     "TEXT",
     "BlockTable",
     "Cells",
@@ -47,13 +49,6 @@ MOSTLY_DISTINCT = 0.5
 
 Rows = NDArray[np.intp]
 Array = NDArray[np.float64]
-
-
-def is_missing(value: object) -> bool:
-    """Whether a cell is None, NaN, or pandas' missing value."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, (float, np.floating)) and value != value
 
 
 def is_frame(X: object) -> bool:
@@ -185,13 +180,15 @@ def _digest(value: object) -> float:
 
 #: The number of levels of columns for kernels of texts and other objects only.
 TEXT = -1
+#: That of columns of dates.
+DATE = -2
 #: What a table is made of; the rest follows.
-_PARTS = ("values", "names", "levels", "cells", "_marks")
+_PARTS = ("values", "names", "levels", "cells", "dates", "_marks")
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A matrix of numeric and categorical columns, and columns of texts.
+    """A matrix of numeric and categorical columns, and columns of texts and dates.
 
     Parameters
     ----------
@@ -202,9 +199,11 @@ class Table:
         One unique name per column.
     levels : sequence of int or None, default=None
         Per column 0 if it is numeric, otherwise the number of known categories; -1 of texts and other objects, whose
-        values are digests. None: all columns numeric.
+        values are digests; -2 of dates, whose values are days since 1970. None: all columns numeric.
     cells : sequence of Cells or None, default=None
         Per column the given cells, for kernels that read them; None for numbers.
+    dates : sequence of DateForm or None, default=None
+        Per column what kernels read of dates; None for other columns.
 
     Examples
     --------
@@ -222,9 +221,13 @@ class Table:
         Floats((2,), finite=False, largest=np.inf, remedy="Reshape it to (n_rows, n_columns)."),
     ]
     names: Annotated[tuple[str, ...] | None, Each(Text() | Whole(), empty=True) | None] = None
-    levels: Annotated[tuple[int, ...], Each(Whole(TEXT), empty=True) | None] = None  # type: ignore[assignment]
+    levels: Annotated[tuple[int, ...], Each(Whole(DATE), empty=True) | None] = None  # type: ignore[assignment]
     cells: Annotated[
         tuple[Cells | None, ...] | None, Each(InstanceOf((Cells,), "cells") | None, empty=True) | None
+    ] = None
+    dates: Annotated[
+        tuple[DateForm | None, ...] | None,
+        Each(InstanceOf((DateForm,), "a form of dates") | None, empty=True) | None,
     ] = None
 
     def __post_init__(self) -> None:
@@ -246,8 +249,9 @@ class Table:
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "levels", levels)
         if self.cells is not None:
-            kept = tuple(self.cells)
-            object.__setattr__(self, "cells", kept if any(one is not None for one in kept) else None)
+            object.__setattr__(self, "cells", _some(self.cells))
+        if self.dates is not None:
+            object.__setattr__(self, "dates", _some(self.dates))
 
     #: Where cells were imputed (n_rows, n_columns), and which columns have an indicator of that (n_columns,).
     _marks = None
@@ -265,10 +269,11 @@ class Table:
         names: tuple[str, ...] | None,
         levels: tuple[int, ...] | None = None,
         cells: tuple[Cells | None, ...] | None = None,
+        dates: tuple[DateForm | None, ...] | None = None,
     ) -> Self:
         """A table of what was checked already, or of nodes of a graph in place of numbers."""
         made, own = object.__new__(cls), (0,) * values.shape[1] if levels is None else levels
-        vars(made).update(values=values, names=names, levels=own, cells=cells)
+        vars(made).update(values=values, names=names, levels=own, cells=cells, dates=dates)
         return made
 
     @property
@@ -284,7 +289,24 @@ class Table:
     @property
     def n_expanded_columns(self) -> int:
         """Number of columns of `take`."""
-        return sum(max(level, 0) if level else 1 for level in self.levels) + int(self.marked.sum())
+        return sum(map(self.width, range(self.n_columns))) + len(self._elapsed) + int(self.marked.sum())
+
+    def width(self, j: int) -> int:
+        """Number of columns of `take` for a column, without indicators of missing cells."""
+        level = self.levels[j]
+        form = self.dates[j] if level == DATE and self.dates is not None else None
+        return (1 if form is None else form.width) if level in (0, DATE) else max(level, 0)
+
+    @property
+    def _elapsed(self) -> list[tuple[int, int, float, float]]:
+        """Pairs of columns of dates whose elapsed time is read, with its mean and standard deviation."""
+        forms = {form.place: j for j, form in enumerate(self.dates or ()) if form is not None}
+        return [
+            (forms[place], k, mean, scale)
+            for k, form in enumerate(self.dates or ())
+            for place, mean, scale in (() if form is None else form.since)
+            if place in forms
+        ]
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -389,7 +411,9 @@ class Table:
             parts["names"] = tuple(self.names[j] for j in found)
         if self.cells is not None:
             cells = tuple(self.cells[j] for j in found)
-            parts["cells"] = cells if any(one is not None for one in cells) else None
+            parts["cells"] = _some(cells)
+        if self.dates is not None:
+            parts["dates"] = _some([self.dates[j] for j in found])
         if self._marks is not None:
             marks, marked = self._marks
             parts["_marks"] = marks[:, found], marked[found]
@@ -401,8 +425,9 @@ class Table:
         Returns
         -------
         array of shape (n_rows, n_expanded_columns), float64; sparse of sparse rows
-            A categorical column has 0/1 indicator columns, one per known category, all zero for an unknown one. Texts
-            are left out.
+            A categorical column has 0/1 indicator columns, one per known category, all zero for an unknown one. A
+            column of dates has its trend and season, and elapsed times between columns of dates come after all others.
+            Texts are left out.
 
         Raises
         ------
@@ -421,10 +446,16 @@ class Table:
             )
         blocks = []
         for j, level in enumerate(self.levels):
+            if level == TEXT:
+                continue
             column = self.values[:, j : j + 1]
+            if (form := self.dates[j] if self.dates is not None else None) is not None:
+                column = form.features(column)
             # indicators, NaN where the cell is missing
-            blocks.append((column == np.arange(level)) + 0.0 * column if level else column)
-        return np.concat([block for block in blocks if block.shape[1]], axis=1)
+            blocks.append((column == np.arange(level)) + 0.0 * column if level not in (0, DATE) else column)
+        for j, k, mean, scale in self._elapsed:
+            blocks.append((self.values[:, k : k + 1] - self.values[:, j : j + 1] - mean) / scale)
+        return np.concat(blocks, axis=1)
 
     @property
     def marked(self) -> NDArray[np.bool_]:
@@ -492,6 +523,15 @@ class Table:
         """The table of (x - shift) / scale, with one number of each for every column."""
         return self.with_values((self.values - shift) / scale)
 
+    def regrouped(self, values: Array, levels: Sequence[int], left_out: Collection[int]) -> Table:
+        """The table with other codes of categories, and numbers of levels; some columns are left out."""
+        cells = _some(None if j in left_out else own for j, own in enumerate(self.cells or ()))
+        return self._with(values=values, levels=tuple(levels), cells=cells)
+
+    def with_dates(self, dates: tuple[DateForm | None, ...] | None) -> Table:
+        """The table whose columns of dates are read by these forms."""
+        return self._with(dates=dates)
+
     def with_values(self, values: Array) -> Table:
         """The same rows and columns with other numbers."""
         return self._with(values=values)
@@ -509,11 +549,11 @@ class Table:
             if levels[j] != TEXT and own is not None:
                 values[:, j], levels[j] = np.where(np.isnan(values[:, j]), np.nan, own.digests()), TEXT
         kept = tuple(None if forget and j not in texts else own for j, own in enumerate(self.cells))
-        return Table(values, self.names, tuple(levels), kept)
+        return Table(values, self.names, tuple(levels), kept, self.dates)
 
     def like(self, values: Array) -> Table:
         """A table of other rows with the same columns."""
-        return Table.of_checked(values, self.names, self.levels)
+        return Table.of_checked(values, self.names, self.levels, dates=self.dates)
 
     def arrays(self) -> list[Array]:
         """All stored numbers: all cells, or the stored ones of sparse rows."""
@@ -525,6 +565,12 @@ class Table:
 
     def _columns(self, found: NDArray[np.intp]) -> Values:
         return self.values[:, found]
+
+
+def _some(parts: Iterable[Any]) -> tuple[Any, ...] | None:
+    """Parts of columns as a tuple; None where no column has any."""
+    found = tuple(parts)
+    return found if any(one is not None for one in found) else None
 
 
 def without_nan(values: Array) -> Array:
@@ -685,7 +731,13 @@ class GramTable(Table):
     diagonal: Array
 
     def __init__(self, matrix: Array, index: NDArray[np.intp], diagonal: Array) -> None:
-        columns = {"values": np.empty((len(matrix), 0)), "names": None, "levels": (), "cells": None}
+        columns = {
+            "values": np.empty((len(matrix), 0)),
+            "names": None,
+            "levels": (),
+            "cells": None,
+            "dates": None,
+        }
         vars(self).update(columns, matrix=matrix, index=index, diagonal=diagonal)
 
     def rows(self, index: RowIndex) -> GramTable:
@@ -771,10 +823,24 @@ class BlockTable(Table):
     @cached_property
     def cells(self) -> tuple[Cells | None, ...] | None:
         """Of all columns; None where no view has any."""
-        found = tuple(
+        return _some(
             one for block in self.blocks.values() for one in (block.cells or (None,) * block.n_columns)
         )
-        return found if any(one is not None for one in found) else None
+
+    @cached_property
+    def dates(self) -> tuple[DateForm | None, ...] | None:
+        """Of all columns; None where no view has any. Elapsed times are those inside of a view."""
+        return _some(
+            one
+            if one is None
+            else replace(
+                one,
+                place=one.place + place.start,
+                since=tuple((other + place.start, mean, scale) for other, mean, scale in one.since),
+            )
+            for block, place in zip(self.blocks.values(), self.places.values(), strict=True)
+            for one in (block.dates or (None,) * block.n_columns)
+        )
 
     @cached_property
     def marked(self) -> NDArray[np.bool_]:
@@ -842,7 +908,7 @@ class BlockTable(Table):
     def _columns_of_all(self) -> Table:
         if any(isinstance(block, SparseTable) for block in self.blocks.values()):
             return SparseTable(self.values, self.names)
-        plain = Table.of_checked(self.values, self.names, self.levels, self.cells)
+        plain = Table.of_checked(self.values, self.names, self.levels, self.cells, self.dates)
         if not self.marked.any():
             return plain
         every = np.concatenate([block.marks for block in self.blocks.values()], axis=1)

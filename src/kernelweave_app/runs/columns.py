@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import numbers
+import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +20,32 @@ from kernelweave_app.runs.folders import read_kept
 #: Distinct whole numbers that are taken for classes.
 CLASSES_AT_MOST = 10
 #: Types of columns by name.
-TYPES: tuple[Literal["number"], Literal["category"], Literal["text"]] = ("number", "category", "text")
+TYPES: tuple[Literal["number"], Literal["category"], Literal["text"], Literal["date"]] = (
+    "number",
+    "category",
+    "text",
+    "date",
+)
+#: Ways in which text tables write dates so that day and month cannot be mixed up: the look of every cell, and the
+#: format by which pandas reads it.
+DATES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?"), "ISO8601"),
+    *(
+        (re.compile(look + time), form + end)
+        for look, form in (
+            (r"\d{4}/\d\d?/\d\d?", "%Y/%m/%d"),
+            (r"\d\d?\.\d\d?\.\d{4}", "%d.%m.%Y"),
+            (r"\d\d? [A-Za-z]{3} \d{4}", "%d %b %Y"),
+            (r"\d\d?-[A-Za-z]{3}-\d{4}", "%d-%b-%Y"),
+            (r"\d\d? [A-Za-z]{3,} \d{4}", "%d %B %Y"),
+            (r"[A-Za-z]{3} \d\d?, \d{4}", "%b %d, %Y"),
+            (r"[A-Za-z]{3,} \d\d?, \d{4}", "%B %d, %Y"),
+        )
+        for time, end in (("", ""), (r" \d\d?:\d\d", " %H:%M"), (r" \d\d?:\d\d:\d\d", " %H:%M:%S"))
+    ),
+)
+#: Cells that are looked at first.
+FIRST_CELLS = 20
 #: Values of columns of labels, as lower-case text.
 YES, NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 
@@ -36,9 +63,12 @@ def need_column(table: DataFrame, name: str, what: str) -> Series:
 def describe(table: DataFrame) -> str:
     """One line about rows, columns and types."""
     numeric = table.select_dtypes("number", exclude="timedelta").shape[1]
-    others = table.shape[1] - numeric
+    dated = table.select_dtypes(["datetime", "datetimetz"]).shape[1]
+    dated += sum(bool(date_format(table[name])) for name in columns_of_objects(table, table.columns))
+    others = table.shape[1] - numeric - dated
     rows, columns = numbered(table.shape[0], "row"), numbered(table.shape[1], "column")
-    return f"{rows}, {columns} ({numeric} numeric, {others} categorical)"
+    said = f", {numbered(dated, 'date')}" if dated else ""
+    return f"{rows}, {columns} ({numeric} numeric, {others} categorical{said})"
 
 
 # ---- cells ------------------------------------------------------------------------------------------
@@ -59,15 +89,139 @@ def hold_only(column: Series, kinds: Any) -> bool:
     return all(isinstance(cell, kinds) for cell in known)
 
 
+#: Types of cells that are dates or durations.
+TIMES = (datetime.date, datetime.timedelta)
+
+
 def check_cells(table: DataFrame, names: list[str]) -> None:
     """Raise if cells of some columns are neither numbers nor text, such as the lists of a Parquet file."""
     for name in columns_of_objects(table, names):
-        if not hold_only(table[name], str | numbers.Real):
+        if not (hold_only(table[name], str | numbers.Real) or hold_only(table[name], TIMES)):
             kinds = sorted({type(cell).__name__ for cell in table[name]})
             raise InputError(
-                f"Cells must be numbers or text, but column {name!r} holds {', '.join(kinds[:3])}. Leave it out, or "
-                "convert it to columns of numbers or text."
+                f"Cells must be numbers, text or dates, but column {name!r} holds {', '.join(kinds[:3])}. Leave it "
+                "out, or convert it to columns of numbers or text."
             )
+
+
+# ---- dates ------------------------------------------------------------------------------------------
+
+
+def date_format(column: Series) -> str:
+    """The format by which pandas reads a column of texts as dates; empty where it holds anything else.
+
+    Parameters
+    ----------
+    column : Series
+        Its cells must all be dates of one format or missing, and day and month must not be ambiguous.
+
+    Returns
+    -------
+    str
+        "ISO8601", or a format such as "%d.%m.%Y".
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> date_format(pd.Series(["2024-01-31", None])), date_format(pd.Series(["31.1.2024"]))
+    ('ISO8601', '%d.%m.%Y')
+    >>> date_format(pd.Series(["01/02/2024"])), date_format(pd.Series(["2024-01-31", "unknown"]))
+    ('', '')
+    """
+    import pandas as pd
+
+    kinds = pd.api.types
+    if (
+        not (kinds.is_object_dtype(column) or kinds.is_string_dtype(column))
+        or str(column.dtype) == "category"
+    ):
+        return ""
+    known = column.dropna()
+    for form in (form for look, form in DATES if _looks(known.iloc[:FIRST_CELLS], look)):
+        look = next(look for look, own in DATES if own == form)
+        if _looks(known, look) and _parsed(known, form) is not None:
+            return form
+    return ""
+
+
+def _looks(cells: Iterable[object], look: re.Pattern[str]) -> bool:
+    """Whether all cells are plain texts of a look; columns that were declared texts are no dates."""
+    found = [type(cell) is str and look.fullmatch(cell.strip()) is not None for cell in cells]
+    return bool(found) and all(found)
+
+
+def _parsed(column: Series, form: str) -> Series | None:
+    """A column of texts as dates; None if pandas cannot read it so."""
+    import pandas as pd
+
+    texts = column.str.strip()
+    for utc in (False, True):
+        # several offsets, as of summer and winter, become UTC
+        try:
+            found = pd.to_datetime(texts, format=form, utc=utc)
+        except (ValueError, OverflowError):
+            continue
+        if found.dtype.kind == "M":
+            return found
+    return None
+
+
+def with_dates(table: DataFrame, names: Iterable[str], *, known: Collection[str] = ()) -> DataFrame:
+    """A table whose columns of texts are dates where all cells are.
+
+    Parameters
+    ----------
+    table : DataFrame
+        It is not changed.
+    names : iterable of str
+        Columns that are looked at.
+    known : collection of str, default=()
+        Columns that must be dates, as they were when a model was fitted.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    InputError
+        For a cell of a column in `known` that is no date.
+    """
+    changed = {}
+    for name in names:
+        column = table[name]
+        form = date_format(column)
+        if form:
+            changed[name] = _parsed(column, form)
+        elif name in known:
+            check_dates(column)
+    return table.assign(**changed) if changed else table
+
+
+def check_dates(column: Series) -> None:
+    """Raise if a column holds a cell that is no date."""
+    import pandas as pd
+
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return
+    wrong = [cell for cell in column.dropna() if not isinstance(cell, datetime.date)]
+    if wrong:
+        raise InputError(
+            f"Column {column.name!r} must hold dates, got {wrong[0]!r:.40}. Write all of them like 2024-01-31."
+        )
+
+
+def date_lines(table: DataFrame, names: Iterable[str]) -> list[str]:
+    """Lines of a script that make dates of columns, as `with_dates` does."""
+    found = []
+    for name in names:
+        if form := date_format(table[name]):
+            parsed = _parsed(table[name], form)
+            utc = ", utc=True" if parsed is not None and str(getattr(parsed.dt, "tz", None)) == "UTC" else ""
+            found.append(
+                f"table[{name!r}] = pd.to_datetime(table[{name!r}].str.strip(), format={form!r}{utc})"
+            )
+    return found
 
 
 # ---- types ------------------------------------------------------------------------------------------
@@ -98,7 +252,7 @@ def types_of_run(folder: Path) -> dict[str, str]:
 
 
 def with_types(table: DataFrame, asked: str | Mapping[str, str], *, new: bool = False) -> DataFrame:
-    """A table with some columns as numbers, categories or texts.
+    """A table with some columns as numbers, categories, texts or dates.
 
     Parameters
     ----------
@@ -116,7 +270,8 @@ def with_types(table: DataFrame, asked: str | Mapping[str, str], *, new: bool = 
     Raises
     ------
     InputError
-        For unknown columns and types, and columns without any number that are to be numbers.
+        For unknown columns and types, columns without any number that are to be numbers, and cells that are no dates
+        in columns that are to be.
     """
     import pandas as pd
 
@@ -131,6 +286,8 @@ def with_types(table: DataFrame, asked: str | Mapping[str, str], *, new: bool = 
             changed[name] = column.astype("category")
         elif kind == "text":
             changed[name] = as_texts(column)
+        elif kind == "date":
+            changed[name] = with_dates(table, [name], known=[name])[name]
         else:
             changed[name] = pd.to_numeric(column, errors="coerce")
             if not new and not changed[name].notna().any():
@@ -147,7 +304,11 @@ def type_lines(asked: str | Mapping[str, str]) -> list[str]:
         "text": "kw.views.as_texts(table[{name!r}])",
         "number": "pd.to_numeric(table[{name!r}], errors='coerce')",
     }
-    return [f"table[{name!r}] = {made[kind].format(name=name)}" for name, kind in read_types(asked).items()]
+    return [
+        f"table[{name!r}] = {made[kind].format(name=name)}"
+        for name, kind in read_types(asked).items()
+        if kind in made  # dates are made of all columns that hold some
+    ]
 
 
 # ---- the target -------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from kernelweave.estimators import BaseMKL
 from kernelweave.fitting.out_of_fold import fewest
 from kernelweave.inspection.held import predicted_columns
 from kernelweave.views import GramEncoder, TableEncoder, ViewsEncoder
-from kernelweave_app.runs.columns import check_cells, need_column
+from kernelweave_app.runs.columns import check_cells, need_column, with_dates
 from kernelweave_app.runs.further_views import Tables
 
 #: How often intervals of predictions hold the target.
@@ -40,6 +40,18 @@ def columns_of(model: BaseMKL) -> list[str]:
     return [name for columns in _groups_of(model).values() for name in columns] if _views_of(model) else names
 
 
+def dates_of(model: BaseMKL) -> set[str]:
+    """Names of the columns of dates of a model."""
+    encoder = model.model_.encoder
+    tables = encoder.encoders_.values() if isinstance(encoder, ViewsEncoder) else [encoder]
+    return {
+        one.names_[form.place]
+        for one in tables
+        if isinstance(one, TableEncoder) and one.names_
+        for form in one.dates_
+    }
+
+
 def sparse_views_of(model: BaseMKL) -> list[str]:
     """Names of the views of a model whose columns have no names."""
     return [view for view in _views_of(model) if view not in {**_groups_of(model), **grams_of(model)}]
@@ -63,6 +75,7 @@ def _tables_of(model: BaseMKL, table: DataFrame, further: Mapping[str, Any]) -> 
     names = list(dict.fromkeys(columns_of(model)))
     for name in names:
         need_column(table, name, "the model")
+    table = with_dates(table, names, known=dates_of(model))
     check_cells(table, names)
     return Tables(table[names], groups, further)
 
@@ -107,5 +120,6 @@ def features_of(model: BaseMKL, table: DataFrame, further: Mapping[str, Any] | N
     missing = [n for n in names if n not in table.columns]
     if missing:
         need_column(table, missing[0], f"the model, which lacks {len(missing)} of its {len(names)} columns")
+    table = with_dates(table, names, known=dates_of(model))
     check_cells(table, names)
     return table[names]

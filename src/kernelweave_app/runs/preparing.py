@@ -14,7 +14,14 @@ from kernelweave._checks import InputError, check_row_weights
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._types import DataFrame, Series
 from kernelweave.views.groups import expand_views, names_in, read_views
-from kernelweave_app.runs.columns import check_cells, need_column, need_target, read_target, with_types
+from kernelweave_app.runs.columns import (
+    check_cells,
+    need_column,
+    need_target,
+    read_target,
+    with_dates,
+    with_types,
+)
 from kernelweave_app.runs.division import Division, read_division
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.joining import Joined
@@ -167,6 +174,7 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
         table, missing = table[known_rows], missing[known_rows]
         if table.empty:
             raise InputError("Every row has a missing value. Leave out the columns with most of them.")
+    table = with_dates(table, columns)
     check_cells(table, [*targets, *columns])
     _check_infinite(table, targets, "The target must be finite")
     y, task, reason = read_target(table, targets, spec.task)

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from kernelweave._types import DataFrame, Series
 from kernelweave.views import Cells
-
-#: Rows from which on names are told from measurements, and the share of them that have a value of their own.
-FEWEST_NAMED, MOSTLY = 10, 0.9
-#: What names are called: "id", "patient_id", "sample no", and "PatientID".
-CALLED = re.compile(
-    r"(?:^|[\W_])(?i:id|ids|idx|identifier|no|nr|number|accession|barcode)$|(?<=[a-z])(?:Id|ID|No|Nr)$"
-)
+from kernelweave.views.levels import FEWEST_ROWS, MOSTLY, identifier, is_called
+from kernelweave_app.runs.columns import date_format
 
 
 def find_row_names(table: DataFrame) -> dict[str, str]:
@@ -23,13 +16,13 @@ def find_row_names(table: DataFrame) -> dict[str, str]:
     numbers = table.select_dtypes("number")
     low, high = numbers.min().to_numpy(dtype=float), numbers.max().to_numpy(dtype=float)
     count = ((low == 0.0) | (low == 1.0)) & (high <= low + len(table) - 1) & (high >= MOSTLY * len(table) - 1)
-    plain = {name for name in numbers.columns[~count] if not CALLED.search(str(name))}
+    plain = {name for name in numbers.columns[~count] if not is_called(str(name))}
     found = {name: why_names(table[name], str(name)) for name in table.columns if name not in plain}
     return {name: why for name, why in found.items() if why}
 
 
 def why_names(column: Series, name: str) -> str:
-    """Why a column looks like names of its rows.
+    """Why a column looks like names of its rows: an identifier, other texts that all differ, or a count of the rows.
 
     Parameters
     ----------
@@ -55,9 +48,9 @@ def why_names(column: Series, name: str) -> str:
 
     known, kinds = column.dropna(), pd.api.types
     n, n_distinct = len(known), int(known.nunique())
-    if n < max(FEWEST_NAMED, MOSTLY * len(column)) or n_distinct < MOSTLY * n:
+    if n < max(FEWEST_ROWS, MOSTLY * len(column)) or n_distinct < MOSTLY * n:
         return ""
-    if kinds.is_bool_dtype(column) or kinds.is_datetime64_any_dtype(column):
+    if kinds.is_bool_dtype(column) or kinds.is_datetime64_any_dtype(column) or date_format(column):
         return ""
     if not kinds.is_numeric_dtype(column):
         texts = Cells(known.tolist())
@@ -68,5 +61,17 @@ def why_names(column: Series, name: str) -> str:
         return ""
     if first in (0.0, 1.0) and values.max() == first + n - 1 and n_distinct == n:
         return "whole numbers that count the rows"
-    called = CALLED.search(name)
-    return f"whole numbers, another one in {n_distinct} of {len(column)} rows" if called else ""
+    return identifier(values, name, len(column))
+
+
+def left_out(column: Series, name: str) -> str:
+    """Why the default kernels leave out a column: it is an identifier; empty where they read it."""
+    import pandas as pd
+
+    known = column.dropna()
+    if not len(known) or pd.api.types.is_bool_dtype(column) or str(column.dtype) == "category":
+        return ""
+    if pd.api.types.is_numeric_dtype(column):
+        return identifier(known.to_numpy(dtype=np.float64), name, len(column))
+    texts = Cells(known.tolist())
+    return identifier(known.tolist(), name, len(column)) if texts.are(str) and not texts.is_long_text else ""

@@ -14,7 +14,7 @@ from kernelweave.estimators import BaseMKL
 from kernelweave.kernels import FeatureMap, Kernel
 from kernelweave.learners import Learner
 from kernelweave.normalizers import Normalizer
-from kernelweave_app.runs.columns import need_target, target_lines, type_lines
+from kernelweave_app.runs.columns import date_lines, need_target, target_lines, type_lines, with_types
 from kernelweave_app.runs.fitting import calibration_cv, chosen, make_model
 from kernelweave_app.runs.formats import format_of
 from kernelweave_app.runs.further_views import TABLE, Tables, further_lines
@@ -118,6 +118,8 @@ def _row_lines(run: Run) -> list[str]:
             "    missing.loc[missing[view].all(axis=1), view] = False  # rows without the view stay",
             f"table = table[~(missing.any(axis=1) | table[{others!r}].isna().any(axis=1))]",
         ]
+    read = with_types(data.table, spec.types).loc[prepared.frame.index]
+    lines += date_lines(read, columns)
     lines += target_lines(targets, classification=prepared.task == "classification")
     return [*lines, _columns_line(data, prepared, columns)]
 

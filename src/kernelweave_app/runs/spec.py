@@ -270,8 +270,8 @@ class Spec(BaseModel):
         Columns to leave out, separated by commas.
     types
         Columns that are something else than they look like, such as site=category,dose=number,note=text:
-        numbers that are codes, texts that are numbers, of which cells that are no number are missing, or
-        short texts, which the default kernels read by their letters and words.
+        numbers that are codes, texts that are numbers, of which cells that are no number are missing,
+        short texts, which the default kernels read by their letters and words, or dates.
     max_memory
         Memory for the training kernels, such as 2GB, or auto.
     rank_tol
@@ -330,7 +330,9 @@ class Spec(BaseModel):
     weights: Annotated[Text, _data("Column of weights")] = ""
     group: Annotated[Text, _data("Column of groups")] = ""
     drop: Annotated[Text | Names, _data("Columns left out")] = ""
-    types: Annotated[Text | dict[str, Literal["number", "category", "text"]], _data("Types of columns")] = ""
+    types: Annotated[
+        Text | dict[str, Literal["number", "category", "text", "date"]], _data("Types of columns")
+    ] = ""
     max_memory: Annotated[Text, _computing("Memory for kernels")] = "auto"
     rank_tol: Annotated[
         Real, _of_estimators("rank_tol"), _computing("Share left out of low-rank kernels")

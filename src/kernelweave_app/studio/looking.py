@@ -18,13 +18,15 @@ from kernelweave._types import DataFrame, Labels, Series
 from kernelweave.kernels import Impute
 from kernelweave.views import Cells, PrecomputedView, TableEncoder
 from kernelweave.views.groups import names_in
-from kernelweave_app.runs.columns import check_target, detect_task, need_column, with_types
+from kernelweave.views.levels import mostly_rare
+from kernelweave.views.tables import DATE
+from kernelweave_app.runs.columns import check_target, date_format, detect_task, need_column, with_types
 from kernelweave_app.runs.division import counts_of, read_division, texts_of
 from kernelweave_app.runs.further_views import TABLE, Tables
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.preparing import Prepared, prepare, rows_with
 from kernelweave_app.runs.preparing import Rows as Positions
-from kernelweave_app.runs.row_names import why_names
+from kernelweave_app.runs.row_names import left_out, why_names
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.catalogue import Catalogue, memory_of
 from kernelweave_app.studio.schema import (
@@ -187,7 +189,7 @@ def describe_column(column: Series, name: str) -> Column:
                 "median": np.median(values),
             }
             told |= {"counts": histogram(values), "n_distinct": known.nunique()}
-    elif kinds.is_datetime64_any_dtype(column):
+    elif kinds.is_datetime64_any_dtype(column) or date_format(column):
         kind = "date"
     else:
         kind = "text"
@@ -205,15 +207,20 @@ def describe_column(column: Series, name: str) -> Column:
     )
 
 
-def taken_for(column: Series, kind: ColumnKind) -> Literal["number", "category", "text", ""]:
-    """What a fit with the default kernels takes a column for."""
+def taken_for(column: Series, kind: ColumnKind) -> Literal["number", "category", "text", "date", ""]:
+    """What a fit with the default kernels takes a column for; empty where it leaves the column out."""
     if kind == "date":
+        return "date"
+    if left_out(column, str(column.name)):
         return ""
     if kind in ("number", "whole number"):
         return "number"
     is_category = kind == "yes/no" or str(column.dtype) == "category"
     known = column.dropna()
-    return "category" if is_category or not Cells(known.tolist()).is_long_text else "text"
+    if is_category:
+        return "category"
+    read = Cells(known.tolist()).is_long_text or mostly_rare(known.value_counts().to_numpy())
+    return "text" if read else "category"
 
 
 def histogram(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[int]:
@@ -459,6 +466,8 @@ def _linear(part: Any) -> Array:
     else:
         table = TableEncoder(missing=True).fit_transform(part)
         A = table.values[:, np.asarray(table.levels) == 0]
+        if len(dates := np.flatnonzero(np.asarray(table.levels) == DATE)):
+            A = np.c_[A, table.select(dates.tolist()).take()]
         codes = table.values[:, np.asarray(table.levels) > 0]
     known = ~np.isnan(A)
     with np.errstate(all="ignore"):

@@ -142,7 +142,7 @@ def _standardized(table: Table) -> Table:
     part = values[:, numeric]
     spread = part.std(axis=0)
     values[:, numeric] = (part - part.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    return Table(values, table.names, table.levels, table.cells)
+    return Table(values, table.names, table.levels, table.cells, table.dates)
 
 
 def thumbnail(K: Array) -> str:

@@ -82,8 +82,8 @@ class Column(Record):
         default={}, description="Rows of the most frequent values that are no numbers."
     )
     examples: list[str] = []
-    taken_for: Literal["number", "category", "text", ""] = Field(
-        default="", description="What a fit takes it for; empty where it cannot use it."
+    taken_for: Literal["number", "category", "text", "date", ""] = Field(
+        default="", description="What a fit takes it for; empty where it leaves it out."
     )
     names_rows: str = Field(
         default="", description="Why it looks like names of the rows; empty where it does not."

@@ -456,8 +456,8 @@ def type_options(column: Column, kind: str) -> dict[str, str]:
     seen: str = "as it looks" if kind else column.kind
     if not kind and column.kind == "text" and column.taken_for == "category":
         seen = "text: a category"
-    found = {"": seen, "number": "number", "category": "category", "text": "text to read"}
-    if not kind and column.taken_for in ("number", "text"):
+    found = {"": seen, "number": "number", "category": "category", "text": "text to read", "date": "date"}
+    if not kind and column.taken_for in ("number", "text", "date"):
         del found[column.taken_for]
     return found
 
@@ -468,7 +468,7 @@ def said_of(column: Column) -> str:
     if column.n_missing:
         parts.append(f"{column.n_missing} missing")
     if column.names_rows:
-        parts.append("names of rows?")
+        parts.append("names of rows, left out" if not column.taken_for else "names of rows?")
     return ", ".join(parts)
 
 
