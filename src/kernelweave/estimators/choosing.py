@@ -101,6 +101,8 @@ class Candidates:
         What chooses among candidates within a standard error of the best.
     skips : bool
         Whether folds without a score, such as an area under a curve where a class has no rows, are left out of means.
+    complements : bool
+        Whether the training rows of every fold are all rows outside of it.
     """
 
     alphas: Array
@@ -116,6 +118,7 @@ class Candidates:
     pool: Score | None = None
     skips: bool = False
     second: Score | None = None
+    complements: bool = True
 
     @property
     def n_steps(self) -> int:

@@ -149,6 +149,9 @@ class _CrossValidated(BaseMKL):
             path=True,
             tests=[test for _, test in folds],
             pool=found.score if found.pooled else None,
+            complements=all(
+                len(np.union1d(*fold)) == sum(map(len, fold)) == task.source.n_samples for fold in folds
+            ),
         )
 
     def get_metadata_routing(self) -> MetadataRouter:

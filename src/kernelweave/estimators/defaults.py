@@ -76,6 +76,8 @@ def explained(told: Mapping[str, Any], model: Model) -> str:
         lines.append(f"Scale of kernels: {told['normalize']}")
     if "learner" in told:
         lines.append(f"Learner: {told['learner']}")
+    if "targets" in told:
+        lines.append(f"Targets: {told['targets']}")
     for what in ("cells", "views"):
         if f"{what}_done" in told:
             lines.append(f"Missing {what}: {told[f'{what}_done']}.")

@@ -223,7 +223,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 self.defaults_["learner"] = LEARNERS_SAID[type(self._default_learner()).__name__]
             candidates = self._candidates_of(task, problems, learner, labels, folds)
             # the number of steps of a descent is unknown
-            unknown = learner.iterates and candidates.scores is None
+            unknown = (learner.iterates and candidates.scores is None) or self._compares(task, learner)
             report = self._reporter(None if unknown else candidates.n_steps * len(problems), X, y)
             chosen = self._choose(candidates, task, problems, learner, report)
             alpha, solved = chosen.alpha, chosen.solved
@@ -250,6 +250,10 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 "n_kernels) does not have. Use kernels=kw.KernelBank(stack) over all rows, and sample indices as X."
             )
         return learner
+
+    def _compares(self, task: Task, learner: learners.Learner) -> bool:
+        """Whether ways of choosing are compared, in a number of steps that is not known beforehand."""
+        return False
 
     def _make_folds(self, labels: Array, kept: NDArray[np.intp], params: dict[str, object]) -> list[Fold]:
         """Folds of the kept rows, for estimators that cross-validate; `labels` are those of all rows."""
@@ -308,7 +312,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         """Solve all problems, at the regularisation parameter that folds choose if there are several."""
         if candidates.scores is not None and learner.regularization_parameter == "C":
             self.Cs_ = 1.0 / candidates.alphas
-        chosen = candidates.choose(task, problems, learner, report)
+        chosen = self._chosen_of(candidates, task, problems, learner, report)
         if chosen.results is not None:
             self._candidates, self.alphas_ = candidates.alphas, chosen.results["alpha"]
             self.cv_results_, self.best_index_ = chosen.results, chosen.best
@@ -317,6 +321,17 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             if self.C == "auto" or self.learner is None:
                 self.defaults_["choice"] = chosen.said
         return chosen
+
+    def _chosen_of(
+        self,
+        candidates: Candidates,
+        task: Task,
+        problems: list[NormalizedProblem],
+        learner: learners.Learner,
+        report: Report,
+    ) -> Chosen:
+        """One of the candidates, by their scores."""
+        return candidates.choose(task, problems, learner, report)
 
     def _store(self, model: Model, solved: list[SolvedProblem], why: str) -> None:
         """Set the model and the fitted attributes; `why` says why kernels were approximated."""

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
+from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from kernelweave import learners
 from kernelweave._checks import InputError
 from kernelweave._docstrings import inherits_parameters
 from kernelweave._parameters import Flag, Number, OneOf, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Features
+from kernelweave.estimators.choosing import Candidates, Chosen
 from kernelweave.estimators.estimator import BaseMKL
+from kernelweave.estimators.own_targets import TARGETS, TargetsChoice, chooses_for_targets, refuse_own
 from kernelweave.estimators.targets import Targets, read_numbers
 from kernelweave.fitting.model import Model
-from kernelweave.fitting.task import SolvedProblem
-from kernelweave.mkl.regularization import compute_criteria
+from kernelweave.fitting.task import NormalizedProblem, Report, SolvedProblem, Task
+from kernelweave.mkl.many_targets import OwnSolution
+from kernelweave.mkl.regularization import gaussian_process
 from kernelweave.mkl.ridge_problem import make_problem
 
 __all__ = ["MKLRegressor"]
@@ -27,12 +32,21 @@ Array = NDArray[np.float64]
 
 
 @inherits_parameters
+@dataclass(kw_only=True, repr=False, eq=False)
 class MKLRegressor(RegressorMixin, BaseMKL):
     """Regression with learnt kernel weights.
 
     With ``learner="rls2"`` minimises over weights d on the simplex and coefficients c
 
         1/2 sum_i w_i (y_i - b - f_i)^2 + alpha/2 c' K(d) c ,   f = K(d) c ,   K(d) = sum_m d_m s_m K_m .
+
+    Parameters
+    ----------
+    targets : {"auto", "own", "shared"}, default="auto"
+        For several targets, with "rls2" whose alpha is chosen. "shared": one set of weights and one alpha for all.
+        "own": weights and alpha for each target, by its out-of-fold error, from factorisations that all targets share.
+        "auto": what has the smaller out-of-fold error, on average over targets as a share of that of the mean;
+        `explain_defaults` says both. At an alpha that is given targets share weights, unless it is "own".
 
     Attributes
     ----------
@@ -55,6 +69,9 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         Shares of the columns in the weights of kernels, not with precomputed kernels.
     alpha_ : float
         The regularisation parameter of the model.
+    target_alphas_ : array of shape (n_outputs,)
+        Only where targets have weights and alpha of their own: the regularisation parameter of each for weights that
+        sum to 1. In `weights_` those of a target sum to ``alpha_ / target_alphas_``, so that all have the one `alpha_`.
     relax_ : float
         Only with ``RLS2(relax=...)``: the regularisation parameter of the function, while `alpha_` is that of the
         weights.
@@ -71,7 +88,8 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         Rows with a nonzero dual coefficient.
     objective_, gap_, rel_gap_ : float
         Certificate: the objective is at most `gap_` above the optimum. If weights are a local solution (deep
-        kernels, "kl-c"), these are numbers of the machine on the learnt kernel, not of the weights.
+        kernels, "kl-c"), these are numbers of the machine on the learnt kernel, not of the weights; so are those of
+        targets with weights of their own, which held-out error chose.
     stationarity_ : float or array of shape (n_outputs,)
         Only if weights are a local solution: their distance from a stationary point.
     status_ : str
@@ -123,6 +141,8 @@ class MKLRegressor(RegressorMixin, BaseMKL):
     True
     """
 
+    targets: Annotated[str, OneOf(*TARGETS)] = "auto"
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -134,23 +154,64 @@ class MKLRegressor(RegressorMixin, BaseMKL):
             self.output_names_ = targets.names
         return targets
 
+    def _checked_learner(self) -> learners.Learner:
+        learner = super()._checked_learner()
+        if self.targets != "own":
+            return learner
+        refuse_own(learner)
+        if learner.requested() is not None:
+            # one problem for each target, at the alpha that was given
+            learner = clone(learner).set_params(shared_weights=False)
+        return learner
+
+    def _compares(self, task: Task, learner: learners.Learner) -> bool:
+        return chooses_for_targets(task, learner)
+
+    def _chosen_of(
+        self,
+        candidates: Candidates,
+        task: Task,
+        problems: list[NormalizedProblem],
+        learner: learners.Learner,
+        report: Report,
+    ) -> Chosen:
+        if not self._compares(task, learner) or candidates.scores is None:
+            return super()._chosen_of(candidates, task, problems, learner, report)
+        given = getattr(self, "alphas", None)
+        choice = TargetsChoice(
+            self.targets, getattr(self, "scoring", None), None if given is None else candidates.alphas
+        )
+        chosen, self.defaults_["targets"] = choice.choose(candidates, task, problems, learner, report)
+        return chosen
+
     def _store_bayes(self, model: Model, solved: list[SolvedProblem]) -> None:
         task, problem = model.task, solved[0].problem
         n_eff = float(task.source.n_samples if task.sample_weight is None else task.sample_weight.sum())
         quad = np.einsum("it,it->t", problem.y, model.dual_coef)  # y' (K + alpha N)^-1 y for each output
         self.prior_scale_ = np.maximum(quad, 0.0) / n_eff
-        noise = []
-        total = 0.0
-        for k in range(problem.y.shape[1]):
-            ridge, _ = make_problem(problem.gram, problem.y[:, k], task.sample_weight, problem.scale)
-            with blas_threads_for(task.source.n_samples):
-                found = compute_criteria(
-                    ridge, model.ridge, model.weights_of(k)[0], model.dual_coef[:, k][None], total=False
+        solution = solved[0].solution
+        if isinstance(solution, OwnSolution):
+            self.target_alphas_ = solution.alphas
+            self.noise_variance_ = model.ridge * self.prior_scale_
+            with np.errstate(divide="ignore"):
+                logs = n_eff * (1.0 + np.log(2.0 * np.pi * self.noise_variance_)) + solution.log_dets
+            self.log_marginal_likelihood_ = float(-0.5 * logs.sum())
+            return
+        ridge, _ = make_problem(problem.gram, problem.y, task.sample_weight, problem.scale)
+        # one factorisation where outputs share weights
+        shared = len(np.atleast_2d(model.weights)) == 1
+        groups = [np.arange(task.n_outputs)] if shared else np.arange(task.n_outputs)[:, None]
+        parts = []
+        with blas_threads_for(task.source.n_samples):
+            for outputs in groups:
+                own = replace(ridge, targets=ridge.targets[outputs])
+                parts.append(
+                    gaussian_process(
+                        own, model.ridge, model.weights_of(outputs[0])[0], model.dual_coef.T[outputs]
+                    )
                 )
-            noise.append(found.noise_variance)
-            total += found.evidence
-        self.noise_variance_ = np.array(noise)  # alpha tau^2, which is finite at alpha = inf
-        self.log_marginal_likelihood_ = total
+        self.noise_variance_ = np.concatenate([variance for variance, _ in parts])
+        self.log_marginal_likelihood_ = float(sum(evidence.sum() for _, evidence in parts))
 
     @checked
     def predict(

@@ -312,7 +312,7 @@ class Model:
         inverse_weights = np.ones(source.n_samples) if weight is None else 1.0 / weight
         out = np.zeros((source.query_length(queries), self.n_outputs))
         for group in self._groups_of_outputs():
-            effective = self.effective[group.start]
+            effective = self.effective[group[0]]
             if np.isinf(self.ridge):
                 # f = 0 without any prior scale: alpha tau^2 is finite, so tau^2 is 0
                 continue
@@ -333,7 +333,7 @@ class Model:
         if np.isinf(self.ridge):
             return out
         for group in self._groups_of_outputs():
-            roots = np.sqrt(np.repeat(self.effective[group.start], np.diff(form.offsets)))
+            roots = np.sqrt(np.repeat(self.effective[group[0]], np.diff(form.offsets)))
             used = np.flatnonzero(roots)
             Z = gram.rows[used] * roots[used, None]
             inner = (Z if weight is None else Z * weight) @ Z.T
@@ -346,11 +346,10 @@ class Model:
             out[:, group] = np.sqrt(variance[:, None] * prior_scale[group])
         return out
 
-    def _groups_of_outputs(self) -> list[slice]:
+    def _groups_of_outputs(self) -> list[Rows]:
         """Outputs that share weights."""
-        if self.weights.ndim == 1:
-            return [slice(0, self.n_outputs)]
-        return [slice(k, k + 1) for k in range(self.n_outputs)]
+        _, group = np.unique(self.effective, axis=0, return_inverse=True)
+        return [np.flatnonzero(group.ravel() == k) for k in range(group.max() + 1)]
 
 
 def _feature_form(solved: list[SolvedProblem]) -> FeatureForm | None:

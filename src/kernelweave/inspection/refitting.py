@@ -161,8 +161,11 @@ def plainly(estimator: Any) -> Any:
     settings: dict[str, Any] = {parameter: float(value)}
     if hasattr(estimator, "relax_") and "relax" in learner.get_params(deep=False):
         settings["relax"] = float(estimator.relax_)
-    learner.set_params(**settings)
     kept = {name: value for name, value in options.items() if name in known and name not in ("C", "alpha")}
+    if hasattr(estimator, "target_alphas_"):
+        # each target has its own, which folds choose again
+        return kind(**{**kept, "learner": learner, "targets": "own"})
+    learner.set_params(**settings)
     return kind(**{**kept, "learner": learner})
 
 

@@ -66,7 +66,8 @@ class RLS2(Learner):
     delta
         Residual rule of ``solver="alternating"``.
     shared_weights
-        For several regression outputs: one set of weights for all, or one for each.
+        For several regression outputs: one set of weights for all, or a problem for each, at one alpha. `targets` of
+        the estimator says which, and chooses weights and alpha of each; False here is for problems at one alpha.
     n_alphas
         Regularisation parameters tried by "auto".
     n_folds

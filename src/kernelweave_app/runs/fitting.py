@@ -276,12 +276,14 @@ def assemble(
         "missing_views": spec.missing_views,
     }
     if prepared.task == "classification":
+        if spec.differs("targets"):
+            raise InputError("Setting `targets` is for regression, but this is a classification.")
         classifier = MKLClassifierCV if over_path else MKLClassifier
         return classifier(bank, learner, class_weight=class_weight(spec, prepared), **options)
     for name in ("balanced", "class_weights", "probabilities"):
         if spec.differs(name):
             raise InputError(f"Setting `{name}` is for classes, but this is a regression.")
-    return (MKLRegressorCV if over_path else MKLRegressor)(bank, learner, **options)
+    return (MKLRegressorCV if over_path else MKLRegressor)(bank, learner, targets=spec.targets, **options)
 
 
 def approximation_option(spec: Spec) -> FeatureMap | str | None:

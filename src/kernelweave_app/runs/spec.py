@@ -98,9 +98,9 @@ def _of_estimators(name: str) -> Later:
     """The rule that estimators have for a parameter."""
 
     def make() -> Rule:
-        from kernelweave.estimators.cv import MKLClassifierCV
+        from kernelweave.estimators.cv import MKLClassifierCV, MKLRegressorCV
 
-        return rules_of(MKLClassifierCV)[name]
+        return {**rules_of(MKLClassifierCV), **rules_of(MKLRegressorCV)}[name]
 
     return Later(make)
 
@@ -253,6 +253,9 @@ class Spec(BaseModel):
         Platt's sigmoid, or an isotonic step function, which needs about a thousand rows. The folds are `cv`,
         without repetitions. With "none" they are those of the logistic loss, or of a temperature from the folds
         that chose C or alpha.
+    targets
+        Of a regression of several targets by rls2: shared, one set of weights and one alpha for all; own, weights
+        and alpha for each; or auto, what has the smaller out-of-fold error.
     test_size
         Share of the rows held out for the final score; 0 fits on all rows.
     holdout
@@ -324,6 +327,7 @@ class Spec(BaseModel):
     balanced: Annotated[bool, Flag(), _model("Weight classes by the inverse of their frequency")] = False
     class_weights: Annotated[Text, _model("Weights of classes")] = ""
     probabilities: Annotated[str, _PROBABILITIES, _model("Probabilities")] = "none"
+    targets: Annotated[str, _of_estimators("targets"), _model("Weights of several targets")] = "auto"
     test_size: Annotated[Real, Number(least=0, below=1), _validation("Share of rows held out")] = 0.2
     holdout: Annotated[Text, _data("Column of held-out rows")] = ""
     holdout_values: Annotated[Text | Names, _data("Values of held-out rows")] = ""
@@ -405,6 +409,7 @@ APPLIES: dict[str, Callable[[Spec, str], bool]] = {
     "balanced": _CLASSES,
     "class_weights": _CLASSES,
     "probabilities": _CLASSES,
+    "targets": lambda spec, task: task != "classification",
     "n_features": lambda spec, task: spec.approximation not in ("auto", "none"),
 }
 

@@ -1,0 +1,162 @@
+"""Whether several targets of a regression share weights and alpha, or each has its own, and how that is said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._checks import InputError, warn_user
+from kernelweave.estimators.choosing import Candidates, Chosen, not_an_estimate, say_interrupted
+from kernelweave.estimators.routes import fitted_maps
+from kernelweave.fitting.out_of_fold import OutOfFold
+from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.task import NormalizedProblem, Report, SolvedProblem, Task
+from kernelweave.learners import RLS2, Learner
+from kernelweave.mkl.many_targets import OwnTargets, bytes_needed, most_looks, solve_many
+
+__all__ = ["TARGETS", "TargetsChoice", "chooses_for_targets", "refuse_own"]
+
+Array = NDArray[np.float64]
+
+#: How weights and alpha belong to several targets.
+TARGETS = ("auto", "own", "shared")
+#: Scores under which errors of squares choose as well.
+SQUARES = (None, "r2", "neg_mean_squared_error", "neg_root_mean_squared_error")
+#: Most rows for which it is looked up what stated sharing costs, and the R^2 from which that is told.
+CHECK_ROWS, COSTS = 1000, 0.02
+
+
+def chooses_for_targets(task: Task, learner: Learner) -> bool:
+    """Whether there are several targets, and alpha, and with it weights, is chosen for them."""
+    if task.classification or len(task.targets) != 1 or task.n_outputs < 2 or not isinstance(learner, RLS2):
+        return False
+    free = learner.alpha == "auto" and (learner.relax is None or learner.relax == "auto")
+    return free and learner.solver == "newton" and learner.shared_weights
+
+
+def refuse_own(learner: Learner) -> None:
+    """Raise `InputError` for learners whose targets share weights."""
+    if not isinstance(learner, RLS2):
+        raise InputError(
+            f"`targets='own'` is for learner='rls2', got {type(learner).__name__}. Use 'auto', or a fit for each "
+            "target."
+        )
+
+
+@dataclass(frozen=True)
+class TargetsChoice:
+    """A choice between shared and own weights of several targets.
+
+    Attributes
+    ----------
+    asked : {"auto", "own", "shared"}
+    scoring : object
+        The score that chooses alpha; None for squared errors.
+    alphas : array or None
+        Given regularisation parameters.
+    """
+
+    asked: str
+    scoring: object = None
+    alphas: Array | None = None
+
+    def choose(
+        self,
+        candidates: Candidates,
+        task: Task,
+        problems: list[NormalizedProblem],
+        learner: Learner,
+        report: Report,
+    ) -> tuple[Chosen, str]:
+        """The choice, and what is said of it."""
+        reason = self._obstacle(candidates, task, problems[0])
+        if self.asked == "own" and reason:
+            raise InputError(f"`targets='own'` cannot be used: {reason}. Use targets='shared'.")
+        if reason or (self.asked == "shared" and task.source.n_samples > CHECK_ROWS):
+            chosen = candidates.choose(task, problems, learner, report)
+            said = f"they share weights and {learner.regularization_parameter}"
+            said += "" if self.asked == "shared" else f", because {reason}"
+            return chosen, f"{said}."
+        problem, n_targets = problems[0], task.n_outputs
+        found = solve_many(
+            problem.gram,
+            problem.y,
+            candidates.tests,
+            scale=problem.scale,
+            sample_weight=problem.sample_weight,
+            alphas=self.alphas,
+            fit_intercept=task.fit_intercept,
+            tol=learner.tol,
+            report=report,
+            **({"rounds": 1} if self.asked == "shared" else {}),
+        )
+        own, shared = (1.0 - float(errors.mean()) for errors in (found.own, found.shared))
+        compared = f"out-of-fold R^2 {own:.3g} with their own, {shared:.3g} shared"
+        if self.asked == "shared" or (self.asked == "auto" and own <= shared and not found.interrupted):
+            if self.asked == "shared" and own > shared + COSTS:
+                warn_user(
+                    f"The {n_targets} targets share weights and alpha, as targets='shared' says, and this costs: "
+                    f"{compared}, on average over targets. Use targets='auto' or 'own'."
+                )
+            chosen = candidates.choose(task, problems, learner, report)
+            return chosen, f"they share weights and alpha: {compared}, on average."
+        if found.interrupted:
+            n_all = most_looks(problem.gram.n_kernels)
+            say_interrupted(f"weights of targets were chosen among {found.n_looks} of at most {n_all}")
+        low, high = found.solution.alphas.min(), found.solution.alphas.max()
+        said = (
+            f"each of the {n_targets} has its own weights and alpha ({low:.3g} to {high:.3g}), chosen among "
+            f"{found.n_looks} vectors of weights by squared errors on {len(candidates.tests)} folds, kernels there are "
+            f"those of all rows: {compared}, on average, each fold at what the others chose."
+        )
+        return _chosen(task, problem, found, candidates.tests), said
+
+    def _obstacle(self, candidates: Candidates, task: Task, problem: NormalizedProblem) -> str:
+        """Why targets cannot have their own, in words; empty if they can."""
+        n, source = task.source.n_samples, task.source
+        if len(candidates.tests) < 2:
+            return "there are fewer than two folds"
+        tested = np.concatenate(candidates.tests)
+        if not candidates.complements or len(np.unique(tested)) < len(tested):
+            return "the folds do not divide the rows, with all others as training rows"
+        if self.asked == "auto" and not (self.scoring is None or self.scoring in SQUARES):
+            return "the score that chooses is not one of squared errors"
+        if fitted_maps(source):
+            return "kernels are approximated by features"
+        needed = bytes_needed(n, task.n_outputs)
+        room = source.max_memory if isinstance(source, TableSource) else np.inf
+        if needed > room:
+            return (
+                f"matrices of {n} rows and {task.n_outputs} targets take {needed / 2**30:.3g} GiB, and max_memory is "
+                f"{room / 2**30:.3g} GiB"
+            )
+        return ""
+
+
+def _chosen(
+    task: Task, problem: NormalizedProblem, found: OwnTargets, tests: Sequence[NDArray[np.intp]]
+) -> Chosen:
+    """The solution of all targets as what was chosen, with one entry of results."""
+    score = 1.0 - float(found.errors.mean())
+    values = task.targets[0] - found.residuals
+    results: dict[str, Any] = {
+        "alpha": np.array([found.solution.alpha]),
+        "test_score": np.array([score]),
+        "std_error_test_score": np.zeros(1),
+        "mean_test_score": np.array([score]),
+        "score_name": "R^2, mean over targets",
+    }
+    return Chosen(
+        found.solution.alpha,
+        [SolvedProblem(problem, found.solution)],
+        results,
+        0,
+        f"alpha of each target by {len(tests)} folds, R^2 {score:.3g}, mean over targets; this is "
+        f"{not_an_estimate('alpha')}.",
+        OutOfFold.of(task, values),
+        found.interrupted,
+    )

@@ -1,0 +1,230 @@
+"""Weights and alpha of each of many targets: fits on folds as the oracle, limits, invariances."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import kernelweave as kw
+from kernelweave._checks import InputError
+from kernelweave.estimators import own_targets
+from kernelweave.gram import as_gram
+from kernelweave.learners import RLS2
+from kernelweave.mkl.many_targets import EACH, ROUNDS, bytes_needed, most_looks, solve_many
+from kernelweave.mkl.regularization import compute_criteria
+from kernelweave.mkl.ridge_problem import make_problem
+from kernelweave.results import Status
+
+N, T = 90, 4
+RNG = np.random.default_rng(3)
+FEATURES = RNG.normal(size=(3, N, 40)) / 40**0.5
+STACK = np.moveaxis(FEATURES @ FEATURES.transpose(0, 2, 1), 0, -1)
+COEF = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
+Y = 3.0 * np.einsum("tm,mij,mtj->it", COEF, FEATURES, RNG.normal(size=(3, T, 40))) + RNG.normal(size=(N, T))
+WEIGHT = RNG.integers(1, 4, size=N).astype(float)
+TESTS = np.array_split(np.random.default_rng(1).permutation(N), 4)
+
+
+def solved(y=Y, weight=WEIGHT, tests=TESTS, stack=STACK, **options):
+    mean = np.average(y, axis=0, weights=weight)
+    return solve_many(as_gram(stack), y - mean, tests, scale=np.ones(3), sample_weight=weight, **options)
+
+
+def ridge(t, train, solution):
+    """The ridge regression of a target on some rows, by the normal equations: coefficients and intercept."""
+    d, alpha = solution.weights[t], solution.alpha
+    K = STACK @ d
+    b = np.average(Y[train, t], weights=WEIGHT[train])
+    c = np.linalg.solve(K[np.ix_(train, train)] + alpha * np.diag(1.0 / WEIGHT[train]), Y[train, t] - b)
+    return K, c, b
+
+
+def test_residuals_are_those_of_fits_without_the_fold():
+    found = solved()
+    for t in range(T):
+        for test in TESTS:
+            train = np.setdiff1d(np.arange(N), test)
+            K, c, b = ridge(t, train, found.solution)
+            # measured 2e-13
+            own = Y[test, t] - b - K[np.ix_(test, train)] @ c
+            np.testing.assert_allclose(found.residuals[test, t], own, atol=1e-10)
+        K, c, _ = ridge(t, np.arange(N), found.solution)
+        np.testing.assert_allclose(found.solution.dual_coef[:, t], c, atol=1e-10 * np.abs(c).max())
+        size = WEIGHT @ np.square(Y[:, t] - np.average(Y[:, t], weights=WEIGHT))
+        error = WEIGHT @ np.square(found.residuals[:, t]) / size
+        assert found.errors[t] == pytest.approx(error, rel=1e-10)
+
+
+def test_targets_find_their_kernels():
+    found = solved()
+    d = found.solution.weights / found.solution.weights.sum(axis=1, keepdims=True)
+    assert d[0, 0] > 0.8
+    assert d[1, 1] > 0.8
+    assert d[2, 2] < 0.3
+    # by the common alpha a target's own follows
+    np.testing.assert_allclose(
+        found.solution.weights.sum(axis=1), found.solution.alpha / found.solution.alphas
+    )
+    assert found.own.mean() < found.shared.mean()
+    # noise is not predicted: no better than the mean
+    assert found.own[3] > 0.9
+    assert found.n_looks <= most_looks(3) == 1 + ROUNDS * EACH
+
+
+def test_the_certificate_holds():
+    found = solved().solution
+    assert found.status is Status.CONVERGED
+    primal, dual = 0.0, 0.0
+    for t in range(T):
+        y = Y[:, t] - np.average(Y[:, t], weights=WEIGHT)
+        K, c = STACK @ found.weights[t], found.dual_coef[:, t]
+        primal += 0.5 * WEIGHT @ np.square(y - K @ c) + 0.5 * found.alpha * c @ K @ c
+        # the dual function of ridge regression, at any c
+        dual += found.alpha * (y @ c - 0.5 * c @ K @ c - 0.5 * found.alpha * (c / WEIGHT) @ c)
+    assert found.primal == pytest.approx(primal, rel=1e-10)
+    assert found.dual <= dual <= primal * (1 + 1e-10)
+    assert found.rel_gap < 1e-10
+
+
+def test_weights_of_rows_are_repetitions():
+    twice = np.repeat(np.arange(N), WEIGHT.astype(int))
+    tests = [np.flatnonzero(np.isin(twice, test)) for test in TESTS]
+    # the automatic grid counts rows
+    alphas = np.geomspace(100.0, 0.01, 9)
+    one = solved(alphas=alphas)
+    two = solved(Y[twice], np.ones(len(twice)), tests, STACK[np.ix_(twice, twice)], alphas=alphas)
+    np.testing.assert_allclose(one.own, two.own, rtol=1e-7)
+    np.testing.assert_allclose(one.shared, two.shared, rtol=1e-7)
+
+
+def test_orders_of_rows_targets_and_kernels_do_not_matter():
+    order, columns = np.random.default_rng(5).permutation(N), [2, 0, 3, 1]
+    place = np.argsort(order)
+    one = solved()
+    two = solved(Y[order], WEIGHT[order], [place[test] for test in TESTS], STACK[np.ix_(order, order)])
+    np.testing.assert_allclose(one.errors, two.errors, rtol=1e-8)
+    three = solved(Y[:, columns])
+    np.testing.assert_allclose(one.errors[columns], three.errors, rtol=1e-8)
+
+
+def test_one_kernel_is_ridge_with_an_alpha_for_each_target():
+    alphas = np.geomspace(100.0, 0.01, 9)
+    mean = np.average(Y, axis=0)
+    found = solve_many(as_gram(STACK[:, :, :1]), Y - mean, TESTS, scale=np.ones(1), alphas=alphas)
+    assert found.n_looks == 1
+    for t in range(T):
+        errors = []
+        for alpha in alphas:
+            total = 0.0
+            for test in TESTS:
+                train = np.setdiff1d(np.arange(N), test)
+                b, K = Y[train, t].mean(), STACK[:, :, 0]
+                c = np.linalg.solve(K[np.ix_(train, train)] + alpha * np.eye(len(train)), Y[train, t] - b)
+                total += np.square(Y[test, t] - b - K[np.ix_(test, train)] @ c).sum()
+            errors.append(total)
+        assert found.solution.alphas[t] == alphas[np.argmin(errors)]
+
+
+def test_a_stop_keeps_what_was_found():
+    found = solved(report=lambda text: text.startswith("weights 3"))
+    assert (found.n_looks, found.interrupted) == (3, True)
+    assert found.solution.status is Status.INTERRUPTED
+    with pytest.raises(InputError, match="all infinite"):
+        solved(alphas=[np.inf])
+    with pytest.raises(InputError, match="two of them"):
+        solved(tests=TESTS[:1])
+
+
+@pytest.fixture(scope="module")
+def tables():
+    X = {f"v{m}": FEATURES[m] for m in range(3)}
+    return X, {name: rows[:5] for name, rows in X.items()}
+
+
+def test_auto_takes_what_out_of_fold_errors_prefer(tables):
+    X, new = tables
+    kernels = [kw.kernels.Linear()]
+    model = kw.MKLRegressor(kernels, "rls2").fit(X, Y)
+    assert "each of the 4 has its own weights" in model.explain_defaults()
+    assert model.weights_.shape == (T, 3)
+    np.testing.assert_allclose(model.weights_.sum(axis=1), model.alpha_ / model.target_alphas_)
+    ends = model.predict_interval(new)
+    assert ends.shape == (5, T, 2)
+    # outputs that predict the same thing share everything
+    same = np.column_stack([Y[:, 0]] * 3)
+    shared = kw.MKLRegressor(kernels, "rls2").fit(X, same)
+    assert shared.weights_.shape == (3,)
+    assert not hasattr(shared, "target_alphas_")
+    as_before = kw.MKLRegressor(kernels, "rls2", targets="shared").fit(X, same)
+    np.testing.assert_array_equal(shared.dual_coef_, as_before.dual_coef_)
+    # the Gaussian-process reading is that of each problem
+    problem = kw.MKLRegressor(kernels, RLS2(alpha=1.0)).fit(X, Y).model_
+    assert problem.n_outputs == T
+    gram = model.normalizers_[0].prepare(model.model_.source.gram())
+    evidence = 0.0
+    for t in range(T):
+        ridge_problem, _ = make_problem(gram, Y[:, t] - Y[:, t].mean(), None, model.normalizers_[0].scale)
+        own = compute_criteria(
+            ridge_problem, model.alpha_, model.weights_[t], model.dual_coef_[:, t][None], total=False
+        )
+        assert model.noise_variance_[t] == pytest.approx(own.noise_variance, rel=1e-8)
+        evidence += own.evidence
+    assert model.log_marginal_likelihood_ == pytest.approx(evidence, rel=1e-8)
+    mean, std = model.predict(new, return_std=True)
+    assert mean.shape == std.shape == (5, T)
+
+
+def test_sharing_that_costs_is_told(tables):
+    X, _ = tables
+    with pytest.warns(UserWarning, match="this costs: out-of-fold"):
+        kw.MKLRegressor([kw.kernels.Linear()], "rls2", targets="shared").fit(X, Y)
+
+
+def test_own_is_refused_where_it_cannot_be(tables, monkeypatch):
+    X, _ = tables
+    kernels = [kw.kernels.Linear()]
+    with pytest.raises(InputError, match="for learner='rls2'"):
+        kw.MKLRegressor(kernels, "alignf", targets="own").fit(X, Y)
+    monkeypatch.setattr(own_targets, "bytes_needed", lambda *_: 2.0**60)
+    with pytest.raises(InputError, match="GiB, and max_memory"):
+        kw.MKLRegressor(kernels, "rls2", targets="own").fit(X, Y)
+    model = kw.MKLRegressor(kernels, "rls2").fit(X, Y)
+    assert model.weights_.shape == (3,)
+    assert "because matrices of 90 rows and 4 targets take" in model.explain_defaults()
+
+
+def test_memory_is_linear_in_targets():
+    assert bytes_needed(3000, 10_000) < 1.6e9
+    assert bytes_needed(3000, 20_000) - bytes_needed(3000, 10_000) == 8 * 4 * 3000 * 10_000
+
+
+def test_cross_validated_estimators_choose_on_their_folds(tables):
+    from sklearn.model_selection import ShuffleSplit
+
+    X, _ = tables
+    kernels = [kw.kernels.Linear()]
+    own = kw.MKLRegressorCV(kernels, cv=3, alphas=[10.0, 1.0, 0.1], targets="own").fit(X, Y)
+    assert set(own.target_alphas_) <= {10.0, 1.0, 0.1}
+    split = kw.MKLRegressorCV(kernels, cv=ShuffleSplit(4, test_size=0.5, random_state=0), n_alphas=3).fit(
+        X, Y
+    )
+    assert "do not divide the rows" in split.explain_defaults()
+
+
+def test_at_a_given_alpha_own_targets_are_problems_of_their_own(tables):
+    X, new = tables
+    kernels = [kw.kernels.Linear()]
+    own = kw.MKLRegressor(kernels, RLS2(alpha=3.0), targets="own").fit(X, Y)
+    one = kw.MKLRegressor(kernels, RLS2(alpha=3.0)).fit(X, Y[:, 1])
+    np.testing.assert_allclose(own.predict(new)[:, 1], one.predict(new), rtol=1e-9)
+
+
+def test_models_are_saved(tables, tmp_path):
+    X, new = tables
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = kw.MKLRegressor([kw.kernels.Linear()], "rls2", targets="own").fit(X, Y)
+    kw.save(model, tmp_path / "own.skops")
+    np.testing.assert_allclose(kw.load(tmp_path / "own.skops").predict(new), model.predict(new), rtol=1e-12)
