@@ -38,6 +38,7 @@ def for_classes(cls):
 #: Learners that are tested otherwise than with their defaults. A descent is cut short: rounding grows with its length.
 SETTINGS = {
     "rls2": [learners.RLS2(alpha=0.3), learners.RLS2(alpha=3.0, solver="alternating", delta=1e-9, tol=1e-6)],
+    "metric": [learners.MetricRLS2(alpha=0.3, relax=None)],
     "simple": [
         learners.SimpleMKL(),
         learners.SimpleMKL(solver="newton"),
@@ -92,6 +93,9 @@ BEFORE = ("uniform", "best", "align", "alignf", "easy")
 #: Optimal values of learners that certify weights and machine together.
 OPTIMA = {
     "rls2": lambda case, p: p.over(BY_NAME["simplex"], "squared", alpha=case.learner.alpha, intercept=False),
+    "metric": lambda case, p: p.over(
+        BY_NAME["simplex"], "squared", alpha=case.learner.alpha, intercept=False
+    ),
     "simple": lambda case, p: p.over(BY_NAME["simplex"], case.loss),
     "silp": lambda case, p: p.over(BY_NAME["simplex"], case.loss),
     "soft-margin": lambda case, p: p.over(BY_NAME["cap 0.37"], case.loss),
@@ -106,6 +110,7 @@ BY_NAME = {known.name: known for known in KNOWN}
 #: What multiplying all kernels by a multiplies the regularisation parameter with (to keep f), and the objective.
 FACTORS = {
     "rls2": (1, 0),
+    "metric": (1, 0),
     "rkl": (0, 0),
     "gaussian": (0, 0),
     "do": (0, -1),
@@ -169,7 +174,9 @@ class Case:
 
     @property
     def loss(self) -> str:
-        return "squared" if self.name == "rls2" else self.learner.loss_for(self.classification).name
+        return (
+            "squared" if self.name in ("rls2", "metric") else self.learner.loss_for(self.classification).name
+        )
 
     @property
     def local(self) -> bool:
@@ -284,7 +291,7 @@ class Solution:
     def machine(self):
         """Kernel, weight of the squared norm, and costs of the machine that is certified."""
         case, p = self.case, self.problem
-        if case.name == "rls2":
+        if case.name in ("rls2", "metric"):
             return self.K, case.learner.alpha, p.weight
         if case.name in ("rkl", "gaussian"):
             return self.K, meb_by_conic(self.K), p.costs
@@ -507,7 +514,7 @@ def test_a_factor_of_all_kernels_is_one_of_the_regularisation_parameter(case, a,
     solution = case.solve(problem)
     found = Case(case.name, clone(case.learner).set_params(**{case.learner.regularization_parameter: parameter}),
                  case.classification, 0)  # fmt: skip
-    C = problem.C if case.name == "rls2" else parameter
+    C = problem.C if case.name in ("rls2", "metric") else parameter
     scaled = found.solve(replace(problem, gram=a * problem.gram, C=C))
     solution.same(scaled, power=a**of_value)
 
@@ -580,14 +587,15 @@ def test_a_prediction_is_k_times_c_plus_b(case, normalize, rng):
     X, y = make_rows(case, rng)
     new = rng.normal(size=(7, 3))
     model = fit(case, X, y, normalize=normalize)
-    base, upper = model.weights_, ()
+    # a learner may take kernels in a metric of the columns
+    base, upper, kernels = model.weights_, (), model.kernels_
     if case.learner.layer_names():
         base = np.atleast_2d(base)[0] if case.name in ("mlmkl", "dmkl", "deep-uniform") else base
         upper = model.model_.layers
-    scale = [1.0 if normalize is None else 1 / np.mean(k.diag(X)) for k in BANK]
-    K = sum(w * s * k(new, X) for w, s, k in zip(base, scale, BANK, strict=True))
+    scale = [1.0 if normalize is None else 1 / np.mean(k.diag(X)) for k in kernels]
+    K = sum(w * s * k(new, X) for w, s, k in zip(base, scale, kernels, strict=True))
     left, right = (
-        sum(w * s * k.diag(Z) for w, s, k in zip(base, scale, BANK, strict=True)) for Z in (new, X)
+        sum(w * s * k.diag(Z) for w, s, k in zip(base, scale, kernels, strict=True)) for Z in (new, X)
     )
     for layer in upper:
         K = through(layer, K, left, right)

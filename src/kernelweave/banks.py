@@ -16,7 +16,7 @@ import numpy as np
 
 from kernelweave import recipe
 from kernelweave._checks import InputError, check_known
-from kernelweave._parameters import Flag, Text, checked, listed, shown
+from kernelweave._parameters import Flag, OneOf, Text, checked, listed, shown
 from kernelweave._types import ColumnsLike, TableLike
 from kernelweave.kernels import (
     RBF,
@@ -24,9 +24,11 @@ from kernelweave.kernels import (
     CharNGrams,
     Kernel,
     Linear,
+    Metric,
     Polynomial,
     Tokens,
 )
+from kernelweave.mkl.metric import FORMS, METRICS
 from kernelweave.views import BlockTable, GramTable, SparseTable, as_table
 from kernelweave.views.tables import TEXT
 
@@ -35,6 +37,7 @@ __all__ = [
     "default",
     "get",
     "linear_features",
+    "metric",
     "mlmkl",
     "per_column",
     "rkl",
@@ -334,6 +337,36 @@ def default(table: TableLike, *, regression: Annotated[bool, Flag()] = False) ->
     standardised Laplacian(gamma=4 * median) on all
     """
     return recipe.choose(as_table(table), regression=regression).kernels
+
+
+@checked
+def metric(
+    by: Annotated[str, OneOf(*METRICS)] = "ard", form: Annotated[str, OneOf(*FORMS)] = "diagonal"
+) -> list[Kernel]:
+    """Return the kernels of ``learner="metric"``, for any learner: Linear, RBF and Laplacian in a learnt metric.
+
+    Columns are standardised, then mapped by a metric that estimators learn from the targets, once for all kernels and
+    again in every fold. RBF and Laplacian are at 1/4, 1 and 4 over the median distance of the mapped rows.
+
+    Parameters
+    ----------
+    by : {"ard", "rfm"}, default="ard"
+    form : {"diagonal", "full"}, default="diagonal"
+        See :class:`kernelweave.kernels.Metric`.
+
+    Returns
+    -------
+    list of 7 kernels
+
+    Examples
+    --------
+    >>> import kernelweave as kw
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> model = kw.MKLClassifier(metric(), "lp", C=10.0).fit(X, np.sin(2 * X[:, 1]) > 0)
+    >>> max(model.relevance_["all"], key=model.relevance_["all"].get)
+    'x1'
+    """
+    return recipe.in_metric(Metric(by=by, form=form))
 
 
 def per_column(table: TableLike) -> list[Kernel]:

@@ -18,6 +18,7 @@ from kernelweave._forms import numbered
 from kernelweave._sparse import entries, is_sparse
 from kernelweave.kernels import RBF, CharNGrams, Kernel, Laplacian, Linear, On, Precomputed, Tokens
 from kernelweave.kernels.composed import put
+from kernelweave.kernels.steps import Step
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table, ViewColumns
 from kernelweave.views.tables import DATE, TEXT
 
@@ -74,6 +75,7 @@ def choose(
     regression: bool = False,
     sample_weight: NDArray[np.float64] | None = None,
     views: Mapping[str, tuple[Table, Callable[[Kernel, Any, str | None], Kernel]]] | None = None,
+    step: Step | None = None,
 ) -> Recipe:
     """Kernels of a table, or of every view.
 
@@ -87,6 +89,9 @@ def choose(
         A weight equals a repetition of the row.
     views : dict of str to (table, place), optional
         Groups of columns, each with what puts kernels there; default: the blocks of the table, if it has some.
+    step : Step, optional
+        Of kernels of all numeric and categorical columns, after these are standardised, such as a metric; further
+        kernels of such columns are left out then.
 
     Returns
     -------
@@ -96,13 +101,13 @@ def choose(
     if views is None and isinstance(table, BlockTable):
         views = {view: (block, on_view(view)) for view, block in table.blocks.items()}
     if views is None:
-        own, said = of_view(table, regression=regression, sample_weight=sample_weight)
+        own, said = of_view(table, regression=regression, sample_weight=sample_weight, step=step)
         return Recipe(own, {"": said})
     kernels: list[Kernel] = []
     found: dict[str, list[str]] = {}
     for view, (block, place) in views.items():
         own, found[view] = of_view(
-            block, regression=regression, sample_weight=sample_weight, n_views=max(2, len(views))
+            block, regression=regression, sample_weight=sample_weight, n_views=max(2, len(views)), step=step
         )
         kernels += [put(kernel, place) for kernel in own]
     return Recipe(kernels, found)
@@ -119,6 +124,7 @@ def of_view(
     regression: bool = False,
     sample_weight: NDArray[np.float64] | None = None,
     n_views: int = 1,
+    step: Step | None = None,
 ) -> tuple[list[Kernel], list[str]]:
     """Kernels of one table or view, of which there are so many; and what it holds, and what follows, in sentences."""
     if isinstance(table, GramTable):
@@ -136,7 +142,10 @@ def of_view(
     texts, categories = np.flatnonzero((levels == TEXT) & read), np.flatnonzero(levels > 0)
     numeric, dates = np.flatnonzero(levels == 0), np.flatnonzero(levels == DATE)
     kernels: list[Kernel] = []
-    if len(numeric) or len(categories) or len(dates):
+    if step is not None and (len(numeric) or len(categories) or len(dates)):
+        kernels, remark = _after(step, table, widths, few_views)
+        found.insert(0, remark)
+    elif len(numeric) or len(categories) or len(dates):
         kernels = _of_columns(table, numeric, categories, weights, widths, few_views, found)
         single = np.flatnonzero((levels == 0) | (levels == DATE))
         if regression and n_views == 1 and len(levels) > 1 and 0 < len(single) <= SINGLE_COLUMNS:
@@ -253,6 +262,23 @@ def _of_columns(
         )
     found[:0] = remarks
     return kernels
+
+
+def _after(step: Step, table: Table, widths: tuple[float, ...], few_views: bool) -> tuple[list[Kernel], str]:
+    """Kernels of standardised columns after one step more, and what is said of them."""
+    said = f"Linear, and RBF at {_multiples(widths)} over the median squared distance"
+    laplacian = few_views and float(table.n_rows) ** 2 * table.n_expanded_columns <= MOST_DIFFERENCES
+    if laplacian:
+        said += ", Laplacian at the same over the median sum of absolute differences"
+    kernels = in_metric(step, widths, laplacian=laplacian)
+    return kernels, f"{numbered(table.n_columns, 'column')}: standardised, {step.word} {said}."
+
+
+def in_metric(step: Step, widths: tuple[float, ...] = WIDTHS, *, laplacian: bool = True) -> list[Kernel]:
+    """Kernels of standardised columns after one step more."""
+    shapes: list[Kernel] = [Linear(), *(RBF(gamma=("median", width)) for width in widths)]
+    shapes += [Laplacian(gamma=("median", width)) for width in widths if laplacian]
+    return [kernel.prepared("standardize", step) for kernel in shapes]
 
 
 def _standard(kernel: Kernel) -> Kernel:

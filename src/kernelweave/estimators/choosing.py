@@ -59,6 +59,8 @@ __all__ = [
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
+#: The score of numbers by which alpha, or C, is chosen.
+SQUARED = "negative squared error"
 #: Folds that choose C.
 N_FOLDS = 5
 #: Which of the candidates is chosen by their scores.
@@ -338,7 +340,7 @@ def by_content(
         alphas,
         len(folds),
         task.source.n_samples,
-        "negative squared error" if asked is None else asked.name,
+        SQUARED if asked is None else asked.name,
         scores,
         path=not narrow and len(folds) > 1,
         begins=narrow,
@@ -464,7 +466,7 @@ def cost_score(task: Task, rows: Rows) -> tuple[str, Score]:
     weights = None if task.loss_weight is None else task.loss_weight[rows]
     if not task.classification:
         targets = [target[rows] for target in task.targets]
-        return "negative squared error", negative_squared_error(targets, weights)
+        return SQUARED, negative_squared_error(targets, weights)
     codes = task.codes[rows]
 
     def score(values: Array, test: Rows) -> float:

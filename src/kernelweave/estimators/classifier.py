@@ -82,6 +82,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     intercept_ : float or array of shape (n_classes,)
     coef_ : array of shape (1, n_features) or (n_classes, n_features)
         Only if every kernel is linear; the predictions are ``X @ coef_.T + linear_intercept_``.
+    metric_, relevance_ : dict
+        By view, only with kernels in a learnt metric, see `MKLRegressor`.
     alpha_, kernels_, kernel_names_, layer_kernel_names_, normalizers_, support_, objective_, gap_, rel_gap_,
     stationarity_, status_, n_iter_, history_, gram_, feature_coef_, approximation_,
     missing_

@@ -78,6 +78,8 @@ def explained(told: Mapping[str, Any], model: Model) -> str:
         lines.append(f"Learner: {told['learner']}")
     if "targets" in told:
         lines.append(f"Targets: {told['targets']}")
+    if "metric" in told:
+        lines.append(f"Metric: {told['metric']}")
     for what in ("cells", "views"):
         if f"{what}_done" in told:
             lines.append(f"Missing {what}: {told[f'{what}_done']}.")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +22,15 @@ from kernelweave._threads import blas_threads_for
 from kernelweave._types import Features, Target
 from kernelweave.estimators.choosing import Candidates, Chosen, by_content, of_costs, warn_of_rare
 from kernelweave.estimators.defaults import LEARNERS_SAID, NORMALIZERS_SAID, explained, left_out
+from kernelweave.estimators.metric import (
+    PREFERENCE,
+    ViewMetric,
+    may_learn,
+    metrics_of,
+    not_taken,
+    scored,
+    taken,
+)
 from kernelweave.estimators.missing import in_order
 from kernelweave.estimators.reading import ReadingMixin
 from kernelweave.estimators.routes import approximation_of, described, fitted_maps
@@ -30,7 +41,7 @@ from kernelweave.fitting.folds import Fold, read_groups
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.out_of_fold import OutOfFold
 from kernelweave.fitting.rowless import REFUSAL, RowlessSource
-from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.source import Source, TableSource
 from kernelweave.fitting.task import NormalizedProblem, Report, SolvedProblem, Task, problems_of
 from kernelweave.results import RelaxedSolution, Status, relative_gap
 from kernelweave.views import Table
@@ -197,7 +208,12 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         if weights is not None and (weights == 1.0).all():
             weights = None
         with blas_threads_for(len(kept)):
-            source, why = self._make_source(rows, encoder, kept, weights, learner)
+            numbers = np.concatenate([target[kept] for target in targets.problems], axis=1)
+
+            def make(kind: learners.Learner) -> tuple[Source[Any], str]:
+                return self._make_source(rows, encoder, kept, weights, kind, numbers)
+
+            source, why = make(learner)
             task = Task(
                 source=source,
                 targets=tuple(target[kept] for target in targets.problems),
@@ -224,8 +240,13 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             candidates = self._candidates_of(task, problems, learner, labels, folds)
             # the number of steps of a descent is unknown
             unknown = (learner.iterates and candidates.scores is None) or self._compares(task, learner)
-            report = self._reporter(None if unknown else candidates.n_steps * len(problems), X, y)
+            tries = self._tries_metric(task, candidates)
+            report = self._reporter(
+                None if unknown else (1 + tries) * candidates.n_steps * len(problems), X, y
+            )
             chosen = self._choose(candidates, task, problems, learner, report)
+            if tries and (better := self._in_metric(task, make, learner, labels, chosen, report)):
+                task, chosen, why = better
             alpha, solved = chosen.alpha, chosen.solved
             learner = clone(learner)
             if getattr(learner, "relax", None) == "auto":
@@ -234,6 +255,43 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             held, shift = self._decision(task, learner, chosen)
             self._store(Model.of(task, learner, alpha, solved, encoder, held, shift), solved, why)
         self._reported()
+
+    def _tries_metric(self, task: Task, candidates: Candidates) -> bool:
+        """Whether the same kernels in a learnt metric are tried too; see `may_learn`."""
+        stated = self.learner is not None or self.C is not None or hasattr(self, "alphas")
+        return self._is_plain and not stated and may_learn(task, candidates)
+
+    def _in_metric(
+        self,
+        task: Task,
+        make: Callable[[learners.Learner], tuple[Source[Any], str]],
+        learner: learners.Learner,
+        labels: Array,
+        usual: Chosen,
+        report: Report,
+    ) -> tuple[Task, Chosen, str] | None:
+        """Task, solution and remark of kernels in a learnt metric, if their error on the folds is lower by enough."""
+        if usual.results is None or usual.interrupted:
+            return None
+        before = dict(self.defaults_), dict(self.missing_)
+        source, why = make(learners.MetricRLS2())
+        task = replace(task, source=source)
+        problems = problems_of(task)
+        candidates = self._candidates_of(task, problems, learner, labels, [])
+        found = scored(candidates, report)
+        error, other = -float(usual.results["test_score"][usual.best]), np.inf
+        if found is not None and not found.interrupted:
+            other = -float(found.mean.max())
+        if found is None or not other < PREFERENCE * error:
+            self.defaults_, self.missing_ = before
+            if np.isfinite(other):
+                self.defaults_["metric"] = not_taken(error, other)
+            return None
+        self.defaults_["left_out"] = left_out(problems[0], source.names)
+        self.defaults_["metric"] = taken(error, other)
+        known = found
+        candidates = replace(candidates, scores=lambda _: known)
+        return task, self._choose(candidates, task, problems, learner, report), why
 
     def _checked_learner(self) -> learners.Learner:
         """The learner of the fit, if it can do the task."""
@@ -470,6 +528,32 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 "Importances of columns are for models of tables, whose kernels have columns."
             )
         return column_importances(source.kernels, self.model_.weight_shares, source.raw)
+
+    @property
+    def metric_(self) -> dict[str, Array]:
+        """By view the learnt metric L'L of its prepared columns, categories as indicators, (n_columns, n_columns).
+
+        Only of models with kernels in a learnt metric, see `kernelweave.kernels.Metric`.
+        """
+        return {view: one.step.matrix.T @ one.step.matrix for view, one in self._metrics().items()}
+
+    @property
+    def relevance_(self) -> dict[str, dict[str, float]]:
+        """By view the share of each column in the trace of the learnt metric, in standardised columns; they sum to 1.
+
+        Shares of the indicators of a category are added. They say on which columns the predictions of the training
+        rows depend, not what causes the target.
+        """
+        return {view: one.shares for view, one in self._metrics().items()}
+
+    def _metrics(self) -> dict[str, ViewMetric]:
+        source = self.model_.source
+        found = metrics_of(source) if isinstance(source, TableSource) else {}
+        if not found:
+            raise AttributeError(
+                "There is a metric only of models with learner='metric', or kernels in a learnt metric."
+            )
+        return found
 
     @property
     def n_kernels_(self) -> int:

@@ -34,7 +34,7 @@ from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.source import Source, TableSource
 from kernelweave.fitting.stacks import BankSource, GivenSource, StackSource
 from kernelweave.kernels import Kernel
-from kernelweave.kernels.composed import check_gamma, has_gamma, with_gamma
+from kernelweave.kernels.composed import check_gamma, has_gamma, steps_of, with_gamma
 from kernelweave.learners import Learner
 from kernelweave.views import (
     BlockTable,
@@ -212,7 +212,9 @@ class ReadingMixin(Parameters):
             return source.accepted(encoder.transform(extra))
         return BankSource.check_index(self.kernels, cast(ArrayLike, extra))
 
-    def _kernel_list(self, table: Any, sample_weight: Array | None = None) -> list[Kernel]:
+    def _kernel_list(
+        self, table: Any, sample_weight: Array | None = None, learner: Learner | None = None
+    ) -> list[Kernel]:
         """The kernels for a table, with the width that the parameter `gamma` gives them."""
         asked, plain = self.kernels, self._is_plain
         if isinstance(asked, banks.DefaultViews) and self.views is not None:
@@ -224,6 +226,7 @@ class ReadingMixin(Parameters):
                 regression=isinstance(self, RegressorMixin),
                 sample_weight=sample_weight,
                 views=None if places is None else {view: (p.table, p.place) for view, p in places.items()},
+                step=None if learner is None else learner.column_step,
             )
             self.defaults_["views"] = chosen.found
             kernels = chosen.kernels
@@ -235,6 +238,8 @@ class ReadingMixin(Parameters):
             )
         else:
             kernels = check_kernels(asked)
+        if learner is not None and not plain:
+            kernels = [learner.prepared(kernel) for kernel in kernels]
         if self.gamma is None:
             return kernels
         check_gamma(kernels)
@@ -280,9 +285,18 @@ class ReadingMixin(Parameters):
         kept: NDArray[np.intp],
         sample_weight: Array | None,
         learner: Learner,
+        targets: Array,
     ) -> tuple[Source[Any], str]:
-        """The source of some rows, and why its kernels were approximated; see `choose_form`."""
+        """The source of some rows, and why its kernels were approximated; see `choose_form`.
+
+        `targets` (n_rows, n_outputs) are for kernels that learn from them.
+        """
         if isinstance(rows, GivenSource):
+            if learner.column_step is not None:
+                raise InputError(
+                    f"learner={learner.name!r} learns a metric of columns, which precomputed kernels do not have. Pass "
+                    "a table and kernels=None, or take another learner, such as 'rls2'."
+                )
             source = rows if len(kept) == rows.n_samples else rows.take(kept)
             return choose_form(source, self.approximation, learner)
         assert encoder is not None
@@ -298,7 +312,15 @@ class ReadingMixin(Parameters):
                         "dense views with prepared('standardize')."
                     )
         imputer = imputer_of(self.missing)
-        kernels = self._kernel_list(looked_at(table), sample_weight)
+        kernels = self._kernel_list(looked_at(table), sample_weight, learner)
+        learns = any(
+            step.from_targets and not step.is_fitted for kernel in kernels for step in steps_of(kernel)
+        )
+        if learner.column_step is not None and not learns:
+            raise InputError(
+                f"learner={learner.name!r} learns a metric of dense columns, and there are none: sparse rows, counts "
+                "of words, texts and given matrices have no metric. Take another learner, such as 'rls2'."
+            )
         if isinstance(self.missing, str) and self.missing == "skip":
             kernels = [skipping(kernel) for kernel in kernels]
         options: dict[str, Any] = {
@@ -307,6 +329,7 @@ class ReadingMixin(Parameters):
             "standardize": self.standardize != "auto" and bool(self.standardize),
             "sample_weight": sample_weight,
             "imputer": imputer,
+            "targets": targets if learns else None,
         }
         views = {} if self.missing_views == "error" else views_of(kernels, table)
         some = len(views) >= 2

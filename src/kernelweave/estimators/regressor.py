@@ -80,6 +80,9 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         value and as a share; `gap_` refers to the weights.
     kernels_ : list of kernels
         With their statistics of the training rows; not with precomputed kernels.
+    metric_, relevance_ : dict
+        By view, only with kernels in a learnt metric: the metric of its prepared columns, an array, and by column the
+        share in its trace, see `kernelweave.kernels.Metric`.
     kernel_names_ : array of str, shape (n_kernels,)
     layer_kernel_names_ : list of arrays of str
         Names of the kernels of every layer; the first are `kernel_names_`, and there are more with deep kernels.

@@ -308,9 +308,11 @@ class PartialSource(TableSource):
         vars(self).update(options)
         self.raw = self.table = table
         self.sample_weight = sample_weight = given.get("sample_weight")
+        self.targets = targets = given.get("targets")
         self.statistics = self.fillers = None
         self.n_samples = table.n_rows
         self._corrections: dict[int, Correction | None] = {}
+        self._fitted_on: dict[bytes, list[Kernel]] = {}
         self._check_rows(self.present, table.n_rows)
         fitted: list[Kernel] = list(kernels)
         for k, (key, members) in enumerate(self._members.items()):
@@ -331,6 +333,7 @@ class PartialSource(TableSource):
                 [kernels[m] for m in members],
                 self._rows_of(key, table, rows),
                 sample_weight=None if sample_weight is None else sample_weight[rows],
+                targets=None if targets is None else targets[rows],
                 statistics=known[0],
                 fillers=known[1],
                 **options,

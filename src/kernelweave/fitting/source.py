@@ -208,6 +208,8 @@ class TableSource(Source[Table]):
         The same by view, fitted on these rows already.
     explicit : bool
         Whether the training stack is that of explicit features, which all kernels must have.
+    targets : array of shape (n_samples, n_outputs), optional
+        For kernels that learn from them.
 
     Attributes
     ----------
@@ -218,6 +220,7 @@ class TableSource(Source[Table]):
 
     #: Also for models that were pickled without it.
     explicit: bool = False
+    targets: Array | None = None
     #: Whether all training rows have all views.
     is_whole: bool = True
 
@@ -236,10 +239,11 @@ class TableSource(Source[Table]):
         imputer: Impute | None = None,
         fillers: Fillers | None = None,
         explicit: bool = False,
+        targets: Array | None = None,
     ) -> None:
         self.raw, self.explicit = table, explicit
         self.max_memory, self.rank_tol, self.standardize = max_memory, rank_tol, standardize
-        self.sample_weight = sample_weight
+        self.sample_weight, self.targets = sample_weight, targets
         self.n_samples = table.n_rows
         if imputer is not None and fillers is None:
             fillers = fit_fillers(imputer, table, sample_weight)
@@ -249,10 +253,11 @@ class TableSource(Source[Table]):
             statistics = column_statistics(table, sample_weight)
         self.statistics = statistics
         self._corrections: dict[int, Correction | None] = {}
+        self._fitted_on: dict[bytes, list[Kernel]] = {}
         self.table = table if statistics is None else table.scaled(*statistics)
         self.kernels, self.rules = list(kernels), rules
         if not all(kernel.is_fitted for kernel in kernels):
-            training = TrainingRows(self.table, sample_weight, self.raw)
+            training = TrainingRows(self.table, sample_weight, self.raw, targets)
             self.kernels, self.rules = [kernel.fitted_on(training) for kernel in kernels], list(kernels)
         self._name(table, like)
 
@@ -305,11 +310,23 @@ class TableSource(Source[Table]):
     def take(self, rows: Rows) -> TableSource:
         weight, options = self.sample_weight, self._options()
         weight = None if weight is None else weight[rows]
-        return type(self)(self.given_kernels, self.raw.rows(rows), sample_weight=weight, like=self, **options)
+        options |= {"sample_weight": weight, "like": self}
+        if self.targets is None:
+            return type(self)(self.given_kernels, self.raw.rows(rows), **options)
+        options |= {"targets": self.targets[rows]}
+        # a search takes the same folds again and again, and a metric costs more than all other numbers
+        key = rows.tobytes()
+        if key in self._fitted_on:
+            return type(self)(self._fitted_on[key], self.raw.rows(rows), rules=self.given_kernels, **options)
+        some = type(self)(self.given_kernels, self.raw.rows(rows), **options)
+        if some.is_whole:
+            self._fitted_on[key] = some.kernels
+        return some
 
     def with_kernels(self, kernels: list[Kernel]) -> TableSource:
         """Other kernels on the same rows."""
-        return type(self)(kernels, self.raw, sample_weight=self.sample_weight, **self._options())
+        options = self._options() | {"sample_weight": self.sample_weight, "targets": self.targets}
+        return type(self)(kernels, self.raw, **options)
 
     def queries(self, rows: Rows) -> Table:
         return self.raw.rows(rows)

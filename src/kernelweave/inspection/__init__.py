@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernelweave.inspection.curves import *
 from kernelweave.inspection.layers import *
+from kernelweave.inspection.metric import *
 from kernelweave.inspection.missing import *
 from kernelweave.inspection.paired import *
 from kernelweave.inspection.paths import *

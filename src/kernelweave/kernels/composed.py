@@ -522,6 +522,14 @@ def put(kernel: Kernel, place: Callable[[Kernel, Selection, str | None], Kernel]
     return place(kernel, None, None)
 
 
+def steps_of(kernel: Kernel) -> Iterator[Step]:
+    """The steps of a kernel and of the kernels inside of it."""
+    if isinstance(kernel, Prepared):
+        yield from kernel.steps
+    for one in kernel.inner:
+        yield from steps_of(one)
+
+
 def on_views(kernel: Kernel) -> bool:
     """Whether all columns of a kernel are those of views."""
     if isinstance(kernel, On):

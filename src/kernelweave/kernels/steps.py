@@ -22,11 +22,12 @@ from kernelweave.kernels.pairs import (
     has_missing,
     weighted_median,
 )
+from kernelweave.mkl.metric import FORMS, METRICS, learn_metric
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table
 from kernelweave.views.selection import ColumnsLike
 from kernelweave.views.tables import DATE, TEXT
 
-__all__ = ["Impute", "Log1p", "NormalizeRows", "Skip", "Standardize", "Step"]
+__all__ = ["Impute", "Log1p", "Metric", "NormalizeRows", "Skip", "Standardize", "Step"]
 
 FloatArray = NDArray[np.float64]
 Kind = TypeVar("Kind", bound="type[Step]")
@@ -60,6 +61,13 @@ class Step(Learnt, ABC):
     takes_missing: ClassVar[bool] = False
     #: Whether kernels skip missing cells after it; then it is the last step.
     skips: ClassVar[bool] = False
+    #: Whether its numbers are learnt from targets, by `fitted_to`, and on how many distinct rows at most.
+    from_targets: ClassVar[bool] = False
+    most_rows: ClassVar[int] = 0
+
+    def fitted_to(self, table: Table, targets: FloatArray, sample_weight: FloatArray | None = None) -> Self:
+        """The step with numbers from training rows and their targets (n_rows, n_outputs), if it takes some."""
+        return self
 
     def fitted(self, table: Table, sample_weight: FloatArray | None = None) -> Self:
         """The step with numbers from training rows; unchanged if it has them or needs none."""
@@ -544,3 +552,86 @@ class IncompleteTable(Table):
     def rows(self, index: RowIndex) -> Table:
         """See `Table.rows`."""
         return IncompleteTable(self.table.rows(index), self.spread)
+
+
+@step
+@dataclass(frozen=True, eq=False, repr=False)
+class Metric(Step):
+    """Columns mapped by a metric that is learnt from the targets of training rows, so that kernels compare rows in it.
+
+    Distances and inner products of kernels after this step are those of ``L x``, see
+    `kernelweave.mkl.metric.learn_metric`: columns on which targets do not depend hardly count. Estimators learn L
+    when they are fitted, again in every fold, from the rows of that fold alone. It is a local solution.
+
+    Parameters
+    ----------
+    by : {"ard", "rfm"}, default="ard"
+        The evidence of a Gaussian process with a rate for each column, or a recursive feature machine: ridge regression
+        in turn with the mean outer product of its gradients.
+    form : {"diagonal", "full"}, default="diagonal"
+        A factor for each column, or, with "rfm", combinations of columns.
+    matrix : array-like of shape (rank, n_columns), optional
+        L, with categories as indicator columns. None: learnt when an estimator is fitted.
+    relevance : array-like of shape (n_columns,), optional
+        The share of every column in the trace of L'L, in standardised columns.
+
+    Notes
+    -----
+    Of more than 200 distinct rows, 200 are taken by digests of their cells, which depend neither on order nor on
+    repetitions. Missing cells must be filled before.
+
+    Examples
+    --------
+    >>> from kernelweave.kernels import RBF
+    >>> k = RBF(gamma=1.0).prepared(Metric(matrix=[[2.0, 0.0]], relevance=[1.0, 0.0]))
+    >>> k([[0.0, 5.0]], [[0.5, 7.0]]).round(3)
+    array([[0.368]])
+    """
+
+    by: Annotated[str, OneOf(*METRICS)] = "ard"
+    form: Annotated[str, OneOf(*FORMS)] = "diagonal"
+    matrix: FittedPart = None
+    relevance: FittedPart = None
+
+    name: ClassVar[str] = "metric"
+    word: ClassVar[str] = "in a learnt metric,"
+    learnt: ClassVar[tuple[str, ...]] = ("matrix", "relevance")
+    from_targets: ClassVar[bool] = True
+    most_rows: ClassVar[int] = 200
+
+    def __post_init__(self) -> None:
+        check_fields(self, named=True)
+        if (self.by, self.form) == ("ard", "full"):
+            raise InputError(
+                "A full metric is learnt by 'rfm', got by='ard'. Use by='rfm', or form='diagonal'."
+            )
+        self._freeze("matrix", "rows of one number for each column", 2)
+        width = None if self.matrix is None else self.matrix.shape[1]
+        self._freeze("relevance", "one number for each column", 1, width=width)
+        if (self.matrix is None) != (self.relevance is None):
+            raise InputError(
+                "`matrix` and `relevance` of Metric must be given together. Give both, or neither."
+            )
+
+    def fitted_to(self, table: Table, targets: FloatArray, sample_weight: FloatArray | None = None) -> Self:
+        """See :meth:`Step.fitted_to`."""
+        values = table.take()
+        if is_sparse(values):
+            raise InputError(
+                "A metric is learnt on dense columns, got sparse rows. Pass X.toarray(), or take another learner."
+            )
+        if has_missing(values):
+            raise InputError("A metric needs all cells, got missing ones. Fill them with missing='impute'.")
+        found = learn_metric(values, targets, sample_weight, by=self.by, form=self.form)
+        return replace(self, matrix=found.matrix, relevance=found.relevance)
+
+    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
+        raise InputError(
+            "A metric is learnt from targets, which a kernel alone does not have. Pass the kernel to an estimator, "
+            "such as MKLRegressor(kernels=[...]), or give matrix= and relevance=."
+        )
+
+    def apply(self, table: Table) -> Table:
+        """See :meth:`Step.apply`."""
+        self._check_columns(self.matrix.shape[1], table.n_expanded_columns)
+        return Table.of_checked(table.take() @ self.matrix.T, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable
 from functools import cached_property
 from typing import Any, TypeVar
@@ -42,10 +43,16 @@ class TrainingRows:
         A weight is equivalent to repetitions of the row; rows of weight 0 are ignored.
     content : Table, optional
         The original rows, if `table` was changed; they determine the sample of rows.
+    targets : array of shape (n_rows, n_outputs), optional
+        For steps that learn from them.
     """
 
     def __init__(
-        self, table: Table, sample_weight: FloatArray | None = None, content: Table | None = None
+        self,
+        table: Table,
+        sample_weight: FloatArray | None = None,
+        content: Table | None = None,
+        targets: FloatArray | None = None,
     ) -> None:
         content = table if content is None else content
         if sample_weight is not None and not (sample_weight > 0).all():
@@ -53,7 +60,8 @@ class TrainingRows:
             if not len(kept):
                 raise InputError("A kernel is fitted on rows with a positive weight, got none. Pass some.")
             table, content, sample_weight = table.rows(kept), content.rows(kept), sample_weight[kept]
-        self.table, self.content, self.weight = table, content, sample_weight
+            targets = None if targets is None else targets[kept]
+        self.table, self.content, self.weight, self.targets = table, content, sample_weight, targets
         self._known: dict[Hashable, Any] = {}
         #: The rows before a preparation, which are distinct where these came from distinct ones.
         self._before: TrainingRows | None = None
@@ -70,7 +78,9 @@ class TrainingRows:
         found = self.table.resolve(columns)
         return self._once(
             ("on", found.tobytes()),
-            lambda: TrainingRows(self.table.select(columns), self.weight, self.content.select(columns)),
+            lambda: TrainingRows(
+                self.table.select(columns), self.weight, self.content.select(columns), self.targets
+            ),
         )
 
     def after(self, steps: tuple[Step, ...]) -> tuple[tuple[Step, ...], TrainingRows]:
@@ -83,8 +93,13 @@ class TrainingRows:
 
     def _after(self, one: Step) -> tuple[Step, TrainingRows]:
         table = self.table.joined()
-        fitted = one.fitted(table, self.weight)
-        rows = TrainingRows(fitted.apply(table), self.weight, self.content)
+        fitted = one
+        if one.from_targets and not one.is_fitted and self.targets is not None:
+            some = self.some(one.most_rows)
+            weight = None if self.weight is None else self.weight[some]
+            fitted = one.fitted_to(table.rows(some), self.targets[some], weight)
+        fitted = fitted.fitted(table, self.weight)
+        rows = TrainingRows(fitted.apply(table), self.weight, self.content, self.targets)
         # the sample of rows does not depend on preparations
         rows.sample = self.sample
         rows._before = self
@@ -107,6 +122,20 @@ class TrainingRows:
         at = (np.arange(MEDIAN_ROWS) + 0.5) / MEDIAN_ROWS * reached[-1]
         taken, counts = np.unique(np.searchsorted(reached, at), return_counts=True)
         return rows[taken], _unless_equal(counts.astype(np.float64))
+
+    def some(self, most: int) -> Rows:
+        """At most so many distinct rows, each with all its repetitions, by digests of their cells.
+
+        These depend on the values of rows, not on their positions, and have no order that a design might have.
+        """
+        values = np.ascontiguousarray(self.content.joined().content() + 0.0)
+        if len(values) <= most:
+            return np.arange(len(values))
+        digests = np.array(
+            [int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=6).digest()) for row in values]
+        )
+        kept = np.unique(digests)[:most]
+        return np.flatnonzero(digests <= kept[-1])
 
     @cached_property
     def distinct(self) -> tuple[Rows, FloatArray]:

@@ -17,6 +17,7 @@ from kernelweave._checks import InputError, check_known
 from kernelweave._extensions import load_extensions
 from kernelweave.learners.base import LEARNERS, Learner
 from kernelweave.learners.rls2 import RLS2
+from kernelweave.learners.metric import MetricRLS2
 from kernelweave.learners.margin import (
     BestKernel,
     ElasticNetMKL,
@@ -50,6 +51,7 @@ __all__ = [
     "ElasticNetMKL",
     "Learner",
     "LpMKL",
+    "MetricRLS2",
     "SimpleMKL",
     "SoftMarginMKL",
     "TwoLayerMKL",

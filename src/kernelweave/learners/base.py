@@ -16,6 +16,8 @@ from kernelweave._declarations import Declaration, Declared, declared
 from kernelweave._docstrings import plain, read_docstring
 from kernelweave._parameters import MaxTime, Tol, check_values
 from kernelweave.gram import FeatureStack, Gram
+from kernelweave.kernels.base import Kernel
+from kernelweave.kernels.steps import Step
 from kernelweave.mkl.problem import Problem
 from kernelweave.results import Path, Solution
 
@@ -185,6 +187,15 @@ class Learner(Declaration, BaseEstimator, ABC):
     def relaxed_near(self, share: float) -> Learner:
         """A learner that chooses `relax` among a few values near a share of every point of a path."""
         return self
+
+    @property
+    def column_step(self) -> Step | None:
+        """The step that prepares the columns of default kernels after others, if it has one."""
+        return None
+
+    def prepared(self, kernel: Kernel) -> Kernel:
+        """A kernel of the user as the learner takes it."""
+        return kernel
 
     def layer_names(self) -> list[list[str]]:
         """Names of the kernels of every layer above the sum of base kernels, the lowest first."""

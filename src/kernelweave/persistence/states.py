@@ -70,6 +70,7 @@ _VALUES: tuple[type, ...] = (
     kernels.Impute,
     kernels.LeftOut,
     kernels.Log1p,
+    kernels.Metric,
     kernels.NormalizeRows,
     kernels.Nystroem,
     kernels.RandomFeatures,
@@ -145,7 +146,7 @@ def _source(cls: type) -> Callable[..., Any]:
 
 
 _LEARNT = ("kernels", "raw", "standardize", "statistics", "rules", "imputer", "fillers")
-_TRAINED = (*_LEARNT, "max_memory", "rank_tol", "sample_weight", "explicit")
+_TRAINED = (*_LEARNT, "max_memory", "rank_tol", "sample_weight", "explicit", "targets")
 _ENCODED = (
     "owner",
     "reorder",

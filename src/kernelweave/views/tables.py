@@ -291,6 +291,15 @@ class Table:
         """Number of columns of `take`."""
         return sum(map(self.width, range(self.n_columns))) + len(self._elapsed) + int(self.marked.sum())
 
+    @property
+    def owners(self) -> NDArray[np.intp]:
+        """The column behind each column of `take`; of an elapsed time, the second of the two."""
+        widths = [self.width(j) for j in range(self.n_columns)]
+        ends = [k for _, k, _, _ in self._elapsed]
+        return np.r_[np.repeat(np.arange(self.n_columns), widths), ends, np.flatnonzero(self.marked)].astype(
+            np.intp
+        )
+
     def width(self, j: int) -> int:
         """Number of columns of `take` for a column, without indicators of missing cells."""
         level = self.levels[j]

@@ -1,0 +1,107 @@
+"""Learnt metrics of fitted kernels, by view, and when a plain fit tries one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave.estimators.choosing import SQUARED, Candidates
+from kernelweave.fitting.folds import FoldScores
+from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.task import Report, Task
+from kernelweave.kernels import Metric
+from kernelweave.kernels.composed import steps_of
+from kernelweave.views import BlockTable, GramTable, SparseTable, Table
+from kernelweave.views.tables import TEXT
+
+__all__ = ["PREFERENCE", "ViewMetric", "may_learn", "metrics_of", "not_taken", "scored", "taken"]
+
+#: A plain fit takes the metric if the squared error on folds is below this multiple of that of the usual kernels.
+PREFERENCE = 0.98
+#: Distinct rows, and columns of a view, with which a plain fit tries a metric.
+FEWEST_ROWS, MOST_ROWS, MOST_COLUMNS = 40, 5000, 40
+
+
+@dataclass(frozen=True)
+class ViewMetric:
+    """The metric of a view.
+
+    Attributes
+    ----------
+    step : Metric
+        The learnt step.
+    shares : dict of str to float
+        By column its share in the trace.
+    """
+
+    step: Metric
+    shares: dict[str, float]
+
+
+def may_learn(task: Task, candidates: Candidates) -> bool:
+    """Whether a plain fit tries a metric: one number to predict from several dense columns, on folds, of exact kernels.
+
+    With a few rows the evidence of many rates says little; with many, or many columns, it takes more than the fit.
+    """
+    source = task.source
+    asked = not task.classification and task.n_outputs == 1 and candidates.name == SQUARED
+    if (
+        not asked
+        or candidates.scores is None
+        or candidates.n_folds < 2
+        or not isinstance(source, TableSource)
+    ):
+        return False
+    if source.explicit or not source.is_whole or any(kernel.is_corrected for kernel in source.kernels):
+        return False
+    if not FEWEST_ROWS <= int(task.content.max()) + 1 <= MOST_ROWS:
+        return False
+    blocks = list(source.raw.blocks.values()) if isinstance(source.raw, BlockTable) else [source.raw]
+    dense = [block for block in blocks if not isinstance(block, SparseTable | GramTable)]
+    widths = [block.n_expanded_columns for block in dense]
+    return any(width > 1 for width in widths) and all(width <= MOST_COLUMNS for width in widths)
+
+
+def scored(candidates: Candidates, report: Report) -> FoldScores | None:
+    """Scores on folds, None after an interruption that left nothing."""
+    assert candidates.scores is not None  # `may_learn` asks for them
+    try:
+        return candidates.scores(report)
+    except KeyboardInterrupt:
+        return None
+
+
+def taken(error: float, other: float) -> str:
+    """What is said of a metric that was taken: squared errors on folds of the usual kernels, and in the metric."""
+    return (
+        "a factor for each column was learnt from the target and taken, as the squared error on the same folds is "
+        f"{other:.3g} with it and {error:.3g} without; `relevance_` has the shares of columns. It is a local solution."
+    )
+
+
+def not_taken(error: float, other: float) -> str:
+    """The same of one that was not."""
+    return (
+        "a factor for each column was learnt from the target and not taken, as the squared error on the same folds is "
+        f"{other:.3g} with it and {error:.3g} without."
+    )
+
+
+def metrics_of(source: TableSource) -> dict[str, ViewMetric]:
+    """The learnt metric of every view whose kernels have one; the first of those that a view has."""
+    found: dict[str, ViewMetric] = {}
+    for kernel in source.kernels:
+        steps = [one for one in steps_of(kernel) if isinstance(one, Metric) and one.is_fitted]
+        if steps and kernel.view not in found:
+            table = source.filled(source.raw).select(kernel.columns)
+            found[kernel.view] = ViewMetric(steps[0], _by_column(table, steps[0].relevance))
+    return found
+
+
+def _by_column(table: Table, relevance: NDArray[np.float64]) -> dict[str, float]:
+    """Shares of expanded columns added up by column: indicators of categories and missing cells, parts of dates."""
+    shares = np.bincount(table.owners, weights=relevance, minlength=table.n_columns)
+    read = zip(table.column_names, table.levels, shares, strict=True)
+    return {str(name): float(share) for name, level, share in read if level != TEXT}

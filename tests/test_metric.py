@@ -1,0 +1,362 @@
+"""Learnt metrics: evidence and leave-one-out errors against their definitions, invariances, and fits in a metric.
+
+Modules: `mkl/metric`, `kernels/steps` (Metric), `kernels/training_rows`, `learners/metric`, `estimators/metric`,
+`inspection/metric`.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import kernelweave as kw
+from kernelweave.estimators import metric as trying
+from kernelweave.inspection import column_relevance, findings
+from kernelweave.kernels import RBF, CharNGrams, Laplacian, Linear, Metric, parse
+from kernelweave.kernels.composed import steps_of
+from kernelweave.kernels.training_rows import TrainingRows
+from kernelweave.learners import MetricRLS2
+from kernelweave.mkl import metric
+from kernelweave.mkl.metric import learn_metric, left_one_out
+from kernelweave.views import Table
+
+
+@pytest.fixture
+def table(rng):
+    """Two of four columns matter, one of them in another unit."""
+    X = rng.normal(size=(90, 4)) * [1.0, 50.0, 1.0, 1.0] + [0.0, 3.0, 0.0, 0.0]
+    return X, np.sin(2.0 * X[:, 0]) + X[:, 1] / 50.0 + 0.1 * rng.normal(size=90)
+
+
+# ---- on arrays ------------------------------------------------------------------------------------------
+
+
+def evidence(theta, X, Y):
+    """Minus the logarithm of the evidence of standardised rows, from its definition."""
+    from scipy.stats import multivariate_normal
+
+    p = X.shape[1]
+    D = np.abs(X[:, None] - X[None]) @ np.exp(theta[:p])
+    K = np.exp(theta[p] - D) + (np.exp(theta[p + 1]) + metric.LEAST) * np.eye(len(X))
+    return -sum(multivariate_normal(np.zeros(len(X)), K).logpdf(y) for y in Y.T)
+
+
+def test_the_evidence_is_that_of_a_normal_vector_and_its_slopes_are_right(table, monkeypatch):
+    X, y = table
+    seen = {}
+
+    def spy(objective, start, **options):
+        seen["f"] = objective
+        return original(objective, start, **options)
+
+    original = metric.minimize
+    monkeypatch.setattr(metric, "minimize", spy)
+    # rows 0 to 9 twice, as a weight of 2: their targets are equal
+    learn_metric(X[:30], y[:30, None], np.r_[np.full(10, 2.0), np.ones(20)])
+    twice = np.r_[np.arange(10), np.arange(30)]
+    A, b = X[twice], y[twice, None]
+    A, b = (A - A.mean(axis=0)) / A.std(axis=0), (b - b.mean()) / b.std()
+    constant = None
+    for theta in (np.zeros(6), np.array([0.3, -1.0, -2.0, 0.5, 0.4, -1.5])):
+        value, slopes = seen["f"](theta)
+        exact = evidence(theta, A, b)
+        # constants are left out: the same at both points, measured 1e-12
+        constant = exact - value if constant is None else constant
+        assert exact - value == pytest.approx(constant, abs=1e-9)
+        step = 1e-5
+        for j in range(6):
+            e = step * np.eye(6)[j]
+            numeric = (evidence(theta + e, A, b) - evidence(theta - e, A, b)) / (2.0 * step)
+            # measured 3e-8
+            assert slopes[j] == pytest.approx(numeric, abs=1e-5)
+
+
+def test_leave_one_out_errors_are_those_of_fits_without_each_row(rng):
+    X, Y, w = rng.normal(size=(15, 2)), rng.normal(size=(15, 2)), rng.integers(1, 4, 15).astype(float)
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
+    errors = []
+    for ridge in metric.RIDGES:
+        one = []
+        for i in range(15):
+            rest = np.delete(np.arange(15), i)
+            c = np.linalg.solve(K[np.ix_(rest, rest)] + ridge * np.diag(1.0 / w[rest]), Y[rest])
+            one.append(np.mean((Y[i] - K[i, rest] @ c) ** 2))
+        errors.append(w @ one / w.sum())
+    found, coef = left_one_out(K, Y, w)
+    best = metric.RIDGES[np.argmin(errors)]
+    # measured 2e-13
+    assert found == pytest.approx(min(errors), rel=1e-9)
+    np.testing.assert_allclose(coef, np.linalg.solve(K + best * np.diag(1.0 / w), Y), atol=1e-8)
+
+
+@pytest.mark.parametrize(("by", "form"), [("ard", "diagonal"), ("rfm", "diagonal"), ("rfm", "full")])
+class TestEveryMetric:
+    def test_columns_that_matter_have_the_trace(self, table, by, form):
+        X, y = table
+        found = learn_metric(X, y[:, None], by=by, form=form)
+        assert found.relevance.sum() == pytest.approx(1.0)
+        # measured 0.98 at least
+        assert found.relevance[:2].sum() > 0.9
+        assert (np.diff(found.history) <= 0).all()
+
+    def test_a_weight_is_equivalent_to_repetitions_in_any_order(self, rng, table, by, form):
+        X, y = table[0][:50], table[1][:50, None]
+        w = rng.integers(1, 4, 50).astype(float)
+        again = rng.permutation(np.repeat(np.arange(50), w.astype(int)))
+        one, other = (learn_metric(*args, by=by, form=form) for args in ((X, y, w), (X[again], y[again])))
+        # measured 1e-13; the full form squares its directions
+        np.testing.assert_allclose(
+            one.matrix.T @ one.matrix, other.matrix.T @ other.matrix, rtol=1e-6, atol=1e-8
+        )
+        assert one.error == pytest.approx(other.error, rel=1e-7)
+
+    def test_units_of_columns_and_targets_change_nothing(self, table, by, form):
+        X, y = table
+        one = learn_metric(X[:60], y[:60, None], by=by, form=form)
+        other = learn_metric(8.0 * X[:60] + 16.0, 4.0 * y[:60, None] - 2.0, by=by, form=form)
+        np.testing.assert_allclose(other.relevance, one.relevance, atol=1e-6)
+        np.testing.assert_allclose(
+            64.0 * other.matrix.T @ other.matrix, one.matrix.T @ one.matrix, rtol=1e-5, atol=1e-7
+        )
+
+    def test_a_constant_column_and_a_constant_target(self, table, by, form):
+        X, y = table
+        found = learn_metric(np.c_[X[:40], np.ones(40)], y[:40, None], by=by, form=form)
+        assert found.relevance[4] == 0.0
+        assert not found.matrix[:, 4].any()
+        nothing = learn_metric(X[:40], np.ones((40, 1)), by=by, form=form)
+        np.testing.assert_array_equal(nothing.matrix, np.eye(4))
+        assert np.isfinite(learn_metric(X[:1], y[:1, None], by=by, form=form).matrix).all()
+
+
+def test_a_full_metric_finds_a_direction(rng):
+    X = rng.normal(size=(120, 3))
+    y = np.sin(1.5 * (X[:, [0]] - X[:, [1]]))
+    found = learn_metric(X, y, by="rfm", form="full")
+    first = found.matrix[0] / np.linalg.norm(found.matrix[0])
+    # measured 0.999
+    assert abs(first @ np.array([1.0, -1.0, 0.0])) / np.sqrt(2.0) > 0.98
+
+
+def test_several_outputs_share_a_metric(table):
+    X, y = table
+    found = learn_metric(X, np.c_[y, X[:, 3]])
+    assert found.relevance[[0, 1, 3]].min() > found.relevance[2]
+
+
+def test_pairs_that_are_not_kept_give_the_same(table, monkeypatch):
+    X, y = table
+    one = learn_metric(X, y[:, None])
+    monkeypatch.setattr(metric, "KEPT", 10.0)
+    np.testing.assert_allclose(learn_metric(X, y[:, None]).matrix, one.matrix, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"by": "nca"}, "'ard', 'rfm'"), ({"form": "low"}, "'diagonal', 'full'"), ({"form": "full"}, "'rfm'")],
+)
+def test_wrong_arguments(table, options, message):
+    with pytest.raises(kw.InputError, match=message):
+        learn_metric(table[0], table[1][:, None], **options)
+
+
+# ---- the step -------------------------------------------------------------------------------------------
+
+
+def test_a_step_is_a_value_with_text_and_description():
+    kernel = RBF(gamma="median").prepared("standardize", Metric(by="rfm", form="full"))
+    assert parse(repr(kernel)) == kernel
+    assert parse("rbf(gamma=median).prepared('metric')") == RBF(gamma="median").prepared("metric")
+    known = RBF(gamma=1.0).prepared(Metric(matrix=[[2.0, 0.0]], relevance=[1.0, 0.0]))
+    assert kw.kernels.from_dict(known.to_dict()) == known
+    np.testing.assert_allclose(known([[0.0, 5.0]], [[0.5, 7.0]]), np.exp([[-1.0]]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Metric(by="ard", form="full"), "by='rfm'"),
+        (lambda: Metric(matrix=[[1.0]]), "together"),
+        (lambda: Metric(matrix=[[1.0, 2.0]], relevance=[1.0]), "relevance"),
+        (lambda: Metric(matrix=[[1.0]], relevance=[1.0]).apply(Table([[1.0, 2.0]])), "fitted on 1"),
+        (lambda: Linear().prepared("metric")([[1.0]]), "learnt from targets"),
+    ],
+)
+def test_steps_that_cannot_be(make, message):
+    with pytest.raises(kw.InputError, match=message):
+        make()
+
+
+def test_rows_are_taken_by_their_cells(rng):
+    X = rng.normal(size=(500, 2))
+    rows = TrainingRows(Table(X)).some(200)
+    assert len(rows) == 200
+    order = rng.permutation(np.r_[np.arange(500), np.arange(100)])
+    again = TrainingRows(Table(X[order])).some(200)
+    # all copies of the same rows
+    assert set(order[again]) == set(rows)
+    assert len(again) == 200 + np.isin(rows, np.arange(100)).sum()
+
+
+# ---- fits -----------------------------------------------------------------------------------------------
+
+
+def test_a_fit_in_a_metric_is_that_on_mapped_columns(table):
+    X, y = table
+    model = kw.MKLRegressor(learner="metric", normalize="mean-diagonal", alpha=0.1).set_params(
+        learner__relax=None
+    )
+    model = model.fit(X, y)
+    A = (X - X.mean(axis=0)) / X.std(axis=0)
+    U = A @ learn_metric(A, y[:, None]).matrix.T
+    kernels = [one.base.kernel for one in kw.banks.metric()]
+    other = kw.MKLRegressor(kernels, "rls2", normalize="mean-diagonal", alpha=0.1).fit(U, y)
+    # without the screen of a plain fit the weights would be the same too
+    np.testing.assert_allclose(model.predict(X), other.predict(U), atol=1e-7)
+    assert model.rel_gap_ < 1e-7
+
+
+def test_folds_learn_their_own_metric(table):
+    X, y = table
+    model = kw.MKLRegressor(learner="metric", alpha=0.1).fit(X, y)
+    rows = np.arange(40)
+    part = model.model_.source.take(rows)
+    A = (X[rows] - X[rows].mean(axis=0)) / X[rows].std(axis=0)
+    found = next(one for one in steps_of(part.kernels[0]) if isinstance(one, Metric))
+    np.testing.assert_allclose(found.matrix, learn_metric(A, y[rows, None]).matrix, rtol=1e-9)
+    # taken again: the same numbers without learning
+    assert model.model_.source.take(rows).kernels == part.kernels
+
+
+def test_weights_are_repetitions_and_zeros_are_no_rows(rng, table):
+    X, y = table[0][:40], table[1][:40]
+    w = rng.integers(0, 3, 40)
+    again = np.repeat(np.arange(40), w)
+    one = kw.MKLRegressor(learner="metric").fit(X, y, w)
+    other = kw.MKLRegressor(learner="metric").fit(X[again], y[again])
+    # measured 1e-10
+    np.testing.assert_allclose(one.predict(X), other.predict(X), atol=1e-6)
+
+
+def test_frames_with_categories_and_missing_cells(rng):
+    n = 80
+    frame = pd.DataFrame(
+        {"kind": rng.choice(["a", "b", "c"], n), "x": rng.normal(size=n), "noise": rng.normal(size=n)}
+    )
+    y = np.where(frame["kind"] == "a", 3.0, 0.0) + np.sin(2 * frame["x"])
+    frame.loc[3, "x"] = np.nan
+    model = kw.MKLRegressor(learner="metric", missing="impute-median").fit(frame, y.fillna(0.0))
+    shares = model.relevance_["all"]
+    assert list(shares) == ["kind", "x", "noise"]
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert shares["noise"] < 0.05
+    with pytest.raises(kw.InputError, match="missing"):
+        kw.MKLRegressor(learner="metric", missing="skip").fit(frame, y.fillna(0.0))
+
+
+def test_every_view_has_its_own_metric(rng):
+    views = {"a": rng.normal(size=(70, 3)), "b": rng.normal(size=(70, 2))}
+    y = np.sin(2.0 * views["a"][:, 0]) + views["b"][:, 1]
+    model = kw.MKLRegressor(learner="metric").fit(views, y)
+    assert {view: len(own) for view, own in model.relevance_.items()} == {"a": 3, "b": 2}
+    assert next(iter(column_relevance(model))) in ("a: x0", "b: x1")
+    assert model.metric_["a"].shape == (3, 3)
+    lacking = {"a": np.where(np.arange(70)[:, None] < 5, np.nan, views["a"]), "b": views["b"]}
+    assert np.isfinite(kw.MKLRegressor(learner="metric", alpha=0.1).fit(lacking, y).predict(lacking)).all()
+
+
+def test_classes_share_a_metric(rng):
+    X = rng.normal(size=(90, 5))
+    y = np.digitize(np.sin(2.0 * X[:, 2]), [-0.5, 0.5])
+    model = kw.MKLClassifier(learner="metric").fit(X, y)
+    assert max(model.relevance_["all"], key=model.relevance_["all"].get) == "x2"
+    margin = kw.MKLClassifier(kw.banks.metric(), "lp", C=10.0).fit(X, y)
+    assert max(margin.relevance_["all"], key=margin.relevance_["all"].get) == "x2"
+
+
+def test_kernels_of_the_user_are_taken_in_the_metric(table):
+    X, y = table
+    kernels = [RBF(gamma="median").prepared("standardize"), 2.0 * Laplacian(gamma="median") + Linear()]
+    model = kw.MKLRegressor(kernels, "metric", alpha=0.1).fit(X, y)
+    assert all(any(isinstance(one, Metric) for one in steps_of(kernel)) for kernel in model.kernels_)
+    learner = MetricRLS2()
+    assert learner.prepared(CharNGrams()) == CharNGrams()
+    once = learner.prepared(kernels[0])
+    assert learner.prepared(once) == once
+
+
+@pytest.mark.parametrize(
+    ("make", "X"),
+    [
+        (lambda: kw.MKLRegressor("precomputed", "metric"), np.eye(6)[:, :, None]),
+        (lambda: kw.MKLRegressor([CharNGrams()], "metric"), pd.DataFrame({"t": list("abcdef")})),
+        (lambda: kw.MKLRegressor(learner=MetricRLS2(form="full")), np.eye(6)),
+    ],
+)
+def test_what_has_no_metric_is_refused(make, X):
+    with pytest.raises(kw.InputError, match="metric"):
+        make().fit(X, np.arange(6.0))
+
+
+def test_models_are_stored_with_what_folds_need(table, tmp_path):
+    X, y = table
+    model = kw.MKLRegressor(learner="metric", alpha=0.1).set_params(learner__relax=None).fit(X, y)
+    kw.save(model, tmp_path / "model.kw")
+    loaded = kw.load(tmp_path / "model.kw")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.relevance_ == model.relevance_
+    # further fits on folds, of the stored rows and targets
+    np.testing.assert_allclose(loaded.predict_interval(X[:3]), model.predict_interval(X[:3]), atol=1e-9)
+
+
+def test_cross_validation_and_clones(table):
+    X, y = table
+    model = kw.MKLRegressorCV(learner=MetricRLS2(by="rfm"), alphas=[0.1, 0.01], cv=3).fit(X, y)
+    assert clone(model).learner.by == "rfm"
+    assert model.relevance_["all"]["x2"] < 0.1
+
+
+# ---- what a plain fit does ------------------------------------------------------------------------------
+
+
+def test_a_plain_fit_takes_the_metric_where_folds_say_so(rng):
+    X = rng.normal(size=(150, 8))
+    y = np.sin(2.0 * X[:, 0]) * X[:, 1]
+    model = kw.MKLRegressor().fit(X, y)
+    usual = kw.MKLRegressor(learner=kw.learners.RLS2(alpha="auto", relax="auto")).fit(X, y)
+    assert -model.best_score_ < trying.PREFERENCE * -usual.best_score_
+    assert "and taken" in model.explain_defaults()
+    assert sum(model.relevance_["all"][name] for name in ("x0", "x1")) > 0.9
+    found = findings(model)
+    assert "x" in found["relevance"].sentence
+    assert type(model.model_.learner).__name__ == "RLS2"
+
+
+def test_and_leaves_the_usual_kernels_as_they_are_elsewhere(rng):
+    X = rng.normal(size=(80, 3))
+    y = X @ [1.0, 1.0, 1.0] + 0.3 * rng.normal(size=80)
+    model = kw.MKLRegressor().fit(X, y)
+    usual = kw.MKLRegressor(learner=kw.learners.RLS2(alpha="auto", relax="auto")).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), usual.predict(X))
+    assert "not taken" in model.explain_defaults()
+    assert not hasattr(model, "relevance_")
+    assert column_relevance(model) == {}
+
+
+@pytest.mark.parametrize("why", ["few rows", "one column", "two outputs", "alpha", "C", "classes", "kernels"])
+def test_or_does_not_try(rng, why):
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    model = kw.MKLRegressor()
+    if why == "few rows":
+        X, y = X[:30], y[:30]
+    elif why == "one column":
+        X = X[:, :1]
+    elif why == "two outputs":
+        y = np.c_[y, X[:, 0]]
+    elif why == "classes":
+        model, y = kw.MKLClassifier(), y > 0
+    elif why == "kernels":
+        model = kw.MKLRegressor([RBF(gamma="median")])
+    else:
+        model.set_params(**{why: 1.0})
+    assert "metric" not in model.fit(X, y).explain_defaults()
