@@ -33,7 +33,7 @@ from scipy.stats import rankdata
 
 import kernelweave as kw
 from benchmarks.default_sets import _common, _wheel
-from benchmarks.defaults import _joined, _scaled, boosting
+from benchmarks.defaults import _joined, _scaled, boosting, gaussian
 
 RESULTS = Path(__file__).parent / "results" / "metric.json"
 TRAIN, TEST, DIVISIONS, EXACT = 300, 600, 5, 1e-3
@@ -203,6 +203,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "metric": _ours("metric"),
     "metric, rfm": _ours(kw.learners.MetricRLS2(by="rfm")),
     "boosting": lambda X, y, Z: boosting(X, y, Z, True),
+    "support vectors": lambda X, y, Z: gaussian(X, y, Z, True),
     "gaussian process": gaussian_process,
     "ebm": ebm,
     "xrfm": xrfm,

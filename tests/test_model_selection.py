@@ -106,6 +106,7 @@ def accuracy(y, model, X):
 )
 def test_fold_scores_are_those_of_independent_fits(rng, kind, options):
     X, y = data(rng, kind)
+    options = options | ({"targets": "shared"} if kind == "outputs" else {})
     model = cv_model(kind, cv=3, **options).fit(X, y)
     splitter = KFold(3) if kind in ("regression", "outputs") else StratifiedKFold(3)
     folds = list(splitter.split(X, y if y.ndim == 1 else None))
@@ -131,7 +132,7 @@ def test_each_fold_standardises_on_its_own_rows(rng):
 @pytest.mark.parametrize("rule", ["min", "1se"])
 def test_the_refit_is_the_plain_estimator_at_the_chosen_alpha(rng, kind, rule):
     X, y = data(rng, kind)
-    model = cv_model(kind, cv=3, rule=rule).fit(X, y)
+    model = cv_model(kind, cv=3, rule=rule, **({"targets": "shared"} if kind == "outputs" else {})).fit(X, y)
     plain = plain_model(kind, model.alpha_).fit(X, y)
     # both to a relative gap of 1e-10
     np.testing.assert_allclose(model.weights_, plain.weights_, atol=5e-4)
@@ -717,13 +718,14 @@ def test_a_plain_regression_solves_few_problems_and_chooses_as_if_it_solved_all(
     y = f + 0.3 * rng.normal(size=400)
     X, y, new, truth = X[:200], y[:200], X[200:], y[200:]
     problems, reduced = solved(monkeypatch)
-    model = kw.MKLRegressor().fit(X, y)
+    searched = kw.learners.RLS2(alpha="auto", relax="auto")  # without a trial of a metric
+    model = kw.MKLRegressor(learner=searched).fit(X, y)
     # every second alpha until the score has turned, then the neighbours of the best one
     assert len(problems) <= 75
     assert len(reduced) <= 75
     monkeypatch.setattr(choosing, "can_search", lambda *_: False)
     few = len(problems)
-    full = kw.MKLRegressor().fit(X, y)
+    full = kw.MKLRegressor(learner=searched).fit(X, y)
     assert len(problems) - few > 150
     # measured: 41 to 56 problems, the same alpha and ridge, scores equal to 3e-6 and R^2 to 1e-9
     assert model.best_score_ == pytest.approx(full.best_score_, rel=1e-4)
@@ -740,14 +742,15 @@ def test_of_many_rows_few_problems_have_all_of_them(monkeypatch, rng):
     y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=700)
     X, y, new, truth = X[:300], y[:300], X[300:], y[300:]
     problems, reduced = solved(monkeypatch)
-    model = kw.MKLRegressor().fit(X, y)
+    searched = kw.learners.RLS2(alpha="auto", relax="auto")
+    model = kw.MKLRegressor(learner=searched).fit(X, y)
     # all folds at the best alpha of fewer rows, and all rows once; a few ridges are factorised one by one
     assert sum(size >= 240 for size in problems) == 6
     assert not any(size >= 240 for size in reduced)
     assert len(model.cv_results_["alpha"]) == 1
     assert "chosen among 30 values; negative squared error -" in model.explain_defaults()
     monkeypatch.setattr(search, "LOOK_ROWS", 10_000)
-    whole = kw.MKLRegressor().fit(X, y)
+    whole = kw.MKLRegressor(learner=searched).fit(X, y)
     # measured: 0.0027 lower
     assert model.score(new, truth) == pytest.approx(whole.score(new, truth), abs=5e-3)
     monkeypatch.setattr(search, "LOOK_ROWS", 100)

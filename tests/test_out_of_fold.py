@@ -11,6 +11,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.metrics import log_loss, r2_score
 from sklearn.model_selection import GroupKFold, KFold, cross_val_predict, cross_validate
@@ -312,7 +313,8 @@ def test_numbers_of_new_patients_need_folds_of_patients():
     covered = []
     for seed in (1, 2, 3):
         X, y, group, new, truth = patients(seed)
-        by_rows, by_patients = kw.MKLRegressor().fit(X, y), kw.MKLRegressor().fit(X, y, groups=group)
+        model = kw.MKLRegressor(learner=kw.learners.RLS2(alpha="auto", relax="auto"))
+        by_rows, by_patients = clone(model).fit(X, y), clone(model).fit(X, y, groups=group)
         assert by_patients.alpha_ > 2 * by_rows.alpha_
         for model in (by_rows, by_patients):
             low, high = model.predict_interval(new).T

@@ -220,7 +220,7 @@ def test_a_column_of_names_can_be_read_as_text(studio):
         await user.open("/")
         [pick] = await until(lambda: named(user, "Type of code", ui.select))
         assert pick.options == {
-            "": "text: a category", "number": "number", "category": "category", "text": "text to read"
+            "": "text: a category", "number": "number", "category": "category", "text": "text to read", "date": "date"
         }  # fmt: skip
         pick.set_value("text")
         await until(lambda: Desk(studio).spec.types == {"code": "text"})

@@ -170,11 +170,13 @@ class Candidates:
             mean, error, relax = mean[points, which], error[points, which], relax[points, which]
             scores, counted = scores[:, points, which], counted[:, points, which]
             values = [own[points, which] for own in values]
-        if np.isnan(mean).any():
+        if np.isnan(mean).all():
+            cause, other = "predictions that the score does not take", "neg_mean_squared_error"
+            if task.classification:
+                cause, other = "an area under a curve on a fold of one class", "balanced_accuracy"
             raise InputError(
-                f"The score ({self.name}) is NaN, for example an area under a curve on a fold of one class. Use "
-                f"{'' if self.skips else 'fewer folds, or '}another `scoring` such as "
-                f"{'balanced_accuracy' if task.classification else 'neg_mean_squared_error'!r}."
+                f"The score ({self.name}) is NaN, for example of {cause}. Use "
+                f"{'' if self.skips else 'fewer folds, or '}another `scoring` such as {other!r}."
             )
         best = choose(mean, error, self.rule)
         second = None

@@ -97,7 +97,8 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     1/4, 1/2, 3/4 or 1 by the folds. Probabilities stay those of the training rows, so that the most probable class need
     not be the one of `predict`; decision values and `intercept_` include the shift, so that their sign, or their
     largest, is the class of `predict`. Among values of C or alpha whose score is within a standard error of the best,
-    the one with the smallest log loss is taken. If C or alpha is stated, five further fits find the decision. It is not
+    the one with the smallest log loss is taken. Of more than two classes with a loss that has probabilities,
+    p is that of a temperature on the folds. If C or alpha is stated, five further fits find the decision. It is not
     chosen with ``fit_intercept=False``. `MKLClassifierCV` chooses the regularisation parameter alone.
 
     References

@@ -20,7 +20,14 @@ from kernelweave._drawing import percent
 from kernelweave._parameters import check_values
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Features, Target
-from kernelweave.estimators.choosing import Candidates, Chosen, by_content, of_costs, warn_of_rare
+from kernelweave.estimators.choosing import (
+    Candidates,
+    Chosen,
+    by_content,
+    of_costs,
+    say_interrupted,
+    warn_of_rare,
+)
 from kernelweave.estimators.defaults import LEARNERS_SAID, NORMALIZERS_SAID, explained, left_out
 from kernelweave.estimators.metric import (
     PREFERENCE,
@@ -28,7 +35,6 @@ from kernelweave.estimators.metric import (
     may_learn,
     metrics_of,
     not_taken,
-    scored,
     taken,
 )
 from kernelweave.estimators.missing import in_order
@@ -274,13 +280,19 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         if usual.results is None or usual.interrupted:
             return None
         before = dict(self.defaults_), dict(self.missing_)
-        source, why = make(learners.MetricRLS2())
-        task = replace(task, source=source)
-        problems = problems_of(task)
-        candidates = self._candidates_of(task, problems, learner, labels, [])
-        found = scored(candidates, report)
+        try:
+            source, why = make(learners.MetricRLS2())
+            task = replace(task, source=source)
+            problems = problems_of(task)
+            candidates = self._candidates_of(task, problems, learner, labels, [])
+            assert candidates.scores is not None  # `may_learn` asks for them
+            found = candidates.scores(report)
+        except KeyboardInterrupt:
+            found = None
         error, other = -float(usual.results["test_score"][usual.best]), np.inf
-        if found is not None and not found.interrupted:
+        if found is None or found.interrupted:
+            say_interrupted("a learnt metric was not tried to the end, and the model is the one without")
+        else:
             other = -float(found.mean.max())
         if found is None or not other < PREFERENCE * error:
             self.defaults_, self.missing_ = before
@@ -334,7 +346,14 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         elif (alpha := learner.requested()) is None:
             found = by_content(task, problems, learner, labels, asked)
         else:
-            return Candidates(np.array([alpha]))
+            found = Candidates(np.array([alpha]))
+        if (
+            asked is not None
+            and found.scores is None
+            and (classes is None or levels_of(self.scoring) == (0.0,))
+        ):
+            given = learner.regularization_parameter
+            warn_user(f"`scoring` chooses nothing here, as {given} is given. Leave out one of them.")
         if classes is not None and self.scoring not in (None, "accuracy"):
             names = getattr(self, "label_names_", classes)
             warn_of_rare(task, np.asarray(names).tolist(), found.tests, learner.regularization_parameter)
@@ -351,7 +370,11 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         decides = self._decides and self.fit_intercept and levels_of(self.scoring) != (0.0,)
         if classes is None or not decides or chosen.interrupted:
             return held, None
-        held = held or OutOfFold.refitted(task, learner, chosen.alpha)
+        try:
+            held = held or OutOfFold.refitted(task, learner, chosen.alpha)
+        except KeyboardInterrupt:
+            say_interrupted("the decision is that of the most probable class, not that of the score")
+            return held, None
         found = decision_of(self.scoring, task, classes, learner, held)
         assert found is not None  # the score has levels
         self.defaults_["decision"] = (

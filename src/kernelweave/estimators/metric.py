@@ -8,15 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave.estimators.choosing import SQUARED, Candidates
-from kernelweave.fitting.folds import FoldScores
 from kernelweave.fitting.source import TableSource
-from kernelweave.fitting.task import Report, Task
+from kernelweave.fitting.task import Task
 from kernelweave.kernels import Metric
 from kernelweave.kernels.composed import steps_of
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table
 from kernelweave.views.tables import TEXT
 
-__all__ = ["PREFERENCE", "ViewMetric", "may_learn", "metrics_of", "not_taken", "scored", "taken"]
+__all__ = ["PREFERENCE", "ViewMetric", "may_learn", "metrics_of", "not_taken", "taken"]
 
 #: A plain fit takes the metric if the squared error on folds is below this multiple of that of the usual kernels.
 PREFERENCE = 0.98
@@ -62,15 +61,6 @@ def may_learn(task: Task, candidates: Candidates) -> bool:
     dense = [block for block in blocks if not isinstance(block, SparseTable | GramTable)]
     widths = [block.n_expanded_columns for block in dense]
     return any(width > 1 for width in widths) and all(width <= MOST_COLUMNS for width in widths)
-
-
-def scored(candidates: Candidates, report: Report) -> FoldScores | None:
-    """Scores on folds, None after an interruption that left nothing."""
-    assert candidates.scores is not None  # `may_learn` asks for them
-    try:
-        return candidates.scores(report)
-    except KeyboardInterrupt:
-        return None
 
 
 def taken(error: float, other: float) -> str:

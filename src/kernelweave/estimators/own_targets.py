@@ -39,11 +39,16 @@ def chooses_for_targets(task: Task, learner: Learner) -> bool:
 
 
 def refuse_own(learner: Learner) -> None:
-    """Raise `InputError` for learners whose targets share weights."""
+    """Raise `InputError` for learners whose targets cannot have weights and alpha of their own."""
     if not isinstance(learner, RLS2):
         raise InputError(
             f"`targets='own'` is for learner='rls2', got {type(learner).__name__}. Use 'auto', or a fit for each "
             "target."
+        )
+    if learner.requested() is None and (learner.relax not in (None, "auto") or learner.solver != "newton"):
+        raise InputError(
+            f"`targets='own'` chooses alpha for each target with relax=None or relax='auto' and solver='newton', got "
+            f"relax={learner.relax!r} and solver={learner.solver!r}. Change them, or fit each target alone."
         )
 
 
@@ -94,7 +99,12 @@ class TargetsChoice:
             report=report,
             **({"rounds": 1} if self.asked == "shared" else {}),
         )
-        own, shared = (1.0 - float(errors.mean()) for errors in (found.own, found.shared))
+        # a constant target has no share of a variance
+        varied = np.ptp(task.targets[0], axis=0) > 0
+        own, shared = (
+            1.0 - float(errors[varied].mean()) if varied.any() else 0.0
+            for errors in (found.own, found.shared)
+        )
         compared = f"out-of-fold R^2 {own:.3g} with their own, {shared:.3g} shared"
         if self.asked == "shared" or (self.asked == "auto" and own <= shared and not found.interrupted):
             if self.asked == "shared" and own > shared + COSTS:
@@ -123,8 +133,14 @@ class TargetsChoice:
         tested = np.concatenate(candidates.tests)
         if not candidates.complements or len(np.unique(tested)) < len(tested):
             return "the folds do not divide the rows, with all others as training rows"
-        if self.asked == "auto" and not (self.scoring is None or self.scoring in SQUARES):
+        if not (self.scoring is None or self.scoring in SQUARES):
             return "the score that chooses is not one of squared errors"
+        if candidates.rule != "min":
+            return f"the rule is {candidates.rule!r}, which is for one regularisation parameter"
+        if getattr(source, "targets", None) is not None:
+            return (
+                "a metric is learnt from the targets, and folds of one matrix would have seen their test rows"
+            )
         if fitted_maps(source):
             return "kernels are approximated by features"
         needed = bytes_needed(n, task.n_outputs)
@@ -141,7 +157,8 @@ def _chosen(
     task: Task, problem: NormalizedProblem, found: OwnTargets, tests: Sequence[NDArray[np.intp]]
 ) -> Chosen:
     """The solution of all targets as what was chosen, with one entry of results."""
-    score = 1.0 - float(found.errors.mean())
+    varied = np.ptp(task.targets[0], axis=0) > 0
+    score = 1.0 - float(found.errors[varied].mean()) if varied.any() else 0.0
     values = task.targets[0] - found.residuals
     results: dict[str, Any] = {
         "alpha": np.array([found.solution.alpha]),

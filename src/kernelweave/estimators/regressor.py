@@ -159,13 +159,15 @@ class MKLRegressor(RegressorMixin, BaseMKL):
 
     def _checked_learner(self) -> learners.Learner:
         learner = super()._checked_learner()
+        if self.targets == "shared" and not getattr(learner, "shared_weights", True):
+            raise InputError(
+                "`targets='shared'` and RLS2(shared_weights=False) contradict each other. Change one."
+            )
         if self.targets != "own":
             return learner
         refuse_own(learner)
-        if learner.requested() is not None:
-            # one problem for each target, at the alpha that was given
-            learner = clone(learner).set_params(shared_weights=False)
-        return learner
+        # at an alpha that was given, one problem for each target
+        return clone(learner).set_params(shared_weights=learner.requested() is None)
 
     def _compares(self, task: Task, learner: learners.Learner) -> bool:
         return chooses_for_targets(task, learner)

@@ -230,6 +230,8 @@ class DecidedScore:
         Of decision values, rows, and what is added to the values, see `fold_score`.
     curve : callable
         The temperature of some rows.
+    of_loss : bool
+        Whether values are log odds by the loss itself, of two classes or of labels, so that the temperature is 1.
     codes : array of shape (n_rows,) or (n_rows, n_labels)
     weights : array of shape (n_rows,) or (n_rows, n_labels), or None
     log_odds : array of shape (n_outputs,)
@@ -244,6 +246,7 @@ class DecidedScore:
 
     score: Callable[..., float]
     curve: Callable[[Array, Rows], Calibration]
+    of_loss: bool
     codes: Rows
     weights: Array | None
     log_odds: Array
@@ -260,12 +263,14 @@ class DecidedScore:
         if logs.shape == codes.shape:
             # several labels
             slopes = np.concatenate(self.curve(values, rows).curves)
+            if weights is not None:
+                weights = np.broadcast_to(weights.reshape(len(codes), -1), codes.shape)
             return float(np.average(np.where(codes == 1, logs, log_expit(-values * slopes)), weights=weights))
         return float(np.average(np.take_along_axis(logs, codes[:, None], axis=1)[:, 0], weights=weights))
 
     def decided(self, values: Array, rows: Rows) -> tuple[float, float, Array]:
         """The best score, its level, and what is added to decision values."""
-        slopes = np.concatenate(self.curve(values, rows).curves)
+        slopes = np.ones(values.shape[1]) if self.of_loss else np.concatenate(self.curve(values, rows).curves)
         found: list[tuple[float, float, Array]] = []
         with warnings.catch_warnings():
             # levels that never predict a class have their score too
@@ -362,9 +367,11 @@ def _class_score(
     own = None if learner.has_probabilities else curve
     score = fold_score(scoring, codes, classes, learner, sample_weight, own)
     levels = levels_of(scoring) if decides else (0.0,)
-    return (
-        score if levels == (0.0,) else DecidedScore(score, curve, codes, loss_weight, log_odds(task), levels)
-    )
+    if levels == (0.0,):
+        return score
+    # one against the rest, probabilities of the loss have no common scale
+    of_loss = learner.has_probabilities and (task.multilabel or task.n_outputs == 1)
+    return DecidedScore(score, curve, of_loss, codes, loss_weight, log_odds(task), levels)
 
 
 def decision_of(

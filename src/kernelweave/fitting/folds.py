@@ -544,6 +544,7 @@ def choose(mean: Array, error: Array, rule: str) -> int:
     best = first_good(mean)
     if rule == "min":
         return best
+    # NaN is no score
     return int(np.argmax(mean >= mean[best] - error[best] - TIE * abs(mean[best])))
 
 
@@ -597,7 +598,8 @@ def search_folds(
     if rough.stopped:
         return replace(rough, interrupted=True)
     at = first_good(rough.mean, slack)
-    spread = float(np.ptp(rough.mean))
+    known = rough.mean[~np.isnan(rough.mean)]
+    spread = float(np.ptp(known)) if len(known) else 0.0
     best = int(rough.positions[at])
     low, high = max(0, best - AROUND), min(len(alphas), best + AROUND + 1)
     further = FURTHER
@@ -610,7 +612,7 @@ def search_folds(
         found = look(searched, np.arange(low, high), starts, SCORING_TOL)
         while True:
             mean = found.mean
-            at, better = first_good(mean), EQUAL * spread + TIE * float(np.abs(mean).max())
+            at, better = first_good(mean), EQUAL * spread + TIE * float(np.nanmax(np.abs(mean), initial=0.0))
             if at == 0 and low > 0 and mean[0] > mean[1] + better:
                 some, near = np.arange(max(0, low - further), low), 0
             elif at == len(mean) - 1 and high < len(alphas) and mean[-1] > mean[-2] + better:
@@ -653,9 +655,15 @@ def _on_all_rows(
 
 
 def first_good(scores: Array, slack: float = 0.0) -> int:
-    """Position of the first score that is as good as the best up to rounding, and up to a share of their spread."""
-    best = float(scores.max())
-    spread = slack * (best - float(scores.min())) if slack else 0.0
+    """Position of the first score that is as good as the best up to rounding, and up to a share of their spread.
+
+    Candidates without a score, NaN, are not the best.
+    """
+    known = scores[~np.isnan(scores)]
+    if not len(known):
+        return 0
+    best = float(known.max())
+    spread = slack * (best - float(known.min())) if slack else 0.0
     return int(np.argmax(scores >= best - spread - TIE * abs(best)))
 
 

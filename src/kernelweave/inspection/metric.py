@@ -8,6 +8,8 @@ from kernelweave._parameters import checked
 from kernelweave.inspection.arguments import Model
 from kernelweave.inspection.registry import MOST_NAMED, Basis, Finding, Interval, Table, at, finding, named
 
+__all__ = ["column_relevance"]
+
 #: Columns in a table, at most.
 MOST_COLUMNS = 50
 

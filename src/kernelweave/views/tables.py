@@ -598,7 +598,7 @@ class SparseTable(Table):
     ----------
     values : SciPy sparse matrix or array of shape (n_rows, n_columns)
     names : sequence of str or None, default=None
-    levels, cells : None, default=None
+    levels, cells, dates : None, default=None
         All columns are numeric.
 
     Examples
