@@ -213,6 +213,31 @@ def test_cross_validated_estimators_choose_on_their_folds(tables):
     assert "do not divide the rows" in split.explain_defaults()
 
 
+def test_what_own_targets_do_not_go_with(tables):
+    """Folds of one matrix have no share in a learnt metric; scores and rules choose one regularisation parameter."""
+    X, _ = tables
+    metric = kw.MKLRegressor(learner="metric").fit(X, Y)
+    assert "a metric is learnt from the targets" in metric.explain_defaults()
+    assert not hasattr(metric, "target_alphas_")
+    for options, message in (
+        ({"learner": "metric"}, "a metric is learnt"),
+        ({"scoring": "neg_mean_absolute_error"}, "not one of squared errors"),
+        ({"learner": RLS2(relax=0.5)}, "relax=0.5"),
+        ({"learner": RLS2(solver="alternating")}, "solver='alternating'"),
+    ):
+        with pytest.raises(kw.InputError, match=message):
+            kw.MKLRegressor(targets="own", **options).fit(X, Y)
+    with pytest.raises(kw.InputError, match="'1se'"):
+        kw.MKLRegressorCV(targets="own", rule="1se", cv=3).fit(X, Y)
+    with pytest.raises(kw.InputError, match="contradict"):
+        kw.MKLRegressor(targets="shared", learner=RLS2(shared_weights=False)).fit(X, Y)
+    # a constant target has no share in the score
+    constant = np.column_stack([Y, np.ones(len(Y))])
+    own = kw.MKLRegressor([kw.kernels.Linear()], "rls2", targets="own")
+    scores = [own.fit(X, targets).best_score_ for targets in (Y, constant)]
+    assert scores[0] == pytest.approx(scores[1], rel=1e-6)
+
+
 def test_at_a_given_alpha_own_targets_are_problems_of_their_own(tables):
     X, new = tables
     kernels = [kw.kernels.Linear()]

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import kernelweave as kw
 from kernelweave.estimators import metric as trying
-from kernelweave.inspection import column_relevance, findings
+from kernelweave.inspection import column_relevance, findings, weight_stability
 from kernelweave.kernels import RBF, CharNGrams, Laplacian, Linear, Metric, parse
 from kernelweave.kernels.composed import steps_of
 from kernelweave.kernels.training_rows import TrainingRows
@@ -330,6 +330,9 @@ def test_a_plain_fit_takes_the_metric_where_folds_say_so(rng):
     found = findings(model)
     assert "x" in found["relevance"].sentence
     assert type(model.model_.learner).__name__ == "RLS2"
+    # halves of the rows learn it again
+    stable = weight_stability(model, X, y, n_samples=2)
+    assert len(stable.names) == model.n_kernels_
 
 
 def test_and_leaves_the_usual_kernels_as_they_are_elsewhere(rng):
@@ -360,3 +363,25 @@ def test_or_does_not_try(rng, why):
     else:
         model.set_params(**{why: 1.0})
     assert "metric" not in model.fit(X, y).explain_defaults()
+
+
+def test_a_stop_during_the_trial_keeps_the_usual_model(rng, monkeypatch):
+    from kernelweave.kernels import steps
+
+    X = rng.normal(size=(60, 3))
+    y = np.sin(2.0 * X[:, 0])
+    usual = kw.MKLRegressor(learner=kw.learners.RLS2(alpha="auto", relax="auto")).fit(X, y)
+    learn = steps.learn_metric
+    for stop in (1, 3):  # on all rows, and in a fold
+        calls = []
+
+        def stopped(*given, stop=stop, calls=calls, **options):
+            calls.append(1)
+            if len(calls) == stop:
+                raise KeyboardInterrupt
+            return learn(*given, **options)
+
+        monkeypatch.setattr(steps, "learn_metric", stopped)
+        with pytest.warns(UserWarning, match="a learnt metric was not tried to the end"):
+            model = kw.MKLRegressor().fit(X, y)
+        np.testing.assert_array_equal(model.predict(X), usual.predict(X))

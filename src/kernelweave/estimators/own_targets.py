@@ -16,7 +16,7 @@ from kernelweave.fitting.out_of_fold import OutOfFold
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import NormalizedProblem, Report, SolvedProblem, Task
 from kernelweave.learners import RLS2, Learner
-from kernelweave.mkl.many_targets import OwnTargets, bytes_needed, most_looks, solve_many
+from kernelweave.mkl.many_targets import ROUNDS, OwnTargets, bytes_needed, most_looks, solve_many
 
 __all__ = ["TARGETS", "TargetsChoice", "chooses_for_targets", "refuse_own"]
 
@@ -26,7 +26,8 @@ Array = NDArray[np.float64]
 TARGETS = ("auto", "own", "shared")
 #: Scores under which errors of squares choose as well.
 SQUARES = (None, "r2", "neg_mean_squared_error", "neg_root_mean_squared_error")
-#: Most rows for which it is looked up what stated sharing costs, and the R^2 from which that is told.
+#: Most rows for which it is looked up what stated sharing costs, and weights are proposed more than once; and the R^2
+#: from which a cost is told.
 CHECK_ROWS, COSTS = 1000, 0.02
 
 
@@ -97,7 +98,7 @@ class TargetsChoice:
             fit_intercept=task.fit_intercept,
             tol=learner.tol,
             report=report,
-            **({"rounds": 1} if self.asked == "shared" else {}),
+            rounds=1 if self.asked == "shared" or task.source.n_samples > CHECK_ROWS else ROUNDS,
         )
         # a constant target has no share of a variance
         varied = np.ptp(task.targets[0], axis=0) > 0

@@ -22,6 +22,7 @@ from kernelweave._types import BaseCrossValidator, Features, Splits, Tree
 from kernelweave.estimators import MKLClassifier, MKLRegressor
 from kernelweave.estimators.missing import in_order
 from kernelweave.inspection.held import HeldOut
+from kernelweave.learners import RLS2, MetricRLS2
 from kernelweave.views import by_rows, take_rows
 
 #: Positions of rows, and training and test rows.
@@ -166,6 +167,9 @@ def plainly(estimator: Any) -> Any:
         # each target has its own, which folds choose again
         return kind(**{**kept, "learner": learner, "targets": "own"})
     learner.set_params(**settings)
+    if hasattr(estimator, "relevance_") and type(learner) is RLS2:
+        # a metric that a plain fit took is learnt again
+        learner = MetricRLS2(**learner.get_params(deep=False))
     return kind(**{**kept, "learner": learner})
 
 
