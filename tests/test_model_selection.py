@@ -748,7 +748,9 @@ def test_of_many_rows_few_problems_have_all_of_them(monkeypatch, rng):
     assert sum(size >= 240 for size in problems) == 6
     assert not any(size >= 240 for size in reduced)
     assert len(model.cv_results_["alpha"]) == 1
-    assert "chosen among 30 values; negative squared error -" in model.explain_defaults()
+    assert (
+        "chosen among 30 values; negative squared error -" in kw.MKLRegressor().fit(X, y).explain_defaults()
+    )
     monkeypatch.setattr(search, "LOOK_ROWS", 10_000)
     whole = kw.MKLRegressor(learner=searched).fit(X, y)
     # measured: 0.0027 lower
@@ -1059,3 +1061,43 @@ def test_a_decision_is_in_model_files(rng, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     np.testing.assert_array_equal(again.predict_set(X), model.predict_set(X))
     assert again.scoring == "balanced_accuracy"
+
+
+# ---- scores that some candidates, or rows, do not have ---------------------------------------------
+
+
+def test_scores_that_are_not_defined_everywhere():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4))
+    y = np.exp(X[:, 0])
+    # some regularisation parameters predict numbers below 0, which these scores do not take
+    for scoring in ("neg_mean_gamma_deviance", "neg_mean_poisson_deviance"):
+        model = kw.MKLRegressor(scoring=scoring).fit(X, y)
+        assert np.isfinite(model.best_score_)
+    crossed = kw.MKLRegressorCV(scoring="neg_mean_poisson_deviance", cv=4).fit(
+        X, np.where(X[:, 0] > 0, 3.0, 0.2)
+    )
+    assert 1 <= np.isfinite(crossed.cv_results_["test_score"]).sum() < 30  # 5 with this seed
+    assert crossed.best_score_ == np.nanmax(crossed.cv_results_["test_score"])
+    with pytest.warns(UserWarning, match="chooses nothing here, as alpha is given"):
+        kw.MKLRegressor(alpha=1.0, scoring="r2").fit(X, y)
+
+
+def test_several_labels_with_weights_of_rows_and_a_score_of_predictions(rng):
+    X = rng.normal(size=(60, 3))
+    Y = (X[:, :2] + 0.3 * rng.normal(size=(60, 2)) > 0).astype(int)
+    ones = kw.MKLClassifier(scoring="f1_macro").fit(X, Y)
+    weighted = kw.MKLClassifier(scoring="f1_macro").fit(X, Y, sample_weight=np.full(60, 2.0))
+    repeated = kw.MKLClassifier(scoring="f1_macro").fit(np.repeat(X, 2, axis=0), np.repeat(Y, 2, axis=0))
+    assert ones.predict(X).shape == (60, 2)
+    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-4)
+
+
+def test_decisions_with_a_loss_that_has_probabilities_follow_these(rng):
+    X = rng.normal(size=(150, 3))
+    y = X[:, 0] + 0.5 * rng.normal(size=150) > 1.0
+    learner = kw.learners.LpMKL(loss="logistic")
+    model = kw.MKLClassifier([RBF()], learner, C="auto", scoring="balanced_accuracy").fit(X, y)
+    shares = np.array([np.mean(~y), np.mean(y)])
+    assert (model.predict(X) == (np.argmax(model.predict_proba(X) / shares, axis=1) == 1)).all()
+    assert (model.predict(X) != (model.predict_proba(X)[:, 1] > 0.5)).any()

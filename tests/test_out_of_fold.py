@@ -321,7 +321,7 @@ def test_numbers_of_new_patients_need_folds_of_patients():
             covered.append(np.mean((low <= truth) & (truth <= high)))
     assert max(covered[::2]) < 0.15
     assert min(covered[1::2]) > 0.75
-    assert "groups kept together" in by_patients.explain_defaults()
+    assert "groups kept together" in kw.MKLRegressor().fit(X, y, groups=group).explain_defaults()
 
 
 def test_probabilities_of_new_patients_need_folds_of_patients():
