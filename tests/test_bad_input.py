@@ -70,7 +70,8 @@ FITS = {
     "numbers for classes": (cls(), X, Y, {}, ValueError, "continuous"),
     "complex": (reg(), X * 1j, Y, {}, ValueError, "Complex data not supported"),
     "sparse": (
-        reg(kernels=[RBF()], standardize=True), sparse.csr_array(X), Y, {}, kw.InputError, "Sparse.*standardised.*toarray"
+        reg(kernels=[RBF()], standardize=True), sparse.csr_array(X), Y, {}, kw.InputError, 
+        "Sparse.*standardised.*toarray"
     ),
     "NaN in sparse rows": (
         reg(), sparse.csr_array(put(X, np.nan, 3, 1)), Y, {}, kw.InputError, "NaN.*column 1.*1 of 20 rows.*Impute"

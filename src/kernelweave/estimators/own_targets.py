@@ -26,6 +26,9 @@ Array = NDArray[np.float64]
 TARGETS = ("auto", "own", "shared")
 #: Scores under which errors of squares choose as well.
 SQUARES = (None, "r2", "neg_mean_squared_error", "neg_root_mean_squared_error")
+#: Relative gap of ridge regressions whose weights have no bound: of targets without noise rounding errors alone are
+#: above 1e-8, measured up to 2e-8.
+RIDGE_TOL = 1e-6
 #: Most rows for which it is looked up what stated sharing costs, and weights are proposed more than once; and the R^2
 #: from which a cost is told.
 CHECK_ROWS, COSTS = 1000, 0.02
@@ -96,7 +99,7 @@ class TargetsChoice:
             sample_weight=problem.sample_weight,
             alphas=self.alphas,
             fit_intercept=task.fit_intercept,
-            tol=learner.tol,
+            tol=max(learner.tol, RIDGE_TOL),
             report=report,
             rounds=1 if self.asked == "shared" or task.source.n_samples > CHECK_ROWS else ROUNDS,
         )
