@@ -5,9 +5,9 @@ Modules: `mkl/weight_sets`.
 
 import dataclasses
 import inspect
-import sys
 import itertools
 import math
+import sys
 
 import numpy as np
 import pytest
