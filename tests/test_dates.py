@@ -175,14 +175,32 @@ def test_time_zones_are_those_of_the_fit(frame):
     [form] = TableEncoder().fit(fixed).dates_
     np.testing.assert_allclose(at_zone(np.zeros(1), form.zone), 5.5 / 24)
     with pytest.raises(
-        kw.InputError, match=r"'admitted' had Europe/Berlin when fitted, got dates with none.*tz_localize"
+        kw.InputError,
+        match=r"'admitted' was in the time zone Europe/Berlin when fitted, got dates without.*tz_localize",
     ):
         encoder.transform(frame[["admitted"]])
     with pytest.raises(
         kw.InputError,
-        match=r"had no time zone when fitted, got dates with Europe/Berlin.*tz_localize\(None\)",
+        match=r"had no time zone when fitted, got dates in the time zone Europe/Berlin.*tz_localize\(None\)",
     ):
         TableEncoder().fit(frame[["admitted"]]).transform(berlin)
+
+
+@pytest.mark.parametrize(
+    ("days", "has_week"),
+    [
+        (pd.date_range("2020-01-31", periods=40, freq="ME"), False),
+        (pd.date_range("2020-03-31", periods=12, freq="QE"), False),
+        ([pd.Timestamp("2020-01-30") + pd.DateOffset(months=k) for k in range(40)], False),
+        (pd.date_range("2020-01-01", periods=40, freq="MS"), False),
+        # of business months, and one month with another day
+        (pd.date_range("2020-01-31", periods=40, freq="BME"), True),
+        ([*pd.date_range("2020-01-31", periods=40, freq="ME"), pd.Timestamp("2021-05-30")], True),
+    ],
+)
+def test_monthly_records_have_no_weekday(days, has_week):
+    [form] = TableEncoder().fit(pd.DataFrame({"when": days})).dates_
+    assert ("week" in form.periods) == has_week
 
 
 def taken_days(column):
@@ -339,7 +357,10 @@ def test_model_files_keep_dates(frame, y, tmp_path, training_rows):
     np.testing.assert_allclose(again.predict(zoned), model.predict(zoned), atol=1e-9)  # 2e-13
     moved = zoned.assign(admitted=zoned["admitted"].dt.tz_convert("Asia/Tokyo"))
     np.testing.assert_allclose(again.predict(moved), model.predict(zoned), rtol=1e-9)
-    with pytest.raises(kw.InputError, match="had UTC when fitted"):
+    with pytest.raises(
+        kw.InputError,
+        match=r"in the time zone UTC when fitted.*tz_localize\('UTC'\); in a file write offsets",
+    ):
         again.predict(frame)
 
 

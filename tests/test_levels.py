@@ -52,8 +52,21 @@ def found_in(frame):
     ("values", "name", "is_identifier"),
     [
         ([f"p{k}" for k in range(20)], "patient", True),
-        ([f"2f{k:04d}-ab" for k in range(20)], "x", True),
-        ([f"00{k}-001" for k in range(10, 30)], "lab", True),
+        ([f"sub-{k:03d}" for k in range(20)], "x", True),
+        ([f"{k:04d}3fab" for k in range(20)], "checksum", True),
+        ([f"{k:08x}-1b2c-4d5e-8f90-a1b2c3d4e5f6" for k in range(20)], "x", True),
+        ([f"2f{k:04d}-ab" for k in range(20)], "x", False),
+        ([f"2020-01-{k:02d}" for k in range(10, 30)], "day", False),
+        ([f"2020-01-{k:02d}" for k in range(10, 30)], "Unnamed: 0", False),
+        ([f"202001{k:02d}" for k in range(10, 30)], "day", False),
+        ([f"{k}e10000" for k in range(10, 30)], "x", False),
+        ([f"Fe{k}O3" for k in range(20)], "formula", False),
+        ([f"{100 + k}/80" for k in range(20)], "pressure", False),
+        ([f"{k}-{k + 5}" for k in range(20)], "range", False),
+        ([f"V{k}E" for k in range(20)], "mutation", False),
+        ([f"{k}mmol/l" for k in range(20)], "glucose", False),
+        ([f"{k}e5" for k in range(20)], "count", False),
+        ([f"{chr(97 + k)}{k}" for k in range(20)], "residue", False),  # no beginning in common
         ([f"p{max(k, 2)}" for k in range(20)], "patient", True),  # 18 of 20 differ
         ([f"p{max(k, 3)}" for k in range(20)], "patient", False),
         ([f"p{k}" for k in range(9)], "patient", False),
@@ -65,7 +78,11 @@ def found_in(frame):
         ([f"10.0.{k}.1" for k in range(20)], "address", False),
         ([f"C{k}(=O)O" for k in range(20)], "molecule", False),
         (np.arange(5000.0, 5020.0), "SampleID", True),
+        (np.arange(20.0) ** 2, "SampleID", True),
         (np.arange(20.0), "Unnamed: 0", True),
+        (np.arange(20.0) * 2, "Unnamed: 0", True),  # of some rows
+        (np.arange(20.0) + 7, "dose_no", True),
+        *((np.arange(20.0) ** 2, name, False) for name in ("index", "number", "no", "Nr", "row", "dose_no")),
         (np.arange(20.0), "year", False),
         (np.arange(20.0) + 0.5, "patient_id", False),
         (np.arange(20.0) // 2, "patient_id", False),
@@ -132,18 +149,18 @@ def test_identifiers_change_no_prediction(frame, y):
 
 
 def test_numbers_that_name_rows_are_left_out_too(frame, y, rng):
-    numbered = frame.assign(plate=rng.permutation(N) + 5000).rename(columns={"plate": "plate_no"})
+    numbered = frame.assign(plate=rng.permutation(N) + 5000).rename(columns={"plate": "plate_id"})
     model = kw.MKLRegressor(missing="impute").fit(numbered[:40], y[:40])
-    without = kw.MKLRegressor(missing="impute").fit(numbered[:40].drop(columns="plate_no"), y[:40])
-    new = numbered[40:].assign(plate_no=np.nan)
+    without = kw.MKLRegressor(missing="impute").fit(numbered[:40].drop(columns="plate_id"), y[:40])
+    new = numbered[40:].assign(plate_id=np.nan)
     np.testing.assert_allclose(
-        model.predict(new), without.predict(new.drop(columns="plate_no")), atol=1e-12
+        model.predict(new), without.predict(new.drop(columns="plate_id")), atol=1e-12
     )  # 0
-    assert "'plate_no' is left out" in model.explain_defaults()
+    assert "'plate_id' is left out" in model.explain_defaults()
     # by those who say what they want, nothing is left out
-    own = kw.MKLRegressor([kw.kernels.Linear()]).fit(numbered[["plate_no", "power"]], y)
+    own = kw.MKLRegressor([kw.kernels.Linear()]).fit(numbered[["plate_id", "power"]], y)
     assert own.coef_.shape == (2,)
-    views = kw.MKLRegressor(views={"a": ["plate_no", "power"]}).fit(numbered[["plate_no", "power"]], y)
+    views = kw.MKLRegressor(views={"a": ["plate_id", "power"]}).fit(numbered[["plate_id", "power"]], y)
     assert "left out: it names" not in views.explain_defaults()
     # arrays have no names
     assert "left out: it names" not in kw.MKLRegressor().fit(np.c_[np.arange(N), y], y).explain_defaults()
@@ -159,6 +176,36 @@ def test_names_that_resemble_each_other_are_compared_as_texts(frame, y):
     declared = kw.MKLRegressor().fit(frame[:40].assign(model=as_texts(frame["model"][:40])), y[:40])
     again = declared.predict(frame[40:].assign(model=as_texts(frame["model"][40:])))
     np.testing.assert_allclose(model.predict(frame[40:]), again, atol=1e-12)  # 0
+
+
+def test_dates_as_texts_are_no_identifiers(frame, y):
+    day = pd.date_range("2020-01-01", periods=N).strftime("%Y-%m-%d").to_numpy()
+    said = kw.MKLRegressor().fit(frame.assign(day=day), y).explain_defaults()
+    assert (
+        "'day' has 60 levels, most rows with a rare one: compared as texts. These are dates: convert" in said
+    )
+    assert "'day' is left out" not in said
+    assert said.count("pandas.to_datetime") == 1
+
+
+def test_columns_that_are_left_out_do_not_count(frame, y):
+    assert found_in(frame) == (["plate"], ["model"])
+    model = kw.MKLClassifier().fit(frame, y > 1)
+    assert "3 columns, 1 of them categories" in model.explain_defaults()
+    metric = kw.MKLRegressor(learner="metric").fit(frame[["plate", "power", "colour"]], y)
+    assert "2 columns: standardised" in metric.explain_defaults()
+
+
+def test_many_levels_stay_categories_where_missing_cells_are_skipped(frame, y):
+    gaps = frame.assign(power=frame["power"].where(np.arange(N) % 7 > 0))
+    model = kw.MKLRegressor(missing="skip").fit(gaps, y)
+    said = model.explain_defaults()
+    assert "compared as texts" not in said
+    assert "'plate' is left out" in said
+    assert "2 of them categories, as 63 indicator columns" in said
+    declared = gaps.assign(model=gaps["model"].astype("category"))
+    again = kw.MKLRegressor(missing="skip").fit(declared, y)
+    np.testing.assert_allclose(model.predict(gaps), again.predict(declared), atol=1e-12)  # 0
 
 
 def test_views_and_classes(frame, y):

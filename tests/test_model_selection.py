@@ -1043,6 +1043,24 @@ def test_a_class_that_not_all_folds_have_is_told_once_with_what_to_do(rng):
     assert np.isfinite(model.best_score_)
 
 
+@pytest.mark.parametrize("name", ["r2", "neg_mean_squared_error", "neg_max_error"])
+@pytest.mark.parametrize("classes", [["u", "v"], [0, 1], [0, 1, 2]])
+def test_scores_of_numbers_are_refused_for_classes(name, classes, rng):
+    from kernelweave.estimators.scoring import reason_against
+
+    X, y = rng.normal(size=(30, 2)), np.resize(classes, 30)
+    with pytest.raises(kw.InputError, match=r"a score of \d classes.*: it is a score of numbers") as caught:
+        kw.MKLClassifier(scoring=name).fit(X, y)
+    known = str(caught.value).partition("Known:")[2]
+    assert {"'balanced_accuracy'", "'d2_log_loss_score'"} <= set(known.strip(" .").split(", "))
+    assert not {f"'{n}'" for n in ("r2", "neg_mean_squared_error", "explained_variance")} & set(
+        known.split(", ")
+    )
+    scorer = make_scorer(r2_score)
+    assert reason_against(scorer, y, np.array(classes)) == "it is a score of numbers"
+    assert reason_against("r2", X[:, 0]) is None
+
+
 def test_impossible_scores_are_refused_before_the_fit(rng):
     X, y = data(rng, "classes")
     with pytest.raises(kw.InputError, match=r"a score of 3 classes, got 'roc_auc'.*'roc_auc_ovr'"):

@@ -14,6 +14,7 @@ pytest.importorskip("cyclopts")
 from kernelweave.views import as_texts
 from kernelweave_app.cli.app import run
 from kernelweave_app.runs.joining import Joined
+from kernelweave_app.runs.preparing import prepare
 from kernelweave_app.runs.recommending import recommend
 from kernelweave_app.runs.row_names import find_row_names, left_out, why_names
 from kernelweave_app.runs.spec import Spec
@@ -111,15 +112,33 @@ def test_recommendations_leave_them_out(table):
 
 def test_runs_that_learn_from_them_say_so(table, tmp_path, capsys):
     path, out = tmp_path / "table.csv", tmp_path / "run"
-    table.drop(columns=["visit", "SampleID"]).to_csv(path, index=False)
+    table.drop(columns=["SampleID"]).to_csv(path, index=False)
     command = ["fit", str(path), "--target", "y", "--alphas", "3", "--cv", "2"]
     assert run([*command, "--out", str(out)]) == 0
-    said = "A column looks like names of the rows, which say nothing about new rows ('patient': a text of its own"
+    said = (
+        "A column looks like names of the rows, which say nothing about new rows ('visit': whole numbers that"
+    )
     # once: before the fit, and not again with the findings
-    assert " ".join(capsys.readouterr().out.split()).count(said) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.count(said) == 1
+    # what the fit leaves out itself is no doubt
+    assert printed.count("'patient' is left out: it names the rows") == 1
     doubts = json.loads((out / "evidence.json").read_text())["row names"]["sentences"]
     assert doubts[0]["text"].startswith(said)
     assert said.split(" (")[0] in (out / "report.html").read_text()
-    assert run([*command, "--drop", "patient", "--out", str(tmp_path / "other")]) == 0
+    assert run([*command, "--drop", "visit", "--out", str(tmp_path / "other")]) == 0
     assert "names of the rows" not in capsys.readouterr().out
     assert "names of the rows" not in (tmp_path / "other" / "evidence.json").read_text()
+
+
+def test_kernels_of_your_own_read_them_all(table):
+    data = Joined(table, {}, {}, {})
+    assert list(prepare(data, Spec(target="y")).row_names_read) == ["visit"]
+    assert list(prepare(data, Spec(target="y", kernels="linear")).row_names_read) == [
+        "patient",
+        "visit",
+        "SampleID",
+    ]
+    # a plain fit keeps identifiers where there is nothing else
+    alone = Joined(table[["patient", "y"]], {}, {}, {})
+    assert list(prepare(alone, Spec(target="y")).row_names_read) == ["patient"]

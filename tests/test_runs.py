@@ -653,6 +653,39 @@ def test_types_make_dates_or_keep_them_from_being_read():
     assert columns.type_lines("a=date") == []
 
 
+def test_dates_are_no_target():
+    days = pd.date_range("2020-01-01", periods=4)
+    for cells in (days.strftime("%Y-%m-%d"), days.strftime("%d.%m.%Y"), days.date, days):
+        column = pd.Series(cells, name="when")
+        for task in ("auto", "classification"):
+            with pytest.raises(
+                kw.InputError, match=r"'when' holds date.*must be numbers or classes. Convert it"
+            ):
+                columns.detect_task(column, task)
+        # those who want classes say so
+        typed = columns.with_types(pd.DataFrame({"when": column}), "when=category")["when"]
+        assert columns.detect_task(typed, "auto")[0] == "classification"
+    assert columns.detect_task(pd.Series(["a", "b"]), "auto")[0] == "classification"
+
+
+@pytest.mark.parametrize("asked", ["2022-01-01", "2022-01-01 00:00:00"])
+def test_dates_hold_rows_out_whatever_the_file(asked, tmp_path):
+    days = pd.Series(pd.to_datetime(["2022-01-01", "2022-01-02", None]), name="day")
+    for column in (days, days.dt.tz_localize("UTC"), days.dt.date, days.dt.strftime("%Y-%m-%d")):
+        frame = column.to_frame()
+        frame.to_parquet(tmp_path / "x.parquet")
+        held, division = read_division(read_table(tmp_path / "x.parquet")["day"], asked)
+        assert held.tolist() == [True, False, False]
+        assert division.held == {"2022-01-01": 1}
+        space = {"table": frame}
+        exec("\n".join(division.lines()), space)
+        assert space["held"].tolist() == [True, False, False]
+    # times of day stay
+    times = pd.Series(pd.to_datetime(["2022-01-01 12:00", "2022-01-01 00:00"]), name="day")
+    assert read_division(times, "2022-01-01 12:00:00")[0].tolist() == [True, False]
+    assert read_division(times, "2022-01-01")[0].tolist() == [False, True]
+
+
 def test_a_run_on_dates_predicts_and_can_be_repeated(tmp_path, rng):
     when = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, 60), unit="D")
     frame = pd.DataFrame({"when": when.strftime("%d.%m.%Y"), "x": rng.normal(size=60)})

@@ -137,9 +137,7 @@ def of_view(
     if isinstance(table, SparseTable) or holds_words(table, weights):
         return _of_words(table, weights, widths, found)
     levels = np.asarray(table.levels)
-    # columns that were left out have no cells
-    read = np.array([own is not None for own in table.cells or (None,) * len(levels)], dtype=bool)
-    texts, categories = np.flatnonzero((levels == TEXT) & read), np.flatnonzero(levels > 0)
+    texts, categories = np.flatnonzero((levels == TEXT) & _read(table)), np.flatnonzero(levels > 0)
     numeric, dates = np.flatnonzero(levels == 0), np.flatnonzero(levels == DATE)
     kernels: list[Kernel] = []
     if step is not None and (len(numeric) or len(categories) or len(dates)):
@@ -228,7 +226,7 @@ def _of_columns(
     zeros = _zeros(values, weights) if len(numeric) else 0.0
     constant = int((values == values[:1]).all(axis=0).sum())
     n_columns = table.n_expanded_columns
-    first = numbered(table.n_columns, "column")
+    first = numbered(_n_read(table), "column")
     if len(categories):
         indicators = sum(table.width(j) for j in categories.tolist())
         first += f", {len(categories)} of them categories, as {indicators} indicator columns"
@@ -271,7 +269,7 @@ def _after(step: Step, table: Table, widths: tuple[float, ...], few_views: bool)
     if laplacian:
         said += ", Laplacian at the same over the median sum of absolute differences"
     kernels = in_metric(step, widths, laplacian=laplacian)
-    return kernels, f"{numbered(table.n_columns, 'column')}: standardised, {step.word} {said}."
+    return kernels, f"{numbered(_n_read(table), 'column')}: standardised, {step.word} {said}."
 
 
 def in_metric(step: Step, widths: tuple[float, ...] = WIDTHS, *, laplacian: bool = True) -> list[Kernel]:
@@ -279,6 +277,18 @@ def in_metric(step: Step, widths: tuple[float, ...] = WIDTHS, *, laplacian: bool
     shapes: list[Kernel] = [Linear(), *(RBF(gamma=("median", width)) for width in widths)]
     shapes += [Laplacian(gamma=("median", width)) for width in widths if laplacian]
     return [kernel.prepared("standardize", step) for kernel in shapes]
+
+
+def _read(table: Table) -> NDArray[np.bool_]:
+    """Which columns are read: those of texts that were left out have no cells."""
+    cells = table.cells or (None,) * table.n_columns
+    return np.array(
+        [level != TEXT or own is not None for level, own in zip(table.levels, cells, strict=True)], dtype=bool
+    )
+
+
+def _n_read(table: Table) -> int:
+    return int(_read(table).sum())
 
 
 def _standard(kernel: Kernel) -> Kernel:

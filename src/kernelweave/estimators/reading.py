@@ -152,7 +152,12 @@ class ReadingMixin(Parameters):
             starts = {view: table.places[view].start for view in blocks}
         else:
             blocks, starts = {"": table}, {"": 0}
-        found = {view: levels_of(b, {j - starts[view] for j in read}) for view, b in blocks.items()}
+        # no kernel of texts can skip missing cells, and one of indicators can
+        compares = not (isinstance(self.missing, str) and self.missing == "skip")
+        found = {
+            view: levels_of(b, {j - starts[view] for j in read}, compares=compares)
+            for view, b in blocks.items()
+        }
         for view, own in found.items():
             read.update(j + starts[view] for j in own.texts)
             said = own.describe(blocks[view])

@@ -422,6 +422,9 @@ def reason_against(scoring: Scoring, y: NDArray[Any], classes: Classes | None = 
     classes : array or list of arrays, optional
         All classes, or those of each of several labels; None for regression.
     """
+    if classes is not None and _is_of_numbers(scoring):
+        # classes that are numbers would be subtracted
+        return "it is a score of numbers"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -430,6 +433,14 @@ def reason_against(scoring: Scoring, y: NDArray[Any], classes: Classes | None = 
         # the message names the class of the stand-in for the model
         said = str(error).strip().split("\n")[0].split(". ")[0].rstrip(".")
         return re.sub(r"\bKnown\b", "the model", said)
+
+
+def _is_of_numbers(scoring: Scoring) -> bool:
+    """Whether a score is a metric of regressions."""
+    from sklearn.metrics import get_scorer, r2_score
+
+    scorer = get_scorer(scoring) if isinstance(scoring, str) else scoring
+    return getattr(getattr(scorer, "_score_func", None), "__module__", "") == r2_score.__module__
 
 
 def _try_score(scoring: Scoring, y: NDArray[Any], classes: Classes | None) -> float:

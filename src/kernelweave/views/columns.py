@@ -76,10 +76,12 @@ class Column:
                 )
             return np.full(len(self.values), np.nan)
         if bool(self.zone) != bool(zone) and not self.lost().all():
-            when, now = (zone or "no time zone", self.zone or "none") if zone else ("no time zone", self.zone)
+            was = f"was in the time zone {zone}" if zone else "had no time zone"
+            now = f"in the time zone {self.zone}" if self.zone else "without a time zone"
+            written = "offsets, such as 2024-01-31 12:00+00:00" if zone else "dates without offsets"
             raise InputError(
-                f"{what[0].upper()}{what[1:]} had {when} when fitted, got dates with {now}. Use "
-                f"column.dt.{f'tz_localize({zone!r})' if zone else 'tz_localize(None)'}."
+                f"{what[0].upper()}{what[1:]} {was} when fitted, got dates {now}. In Python use "
+                f"column.dt.tz_localize({zone or None!r}); in a file write {written}."
             )
         return at_zone(self.values, zone)
 

@@ -188,8 +188,10 @@ def _periods(days: Array) -> tuple[str, ...]:
         for period, length in COVERED.items()
         if reach >= length and len(np.unique(positions[period])) >= FEWEST_POSITIONS[period]
     ]
-    # of monthly records the weekday is an accident
-    monthly = len(np.unique(calendar - calendar.astype("datetime64[M]"))) == 1
+    # of monthly records the weekday is an accident; one on day 31 is on the last day of shorter months
+    months = calendar.astype("datetime64[M]")
+    day, last = calendar - months.astype("datetime64[D]"), (months + 1).astype("datetime64[D]") - 1
+    monthly = bool((day == np.minimum(day.max(), last - months.astype("datetime64[D]"))).all())
     return tuple(period for period in found if not (monthly and period == "week"))
 
 

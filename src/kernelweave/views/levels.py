@@ -7,6 +7,7 @@ change nothing.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -21,14 +22,20 @@ Array = NDArray[np.float64]
 
 #: Rows from which on identifiers are told from measurements, and the fraction of them with a value of its own.
 FEWEST_ROWS, MOSTLY = 10, 0.9
-#: What identifiers are called: "id", "patient_id", "sample no", and "PatientID".
-CALLED = re.compile(
-    r"(?:^|[\W_])(?i:id|ids|idx|identifier|no|nr|number|accession|barcode)$|(?<=[a-z])(?:Id|ID|No|Nr)$"
-)
-#: What columns are called that count the rows: those that pandas and R add when they write a table.
-COUNTERS = re.compile(r"(?i:|unnamed: 0|index|row|rownames?|row[ _.]names?)")
-#: A code: one word of letters, digits and marks, with a digit, that is no number with a unit and no time of day.
-CODE = re.compile(r"(?=\S*\d)(?!\d+(?:[.:]\d+)*[A-Za-z%]{0,3}$)[A-Za-z0-9][\w.:#/-]*")
+#: What identifiers are called: "id", "patient_id", and "PatientID".
+IDS = re.compile(r"(?:^|[\W_])(?i:ids?|identifier|accession|barcode)$|(?<=[a-z])(?:Id|ID)$")
+#: What names of rows are called that pandas and R add when they write a table.
+ROW_NAMES = re.compile(r"(?i:|unnamed: 0|row[ _.]?names?)")
+#: What columns are called that may count the rows, or hold a measurement: "index", "sample no", and "DoseNo".
+COUNTERS = re.compile(r"^(?i:row)$|(?:^|[\W_])(?i:index|idx|no|nr|number)$|(?<=[a-z])(?:No|Nr)$")
+#: A code: one word without digits, then digits. Its beginning must be that of the others.
+CODE = re.compile(r"(?=[^\d\s]*[^\W\d_])([^\d\s]+)\d+")
+#: A checksum or another random number, and one as UUID.
+HEX, UUID = re.compile(r"[\da-fA-F]{8,}"), re.compile(r"[\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12}")
+#: A letter that decimal numbers such as 12345e67 do not have, and a digit.
+LETTER, DIGIT = re.compile(r"[a-df-zA-DF-Z]"), re.compile(r"\d")
+#: A date, which is a measurement though it differs in every row.
+DATED = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
 #: Levels above which a column has many, and rows below which a level is rare.
 MANY, RARE = 20, 3
 #: Fraction of the rows in rare levels from which on levels are texts that resemble each other, like names of models.
@@ -45,10 +52,13 @@ class Levels:
         Columns that name the rows, and why.
     texts : tuple of int
         Columns of many levels, most rows in rare ones: they are compared as texts.
+    dates : tuple of int, default=()
+        Those among them that hold dates as texts.
     """
 
     identifiers: dict[int, str]
     texts: tuple[int, ...]
+    dates: tuple[int, ...] = ()
 
     def describe(self, table: Table) -> list[str]:
         """What follows for the columns of a table, in sentences."""
@@ -56,13 +66,14 @@ class Levels:
         found = [
             f"{names[j]!r} is left out: it names the rows ({why})." for j, why in self.identifiers.items()
         ]
-        return found + [
-            f"{names[j]!r} has {table.levels[j]} levels, most rows with a rare one: compared as texts."
-            for j in self.texts
-        ]
+        for j in self.texts:
+            said = f"{names[j]!r} has {table.levels[j]} levels, most rows with a rare one: compared as texts."
+            hint = " These are dates: convert them with pandas.to_datetime." if j in self.dates else ""
+            found.append(said + hint)
+        return found
 
 
-def levels_of(table: Table, skip: Collection[int] = ()) -> Levels:
+def levels_of(table: Table, skip: Collection[int] = (), *, compares: bool = True) -> Levels:
     """The identifiers, and the columns with many levels, of the training rows of one table.
 
     Parameters
@@ -71,6 +82,8 @@ def levels_of(table: Table, skip: Collection[int] = ()) -> Levels:
         With the cells of all columns of texts.
     skip : collection of int, default=()
         Columns that are read as texts anyway.
+    compares : bool, default=True
+        Whether columns of many levels may be compared as texts; otherwise they stay categories.
 
     Returns
     -------
@@ -79,6 +92,7 @@ def levels_of(table: Table, skip: Collection[int] = ()) -> Levels:
     """
     identifiers: dict[int, str] = {}
     texts: list[int] = []
+    dates: list[int] = []
     names = table.column_names
     if isinstance(table, SparseTable):
         return Levels({}, ())
@@ -96,14 +110,16 @@ def levels_of(table: Table, skip: Collection[int] = ()) -> Levels:
         values = table.values[rows, j]
         if why := _why(values, own, rows, names[j], table.levels[j]):
             identifiers[j] = why
-        elif own is not None and own.are(str):
+        elif compares and own is not None and own.are(str):
             # to let the rare levels of other columns count as one was worse where levels return, as of countries
             known = values[values >= 0].astype(np.intp)
             if mostly_rare(np.bincount(known, minlength=table.levels[j])):
                 texts.append(j)
+                if all(DATED.fullmatch(text) for text in own.values.tolist() if text):
+                    dates.append(j)
     if len(identifiers) == table.n_columns:
         identifiers = {}
-    return Levels(identifiers, tuple(texts))
+    return Levels(identifiers, tuple(texts), tuple(dates))
 
 
 def _distinct(values: Array) -> NDArray[np.intp]:
@@ -132,8 +148,10 @@ def mostly_rare(counts: NDArray[np.intp]) -> bool:
 def identifier(known: Sequence[str] | Array, name: str, n_rows: int) -> str:
     """Why the values of a column name its rows; empty where they do not.
 
-    Texts do if nearly all of them are codes, one word with a digit, or if the column is called like an identifier.
-    Numbers do if they are whole and the column is called so, or as pandas and R call the numbers of the rows.
+    Texts do if the column is called like an identifier, or if nearly all are codes of one shape: the same beginning
+    and a number (P0001, GSM12345), UUIDs, or hexadecimal numbers of one length. Whole numbers do if the column is
+    called like an identifier or like the names that pandas and R write; in columns called index, row, no or number
+    they do if they count the rows.
 
     Parameters
     ----------
@@ -147,21 +165,38 @@ def identifier(known: Sequence[str] | Array, name: str, n_rows: int) -> str:
     --------
     >>> identifier([f"p{k}" for k in range(20)], "patient", 20)
     'a text of its own in 20 of 20 rows'
-    >>> identifier(np.arange(20.0), "SampleID", 20), identifier(np.arange(20.0), "year", 20)
+    >>> identifier(np.arange(20.0) ** 2, "SampleID", 20), identifier(np.arange(20.0) ** 2, "dose no", 20)
     ('whole numbers, another one in 20 of 20 rows', '')
     """
     n, n_distinct = len(known), len(set(known))
     if n < max(FEWEST_ROWS, MOSTLY * n_rows) or n_distinct < MOSTLY * n:
         return ""
-    called = is_called(name)
+    named = bool(IDS.search(name) or ROW_NAMES.fullmatch(name))
     if not isinstance(known, np.ndarray):
-        codes = sum(CODE.fullmatch(text) is not None for text in known)
-        return f"a text of its own in {n_distinct} of {n_rows} rows" if called or codes >= MOSTLY * n else ""
-    if not called or (known % 1 != 0).any():
+        dated = all(DATED.fullmatch(text) for text in known)
+        is_name = (named and not dated) or _are_codes(known)
+        return f"a text of its own in {n_distinct} of {n_rows} rows" if is_name else ""
+    if (known % 1 != 0).any():
+        return ""
+    counts = n_distinct == n and known.max() - known.min() == n - 1
+    if not named and not (counts and COUNTERS.search(name)):
         return ""
     return f"whole numbers, another one in {n_distinct} of {n_rows} rows"
 
 
+def _are_codes(texts: Sequence[str]) -> bool:
+    """Whether nearly all texts are codes of one shape."""
+    enough = MOSTLY * len(texts)
+    beginnings = Counter(match[1] for text in texts if (match := CODE.fullmatch(text)))
+    if max(beginnings.values(), default=0) >= enough or sum(map(bool, map(UUID.fullmatch, texts))) >= enough:
+        return True
+    numbers = [text for text in texts if HEX.fullmatch(text)]
+    sizes = Counter(map(len, numbers))
+    # words such as "defaced" have no digit and decimal numbers no letter; half of them, as random ones may lack either
+    both = sum(bool(LETTER.search(text) and DIGIT.search(text)) for text in numbers)
+    return max(sizes.values(), default=0) >= enough and both >= 0.5 * len(numbers)
+
+
 def is_called(name: str) -> bool:
     """Whether a column is called like an identifier, or like a count of the rows."""
-    return bool(CALLED.search(name) or COUNTERS.fullmatch(name))
+    return bool(IDS.search(name) or ROW_NAMES.fullmatch(name) or COUNTERS.search(name))

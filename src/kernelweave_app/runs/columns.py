@@ -358,10 +358,13 @@ def detect_task(target: Series, task: str) -> tuple[str, str]:
     """Return the task and the reason for it."""
     import pandas as pd
 
-    if target.dtype.kind in "mMc":
+    known = target.dropna()
+    held = target.dtype == object and len(known) > 0 and hold_only(known, datetime.date)
+    dates = "dates" if held or date_format(target) else ""
+    if dates or target.dtype.kind in "mMc":
         raise InputError(
-            f"Column {target.name!r} holds {target.dtype}, but a target must be numbers or classes. Convert it, for "
-            "example to days since a reference date."
+            f"Column {target.name!r} holds {dates or target.dtype}, but a target must be numbers or classes. "
+            "Convert it, for example to days since a reference date."
         )
     if task != "auto":
         return task, "as asked"

@@ -31,6 +31,9 @@ _NAMES_TRAINING = re.compile(
 )
 #: A whole number, which has a decimal where cells of its column are missing.
 _WHOLE = re.compile(r"^(-?\d+)\.0$")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+#: A date, written with the time of its beginning.
+_MIDNIGHT = re.compile(r"^(\d{4}-\d\d-\d\d)[ t]00:00:00(?:\.0+)?(?:[+-]\d\d:\d\d)?$")
 #: Values that a message lists.
 SHOWN = 4
 
@@ -93,6 +96,8 @@ class Division:
         # whole numbers are written with a decimal where cells are missing
         texts = [text for value in side if value for text in _spellings(_plain(value))]
         marks = f"table[{self.column!r}].astype(str).str.strip().str.lower()"
+        if any(_DATE.fullmatch(text) for text in texts):
+            marks += f".str.replace({_MIDNIGHT.pattern!r}, r'\\1', regex=True)"
         return [f"held = {sign}{marks}.isin({sorted(texts)!r}).to_numpy()"]
 
 
@@ -137,8 +142,10 @@ def read_division(column: Series, asked: str | Sequence[str] = "") -> tuple[NDAr
 
 
 def texts_of(column: Series) -> Series:
-    """Cells as texts, empty ones where they are missing."""
+    """Cells as texts, empty ones where they are missing; dates without a time where that is midnight."""
     texts = column.astype(object).astype(str).str.strip().str.replace(_WHOLE, r"\1", regex=True)
+    if column.dtype.kind == "M":
+        texts = texts.str.replace(_MIDNIGHT, r"\1", regex=True)
     return texts.mask(column.isna(), "")
 
 
@@ -172,7 +179,7 @@ def _by_words(name: str, counts: Mapping[str, int]) -> dict[str, bool]:
 
 
 def _plain(text: str) -> str:
-    return _WHOLE.sub(r"\1", text.strip().lower())
+    return _MIDNIGHT.sub(r"\1", _WHOLE.sub(r"\1", text.strip().lower()))
 
 
 def _spellings(text: str) -> list[str]:

@@ -23,7 +23,7 @@ def doubts_of_table(prepared: Prepared) -> Found:
 
 @finding("row names", title="Columns that look like names of rows", needs=("table",))
 def _names_doubt(basis: Basis) -> Finding | None:
-    names = basis.table.row_names
+    names = basis.table.row_names_read
     if not names:
         return None
     what, them = ("A column looks", "it") if len(names) == 1 else (f"{len(names)} columns look", "them")

@@ -25,8 +25,8 @@ from kernelweave_app.runs.columns import (
 from kernelweave_app.runs.division import Division, read_division
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.joining import Joined
-from kernelweave_app.runs.row_names import find_row_names
-from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.row_names import find_row_names, left_out
+from kernelweave_app.runs.spec import Spec, plain_kernels
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -55,6 +55,8 @@ class Prepared:
         The targets if there are several.
     division : Division or None
         What the values of the column mean that marks held-out rows.
+    plain : bool
+        Whether kernels are left to a plain fit, which leaves out identifiers itself.
     """
 
     X: Any
@@ -69,6 +71,7 @@ class Prepared:
     keys: Any = None
     names: tuple[str, ...] = ()
     division: Division | None = None
+    plain: bool = False
 
     def target(self, rows: Any = slice(None)) -> Any:
         """The target of some rows as estimators take it: several with their names."""
@@ -99,6 +102,14 @@ class Prepared:
     def row_names(self) -> dict[str, str]:
         """Columns to learn from that look like names of the rows, and why."""
         return find_row_names(self.frame) if self.frame.shape[1] else {}
+
+    @property
+    def row_names_read(self) -> dict[str, str]:
+        """Those of them that kernels read."""
+        gone = {name for name in self.row_names if self.plain and left_out(self.frame[name], name)}
+        # a plain fit keeps identifiers where there is nothing else
+        kept = not gone or len(gone) == self.X.shape[1]
+        return {name: why for name, why in self.row_names.items() if kept or name not in gone}
 
     @property
     def said(self) -> str:
@@ -207,6 +218,7 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
         keys=table[spec.key] if spec.key else None,
         names=tuple(targets) if len(targets) > 1 else (),
         division=division,
+        plain=plain_kernels(spec.kernels),
     )
 
 
