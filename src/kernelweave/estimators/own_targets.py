@@ -29,9 +29,9 @@ SQUARES = (None, "r2", "neg_mean_squared_error", "neg_root_mean_squared_error")
 #: Relative gap of ridge regressions whose weights have no bound: of targets without noise rounding errors alone are
 #: above 1e-8, measured up to 2e-8.
 RIDGE_TOL = 1e-6
-#: Most rows for which it is looked up what stated sharing costs, and weights are proposed more than once; and the R^2
-#: from which a cost is told.
-CHECK_ROWS, COSTS = 1000, 0.02
+#: Most rows for which it is looked up what stated sharing costs, and the R^2 from which that is told. For more rows,
+#: weights of few targets are proposed once.
+CHECK_ROWS, COSTS, MANY = 1000, 0.02, 50
 
 
 def chooses_for_targets(task: Task, learner: Learner) -> bool:
@@ -90,7 +90,7 @@ class TargetsChoice:
             said = f"they share weights and {learner.regularization_parameter}"
             said += "" if self.asked == "shared" else f", because {reason}"
             return chosen, f"{said}."
-        problem, n_targets = problems[0], task.n_outputs
+        problem, n, n_targets = problems[0], task.source.n_samples, task.n_outputs
         found = solve_many(
             problem.gram,
             problem.y,
@@ -101,7 +101,7 @@ class TargetsChoice:
             fit_intercept=task.fit_intercept,
             tol=max(learner.tol, RIDGE_TOL),
             report=report,
-            rounds=1 if self.asked == "shared" or task.source.n_samples > CHECK_ROWS else ROUNDS,
+            rounds=1 if self.asked == "shared" or (n > CHECK_ROWS and n_targets < MANY) else ROUNDS,
         )
         # a constant target has no share of a variance
         varied = np.ptp(task.targets[0], axis=0) > 0
