@@ -336,8 +336,8 @@ def test_a_plain_fit_takes_the_metric_where_folds_say_so(rng):
 
 
 def test_and_leaves_the_usual_kernels_as_they_are_elsewhere(rng):
-    X = rng.normal(size=(80, 3))
-    y = X @ [1.0, 1.0, 1.0] + 0.3 * rng.normal(size=80)
+    X = rng.normal(size=(120, 3))
+    y = X @ [1.0, 1.0, 1.0] + 0.3 * rng.normal(size=120)
     model = kw.MKLRegressor().fit(X, y)
     usual = kw.MKLRegressor(learner=kw.learners.RLS2(alpha="auto", relax="auto")).fit(X, y)
     np.testing.assert_array_equal(model.predict(X), usual.predict(X))
@@ -348,10 +348,10 @@ def test_and_leaves_the_usual_kernels_as_they_are_elsewhere(rng):
 
 @pytest.mark.parametrize("why", ["few rows", "one column", "two outputs", "alpha", "C", "classes", "kernels"])
 def test_or_does_not_try(rng, why):
-    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    X, y = rng.normal(size=(110, 3)), rng.normal(size=110)
     model = kw.MKLRegressor()
     if why == "few rows":
-        X, y = X[:30], y[:30]
+        X, y = X[:90], y[:90]
     elif why == "one column":
         X = X[:, :1]
     elif why == "two outputs":
@@ -368,7 +368,7 @@ def test_or_does_not_try(rng, why):
 def test_a_stop_during_the_trial_keeps_the_usual_model(rng, monkeypatch):
     from kernelweave.kernels import steps
 
-    X = rng.normal(size=(60, 3))
+    X = rng.normal(size=(120, 3))
     y = np.sin(2.0 * X[:, 0])
     usual = kw.MKLRegressor(learner=kw.learners.RLS2(alpha="auto", relax="auto")).fit(X, y)
     learn = steps.learn_metric
