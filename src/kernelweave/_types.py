@@ -1,27 +1,21 @@
-"""Types of arguments and of other libraries, for readers and type checkers, with NumPy as the only import."""
+"""Types of arguments and of other libraries, for readers and type checkers; nothing is imported at run time."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-#: Numbers, and positions among rows, columns or kernels.
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    import numpy as np
     from anndata import AnnData
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.gridspec import SubplotSpec
     from mudata import MuData
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
     from pandas import DataFrame, Series
     from pandas import Index as FrameIndex
     from rich.console import Console
@@ -29,6 +23,9 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
     from sklearn.model_selection import BaseCrossValidator
 
+    #: Numbers, and positions among rows, columns or kernels.
+    Array: TypeAlias = NDArray[np.float64]
+    Index: TypeAlias = NDArray[np.int64]
     #: An array of floats, or sparse rows of them.
     Values: TypeAlias = NDArray[np.float64] | csr_array
     #: A selection of rows: positions, a mask or a slice.
@@ -69,7 +66,7 @@ else:
     Artist = Axes = BaseCrossValidator = BaseEstimator = Console = DataFrame = Figure = FrameIndex = (
         Series
     ) = object
-    AnnData = AnnotatedTable = MuData = object
+    AnnData = AnnotatedTable = Array = Index = MuData = object
     ColumnsLike = Device = Fitted = KernelsLike = FittedPart = RowsLike = Target = object
     Features = Labels = Node = RowIndex = Splits = SubFigure = SubplotSpec = Style = TableLike = Tree = (
         Values
