@@ -1052,7 +1052,7 @@ def test_scores_of_numbers_are_refused_for_classes(name, classes, rng):
     with pytest.raises(kw.InputError, match=r"a score of \d classes.*: it is a score of numbers") as caught:
         kw.MKLClassifier(scoring=name).fit(X, y)
     known = str(caught.value).partition("Known:")[2]
-    assert {"'balanced_accuracy'", "'d2_log_loss_score'"} <= set(known.strip(" .").split(", "))
+    assert {"'balanced_accuracy'", "'neg_log_loss'"} <= set(known.strip(" .").split(", "))
     assert not {f"'{n}'" for n in ("r2", "neg_mean_squared_error", "explained_variance")} & set(
         known.split(", ")
     )
