@@ -20,7 +20,7 @@ __all__ = ["PREFERENCE", "ViewMetric", "may_learn", "metrics_of", "not_taken", "
 #: A plain fit takes the metric if the squared error on folds is below this multiple of that of the usual kernels.
 PREFERENCE = 0.98
 #: Distinct rows, and columns of a view, with which a plain fit tries a metric.
-FEWEST_ROWS, MOST_ROWS, MOST_COLUMNS = 100, 5000, 40
+FEWEST_ROWS, MOST_ROWS, MOST_COLUMNS = 100, 2000, 40
 
 
 @dataclass(frozen=True)
