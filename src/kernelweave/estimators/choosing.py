@@ -123,8 +123,8 @@ class Candidates:
     complements: bool = True
 
     @property
-    def n_steps(self) -> int:
-        """Solutions of one problem, at most: on every fold, and on all rows."""
+    def n_steps(self) -> int | None:
+        """Solutions of one problem, at most: on every fold, and on all rows; None if they are unknown."""
         return len(self.alphas) * (self.n_folds + self.path) + (not self.path)
 
     def choose(
@@ -258,6 +258,8 @@ class Chosen:
         What the folds said of the training rows at the chosen one.
     interrupted : bool
         Folds, or the path to the chosen one, are not complete.
+    targets : str
+        How weights and alpha belong to several targets, in words; empty for one.
     """
 
     alpha: float
@@ -267,6 +269,7 @@ class Chosen:
     said: str = ""
     held: OutOfFold | None = None
     interrupted: bool = False
+    targets: str = ""
 
 
 def walk_down(

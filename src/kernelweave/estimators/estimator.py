@@ -99,6 +99,10 @@ def attributes_of(model: Model) -> dict[str, Any]:
     return found
 
 
+#: A task, its problems and candidates, and why its kernels were approximated.
+Prospect = tuple[Task, list[NormalizedProblem], Candidates, str]
+
+
 class BaseMKL(ReportingMixin, ReadingMixin):
     """Base of regression and classification."""
 
@@ -244,15 +248,17 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             if self.learner is None:
                 self.defaults_["learner"] = LEARNERS_SAID[type(self._default_learner()).__name__]
             candidates = self._candidates_of(task, problems, learner, labels, folds)
-            # the number of steps of a descent is unknown
-            unknown = (learner.iterates and candidates.scores is None) or self._compares(task, learner)
+            candidates = self._of_targets(candidates, task, learner)
             tries = self._tries_metric(task, candidates)
-            report = self._reporter(
-                None if unknown else (1 + tries) * candidates.n_steps * len(problems), X, y
-            )
+            # the number of steps of a descent is unknown
+            unknown = learner.iterates and candidates.scores is None
+            n_steps = None if unknown else candidates.n_steps
+            report = self._reporter(n_steps and (1 + tries) * n_steps * len(problems), X, y)
+            if tries:
+                task, problems, candidates, why = self._tried_metric(
+                    (task, problems, candidates, why), make, learner, labels, report
+                )
             chosen = self._choose(candidates, task, problems, learner, report)
-            if tries and (better := self._in_metric(task, make, learner, labels, chosen, report)):
-                task, chosen, why = better
             alpha, solved = chosen.alpha, chosen.solved
             learner = clone(learner)
             if getattr(learner, "relax", None) == "auto":
@@ -267,43 +273,42 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         stated = self.learner is not None or self.C is not None or hasattr(self, "alphas")
         return self._is_plain and not stated and may_learn(task, candidates)
 
-    def _in_metric(
+    def _tried_metric(
         self,
-        task: Task,
+        usual: Prospect,
         make: Callable[[learners.Learner], tuple[Source[Any], str]],
         learner: learners.Learner,
         labels: Array,
-        usual: Chosen,
         report: Report,
-    ) -> tuple[Task, Chosen, str] | None:
-        """Task, solution and remark of kernels in a learnt metric, if their error on the folds is lower by enough."""
-        if usual.results is None or usual.interrupted:
-            return None
+    ) -> Prospect:
+        """The usual kernels, or those in a learnt metric if their error on the folds is lower by enough; scored."""
+        task, problems, candidates, why = usual
+        assert candidates.scores is not None  # `may_learn` asks for them
+        first = candidates.scores(report)
+        usual = task, problems, replace(candidates, scores=lambda _: first), why
+        if first.interrupted:
+            return usual
         before = dict(self.defaults_), dict(self.missing_)
         try:
             source, why = make(learners.MetricRLS2())
             task = replace(task, source=source)
             problems = problems_of(task)
             candidates = self._candidates_of(task, problems, learner, labels, [])
-            assert candidates.scores is not None  # `may_learn` asks for them
-            found = candidates.scores(report)
+            assert candidates.scores is not None  # as before
+            second = candidates.scores(report)
         except KeyboardInterrupt:
-            found = None
-        error, other = -float(usual.results["test_score"][usual.best]), np.inf
-        if found is None or found.interrupted:
+            second = replace(first, interrupted=True)
+        error, other = -float(first.mean.max()), -float(second.mean.max())
+        if second.interrupted:
             say_interrupted("a learnt metric was not tried to the end, and the model is the one without")
-        else:
-            other = -float(found.mean.max())
-        if found is None or not other < PREFERENCE * error:
+        if second.interrupted or not other < PREFERENCE * error:
             self.defaults_, self.missing_ = before
-            if np.isfinite(other):
+            if not second.interrupted:
                 self.defaults_["metric"] = not_taken(error, other)
-            return None
+            return usual
         self.defaults_["left_out"] = left_out(problems[0], source.names)
         self.defaults_["metric"] = taken(error, other)
-        known = found
-        candidates = replace(candidates, scores=lambda _: known)
-        return task, self._choose(candidates, task, problems, learner, report), why
+        return task, problems, replace(candidates, scores=lambda _: second), why
 
     def _checked_learner(self) -> learners.Learner:
         """The learner of the fit, if it can do the task."""
@@ -320,10 +325,6 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 "n_kernels) does not have. Use kernels=kw.KernelBank(stack) over all rows, and sample indices as X."
             )
         return learner
-
-    def _compares(self, task: Task, learner: learners.Learner) -> bool:
-        """Whether ways of choosing are compared, in a number of steps that is not known beforehand."""
-        return False
 
     def _make_folds(self, labels: Array, kept: NDArray[np.intp], params: dict[str, object]) -> list[Fold]:
         """Folds of the kept rows, for estimators that cross-validate; `labels` are those of all rows."""
@@ -357,6 +358,10 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         if classes is not None and self.scoring not in (None, "accuracy"):
             names = getattr(self, "label_names_", classes)
             warn_of_rare(task, np.asarray(names).tolist(), found.tests, learner.regularization_parameter)
+        return found
+
+    def _of_targets(self, found: Candidates, task: Task, learner: learners.Learner) -> Candidates:
+        """Hook for regression: candidates that several targets share, or have of their own."""
         return found
 
     def _decision(
@@ -393,7 +398,9 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         """Solve all problems, at the regularisation parameter that folds choose if there are several."""
         if candidates.scores is not None and learner.regularization_parameter == "C":
             self.Cs_ = 1.0 / candidates.alphas
-        chosen = self._chosen_of(candidates, task, problems, learner, report)
+        chosen = candidates.choose(task, problems, learner, report)
+        if chosen.targets:
+            self.defaults_["targets"] = chosen.targets
         if chosen.results is not None:
             self._candidates, self.alphas_ = candidates.alphas, chosen.results["alpha"]
             self.cv_results_, self.best_index_ = chosen.results, chosen.best
@@ -402,17 +409,6 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             if self.C == "auto" or self.learner is None:
                 self.defaults_["choice"] = chosen.said
         return chosen
-
-    def _chosen_of(
-        self,
-        candidates: Candidates,
-        task: Task,
-        problems: list[NormalizedProblem],
-        learner: learners.Learner,
-        report: Report,
-    ) -> Chosen:
-        """One of the candidates, by their scores."""
-        return candidates.choose(task, problems, learner, report)
 
     def _store(self, model: Model, solved: list[SolvedProblem], why: str) -> None:
         """Set the model and the fitted attributes; `why` says why kernels were approximated."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,47 +57,46 @@ def refuse_own(learner: Learner) -> None:
 
 
 @dataclass(frozen=True)
-class TargetsChoice:
-    """A choice between shared and own weights of several targets.
+class TargetsChoice(Candidates):
+    """Candidates that several targets share, or weights and alpha of each target: what has the smaller error on folds.
 
     Attributes
     ----------
     asked : {"auto", "own", "shared"}
     scoring : object
         The score that chooses alpha; None for squared errors.
-    alphas : array or None
-        Given regularisation parameters.
+    given : bool
+        Whether regularisation parameters were given.
     """
 
-    asked: str
+    asked: str = "auto"
     scoring: object = None
-    alphas: Array | None = None
+    given: bool = False
+
+    @property
+    def n_steps(self) -> None:
+        """Unknown: it depends on the folds."""
+        return None
 
     def choose(
-        self,
-        candidates: Candidates,
-        task: Task,
-        problems: list[NormalizedProblem],
-        learner: Learner,
-        report: Report,
-    ) -> tuple[Chosen, str]:
-        """The choice, and what is said of it."""
-        reason = self._obstacle(candidates, task, problems[0])
+        self, task: Task, problems: list[NormalizedProblem], learner: Learner, report: Report
+    ) -> Chosen:
+        """Compare, choose, and solve on all rows."""
+        reason = self._obstacle(task, problems[0])
         if self.asked == "own" and reason:
             raise InputError(f"`targets='own'` cannot be used: {reason}. Use targets='shared'.")
         if reason or (self.asked == "shared" and task.source.n_samples > CHECK_ROWS):
-            chosen = candidates.choose(task, problems, learner, report)
             said = f"they share weights and {learner.regularization_parameter}"
             said += "" if self.asked == "shared" else f", because {reason}"
-            return chosen, f"{said}."
+            return replace(super().choose(task, problems, learner, report), targets=f"{said}.")
         problem, n, n_targets = problems[0], task.source.n_samples, task.n_outputs
         found = solve_many(
             problem.gram,
             problem.y,
-            candidates.tests,
+            self.tests,
             scale=problem.scale,
             sample_weight=problem.sample_weight,
-            alphas=self.alphas,
+            alphas=self.alphas if self.given else None,
             fit_intercept=task.fit_intercept,
             tol=max(learner.tol, RIDGE_TOL),
             report=report,
@@ -116,31 +115,31 @@ class TargetsChoice:
                     f"The {n_targets} targets share weights and alpha, as targets='shared' says, and this costs: "
                     f"{compared}, on average over targets. Use targets='auto' or 'own'."
                 )
-            chosen = candidates.choose(task, problems, learner, report)
-            return chosen, f"they share weights and alpha: {compared}, on average."
+            said = f"they share weights and alpha: {compared}, on average."
+            return replace(super().choose(task, problems, learner, report), targets=said)
         if found.interrupted:
             n_all = most_looks(problem.gram.n_kernels)
             say_interrupted(f"weights of targets were chosen among {found.n_looks} of at most {n_all}")
         low, high = found.solution.alphas.min(), found.solution.alphas.max()
         said = (
             f"each of the {n_targets} has its own weights and alpha ({low:.3g} to {high:.3g}), chosen among "
-            f"{found.n_looks} vectors of weights by squared errors on {len(candidates.tests)} folds, kernels there are "
+            f"{found.n_looks} vectors of weights by squared errors on {len(self.tests)} folds, kernels there are "
             f"those of all rows: {compared}, on average, each fold at what the others chose."
         )
-        return _chosen(task, problem, found, candidates.tests), said
+        return replace(_chosen(task, problem, found, self.tests), targets=said)
 
-    def _obstacle(self, candidates: Candidates, task: Task, problem: NormalizedProblem) -> str:
+    def _obstacle(self, task: Task, problem: NormalizedProblem) -> str:
         """Why targets cannot have their own, in words; empty if they can."""
         n, source = task.source.n_samples, task.source
-        if len(candidates.tests) < 2:
+        if len(self.tests) < 2:
             return "there are fewer than two folds"
-        tested = np.concatenate(candidates.tests)
-        if not candidates.complements or len(np.unique(tested)) < len(tested):
+        tested = np.concatenate(self.tests)
+        if not self.complements or len(np.unique(tested)) < len(tested):
             return "the folds do not divide the rows, with all others as training rows"
         if not (self.scoring is None or self.scoring in SQUARES):
             return "the score that chooses is not one of squared errors"
-        if candidates.rule != "min":
-            return f"the rule is {candidates.rule!r}, which is for one regularisation parameter"
+        if self.rule != "min":
+            return f"the rule is {self.rule!r}, which is for one regularisation parameter"
         if getattr(source, "targets", None) is not None:
             return (
                 "a metric is learnt from the targets, and folds of one matrix would have seen their test rows"

@@ -16,12 +16,12 @@ from kernelweave._docstrings import inherits_parameters
 from kernelweave._parameters import Flag, Number, OneOf, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Features
-from kernelweave.estimators.choosing import Candidates, Chosen
+from kernelweave.estimators.choosing import Candidates
 from kernelweave.estimators.estimator import BaseMKL
 from kernelweave.estimators.own_targets import TARGETS, TargetsChoice, chooses_for_targets, refuse_own
 from kernelweave.estimators.targets import Targets, read_numbers
 from kernelweave.fitting.model import Model
-from kernelweave.fitting.task import NormalizedProblem, Report, SolvedProblem, Task
+from kernelweave.fitting.task import SolvedProblem, Task
 from kernelweave.mkl.many_targets import OwnSolution
 from kernelweave.mkl.regularization import gaussian_process
 from kernelweave.mkl.ridge_problem import make_problem
@@ -169,25 +169,11 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         # at an alpha that was given, one problem for each target
         return clone(learner).set_params(shared_weights=learner.requested() is None)
 
-    def _compares(self, task: Task, learner: learners.Learner) -> bool:
-        return chooses_for_targets(task, learner)
-
-    def _chosen_of(
-        self,
-        candidates: Candidates,
-        task: Task,
-        problems: list[NormalizedProblem],
-        learner: learners.Learner,
-        report: Report,
-    ) -> Chosen:
-        if not self._compares(task, learner) or candidates.scores is None:
-            return super()._chosen_of(candidates, task, problems, learner, report)
-        given = getattr(self, "alphas", None)
-        choice = TargetsChoice(
-            self.targets, getattr(self, "scoring", None), None if given is None else candidates.alphas
-        )
-        chosen, self.defaults_["targets"] = choice.choose(candidates, task, problems, learner, report)
-        return chosen
+    def _of_targets(self, found: Candidates, task: Task, learner: learners.Learner) -> Candidates:
+        if found.scores is None or not chooses_for_targets(task, learner):
+            return found
+        given = getattr(self, "alphas", None) is not None
+        return TargetsChoice(**vars(found), asked=self.targets, scoring=self.scoring, given=given)
 
     def _store_bayes(self, model: Model, solved: list[SolvedProblem]) -> None:
         task, problem = model.task, solved[0].problem

@@ -372,8 +372,8 @@ def compute_criteria(
     sample_weight = 1.0 / N
     n_eff = problem.n_eff
     if math.isinf(alpha):
-        rss = float(np.sum(np.square(Y) * sample_weight)) / n_outputs
-        variance = rss / n_eff
+        variance = float(_noise_variances(problem, alpha, C).mean())
+        rss = n_eff * variance
         logl = _log_likelihood(n_eff, variance, 0.0, n_outputs) if variance > 0 else math.inf
         gcv = rss / n_eff
         fit = n_eff * _log(rss / n_eff)
@@ -390,8 +390,7 @@ def compute_criteria(
     slack = n_eff - used
     gcv = n_eff * rss / slack**2 if slack > 0 else math.inf
     fit = n_eff * _log(rss / n_eff)
-    quad = alpha * float(np.vdot(Y, C)) / n_outputs  # y' (I + K/alpha)^-1 y
-    variance = quad / n_eff
+    variance = float(_noise_variances(problem, alpha, C).mean())
     evidence = _log_likelihood(n_eff, variance, log_det, n_outputs) if variance > 0 else math.inf
     return Criteria(
         df=df,
@@ -419,14 +418,18 @@ def gaussian_process(problem: RidgeProblem, alpha: float, weights: Array, C: Arr
     -------
     noise_variance, evidence : arrays of shape (n_outputs,)
     """
-    Y, N = problem.targets, problem.inverse_weights
-    if math.isinf(alpha):
-        log_det, variance = 0.0, np.square(Y) @ (1.0 / N) / problem.n_eff
-    else:
-        log_det = _log_det(problem.system(weights, alpha), alpha, N)
-        variance = alpha * np.einsum("tn,tn->t", Y, C) / problem.n_eff
+    log_det, variance = 0.0, _noise_variances(problem, alpha, C)
+    if math.isfinite(alpha):
+        log_det = _log_det(problem.system(weights, alpha), alpha, problem.inverse_weights)
     evidence = [_log_likelihood(problem.n_eff, v, log_det, 1) if v > 0 else math.inf for v in variance]
     return variance, np.array(evidence)
+
+
+def _noise_variances(problem: RidgeProblem, alpha: float, C: Array) -> Array:
+    """``y' (I + K/alpha)^-1 y / n``, the noise variance ``alpha tau^2`` of every output at its maximising scale."""
+    if math.isinf(alpha):
+        return np.square(problem.targets) @ (1.0 / problem.inverse_weights) / problem.n_eff
+    return alpha * np.einsum("tn,tn->t", problem.targets, C) / problem.n_eff
 
 
 def _log_det(system: RidgeSystem, alpha: float, inverse_weights: Array) -> float:
