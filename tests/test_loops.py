@@ -423,3 +423,22 @@ def test_numbers_of_waves_are_not_negative(core):
         core.gaussian_quadratic_forms(
             np.ones((1, 3)), np.array([0]), ones, ones, np.array([-1]), ones, np.ones((1, 3)), np.ones((1, 1))
         )
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize(("n_rows", "n"), [(1, 1), (5, 513), (40, 1100)])
+def test_products_with_decays(core, n_rows, n, rng):
+    D, C = rng.exponential(size=(n_rows, n)), rng.normal(size=(3, n))
+    D[0, 0] = 0.0
+    out = np.full((n_rows, 3), np.nan)
+    core.decay_product(D, 0.7, C, out, 2)
+    np.testing.assert_allclose(out, np.exp(-0.7 * D) @ C.T, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.skipif(not _loops.HAS_EXTENSION, reason="only the compiled functions read by pointers")
+@pytest.mark.parametrize(
+    "shapes", [((4, 6), (2, 5), (4, 2)), ((4, 6), (2, 6), (4, 3)), ((4, 6), (2, 6), (3, 2))]
+)
+def test_products_with_decays_of_other_sizes_are_refused(shapes):
+    with pytest.raises(ValueError, match="must have"):
+        _loops.core.decay_product(np.zeros(shapes[0]), 1.0, np.zeros(shapes[1]), np.zeros(shapes[2]))

@@ -95,69 +95,70 @@ class FittedNormalizer:
         if self.constant is not None and self.constant[m]:
             return np.zeros_like(K)
         if self.cosine_scale is not None:
-            K = K * self.cosine_scale[m] * _inverse_root(diagonal())[:, None]
+            K = K * self.cosine_scale[m] * inverse_root(diagonal())[:, None]
         if self.probability is not None and self.center_means is not None and self.center_total is not None:
             K = K - (K @ self.probability)[:, None] - self.center_means[m] + self.center_total[m]
         return K
 
-    def of_features(self, m: int, new: Values, training: Values) -> tuple[Values, Values] | None:
-        """Normalise features of kernel m, without the factor; None if sparse ones would become dense.
+    def through_features(self, m: int, training: Values, C: Array) -> tuple[Array, Array | None]:
+        """``K_m(new, training) @ C`` after normalisation, without the factor, as a function of features of new rows.
 
         Parameters
         ----------
         m : int
-        new, training : arrays of shape (n_rows, n_features) and (n_samples, n_features), or sparse
+        training : array of shape (n_samples, n_features), or sparse
+            Features of the training rows.
+        C : array of shape (n_samples, n_vectors)
+
+        Returns
+        -------
+        coef : array of shape (n_features, n_vectors)
+        mean : array of shape (n_features,), or None
+            The product is ``(phi - mean) @ coef`` of features phi, which are divided by their length after cosine
+            normalisation.
         """
-        if self.constant is not None and self.constant[m]:
-            return np.zeros((new.shape[0], 1)), np.zeros((training.shape[0], 1))
         if self.cosine_scale is not None:
-            new, training = unit_rows(new), unit_rows(training)
+            training = unit_rows(training)
         if self.probability is None:
-            return new, training
+            return np.asarray(training.T @ C), None
+        mean = np.asarray(self.probability @ training)
+        # sparse ones would become dense; of others the digits of the mean would cancel
         if is_sparse(training):
-            return None
-        mean = self.probability @ training
-        return new - mean, training - mean
+            return np.asarray(training.T @ (C - np.outer(self.probability, C.sum(axis=0)))), mean
+        return (training - mean).T @ C, mean
 
-    @property
-    def is_linear(self) -> bool:
-        """Whether products with normalised kernels follow from those with the kernels; see `product`."""
-        return self.cosine_scale is None
+    def raw_coefficients(self, m: int, C: Array) -> tuple[Array, Array]:
+        """Coefficients D and levels t with ``K_m(new, training) @ C = r K(new, training) @ D + t`` of the raw kernel K.
 
-    def product(self, m: int, times: Callable[[Array], Array], C: Array) -> Array:
-        """``K_m(new, training) @ C`` after normalisation, without the factor and without the matrix.
+        r is 1; with cosine normalisation it is ``1 / sqrt(K(new, new))``.
 
         Parameters
         ----------
         m : int
-        times : callable
-            ``times(C)`` is the product with the raw kernel. Not for cosine normalisation.
         C : array of shape (n_samples, n_vectors)
         """
-        if self.probability is None or self.center_means is None or self.center_total is None:
-            return times(C)
-        # (K - K p 1' - 1 m' + t 1 1') C
-        found = times(np.column_stack([C, self.probability]))
-        sums = C.sum(axis=0)
-        return (
-            found[:, :-1]
-            - np.outer(found[:, -1], sums)
-            + (self.center_total[m] * sums - self.center_means[m] @ C)
-        )
+        level = np.zeros(C.shape[1])
+        if self.probability is not None and self.center_means is not None and self.center_total is not None:
+            sums = C.sum(axis=0)
+            # of coefficients with sum zero only rounding errors, which would give every row a coefficient
+            sums = np.where(np.abs(sums) <= 1e-15 * np.abs(C).sum(axis=0), 0.0, sums)
+            level = self.center_total[m] * sums - self.center_means[m] @ C
+            C = C - np.outer(self.probability, sums)
+        return C if self.cosine_scale is None else C * self.cosine_scale[m][:, None], level
 
     def cross_diagonal(self, m: int, K: Array, diagonal: Array) -> Array:
         """Normalise k_m(new, new), shape (n_rows,), given the raw cross-Gram K (n_rows, n_samples)."""
         if self.constant is not None and self.constant[m]:
             return np.zeros_like(diagonal)
         if self.cosine_scale is not None:
-            K = K * self.cosine_scale[m] * _inverse_root(diagonal)[:, None]
+            K = K * self.cosine_scale[m] * inverse_root(diagonal)[:, None]
             diagonal = (diagonal > 0).astype(np.float64)
         if self.probability is not None and self.center_total is not None:
             diagonal = diagonal - 2.0 * (K @ self.probability) + self.center_total[m]
         return diagonal
 
 
-def _inverse_root(diagonal: Array) -> Array:
+def inverse_root(diagonal: Array) -> Array:
     some = diagonal > 0
     return np.where(some, 1.0 / np.sqrt(np.where(some, diagonal, 1.0)), 0.0)
 
@@ -373,7 +374,7 @@ class Cosine(Normalizer):
     name = "cosine"
 
     def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):
-        return FittedNormalizer(np.ones(gram.n_kernels), cosine_scale=_inverse_root(gram.diagonal()))
+        return FittedNormalizer(np.ones(gram.n_kernels), cosine_scale=inverse_root(gram.diagonal()))
 
 
 NORMALIZERS: dict[str, type[Normalizer]] = {

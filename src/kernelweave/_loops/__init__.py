@@ -27,6 +27,7 @@ numpy_core = SimpleNamespace(
     shift_rows=packed.shift_rows,
     differences=packed.differences,
     decays=packed.decays,
+    decay_product=packed.decay_product,
     pivoted_cholesky=packed.pivoted_cholesky,
     pivoted_decay=packed.pivoted_decay,
     factor_matvecs=packed.factor_matvecs,

@@ -285,6 +285,27 @@ void decays(In2 D, int64_t first, In1 gammas, Out2 packed, int64_t threads) {
     });
 }
 
+// out = exp(-gamma D) C', where D (r, n) are distances and C (n_vectors, n), out (r, n_vectors)
+void decay_product(In2 D, double gamma, In2 C, Out2 out, int64_t threads) {
+    const size_t r = D.shape(0), n = D.shape(1), vectors = C.shape(0);
+    expect("C", C, {vectors, n});
+    expect("out", out, {r, vectors});
+    nb::gil_scoped_release free;
+    in_parts(threads, [&](size_t part) {
+        rows_of(part, r, [&](size_t i) {
+            constexpr size_t SEGMENT = 512;
+            double values[SEGMENT];
+            double* to = out.data() + i * vectors;
+            std::fill(to, to + vectors, 0.0);
+            for (size_t j = 0; j < n; j += SEGMENT) {
+                const size_t len = std::min(SEGMENT, n - j);
+                stacks::exponentials(D.data() + i * n + j, -gamma, len, values);
+                for (size_t v = 0; v < vectors; ++v) to[v] += dot(values, C.data() + v * n + j, len);
+            }
+        });
+    });
+}
+
 // triangles of K_m[rows, rows] from those of K_m (n, n), in the order of `rows`
 void choose_rows(In2 packed, Index rows, int64_t n_samples, Out2 out, int64_t threads) {
     const size_t n = size_t(n_samples), r = rows.shape(0), M = packed.shape(0), L = triangle(n), own = triangle(r);
@@ -851,6 +872,7 @@ NB_MODULE(_core, module) {
     module.def("shift_rows", &shift_rows, "packed"_a, "means"_a, "totals"_a, "threads"_a = 1);
     module.def("differences", &differences, "A"_a, "B"_a, "out"_a, "threads"_a = 1);
     module.def("decays", &decays, "D"_a, "first"_a, "gammas"_a, "packed"_a, "threads"_a = 1);
+    module.def("decay_product", &decay_product, "D"_a, "gamma"_a, "C"_a, "out"_a, "threads"_a = 1);
     module.def("pivoted_cholesky", &pivoted_cholesky);
     module.def("pivoted_decay", &pivoted_decay);
     module.def("factor_matvecs", &factor_matvecs);

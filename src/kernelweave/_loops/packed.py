@@ -128,6 +128,10 @@ def decays(D: Array, first: int, gammas: Array, packed: Array, threads: int = 1)
         np.exp(-gammas[:, None] * row[i:], out=packed[:, start[first + i] : start[first + i + 1]])
 
 
+def decay_product(D: Array, gamma: float, C: Array, out: Array, threads: int = 1) -> None:
+    np.matmul(np.exp(-gamma * D), C.T, out=out)
+
+
 def pivoted_decay(X: Array, gamma: float, squared: bool, bound: float, Z: Array) -> tuple[int, float]:
     def column(pivot: int) -> Array:
         apart = X - X[:, pivot, None]

@@ -13,7 +13,7 @@ from scipy.linalg import solve_triangular
 from kernelweave._threads import blas_threads_for
 from kernelweave.fitting.calibration import Calibration, calibrate
 from kernelweave.fitting.out_of_fold import OutOfFold
-from kernelweave.fitting.prediction import Expansions, FeatureForm, NewRows
+from kernelweave.fitting.prediction import Expansions, FeatureForm, NewRows, Products
 from kernelweave.fitting.source import Source, TableSource
 from kernelweave.fitting.task import SolvedProblem, Task
 from kernelweave.gram import FeatureGram
@@ -218,7 +218,7 @@ class Model:
                 # rows may lack views that no kernel reads
                 values, coef = values[:, used], coef[:, used]
             return values @ coef.T + self.linear.intercept
-        return self._new(queries).decisions(self._expansions)[0]
+        return self._new(queries).decisions(self._expansions, self._products)[0]
 
     def undecided(self, values: Array) -> Array:
         """Decision values without `shift`, which probabilities are of."""
@@ -227,7 +227,18 @@ class Model:
     def _new(self, queries: Any) -> NewRows[Any]:
         return NewRows(self.source, queries, self.normalizers[0])
 
-    @property
+    @cached_property
+    def _products(self) -> Products[Any] | None:
+        """What sums of kernels take from training rows and coefficients, of a model that is such sums."""
+        if self.features is not None or self.layers:
+            return None
+        found = self._expansions
+        return Products(self.source, self.normalizers[0], found.active, found.coefs_of)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_products", "_expansions")}
+
+    @cached_property
     def _expansions(self) -> Expansions:
         """The model as sums of kernels."""
         layers = [self.layers] if self.layers else []
@@ -241,7 +252,7 @@ class Model:
             if self.layers:
                 return self._deep_contributions(new)
             out = np.zeros((new.n_rows, self.source.n_kernels, self.n_outputs))
-            for where, m, _, part in new.parts(self._expansions):
+            for where, m, _, part in new.parts(self._expansions, self._products):
                 out[where, m] = part[0]
         return out
 

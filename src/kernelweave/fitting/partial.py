@@ -552,10 +552,6 @@ class PartialSource(TableSource):
         """Whether a query, or a training row, lacks a view."""
         return not self.is_whole or any(len(rows) < queries.n_rows for rows in self._query_parts(queries))
 
-    def feature_maps(self, m: int, queries: Table) -> tuple[Array, Array] | None:
-        """See `Source.feature_maps`."""
-        return None if self.lacks(queries) else super().feature_maps(m, queries)
-
     def cross(self, queries: Table, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
         """See `Source.cross`."""
         if not self.lacks(queries):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from typing import Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._sparse import to_dense, unit_rows
+from kernelweave._sparse import is_sparse, to_dense, unit_rows
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Values
+from kernelweave.fitting.source import Products as RawProducts
 from kernelweave.fitting.source import Q, Source
 from kernelweave.mkl.layers import TrainedLayers
-from kernelweave.normalizers import FittedNormalizer
+from kernelweave.normalizers import FittedNormalizer, inverse_root
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -23,6 +24,8 @@ Rows = NDArray[np.intp]
 #: Layers above the sum of kernels, one entry for every output; empty if there are none.
 UpperLayers = Sequence[TrainedLayers | None]
 
+#: The place of a solution that is alone.
+ONLY = np.zeros(1, dtype=np.intp)
 #: Numbers of features of new rows that are computed at a time.
 FEATURES = 2**23
 
@@ -68,6 +71,88 @@ class Expansions:
     layers: Sequence[UpperLayers] = ()
     features: FeatureForm | None = None
 
+    def users(self, m: int) -> Rows:
+        """Solutions that kernel m has a part in."""
+        return np.flatnonzero(self.weights[:, :, m].any(axis=1)) if len(self.weights) > 1 else ONLY
+
+    @property
+    def active(self) -> Rows:
+        """Kernels that have a part in one."""
+        return np.flatnonzero(self.weights.any(axis=(0, 1)))
+
+    def coefs_of(self, m: int) -> Array:
+        """Coefficients of kernel m, (n_samples, n_used * n_outputs), times its weights."""
+        used = self.users(m)
+        scaled = self.coefficients[used] * self.weights[used, None, :, m]
+        return scaled.transpose(1, 0, 2).reshape(scaled.shape[1], scaled.shape[0] * scaled.shape[2])
+
+
+class Products(Generic[Q]):
+    """Normalised kernels of new rows with the training rows, times coefficients that are known before.
+
+    Parameters
+    ----------
+    source : Source
+    fitted : FittedNormalizer
+        Of any of the problems: all of them change the kernels equally, only their factors may differ.
+    kernels : array of int
+    coefs : callable
+        Of a kernel, of shape (n_samples, n_vectors).
+    """
+
+    def __init__(
+        self, source: Source[Q], fitted: FittedNormalizer, kernels: Rows, coefs: Callable[[int], Array]
+    ) -> None:
+        self.source, self.fitted, self.coefs = source, fitted, coefs
+        self.kernels = kernels if fitted.constant is None else kernels[~fitted.constant[kernels]]
+        #: What is added to products with the raw kernels.
+        self._levels: dict[int, Array] = {}
+
+    @cached_property
+    def _through_features(self) -> dict[int, tuple[Array, Array | None]]:
+        """Coefficients of the features of kernels that have few, and means."""
+        found = {}
+        for m in map(int, self.kernels):
+            training = self.source.training_features(m)
+            if training is not None:
+                found[m] = self.fitted.through_features(m, training, self.coefs(m))
+        return found
+
+    @cached_property
+    def _compared(self) -> RawProducts[Q]:
+        """Products of the other kernels."""
+        others = [m for m in map(int, self.kernels) if m not in self._through_features]
+        return self.source.products(np.array(others, dtype=np.intp), self._raw)
+
+    def _raw(self, m: int) -> Array:
+        coefs, self._levels[m] = self.fitted.raw_coefficients(m, self.coefs(m))
+        return coefs
+
+    def of(self, queries: Q) -> Iterator[tuple[slice, int, Array]]:
+        """Yield (some rows, m, product (rows, n_vectors)), in chunks."""
+        cosine, whole = self.fitted.cosine_scale is not None, not self.source.lacks(queries)
+        if whole and self._through_features:
+            known = self._through_features
+            each = max(1, FEATURES // max(1, *(len(coef) for coef, _ in known.values())))
+            for where, m, phi in self.source.features(queries, np.array(list(known)), each):
+                coef, mean = known[m]
+                phi = unit_rows(phi) if cosine else phi
+                if mean is None:
+                    yield where, m, np.asarray(phi @ coef)
+                elif is_sparse(phi):
+                    yield where, m, np.asarray(phi @ coef) - mean @ coef
+                else:
+                    yield where, m, (phi - mean) @ coef
+        # rows without a view have no features
+        products = self._compared if whole else Source.products(self.source, self.kernels, self._raw)
+        roots: dict[int, Array] = {}
+        for where, m, found in products(queries):
+            if cosine:
+                if m not in roots:
+                    roots[m] = inverse_root(self.source.query_diagonal(queries, m))[:, None]
+                found = found * roots[m][where]
+            yield where, m, found + self._levels[m]
+
 
 @dataclass(frozen=True)
 class NewRows(Generic[Q]):
@@ -90,8 +175,8 @@ class NewRows(Generic[Q]):
         """Number of rows."""
         return self.source.query_length(self.queries)
 
-    def decisions(self, found: Expansions) -> Array:
-        """Decision values of several solutions, shape (n_solutions, n_rows, n_outputs)."""
+    def decisions(self, found: Expansions, products: Products[Q] | None = None) -> Array:
+        """Decision values of several solutions, shape (n_solutions, n_rows, n_outputs); `products` if known."""
         source, n_rows = self.source, self.n_rows
         out = np.repeat(found.intercepts[:, None], n_rows, axis=1)
         with blas_threads_for(min(n_rows, source.n_samples)):
@@ -105,11 +190,13 @@ class NewRows(Generic[Q]):
                         for where, K, kappa in self.summed(found.weights[s, output]):
                             out[s, where, output] += own.cross(K, kappa) @ coef
                 return out
-            for where, _, used, part in self.parts(found):
+            for where, _, used, part in self.parts(found, products):
                 out[used, where] += part
         return out
 
-    def parts(self, found: Expansions) -> Iterator[tuple[slice, int, Rows, Array]]:
+    def parts(
+        self, found: Expansions, products: Products[Q] | None = None
+    ) -> Iterator[tuple[slice, int, Rows, Array]]:
         """What kernels add to decision values, without layers.
 
         Yields
@@ -122,7 +209,7 @@ class NewRows(Generic[Q]):
             Solutions that it has a part in.
         part : array of shape (n_used, n_where, n_outputs)
         """
-        w, c, shape, form = found.weights, found.coefficients, found.intercepts.shape, found.features
+        shape, form = found.intercepts.shape, found.features
         if form is not None and not self.source.lacks(self.queries):
             ends = zip(form.offsets[:-1], form.offsets[1:], strict=True)
             active = np.flatnonzero([form.coef[start:stop].any() for start, stop in ends])
@@ -132,10 +219,9 @@ class NewRows(Generic[Q]):
                     flat = np.asarray(phi @ form.coef[own]) - shift
                     yield where, m, np.arange(shape[0]), flat.reshape(len(flat), *shape).transpose(1, 0, 2)
             return
-        for where, m, times in self.actions(np.flatnonzero((w != 0).any(axis=(0, 1)))):
-            used = np.flatnonzero(w[:, :, m].any(axis=1))
-            scaled = c[used] * w[used, None, :, m]  # (used, n_samples, n_outputs)
-            flat = times(scaled.transpose(1, 0, 2).reshape(self.source.n_samples, -1))
+        products = products or Products(self.source, self.fitted, found.active, found.coefs_of)
+        for where, m, flat in products.of(self.queries):
+            used = found.users(m)
             yield where, m, used, flat.reshape(len(flat), len(used), -1).transpose(1, 0, 2)
 
     def features(self, form: FeatureForm) -> Iterator[tuple[slice, Array]]:
@@ -187,34 +273,6 @@ class NewRows(Generic[Q]):
         if current is not None:
             yield current
 
-    def actions(self, kernels: Rows) -> Iterator[tuple[slice, int, Callable[[Array], Array]]]:
-        """Yield (some rows, m, function), where ``function(C)`` is ``K_m(rows, training) @ C`` after normalisation.
-
-        For kernels with a feature map of low rank it is used, O(n_rows + n_samples) instead of their product.
-        """
-        fitted = self.fitted
-        if fitted.constant is not None:
-            kernels = kernels[~fitted.constant[kernels]]
-        every, direct = slice(0, self.n_rows), []
-        for m in map(int, kernels):
-            maps = self.source.feature_maps(m, self.queries)
-            own = None if maps is None else fitted.of_features(m, *maps)
-            if own is not None:
-                yield every, m, partial(_through_features, *own)
-            elif maps is not None and fitted.is_linear:
-                yield every, m, partial(fitted.product, m, partial(_through_features, *maps))
-            else:
-                direct.append(m)
-        for where, m, K in self.source.cross(self.queries, np.array(direct, dtype=np.intp)):
-            if fitted.is_linear:
-                yield where, m, partial(fitted.product, m, K.__matmul__)
-            else:
-                yield where, m, self._normalized(where, m, K).__matmul__
-
     def _normalized(self, where: slice, m: int, K: Array) -> Array:
         """A chunk of a cross-Gram after cosine normalisation and centring."""
         return self.fitted.cross(m, K, lambda: self.source.query_diagonal(self.queries, m)[where])
-
-
-def _through_features(new: Array, training: Array, C: Array) -> Array:
-    return new @ (training.T @ C)

@@ -77,7 +77,7 @@ class RowlessSource(TableSource):
         """Raise: there are no training rows."""
         raise InputError(REFUSAL.format(what="This"))
 
-    gram = take = queries = distinguish = cross = feature_maps = _refuse
+    gram = take = queries = distinguish = cross = products = training_features = _refuse
 
     def correction(self, m: int) -> Correction | None:
         """None: kernels with features need no correction."""

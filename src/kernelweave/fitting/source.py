@@ -7,10 +7,10 @@ new rows and the training rows kernel by kernel, and the same for a subset of th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from kernelweave.kernels import (
     TrainingRows,
     statistic_panels,
 )
-from kernelweave.kernels.pairs import pair_values
+from kernelweave.kernels.pairs import Others, pair_values
 from kernelweave.kernels.steps import Impute, apply_steps, column_statistics
 from kernelweave.views import Table
 
@@ -57,6 +57,8 @@ SMALL_TRIAL = 2_000_000
 
 #: New rows, in the format of a source: a table, indices of samples, rows of kernel values.
 Q = TypeVar("Q")
+#: See `Source.products`.
+Products: TypeAlias = Callable[[Q], Iterator[tuple[slice, int, Array]]]
 
 
 class Source(ABC, Generic[Q]):
@@ -102,8 +104,25 @@ class Source(ABC, Generic[Q]):
         """Position of each row among the distinct ones, shared by equal rows, independent of order and repetitions."""
         return row_ranks(self.distinguish())
 
-    def feature_maps(self, m: int, queries: Q) -> tuple[Array, Array] | None:
-        """Features of the queries and of the training rows, ``k_m(q, x) = <phi(q), phi(x)>``, if they are few."""
+    def products(self, kernels: Rows, coefs: Callable[[int], Array]) -> Products[Q]:
+        """Kernels of new rows with the training rows, times coefficients ``coefs(m)`` of shape (n_samples, n_vectors).
+
+        What follows from training rows and coefficients is computed once, before there are queries.
+
+        Yields
+        ------
+        where, m, product
+            Query rows, a kernel, and ``k_m(queries, training) @ coefs(m)`` of these rows, in chunks.
+        """
+
+        def of(queries: Q) -> Iterator[tuple[slice, int, Array]]:
+            for where, m, K in self.cross(queries, kernels):
+                yield where, m, K @ coefs(m)
+
+        return of
+
+    def training_features(self, m: int) -> Values | None:
+        """Features of kernel m of the training rows, ``k_m(x, z) = <phi(x), phi(z)>``, if they are few."""
         return None
 
     def features(self, queries: Q, kernels: Rows, n_rows: int) -> Iterator[tuple[slice, int, Values]]:
@@ -346,16 +365,13 @@ class TableSource(Source[Table]):
             else diagonal + correction.beyond(self.kernels[m](table, self.table))
         )
 
-    def feature_maps(self, m: int, queries: Table) -> tuple[Array, Array] | None:
+    def training_features(self, m: int) -> Values | None:
         training = self.kernels[m].features(self.table)
         # products with sparse features cost less than kernel values, for any number of columns
         if training is None:
             return None
         many = training.shape[1] > MAX_RANK_SHARE * self.n_samples and not is_sparse(training)
-        if many and not self.kernels[m].is_approximate:
-            return None
-        new = self.kernels[m].features(self.encode(queries))
-        return None if new is None else (new, training)
+        return None if many and not self.kernels[m].is_approximate else training
 
     @cached_property
     def _single(self) -> dict[int, tuple[Kernel, int]]:
@@ -689,29 +705,99 @@ class TableSource(Source[Table]):
                 assert phi is not None  # as when it was fitted
                 yield where, m, phi
 
-    def cross(self, queries: Table, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
+    def _chunks(self, queries: Table, called: bool) -> Iterator[tuple[slice, Table]]:
+        """Encoded queries, as many at a time as calls of kernels, or loops, take."""
         table = self.encode(queries)
-        groups = self._groups(kernels)
         # of kernels that are called, few calls cost least; others stay in the cache
-        called = any([self.kernels[group[0]].base.statistic is None for group in groups])
         step, few = [max(1, int(size / (8.0 * self.n_samples))) for size in (CHUNK_BYTES, PIECE_BYTES)]
         step = step if called else min(step, max(few, FEW_QUERIES))
-        training: dict[int, tuple[Array, Array]] = {}
         for start in range(0, table.n_rows, step):
             where = slice(start, min(start + step, table.n_rows))
-            part = table if step >= table.n_rows else table.rows(np.arange(where.start, where.stop))
-            for k, group in enumerate(groups):
-                base = self.kernels[group[0]].base
-                if base.statistic is None:
-                    for m in group:
-                        yield where, int(m), self._projected(int(m), self.kernels[m](part, self.table))
-                    continue
-                A = self._statistic(int(group[0]), part)
-                if k not in training:
-                    B = self._statistic(int(group[0]), self.table)
-                    training[k] = B, sq_norms(B)[None, :]
-                B, right = training[k]
-                S, left = pair_values(base.statistic, A, B), sq_norms(A)[:, None]
-                for m in group:
-                    K = self.kernels[m].base.from_statistic(S, left, right)
-                    yield where, int(m), self._projected(int(m), K)
+            yield where, table if step >= table.n_rows else table.rows(np.arange(where.start, where.stop))
+
+    def cross(self, queries: Table, kernels: Rows) -> Iterator[tuple[slice, int, Array]]:
+        groups = [_Compared(self, group) for group in self._groups(kernels)]
+        for where, part in self._chunks(queries, any(group.statistic is None for group in groups)):
+            for group in groups:
+                for m, K in group.values(part):
+                    yield where, m, self._projected(m, K)
+
+    def products(self, kernels: Rows, coefs: Callable[[int], Array]) -> Products[Table]:
+        # those of long paths are computed again for every chunk
+        if not len(kernels) or len(kernels) * coefs(int(kernels[0])).nbytes > CHUNK_BYTES:
+            return super().products(kernels, coefs)
+
+        def corrected(m: int) -> Array:
+            correction, own = self.correction(m), coefs(m)
+            return own if correction is None else correction.project(own.T).T
+
+        groups = [_Compared(self, group, corrected) for group in self._groups(kernels)]
+        called = any(group.statistic is None for group in groups)
+
+        def of(queries: Table) -> Iterator[tuple[slice, int, Array]]:
+            for where, part in self._chunks(queries, called):
+                prepared: dict[Any, Array] = {}
+                for group in groups:
+                    for m, product in group.products(part, prepared):
+                        yield where, m, product
+
+        return of
+
+
+class _Compared:
+    """Kernels that share a pairwise statistic, or one without any, and the training rows that they compare with.
+
+    Parameters
+    ----------
+    source : TableSource
+    group : array of int
+        The kernels.
+    coefs : callable, optional
+        Coefficients of a kernel, (n_samples, n_vectors), for products. Rows that have none are left out.
+    """
+
+    def __init__(self, source: TableSource, group: Rows, coefs: Callable[[int], Array] | None = None) -> None:
+        self.source, self.group = source, group.tolist()
+        self.bases = [source.kernels[m].base for m in self.group]
+        self.statistic, self.table = self.bases[0].statistic, source.table
+        self.coefs = [] if coefs is None else [np.ascontiguousarray(coefs(m).T) for m in self.group]
+        if self.coefs and not (used := np.any([C.any(axis=0) for C in self.coefs], axis=0)).all():
+            self.table = self.table.rows(np.flatnonzero(used))
+            self.coefs = [np.ascontiguousarray(C[:, used]) for C in self.coefs]
+        self.needs_norms = any(base.needs_norms for base in self.bases)
+        if self.statistic is not None:
+            B = source._statistic(self.group[0], self.table)
+            self.others, self.key = Others.of(self.statistic, B), source._statistic_key(self.group[0])[1:]
+            self.squares = sq_norms(B)[None, :] if self.needs_norms else None
+
+    def values(self, part: Table, prepared: dict[Any, Array] | None = None) -> Iterator[tuple[int, Array]]:
+        """Yield (m, values of some encoded queries with the training rows)."""
+        if self.statistic is None:
+            for m in self.group:
+                yield m, self.source.kernels[m](part, self.table)
+            return
+        A = self._rows(part, prepared)
+        S, left = self.others.values(A), sq_norms(A)[:, None] if self.needs_norms else None
+        for m, base in zip(self.group, self.bases, strict=True):
+            yield m, base.from_statistic(S, left, self.squares)
+
+    def products(self, part: Table, prepared: dict[Any, Array]) -> Iterator[tuple[int, Array]]:
+        """Yield (m, their products with the coefficients)."""
+        decays = [base.decay for base in self.bases]
+        if self.statistic is None or None in decays:
+            for (m, K), C in zip(self.values(part, prepared), self.coefs, strict=True):
+                yield m, K @ C.T
+            return
+        S = self.others.values(self._rows(part, prepared))
+        for m, gamma, C in zip(self.group, decays, self.coefs, strict=True):
+            out = np.empty((len(S), len(C)))
+            core.decay_product(S, gamma, C, out, threads_for(min(S.shape)))
+            yield m, out
+
+    def _rows(self, part: Table, prepared: dict[Any, Array] | None) -> Array:
+        """Queries as the statistic takes them, which may be known of another one."""
+        if prepared is None:
+            return self.source._statistic(self.group[0], part)
+        if self.key not in prepared:
+            prepared[self.key] = self.source._statistic(self.group[0], part)
+        return prepared[self.key]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._threads import blas_threads_for
-from kernelweave.fitting.prediction import NewRows
+from kernelweave.fitting.prediction import Products
 from kernelweave.fitting.source import Q, Source
 from kernelweave.gram import FeatureGram, Gram, identities_and_constants, spread_and_alignment
 from kernelweave.gram.uninformative import BEYOND_CHANCE, SPREAD
@@ -308,8 +308,9 @@ def _means_of(source: Source[Q], queries: Q, weights: Array) -> Array:
     """``K_m(queries, training) @ weights`` of the raw kernels, shape (n_kernels, n_queries)."""
     out = np.empty((source.n_kernels, source.query_length(queries)))
     raw = FittedNormalizer(np.ones(source.n_kernels))
-    for where, m, times in NewRows(source, queries, raw).actions(np.arange(source.n_kernels)):
-        out[m, where] = times(weights[:, None])[:, 0]
+    products = Products(source, raw, np.arange(source.n_kernels), lambda m: weights[:, None])
+    for where, m, product in products.of(queries):
+        out[m, where] = product[:, 0]
     return out
 
 

@@ -268,15 +268,57 @@ def pair_values(kind: str, A: PairRows, B: PairRows | None = None) -> FloatArray
     """The same as `pairwise_statistic`, of rows of a table with the same columns."""
     if is_node(A):
         return _of_nodes(kind, A, to_dense(B))
-    check_sizes(A)
     if B is not None:
-        check_sizes(B)
-        return _block(kind, *_centred(kind, A, B))
-    left, _ = _centred(kind, A, A)
+        return Others.of(kind, B).values(A)
+    check_sizes(A)
+    left = _centred(kind, A)
     S = _block(kind, left, left)
     if kind != "dot" or not isinstance(left, np.ndarray):
         _set_diagonal(kind, S, sq_norms(left))
     return mirror(S)
+
+
+@dataclass(frozen=True)
+class Others:
+    """Rows that new ones are compared with, and what follows from these rows alone.
+
+    Attributes
+    ----------
+    kind : {"sqdist", "dot", "l1"}
+    rows : array or sparse array of shape (n, n_columns)
+        Minus `centre`, if there is one.
+    centre : array of shape (n_columns,), or None
+    squares : array of shape (n,), or None
+        Squared norms of `rows`, of distances from inner products.
+    columns : array of shape (n_columns, n), or None
+        Of statistics that are summed column by column.
+    """
+
+    kind: str
+    rows: PairRows
+    centre: FloatArray | None = None
+    squares: FloatArray | None = None
+    columns: FloatArray | None = None
+
+    @classmethod
+    def of(cls, kind: str, B: PairRows) -> Others:
+        """See `pair_values`."""
+        check_sizes(B)
+        if not isinstance(B, np.ndarray):
+            return cls(kind, B)
+        if _sums_columns(kind, B):
+            return cls(kind, B, columns=np.ascontiguousarray(B.T))
+        rows = _centred(kind, B)
+        return cls(kind, B) if rows is B else cls(kind, rows, B.mean(axis=0), sq_norms(rows))
+
+    def values(self, A: PairRows) -> FloatArray:
+        """The statistic of new rows with these, shape (n_new, n)."""
+        check_sizes(A)
+        if not isinstance(A, np.ndarray):
+            return _block(self.kind, A, self.rows if self.centre is None else self.rows + self.centre)
+        if self.columns is not None:
+            return _by_columns(A, self.columns, self.kind)
+        return _block(self.kind, A if self.centre is None else A - self.centre, self.rows, right=self.squares)
 
 
 def statistic_panels(kind: str, A: PairRows, entries: int) -> Iterator[tuple[slice, FloatArray]]:
@@ -297,7 +339,7 @@ def statistic_panels(kind: str, A: PairRows, entries: int) -> Iterator[tuple[sli
         `sq_norms` gives, and their distances exactly 0.
     """
     n, start, first, sparse = A.shape[0], 0, 0, is_sparse(A)
-    A, right = _centred(kind, A, A)
+    A = right = _centred(kind, A)
     squares, transposed = sq_norms(A), A.T.tocsr() if sparse else None
     while start < n:
         if sparse and 2 * (n - start) <= n - first:
@@ -328,14 +370,11 @@ def check_sizes(A: PairRows) -> None:
         )
 
 
-def _centred(kind: str, A: PairRows, B: PairRows) -> tuple[PairRows, PairRows]:
-    """Rows moved to the mean of B, where inner products give distances between them."""
-    plain = isinstance(A, np.ndarray) and isinstance(B, np.ndarray)
-    if kind != "sqdist" or not plain or A.shape[1] <= FEW_COLUMNS or not len(B):
-        return A, B
-    centre = B.mean(axis=0)
-    left = A - centre
-    return left, left if A is B else B - centre
+def _centred(kind: str, A: PairRows) -> PairRows:
+    """Rows moved to their mean, where inner products give distances between them."""
+    if kind != "sqdist" or not isinstance(A, np.ndarray) or _sums_columns(kind, A) or not len(A):
+        return A
+    return A - A.mean(axis=0)
 
 
 def _set_diagonal(kind: str, S: FloatArray, squares: FloatArray) -> None:
@@ -356,8 +395,8 @@ def _block(
     sparse = is_sparse(A) or is_sparse(B)
     if kind == "l1" and sparse:
         return l1_distances(A, B)
-    if not sparse and (kind == "l1" or (kind == "sqdist" and A.shape[1] <= FEW_COLUMNS)):
-        return _by_columns(A, B, kind)
+    if not sparse and _sums_columns(kind, A):
+        return _by_columns(A, np.ascontiguousarray(B.T), kind)
     S = A @ (B.T if transposed is None else transposed)
     S = S.toarray() if is_sparse(S) else S
     if kind == "dot":
@@ -383,16 +422,21 @@ def _of_nodes(kind: str, A: Any, B: FloatArray) -> Any:
     return np.maximum(sq_norms(A)[:, None] + sq_norms(B) - 2.0 * (A @ B.T), 0.0)
 
 
-def _by_columns(A: FloatArray, B: FloatArray, kind: str) -> FloatArray:
-    """Sums of differences over the columns, absolute or squared, of every row of A and B."""
-    columns = np.ascontiguousarray(B.T)
-    S = np.empty((len(A), len(B))) if kind == "l1" else np.zeros((len(A), len(B)))
+def _sums_columns(kind: str, A: FloatArray) -> bool:
+    """Whether a statistic is summed column by column."""
+    return kind == "l1" or (kind == "sqdist" and A.shape[1] <= FEW_COLUMNS)
+
+
+def _by_columns(A: FloatArray, columns: FloatArray, kind: str) -> FloatArray:
+    """Sums of differences over the columns, absolute or squared, of every row of A and of others, given by columns."""
+    n = columns.shape[1]
+    S = np.empty((len(A), n)) if kind == "l1" else np.zeros((len(A), n))
     if kind == "l1":
         core.differences(np.ascontiguousarray(A), columns, S, threads_for(min(S.shape)))
         return S
     # in tiles of rows that stay in the cache
-    rows = max(1, 32768 // max(len(B), 1))
-    work = np.empty((rows, len(B)))
+    rows = max(1, 32768 // max(n, 1))
+    work = np.empty((rows, n))
     for top in range(0, len(A), rows):
         tile = S[top : top + rows]
         difference = work[: len(tile)]
