@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -101,6 +101,8 @@ class Candidates:
         the same for losses of rows and folds of the same size.
     second : callable, optional
         What chooses among candidates within a standard error of the best.
+    by_second : bool
+        Whether it chooses among all candidates.
     skips : bool
         Whether folds without a score, such as an area under a curve where a class has no rows, are left out of means.
     complements : bool
@@ -120,12 +122,21 @@ class Candidates:
     pool: Score | None = None
     skips: bool = False
     second: Score | None = None
+    by_second: bool = False
     complements: bool = True
 
     @property
     def n_steps(self) -> int | None:
         """Solutions of one problem, at most: on every fold, and on all rows; None if they are unknown."""
         return len(self.alphas) * (self.n_folds + self.path) + (not self.path)
+
+    def likelihoods(self, found: FoldScores) -> Array | None:
+        """What `second` says of every candidate; None without, or without values of the test rows of whole folds."""
+        # a search on fewer rows that was stopped has none
+        whole = all(len(rows) == own.shape[-2] for rows, own in zip(self.tests, found.values, strict=False))
+        if self.second is None or not whole or not found.values:
+            return None
+        return pooled_scores(self.second, self.tests, found.values, errors=False)[0]
 
     def choose(
         self, task: Task, problems: list[NormalizedProblem], learner: Learner, report: Report
@@ -179,10 +190,9 @@ class Candidates:
                 f"{'' if self.skips else 'fewer folds, or '}another `scoring` such as {other!r}."
             )
         best = choose(mean, error, self.rule)
-        second = None
-        if self.second is not None and whole and len(values):
-            second, _ = pooled_scores(self.second, self.tests, values)
-            near = mean >= mean[best] - np.nan_to_num(error[best])
+        second = self.likelihoods(replace(found, values=values))
+        if second is not None:
+            near = self.by_second | (mean >= mean[best] - np.nan_to_num(error[best]))
             best = int(np.argmax(np.where(near, second, -np.inf)))
         results = {
             "alpha": alphas,
@@ -232,7 +242,8 @@ class Candidates:
         good, more = f"the best of {among} by", ""
         if "neg_log_loss" in results:
             good = f"chosen from {among} by"
-            more = "of those within a standard error of the best it has the smallest log loss; "
+            among = "" if self.by_second else "of those within a standard error of the best "
+            more = f"{among}it has the smallest log loss; "
         return (
             f"{parameter} = {values[best]:.3g}, {good} {where}, {name} {listed}; {more}"
             f"{'kernels and weights there are those of all rows; ' if self.decide is not None else ''}"
@@ -353,6 +364,7 @@ def by_content(
         pool=if_defined(asked.score) if asked is not None and asked.pooled else None,
         skips=asked is not None,
         second=None if asked is None else asked.second,
+        by_second=asked is not None and asked.by_second,
     )
 
 
@@ -425,6 +437,7 @@ def of_costs(
         pool=if_defined(asked.score) if asked is not None and asked.pooled else None,
         skips=asked is not None,
         second=None if asked is None else asked.second,
+        by_second=asked is not None and asked.by_second,
     )
 
 

@@ -96,15 +96,20 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     "f1_macro" or ``make_scorer(fbeta_score, beta=2)``, choose the largest ``p / share ** level`` with a level of 0,
     1/4, 1/2, 3/4 or 1 by the folds. Probabilities stay those of the training rows, so that the most probable class need
     not be the one of `predict`; decision values and `intercept_` include the shift, so that their sign, or their
-    largest, is the class of `predict`. Among values of C or alpha whose score is within a standard error of the best,
-    the one with the smallest log loss is taken. Of more than two classes with a loss that has probabilities,
-    p is that of a temperature on the folds. If C or alpha is stated, five further fits find the decision. It is not
-    chosen with ``fit_intercept=False``. `MKLClassifierCV` chooses the regularisation parameter alone.
+    largest, is the class of `predict`. The value of C or alpha with the smallest log loss on the folds is taken; for
+    scores other than "balanced_accuracy" and "recall_macro" among those within a standard error of the best score.
+    Where the loss has no probabilities, every class has an offset beside the temperature, in `intercept_` too, with
+    which mean probabilities on the folds are the shares. A plain fit also tries machines in which all classes, not all
+    rows, count alike, and takes those with the smaller log loss on the folds; probabilities are still those of the
+    training rows. Of more than two classes with a loss that has probabilities, p is that of a temperature on the folds.
+    If C or alpha is stated, five further fits find the decision. It is not chosen with ``fit_intercept=False``.
+    `MKLClassifierCV` chooses the regularisation parameter alone.
 
     References
     ----------
     F. Dinuzzo, Kernel machines with two layers and multiple kernel learning, arXiv 1001.2709, section 5; C. Elkan, The
-    foundations of cost-sensitive learning, IJCAI 2001.
+    foundations of cost-sensitive learning, IJCAI 2001; A. Alexandari, A. Kundaje and A. Shrikumar, Maximum likelihood
+    with bias-corrected calibration is hard-to-beat at label shift adaptation, ICML 2020.
 
     Examples
     --------
@@ -240,6 +245,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
                 "`cv` must give folds with test rows, got none. Use a number of folds such as 5."
             )
         values = decided(task, model.learner, model.alpha, folds)
+        values = values if model.offset is None else values + model.offset
         weights = task.loss_weight if method == "temperature" else task.row_weight
         self.calibration_ = calibrate(values, codes, weights, method, multilabel=task.multilabel)
         return self

@@ -87,6 +87,8 @@ def explained(told: Mapping[str, Any], model: Model) -> str:
         lines.append(f"Approximation: {told['approximation']}.")
     if told.get("choice"):
         lines.append(f"Regularisation: {told['choice']}")
+    if told.get("costs"):
+        lines.append(f"Classes: {told['costs']}")
     if told.get("decision"):
         lines.append(f"Decision, for the score {told['decision']}")
     return "\n".join([*lines, OTHERWISE]) if lines else NO_DEFAULTS

@@ -40,7 +40,14 @@ from kernelweave.estimators.metric import (
 from kernelweave.estimators.missing import in_order
 from kernelweave.estimators.reading import ReadingMixin
 from kernelweave.estimators.routes import approximation_of, described, fitted_maps
-from kernelweave.estimators.scoring import check_score, decision_of, levels_of, said_of_level, task_score
+from kernelweave.estimators.scoring import (
+    check_score,
+    decision_of,
+    levels_of,
+    said_of_costs,
+    said_of_level,
+    task_score,
+)
 from kernelweave.estimators.targets import Classes, Targets
 from kernelweave.estimators.texts import column_importances
 from kernelweave.fitting.folds import Fold, read_groups
@@ -97,6 +104,11 @@ def attributes_of(model: Model) -> dict[str, Any]:
         found["coef_"] = linear.coef[0] if flat else linear.coef
         found["linear_intercept_"] = float(linear.intercept[0]) if flat else linear.intercept
     return found
+
+
+def _totals(task: Task) -> Array:
+    """Weights of the classes."""
+    return np.bincount(task.codes, task.sample_weight).astype(float)
 
 
 #: A task, its problems and candidates, and why its kernels were approximated.
@@ -249,14 +261,19 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 self.defaults_["learner"] = LEARNERS_SAID[type(self._default_learner()).__name__]
             candidates = self._candidates_of(task, problems, learner, labels, folds)
             candidates = self._of_targets(candidates, task, learner)
-            tries = self._tries_metric(task, candidates)
+            metric, costs = self._tries_metric(task, candidates), self._tries_costs(task, candidates)
+            tries = metric or costs
             # the number of steps of a descent is unknown
             unknown = learner.iterates and candidates.scores is None
             n_steps = None if unknown else candidates.n_steps
             report = self._reporter(n_steps and (1 + tries) * n_steps * len(problems), X, y)
-            if tries:
+            if metric:
                 task, problems, candidates, why = self._tried_metric(
                     (task, problems, candidates, why), make, learner, labels, report
+                )
+            if costs:
+                task, problems, candidates = self._tried_costs(
+                    task, problems, candidates, learner, labels, report
                 )
             chosen = self._choose(candidates, task, problems, learner, report)
             alpha, solved = chosen.alpha, chosen.solved
@@ -264,8 +281,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             if getattr(learner, "relax", None) == "auto":
                 # parameters chosen once are not chosen again on folds of the training rows
                 learner.set_params(relax=getattr(solved[0].solution, "relax", None))
-            held, shift = self._decision(task, learner, chosen)
-            self._store(Model.of(task, learner, alpha, solved, encoder, held, shift), solved, why)
+            decision = self._decision(task, learner, chosen)
+            self._store(Model.of(task, learner, alpha, solved, encoder, *decision), solved, why)
         self._reported()
 
     def _tries_metric(self, task: Task, candidates: Candidates) -> bool:
@@ -309,6 +326,50 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         self.defaults_["left_out"] = left_out(problems[0], source.names)
         self.defaults_["metric"] = taken(error, other)
         return task, problems, replace(candidates, scores=lambda _: second), why
+
+    def _tries_costs(self, task: Task, candidates: Candidates) -> bool:
+        """Whether machines in which classes count alike are tried too: of a plain fit with a score of decisions."""
+        stated = self.learner is not None or self.C is not None
+        if not self._is_plain or stated or candidates.decide is None or candidates.n_folds < 2:
+            return False
+        return candidates.second is not None and not task.multilabel and bool(np.ptp(_totals(task)))
+
+    def _tried_costs(
+        self,
+        task: Task,
+        problems: list[NormalizedProblem],
+        candidates: Candidates,
+        learner: learners.Learner,
+        labels: Array,
+        report: Report,
+    ) -> tuple[Task, list[NormalizedProblem], Candidates]:
+        """Machines in which rows, or classes, count alike, whichever has the smaller log loss on the folds; scored."""
+        assert candidates.scores is not None  # `_tries_costs` asks for them
+        first = candidates.scores(report)
+        usual = task, problems, replace(candidates, scores=lambda _: first)
+        before = candidates.likelihoods(first)
+        if first.interrupted or before is None:
+            return usual
+        totals = _totals(task)
+        task = replace(task, costs=totals.sum() / (len(totals) * totals))
+        problems = [replace(one, sample_weight=task.weights_of(k)) for k, one in enumerate(problems)]
+        asked = task_score(self.scoring, task, self.classes_, learner, decides=True)
+        candidates = of_costs(task, problems, learner, labels, plain=True, asked=asked)
+        assert candidates.scores is not None  # as before
+        try:
+            second = candidates.scores(report)
+        except KeyboardInterrupt:
+            second = replace(first, interrupted=True)
+        if second.interrupted:
+            say_interrupted("machines in which classes count alike were not tried to the end")
+            return usual
+        after = candidates.likelihoods(second)
+        assert after is not None  # not interrupted
+        losses = -float(np.nanmax(before)), -float(np.nanmax(after))
+        self.defaults_["costs"] = said_of_costs(*losses)
+        return (
+            (task, problems, replace(candidates, scores=lambda _: second)) if losses[1] < losses[0] else usual
+        )
 
     def _checked_learner(self) -> learners.Learner:
         """The learner of the fit, if it can do the task."""
@@ -366,26 +427,29 @@ class BaseMKL(ReportingMixin, ReadingMixin):
 
     def _decision(
         self, task: Task, learner: learners.Learner, chosen: Chosen
-    ) -> tuple[OutOfFold | None, Array | None]:
-        """What folds say of the training rows, and what is added to decision values for the score that was asked for.
+    ) -> tuple[OutOfFold | None, Array | None, Array | None]:
+        """What folds say of the training rows, and what is added to decision values: for the score, and offsets.
 
         If no regularisation parameter was chosen, and the score has a decision, there are further fits on folds.
         """
         classes, held = getattr(self, "classes_", None), chosen.held
         decides = self._decides and self.fit_intercept and levels_of(self.scoring) != (0.0,)
         if classes is None or not decides or chosen.interrupted:
-            return held, None
+            return held, None, None
         try:
             held = held or OutOfFold.refitted(task, learner, chosen.alpha)
         except KeyboardInterrupt:
             say_interrupted("the decision is that of the most probable class, not that of the score")
-            return held, None
+            return held, None, None
         found = decision_of(self.scoring, task, classes, learner, held)
         assert found is not None  # the score has levels
         self.defaults_["decision"] = (
             f"{self.scoring if isinstance(self.scoring, str) else 'the score'}: {said_of_level(found[0])}."
         )
-        return held, found[1]
+        _, shift, offset = found
+        if offset is not None:
+            held = replace(held, values=held.values + offset)
+        return held, shift, offset
 
     def _choose(
         self,

@@ -25,7 +25,7 @@ from kernelweave._checks import InputError, check_known
 from kernelweave.estimators.targets import Classes, labels_of
 from kernelweave.fitting.calibration import Calibration, calibrate, log_probabilities
 from kernelweave.fitting.folds import Rows, Score
-from kernelweave.fitting.out_of_fold import OutOfFold
+from kernelweave.fitting.out_of_fold import OutOfFold, best_offsets
 from kernelweave.fitting.task import Task
 
 Array = NDArray[np.float64]
@@ -39,7 +39,7 @@ Curve = Callable[[Array, Rows], Calibration | None]
 RANKINGS = ("roc_auc", "average_precision")
 #: Levels that folds choose from, and those of scores for which theory says which is best.
 LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
-KNOWN_LEVELS = {"accuracy": (0.0,), "balanced_accuracy": (1.0, 0.0), "recall_macro": (1.0, 0.0)}
+KNOWN_LEVELS = {"accuracy": (0.0,), "balanced_accuracy": (1.0,), "recall_macro": (1.0,)}
 
 
 def metric_of(scoring: Scoring) -> str:
@@ -162,9 +162,15 @@ def fold_score(
             np.average(labels_of(values + shift, cast(Classes, named)) == truth[rows], weights=weight)
         )
 
-    if scoring is None and classes is not None and not several:
-        # that of scikit-learn checks its arguments for longer than a small machine takes
-        return accuracy
+    def balanced(values: Array, rows: Rows, shift: Array | float = 0.0) -> float:
+        weight = np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
+        right = labels_of(values + shift, cast(Classes, named)) == truth[rows]
+        there, found = (np.bincount(targets[rows], own) for own in (weight, weight * right))
+        return float((found[there > 0] / there[there > 0]).mean())
+
+    if classes is not None and not several and scoring in (None, "balanced_accuracy"):
+        # those of scikit-learn check their arguments for longer than a small machine takes
+        return balanced if scoring else accuracy
 
     def known(values: Array, rows: Rows, shift: Array | float) -> Known:
         decided = values + shift
@@ -220,9 +226,9 @@ def if_defined(score: Score) -> Score:
 class DecidedScore:
     """The score of rows at the best of some levels: the class of the largest ``p / share ** level`` is predicted.
 
-    Probabilities p are those of the temperature of the rows themselves; of several labels each is decided alone. The
-    level 0 decides by probabilities, 1 as if all classes were equally frequent, which is best for the balanced
-    accuracy.
+    Probabilities p are those of the temperature of the rows themselves, and of offsets, see `best_offsets`; of several
+    labels each is decided alone, without offsets. The level 0 decides by probabilities, 1 as if all classes were
+    equally frequent, which is best for the balanced accuracy.
 
     Attributes
     ----------
@@ -232,6 +238,8 @@ class DecidedScore:
         The temperature of some rows.
     of_loss : bool
         Whether values are log odds by the loss itself, of two classes or of labels, so that the temperature is 1.
+    moves : bool
+        Whether values have offsets: of classes, whose probabilities are not those of a loss.
     codes : array of shape (n_rows,) or (n_rows, n_labels)
     weights : array of shape (n_rows,) or (n_rows, n_labels), or None
     log_odds : array of shape (n_outputs,)
@@ -247,6 +255,7 @@ class DecidedScore:
     score: Callable[..., float]
     curve: Callable[[Array, Rows], Calibration]
     of_loss: bool
+    moves: bool
     codes: Rows
     weights: Array | None
     log_odds: Array
@@ -256,8 +265,16 @@ class DecidedScore:
         """The best score."""
         return self.decided(values, rows)[0]
 
+    def offsets(self, values: Array, rows: Rows) -> Array:
+        """What is added to decision values before they have a temperature."""
+        if not self.moves:
+            return np.zeros(values.shape[1])
+        weights = np.ones(len(rows)) if self.weights is None else self.weights[rows]
+        return best_offsets(values, self.codes[rows], weights)
+
     def likelihood(self, values: Array, rows: Rows) -> float:
         """Minus the log loss, weighted, of the probabilities."""
+        values = values + self.offsets(values, rows)
         logs = self.curve(values, rows).logarithms(values)
         codes, weights = self.codes[rows], None if self.weights is None else self.weights[rows]
         if logs.shape == codes.shape:
@@ -268,8 +285,10 @@ class DecidedScore:
             return float(np.average(np.where(codes == 1, logs, log_expit(-values * slopes)), weights=weights))
         return float(np.average(np.take_along_axis(logs, codes[:, None], axis=1)[:, 0], weights=weights))
 
-    def decided(self, values: Array, rows: Rows) -> tuple[float, float, Array]:
-        """The best score, its level, and what is added to decision values."""
+    def decided(self, values: Array, rows: Rows) -> tuple[float, float, Array, Array]:
+        """The best score, its level, what is added to decision values for it, and the offsets."""
+        offsets = self.offsets(values, rows)
+        values = values + offsets
         slopes = np.ones(values.shape[1]) if self.of_loss else np.concatenate(self.curve(values, rows).curves)
         found: list[tuple[float, float, Array]] = []
         with warnings.catch_warnings():
@@ -278,7 +297,7 @@ class DecidedScore:
             for level in self.levels:
                 shift = -level * self.log_odds / slopes
                 found.append((self.score(values, rows, shift), level, shift))
-        return max(found, key=lambda one: one[0] if one[0] == one[0] else -np.inf)
+        return *max(found, key=lambda one: one[0] if one[0] == one[0] else -np.inf), offsets
 
 
 @dataclass(frozen=True)
@@ -298,6 +317,9 @@ class TaskScore:
     second : callable, optional
         What chooses among candidates within a standard error of the best: minus the log loss. Scores of decisions count
         few rows of rare classes, and many candidates are about as good.
+    by_second : bool
+        Whether it chooses among all candidates: of a score whose best decision follows from probabilities, the best
+        probabilities are taken, which all rows tell of.
     """
 
     name: str
@@ -305,6 +327,7 @@ class TaskScore:
     of_fold: Score
     pooled: bool
     second: Score | None = None
+    by_second: bool = False
 
 
 def task_score(
@@ -334,6 +357,7 @@ def task_score(
 
     score: Score
     second: Score | None = None
+    by_second = False
     if classes is None:
         numbers = np.concatenate(task.targets, axis=1)
         score = fold_score(scoring, numbers[:, 0] if task.flat else numbers, sample_weight=task.sample_weight)
@@ -341,10 +365,12 @@ def task_score(
         weights = task.sample_weight, task.loss_weight
         score = _class_score(scoring, task, classes, learner, task.codes, *weights, decides=decides)
         if isinstance(score, DecidedScore):
-            second = score.likelihood
+            second, by_second = score.likelihood, len(score.levels) == 1
     known = pooled or metric_of(scoring) != ""
     of_fold = if_defined(score) if known else score
-    return TaskScore(name if pooled else f"{name}, mean over folds", score, of_fold, pooled, second)
+    return TaskScore(
+        name if pooled else f"{name}, mean over folds", score, of_fold, pooled, second, by_second
+    )
 
 
 def _class_score(
@@ -371,13 +397,17 @@ def _class_score(
         return score
     # one against the rest, probabilities of the loss have no common scale
     of_loss = learner.has_probabilities and (task.multilabel or task.n_outputs == 1)
-    return DecidedScore(score, curve, of_loss, codes, loss_weight, log_odds(task), levels)
+    moves = not (task.multilabel or learner.has_probabilities)
+    return DecidedScore(score, curve, of_loss, moves, codes, loss_weight, log_odds(task), levels)
 
 
 def decision_of(
     scoring: Scoring, task: Task, classes: Classes, learner: learners.Learner, held: OutOfFold
-) -> tuple[float, Array] | None:
-    """The level of the decision that a score asks for, and what it adds to decision values; None for other scores."""
+) -> tuple[float, Array, Array | None] | None:
+    """The level of the decision that a score asks for, what it adds to decision values, and offsets if these have some.
+
+    None for other scores.
+    """
     codes = held.truth.astype(np.intp)
     weights = task.times_factors(held.weights, codes)
     rows = held.weights if task.multilabel else weights
@@ -385,7 +415,8 @@ def decision_of(
     score = _class_score(scoring, task, classes, learner, codes, *given, decides=True)
     if not isinstance(score, DecidedScore):
         return None
-    return score.decided(held.values, np.arange(len(codes)))[1:]
+    _, level, shift, offsets = score.decided(held.values, np.arange(len(codes)))
+    return level, shift, offsets if score.moves else None
 
 
 def said_of_level(level: float) -> str:
@@ -396,6 +427,16 @@ def said_of_level(level: float) -> str:
     return (
         f"the class whose probability divided by its frequency in the training rows{power} is largest; probabilities "
         "stay as they are"
+    )
+
+
+def said_of_costs(loss: float, other: float) -> str:
+    """Which machines were taken, by log losses on folds of those in which rows, and classes, count alike."""
+    taken = (
+        "all classes count alike in the machines" if other < loss else "all rows count alike in the machines"
+    )
+    return (
+        f"{taken}; the log loss on the folds is {other:.3g} where classes do, and {loss:.3g} where rows do."
     )
 
 

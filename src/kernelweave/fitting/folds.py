@@ -398,7 +398,9 @@ def divided(tests: Sequence[Rows]) -> list[list[int]]:
     return divisions
 
 
-def pooled_scores(score: Score, tests: Sequence[Rows], values: Sequence[Array]) -> tuple[Array, Array]:
+def pooled_scores(
+    score: Score, tests: Sequence[Rows], values: Sequence[Array], *, errors: bool = True
+) -> tuple[Array, Array]:
     """Scores of the test rows of all folds together, and their standard errors by leaving out each fold in turn.
 
     Parameters
@@ -408,6 +410,8 @@ def pooled_scores(score: Score, tests: Sequence[Rows], values: Sequence[Array]) 
         Test rows of the folds; of several divisions of the rows (`divided`) the mean score counts.
     values : sequence of arrays of shape (..., n_test, n_outputs)
         Decision values of the test rows of every fold.
+    errors : bool
+        Whether errors are computed; else they are zeros.
 
     Returns
     -------
@@ -426,10 +430,12 @@ def pooled_scores(score: Score, tests: Sequence[Rows], values: Sequence[Array]) 
         )
 
     shape, n_folds = values[0].shape[:-2], len(values)
-    scores, errors = np.empty(shape), np.zeros(shape)
+    scores, found = np.empty(shape), np.zeros(shape)
     for at in np.ndindex(shape):
         own = np.array([of(at, folds) for folds in divisions])
         scores[at] = own.mean()
+        if not errors:
+            continue
         if min(map(len, divisions)) > 1:
             # the mean over divisions without each fold
             without = [
@@ -439,10 +445,10 @@ def pooled_scores(score: Score, tests: Sequence[Rows], values: Sequence[Array]) 
             ]
             # a score may be undefined without a fold that alone has rows of a class
             defined = np.array(without)[np.isfinite(without)]
-            errors[at] = np.sqrt((n_folds - 1) * np.var(defined)) if len(defined) else np.nan
+            found[at] = np.sqrt((n_folds - 1) * np.var(defined)) if len(defined) else np.nan
         elif n_folds > 1:
-            errors[at] = own.std(ddof=1) / np.sqrt(len(own))
-    return scores, errors
+            found[at] = own.std(ddof=1) / np.sqrt(len(own))
+    return scores, found
 
 
 def walk_folds(

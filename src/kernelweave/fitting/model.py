@@ -84,6 +84,8 @@ class Model:
         What the folds that chose the regularisation parameter said of the training rows, without `shift`.
     shift : array of shape (n_outputs,) or None
         What `intercept` holds for the decision that a score asks for; probabilities are those without it.
+    offset : array of shape (n_outputs,) or None
+        What `intercept` and `held` hold so that probabilities have the shares of the classes, see `best_offsets`.
     """
 
     task: Task
@@ -102,6 +104,7 @@ class Model:
     linear_form: LinearForm | None = None
     held: OutOfFold | None = None
     shift: Array | None = None
+    offset: Array | None = None
 
     @classmethod
     def of(
@@ -113,6 +116,7 @@ class Model:
         encoder: TableEncoder | ViewsEncoder | None,
         held: OutOfFold | None = None,
         shift: Array | None = None,
+        offset: Array | None = None,
     ) -> Model:
         """Combine the solutions of all problems."""
         results = [s.solution for s in solved]
@@ -130,7 +134,8 @@ class Model:
             normalizers=tuple(s.problem.normalizer for s in solved),
             weights=results[0].weights if len(results) == 1 else np.array([r.weights for r in results]),
             dual_coef=np.column_stack([r.dual_coef for r in results]),
-            intercept=np.concatenate([s.intercept for s in solved]) + (0.0 if shift is None else shift),
+            intercept=np.concatenate([s.intercept for s in solved])
+            + sum(one for one in (shift, offset) if one is not None),
             owner=np.repeat(np.arange(len(solved)), [len(s.problem.intercept) for s in solved]),
             layers=tuple(layers) if any(layers) else (),
             layered=any(getattr(r, "layer_weights", None) is not None for r in results),
@@ -138,6 +143,7 @@ class Model:
             features=_feature_form(solved),
             held=held,
             shift=shift,
+            offset=offset,
         )
 
     @property

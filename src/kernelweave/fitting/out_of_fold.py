@@ -20,6 +20,8 @@ Rows = NDArray[np.intp]
 
 #: Folds of rows whose models chose no regularisation parameter.
 N_FOLDS = 5
+#: Newton steps of slope and offsets, and the smallest slope by which offsets are divided.
+MOST_STEPS, FLATTEST = 50, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,3 +160,52 @@ def best_slope(values: Array, codes: Rows, weights: Array) -> float:
             high *= 4.0
         best = high if high >= 1e6 else float(brentq(derivative, low, high, xtol=1e-8, rtol=1e-8))
     return float(f"{best / size:.2e}")
+
+
+def best_offsets(values: Array, codes: Rows, weights: Array) -> Array:
+    """What is added to the decision values of each output so that those with `best_slope` have the smallest log loss.
+
+    Mean probabilities are then the shares of the classes. Slope and offsets are fitted together, with the same row more
+    as there, by Newton's method; of several classes the offsets have mean zero.
+
+    References
+    ----------
+    A. Alexandari, A. Kundaje and A. Shrikumar, Maximum likelihood with bias-corrected calibration is hard-to-beat at
+    label shift adaptation, ICML 2020.
+    """
+    size = float(np.abs(values).mean())
+    if not size:
+        return np.zeros(values.shape[1])
+    scaled = values / size
+    f = np.column_stack([np.zeros(len(values)), scaled]) if values.shape[1] == 1 else scaled
+    kinds, total, w = f.shape[1], float(weights.sum()), weights[:, None]
+    target = (np.eye(kinds)[codes.astype(np.intp)] * total + 1.0 / kinds) / (total + 1.0)
+
+    def loss(point: Array) -> float:
+        return -float((w * target * log_softmax(point[0] * f + point[1:], axis=1)).sum())
+
+    point = np.r_[1.0, np.zeros(kinds)]
+    value = loss(point)
+    for _ in range(MOST_STEPS):
+        p = np.exp(log_softmax(point[0] * f + point[1:], axis=1))
+        wrong, about = w * (p - target), f - (p * f).sum(axis=1, keepdims=True)
+        slopes = np.r_[(wrong * f).sum(), wrong.sum(axis=0)]
+        mixed = (w * p * about).sum(axis=0)
+        curvature = np.block(
+            [
+                [(w * p * about * f).sum(), mixed],
+                [mixed[:, None], np.diag((w * p).sum(axis=0)) - (w * p).T @ p],
+            ]
+        )
+        # a constant for all classes changes nothing
+        step = np.linalg.lstsq(curvature, slopes, rcond=1e-12)[0]
+        drop, length = float(slopes @ step), 1.0
+        if drop <= 1e-12 * total:
+            break
+        while length > 1e-9 and not loss(point - length * step) <= value - 1e-4 * length * drop:
+            length *= 0.5
+        point = point - length * step
+        value = loss(point)
+    # the order of the classes stays that of the values where these say nothing
+    offsets = point[1:] * size / max(point[0], FLATTEST)
+    return offsets[1:] - offsets[:1] if values.shape[1] == 1 else offsets - offsets.mean()

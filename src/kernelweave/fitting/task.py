@@ -106,6 +106,8 @@ class Task:
         For classification: every problem is a label, and rows may have several.
     groups : array of int, shape (n_samples,), or None
         Of rows that all folds keep together.
+    costs : array of shape (n_classes,), or None
+        Factors of the classes in the machines alone: shares and probabilities count rows without them.
     screen : bool
         Set kernels to zero in which rows hardly resemble each other, or of a view in which none aligns with the
         targets beyond chance; see `kernelweave.gram.uninformative.spread_and_alignment`. At least one stays.
@@ -122,6 +124,7 @@ class Task:
     class_weight: Array | None = None
     multilabel: bool = False
     groups: Rows | None = None
+    costs: Array | None = None
     screen: bool = False
 
     def take(self, rows: Rows) -> Task:
@@ -136,6 +139,9 @@ class Task:
 
     def weights_of(self, problem: int) -> Array | None:
         """Weights of the rows in one problem, (n_samples,)."""
+        if self.costs is not None:
+            own = self.costs[self.codes]
+            return own if self.sample_weight is None else own * self.sample_weight
         if not self.multilabel or self.class_weight is None:
             return self.sample_weight
         factors = self.class_weight[problem][(self.targets[problem][:, 0] > 0).astype(np.intp)]

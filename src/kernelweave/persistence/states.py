@@ -400,7 +400,7 @@ def check_model(model: Model) -> None:
         model.weights.shape in ((n_kernels,), (n_outputs, n_kernels)),
         model.owner.dtype.kind == "i",
         len(model.layers) in (0, n_outputs),
-        model.shift is None or model.shift.shape == (n_outputs,),
+        all(one is None or one.shape == (n_outputs,) for one in (model.shift, model.offset)),
         all(scale.shape == (n_kernels,) for scale in scales),
         len(model.normalizers) > int(model.owner.max()) >= 0 <= int(model.owner.min()),
         all(len(target) == (1 if rowless else n_rows) for target in model.task.targets),
@@ -422,7 +422,7 @@ def check_model(model: Model) -> None:
         n = one.n_columns_
         fits.append(len(one.categories_) == n and (one.names_ is None or len(one.names_) == n))
         fits.append(all(0 <= form.place < n and form.scale > 0 for form in one.dates_))
-    shifts = [] if model.shift is None else [model.shift]
+    shifts = [one for one in (model.shift, model.offset) if one is not None]
     held = [model.dual_coef, model.intercept, model.weights, *shifts, *scales, *forms]
     cells = [] if table is None else table.arrays()
     # where cells may be missing, they are skipped
