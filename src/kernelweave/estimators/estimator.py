@@ -30,6 +30,7 @@ from kernelweave.estimators.choosing import (
 )
 from kernelweave.estimators.defaults import LEARNERS_SAID, NORMALIZERS_SAID, explained, left_out
 from kernelweave.estimators.metric import (
+    LOST,
     PREFERENCE,
     ViewMetric,
     may_learn,
@@ -269,7 +270,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             report = self._reporter(n_steps and (1 + tries) * n_steps * len(problems), X, y)
             if metric:
                 task, problems, candidates, why = self._tried_metric(
-                    (task, problems, candidates, why), make, learner, labels, report
+                    (task, problems, candidates, why), make, report
                 )
             if costs:
                 task, problems, candidates = self._tried_costs(
@@ -294,14 +295,15 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         self,
         usual: Prospect,
         make: Callable[[learners.Learner], tuple[Source[Any], str]],
-        learner: learners.Learner,
-        labels: Array,
         report: Report,
     ) -> Prospect:
         """The usual kernels, or those in a learnt metric if their error on the folds is lower by enough; scored."""
         task, problems, candidates, why = usual
-        assert candidates.scores is not None  # `may_learn` asks for them
-        first = candidates.scores(report)
+        scores, finish = candidates.scores, candidates.finish
+        # `may_learn` asks for them
+        assert scores is not None
+        assert finish is not None
+        first = scores(report)
         usual = task, problems, replace(candidates, scores=lambda _: first), why
         if first.interrupted:
             return usual
@@ -309,12 +311,16 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         try:
             source, why = make(learners.MetricRLS2())
             task = replace(task, source=source)
-            problems = problems_of(task)
-            candidates = self._candidates_of(task, problems, learner, labels, [])
-            assert candidates.scores is not None  # as before
-            second = candidates.scores(report)
+            second = scores(report, task, first)
+            if not second.interrupted and second.mean.max() > LOST * first.mean.max():
+                # a metric of some of many rows is worse than one of all
+                first, candidates = finish(first, report), replace(candidates, finish=None)
+                second = (
+                    replace(second, interrupted=True) if first.interrupted else finish(second, report, task)
+                )
         except KeyboardInterrupt:
             second = replace(first, interrupted=True)
+        usual = *usual[:2], replace(candidates, scores=lambda _: first), usual[3]
         error, other = -float(first.mean.max()), -float(second.mean.max())
         if second.interrupted:
             say_interrupted("a learnt metric was not tried to the end, and the model is the one without")
@@ -323,6 +329,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             if not second.interrupted:
                 self.defaults_["metric"] = not_taken(error, other)
             return usual
+        problems = problems_of(task)
         self.defaults_["left_out"] = left_out(problems[0], source.names)
         self.defaults_["metric"] = taken(error, other)
         return task, problems, replace(candidates, scores=lambda _: second), why

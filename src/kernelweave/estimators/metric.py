@@ -15,10 +15,12 @@ from kernelweave.kernels.composed import steps_of
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table
 from kernelweave.views.tables import TEXT
 
-__all__ = ["PREFERENCE", "ViewMetric", "may_learn", "metrics_of", "not_taken", "taken"]
+__all__ = ["LOST", "PREFERENCE", "ViewMetric", "may_learn", "metrics_of", "not_taken", "taken"]
 
 #: A plain fit takes the metric if the squared error on folds is below this multiple of that of the usual kernels.
 PREFERENCE = 0.98
+#: Beyond this multiple of that error, on some of many rows, it is refused without all of them.
+LOST = 1.1
 #: Distinct rows, and columns of a view, with which a plain fit tries a metric.
 FEWEST_ROWS, MOST_ROWS, MOST_COLUMNS = 100, 2000, 40
 
@@ -48,7 +50,7 @@ def may_learn(task: Task, candidates: Candidates) -> bool:
     asked = not task.classification and task.n_outputs == 1 and candidates.name == SQUARED
     if (
         not asked
-        or candidates.scores is None
+        or candidates.finish is None
         or candidates.n_folds < 2
         or not isinstance(source, TableSource)
     ):

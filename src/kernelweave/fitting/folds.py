@@ -8,6 +8,9 @@ is. On the first fold every second candidate is looked at, roughly and from the 
 All folds are then asked about the candidates around the best one only, and begin with its weights; more are added as
 long as the best of them is the last on a side.
 
+Other kernels on the same folds, such as those in a learnt metric, begin at the best candidate of the first ones, and
+need no rough look.
+
 With a ridge of its own the function of a stiff candidate is not stiff, and the score of one fold may have several
 maxima of about the same height. The first look is then one at all folds. If there are many rows, the search takes some
 of them from each fold; all rows of the folds, or of the first if these are very many, are then asked about the best
@@ -66,6 +69,8 @@ Fold = tuple[Rows, Rows]
 Score = Callable[[Array, Rows], float]
 #: For each problem the weights with which its path may begin.
 Starts = Sequence[Array] | None
+#: The training rows of a fold, and the problems on them.
+Part = tuple[Task, list[NormalizedProblem]]
 
 #: Relative gap of the solutions that are only scored.
 SCORING_TOL = 1e-5
@@ -210,18 +215,23 @@ def walk_fold(
     label: str = "fold",
     starts: Starts = None,
     some: Rows | None = None,
+    part: Part | None = None,
 ) -> FoldPath:
     """Solve all or some of the problems along a path on a fold's training rows, and decide on its test rows."""
-    part = task.take(train)
-    problems = problems_of(part, some)
-    paths = path_task(part, problems, learner, alphas, tol=tol, report=report, label=label, starts=starts)
+    own, problems = _part_of(task, train, some) if part is None else part
+    paths = path_task(own, problems, learner, alphas, tol=tol, report=report, label=label, starts=starts)
     done = min(len(path) for path in paths)
     grid = learner.relax_grid(alphas)
     found = _first_points(problems, paths, done, 1 if grid is None else grid.shape[1])
-    values = NewRows(part.source, task.source.queries(test), problems[0].normalizer).decisions(found)
+    values = NewRows(own.source, task.source.queries(test), problems[0].normalizer).decisions(found)
     shared = learner.begins and all(path.weights.ndim == 2 for path in paths)
     weights = tuple(path.weights[:done] for path in paths) if shared else None
     return FoldPath(values, weights, was_interrupted(paths))
+
+
+def _part_of(task: Task, train: Rows, some: Rows | None = None) -> Part:
+    part = task.take(train)
+    return part, problems_of(part, some)
 
 
 def _first_points(
@@ -461,6 +471,7 @@ def walk_folds(
     tol: float = SCORING_TOL,
     report: Report = silent,
     starts: Sequence[Starts] | None = None,
+    parts: dict[int, Part] | None = None,
 ) -> Generator[FoldPath, None, None]:
     """Yield the path of every fold; interrupted where the last report asked to stop.
 
@@ -478,6 +489,8 @@ def walk_folds(
     report : callable
     starts : sequence, optional
         For each fold the weights with which the path of each problem begins.
+    parts : dict of int to Part, optional
+        Of folds that are walked again, in this process; those that are missing are added while they are small.
     """
     begin = [None] * len(folds) if starts is None else starts
     if n_jobs in (None, 1):
@@ -490,12 +503,17 @@ def walk_folds(
                 return stopped
 
             label = f"fold {k + 1} of {len(folds)}"
-            path = walk_fold(task, learner, train, test, alphas, tol, tell, label, begin[k])
+            part = None if parts is None else parts.get(k)
+            if parts is not None and part is None:
+                part = _part_of(task, train)
+                if len(folds) * sum(problem.gram.nbytes for problem in part[1]) <= KEPT_BYTES:
+                    parts[k] = part
+            path = walk_fold(task, learner, train, test, alphas, tol, tell, label, begin[k], part=part)
             yield replace(path, interrupted=path.interrupted or stopped)
         return
     # with more processes than folds, each takes some of the problems
     n_parts = min(len(task.targets), -(-joblib.effective_n_jobs(n_jobs) // len(folds)))
-    parts = np.array_split(np.arange(len(task.targets)), n_parts)
+    shares = np.array_split(np.arange(len(task.targets)), n_parts)
     jobs = joblib.Parallel(n_jobs=n_jobs, return_as="generator")(
         joblib.delayed(walk_fold)(
             task,
@@ -505,15 +523,15 @@ def walk_folds(
             alphas,
             tol,
             silent,
-            starts=None if own is None else [own[p] for p in part],
-            some=part,
+            starts=None if own is None else [own[p] for p in some],
+            some=some,
         )
         for (train, test), own in zip(folds, begin, strict=True)
-        for part in parts
+        for some in shares
     )
     try:
         for k in range(len(folds)):
-            path = _beside([next(jobs) for _ in parts])
+            path = _beside([next(jobs) for _ in shares])
             # other processes cannot report; their steps are counted when the fold is finished
             steps = [f"fold {k + 1}: {named(learner, alpha)}" for _ in task.targets for alpha in alphas]
             yield replace(path, interrupted=any([report(step) for step in steps]) or path.interrupted)
@@ -561,9 +579,16 @@ def can_search(task: Task, learner: Learner, alphas: Array) -> bool:
 
 
 def search_folds(
-    task: Task, learner: Learner, folds: Sequence[Fold], alphas: Array, score: Score, **options: Any
+    task: Task,
+    learner: Learner,
+    folds: Sequence[Fold],
+    alphas: Array,
+    score: Score,
+    *,
+    near: FoldScores | None = None,
+    **options: Any,
 ) -> FoldScores:
-    """Score the candidates around the best one, or only that one, on every fold.
+    """Score the candidates around the best one on every fold; with ridges of their own, on at most `LOOK_ROWS` rows.
 
     Parameters
     ----------
@@ -575,72 +600,84 @@ def search_folds(
         Descending.
     score : callable
         ``score(decision values (n_test, n_outputs), test rows)`` -> float; larger is better.
+    near : FoldScores, optional
+        Of other kernels on the same folds: the search begins at their best candidate, without the rough look.
     **options
         `n_jobs` and `report`, see `walk_folds`.
+
+    Returns
+    -------
+    FoldScores
+        For `finish_search`.
 
     Notes
     -----
     A score with several maxima may have a better one elsewhere than near the best of the first fold. Candidates that
     differ by less than 1e-4 of the spread of the scores along the path of that fold count as equal.
     """
+    parts: dict[int, Part] = {}
 
     def look(
         some: Sequence[Fold], positions: Rows, starts: Sequence[Starts] | None, tol: float
     ) -> FoldScores:
         own = share * alphas[positions]
-        found = score_folds(task, learner, some, own, score, tol=tol, starts=starts, **options)
+        found = score_folds(task, learner, some, own, score, tol=tol, starts=starts, parts=parts, **options)
         return replace(found, positions=positions)
 
     relaxed = learner.relax_grid(alphas) is not None
     first, share = _thinned(task.content, folds) if relaxed else (folds[:1], 1.0)
     slack = 0.0 if relaxed else ROUGHLY
-    coarse = np.arange(0, len(alphas), STRIDE)
-    rough = look(first, coarse[:FIRST], None, ROUGH_TOL)
-    while not rough.stopped:
-        done, wanted = len(rough.positions), min(len(coarse), first_good(rough.mean, slack) + 1 + PATIENCE)
-        if wanted <= done:
-            break
-        rough = rough.beside(look(first, coarse[done:wanted], rough.starts(-1), ROUGH_TOL))
-    if rough.stopped:
-        return replace(rough, interrupted=True)
-    at = first_good(rough.mean, slack)
-    known = rough.mean[~np.isnan(rough.mean)]
+    searched = first if relaxed else folds
+    starts: Sequence[Starts] | None = None
+    if near is None:
+        coarse = np.arange(0, len(alphas), STRIDE)
+        found = look(first, coarse[:FIRST], None, ROUGH_TOL)
+        while not found.stopped:
+            done, wanted = (
+                len(found.positions),
+                min(len(coarse), first_good(found.mean, slack) + 1 + PATIENCE),
+            )
+            if wanted <= done:
+                break
+            found = found.beside(look(first, coarse[done:wanted], found.starts(-1), ROUGH_TOL))
+        if found.stopped:
+            return replace(found, interrupted=True)
+        at = first_good(found.mean, slack)
+        starts = found.starts(max(0, at - 1))
+        if not relaxed:
+            starts = starts * len(folds)
+    else:
+        found, at = near, first_good(near.mean)
+    known = found.mean[~np.isnan(found.mean)]
     spread = float(np.ptp(known)) if len(known) else 0.0
-    best = int(rough.positions[at])
+    best = int(found.positions[at])
     low, high = max(0, best - AROUND), min(len(alphas), best + AROUND + 1)
     further = FURTHER
-    searched = first if relaxed else folds
-    starts = rough.starts(max(0, at - 1))
-    if not relaxed:
-        starts = starts * len(folds)
-    found = rough
     try:
         found = look(searched, np.arange(low, high), starts, SCORING_TOL)
         while True:
             mean = found.mean
             at, better = first_good(mean), EQUAL * spread + TIE * float(np.nanmax(np.abs(mean), initial=0.0))
             if at == 0 and low > 0 and mean[0] > mean[1] + better:
-                some, near = np.arange(max(0, low - further), low), 0
+                some, side = np.arange(max(0, low - further), low), 0
             elif at == len(mean) - 1 and high < len(alphas) and mean[-1] > mean[-2] + better:
-                some, near = np.arange(high, min(len(alphas), high + further)), -1
+                some, side = np.arange(high, min(len(alphas), high + further)), -1
             else:
                 break
             if found.stopped:
                 return replace(found, interrupted=True)
-            found = found.beside(look(searched, some, found.starts(near), SCORING_TOL))
+            found = found.beside(look(searched, some, found.starts(side), SCORING_TOL))
             further *= 2
             low, high = int(found.positions[0]), int(found.positions[-1]) + 1
         if share < 1.0 and found.stopped:
             return replace(found, interrupted=True)
-        if share < 1.0:
-            found = _on_all_rows(task, learner, folds, alphas, found, score, **options)
     except KeyboardInterrupt:
         # before one fold was complete at further candidates
         return replace(found, interrupted=True)
     return found
 
 
-def _on_all_rows(
+def finish_search(
     task: Task,
     learner: Learner,
     folds: Sequence[Fold],
@@ -649,14 +686,21 @@ def _on_all_rows(
     score: Score,
     **options: Any,
 ) -> FoldScores:
-    """The best candidate of a search on fewer rows, with ridges near its own, on all rows of folds."""
+    """The best candidate of a search on some of the rows, with ridges near its own, on all rows of folds."""
+    if found.interrupted or found.relax is None or _thinned(task.content, folds)[1] == 1.0:
+        return found
     at = first_good(found.mean)
     position, starts = found.positions[[at]], found.starts(at)
-    ridge = cast(Array, found.relax)[at, first_good(found.scores.mean(axis=0)[at])]
+    ridge = found.relax[at, first_good(found.scores.mean(axis=0)[at])]
     if int(task.content.max()) + 1 > ALL_ROWS:
         folds, starts = folds[:1], starts[:1]
     near = learner.relaxed_near(float(ridge / alphas[position[0]]))
-    best = score_folds(task, near, folds, alphas[position], score, tol=ROUGH_TOL, starts=starts, **options)
+    try:
+        best = score_folds(
+            task, near, folds, alphas[position], score, tol=ROUGH_TOL, starts=starts, **options
+        )
+    except KeyboardInterrupt:
+        return replace(found, interrupted=True)
     return replace(best, positions=position)
 
 

@@ -53,7 +53,7 @@ def _relevance(basis: Basis) -> Finding | None:
         return None
     meaning = (
         "The share of a column in the trace of the metric, in standardised columns: how fast predictions change along "
-        "it. The metric is a local solution, learnt on at most 200 training rows; a share is no test."
+        "it. The metric is a local solution, learnt on at most 300 training rows; a share is no test."
     )
     shown = list(found)[:MOST_COLUMNS]
     columns = {"column": shown, "share": [found[name] for name in shown]}

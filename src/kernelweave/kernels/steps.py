@@ -577,7 +577,7 @@ class Metric(Step):
 
     Notes
     -----
-    Of more than 200 distinct rows, 200 are taken by digests of their cells, which depend neither on order nor on
+    Of more than 300 distinct rows, 300 are taken by digests of their cells, which depend neither on order nor on
     repetitions. Missing cells must be filled before.
 
     Examples
@@ -597,7 +597,7 @@ class Metric(Step):
     word: ClassVar[str] = "in a learnt metric,"
     learnt: ClassVar[tuple[str, ...]] = ("matrix", "relevance")
     from_targets: ClassVar[bool] = True
-    most_rows: ClassVar[int] = 200
+    most_rows: ClassVar[int] = 300
 
     def __post_init__(self) -> None:
         check_fields(self, named=True)

@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 METRICS = ("ard", "rfm")
 FORMS = ("diagonal", "full")
 #: Steps of the evidence at most, and the relative change of it at which they end.
-MOST_STEPS, CHANGE = 30, 1e-5
+MOST_STEPS, CHANGE = 15, 1e-5
 #: Bounds of the logarithms of rates around the start, of the signal's and the noise's variance; and the least noise.
 RATES, SIGNAL, NOISE, LEAST = (-9.0, 5.0), (-5.0, 6.0), (-12.0, 1.5), 1e-6
 #: Differences of all pairs in all columns that are kept in memory.
@@ -105,7 +105,7 @@ def learn_metric(
 
     Notes
     -----
-    "ard" takes O(n^3 + n^2 p) for every evaluation of the evidence and its gradient, of which there are about 30; "rfm"
+    "ard" takes O(n^3 + n^2 p) for every evaluation of the evidence and its gradient, of which there are about 20; "rfm"
     O(n^3 + n^2 p) for each of 15 eigenvalue decompositions.
 
     References

@@ -20,7 +20,12 @@ from kernelweave.plots import drawing
 if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
-__all__ = ["KernelContributionsDisplay", "KernelWeightsDisplay", "LayerWeightsDisplay"]
+__all__ = [
+    "ColumnRelevanceDisplay",
+    "KernelContributionsDisplay",
+    "KernelWeightsDisplay",
+    "LayerWeightsDisplay",
+]
 
 
 def _check_outputs(outputs: Sequence[str], values: Array) -> None:
@@ -35,7 +40,7 @@ def _check_outputs(outputs: Sequence[str], values: Array) -> None:
 
 @dataclass(eq=False, repr=False)
 class _Bars(drawing.ListDisplay):
-    """Horizontal bars, one group per kernel."""
+    """Horizontal bars, one group per kernel, or column."""
 
     names: drawing.Names
     values: drawing.Columns
@@ -46,6 +51,7 @@ class _Bars(drawing.ListDisplay):
         _check_outputs(self.outputs, self.values)
 
     _label = ""
+    _items = "kernels"
 
     def _draw(self, ax: Axes | None, most: int, name: str, style: Style) -> None:
         n_outputs = len(self.outputs)
@@ -68,7 +74,7 @@ class _Bars(drawing.ListDisplay):
         if len(values) > shown:
             total = values.sum()
             share = values[shown:].sum() / total if total > 0 else 0.0
-            title = f"{title}  ({len(values) - shown} more kernels have {percent(share)})".strip()
+            title = f"{title}  ({len(values) - shown} more {self._items} have {percent(share)})".strip()
         drawing.titled(self.ax_, title)
         if n_outputs > 1:
             drawing.legend_beside(self.ax_)
@@ -125,6 +131,62 @@ class KernelWeightsDisplay(_Bars):
         if len(estimator.layer_kernel_names_) > 1:
             display._label = "kernel weight in the first layer (fraction)"
         return display.plot(ax, **plot_kwargs)
+
+
+class ColumnRelevanceDisplay(_Bars):
+    """Relevance of columns in a learnt metric as bars, largest first.
+
+    Parameters
+    ----------
+    names : array of str, shape (n_columns,)
+    values : array of shape (n_columns,)
+        Fractions of the trace of the metric.
+    outputs : sequence of str, default=("",)
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    bars_ : list of BarContainer
+    """
+
+    _label = "relevance (fraction of the trace of the metric)"
+    _items = "columns"
+
+    @classmethod
+    @checked
+    def from_estimator(
+        cls, estimator: arguments.Model, *, ax: Axes | None = None, **plot_kwargs: Any
+    ) -> ColumnRelevanceDisplay:
+        """Draw `kernelweave.inspection.column_relevance` of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted MKLRegressor or MKLClassifier
+            With kernels in a learnt metric; `InputError` for others.
+        ax : matplotlib Axes, optional
+        **plot_kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        ColumnRelevanceDisplay
+
+        Examples
+        --------
+        >>> import matplotlib; matplotlib.use("Agg")
+        >>> import numpy as np, kernelweave as kw
+        >>> X = np.random.default_rng(0).normal(size=(60, 3))
+        >>> model = kw.MKLRegressor(learner="metric").fit(X, np.sin(2 * X[:, 1]))
+        >>> kw.plots.ColumnRelevanceDisplay.from_estimator(model).names[0]
+        'x1'
+        """
+        found = inspection.column_relevance(estimator)
+        if not found:
+            raise InputError(
+                "Relevance is drawn for models with kernels in a learnt metric, got one without. Fit with "
+                "learner='metric'."
+            )
+        return cls(list(found), np.array(list(found.values()))).plot(ax, **plot_kwargs)
 
 
 class KernelContributionsDisplay(_Bars):

@@ -131,6 +131,8 @@ def draw_pictures(
         add("weights", "Weights of every layer", plots.LayerWeightsDisplay.from_estimator(model))
     else:
         add("weights", "Kernel weights", plots.KernelWeightsDisplay.from_estimator(model))
+    if inspection.column_relevance(model):
+        add("relevance", "Columns in the learnt metric", plots.ColumnRelevanceDisplay.from_estimator(model))
     if getattr(model, "cv_results_", None) is not None:
         curve = plots.CVCurveDisplay.from_estimator(model)
         add("choice", "Choice of the regularisation parameter", curve)

@@ -65,7 +65,18 @@ OF_EVIDENCE = {
     "permutation": "permutation",
 }
 FIGURES = (
-    *("weights", "contributions", "path", "choice", "roc", "precision", "confusion", "held-out", "residuals"),
+    *(
+        "weights",
+        "relevance",
+        "contributions",
+        "path",
+        "choice",
+        "roc",
+        "precision",
+        "confusion",
+        "held-out",
+        "residuals",
+    ),
     *OF_EVIDENCE.values(),
 )
 PRINTED = "printed"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave.fitting.folds import first_good
-from kernelweave.inspection import Path, kernel_weights, layer_weights, view_weights
+from kernelweave.inspection import Path, column_relevance, kernel_weights, layer_weights, view_weights
 from kernelweave.inspection.held import HeldOut
 from kernelweave_app.runs.fitting import chosen
 from kernelweave_app.runs.preparing import Prepared, Rows
@@ -120,7 +120,8 @@ def describe_weights(model: BaseMKL) -> Weights:
             for names, fractions in zip(every.names, every.fractions, strict=True)
         ]
     whole = _layer(found.names, found.outputs, found.fractions)
-    return Weights(**whole.model_dump(), views=view_weights(model), layers=layers)
+    relevance = column_relevance(model)
+    return Weights(**whole.model_dump(), views=view_weights(model), layers=layers, relevance=relevance)
 
 
 def _layer(names: Iterable[object], outputs: Sequence[str], fractions: Array) -> Layer:

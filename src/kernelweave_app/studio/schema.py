@@ -566,6 +566,9 @@ class Weights(Layer):
 
     views: dict[str, float]
     layers: list[Layer] = Field(default=[], description="Of deep models, the lowest first.")
+    relevance: dict[str, float] = Field(
+        default={}, description="Of columns in a learnt metric, largest first."
+    )
 
 
 class _AlongPath(Record):

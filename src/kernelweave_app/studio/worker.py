@@ -647,6 +647,8 @@ def draw_figure(folder: Path, name: str) -> Picture:
         figure = display.plot().figure_
     elif name == "weights" and results.weights.names:
         figure = plots.KernelWeightsDisplay.from_estimator(load(folder / MODEL)).figure_
+    elif name == "relevance" and results.weights.relevance:
+        figure = plots.ColumnRelevanceDisplay.from_estimator(load(folder / MODEL)).figure_
     elif name == "choice" and results.curve is not None:
         figure = plots.CVCurveDisplay.from_estimator(load(folder / MODEL)).figure_
     elif results.held is not None:

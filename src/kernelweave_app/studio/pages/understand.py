@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nicegui import ui
@@ -693,14 +693,27 @@ class UnderstandPage(RunPage):
                     ]
                     big_table(["kernel", *found.outputs], rows, label="Weights of kernels")
             with card("Weights by view"):
-                views = list(found.views.items())[:MOST_BARS]
-                with stack("kw-stack tight"):
-                    most = max((share for _, share in views), default=1.0) or 1.0
-                    for name, share in views:
-                        if share > 0:
-                            bar(name, share / most, percent(share, 1))
+                self.share_bars(found.views)
                 mean = "; the mean over classes or targets" if len(found.outputs) > 1 else ""
                 hint(f"Weights of the kernels of a view or a column, as fractions{mean}.")
+
+            if found.relevance:
+                with card("Columns in the learnt metric") as aside:
+                    with aside:
+                        prints(self.run_id, "relevance", "Columns in the learnt metric")
+                    self.share_bars(found.relevance)
+                    hint(
+                        "Fractions of the trace of the metric: how fast predictions change along each column."
+                    )
+
+    def share_bars(self, found: Mapping[str, float]) -> None:
+        """Fractions by name, as bars."""
+        shares = list(found.items())[:MOST_BARS]
+        with stack("kw-stack tight"):
+            most = max((share for _, share in shares), default=1.0) or 1.0
+            for name, share in shares:
+                if share > 0:
+                    bar(name, share / most, percent(share, 1))
 
     @ui.refreshable_method
     def weight_bars(self, found: Weights) -> None:
