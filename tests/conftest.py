@@ -61,7 +61,8 @@ LONG = (
     "test_experiment_rls2",
     "test_experiment_mlmkl",
     "test_studio_jobs",
-    "test_cli",
+    "test_scikit_learn",
+    "test_cli_fit",
 )
 
 
@@ -98,7 +99,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if (item in left) == (part == "core")])
         items[:] = kept
     places = {name: place for place, name in enumerate(LONG)}
-    items.sort(key=lambda item: places.get(item.path.stem, len(LONG)))
+    # Within a file quick tests first: with -x an error is met in seconds.
+    files = {path: number for number, path in enumerate(dict.fromkeys(item.path for item in items))}
+    items.sort(
+        key=lambda item: (
+            places.get(item.path.stem, len(LONG)),
+            files[item.path],
+            item.get_closest_marker("slow") is not None,
+        )
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -185,3 +194,44 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the real data sets: KERNELWEAVE_DATA={value} is not a folder")
     return folder
+
+
+@pytest.fixture
+def wine(tmp_path) -> Path:
+    """A table of three classes, with a column of texts."""
+    from sklearn.datasets import load_wine
+
+    frame = load_wine(as_frame=True).frame.sample(90, random_state=0)
+    frame["target"] = frame["target"].map({0: "barolo", 1: "grignolino", 2: "barbera"})
+    frame["cellar"] = np.where(np.arange(len(frame)) % 3 == 0, "north", "south")
+    path = tmp_path / "wine.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def diabetes(tmp_path) -> Path:
+    """A table of numbers, with weights of rows and groups."""
+    from sklearn.datasets import load_diabetes
+
+    frame = load_diabetes(as_frame=True).frame.iloc[:120].copy()
+    frame["weight"] = np.linspace(0.5, 2.0, len(frame))
+    frame["clinic"] = np.arange(len(frame)) // 6
+    path = tmp_path / "diabetes.tsv.gz"
+    frame.to_csv(path, sep="\t", index=False)
+    return path
+
+
+@pytest.fixture
+def two_tables(diabetes, tmp_path) -> tuple[Path, Path]:
+    """Halves of the columns, in another order, with rows and a cell that only one of them has."""
+    import pandas as pd
+
+    frame = pd.read_csv(diabetes, sep="\t").assign(patient=[f"p{k:03d}" for k in range(120)])
+    frame["held"] = np.where(np.arange(120) % 5 == 0, "Test", "train")
+    body = frame[["patient", "age", "sex", "bmi", "bp", "weight"]].sample(frac=1, random_state=0)
+    body.iloc[3, 3] = np.nan
+    body.iloc[:110].to_csv(tmp_path / "body.csv", index=False)
+    serum = frame[["s1", "s2", "s3", "weight", "patient", "held", "target"]]
+    serum.iloc[8:].to_parquet(tmp_path / "serum.parquet", index=False)
+    return tmp_path / "body.csv", tmp_path / "serum.parquet"

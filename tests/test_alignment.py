@@ -639,3 +639,18 @@ def test_weights_by_single_alignments_claim_no_optimum(rng):
     gram, y, _ = make_data(30, rng)
     found = solve_align(gram, y)
     assert np.isnan([found.primal, found.dual, found.gap, found.rel_gap]).all()
+
+
+@needs_long_double
+def test_errors_of_kernels_cover_what_centring_and_sums_round(rng):
+    n = 30
+    stack = rbf_stack(rng.normal(size=(n, 4)), (0.3,)) + 1e3  # centring subtracts what is large
+    at = module.KernelTargets.of(as_gram(stack), rng.normal(size=n), np.ones(n))
+    centre = np.eye(n, dtype=np.longdouble) - np.longdouble(1) / n
+    exact = np.stack([(centre @ stack[:, :, k].astype(np.longdouble) @ centre).ravel() for k in at.used])
+    exact /= np.sqrt(np.square(exact).sum(axis=1, keepdims=True))
+    off = np.abs(at.cosines - exact @ exact.T).astype(float)
+    assert (off <= at.errors[:, None] + at.errors).all()
+    # a sum of n^2 products is off by about n roundings of its length, beside what centring leaves
+    _, centring = frobenius.frobenius_products(as_gram(stack), np.ones(n))
+    assert (at.errors >= centring[at.used] / at.lengths + n * np.finfo(float).eps).all()

@@ -56,7 +56,7 @@ def value_of(gram, y, C, found, ridge=0.0, loss="hinge"):
 # ---- the optimum --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("ridge", [0.0, 3.0])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_no_subset_is_better(loss, ridge, rng):

@@ -1,61 +1,33 @@
-"""The command line: every command on real input, every bad input with its one line.
+"""The command line: options, help, what is said, and every bad input with its one line.
 
-Modules: `cli`, `cli/app`, `cli/arguments`, `cli/console`, `cli/learning`, `cli/options`, `cli/papers`, `cli/using`.
+Modules: `cli`, `cli/app`, `cli/arguments`, `cli/console`, `cli/options`, `cli/papers`.
 """
 
 import datetime
 import errno
 import gzip
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binomtest
-from sklearn.datasets import load_diabetes, load_wine
 
 pytest.importorskip("cyclopts")
 pytest.importorskip("jinja2")
 
 import kernelweave as kw
-from kernelweave import inspection
 from kernelweave_app.cli import main
-from kernelweave_app.runs.fitting import fits_plainly
-from kernelweave_app.runs.formats import read_table
-from kernelweave_app.runs.spec import Spec, read_spec
 from kernelweave_papers import EXPERIMENTS
 
 #: Of the many runs here few are looked at: those with the mark `drawn`.
 pytestmark = pytest.mark.usefixtures("undrawn")
 
 FAST = ["--alphas", "6", "--cv", "3"]
-
-
-@pytest.fixture
-def wine(tmp_path):
-    frame = load_wine(as_frame=True).frame.sample(90, random_state=0)
-    frame["target"] = frame["target"].map({0: "barolo", 1: "grignolino", 2: "barbera"})
-    frame["cellar"] = np.where(np.arange(len(frame)) % 3 == 0, "north", "south")
-    path = tmp_path / "wine.csv"
-    frame.to_csv(path, index=False)
-    return path
-
-
-@pytest.fixture
-def diabetes(tmp_path):
-    frame = load_diabetes(as_frame=True).frame.iloc[:120].copy()
-    frame["weight"] = np.linspace(0.5, 2.0, len(frame))
-    frame["clinic"] = np.arange(len(frame)) // 6
-    path = tmp_path / "diabetes.tsv.gz"
-    frame.to_csv(path, sep="\t", index=False)
-    return path
 
 
 def test_an_option_given_several_times_is_a_list():
@@ -89,121 +61,19 @@ def test_lines_about_progress_say_how_long_it_takes(monkeypatch, capsys):
     ]
 
 
-def test_names_of_pictures_and_ends_of_blocks():
-    from kernelweave_app.cli.arguments import block_ends
+def test_names_of_pictures_ends_of_blocks_and_tables_of_rows():
+    from kernelweave_app.cli.arguments import RowTables, block_ends
     from kernelweave_app.cli.paths import _pictures
 
     assert _pictures([None]) == ["path.svg"]
     assert _pictures(["a b", "a/b", "c"]) == ["path-a_b-1.svg", "path-a_b-2.svg", "path-c.svg"]
     assert [block_ends(text) for text in ("3, 7,9", "views.toml", "")] == [[3, 7, 9], "views.toml", None]
-
-
-@pytest.mark.drawn
-def test_fit_writes_a_whole_run(wine, tmp_path, capsys):
-    out = tmp_path / "run"
-    assert main(["fit", str(wine), "--target", "target", "--out", str(out), *FAST]) == 0
-    text = capsys.readouterr().out
-    assert text.index("Found") < text.index("Task: classification") < text.index("Wrote")
-    names = {
-        "model.skops",
-        "report.html",
-        "predictions.csv",
-        "spec.toml",
-        "script.py",
-        "lineage.json",
-        "evidence.json",
-    }
-    assert {p.name for p in out.iterdir()} == names
-    model = kw.load(out / "model.skops")
-    assert model.rel_gap_ <= 1e-8
-    held = pd.read_csv(out / "predictions.csv")
-    assert len(held) == 18
-    rows = pd.read_csv(wine).loc[held["row"]]
-    assert (held["truth"].to_numpy() == rows["target"].to_numpy()).all()
-    assert "Fitting on 72 rows, 18 held out." in text
-    right = held["truth"] == held["prediction"]
-    ends = binomtest(int(right.sum()), len(held)).proportion_ci(method="wilson")
-    said = f"Held-out: accuracy {right.mean():.2f} (95 % interval {ends.low:.2f} to {ends.high:.2f}), "
-    assert said in " ".join(text.split())
-    told = f"objective {model.objective_:.6g}, at most {model.rel_gap_:.1e} of it above the optimum"
-    assert told in " ".join(text.split())
-    assert (held["prediction"].to_numpy() == model.predict(rows[model.feature_names_in_])).all()
-    assert (out / "report.html").read_text("utf8").count("<path") > 100  # figures are drawn
-
-
-@pytest.fixture
-def two_tables(diabetes, tmp_path):
-    """Halves of the columns, in another order, with rows and a cell that only one of them has."""
-    frame = pd.read_csv(diabetes, sep="\t").assign(patient=[f"p{k:03d}" for k in range(120)])
-    frame["held"] = np.where(np.arange(120) % 5 == 0, "Test", "train")
-    body = frame[["patient", "age", "sex", "bmi", "bp", "weight"]].sample(frac=1, random_state=0)
-    body.iloc[3, 3] = np.nan
-    body.iloc[:110].to_csv(tmp_path / "body.csv", index=False)
-    serum = frame[["s1", "s2", "s3", "weight", "patient", "held", "target"]]
-    serum.iloc[8:].to_parquet(tmp_path / "serum.parquet", index=False)
-    return tmp_path / "body.csv", tmp_path / "serum.parquet"
-
-
-def test_kernels_that_are_fitted_on_rows(wine, tmp_path, capsys):
-    out = tmp_path / "run"
-    asked = "rbf(gamma='median').prepared('standardize'); laplacian(gamma=scale).on(['ash', 'hue'])"
-    given = ["--target", "target", "--kernels", asked, "--out", str(out)]
-    assert main(["fit", str(wine), *given, *FAST]) == 0
-    model = kw.load(out / "model.skops")
-    rules = [kw.kernels.parse(text.strip()) for text in asked.split(";")]
-    assert model.kernels_ == [rule.fitted(model.model_.source.table) for rule in rules]
-    assert model.kernel_names_[0] in (out / "report.html").read_text()
-    assert "prepared" in (out / "script.py").read_text()
-    assert main(["fit", str(wine), "--target", "target", "--kernels", "rbf(gamma='mean')", "--out", "x"]) != 0
-    assert "'median' or 'scale'" in capsys.readouterr().err
-
-
-def test_kernels_of_banks_carry_the_names_of_their_columns(tmp_path, capsys):
-    """Also where a name looks like the position of another column."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["x1", "x2", "x3"])
-    frame["y"] = frame["x3"] + 0.01 * rng.normal(size=60)
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    out = tmp_path / "run"
-    more = ["--target", "y", "--kernels", "linear_features", "--out", str(out)]
-    assert main(["fit", str(tmp_path / "t.csv"), *more, *FAST]) == 0
-    model = kw.load(out / "model.skops")
-    assert list(model.kernel_names_) == ["Linear on x1", "Linear on x2", "Linear on x3"]
-    assert kw.inspection.kernel_weights(model).names[0] == "Linear on x3"
-    assert "Linear on x3" in capsys.readouterr().out
-    assert "Linear on x3" in (out / "report.html").read_text()
-
-
-@pytest.fixture
-def prostate(tmp_path):
-    """97 rows of which a column `train` marks 67, by T and F."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(97, 3)), columns=["lcavol", "lweight", "age"])
-    frame["lpsa"] = frame["lcavol"] + 0.1 * rng.normal(size=97)
-    frame["train"] = np.where(rng.permutation(97) < 67, "T", "F")
-    path = tmp_path / "prostate.csv"
-    frame.to_csv(path, index=False)
-    return path
-
-
-@pytest.mark.parametrize("swapped", [False, True])
-def test_a_column_called_train_names_the_rows_to_train_on(prostate, swapped, tmp_path, capsys):
-    """Or, where its other value is listed, the other ones: fit, files, script and a fit with these settings agree."""
-    out, again = tmp_path / "run", tmp_path / "again"
-    fit = ["fit", str(prostate), "--target", "lpsa", "--kernels", "linear", "--alphas", "2", "--cv", "2"]
-    more = ["--holdout-values", "T"] if swapped else []
-    assert main([*fit, "--holdout", "train", *more, "--out", str(out)]) == 0
-    said = "67 rows held out, 30 to train on" if swapped else "30 rows held out, 67 to train on"
-    assert said in capsys.readouterr().out
-    rows = pd.read_csv(out / "predictions.csv")["row"]
-    table = pd.read_csv(prostate)
-    assert set(table.loc[rows, "train"]) == ({"T"} if swapped else {"F"})
-    assert main(["fit", str(prostate), "--spec", str(out / "spec.toml"), "--out", str(again)]) == 0
-    assert said in capsys.readouterr().out
-    pd.testing.assert_series_equal(pd.read_csv(again / "predictions.csv")["row"], rows)
-    space: dict = {}
-    exec(compile((out / "script.py").read_text(), "script.py", "exec"), space)
-    np.testing.assert_array_equal(space["test"], rows)
+    given = RowTables(groups="0,2,4", columns=["u", "v"], weight="w", max_memory="2GB", jobs=3).arguments()
+    assert given == {
+        "groups": [0, 2, 4], "columns": ["u", "v"], "weight": "w", "max_memory": "2GB", "n_jobs": 3,
+    }  # fmt: skip
+    none = {"groups": None, "columns": None, "weight": None, "max_memory": None, "n_jobs": 1}
+    assert RowTables().arguments() == none
 
 
 def test_values_of_held_out_rows_are_those_of_their_column(tmp_path):
@@ -214,294 +84,6 @@ def test_values_of_held_out_rows_are_those_of_their_column(tmp_path):
     assert final_spec(fit_options()(holdout="train"), file).holdout_values == ""
     assert final_spec(fit_options()(holdout="part"), file).holdout_values == ["a", "b"]
     assert final_spec(fit_options()(holdout="train", holdout_values=["F"]), file).holdout_values == "F"
-
-
-CASES = [
-    "classes",
-    "views",
-    "banks",
-    "random splits",
-    "gene sets",
-    "arrays",
-    "decimal commas",
-    "separators at the end",
-    "transductive",
-]
-
-
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("case", CASES)
-def test_the_script_makes_the_same_model(case, wine, diabetes, tmp_path):
-    out = tmp_path / "run"
-    (tmp_path / "sets.gmt").write_text("BODY\tsome text\tage\tnot here\tbp\nSERUM\t\ts1\ts2\nNONE\t\tx\n")
-    frame = pd.read_csv(diabetes, sep="\t")
-    np.savez(tmp_path / "a.npz", body=frame[["age", "bp"]], s=frame[["s1", "s2"]], target=frame["target"])
-    (tmp_path / "views.toml").write_text('[views]\nbody = ["age", "sex", "b*"]\nserum = ["s?"]\n')
-    frame.to_csv(tmp_path / "commas.csv", index=False, sep=";", decimal=",")
-    header, *rows = frame.to_csv(index=False).splitlines()
-    (tmp_path / "ends.csv").write_text("\n".join([header, *(f"{row}," for row in rows)]))
-    arguments = {
-        "classes": [str(wine), "--balanced", "--rule", "1se", "--normalize", "trace"],
-        "views": [
-            str(diabetes),
-            "--views",
-            str(tmp_path / "views.toml"),
-            "--drop",
-            "weight,clinic",
-            "--no-intercept",
-        ],
-        "banks": [str(diabetes), "--kernels", "linear-features", "--test-size", "0", "--alphas", "0.1:100:5"],
-        "random splits": [str(wine), "--splits", "random", "--repeats", "2", "--no-stratify"],
-        "gene sets": [str(diabetes), "--views", str(tmp_path / "sets.gmt"), "--repeats", "2"],
-        "arrays": [str(tmp_path / "a.npz"), "--kernels", "linear"],
-        "decimal commas": [str(tmp_path / "commas.csv"), "--kernels", "linear"],
-        "separators at the end": [str(tmp_path / "ends.csv"), "--kernels", "linear"],
-        "transductive": [str(wine), "--normalize", "center", "--transductive"],
-    }[case]
-    table, rest = arguments[0], arguments[1:]
-    fast = FAST[2:] if "--alphas" in rest else FAST
-    assert main(["fit", table, "--target", "target", "--out", str(out), *fast, *rest]) == 0
-    model = kw.load(out / "model.skops")
-    space: dict = {}
-    exec(compile((out / "script.py").read_text(), "script.py", "exec"), space)
-    again = space["model"]
-    np.testing.assert_allclose(again.normalizers_[0].scale, model.normalizers_[0].scale, rtol=1e-12)
-    np.testing.assert_allclose(again.weights_, model.weights_, atol=1e-10)
-    X = space["X"]
-    given, new = model.predict(X), again.predict(X)
-    if given.dtype.kind == "f":
-        np.testing.assert_allclose(new, given, rtol=1e-10)
-    else:
-        assert (new == given).all()
-
-
-def test_tables_are_joined_by_a_key(two_tables, tmp_path, capsys):
-    body, serum = map(str, two_tables)
-    out = tmp_path / "run"
-    fit = ["fit", body, "--join", serum, "--target", "target", "--out", str(out), *FAST]
-    assert main(fit) == 2
-    assert "key" in capsys.readouterr().err
-    assert main([*fit, "--key", "age"]) == 2
-    assert "There is no column 'age' for the key" in capsys.readouterr().err
-    assert main([*fit, "--key", "patient", "--drop", "held", "--missing", "drop", "--nested", "3"]) == 0
-    text = capsys.readouterr().out
-    # 120 patients, of which one table has 110 and the other 112; one of the rows left has no blood pressure
-    assert "Table body does not have 10 rows" in text or "Table body does not have 9 rows" in text
-    assert "Table serum does not have" in text
-    assert "Left out 1 rows with missing values." in text
-    assert "View body: 5 columns." in text
-    assert "In nested cross-validation, which repeats the whole fit in 3 folds without the rows" in text
-    assert "Nested cross-validation" in (out / "report.html").read_text()
-
-
-def test_new_tables_are_joined_as_those_of_the_run(two_tables, tmp_path, capsys):
-    body, serum = two_tables
-    run, out = tmp_path / "run", tmp_path / "p.csv"
-    fit = [
-        "fit",
-        str(body),
-        "--join",
-        str(serum),
-        "--key",
-        "patient",
-        "--target",
-        "target",
-        "--out",
-        str(run),
-    ]
-    assert main([*fit, "--drop", "held", "--missing", "drop", *FAST]) == 0
-    held = pd.read_csv(run / "predictions.csv")
-    assert list(held) == ["row", "patient", "prediction", "low", "high", "truth"]
-    whole = pd.merge(pd.read_csv(body), pd.read_parquet(serum), on="patient", suffixes=(".body", ".serum"))
-    whole = whole.set_index("patient").rename(
-        columns={"weight.body": "body.weight", "weight.serum": "serum.weight"}
-    )
-    np.testing.assert_allclose(whole["target"][held["patient"]], held["truth"])
-    # both have the column weight; other names, another order, and one more column in common
-    whole = whole.dropna()
-    first = pd.read_csv(body).dropna().sample(frac=1, random_state=1)
-    second = pd.read_parquet(serum).drop(columns=["target", "held"])
-    first.assign(note=1).to_csv(tmp_path / "body-2.csv", index=False)
-    second.assign(note=2, age=3).to_csv(tmp_path / "serum-2.csv", index=False)
-    second.drop(columns="weight").to_csv(tmp_path / "less.csv", index=False)
-    first.to_csv(tmp_path / "x1.csv", index=False)
-    second.to_csv(tmp_path / "x2.csv", index=False)
-    model = kw.load(run / "model.skops")
-    for one, two in (("body-2", "serum-2"), ("serum-2", "body-2"), ("x1", "x2"), ("x2", "x1")):
-        new = [str(tmp_path / f"{name}.csv") for name in (one, two)]
-        capsys.readouterr()
-        assert main(["predict", str(run), new[0], "--join", new[1], "--out", str(out)]) == 0
-        assert "is used for serum of the run" in capsys.readouterr().out
-        found = pd.read_csv(out).set_index("patient")
-        expected = model.predict(whole.loc[found.index, list(model.feature_names_in_)])
-        np.testing.assert_allclose(found["prediction"], expected, rtol=1e-10)
-    assert main(["evaluate", str(run), str(body), "--join", str(serum), "--target", "target"]) == 2
-    assert "missing" in capsys.readouterr().err
-    new = [str(tmp_path / "body-2.csv"), "--out", str(out)]
-    assert main(["predict", str(run), *new, "--join", str(tmp_path / "less.csv")]) == 2
-    assert "used for 'serum' of the run, has no column 'weight'" in capsys.readouterr().err
-    assert main(["predict", str(run), *new]) == 2
-    assert "learnt from 2 tables (body, serum), but 1 (body-2) was given" in capsys.readouterr().err
-    assert main(["predict", str(run), *new, "--join", str(tmp_path / "x2.csv"), "--key", "id"]) == 2
-    assert "There is no column 'id' for the key" in capsys.readouterr().err
-
-
-@pytest.mark.full
-@pytest.mark.drawn
-def test_cells_that_look_like_formulas_are_text_to_a_spreadsheet(wine, tmp_path):
-    frame = pd.read_csv(wine)
-    frame["target"] = frame["target"].map({"barolo": "=1+1", "grignolino": "@x", "barbera": "-3"})
-    frame.to_csv(wine, index=False)
-    assert main(["fit", str(wine), "--target", "target", "--out", str(tmp_path / "run"), *FAST]) == 0
-    held = pd.read_csv(tmp_path / "run" / "predictions.csv", dtype=str)
-    assert set(held["truth"]) == {"'=1+1", "'@x", "-3"}
-    assert not any(name.startswith(("=", "@")) for name in held.columns)
-
-
-def test_predict_evaluate_and_spec(diabetes, tmp_path, capsys):
-    run, again = tmp_path / "run", tmp_path / "again"
-    fit = ["fit", str(diabetes), "--target", "target", "--drop", "weight,clinic", "--out", str(run), *FAST]
-    assert main(fit) == 0
-    assert main(["predict", str(run), str(diabetes), "--out", str(tmp_path / "p.csv"), "--std"]) == 0
-    frame = pd.read_csv(tmp_path / "p.csv")
-    table = pd.read_csv(diabetes, sep="\t")
-    mean, std = kw.load(run / "model.skops").predict(table.iloc[:, :10], return_std=True)
-    np.testing.assert_allclose(frame["prediction"], mean, rtol=1e-12)
-    np.testing.assert_allclose(frame["std"], std, rtol=1e-12)
-    assert main(["evaluate", str(run / "model.skops"), str(diabetes), "--target", "target"]) == 0
-    assert "R^2" in capsys.readouterr().out
-    # a spec makes the same run again, and options given beside it come first
-    assert (
-        main(["fit", str(diabetes), "--spec", str(run / "spec.toml"), "--out", str(again), "--rule", "1se"])
-        == 0
-    )
-    assert 'rule = "1se"' in (again / "spec.toml").read_text()
-    assert kw.load(again / "model.skops").alpha_ >= kw.load(run / "model.skops").alpha_
-
-
-@pytest.mark.drawn
-def test_path_writes_a_table_and_pictures(wine, diabetes, tmp_path):
-    out = tmp_path / "path"
-    drop = ["--drop", "weight,clinic"]
-    assert main(["path", str(diabetes), "--target", "target", "--out", str(out), "--alphas", "7", *drop]) == 0
-    table = pd.read_csv(out / "path.csv")
-    assert len(table) == 7
-    assert (np.diff(table["alpha"]) < 0).all()
-    head = ["alpha", "df", "df_total", "n_kernels", "gcv", "aic", "bic", "cp"]
-    assert list(table.columns[:8]) == head
-    np.testing.assert_allclose(table.iloc[:, 8:].sum(axis=1), 1.0)
-    np.testing.assert_array_equal(table["n_kernels"], (table.iloc[:, 8:] > 0).sum(axis=1))
-    # the definition, with the noise of the weakest regularisation
-    free = table["df_total"]
-    rss = table["gcv"] * (120 - free) ** 2 / 120
-    noise = rss.iloc[-1] / (120 - free.iloc[-1])
-    np.testing.assert_allclose(table["cp"], rss / noise - 120 + 2 * free, rtol=1e-9)
-    assert (free >= table["df"] - 1e-9).all()
-    assert (free > table["df"] + 0.1).any()
-    assert (out / "path.svg").read_text().count("<svg") == 1
-    assert (
-        main(["path", str(wine), "--target", "target", "--out", str(tmp_path / "classes"), "--alphas", "4"])
-        == 0
-    )
-    assert len(list((tmp_path / "classes").glob("path-*.svg"))) == 3
-
-
-def test_ctrl_c_during_a_path_keeps_and_says_what_is_done(diabetes, tmp_path, capsys, monkeypatch):
-    from kernelweave.mkl import solve as solver
-
-    plain, calls = solver.newton_result, []
-
-    def interrupted(*arguments, **options):
-        calls.append(arguments)
-        if len(calls) == 8:  # the first sets up at infinity
-            raise KeyboardInterrupt
-        return plain(*arguments, **options)
-
-    monkeypatch.setattr(solver, "newton_result", interrupted)
-    arguments = ["path", str(diabetes), "--target", "target", "--out", str(tmp_path / "p"), "--alphas", "20"]
-    assert main(arguments) == 0
-    assert "Interrupted: 6 of 20 regularisation parameters are done and written." in capsys.readouterr().out
-    assert len(pd.read_csv(tmp_path / "p" / "path.csv")) == 6
-
-
-@pytest.mark.filterwarnings("ignore:Fitting was interrupted")
-@pytest.mark.parametrize("method", ["rls2", "simple"])
-@pytest.mark.parametrize("step", [9, 15])
-def test_the_script_of_a_fit_that_was_stopped_makes_its_model(method, step, diabetes, tmp_path, monkeypatch):
-    """Stopped among the folds, or on the way to the chosen regularisation parameter: nothing is chosen again."""
-    from kernelweave.learners.solving import CostLearner
-    from kernelweave.mkl import solve as solver
-
-    owner, name = (solver, "newton_result") if method == "rls2" else (CostLearner, "learn")
-    plain, calls = getattr(owner, name), []
-
-    def interrupted(*arguments, **options):
-        calls.append(0)
-        if len(calls) == step:
-            raise KeyboardInterrupt
-        return plain(*arguments, **options)
-
-    monkeypatch.setattr(owner, name, interrupted)
-    out = tmp_path / "run"
-    fit = ["fit", str(diabetes), "--target", "target", "--group", "clinic", "--method", method]
-    # 2 folds of 6 regularisation parameters, then the path on all rows
-    values = ["--alphas" if method == "rls2" else "--cs", "0.01:100:6"]
-    more = [*values, "--cv", "2", "--kernels", "linear; rbf(gamma=0.1)", "--out", str(out)]
-    assert main([*fit, *more]) == 0
-    assert len(calls) >= step
-    model = kw.load(out / "model.skops")
-    text = (out / "script.py").read_text()
-    assert "stopped early" in text.splitlines()[0]
-    space: dict = {}
-    exec(compile(text, "script.py", "exec"), space)
-    again = space["model"]
-    assert again.alpha_ == pytest.approx(model.alpha_, rel=1e-14)
-    np.testing.assert_allclose(again.predict(space["X"]), model.predict(space["X"]), rtol=1e-5)
-
-
-def test_a_plain_fit_keeps_groups_together(tmp_path, capsys):
-    """Folds, held-out rows, evidence and the script."""
-    rng = np.random.default_rng(0)
-    who = np.repeat(np.arange(30), 4)
-    table = pd.DataFrame(
-        rng.normal(size=(30, 3))[who] + 0.01 * rng.normal(size=(120, 3)), columns=list("abc")
-    )
-    table["y"] = table["a"] + rng.normal(size=30)[who]
-    table["who"] = [f"patient {k}" for k in who]
-    table.to_csv(tmp_path / "t.csv", index=False)
-    out = tmp_path / "run"
-    fit = ["fit", str(tmp_path / "t.csv"), "--target", "y", "--group", "who", "--out", str(out)]
-    assert main(fit) == 0
-    assert "groups kept together" in capsys.readouterr().out
-    how = ["--what", "learning-curve", "--what", "stability", "--sizes", "2", "--halves", "4"]
-    assert main(["evidence", str(out), str(tmp_path / "t.csv"), *how]) == 0
-    model = kw.load(out / "model.skops")
-    space: dict = {}
-    exec(compile((out / "script.py").read_text(), "script.py", "exec"), space)
-    train, group = space["train"], table["who"].to_numpy()
-    assert set(group[train]).isdisjoint(group[space["test"]])
-    direct = kw.MKLRegressor().fit(
-        table[list("abc")].iloc[train], table["y"].iloc[train], groups=group[train]
-    )
-    assert model.alpha_ == pytest.approx(direct.alpha_, rel=1e-9)
-    for again in (model, space["model"]):
-        own = again.predict_interval(table[list("abc")])
-        np.testing.assert_allclose(own, direct.predict_interval(table[list("abc")]), rtol=1e-6)
-
-
-@pytest.mark.full
-@pytest.mark.drawn
-def test_demo(tmp_path, capsys):
-    assert main(["demo", "--out", str(tmp_path / "d"), "--cv", "3", "--alphas", "8"]) == 0
-    text = capsys.readouterr().out
-    for line in (
-        "better than the average kernel?",
-        "better than the best single RBF (SVM)?",
-        "than ridge?",
-        "optimum",
-    ):
-        assert line in text
-    assert (tmp_path / "d" / "report.html").exists()
 
 
 def write(path, text):
@@ -792,119 +374,6 @@ def test_values_of_another_regularisation_parameter_are_refused(given, said, win
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["classes", "numbers"])
-def test_a_plain_fit_is_that_of_python(kind, wine, diabetes, tmp_path, capsys):
-    """The same kernels, learner, regularisation and predictions, also from the script and from saved settings."""
-    path = wine if kind == "classes" else diabetes
-    table = read_table(str(path))
-    X, y = table.drop(columns="target"), table["target"].to_numpy()
-    out = tmp_path / "run"
-    fit = ["fit", str(path), "--target", "target", "--test-size", "0"]
-    assert main([*fit, "--out", str(out)]) == 0
-    said = capsys.readouterr().out
-    model = kw.load(out / "model.skops")
-    plain = (kw.MKLClassifier() if kind == "classes" else kw.MKLRegressor()).fit(X, y)
-    assert type(model) is type(plain)
-    assert list(model.kernel_names_) == list(plain.kernel_names_)
-    now, wanted = model.model_.learner, plain.model_.learner
-    assert type(now) is type(wanted)
-    assert now.get_params() == wanted.get_params()
-    assert model.alpha_ == plain.alpha_
-    decide = "decision_function" if kind == "classes" else "predict"
-    values = getattr(plain, decide)(X)
-    np.testing.assert_array_equal(getattr(model, decide)(X), values)
-    assert f"Learner: {'lp' if kind == 'classes' else 'rls2'}, as a plain fit chooses." in said
-    text = (out / "script.py").read_text()
-    assert "learner = None" in text
-    assert "CV(" not in text
-    space: dict = {}
-    exec(compile(text, "script.py", "exec"), space)
-    np.testing.assert_array_equal(getattr(space["model"], decide)(X), values)
-    saved = read_spec(out / "spec.toml")
-    assert saved["method"] == "default"
-    assert fits_plainly(Spec(**saved))
-
-
-def test_folds_of_ones_own_make_a_path_of_the_default_learner(wine, tmp_path):
-    given = ["fit", str(wine), "--target", "target", "--cv", "3", "--cs", "1,10", "--p", "1.5"]
-    assert main([*given, "--out", str(tmp_path / "run")]) == 0
-    model = kw.load(tmp_path / "run" / "model.skops")
-    assert type(model) is kw.MKLClassifierCV
-    assert list(model.Cs_) == [1.0, 10.0]
-    assert model.model_.learner.p == 1.5
-
-
-def test_a_path_of_a_learner_with_a_C(wine, tmp_path, capsys):
-    out = tmp_path / "path"
-    given = ["--target", "target", "--kernels", "linear; rbf(gamma=0.1)", "--out", str(out)]
-    assert main(["path", str(wine), *given, "--method", "uniform", "--cs", "4,1"]) == 0
-    table = pd.read_csv(out / "path.csv")
-    assert list(table.columns[:3]) == ["class", "C", "alpha"]
-    np.testing.assert_allclose(table["C"], [1.0, 4.0] * 3)
-    np.testing.assert_allclose(table["alpha"], 1.0 / table["C"])
-    assert "C from 1 to 4" in capsys.readouterr().out
-
-
-def test_settings_of_other_learners_are_named(wine, tmp_path, capsys):
-    fit = [
-        "fit",
-        str(wine),
-        "--target",
-        "target",
-        "--cs",
-        "2",
-        "--cv",
-        "2",
-        "--kernels",
-        "linear; rbf(gamma=1)",
-    ]
-    run = [*fit, "--method", "silp", "--solver", "newton", "--theta", "0.3", "--out", str(tmp_path / "run")]
-    assert main(run) == 0
-    assert "Not used by silp: solver, theta." in capsys.readouterr().out
-    run = [*fit, "--method", "rkl", "--step", "armijo", "--tol", "1e-3", "--out", str(tmp_path / "other")]
-    assert main(run) == 0
-    assert "Not used" not in capsys.readouterr().out
-    assert "step='armijo'" in (tmp_path / "other" / "script.py").read_text()
-
-
-@pytest.mark.parametrize("method", ["platt", "isotonic"])
-def test_probabilities(wine, tmp_path, capsys, method):
-    run = tmp_path / "run"
-    fit = [
-        "fit",
-        str(wine),
-        "--target",
-        "target",
-        "--kernels",
-        "linear; rbf(gamma=0.1)",
-        "--cs",
-        "3",
-        "--cv",
-        "3",
-    ]
-    weights = ["--class-weights", "barbera=2, grignolino=1.5"]
-    assert main([*fit, "--probabilities", method, *weights, "--method", "simple", "--out", str(run)]) == 0
-    out = capsys.readouterr().out
-    assert "log loss" in out
-    assert "Brier score" in out
-    table = pd.read_csv(run / "predictions.csv")
-    shares = table[[f"probability {c}" for c in ("barbera", "barolo", "grignolino")]].to_numpy()
-    np.testing.assert_allclose(shares.sum(axis=1), 1.0, atol=1e-9)
-    assert (
-        np.array(["barbera", "barolo", "grignolino"])[shares.argmax(axis=1)] == table["truth"]
-    ).mean() > 0.9
-    model = kw.load(run / "model.skops")
-    assert model.class_weight == {"barbera": 2.0, "barolo": 1.0, "grignolino": 1.5}
-    assert main(["predict", str(run), str(wine), "--out", str(tmp_path / "new.csv")]) == 0
-    new = pd.read_csv(tmp_path / "new.csv")
-    X = pd.read_csv(wine).drop(columns="target")
-    np.testing.assert_allclose(new["probability barolo"], model.predict_proba(X)[:, 1], atol=1e-9)
-    script = (run / "script.py").read_text()
-    names = {}
-    exec(compile(script, "script.py", "exec"), names)
-    np.testing.assert_allclose(names["model"].predict_proba(X), model.predict_proba(X), atol=1e-9)
-
-
 def _held(folder, cell, held="1,v"):
     """A table whose held-out rows have a cell of their own; others are of class u, and of v where those are not."""
     lines = "1,2,u,train\n2,1,v,train\n" * 9 if held == "1,v" else "1,2,u,train\n2,1,u,train\n" * 9
@@ -963,60 +432,6 @@ def test_bad_input_gets_one_clear_line(case, wine, tmp_path, capsys):
     assert "Traceback" not in captured.out + captured.err
     assert not (tmp_path / "run").exists()
     assert not list(tmp_path.glob(".*"))
-
-
-@pytest.mark.drawn
-@pytest.mark.parametrize("kind", ["regression", "classes"])
-@pytest.mark.parametrize("command", ["fit", "path"])
-def test_a_constant_feature_makes_a_whole_run(command, kind, tmp_path):
-    """All weights are arbitrary, no kernel contributes, and scores of folds may have no finite value."""
-    y = np.random.default_rng(0).normal(size=30)
-    frame = pd.DataFrame({"a": 1, "y": y if kind == "regression" else np.where(y > 0, "u", "v")})
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    out = tmp_path / "run"
-    arguments = ["--target", "y", "--out", str(out), "--cv", "2", "--alphas", "3"]
-    assert main([command, str(tmp_path / "t.csv"), *arguments]) == 0
-    names = {"model.skops", "report.html", "predictions.csv", "spec.toml", "script.py"}
-    names |= {"lineage.json", "evidence.json"}
-    assert {p.name for p in out.iterdir()} == (names if command == "fit" else {"path.csv", "path.svg"})
-
-
-@pytest.mark.parametrize("labels", [("yes", "no"), (1, 2), (0, 1)])
-def test_scores_of_two_classes_take_any_labels(labels, tmp_path):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
-    frame["y"] = np.where(frame["a"] + 0.5 * rng.normal(size=60) > 0, *labels)
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    out = tmp_path / "run"
-    fit = [
-        "fit",
-        str(tmp_path / "t.csv"),
-        "--target",
-        "y",
-        "--scoring",
-        "average_precision",
-        "--out",
-        str(out),
-    ]
-    assert main([*fit, *FAST, "--kernels", "linear"]) == 0
-    model = kw.load(out / "model.skops")
-    assert model.cv_results_["score_name"] == "average_precision, mean over folds"
-    assert 0.7 < model.best_score_ <= 1.0
-
-
-def test_columns_that_do_not_match_at_prediction(wine, tmp_path, capsys):
-    run = tmp_path / "run"
-    assert main(["fit", str(wine), "--target", "target", "--out", str(run), *FAST]) == 0
-    other = pd.read_csv(wine).rename(columns={"hue": "hues"})
-    other.to_csv(tmp_path / "other.csv", index=False)
-    capsys.readouterr()
-    assert main(["predict", str(run), str(tmp_path / "other.csv"), "--out", str(tmp_path / "p.csv")]) == 2
-    assert "Did you mean 'hues'" in capsys.readouterr().err
-    strange = pd.read_csv(wine).assign(target="merlot")
-    strange.to_csv(tmp_path / "strange.csv", index=False)
-    assert main(["evaluate", str(run), str(tmp_path / "strange.csv"), "--target", "target"]) == 2
-    assert "merlot" in capsys.readouterr().err
-    assert main(["predict", str(run), str(wine), "--out", str(tmp_path / "p.csv"), "--std"]) == 2
 
 
 def test_an_earlier_run_is_not_overwritten_by_accident(wine, tmp_path, capsys):
@@ -1189,66 +604,6 @@ def test_features_in_place_of_kernels_reach_the_model_and_the_script(tiny_run, t
     assert "--n-features is for" in capsys.readouterr().err
 
 
-@pytest.mark.full
-def test_rows_may_lack_cells_and_tables(tmp_path, capsys, monkeypatch):
-    rng = np.random.default_rng(0)
-    z = rng.normal(size=(80, 3))
-    tables = {}
-    for name, width in (("rna", 6), ("protein", 4)):
-        values = z @ rng.normal(size=(3, width)) + 0.3 * rng.normal(size=(80, width))
-        tables[name] = pd.DataFrame(values, columns=[f"{name[0]}{j}" for j in range(width)])
-        tables[name].insert(0, "id", [f"p{i}" for i in range(80)])
-    tables["rna"]["ill"] = (z[:, 0] > 0).astype(int)
-    tables["rna"].loc[tables["rna"].index % 7 == 0, "r1"] = np.nan
-    tables["protein"] = tables["protein"].iloc[20:]
-    for name, table in tables.items():
-        table.to_csv(tmp_path / f"{name}.csv", index=False)
-    fit = [
-        "fit",
-        str(tmp_path / "rna.csv"),
-        "--target",
-        "ill",
-        "--join",
-        str(tmp_path / "protein.csv"),
-        "--key",
-        "id",
-    ]
-    fit += ["--method", "simple", "--cs", "1,10", "--cv", "3", "--rows", "all"]
-    assert main([*fit, "--out", str(tmp_path / "no")]) == 2
-    assert "12 rows with missing values (NaN), most of them in 'r1' (12)" in capsys.readouterr().err
-    for missing in ("impute", "impute-median", "impute-nearest", "skip", "drop"):
-        out = tmp_path / missing
-        assert main([*fit, "--missing", missing, "--out", str(out)]) == 0
-        said = " ".join(capsys.readouterr().out.split())
-        assert "Table protein does not have 20 rows of other tables; their view is missing." in said
-        assert "training rows some lack views, protein" in said
-        assert ("Left out 12 rows" in said) == (missing == "drop")
-        assert ("missing cells among" in said) == (missing != "drop")
-        assert "some lack views, protein" in (out / "report.html").read_text(encoding="utf8")
-        spec = tomllib.loads((out / "spec.toml").read_text(encoding="utf8"))
-        assert (spec["missing"], spec["missing_views"], spec["rows"]) == (missing, "complete", "all")
-        space = {"__name__": "script"}
-        exec((out / "script.py").read_text(encoding="utf8"), space)
-        assert space["model"].missing_ == kw.load(out / "model.skops").missing_
-        np.testing.assert_allclose(space["model"].weights_, kw.load(out / "model.skops").weights_, atol=1e-8)
-        capsys.readouterr()
-    new = [
-        "predict",
-        str(tmp_path / "impute"),
-        str(tmp_path / "rna.csv"),
-        "--join",
-        str(tmp_path / "protein.csv"),
-    ]
-    assert main([*new, "--out", str(tmp_path / "new.csv")]) == 0
-    assert len(pd.read_csv(tmp_path / "new.csv")) == 80
-    assert (
-        main([*fit, "--missing-views", "renormalize", "--missing", "impute", "--out", str(tmp_path / "r")])
-        == 0
-    )
-    assert "Negative eigenvalues" in capsys.readouterr().out
-    assert main([*fit, "--missing-views", "error", "--out", str(tmp_path / "e")]) == 2
-
-
 HIDING = """
 import sys
 
@@ -1298,59 +653,3 @@ def test_a_missing_package_is_one_line_that_says_what_to_install(module, extra, 
     assert any(f"pip install 'kernelweave[{extra}]'" in line for line in told), done.stderr
     assert "Traceback" not in done.stderr
     assert all(line.startswith("kernelweave: ") for line in done.stderr.splitlines()), done.stderr
-
-
-def test_scores_of_rows_in_the_fit_stand_apart(diabetes, tmp_path, capsys):
-    """Of the table of a run, of its training rows alone, of some of them among others, and of new rows."""
-    run = tmp_path / "run"
-    assert main(["fit", str(diabetes), "--target", "target", *FAST, "--out", str(run)]) == 0
-    frame = pd.read_csv(diabetes, sep="\t")
-    model, out = kw.load(run / "model.skops"), pd.read_csv(run / "predictions.csv")["row"]
-    inside, outside = frame.drop(out), frame.loc[out]
-    moved = frame.assign(age=frame["age"] + 1e-6)
-    said = "Scores of rows that were in the fit say how well the model fits, not how well it predicts."
-
-    def evaluate(rows, place=run):
-        rows.to_csv(tmp_path / "rows.csv", index=False)
-        capsys.readouterr()
-        assert main(["evaluate", str(place), str(tmp_path / "rows.csv"), "--target", "target"]) == 0
-        return " ".join(capsys.readouterr().out.split())
-
-    def r2(rows, digits):
-        return f"{model.score(rows[list(model.feature_names_in_)], rows['target']):.{digits}f}"
-
-    def ends_of(rows, digits):
-        guess = model.predict(rows[list(model.feature_names_in_)])
-        found = inspection.score_intervals(rows["target"], guess)["R^2"]
-        return f"(95 % interval {found.low:.{digits}f} to {found.high:.{digits}f})"
-
-    for place in (run, run / "model.skops"):
-        found = evaluate(frame, place)
-        assert f"96 of these 120 rows were in the fit. {said} score 24 other rows 96 rows in the fit" in found
-        assert f"R^2 {r2(outside, 2)} {ends_of(outside, 2)} {r2(inside, 2)} RMSE" in found
-    # no other row: the scores that the run has of rows that were not in the fit
-    found = evaluate(inside)
-    assert f"All 96 rows were in the fit. {said}" in found
-    evidence = json.loads((run / "evidence.json").read_text("utf8"))
-    known = [f"{evidence[name]['values']['R^2']['value']:.2f}" for name in ("held out", "folds")]
-    assert f"R^2 {r2(inside, 2)} {' '.join(known)} RMSE" in found
-    mixed = pd.concat([inside.iloc[:5], moved])
-    assert "5 of these 125 rows were in the fit" in evaluate(mixed)
-    found = evaluate(moved)
-    assert "in the fit" not in found
-    assert f"R^2: {r2(moved, 3)} {ends_of(moved, 3)}" in found
-
-
-def test_rows_that_equal_each_other_are_known_by_their_file(diabetes, tmp_path, capsys):
-    """Of four kinds of rows any new one equals a row of the fit: only the file says whether it was there."""
-    frame = pd.read_csv(diabetes, sep="\t")[["bmi", "bp", "target"]].round(0)
-    frame.loc[:, ["bmi", "bp"]] = (frame[["bmi", "bp"]] > frame[["bmi", "bp"]].median()).astype(int)
-    frame.to_csv(tmp_path / "few.csv", index=False)
-    run = tmp_path / "run"
-    fit = ["fit", str(tmp_path / "few.csv"), "--target", "target", "--task", "regression", "--out", str(run)]
-    assert main([*fit, "--test-size", "0", "--method", "uniform", "--kernels", "linear"]) == 0
-    for change, known in ((0, True), (1, False)):
-        frame.assign(target=frame["target"] + change).to_csv(tmp_path / "again.csv", index=False)
-        capsys.readouterr()
-        assert main(["evaluate", str(run), str(tmp_path / "again.csv"), "--target", "target"]) == 0
-        assert ("All 120 rows were in the fit" in " ".join(capsys.readouterr().out.split())) == known

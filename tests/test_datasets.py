@@ -7,6 +7,7 @@ Modules: `datasets`, `datasets/encoding`, `datasets/faults`, `datasets/finding`,
 import csv
 import http.server
 import threading
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,8 +15,9 @@ import numpy as np
 import pytest
 
 from kernelweave import InputError, datasets
-from kernelweave.datasets import finding
-from kernelweave.datasets.reading import content_checksum, read_bytes, read_table
+from kernelweave.datasets import finding, info
+from kernelweave.datasets.encoding import encode
+from kernelweave.datasets.reading import RawTable, content_checksum, read_bytes, read_table
 from kernelweave.datasets.registry import registry
 
 SMALL = [
@@ -124,6 +126,21 @@ def test_protocols_standardise_what_the_papers_do(name, protocol, standard, data
         np.testing.assert_array_equal(data.X, datasets.load(name).X)
 
 
+def test_standardised_columns_by_their_definition_and_constant_ones_are_zero():
+    table = RawTable(
+        ["a", "b", "target"], [["1", "7", "2"], ["2", "7", "3"], ["6", "7", "5"], ["", "7", "1"]]
+    )
+    made = partial(encode, info("servo"), table, found="here", standardize=True)
+    dropped, kept = made(missing="drop"), made(missing="keep")
+    column = np.array([1.0, 2.0, 6.0])
+    wanted = (column - column.mean()) / np.sqrt(np.square(column - column.mean()).sum() / 2)
+    np.testing.assert_allclose(dropped.X, np.c_[wanted, np.zeros(3)])
+    np.testing.assert_allclose(kept.X[:, 0], [*wanted, np.nan])
+    assert not kept.X[:, 1].any()
+    assert (dropped.n_dropped, kept.n_dropped) == (1, 0)
+    assert dropped.y.tolist() == [2.0, 3.0, 5.0]
+
+
 def test_versions_by_steps_are_made_from_the_numbers_of_the_file(data_dir):
     """colon-log: logarithms, then every row, then for the protocol every column; colon stays raw."""
     original(data_dir, "colon")
@@ -171,6 +188,19 @@ def test_bundled_tables_need_no_files(folder, monkeypatch):
     assert data.found == "scikit-learn"
     assert data.target_names == ("B", "M")
     assert np.bincount(data.y).tolist() == [357, 212]
+
+
+def test_names_of_a_paper_are_those_of_its_tables():
+    tables = {
+        "rls2": ({"autompg", "servo", "prostate", "sonar", "liver"}, {"monk3", "colon", "srbct"}),
+        "rkl": ({"fourclass", "splice", "colon", "sonar", "liver"}, {"servo", "monk3", "srbct"}),
+        "mlmkl": ({"monk3", "tictactoe", "credit", "sonar", "liver"}, {"servo", "colon", "srbct"}),
+    }
+    for protocol, (used, others) in tables.items():
+        names = datasets.names(protocol)
+        assert used <= set(names)
+        assert others.isdisjoint(names)
+    assert set(datasets.names()) >= set.union(*(used | others for used, others in tables.values()))
 
 
 def test_unknown_names_and_settings():

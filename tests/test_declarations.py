@@ -20,6 +20,7 @@ pytest.importorskip("pydantic")
 import kernelweave as kw
 from kernelweave._declarations import USUAL, declared
 from kernelweave._docstrings import read_docstring
+from kernelweave._forms import shown
 from kernelweave._parameters import Choice, Flag, Number, OneOf, Shown, Text, Whole, said
 from kernelweave.learners import LEARNERS, Uniform
 from kernelweave.learners.solving import CostLearner, MarginLearner
@@ -519,3 +520,12 @@ def test_signatures_read_as_types():
     assert 'loss: "auto" | "hinge"' in str(inspect.signature(kw.learners.SimpleMKL))
     assert "alpha: \"auto\" | float = 'auto'" in str(inspect.signature(kw.learners.RLS2))
     assert "C: float, weight_set" in str(inspect.signature(kw.solve_svm_mkl))
+
+
+def test_texts_of_values_have_at_most_sixty_characters():
+    whole = "x" * 58
+    assert shown(whole) == repr(whole)
+    for longer in ("x" * 59, "x" * 60, list(range(100))):
+        assert len(shown(longer)) == 60
+        assert shown(longer).endswith("...")
+        assert repr(longer).startswith(shown(longer)[:-3])

@@ -45,7 +45,7 @@ def covers(late, best):
     assert late.status is not kw.Status.CONVERGED or late.gap <= TOL * abs(late.primal)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("weight_set", SETS, ids=repr)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_margin_problems(number, loss, weight_set):

@@ -362,6 +362,7 @@ def cases():
 
 
 CASES = list(cases())
+#: Classification and regression alternate: tests take an odd k of `sampled`, which meets both.
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 #: The published alternation, which stops by its own rule, not by the gap.
 BY_RESIDUAL = "RESIDUAL_RULE"
@@ -392,7 +393,7 @@ def test_every_learner_says_what_it_certifies():
         assert (case.name in FACTORS) != (case.name in NO_FACTOR), f"{case.name} needs a row in FACTORS"
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(7)
 @every_case
 def test_the_optimum_lies_between_the_bounds(case, rng):
     for problem in (make_problem(case, rng), make_problem(case, rng, weighted=False)):
@@ -409,7 +410,7 @@ def test_the_optimum_lies_between_the_bounds(case, rng):
         assert found.primal == pytest.approx(solution.objective(), rel=1e-7)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @every_case
 def test_the_tolerance_is_honoured(case, rng):
     problem = make_problem(case, rng)
@@ -436,7 +437,7 @@ def test_the_tolerance_is_honoured(case, rng):
 # ---- what must change nothing ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @every_case
 def test_the_order_of_rows_and_kernels_does_not_matter(case, rng):
     problem = make_problem(case, rng)
@@ -447,7 +448,7 @@ def test_the_order_of_rows_and_kernels_does_not_matter(case, rng):
         np.testing.assert_allclose(moved.weights, solution.weights[kernels], atol=1e-6)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @every_case
 def test_a_weight_is_a_repetition(case, rng):
     if case.name in ROWS_COUNT:
@@ -479,7 +480,7 @@ def test_a_row_may_be_cut_in_two_whatever_its_weight(case, rng):
     whole.same(cut, rows, slack=1e-5 if case.local else 1e-6 if case.name in BEFORE else 0.0)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @every_case
 def test_the_sign_of_the_targets_is_that_of_f(case, rng):
     if case.name in SIGNS_COUNT:
@@ -490,7 +491,7 @@ def test_the_sign_of_the_targets_is_that_of_f(case, rng):
     solution.same(flipped)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @every_case
 def test_a_scale_is_a_factor_of_the_kernel(case, rng):
     problem = make_problem(case, rng)
@@ -502,7 +503,7 @@ def test_a_scale_is_a_factor_of_the_kernel(case, rng):
     undone.same(case.solve(problem))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @every_case
 @pytest.mark.parametrize("a", [1e-6, 1e6])
 def test_a_factor_of_all_kernels_is_one_of_the_regularisation_parameter(case, a, rng):
@@ -528,7 +529,7 @@ def test_copies_of_all_kernels_change_nothing(case, rng):
     case.solve(problem).same(both)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @every_case
 def test_every_regularisation_parameter_starts_from_the_solution_of_the_last(case, rng, monkeypatch):
     problem, starts = make_problem(case, rng), []
@@ -579,7 +580,7 @@ def make_rows(case, rng, n=30):
 local = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @local
 @every_case
 @pytest.mark.parametrize("normalize", ["mean-diagonal", None])
@@ -604,7 +605,7 @@ def test_a_prediction_is_k_times_c_plus_b(case, normalize, rng):
     assert np.ptp(expected) > 1e-3
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @local
 @every_case
 def test_a_row_of_weight_zero_is_absent(case, rng):
@@ -617,7 +618,7 @@ def test_a_row_of_weight_zero_is_absent(case, rng):
     np.testing.assert_array_equal(decide(model, X), decide(plain, X))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @local
 @every_case
 def test_the_normaliser_undoes_factors_of_kernels(case, rng):

@@ -53,6 +53,7 @@ def test_wilson_interval_solves_its_equation():
         inspection.share_interval(4, 3)
 
 
+@pytest.mark.slow
 def test_intervals_of_scores_cover_the_truth():
     """Balanced accuracy and recall of a classifier that is right on 90 % of "a" and 60 % of "b", 300 times 60 rows."""
     rng = np.random.default_rng(0)
@@ -81,6 +82,8 @@ def test_perfect_scores_have_intervals_with_a_width():
     assert np.isnan(found["F1 (macro)"].high)
 
 
+@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [30, 300])
 @pytest.mark.parametrize(("errors", "variance"), [("normal", 1.0), ("laplace", 2.0)])
 def test_intervals_of_errors_cover_the_truth(n, errors, variance):
@@ -266,6 +269,7 @@ def run_of(kind):
     return model, held, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classes", "numbers"])
 def test_every_number_in_a_sentence_is_that_of_the_file(tmp_path, kind):
     _, held, found = run_of(kind)

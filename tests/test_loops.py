@@ -7,6 +7,8 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from kernelweave import _loops
 from kernelweave._loops import numpy_core, packed_length, unpack
@@ -442,3 +444,15 @@ def test_products_with_decays(core, n_rows, n, rng):
 def test_products_with_decays_of_other_sizes_are_refused(shapes):
     with pytest.raises(ValueError, match="must have"):
         _loops.core.decay_product(np.zeros(shapes[0]), 1.0, np.zeros(shapes[1]), np.zeros(shapes[2]))
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_the_intercept_of_logistic_losses_is_the_root_of_their_slope(core, share, rng):
+    """Classes of other sizes and rows of other costs, also of none."""
+    n = 40
+    y = np.where(np.arange(n) < share * n, 1.0, -1.0)
+    costs, f = rng.integers(0, 4, size=n) * 0.7, 3.0 * rng.normal(size=n)
+    found = core.logistic_intercept(y, costs, f)
+    root = brentq(lambda t: np.sum(costs * y * expit(-y * (f + t))), -50.0, 50.0, xtol=1e-13)
+    assert found == pytest.approx(root, abs=1e-10)

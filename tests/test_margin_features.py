@@ -176,7 +176,7 @@ def test_working_columns_are_those_of_the_dense_matrix(form, fit_intercept, rng,
 # ---- the optimum ----------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.usefixtures("on_features")
 @pytest.mark.parametrize("weight_set", SETS.values(), ids=SETS)
 @pytest.mark.parametrize("loss", MARGINS)

@@ -264,6 +264,7 @@ def test_wrong_weights_of_classes(data, given, words):
         svm(class_weight=given).fit(*data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "check", [name for name in dir(estimator_checks) if name.startswith("check_classifiers_multilabel")]
 )

@@ -27,6 +27,7 @@ def report():
     return model, text
 
 
+@pytest.mark.slow
 def test_everything_is_in_it(report):
     model, text = report
     for part in (

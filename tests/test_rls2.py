@@ -110,8 +110,10 @@ def test_alternating_reaches_the_newton_solution(kind, alpha):
 
 
 def test_conjugate_gradients_do_what_cholesky_does():
-    gram, y = make_problem("dense", np.random.default_rng(5))
-    options = {"solver": "alternating", "delta": 1e-8}
+    rng = np.random.default_rng(5)
+    gram, y = make_problem("dense", rng)
+    options = {"solver": "alternating", "delta": 1e-8, "sample_weight": rng.integers(1, 4, size=len(y))}
+    options["scale"] = np.geomspace(0.2, 5.0, gram.shape[2])
     direct = kw.solve_rls2(gram, y, 0.05, **options, linear_solver="cholesky")
     iterative = kw.solve_rls2(gram, y, 0.05, **options, linear_solver="cg")
     assert iterative.primal == pytest.approx(direct.primal, rel=1e-8)

@@ -4,6 +4,7 @@ Modules: `rows/chunks`, `rows/collecting`, `rows/files`, `rows/folds`, `rows/pre
 `rows/sampling`, `rows/sources`, `rows/validation`.
 """
 
+import io
 import os
 import signal
 from dataclasses import replace
@@ -20,7 +21,7 @@ import kernelweave as kw
 from kernelweave import InputError, KernelWarning
 from kernelweave.machines.losses import Hinge
 from kernelweave.machines.machine import Machine
-from kernelweave.rows import sources, validation
+from kernelweave.rows import progress, sources, validation
 from kernelweave.rows.files import columns_of, find_files
 from kernelweave.rows.folds import folds_of_rows, hashes_of_rows
 from kernelweave.rows.sampling import SEED, Sampling, sample_size
@@ -433,6 +434,28 @@ def test_an_iterator_continues_within_a_chunk(data):
     found = kw.block_statistics(((Z[:20], y[:20]),), groups=groups)
     kw.block_statistics(((Z[k : k + 13], y[k : k + 13]) for k in range(0, 60, 13)), groups=groups, into=found)
     assert_allclose(products(found), products(kw.BlockStatistics(groups).add(Z, y)), rtol=1e-12)
+
+
+def test_a_line_of_progress_comes_after_two_seconds_and_goes(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    now, said = [100.0], Terminal()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress.sys, "stderr", said)
+    with progress.reporting(None) as report:
+        now[0] = 101.9
+        report(1_000, 4_000)
+    # nothing shown, nothing to remove
+    assert said.getvalue() == ""
+    now[0] = 100.0
+    with progress.reporting(True) as report:
+        for now[0], n_rows, total in ((104.0, 1_000, 4_000), (104.4, 1_500, 4_000), (105.0, 2_000, None)):
+            report(n_rows, total)
+    assert said.getvalue().replace("\x1b[K", "").split("\r") == [
+        "", "1,000 of 4,000 rows, about 12 s left", "2,000 rows", "",
+    ]  # fmt: skip
 
 
 def test_progress_is_reported_with_totals(frame, tmp_path, capsys, monkeypatch):

@@ -1342,3 +1342,19 @@ def test_modules_of_runs_are_imported_on_first_use():
     assert package.fitting.make_cv is fitting.make_cv
     with pytest.raises(AttributeError, match="nothing_here"):
         package.nothing_here  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("cells", "task", "said"),
+    [
+        ([1.0, np.nan, 2.0, np.nan], "regression", "has 2 missing values"),
+        (["a", None, "b"], "classification", "has 1 missing values"),
+        ([2.5, 2.5, 2.5], "regression", r"is constant \(2.5\)"),
+        (["a", "a"], "classification", "one class only, 'a'"),
+        (["a", "b"], "regression", "holds text"),
+        (pd.date_range("2020-01-01", periods=3), "auto", "must be numbers or classes"),
+    ],
+)
+def test_targets_that_say_nothing_are_refused(cells, task, said):
+    with pytest.raises(kw.InputError, match=said):
+        columns.read_target(pd.DataFrame({"y": cells}), ["y"], task)

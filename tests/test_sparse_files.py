@@ -343,3 +343,16 @@ def ready(folder, words):
 def test_names_of_views():
     assert name_views("a=x.npz, b=y.mtx") == {"a": "x.npz", "b": "y.mtx"}
     assert name_views(["a=x=1.npz"]) == {"a": "x=1.npz"}
+
+
+def test_as_many_entries_as_the_limit_are_read_and_one_more_is_refused(words, tmp_path, monkeypatch):
+    scipy.io.mmwrite(tmp_path / "w.mtx", words)
+    sparse.save_npz(tmp_path / "w.npz", words)
+    dump_svmlight_file(words.tocsr(), np.zeros(N), str(tmp_path / "w.svm"))
+    limit = "kernelweave_app.runs.formats.sparse.MOST_ENTRIES"
+    monkeypatch.setattr(limit, words.nnz)
+    np.testing.assert_allclose(read_sparse(tmp_path / "w.mtx")[0].toarray(), words.toarray())
+    for name, most in (("w.mtx", words.nnz - 1), ("w.npz", 10), ("w.svm", 10)):
+        monkeypatch.setattr(limit, most)
+        with pytest.raises(InputError, match=r"entries, and at most .* are read"):
+            read_sparse(tmp_path / name)

@@ -3,6 +3,7 @@
 Modules: `studio/api`, `studio/service`, `studio/schema`, `studio/catalogue`, `studio/previews`.
 """
 
+import base64
 import io
 import json
 
@@ -20,7 +21,7 @@ pytest.importorskip("uvicorn")
 
 import kernelweave as kw
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.studio.previews import _coloured
+from kernelweave_app.studio.previews import _coloured, thumbnail
 from studio_server import Served, run_script, two_tables
 
 WINE = {"tables": ["set-wine"]}
@@ -366,6 +367,7 @@ def test_a_draft_is_kept(served):
 # ---- a run ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_run_leaves_scores_and_a_path(served, done):
     # what is of rows that the model had not seen comes first, and what chose is called that
     named = {m["name"]: m for m in done["metrics"]}
@@ -419,6 +421,7 @@ def test_results_agree_with_the_model_file(served, done):
     assert [r["output"] for r in held["receivers"]] == list(model.classes_)
 
 
+@pytest.mark.slow
 def test_results_of_deep_models_have_their_layers(served):
     layers = {"n_layers": 2, "layer_kernels": "linear; rbf(gamma=1)", "max_iter": 3}
     spec = {"target": "target", "method": "mlmkl", "Cs": "1", "cv": 2, "learner_params": layers}
@@ -689,6 +692,7 @@ def test_a_large_table_is_previewed_quickly(served, rng):
     assert seconds < 10.0  # 2 s on a machine of its own; tests share theirs
 
 
+@pytest.mark.slow
 def test_runs_with_missing_cells_and_views_are_checked(served):
     rng = np.random.default_rng(0)
     names = [f"p{k}" for k in range(40)]
@@ -721,3 +725,19 @@ def test_several_targets_are_for_the_command_line(served):
     said = post(served, "/api/check", {"data": {"tables": [table["id"]]}, "spec": spec}, 422)["detail"]
     assert "one target at a time" in said
     assert "--target a,b" in said
+
+
+def test_pictures_of_matrices_are_light_where_these_are_large():
+    Image = pytest.importorskip("PIL.Image")
+
+    def light(K):
+        return np.asarray(
+            Image.open(io.BytesIO(base64.b64decode(thumbnail(K).partition(",")[2]))).convert("L")
+        )
+
+    K = np.kron(np.eye(2), np.ones((3, 3)))
+    assert light(K).shape == K.shape
+    assert light(K)[K == 1].min() > light(K)[K == 0].max()
+    # all values alike: one colour, and no division by zero
+    even = light(np.full((5, 5), 2.0))
+    assert even.min() == even.max()

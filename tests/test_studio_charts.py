@@ -463,3 +463,5 @@ def test_held_out_rows_and_evidence():
         [[0.0, 0.0], [0.25, 0.0]],
         [[0.25, 0.0], [0.4, 0.0]],
     ]
+    # lines between two points say nothing of their own under the pointer
+    assert [one["tooltip"] for one in chart["series"][:4]] == [{"show": False}] * 4

@@ -30,6 +30,7 @@ import httpx
 from kernelweave._errors import InputError
 from kernelweave_app.runs.settings import learner_settings
 from kernelweave_app.runs.spec import Spec
+from kernelweave_app.studio import security
 from kernelweave_app.studio.checking import Limits
 from kernelweave_app.studio.security import HEADERS, TOKEN_VARIABLE, base_of, check_host
 from kernelweave_app.studio.store import safe_name
@@ -47,6 +48,32 @@ def served(tmp_path_factory):
     served = Served(tmp_path_factory.mktemp("studio"), LIMITS, token=TOKEN)
     yield served
     served.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "inside", "before", "project", "seen"),
+    [
+        ("/", False, "", "", "/"),
+        ("/use", False, "", "", "/use"),
+        ("/p/abc/use", False, "/p/abc", "abc", "/use"),
+        ("/p/abc", False, "/p/abc", "abc", "/"),
+        ("/s/key/use", True, "/s/key", "", "/use"),
+        ("/s/key/p/abc/use", True, "/s/key/p/abc", "abc", "/use"),
+        ("/s/key", True, "/s/key", "", "/"),
+        # another secret part is an address like any that does not exist
+        ("/s/kex/p/abc/use", False, "", "", "/s/kex/p/abc/use"),
+        ("/s/key2/use", False, "", "", "/s/key2/use"),
+        ("/p/ABC/use", False, "", "", "/p/ABC/use"),
+    ],
+)
+def test_addresses_are_divided_into_session_project_and_path(path, inside, before, project, seen):
+    scope = {"path": path}
+    assert security.enter(scope, "key") is inside
+    assert scope["root_path"] == before
+    assert security.project_of(scope) == project
+    assert security.path_of(scope) == seen
+    assert security.base_in(scope) == ("/s/key" if inside else "")
+    assert security.address_of(scope, "xyz", "/data") == ("/s/key" if inside else "") + "/p/xyz/data"
 
 
 def raw(served, text):
@@ -186,7 +213,7 @@ def test_sessions_and_tokens_end(tmp_path, monkeypatch):
     """Also sessions that have been seen before, as long as the server lives."""
     from types import SimpleNamespace
 
-    from kernelweave_app.studio import security, store
+    from kernelweave_app.studio import store
 
     access = security.Access(store.Store(tmp_path / "s.sqlite"), tmp_path)
     now = time.time()
@@ -231,7 +258,6 @@ def test_the_cookie_alone_opens_nothing(served):
 
 def test_a_session_that_ends_under_load_ends_everywhere(served, monkeypatch):
     """Requests without pause from several sides: from one moment on all are refused, and the websocket is closed."""
-    from kernelweave_app.studio import security
 
     client = served.enter()
     ends = time.time() + 1.5
@@ -343,6 +369,7 @@ def test_other_addresses_need_a_flag_and_a_token(host):
     check_host(host, exposed=True, token="x" * 20)
 
 
+@pytest.mark.slow
 def test_the_command_refuses_other_addresses(tmp_path):
     command = [sys.executable, "-m", "kernelweave_app.cli", "studio", "--host", "0.0.0.0", "--no-browser"]
     done = subprocess.run([*command, "--data-dir", str(tmp_path)], capture_output=True, text=True, timeout=60)

@@ -134,7 +134,7 @@ def agree(result, lower, tol, slack=2e-7):
 # ---- independent optima ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", ["dense", "low rank", "duplicated", "mixed"])
@@ -154,7 +154,7 @@ def test_values_of_the_cone_solver_on_the_simplex(kind, loss, rng):
             agree(result, lower, 1e-6)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("p", [4 / 3, 2.0, 4.0], ids=["4/3", "2", "4"])
@@ -190,7 +190,7 @@ def test_values_of_the_cone_solver_on_capped_simplices(share, loss, rng):
         agree(slow, lower, 1e-4)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("mix", [0.01, 0.1, 0.5, 0.9])
@@ -206,6 +206,7 @@ def test_values_of_the_cone_solver_on_elastic_nets(mix, loss, rng):
             agree(result, lower, 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_values_of_the_cone_solver_with_sample_weights_and_scales(loss, rng):
     gram, y, t = make_data("dense", rng)
@@ -553,6 +554,7 @@ SHARE = {
 
 
 @pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("weight_set", "method"), [case for case in ALL if "interior" not in case.id])
 def test_a_path_of_warm_starts_takes_fewer_machines(weight_set, method, rng):
     total = cold_total = 0
@@ -627,6 +629,8 @@ def columns(n, n_kernels, seed=0):
     return FactorGram.from_columns(X), y, X
 
 
+@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("weight_set", ["simplex", CappedSimplex(0.05)], ids=str)
 def test_features_as_kernels_where_newton_is_slow(weight_set, loss):
@@ -644,6 +648,7 @@ def test_features_as_kernels_where_newton_is_slow(weight_set, loss):
         assert found.weights[found.weights > 0].min() > 1e-10
 
 
+@pytest.mark.slow
 def test_values_of_the_cone_solver_for_features():
     gram, y, X = columns(40, 60)
     stack = X[:, None, :] * X[None, :, :]
@@ -652,6 +657,7 @@ def test_values_of_the_cone_solver_for_features():
         agree(result, oracle(stack, y, C, weight_set), 1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["features", "duplicated", "with zeros", "rank two", "narrow"])
 def test_problems_of_all_sizes_and_scales(kind, rng):
     """Newton and the interior point together reach 1e-6; alone, 1 of 1,500 such problems stays at 3e-6."""
@@ -773,6 +779,7 @@ def test_tiny_costs_put_every_multiplier_at_its_bound(weight_set, loss, rng):
             assert np.argmax(result.weights) == np.argmax(quadratic_forms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight_set", ["simplex", CappedSimplex(0.5), LpBall(2.0), ElasticNet(0.3)], ids=str)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_kernels_that_fit_nothing(weight_set, loss, rng):
@@ -783,7 +790,8 @@ def test_kernels_that_fit_nothing(weight_set, loss, rng):
     for C in (1e-2, 1.0, 1e2):
         result = solve(gram, y, C, weight_set, loss=loss, tol=1e-6)
         check(result, gram, y, C, weight_set, loss=loss, tol=1e-6)
-        agree(result, oracle(gram, y, C, weight_set, loss=loss), 1e-6)
+        if C == 1.0:
+            agree(result, oracle(gram, y, C, weight_set, loss=loss), 1e-6)
 
 
 @pytest.mark.parametrize("method", ON_SIMPLEX)
@@ -809,6 +817,7 @@ def test_targets_inside_the_tube_cost_nothing(weight_set, rng):
 
 
 @pytest.mark.sampled(5)
+@pytest.mark.slow
 @pytest.mark.parametrize("cap", [1.0, 0.1, 0.011, 1 / 300], ids=["1", "0.1", "0.011", "1/300"])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_many_more_kernels_than_rows(cap, loss, rng):
@@ -831,7 +840,7 @@ def test_many_more_kernels_than_rows(cap, loss, rng):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("mix", [0.1, 0.9])
 def test_elastic_nets_of_many_more_kernels_than_rows(mix, loss, rng):
-    X = rng.normal(size=(12, 300))
+    X = rng.normal(size=(12, 120))
     gram, t = X[:, None, :] * X[None, :, :], rng.normal(size=12)
     y = pick(loss, np.where(np.arange(12) % 2, 1.0, -1.0), t)
     for C in some(1.0, 1e-2, 100.0):

@@ -363,6 +363,21 @@ def test_groups_of_columns_of_one_frame(tables, tmp_path):
     assert sets.kernel_names_.tolist() == ["up: Linear", "down: Linear"]
 
 
+def test_kernels_on_columns_of_a_group_carry_the_names_of_the_table(tables):
+    A, B, y = tables
+    frame = pd.DataFrame(np.hstack([A, B]), columns=list("abcdefghi"))
+    kernels = {"u": [Linear().on(["b"])], "v": [RBF(gamma=1.0).on([1])]}
+    model = svm(kernels, views={"u": ["a", "b"], "v": ["e", "g"]}).fit(frame, y)
+    assert model.kernel_names_.tolist() == ["u: Linear on b", "v: RBF(gamma=1) on g"]
+    plain = svm(kernels | {"u": [Linear().on([1])]}, views={"u": [0, 1], "v": [4, 6]}).fit(
+        frame.to_numpy(), y
+    )
+    assert plain.kernel_names_.tolist() == ["u: Linear on x1", "v: RBF(gamma=1) on x6"]
+    theirs = svm([Linear().on(["b"]), RBF(gamma=1.0).on(["g"])]).fit(frame, y)
+    same(model.decision_function(frame), theirs.decision_function(frame))
+    same(plain.decision_function(frame.to_numpy()), theirs.decision_function(frame))
+
+
 BAD_GROUPS = {
     "glob": ({"rna": "gg_*"}, "no column matches 'gg_\\*'"),
     "near": ({"rna": ["g_0", "ag"]}, "Did you mean 'age'"),

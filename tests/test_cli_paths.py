@@ -1,0 +1,72 @@
+"""The command `path` on tables.
+
+Modules: `cli/paths`.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("cyclopts")
+pytest.importorskip("jinja2")
+
+from kernelweave_app.cli import main
+
+#: Of the many runs here few are looked at: those with the mark `drawn`.
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+
+@pytest.mark.drawn
+def test_path_writes_a_table_and_pictures(wine, diabetes, tmp_path):
+    out = tmp_path / "path"
+    drop = ["--drop", "weight,clinic"]
+    assert main(["path", str(diabetes), "--target", "target", "--out", str(out), "--alphas", "7", *drop]) == 0
+    table = pd.read_csv(out / "path.csv")
+    assert len(table) == 7
+    assert (np.diff(table["alpha"]) < 0).all()
+    head = ["alpha", "df", "df_total", "n_kernels", "gcv", "aic", "bic", "cp"]
+    assert list(table.columns[:8]) == head
+    np.testing.assert_allclose(table.iloc[:, 8:].sum(axis=1), 1.0)
+    np.testing.assert_array_equal(table["n_kernels"], (table.iloc[:, 8:] > 0).sum(axis=1))
+    # the definition, with the noise of the weakest regularisation
+    free = table["df_total"]
+    rss = table["gcv"] * (120 - free) ** 2 / 120
+    noise = rss.iloc[-1] / (120 - free.iloc[-1])
+    np.testing.assert_allclose(table["cp"], rss / noise - 120 + 2 * free, rtol=1e-9)
+    assert (free >= table["df"] - 1e-9).all()
+    assert (free > table["df"] + 0.1).any()
+    assert (out / "path.svg").read_text().count("<svg") == 1
+    assert (
+        main(["path", str(wine), "--target", "target", "--out", str(tmp_path / "classes"), "--alphas", "4"])
+        == 0
+    )
+    assert len(list((tmp_path / "classes").glob("path-*.svg"))) == 3
+
+
+def test_ctrl_c_during_a_path_keeps_and_says_what_is_done(diabetes, tmp_path, capsys, monkeypatch):
+    from kernelweave.mkl import solve as solver
+
+    plain, calls = solver.newton_result, []
+
+    def interrupted(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == 8:  # the first sets up at infinity
+            raise KeyboardInterrupt
+        return plain(*arguments, **options)
+
+    monkeypatch.setattr(solver, "newton_result", interrupted)
+    arguments = ["path", str(diabetes), "--target", "target", "--out", str(tmp_path / "p"), "--alphas", "20"]
+    assert main(arguments) == 0
+    assert "Interrupted: 6 of 20 regularisation parameters are done and written." in capsys.readouterr().out
+    assert len(pd.read_csv(tmp_path / "p" / "path.csv")) == 6
+
+
+def test_a_path_of_a_learner_with_a_C(wine, tmp_path, capsys):
+    out = tmp_path / "path"
+    given = ["--target", "target", "--kernels", "linear; rbf(gamma=0.1)", "--out", str(out)]
+    assert main(["path", str(wine), *given, "--method", "uniform", "--cs", "4,1"]) == 0
+    table = pd.read_csv(out / "path.csv")
+    assert list(table.columns[:3]) == ["class", "C", "alpha"]
+    np.testing.assert_allclose(table["C"], [1.0, 4.0] * 3)
+    np.testing.assert_allclose(table["alpha"], 1.0 / table["C"])
+    assert "C from 1 to 4" in capsys.readouterr().out
