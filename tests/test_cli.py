@@ -54,6 +54,10 @@ def test_lines_about_progress_say_how_long_it_takes(monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines() == [
         "path: 2 of 30 steps, about 77 s left", "path: 5 of 30 steps, about 18 min left",
     ]  # fmt: skip
+    with console.Steps("mlmkl", 330, "fits") as steps:
+        now[0] += 6.0
+        steps.show(12, 330, 400.0)
+    assert capsys.readouterr().out == "mlmkl: 12 of 330 fits, about 7 min left\n"
     console.print_table(("name", "value"), [("[b]", 0.123456), ("c", 12)])
     assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [
         ["[b]", "0.1235"],

@@ -1,9 +1,11 @@
 """The tables of the MLMKL paper in small, its printed ranks, and the tests of differences between methods.
 
-Modules: `mkl/published`, `mlmkl`, `mlmkl_grid`, `mlmkl_tables`, `ranks`, `algorithms/published_mlmkl`.
+Modules: `mkl/published`, `mlmkl`, `mlmkl_grid`, `mlmkl_tables`, `ranks`, `algorithms/published_mlmkl`,
+`algorithms/posterior_mlmkl`, `mlmkl_posterior`.
 """
 
 import warnings
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -23,7 +25,7 @@ from kernelweave.mkl.criteria.deep import TrainingError
 from kernelweave.mkl.deep import DeepKernel, Descent, solve_deep
 from kernelweave.mkl.layers import Layers
 from kernelweave_papers import ranks
-from kernelweave_papers.algorithms import published_mlmkl
+from kernelweave_papers.algorithms import posterior_mlmkl, published_mlmkl
 from kernelweave_papers.runner import run_cells
 from kernelweave_papers.store import Store
 
@@ -126,6 +128,93 @@ def test_the_published_learner_ends_where_it_ascends_to(rng):
     np.testing.assert_array_equal(np.concatenate(model.weights_), model.history_[0]["weights"][-1])
     with pytest.raises(InputError, match="device"):
         published_mlmkl.PublishedMLMKL(device="cpu").check()
+
+
+# ---- probabilities in (15), which the paper does not have --------------------------------------------
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+def test_derivatives_of_probabilities_are_exact(fitted, rng):
+    """Central differences at fixed coefficients of the machine; Platt's A and B are fitted again at both ends."""
+    K = np.exp(-np.square(rng.normal(size=(60, 1, 2)) - rng.normal(size=(1, 60, 2))).sum(axis=-1))
+    K = K @ K.T / 60.0
+    y = np.where(rng.normal(size=60) > 0.3, 1.0, -1.0)
+    machine = Machine(y, 10.0)
+    error = posterior_mlmkl.PosteriorError(machine, np.arange(60), 1e-12, loss=Squared(), fitted=fitted)
+    value, H = error.at(K)
+    found = machine.solve(np.ascontiguousarray(K), tol=1e-12)
+    share = np.full(60, 1.0 / 60.0)
+
+    def at(kernel):
+        return error.error(y, kernel @ found.dual_coef + found.intercept, share)[0]
+
+    assert at(K) == pytest.approx(value, rel=1e-6)
+    E = rng.normal(size=(60, 60))
+    E = E + E.T
+    # decision values spread by less than 0.1 here; the relative error is 1e-7, with 1e-6 it is 7e-6
+    h = 1e-7
+    numerical = (at(K + h * E) - at(K - h * E)) / (2.0 * h)
+    upper = np.triu(H, 1)
+    assert float(((upper + upper.T + np.diag(H.diagonal())) * E).sum()) == pytest.approx(numerical, rel=1e-5)
+
+
+def test_probabilities_are_compared_with_0_and_1():
+    y, f = np.array([1.0, -1.0, -1.0]), np.array([0.5, -2.0, 1.0])
+    machine = Machine(y, 1.0)
+    share = np.full(3, 1.0 / 3.0)
+    plain = posterior_mlmkl.PosteriorError(machine, np.arange(3), loss=Squared(), fitted=False)
+    p = 1.0 / (1.0 + np.exp(-f))
+    assert plain.error(y, f, share)[0] == pytest.approx(0.5 * np.mean((p - [1.0, 0.0, 0.0]) ** 2), rel=1e-12)
+    # Platt's sigmoid takes any scale and shift of decision values
+    fitted = posterior_mlmkl.PosteriorError(machine, np.arange(3), loss=Squared())
+    assert fitted.error(y, f, share)[0] == pytest.approx(fitted.error(y, 7.0 * f + 3.0, share)[0], rel=1e-5)
+
+
+def test_the_learner_of_probabilities_starts_at_equal_weights(rng):
+    X = rng.normal(size=(50, 3))
+    y = X[:, 0] * X[:, 1] > 0
+    equal = kw.MKLClassifier(
+        kw.banks.mlmkl(), kw.learners.DeepUniform(n_layers=2, C=10.0), normalize="cosine"
+    )
+    p = 1.0 / (1.0 + np.exp(-equal.fit(X, y).decision_function(X)))
+    learner = posterior_mlmkl.PosteriorMLMKL(n_layers=2, C=10.0, link="logistic", max_iter=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = kw.MKLClassifier(kw.banks.mlmkl(), learner, normalize="cosine").fit(X, y)
+    assert model.history_[0]["criterion"][0] == pytest.approx(0.5 * np.mean((p - y) ** 2), rel=1e-6)
+    with pytest.raises(InputError, match="link"):
+        posterior_mlmkl.PosteriorMLMKL(link="probit").check()
+
+
+def test_readings_are_compared_with_the_printed_cells():
+    """Two sets, two halves; every accuracy two printed standard deviations above, or a half below."""
+    experiment = experiments.get("mlmkl-posterior")
+    options = experiment.defaults.with_values(datasets=("liver", "sonar"), splits=2)
+    options = replace(options, etas=(1.0, 0.1))
+    cells = experiment.cells(options)
+    assert [cell["split"] for cell in cells] == [0] * 30 + [1] * 30
+    rows = []
+    for cell in cells:
+        printed, std = mlmkl_tables.PRINTED[cell["dataset"]][f"mlmkl-{cell['method'][-1]}"]
+        far = 2.0 if "platt" in cell["method"] else -0.5
+        stepped = cell["method"][:-2] not in ("mlmkl-default", "mlmkl-equal")
+        # held-out rows choose the first step; the second is better by one standard deviation
+        tested = [printed + far * std, printed + (far + 1.0) * std][: 2 if stepped else 1]
+        rows.append(
+            (cell, {"test": tested, "chosen": 0, "inner": [1.0] * len(tested), "loss": [1.0] * len(tested)})
+        )
+    tables = experiment.tables(rows, options)
+    by = tables["readings"].set_index(["selection", "criterion", "layers"])
+    assert set(tables) == set(experiment.published)
+    for selection, shift in (("held-out rows", 0.0), ("test accuracy", 1.0)):
+        found = by.loc[(selection, "Platt's probability", "all")]
+        assert found["distance"] == pytest.approx(2.0 + shift, abs=2e-3)
+        assert (found["within"], found["cells"], found["halves"]) == (0, 6, 2)
+        found = by.loc[(selection, "logistic probability", "3")]
+        assert found["distance"] == pytest.approx(abs(shift - 0.5), abs=2e-3)
+        assert (found["within"], found["cells"]) == (2, 2)
+    assert by.loc[("test accuracy", "out-of-fold (default)", "1"), "distance"] == pytest.approx(0.5, abs=2e-3)
+    assert [name for name, _ in experiment.figures(tables)] == ["distances"]
 
 
 # ---- ranks ----------------------------------------------------------------------------------------

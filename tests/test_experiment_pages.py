@@ -256,3 +256,42 @@ def test_a_limit_costs_no_accuracy_and_is_proven():
     assert results.loc[("simple", "fair"), "kernels"].between(1.6, 4.4).all()
     ionosphere = results[results["dataset"] == "ionosphere"]
     assert ionosphere.loc[("cardinality", "literal"), "accuracy"] == pytest.approx(82.5, abs=0.1)
+
+
+def test_probabilities_do_not_explain_the_printed_table_of_mlmkl():
+    readings = table("mlmkl-posterior", "readings").set_index(["selection", "criterion", "layers"])
+    assert (readings["halves"] == 2).all()
+    held, tested = (readings.loc[selection] for selection in ("held-out rows", "test accuracy"))
+    three = ["decision value", "Platt's probability", "logistic probability"]
+    for part, gain in ((held, 0.2), (tested, -0.2)):
+        every = part.xs("all", level="layers")
+        means = every["accuracy"]
+        assert means[three[1]] - means[three[0]] == pytest.approx(gain, abs=0.05)
+        assert abs(means[three[2]] - means[three[0]]) < 0.4
+        assert every.loc[three[:2], "difference"].between(-1.2, -0.7).all()
+        assert every.loc[three, "within"].between(26, 29).all()
+        assert every.loc[["equal weights", "out-of-fold (default)"], "within"].tolist() == [24, 28]
+        last = part.xs("3", level="layers").loc[three]
+        assert last["difference"].between(-1.7, -0.9).all()
+        assert (last["within"] <= 7).all()
+    deep = held["accuracy"].unstack()
+    deeper = (deep["3"] - deep["1"])[[*three, "out-of-fold (default)"]]
+    assert deeper.tolist() == pytest.approx([0.7, 0.1, 0.7, 0.6], abs=0.05)
+    assert held.xs("all", level="layers").loc["out-of-fold (default)", "difference"] == pytest.approx(
+        0.2, abs=0.05
+    )
+
+
+def test_ten_halves_of_decision_values_and_equal_weights_beside_the_printed_cells():
+    from kernelweave_papers.mlmkl_tables import PRINTED
+
+    by = table("mlmkl", "results").set_index(["selection", "method", "dataset"])["accuracy"]
+    deep, equal = [f"mlmkl-{n}" for n in (1, 2, 3)], ["average", "uniform-2", "uniform-3"]
+    said = {("literal", *deep): 22, ("literal, optimistic", *deep): 27, ("literal", *equal): 23}
+    for (selection, *methods), count in said.items():
+        near = [
+            abs(by.loc[selection, method, name] - cells[column][0]) <= cells[column][1]
+            for name, cells in PRINTED.items()
+            for method, column in zip(methods, deep, strict=True)
+        ]
+        assert sum(near) == count

@@ -9,6 +9,8 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from typing import ClassVar
 
 import pytest
 
@@ -16,7 +18,7 @@ import kernelweave_papers as experiments
 from experiment_cells import need, without_times
 from kernelweave import InputError, datasets
 from kernelweave_papers.base import Experiment, Options
-from kernelweave_papers.runner import open_cells, run_cells
+from kernelweave_papers.runner import Estimate, open_cells, run_cells
 from kernelweave_papers.store import Store
 
 pd = pytest.importorskip("pandas")
@@ -58,13 +60,13 @@ def test_cells_are_stored_and_resumed(tmp_path):
     experiment = Squares()
     options = experiment.defaults
     with Store(tmp_path) as store:
-        store.settle(options.as_dict(), resume=False)
+        store.settle(options.as_dict())
         experiment.stop_at = 3
         ended = run_cells(experiment, options, store)
         assert (ended.interrupted, ended.n_done, ended.n_cells) == (True, 3, 6)
     experiment.stop_at = None
     with Store(tmp_path) as store:
-        store.settle(options.as_dict(), resume=True)
+        store.settle(options.as_dict())
         assert [cell["number"] for cell in open_cells(experiment, options, store)] == [3, 4, 5]
         ended = run_cells(experiment, options, store)
         assert (ended.interrupted, ended.n_done, ended.n_new) == (False, 6, 3)
@@ -72,12 +74,80 @@ def test_cells_are_stored_and_resumed(tmp_path):
     assert experiment.computed == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_fit_that_swallows_an_interrupt_is_not_stored(tmp_path):
+    """Descents keep their present weights after Ctrl-C, and would be results of too few steps."""
+    experiment = Squares()
+
+    def run(cell, options):
+        if cell["number"] == 2:
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        return {"square": cell["number"] ** 2}
+
+    experiment.run = run
+    # tests that run in the background of a shell ignore the signal
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with Store(tmp_path) as store:
+            ended = run_cells(experiment, experiment.defaults, store)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (ended.interrupted, ended.n_done) == (True, 2)
+
+
+class Slow(Experiment):
+    """Cells of two kinds on two data sets, without a computation."""
+
+    name = "slow"
+    costs: ClassVar = {"slow": 4.0, "fast": 1.0}
+
+    def cells(self, options):
+        return [
+            {"dataset": name, "method": method, "split": split}
+            for name in ("small", "large")
+            for split in range(5)
+            for method in ("slow", "fast")
+        ]
+
+    def rows(self, cell):
+        return {"small": 500, "large": 1000}[cell["dataset"]]
+
+    run = tables = figures = None
+
+
+Slow.__abstractmethods__ = frozenset()
+
+
+def test_estimates_follow_the_measured_seconds_of_each_kind():
+    """Declared: 4 and 1 s on 500 rows; really 10 times and 100 times as long. All cells take 1800 s."""
+    cells = Slow().cells(None)
+    took = {"slow": 40.0, "fast": 100.0}
+    fresh = Estimate(Slow(), cells, [], 2)
+    # 75 s as declared, on two processes
+    assert fresh.left(0.0) == pytest.approx(37.5)
+    done = [(cell, took[cell["method"]]) for cell in cells[:10]]
+    again = Estimate(Slow(), cells, done, 1)
+    really = 5 * 2 * (40.0 + 100.0)
+    assert 0.8 * really < again.left(0.0) < 1.1 * really
+    # time that passes without work counts
+    again.add(cells[10], 80.0)
+    assert again.left(160.0) == pytest.approx(2.0 * again.left(80.0), rel=0.02)
+    for cell in cells[11:]:
+        again.add(cell, 1.0)
+    assert again.left(1.0) == pytest.approx(0.0, abs=1e-9)
+
+
 def test_failures_are_kept_with_the_reason_and_tried_again(tmp_path):
     experiment = Squares()
     experiment.broken = (1, 4)
     with Store(tmp_path) as store:
-        ended = run_cells(experiment, experiment.defaults, store)
+        reports = []
+        ended = run_cells(
+            experiment, experiment.defaults, store, report=lambda *report: reports.append(report)
+        )
         assert (ended.n_failed, ended.n_done) == (2, 4)
+        assert [ended for ended, _ in reports] == [1, 2, 3, 4, 5, 6]
+        assert reports[0][1] > reports[-1][1] == pytest.approx(0.0, abs=1e-9)
         assert [(c["number"], reason) for c, reason in store.failures()] == [
             (1, "ZeroDivisionError: no such square"),
             (4, "ZeroDivisionError: no such square"),
@@ -90,13 +160,14 @@ def test_failures_are_kept_with_the_reason_and_tried_again(tmp_path):
 def test_other_settings_are_not_mixed(tmp_path):
     experiment = Squares()
     with Store(tmp_path) as store:
-        store.settle({"seed": 0, "splits": 2}, resume=False)
+        store.settle({"seed": 0, "splits": 2})
+        store.settle({"seed": 1, "splits": 2})  # nothing is finished yet
+        store.settle({"seed": 0, "splits": 2})
         run_cells(experiment, experiment.defaults, store)
-        with pytest.raises(InputError, match=r"6 finished cells\. Pass --resume"):
-            store.settle({"seed": 0, "splits": 2}, resume=False)
+        store.settle({"seed": 0, "splits": 2})
         with pytest.raises(InputError, match="seed: 0 there, 1 here"):
-            store.settle({"seed": 1, "splits": 2}, resume=True)
-        store.settle({"seed": 0, "splits": 4}, resume=True)  # more cells of the same kind
+            store.settle({"seed": 1, "splits": 2})
+        store.settle({"seed": 0, "splits": 4})  # more cells of the same kind
 
 
 def test_stores_that_cannot_be_used(tmp_path):
@@ -108,7 +179,7 @@ def test_stores_that_cannot_be_used(tmp_path):
 def test_full_disk_keeps_what_is_done(tmp_path):
     experiment = Squares()
     with Store(tmp_path) as store:
-        store.settle({}, resume=False)
+        store.settle({})
         pages = store._db.execute("PRAGMA page_count").fetchone()[0]
         store._db.execute(f"PRAGMA max_page_count = {pages}")
 
@@ -116,7 +187,7 @@ def test_full_disk_keeps_what_is_done(tmp_path):
             for k in range(2000):
                 store.add({"number": k}, {"square": "x" * 500}, 0.0)
 
-        with pytest.raises(OSError, match=r"full.*--resume"):
+        with pytest.raises(OSError, match=r"full.*the same command goes on"):
             fill()
         kept = store.n_done()
         store._db.execute("PRAGMA max_page_count = 100000")
@@ -141,6 +212,18 @@ def test_unknown_names_and_settings():
     ]:
         with pytest.raises(InputError, match=message):
             uci.with_values(**given)
+
+
+@pytest.mark.parametrize("name", list(experiments.EXPERIMENTS))
+def test_quick_settings_are_few_and_costs_have_names(name):
+    experiment = experiments.get(name)
+    experiment.quick.check()
+    if name == "rls2-strings" or datasets.is_here("prostate"):
+        few, every = (len(experiment.cells(o)) for o in (experiment.quick, experiment.defaults))
+        assert few <= every
+        kinds = {experiment.kind(cell) for cell in experiment.cells(experiment.defaults)}
+        assert set(experiment.costs) <= kinds
+        assert not experiment.costs or kinds <= set(experiment.costs)
 
 
 @pytest.mark.parametrize("name", list(experiments.EXPERIMENTS))
@@ -188,7 +271,6 @@ def test_killed_runs_resume_to_the_same_table(tmp_path):
                 "2",
                 "--out",
                 cut,
-                "--resume",
             ],
             start_new_session=True,
             stdout=subprocess.DEVNULL,
@@ -200,7 +282,7 @@ def test_killed_runs_resume_to_the_same_table(tmp_path):
         os.killpg(running.pid, signal.SIGKILL)
         running.wait()
         assert at_least <= _stored(cut) < 12
-    assert main([*arguments, "--jobs", "1", "--out", str(cut), "--resume"]) == 0
+    assert main([*arguments, "--jobs", "1", "--out", str(cut)]) == 0
     for name in ("results", "profiles", "scores", "kernels"):
         one, two = (pd.read_csv(folder / "tables" / f"{name}.csv") for folder in (whole, cut))
         pd.testing.assert_frame_equal(without_times(one), without_times(two), check_exact=True)
@@ -236,9 +318,13 @@ def test_reproduce_writes_tables_figures_and_says_where(tmp_path):
     files = {path.name for path in (tmp_path / "p").rglob("*") if path.is_file()}
     assert {"table1.csv", "cv.svg", "profile.svg", "run.json", "results.sqlite"} <= files
     again = run_command("reproduce", "rls2-prostate", "--n-alphas", 10, "--out", tmp_path / "p")
-    assert again.returncode == 2
-    assert "Pass --resume" in again.stderr
-    assert len(again.stderr.strip().splitlines()) == 1
+    assert again.returncode == 0
+    assert "has 7 finished fits, which are kept" in again.stdout
+    assert "0 of 7 fits to come" in again.stdout
+    other = run_command("reproduce", "rls2-prostate", "--n-alphas", 11, "--out", tmp_path / "p")
+    assert other.returncode == 2
+    assert "n_alphas: 10 there, 11 here" in other.stderr
+    assert len(other.stderr.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

@@ -625,6 +625,50 @@ def _mlmkl_copies(results: pd.DataFrame) -> dict[str, str]:
     return {"copies": markdown(["literal protocol", *(NAMES[m] for m in columns), "tuned RBF"], rows)}
 
 
+def mlmkl_posterior(tables: Tables) -> dict[str, str]:
+    """Readings of equation (15): averages, and every set beside its printed cell."""
+    from kernelweave_papers.mlmkl_grid import STEPPED
+    from kernelweave_papers.mlmkl_posterior import LABELS
+
+    readings, results = tables["readings"], tables["results"]
+    # without a fixed step both selections are the same
+    once = [label for reading, label in LABELS.items() if reading not in STEPPED]
+    single = readings["criterion"].isin(once)
+    readings = readings[
+        (readings["layers"] == "all") & ~(single & (readings["selection"] != "held-out rows"))
+    ]
+    means = [
+        [
+            r["criterion"], "–" if r["criterion"] in once else r["selection"],
+            f"{r['accuracy']:.2f}", printed(f"{r['printed']:.2f}"),
+            f"{r['difference']:+.2f}", f"{r['distance']:.2f}", f"{r['within']} of {r['cells']}",
+        ]
+        for _, r in readings.iterrows()
+    ]  # fmt: skip
+    header = [
+        "criterion", "step by", "mean accuracy", printed("printed"), "mean difference",
+        "mean distance in printed standard deviations", "cells within one",
+    ]  # fmt: skip
+    out = {"readings": markdown(header, means)}
+    for selection, part in results.groupby("selection", sort=False):
+        criteria = list(dict.fromkeys(part["criterion"]))
+        by = part.set_index(["dataset", "layers", "criterion"])
+        rows = []
+        for name in dict.fromkeys(part["dataset"]):
+            for layers in sorted(set(part["layers"])):
+                theirs = by.loc[(name, layers, criteria[0])]
+                cells = [
+                    f"{by.loc[(name, layers, c), 'accuracy']:.1f} ({by.loc[(name, layers, c), 'distance']:+.1f})"
+                    for c in criteria
+                ]
+                value = printed(f"{theirs['printed']:.1f} ({theirs['printed_std']:.1f})")
+                rows.append([name, layers, value, *cells])
+        out[selection.replace(" ", "-")] = markdown(
+            ["data set", "layers", printed("printed"), *criteria], rows
+        )
+    return out
+
+
 def rkl_convergence(tables: Tables) -> dict[str, str]:
     from kernelweave_papers.rkl_convergence import LABELS
 
@@ -687,6 +731,7 @@ MAKERS: dict[str, Callable[[Tables], dict[str, str]]] = {
     "rkl-convergence": rkl_convergence,
     "rkl-scales": rkl_scales,
     "mlmkl": mlmkl,
+    "mlmkl-posterior": mlmkl_posterior,
     "cardinality": cardinality,
 }
 

@@ -25,6 +25,7 @@ EXPERIMENTS = {
     "rkl-convergence": ("rkl_convergence", "RKLConvergence"),
     "rkl-scales": ("rkl_scales", "Scales"),
     "mlmkl": ("mlmkl", "MLMKLTables"),
+    "mlmkl-posterior": ("mlmkl_posterior", "Posterior"),
     "cardinality": ("cardinality", "Cardinality"),
 }
 

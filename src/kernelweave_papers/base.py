@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Cell = dict[str, str | int | float]
 #: Name of an unknown data set in messages.
 DATA_SET = "data set of this experiment"
+#: Rows of a cell whose seconds are declared.
+USUAL = 500
 #: Setting -> its admissible entries, and the name of one entry in messages.
 Choices = dict[str, tuple[Collection[str], str]]
 #: Result of a cell: numbers, texts and lists of them, ready for JSON.
@@ -81,6 +83,10 @@ class Experiment(ABC):
     title: ClassVar[str]
     #: Settings with their defaults, those of the paper.
     defaults: ClassVar[Options]
+    #: Few data sets, divisions and parameters: every part of the experiment within a minute.
+    quick: ClassVar[Options]
+    #: Seconds of a cell on `USUAL` rows by its `kind`, for estimates of the remaining time.
+    costs: ClassVar[Mapping[str, float]] = {}
     #: Tables that are small enough to be kept with the documentation.
     published: ClassVar[tuple[str, ...]] = ()
     #: Columns of the first table that are printed; empty for all.
@@ -100,6 +106,15 @@ class Experiment(ABC):
         return [
             repr(datasets.load(name, protocol=options.protocol, progress=True)) for name in options.datasets
         ]
+
+    def kind(self, cell: Cell) -> str:
+        """What cells have in common whose time grows alike: protocol and method."""
+        return "/".join(str(cell[key]) for key in ("protocol", "method", "step") if cell.get(key))
+
+    def rows(self, cell: Cell) -> int:
+        """Rows of the data set of a cell, `USUAL` if it has none that is registered."""
+        name = str(cell.get("dataset", ""))
+        return datasets.info(name).n_samples if name in datasets.names() else USUAL
 
     @abstractmethod
     def run(self, cell: Cell, options: Any) -> Result:

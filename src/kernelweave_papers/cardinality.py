@@ -118,12 +118,21 @@ def candidates(method: str, tol: float, nodes: int) -> list[tuple[dict[str, Any]
     ]
 
 
+#: See `Experiment.costs`.
+COSTS = {
+    "literal/cardinality": 3.0, "fair/cardinality": 3.0, "literal/simple": 0.5, "fair/simple": 0.5,
+    "literal/uniform": 0.2, "fair/uniform": 0.2, "rbf": 1.0,
+}  # fmt: skip
+
+
 class Cardinality(Experiment):
     """At most k kernels."""
 
     name = "cardinality"
     title = "Sparse MKL with a limit on the number of kernels"
     defaults = CardinalityOptions()
+    quick = CardinalityOptions(datasets=("iris", "heart"), splits=1, folds=2)
+    costs = COSTS
     published = ("results",)
 
     def cells(self, options: CardinalityOptions) -> list[Cell]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,19 @@ from kernelweave.learners.solving import MarginLearner, MarginSolution
 from kernelweave.normalizers import Cosine
 from kernelweave.views import as_table
 from kernelweave_papers import baselines
+from kernelweave_papers.algorithms.posterior_mlmkl import PosteriorMLMKL
 from kernelweave_papers.algorithms.published_mlmkl import PublishedMLMKL
 from kernelweave_papers.base import Cell, Experiment, Result
-from kernelweave_papers.mlmkl_grid import STEPPED, TRAINING, VERSIONS, MLMKLOptions, belongs, best, parts
+from kernelweave_papers.mlmkl_grid import (
+    COSTS,
+    STEPPED,
+    TRAINING,
+    VERSIONS,
+    MLMKLOptions,
+    belongs,
+    best,
+    parts,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -179,7 +189,7 @@ def make_learner(method: str, protocol: str, eta: float, options: MLMKLOptions, 
         return learners.LpMKL(p=2.0, tol=1e-4)
     if family in THETAS:
         return learners.SoftMarginMKL(theta=THETAS[family], tol=1e-4)
-    if family == "uniform":
+    if family in ("uniform", "mlmkl-equal"):
         return learners.DeepUniform(n_layers=n_layers)
     literal = protocol == "literal"
     step, most = ("fixed", options.steps) if literal else ("backtracking", None)
@@ -190,6 +200,11 @@ def make_learner(method: str, protocol: str, eta: float, options: MLMKLOptions, 
         return learners.TwoLayerMKL(step=step, eta=eta, max_iter=most)
     if family == "mlmkl-literal":
         return PublishedMLMKL(n_layers=n_layers, eta=eta, max_iter=most)
+    if family in ("mlmkl-platt", "mlmkl-logistic"):
+        link = family.removeprefix("mlmkl-")
+        return PosteriorMLMKL(n_layers=n_layers, link=link, eta=eta, max_iter=most)
+    if family == "mlmkl-default":
+        return learners.MLMKL(n_layers=n_layers)
     criterion = "training" if literal else "out-of-fold"
     return learners.MLMKL(n_layers=n_layers, criterion=criterion, step=step, eta=eta, max_iter=most)
 
@@ -311,13 +326,30 @@ class MLMKLTables(Experiment):
     name = "mlmkl"
     title = "MLMKL and its competitors, Tables 2 and 3"
     defaults = MLMKLOptions()
-    published = ("results", "ranks", "contrasts", "steps", "weights")
-    shown = ("dataset", "selection", "method", "accuracy", "std", "printed", "splits")
+    quick = MLMKLOptions(
+        datasets=("postoperative", "sonar"), splits=1, etas=(1.0, 0.01), Cs=(1.0, 10.0), steps=10
+    )
+    costs = COSTS
+    published: ClassVar[tuple[str, ...]] = ("results", "ranks", "contrasts", "steps", "weights")
+    shown: ClassVar[tuple[str, ...]] = (
+        "dataset",
+        "selection",
+        "method",
+        "accuracy",
+        "std",
+        "printed",
+        "splits",
+    )
 
     def prepare(self, options: MLMKLOptions) -> list[str]:
         """Load every data set once."""
         sources = dict.fromkeys(name.removesuffix("_indicators") for name in options.datasets)
         return [repr(datasets.load(name, protocol="mlmkl", progress=True)) for name in sources]
+
+    def rows(self, cell: Cell) -> int:
+        """Rows of the data set, of which versions have as many."""
+        name = str(cell["dataset"])
+        return super().rows(cell | {"dataset": VERSIONS.get(name, name)})
 
     def cells(self, options: MLMKLOptions) -> list[Cell]:
         """Methods innermost, so that they share the kernels of a split."""

@@ -63,12 +63,18 @@ class ConvergenceOptions(Options):
             raise InputError(f"`C` must be positive, got {self.C}.")
 
 
+#: See `Experiment.costs`.
+COSTS = {"newton": 0.13, "armijo": 2.6, "spectral": 1.2}
+
+
 class RKLConvergence(Experiment):
     """Excess over the optimum against the number of machines, on all rows of every data set."""
 
     name = "rkl-convergence"
     title = "Machines that RKL needs, by step"
     defaults = ConvergenceOptions()
+    quick = ConvergenceOptions(datasets=("sonar", "heart"), max_iter=100)
+    costs = COSTS
     published = ("counts", "curves")
 
     def cells(self, options: ConvergenceOptions) -> list[Cell]:

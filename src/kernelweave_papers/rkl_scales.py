@@ -78,12 +78,18 @@ def factors(n_kernels: int, draw: int, seed: int) -> Array:
     return np.random.default_rng([seed, draw]).choice(FACTORS, n_kernels)
 
 
+#: See `Experiment.costs`.
+COSTS = {"rkl": 0.6, "uniform": 0.1, "mkl-l1": 0.3, "do": 0.9, "klc-l1": 4.7}
+
+
 class Scales(Experiment):
     """Proposition 3 of the paper, measured."""
 
     name = "rkl-scales"
     title = "RKL and other methods with kernels on different scales"
     defaults = ScalesOptions()
+    quick = ScalesOptions(datasets=("sonar", "heart"), draws=1)
+    costs = COSTS
     published = ("results", "draws")
 
     def cells(self, options: ScalesOptions) -> list[Cell]:

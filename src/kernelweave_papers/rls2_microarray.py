@@ -253,12 +253,18 @@ PRINTED_14CANCER = {
 COUNTED = ("errors", "errors_simplest", "genes", "n_test", "n_genes", "folds", "seconds")
 
 
+#: See `Experiment.costs`.
+COSTS = {"rls2": 5.0, "l1": 50.0, "elastic-net": 50.0, "svc": 2.0, "centroids": 0.4}
+
+
 class Microarray(Experiment):
     """Section 5.3."""
 
     name = "rls2-microarray"
     title = "Microarray data"
     defaults = MicroarrayOptions()
+    quick = MicroarrayOptions(datasets=("srbct",), folds=2, n_alphas=20)
+    costs = COSTS
     published = ("results", "path")
 
     def prepare(self, options: MicroarrayOptions) -> list[str]:

@@ -206,6 +206,7 @@ class Prostate(Experiment):
     name = "rls2-prostate"
     title = "Prostate cancer, Table 1"
     defaults = ProstateOptions()
+    quick = ProstateOptions(folds=5, n_alphas=30)
     published = ("table1", "chosen", "cv", "profile")
 
     def prepare(self, options: ProstateOptions) -> list[str]:

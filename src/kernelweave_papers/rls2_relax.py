@@ -172,12 +172,18 @@ def _short(values: Array) -> Any:
     return [float(f"{v:.6g}") for v in values] if values.ndim == 1 else [_short(row) for row in values]
 
 
+#: See `Experiment.costs`.
+COSTS = {"exact": 3.0, "alternating": 3.0}
+
+
 class Relax(Experiment):
     """Two regularisation parameters instead of one."""
 
     name = "rls2-relax"
     title = "RLS2 with the weights of one alpha and the ridge of another"
     defaults = RelaxOptions()
+    quick = RelaxOptions(datasets=("servo", "heart"), splits=2, n_alphas=12, folds=3)
+    costs = COSTS
     published = ("results", "tests", "surface")
 
     def cells(self, options: RelaxOptions) -> list[Cell]:

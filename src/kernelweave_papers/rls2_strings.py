@@ -143,12 +143,18 @@ LABELS = {
 }
 
 
+#: See `Experiment.costs`.
+COSTS = {"ideal": 0.5, "linear": 0.5, "rbf": 0.5, "lasso": 2.0, "rls2": 15.0}
+
+
 class Strings(Experiment):
     """Experiment 1."""
 
     name = "rls2-strings"
     title = "Learning curves on binary strings"
     defaults = StringsOptions()
+    quick = StringsOptions(draws=2, sizes=30, n_alphas=20)
+    costs = COSTS
     published = ("learning_curves", "weights")
 
     def prepare(self, options: StringsOptions) -> list[str]:

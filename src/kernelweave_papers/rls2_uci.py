@@ -281,12 +281,18 @@ METHODS: dict[str, Method] = {
 }
 
 
+#: See `Experiment.costs`.
+COSTS = {"rls2": 0.9, "rls2-alternating": 0.5, "average": 0.1, "rbf": 0.8, "forest": 0.6, "boosting": 0.6}
+
+
 class UCI(Experiment):
     """Section 5.2."""
 
     name = "rls2-uci"
     title = "RLS2 on ten UCI data sets"
     defaults = UCIOptions()
+    quick = UCIOptions(datasets=("heart", "servo"), ratios=(0.7,), splits=2, n_alphas=15, folds=3)
+    costs = COSTS
     published = ("results", "profiles", "kernels", "scores")
     shown = (
         "dataset",

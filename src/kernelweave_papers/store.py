@@ -47,14 +47,10 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self._db.close()
 
-    def settle(self, settings: dict[str, Any], *, resume: bool) -> None:
-        """Store the settings of a new run, or compare them with those of the run to be resumed."""
+    def settle(self, settings: dict[str, Any]) -> None:
+        """Store the settings of a new run, or compare them with those of the run that goes on."""
         old = self.settings()
-        if old is not None and self.n_done() and not resume:
-            raise InputError(
-                f"{self.path} holds {self.n_done()} finished cells. Pass --resume to continue, or choose another --out."
-            )
-        if old is not None and resume:
+        if old is not None and self.n_done():
             changed = [k for k in {*old, *settings} if old.get(k) != settings.get(k) and k not in GROWING]
             if changed:
                 told = "; ".join(f"{k}: {old.get(k)} there, {settings.get(k)} here" for k in sorted(changed))
@@ -100,17 +96,20 @@ class Store:
         keyed = [(cell, cell_key(cell)) for cell in cells]
         return [(cell, json.loads(found[key])) for cell, key in keyed if key in found]
 
-    def seconds(self, cells: Iterable[Cell]) -> float:
+    def seconds(self, cells: Iterable[Cell]) -> list[tuple[Cell, float]]:
         """Processor time of those of the given cells that are finished."""
         found = dict(self._db.execute("SELECT key, seconds FROM cell"))
-        return float(sum(found.get(cell_key(cell)) or 0.0 for cell in cells))
+        keyed = [(cell, cell_key(cell)) for cell in cells]
+        return [(cell, found[key] or 0.0) for cell, key in keyed if key in found]
 
     def _write(self, statement: str, *values: Any) -> None:
         try:
             self._db.execute(statement, values)
         except sqlite3.Error as error:
             raise OSError(
-                None, f"{error}. What was finished is kept; continue with --resume", str(self.path)
+                None,
+                f"{error}. What was finished is kept, and the same command goes on with the rest",
+                str(self.path),
             ) from None
 
 

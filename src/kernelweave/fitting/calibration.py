@@ -122,14 +122,19 @@ def calibrate(
     return Calibration(method, curves, multilabel)
 
 
-def _sigmoid(f: Array, right: NDArray[np.bool_], weights: Array) -> Array:
-    from sklearn.linear_model import LogisticRegression
-
-    share = np.where(
+def platt_targets(right: NDArray[np.bool_], weights: Array) -> Array:
+    """Targets of Platt's sigmoid: (n_1 + 1) / (n_1 + 2) and 1 / (n_0 + 2), with sums of weights for counts."""
+    return np.where(
         right,
         (weights[right].sum() + 1.0) / (weights[right].sum() + 2.0),
         1.0 / (weights[~right].sum() + 2.0),
     )
+
+
+def _sigmoid(f: Array, right: NDArray[np.bool_], weights: Array) -> Array:
+    from sklearn.linear_model import LogisticRegression
+
+    share = platt_targets(right, weights)
     # a soft target is a row of each class with the shares as weights; the scale keeps the steps well sized
     scale = max(float(np.abs(f).max()), 1e-300)
     # two numbers: Newton's steps end at rounding, where those of lbfgs may complain of their line search

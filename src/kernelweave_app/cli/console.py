@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import MofNCompleteColumn, Progress
+from rich.progress import MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -67,6 +67,11 @@ def print_findings(found: Found) -> None:
                 say(f"  {text}")
 
 
+def duration(seconds: float) -> str:
+    """A length of time, rounded as estimates are."""
+    return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
+
+
 class Steps:
     """A progress bar on a terminal, occasional lines elsewhere; also a callback of scikit-learn.
 
@@ -75,10 +80,12 @@ class Steps:
     label : str
     total : int, optional
         Steps expected; a fit brings its own number.
+    unit : str
+        What a step is called.
     """
 
-    def __init__(self, label: str, total: int | None = None) -> None:
-        self.label, self.total = label, total
+    def __init__(self, label: str, total: int | None = None, unit: str = "steps") -> None:
+        self.label, self.total, self.unit = label, total, unit
         self._bar: Progress | None = None
 
     def __enter__(self) -> Self:
@@ -86,10 +93,14 @@ class Steps:
         self._start = self._last = time.monotonic()
         console = make_console()
         if console.is_terminal:
-            columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+            columns = (
+                *Progress.get_default_columns()[:-1],
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[left]}"),
+            )
             self._bar = Progress(*columns, console=console, transient=True)
             self._bar.start()
-            self._task = self._bar.add_task(self.label, total=self.total)
+            self._task = self._bar.add_task(self.label, total=self.total, left=self.unit)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -100,20 +111,18 @@ class Steps:
         self.show(self.done + 1, self.total)
         return False
 
-    def show(self, done: int, total: int | None) -> None:
-        """Show how many steps are done."""
+    def show(self, done: int, total: int | None, left: float | None = None) -> None:
+        """Show how many steps are done, and how many seconds are left; None: in proportion to the steps."""
         self.done, self.total = done, total
+        now = time.monotonic()
+        if left is None and total:
+            left = (now - self._start) / max(done, 1) * (total - done)
+        text = self.unit if left is None or done == total else f"{self.unit}, about {duration(left)} left"
         if self._bar is not None:
-            self._bar.update(self._task, completed=done, total=total)
-        elif time.monotonic() - self._last > EVERY:
-            self._last = time.monotonic()
-            print(f"{self.label}: {done} of {total or 'some'} steps{self._left()}", flush=True)
-
-    def _left(self) -> str:
-        if not self.total or self.done >= self.total:
-            return ""
-        seconds = (self._last - self._start) / self.done * (self.total - self.done)
-        return f", about {seconds / 60:.0f} min left" if seconds > 90 else f", about {seconds:.0f} s left"
+            self._bar.update(self._task, completed=done, total=total, left=text)
+        elif now - self._last > EVERY:
+            self._last = now
+            print(f"{self.label}: {done} of {total or 'some'} {text}", flush=True)
 
     def close(self) -> None:
         """Remove the bar."""

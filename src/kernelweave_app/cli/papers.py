@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from kernelweave._errors import InputError
 from kernelweave_app.cli.arguments import SEVERAL, NoSeed
-from kernelweave_app.cli.console import Steps, print_table, say
+from kernelweave_app.cli.console import Steps, duration, print_table, say
 from kernelweave_app.runs.folders import write_text, writing
 
 #: Rows of a table that are printed, and failures.
@@ -89,18 +89,20 @@ def reproduce(
     *,
     out: str = "",
     jobs: int = -1,
-    resume: bool = False,
+    quick: bool = False,
     changes: Annotated[Changes, Parameter(name="*")] = UNCHANGED,
     seed: int = 0,
 ) -> int:
     """Run an experiment of a paper, compare with it, and write tables and figures.
 
-    Finished parts are stored at once: after Ctrl-C or a crash, the same command with --resume continues. Without
-    options all settings are those of the paper. An option that an experiment does not have is an error.
+    Every finished fit (one method on one division of one data set, with its choice of parameters) is stored at once:
+    after Ctrl-C or a crash, the same command goes on with the rest. Without options all settings are those of the
+    paper. An option that an experiment does not have is an error.
 
     Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray, rls2-relax, rkl, rkl-convergence, rkl-scales,
-    mlmkl, cardinality.
+    mlmkl, mlmkl-posterior, cardinality.
 
+    Example: kernelweave reproduce rls2-uci --quick
     Example: kernelweave reproduce rls2-uci --datasets heart sonar --splits 10 --out uci
 
     Parameters
@@ -108,16 +110,17 @@ def reproduce(
     experiment
         Name of the experiment.
     out
-        Folder for the results; by default kernelweave-NAME.
+        Folder for the results; by default kernelweave-NAME, with --quick kernelweave-NAME-quick.
     jobs
         Processes, each with one thread; -1 for one per core.
-    resume
-        Continue the run in this folder.
+    quick
+        Few data sets, divisions and parameters: every part of the experiment in less than a minute, to see what it
+        does. Other options change these settings.
     seed
         Of all random numbers.
     """
     import kernelweave_papers
-    from kernelweave_papers.runner import environment, open_cells, run_cells
+    from kernelweave_papers.runner import Estimate, environment, open_cells, run_cells
     from kernelweave_papers.store import Store
 
     one = kernelweave_papers.get(experiment)
@@ -125,25 +128,41 @@ def reproduce(
         raise InputError(f"--jobs must be a number of processes, or -1 for all cores, got {jobs}.")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     n_jobs = jobs if jobs > 0 else cores
-    options = one.defaults.with_values(**vars(changes), seed=seed)
-    folder = Path(out or f"kernelweave-{experiment}")
+    options = (one.quick if quick else one.defaults).with_values(**vars(changes), seed=seed)
+    folder = Path(out or f"kernelweave-{experiment}{'-quick' if quick else ''}")
     with writing():
         folder.mkdir(parents=True, exist_ok=True)
     say(f"{one.title}. Settings: {_shown(options)}.")
     for line in one.prepare(options):
         say(f"Found {line}.")
     with Store(folder) as store:
-        store.settle(options.as_dict(), resume=resume)
+        store.settle(options.as_dict())
         cells = one.cells(options)
         waiting = len(open_cells(one, options, store))
-        before = f", {len(cells) - waiting} of them finished before" if waiting < len(cells) else ""
-        say(f"{len(cells)} cells{before}. Jobs: {n_jobs}.")
-        with Steps(experiment, waiting) as steps:
-            outcome = run_cells(one, options, store, n_jobs=n_jobs, report=steps.advance)
+        finished = store.seconds(cells)
+        if finished:
+            say(
+                f"{folder} has {len(finished)} finished fits, which are kept. To start again, choose another --out."
+            )
+        # declared costs are those of the full settings
+        guess = (
+            ""
+            if quick
+            else f", at a first guess {duration(Estimate(one, cells, finished, n_jobs).left(0.0))}"
+        )
+        say(f"{waiting} of {len(cells)} fits to come{guess}. Jobs: {n_jobs}. Ctrl-C keeps what is finished.")
+        with Steps(experiment, waiting, "fits") as steps:
+            outcome = run_cells(
+                one,
+                options,
+                store,
+                n_jobs=n_jobs,
+                report=lambda ended, left: steps.show(ended, waiting, left),
+            )
         rows, failures = store.rows(cells), store.failures()
-        minutes = round(store.seconds(cells) / 60.0, 1)
+        minutes = round(sum(seconds for _, seconds in store.seconds(cells)) / 60.0, 1)
     say(
-        f"{outcome.n_done} of {outcome.n_cells} cells are finished; {outcome.seconds:.1f} s for {outcome.n_new}."
+        f"{outcome.n_done} of {outcome.n_cells} fits are finished; {outcome.seconds:.1f} s for {outcome.n_new}."
     )
     if rows:
         about = {"experiment": experiment, "settings": options.as_dict(), "minutes": minutes}
@@ -156,7 +175,7 @@ def reproduce(
         more = len(failures) - SHOWN_FAILURES
         say(f"... and {more} more; the file {folder / 'results.sqlite'} holds all reasons.")
     if outcome.interrupted:
-        say("Interrupted; what is finished is kept. Continue with the same command and --resume.")
+        say("Interrupted. The finished fits are kept, and the same command goes on with the rest.")
     say(f"Wrote {folder}.")
     return 130 if outcome.interrupted else 1 if outcome.n_failed else 0
 

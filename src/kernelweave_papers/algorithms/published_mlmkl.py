@@ -50,9 +50,10 @@ class PublishedMLMKL(MLMKL):
 class PublishedError(TrainingError):
     """The published equation (18), which has ``abs(f - y)`` for the residual."""
 
-    def slope(self, y: Array, f: Array) -> Array:
-        """The residual without its sign."""
-        return np.abs(super().slope(y, f))
+    def error(self, y: Array, f: Array, share: Array) -> tuple[float, Array]:
+        """The error, and the residual without its sign."""
+        value, slope = super().error(y, f, share)
+        return value, np.abs(slope)
 
 
 class PublishedKernel(DeepKernel):

@@ -163,14 +163,12 @@ class TrainingError(OnRows):
     def of(self, own: Machine, K: Array, found: MachineSolution, gradient: bool) -> Value:
         b, share = found.dual_coef, shares_of(own, np.arange(len(K)))
         f = K @ b + found.intercept
-        value = float(share @ self.loss.value(own.y, f))
-        if not gradient:
-            return value, None
-        return value, _outer_sum((share * self.slope(own.y, f))[None], b[None])
+        value, slope = self.error(own.y, f, share)
+        return value, _outer_sum(slope[None], b[None]) if gradient else None
 
-    def slope(self, y: Array, f: Array) -> Array:
-        """Derivative of the loss by the decision values."""
-        return self.loss.slope(y, f)
+    def error(self, y: Array, f: Array, share: Array) -> tuple[float, Array]:
+        """The mean loss, and its derivative by the decision values."""
+        return float(share @ self.loss.value(y, f)), share * self.loss.slope(y, f)
 
 
 @dataclass
