@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from kernelweave import InputError, datasets
-from kernelweave.datasets import finding, info
+from kernelweave.datasets import finding, fourteen_cancers, info
 from kernelweave.datasets.encoding import encode
 from kernelweave.datasets.reading import RawTable, content_checksum, read_bytes, read_table
 from kernelweave.datasets.registry import registry
@@ -462,35 +462,60 @@ def test_downloads_can_be_forbidden_or_impossible(folder, monkeypatch):
 # ---- 14 cancers -----------------------------------------------------------------------------------
 
 
-def made_up_cancers(folder, rng, n=(9, 4), genes=30):
-    for half, size in zip(("train", "test"), n, strict=True):
-        np.savetxt(folder / f"14cancer.x{half}", rng.normal(size=(genes, size)), fmt="%.5f")
+@pytest.fixture
+def cancers(folder, rng, monkeypatch):
+    """Files in the published format, with 30 genes of 9 and 4 patients in 3 classes."""
+    monkeypatch.setattr(fourteen_cancers, "COUNTS", fourteen_cancers.Counts(30, 9, 4, 3))
+    for half, size in (("train", 9), ("test", 4)):
+        np.savetxt(folder / f"14cancer.x{half}", rng.normal(size=(30, size)), fmt="%.5f")
         (folder / f"14cancer.y{half}").write_text(" ".join(str(1 + k % 3) for k in range(size)) + "\n")
+    return folder
 
 
-def test_fourteen_cancers_in_the_published_format(folder, rng):
-    assert not datasets.is_here("14cancer")
-    made_up_cancers(folder, rng)
+def test_fourteen_cancers_in_the_published_format(cancers):
     data = datasets.load("14cancer", protocol="rls2")
     assert data.X.shape == (13, 30)
     assert data.train.sum() == 9
     assert data.target_names == ("1", "2", "3")
     np.testing.assert_allclose(data.X.mean(axis=1), 0.0, atol=1e-12)
     np.testing.assert_allclose(data.X.std(axis=1, ddof=1), 1.0)
-    raw = np.loadtxt(folder / "14cancer.xtrain")
+    raw = np.loadtxt(cancers / "14cancer.xtrain")
     np.testing.assert_array_equal(datasets.load("14cancer").X[:9], raw.T)
 
 
-def test_fourteen_cancers_that_do_not_fit(folder, rng):
-    with pytest.raises(InputError, match="Put the files"):
-        datasets.load("14cancer")
-    made_up_cancers(folder, rng)
-    (folder / "14cancer.ytrain").write_text("1 2 3\n")
-    with pytest.raises(InputError, match="one column for each of the 3 labels"):
-        datasets.load("14cancer")
-    (folder / "14cancer.ytrain").write_text("1 2 1.5 1 2 3 1 2 3\n")
-    with pytest.raises(InputError, match="whole numbers"):
-        datasets.load("14cancer")
-    (folder / "14cancer.ytrain").write_text("1 2 a\n")
-    with pytest.raises(InputError, match="numbers separated by white space"):
+def test_fourteen_cancers_have_the_counts_of_the_paper():
+    """144 training and 54 test patients in 14 classes with 16,063 genes (section 5.3)."""
+    about = datasets.info("14cancer")
+    assert (
+        fourteen_cancers.COUNTS == (about.n_features, 144, about.n_samples - 144, 14) == (16063, 144, 54, 14)
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("ytest", None, r"14cancer\.ytest missing in .*Ramaswamy.*--data"),
+        (
+            "xtrain",
+            np.transpose,
+            r"30 lines \(genes\) of 9 numbers \(patients\), got 9 lines of 30.*transpose",
+        ),
+        ("xtrain", lambda X: X[:, :4], "got 30 lines of 4. Training and test files are exchanged"),
+        ("xtest", lambda X: X[:29], "got 29 lines of 4. It is incomplete"),
+        ("ytrain", lambda y: y[:, :3], "one label for each of 9 patients, got 3"),
+        ("ytrain", lambda y: y + 0.5, "whole numbers from 1 to 3, one for each class, got 1.5"),
+        ("ytest", lambda y: y - 1, "whole numbers from 1 to 3, one for each class, got 0"),
+        ("ytrain", lambda y: np.minimum(y, 2), "rows of all 3 classes, got none of class 3"),
+        ("ytrain", "1 2 a", "numbers separated by white space"),
+    ],
+)
+def test_fourteen_cancers_that_do_not_fit(cancers, file, change, message):
+    path = cancers / f"14cancer.{file}"
+    if change is None:
+        path.unlink()
+    elif isinstance(change, str):
+        path.write_text(change)
+    else:
+        np.savetxt(path, change(np.loadtxt(path, ndmin=2)), fmt="%g")
+    with pytest.raises(InputError, match=message):
         datasets.load("14cancer")

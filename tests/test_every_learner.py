@@ -79,6 +79,8 @@ SETTINGS = {
     ],
     "do": [learners.DoRadius(tol=1e-8)],
     "gaussian": [learners.ARDGaussian(max_iter=5, tol=1e-8)],
+    # polynomials have a low rank: coefficients are not unique, and a descent that is cut short depends on them
+    "parametric": [learners.ParametricKernel(family="rational-quadratic", max_iter=5, tol=1e-8)],
     "mlmkl": [
         learners.MLMKL(max_iter=5),
         learners.MLMKL(n_layers=3, max_iter=5, loss="squared", weight_set="simplex"),
@@ -113,6 +115,7 @@ FACTORS = {
     "metric": (1, 0),
     "rkl": (0, 0),
     "gaussian": (0, 0),
+    "parametric": (0, 0),
     "do": (0, -1),
     **dict.fromkeys(
         [
@@ -147,6 +150,7 @@ COPIES_COUNT = {
     "easy": NO_FACTOR["easy"],
     "kl-c": "a descent that is cut short; two copies have twice the slope of one",
     "gaussian": "a descent that is cut short; two copies have twice the slope of one",
+    "parametric": "a descent that is cut short; two copies have twice the slope of one",
     "mlmkl": "a descent that is cut short; two copies have twice the slope of one",
     "2lmkl": "a descent that is cut short; two copies have twice the slope of one",
     "dmkl": "a descent that is cut short; two copies have twice the slope of one",
@@ -249,6 +253,9 @@ LAYERS = {
     kw.kernels.Polynomial: lambda phi, K, left, right: (phi.gamma * K + phi.coef0) ** phi.degree,
     kw.kernels.RBF: lambda phi, K, left, right: np.exp(-phi.gamma * (left + right - 2 * K)),
     functions.Exponential: lambda phi, K, left, right: np.exp(K),
+    functions.RationalQuadratic: lambda phi, K, left, right: np.power(
+        1.0 + (left + right - 2 * K) / phi.power, -phi.power
+    ),
 }
 
 
@@ -293,7 +300,7 @@ class Solution:
         case, p = self.case, self.problem
         if case.name in ("rls2", "metric"):
             return self.K, case.learner.alpha, p.weight
-        if case.name in ("rkl", "gaussian"):
+        if case.name in ("rkl", "gaussian", "parametric"):
             return self.K, meb_by_conic(self.K), p.costs
         return self.K, 1.0, p.costs / (p.radii() @ self.weights if case.name == "do" else 1.0)
 

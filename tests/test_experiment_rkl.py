@@ -1,6 +1,6 @@
 """The experiments of the second paper in small, and their tables from results by hand.
 
-Modules: `cardinality`, `margin_values`, `rkl`, `rkl_convergence`, `rkl_scales`.
+Modules: `cardinality`, `margin_values`, `rkl`, `rkl_convergence`, `rkl_klc`, `rkl_scales`.
 """
 
 import numpy as np
@@ -8,7 +8,8 @@ import pytest
 
 import kernelweave_papers as experiments
 from experiment_cells import need, options_of, results_of, where
-from kernelweave import InputError
+from kernelweave import InputError, solve_radius
+from kernelweave.gram import as_gram
 from kernelweave_papers.runner import run_cells
 from kernelweave_papers.store import Store
 
@@ -69,6 +70,62 @@ def test_machines_of_rkl_are_counted_until_the_value_is_near(data_dir):
         assert part["excess"].iloc[-1] <= part["excess"].iloc[0]
         assert (part["kernels"] >= 1).all(), step
     assert [name for name, _ in experiment.figures(tables)] == ["convergence"]
+
+
+def test_the_descent_of_klc_is_that_of_the_learner(rng):
+    """Where it ends, and one step before: the points that a limit of steps gives."""
+    from kernelweave_papers.rkl_klc import RADII, STEPS, descend
+
+    X = rng.normal(size=(40, 4))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=40) > 0, 1.0, -1.0)
+    stack = X[:, None, :] * X[None, :, :]
+    for kind in RADII.values():
+        for norm in (1, 2):
+            found = descend(as_gram(stack), y, 2.0, kind, norm, np.ones(4), doubled=True)
+            assert tuple(found) == STEPS
+            for steps in (1, 2, STEPS[-1]):
+                own = solve_radius(stack, y, 2.0, kind, norm, tol=1e-3, step="armijo", max_iter=steps)
+                # measured: 3.9e-7, the tolerance of warm machines along the way
+                np.testing.assert_allclose(found[steps].t, own.weights, atol=1e-5)
+                assert found[steps].machine.intercept == pytest.approx(own.intercept, abs=1e-4)
+
+
+def test_distances_of_klc_are_in_printed_deviations(rng):
+    """Of random accuracies: the table is sorted by the largest distance of the four."""
+    from kernelweave_papers.rkl import PRINTED
+    from kernelweave_papers.rkl_klc import ELSEWHERE
+
+    experiment, options = experiments.get("rkl-klc"), options_of("rkl-klc", folds=2)
+
+    def readings(cell, rng):
+        return [
+            [steps, decision, "by folds", float(rng.uniform(40, 100)), 3]
+            for steps in (2, 200)
+            for decision in ELSEWHERE
+        ]
+
+    rows = results_of(experiment, options, rng, readings=readings)
+    tables = experiment.tables(rows, options)
+    search = tables["search"]
+    # two radii, five factors of C, two numbers of steps, two decisions
+    assert len(search) == 2 * 5 * 2 * 2
+    first = search.iloc[0]
+    assert search["farthest"].is_monotonic_increasing
+    ends = []
+    for name in ("wpbc", "ionosphere"):
+        for norm in (1, 2):
+            mean, std, _ = PRINTED[name][f"klc-l{norm}"]
+            own = where(rows, dataset=name, norm=norm, radius=first["radius"], factor=first["factor"])
+            values = [
+                a
+                for result in own
+                for k, d, _, a, _ in result["readings"]
+                if (k, d) == (first["steps"], first["decision"])
+            ]
+            ends.append(abs(np.mean(values) - mean) / std)
+    assert first["farthest"] == pytest.approx(max(ends), abs=1e-3)
+    assert set(tables["results"]["dataset"]) == set(options.datasets)
+    assert set(tables["results"]["decision"]) == set(ELSEWHERE)
 
 
 def test_printed_table_of_rkl_is_the_one_of_the_paper():

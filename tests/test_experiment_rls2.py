@@ -1,6 +1,6 @@
 """The experiments of the first paper in small, and their tables from results by hand.
 
-Modules: `baselines`, `rls2_microarray`, `rls2_prostate`, `rls2_relax`, `rls2_strings`, `rls2_uci`.
+Modules: `baselines`, `rls2_microarray`, `rls2_nci60`, `rls2_prostate`, `rls2_relax`, `rls2_strings`, `rls2_uci`.
 """
 
 import numpy as np
@@ -322,26 +322,62 @@ def test_one_vs_all_is_the_classifier(rng):
         np.testing.assert_allclose(path.coef[k] @ X.T, model.decision_function(X).T, atol=1e-4)
 
 
-def test_microarray_with_made_up_14_cancers(tmp_path, monkeypatch, rng):
+def test_fourteen_cancers_by_one_command(tmp_path, monkeypatch, rng, capsys):
+    """Simulated files in the published format, smaller: Table 5 beside the printed numbers, and Figure 9."""
+    from kernelweave.datasets import fourteen_cancers
+    from kernelweave_app.cli import main
+    from kernelweave_papers import rls2_microarray
+
     monkeypatch.setenv("KERNELWEAVE_DATA", str(tmp_path))
+    monkeypatch.setattr(fourteen_cancers, "COUNTS", fourteen_cancers.Counts(40, 36, 12, 3))
+    files, out = tmp_path / "files", tmp_path / "run"
+    files.mkdir()
     for half, size in (("train", 36), ("test", 12)):
         y = np.arange(size) % 3
         X = rng.normal(size=(size, 40))
         X[:, :3] += 3.0 * np.eye(3)[y]
-        np.savetxt(tmp_path / f"14cancer.x{half}", X.T, fmt="%.6f")
-        np.savetxt(tmp_path / f"14cancer.y{half}", y[None] + 1, fmt="%d")
-    experiment = experiments.get("rls2-microarray")
-    options = experiment.defaults.with_values(datasets=("14cancer",), n_alphas=10, folds=3, methods=("rls2",))
-    from kernelweave_papers import rls2_microarray
-
+        np.savetxt(files / f"14cancer.x{half}", X.T, fmt="%.6f")
+        np.savetxt(files / f"14cancer.y{half}", y[None] + 1, fmt="%d")
     rls2_microarray.table.cache_clear()
-    with Store(tmp_path / "run") as store:
-        ended = run_cells(experiment, options, store)
-        assert ended.n_failed == 0, store.failures()
-        result = store.rows(experiment.cells(options))[0][1]
-    assert result["n_test"] == 12
-    assert result["errors"] <= 1
-    assert result["genes"] <= 10
+    command = ["reproduce", "rls2-microarray", "--data", str(files), "--quick", "--methods", "rls2", "svc"]
+    assert main([*command, "--jobs", "1", "--out", str(out)]) == 0
+    results = pd.read_csv(out / "tables" / "results.csv").set_index("method")
+    own = results.loc["linear RLS2, one against all"]
+    assert own["n_test"] == 12
+    assert own["errors"] <= 1
+    assert own["genes"] <= 10
+    # Table 5
+    assert (own["printed"], own["printed_genes"]) == (9.8, 855)
+    assert results.loc["linear SVC", "printed"] == 14.0
+    assert (out / "figures" / "path_14cancer.svg").stat().st_size > 1000
+    capsys.readouterr()
+    (files / "14cancer.ytest").unlink()
+    assert main([*command, "--out", str(tmp_path / "other")]) == 2
+    assert "14cancer.ytest missing" in capsys.readouterr().err
+    assert main(["reproduce", "rls2-microarray", "--data", str(tmp_path / "none")]) == 2
+    assert "--data must name a folder" in capsys.readouterr().err
+
+
+def test_changes_of_rls2_on_nci60(rng):
+    """Every change is the original where it has no effect, and its models do what they say."""
+    from kernelweave_papers.rls2_microarray import MicroarrayOptions, rls2_one_vs_all
+    from kernelweave_papers.rls2_nci60 import CHANGES, N_RELAX, solve
+
+    y = np.repeat([0, 1, 2], 10)
+    X = rng.normal(size=(30, 12))
+    X[:, :3] += 2.0 * np.eye(3)[y]
+    alphas, options = np.array([30.0, 3.0]), MicroarrayOptions()
+    found = {name: solve(X, y, alphas, options, 1e-9, change) for name, change in CHANGES.items()}
+    plain = rls2_one_vs_all(X, y, alphas, options, 1e-9)
+    np.testing.assert_allclose(found["rls2"].coef, plain.coef)
+    # a class of a third of the rows: one half of the weight, so that the solution is another one
+    assert np.abs(found["balanced"].coef - plain.coef).max() > 1e-3
+    # the first of the ridge parameters is alpha at the first alpha
+    relaxed = found["relaxed"].coef
+    assert len(relaxed) == 2 * N_RELAX
+    np.testing.assert_allclose(relaxed[0], plain.coef[0], atol=1e-6)
+    assert ((found["shared"].coef != 0).any(axis=1) == (found["shared"].coef[:, 0] != 0)).all()
+    assert (found["all-genes"].coef != 0).all()
 
 
 def test_uci_tables_are_means_over_splits(rng):

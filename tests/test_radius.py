@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 import kernelweave as kw
 from kernelweave import (
@@ -20,6 +21,7 @@ from kernelweave import (
 )
 from kernelweave.gram import as_gram, gram_from_stack
 from kernelweave.kernels import Linear
+from kernelweave.learners.radius import FAMILIES
 from kernelweave.machines.losses import SquaredHinge, as_loss
 from kernelweave.machines.machine import Machine
 from kernelweave.mkl.criteria.radius import (
@@ -109,6 +111,115 @@ def test_kernel_parameters_are_learnt(rng, kind):
     assert (np.diff(found.history["objective"]) <= 1e-12).all()
     # measured: 2.6 times as much or more on nine draws, and less on draws of 60 rows
     assert found.weights[:2].min() > 2 * found.weights[2:].max()
+
+
+@pytest.mark.parametrize("name", FAMILIES[1:])
+@pytest.mark.parametrize(("kind", "loss"), PARAMETERS)
+def test_gradients_in_parameters_of_functions(rng, kind, loss, name):
+    X = rng.normal(size=(N, 3))
+    y = np.sign(X[:, 0] * X[:, 1] + 0.1)
+    scale = rng.uniform(0.5, 2.0, 3)
+    form = kw.learners.ParametricKernel(family=name).form()
+    family = form.on(as_gram(X[:, None, :] * X[None, :, :]), scale, None)
+    c = RadiusMargin(family, Machine(y, 1.0, as_loss(loss)), kind)
+    t = rng.uniform(0.1, 0.5, 4)
+    numeric = differences(lambda s: c.at(s, 1e-14).value, t)
+    # measured: at most 2e-8 of the largest entry, the error of the differences
+    np.testing.assert_allclose(c.at(t, 1e-13).gradient, numeric, atol=2e-6 * np.abs(numeric).max())
+
+
+def test_bounds_of_parameters(rng):
+    """One width against SciPy's search over the interval; beyond the minimum the bound is the solution."""
+    X = rng.normal(size=(60, 2))
+    y = np.where(X[:, 0] + 0.8 * rng.normal(size=60) > 0, 1.0, -1.0)
+    D = np.square(X[:, None] - X).sum(axis=2)
+
+    def solved(low, high):
+        family = KernelFamily(lambda t: np.exp(-t[0] * D), [0.5 * (low + high)], bounds=(low, high))
+        found = solve_rkl(family, y, 0.1, tol=1e-6)
+        assert found.status is Status.CONVERGED
+        return float(found.weights[0])
+
+    def value(t):
+        family = KernelFamily(lambda t: np.exp(-t[0] * D), [t])
+        return RadiusMargin(family, Machine(y, 0.1, as_loss("hinge")), "rkl").at(np.array([t]), 1e-10).value
+
+    best = minimize_scalar(value, bounds=(0.05, 5.0), method="bounded", options={"xatol": 1e-6}).x
+    assert solved(0.05, 5.0) == pytest.approx(best, rel=1e-2)
+    assert solved(0.05, 0.5 * best) == 0.5 * best
+    assert solved(2.0 * best, 5.0) == 2.0 * best
+    assert "n_parameters=1, n_samples=60" in repr(KernelFamily(lambda t: np.exp(-t[0] * D), [1.0]))
+    for bounds in ((0.0, 0.5), (-1.0, 2.0), (2.0, 3.0), 3.0, (0.0, [1.0, 2.0])):
+        with pytest.raises(InputError, match="`bounds` must be a pair"):
+            KernelFamily(lambda t: np.exp(-t[0] * D), [1.0], bounds=bounds)
+
+
+def of_formula(family, sums, p):
+    own = sums["dot"], sums["sqdist"]
+    return {
+        "gaussian": lambda: np.exp(-own[1]),
+        "rational-quadratic": lambda: (1.0 + own[1] / p["power"]) ** -p["power"],
+        "polynomial": lambda: (own[0] + p["coef0"]) ** 2,
+    }[family]()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_parametric_kernels_are_their_formulas(rng, tmp_path, family):
+    """Predictions from the parameters that the model states, also after saving; only two columns matter."""
+    X = rng.normal(size=(100, 4))
+    y = np.where(X[:, 0] * X[:, 1] > 0, "yes", "no")
+    learner = kw.learners.ParametricKernel(C=10.0, family=family)
+    model = kw.MKLClassifier(kw.banks.linear_features(4), learner, standardize=False).fit(X[:80], y[:80])
+    p = model.kernel_parameters_
+    t = np.array(list(p.values())[:4])
+    assert list(p)[:4] == list(model.kernel_names_)
+    assert t[:2].min() > 3 * t[2:].max()
+    assert model.score(X[80:], y[80:]) > 0.8
+    sums = {
+        "dot": (X[80:] * t) @ X[:80].T,
+        "sqdist": np.einsum("ijp,p->ij", np.square(X[80:, None] - X[None, :80]), t),
+    }
+    f = of_formula(family, sums, p) @ model.dual_coef_ + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X[80:]), f, rtol=1e-9, atol=1e-9)
+    kw.save(model, tmp_path / "model.skops")
+    again = kw.load(tmp_path / "model.skops")
+    assert again.kernel_parameters_ == p
+    np.testing.assert_array_equal(again.decision_function(X[80:]), model.decision_function(X[80:]))
+
+
+def test_the_gaussian_family_is_the_ard_gaussian(rng):
+    X = rng.normal(size=(50, 3))
+    y = np.sign(X[:, 0] * X[:, 1])
+    one, two = (
+        kw.MKLClassifier(kw.banks.linear_features(3), learner).fit(X, y)
+        for learner in (kw.learners.ARDGaussian(C=3.0), kw.learners.ParametricKernel(C=3.0))
+    )
+    np.testing.assert_array_equal(one.weights_, two.weights_)
+    # bounds are multiples of equal parts of a mean squared distance of 1
+    typical = GaussianOfSum(as_gram(X[:, None, :] * X[None, :, :]), np.ones(3)).start()
+    bounded = kw.learners.ParametricKernel(C=3.0, lower=0.5, upper=2.0)
+    model = kw.MKLClassifier(kw.banks.linear_features(3), bounded, normalize=None, standardize=False).fit(
+        X, y
+    )
+    share = model.weights_ / typical
+    assert share.min() >= 0.5 - 1e-12
+    assert share.max() <= 2.0 + 1e-12
+    assert np.isin(share, [0.5, 2.0]).any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lower": 2.0, "upper": 1.0}, "must be in this order"),
+        ({"start": 3.0, "upper": 1.0}, "must be in this order, got 0, 3 and 1"),
+        ({"degree": 3}, "`degree` is for family='polynomial'"),
+        ({"family": "cubic"}, "gaussian"),
+    ],
+)
+def test_settings_of_parametric_kernels_that_do_not_fit(settings, message):
+    with pytest.raises(InputError, match=message):
+        kw.learners.ParametricKernel(**settings).check()
 
 
 def own_families(X):

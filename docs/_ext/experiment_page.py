@@ -351,6 +351,50 @@ def rkl_scales(tables: Tables) -> dict[str, str]:
     return {"ranges": markdown(["data set", *(NAMES[m] for m in METHODS)], rows)}
 
 
+def rkl_klc(tables: Tables) -> dict[str, str]:
+    from kernelweave_papers.rkl_klc import COLUMNS, DECISIONS, ELSEWHERE, SEARCHED
+
+    search, results = tables["search"], tables["results"]
+    pairs = [(name, norm) for name in SEARCHED for norm in COLUMNS]
+    theirs = results.groupby(["dataset", "norm"], sort=False)[["printed", "printed_std", "printed_kernels"]].first()
+
+    def told(r: pd.Series) -> list[str]:
+        return [f"{r[f'accuracy {name} L{norm}']:.1f}" for name, norm in pairs]
+
+    nearest = [[r["radius"], r["factor"], r["steps"], DECISIONS[r["decision"]], r["C"], *told(r),
+                f"{r['farthest']:.2f}"] for _, r in search.head(8).iterrows()]  # fmt: skip
+    first = search.loc[search.groupby("decision", sort=False)["farthest"].idxmin()]
+    kinds = [
+        [
+            DECISIONS[r["decision"]], int((search["decision"] == r["decision"]).sum()),
+            int(((search["decision"] == r["decision"]) & (search["farthest"] <= 1)).sum()), *told(r),
+            f"{r['farthest']:.2f}",
+        ]
+        for _, r in first.iterrows()
+    ]  # fmt: skip
+    four = [printed(f"{p.printed:g} ({p.printed_std:g})") for p in (theirs.loc[pair] for pair in pairs)]
+    names = [f"{name} L{norm}" for name, norm in pairs]
+    columns = [("no intercept", 10), ("no intercept", 200), *((name, 200) for name in ELSEWHERE[:1])]
+    by = results.set_index(["dataset", "norm", "decision", "steps"])
+    rows, near = [], dict.fromkeys(columns, 0)
+    for name, norm in theirs.index:
+        p, cells = theirs.loc[(name, norm)], []
+        for column in columns:
+            r = by.loc[(name, norm, *column)]
+            near[column] += abs(r["distance"]) <= 1
+            cells.append(f"{r['accuracy']:.1f} ({r['distance']:+.1f}) / {r['kernels']:.1f}")
+        shown = printed(f"{p['printed']:g} ({p['printed_std']:g}) / {p['printed_kernels']:g}")
+        rows.append([f"{name} L{norm}", shown, *cells])
+    rows.append([f"within one printed deviation, of {len(theirs)}", "", *map(str, near.values())])
+    heads = [f"{DECISIONS[name]}, {'converged' if steps == 200 else f'{steps} steps'}" for name, steps in columns]
+    return {
+        "nearest": markdown(["radius", "C", "steps", "decision values", "chosen C", *names, "largest distance"],
+                            [[printed("printed"), "", "", "", "", *four, ""], *nearest]),
+        "kinds": markdown(["decision values", "readings", "of them within 1", *names, "nearest"], kinds),
+        "results": markdown(["", printed("printed"), *heads], rows),
+    }  # fmt: skip
+
+
 def relax(tables: Tables) -> dict[str, str]:
     from kernelweave_papers.rls2_relax import LABELS
 
@@ -730,6 +774,7 @@ MAKERS: dict[str, Callable[[Tables], dict[str, str]]] = {
     "rkl": rkl,
     "rkl-convergence": rkl_convergence,
     "rkl-scales": rkl_scales,
+    "rkl-klc": rkl_klc,
     "mlmkl": mlmkl,
     "mlmkl-posterior": mlmkl_posterior,
     "cardinality": cardinality,

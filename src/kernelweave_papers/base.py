@@ -87,6 +87,8 @@ class Experiment(ABC):
     quick: ClassVar[Options]
     #: Seconds of a cell on `USUAL` rows by its `kind`, for estimates of the remaining time.
     costs: ClassVar[Mapping[str, float]] = {}
+    #: Settings, other than these, of a run for which a folder with data is given.
+    with_data: ClassVar[Mapping[str, Any]] = {}
     #: Tables that are small enough to be kept with the documentation.
     published: ClassVar[tuple[str, ...]] = ()
     #: Columns of the first table that are printed; empty for all.

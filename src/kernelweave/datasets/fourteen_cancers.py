@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,12 +18,29 @@ NAME = "14cancer"
 PARTS = ("xtrain", "ytrain", "xtest", "ytest")
 
 
+class Counts(NamedTuple):
+    """Sizes of the files, as the RLS2 paper has them."""
+
+    genes: int = 16063
+    train: int = 144
+    test: int = 54
+    classes: int = 14
+
+
+COUNTS = Counts()
+
+
 def folder() -> Path | None:
     """The folder that holds all four files, or None."""
-    for root in (data_folder(), cache_folder()):
-        if root is not None and all(_path(root, part) is not None for part in PARTS):
-            return root
-    return None
+    return next((root for root in _roots() if not _lacking(root)), None)
+
+
+def _roots() -> list[Path]:
+    return [root for root in (data_folder(), cache_folder()) if root is not None]
+
+
+def _lacking(root: Path) -> list[str]:
+    return [f"{NAME}.{part}" for part in PARTS if _path(root, part) is None]
 
 
 def _path(root: Path, part: str) -> Path | None:
@@ -33,31 +51,22 @@ def _path(root: Path, part: str) -> Path | None:
 def load_fourteen_cancers(info: DatasetInfo, *, standardize: bool) -> Dataset:
     """Read the four files: genes as rows and patients as columns, labels 1, 2, ... in any arrangement.
 
-    With `standardize` every patient has mean 0 and variance 1, as in the paper.
+    Their sizes must be `COUNTS`. With `standardize` every patient has mean 0 and variance 1, as in the paper.
     """
     root = folder()
     if root is None:
+        near = min(_roots(), key=lambda root: len(_lacking(root)))
         raise InputError(
-            f"{NAME} is not here. {info.how} Put the files {', '.join(f'{NAME}.{part}' for part in PARTS)} into the "
-            f"folder that {FOLDER_VARIABLE} names."
+            f"{NAME} is not here: {', '.join(_lacking(near))} missing in {near}. {info.how} Put the files into "
+            f"the folder that {FOLDER_VARIABLE} names, or pass --data to kernelweave reproduce."
         )
     values = {part: _numbers(_path(root, part)) for part in PARTS}
     blocks, labels = [], []
     for half in ("train", "test"):
-        X, y = values[f"x{half}"].T, values[f"y{half}"].reshape(-1)
-        if len(X) != len(y):
-            raise InputError(
-                f"{NAME}.x{half} must have one column for each of the {len(y)} labels of {NAME}.y{half}, got {len(X)}."
-            )
-        if (y != np.round(y)).any():
-            raise InputError(f"{NAME}.y{half} must hold whole numbers, one for each class.")
-        blocks.append(X)
+        X, y = values[f"x{half}"], values[f"y{half}"].reshape(-1)
+        _check_half(half, X, y)
+        blocks.append(X.T)
         labels.append(y)
-    if blocks[0].shape[1] != blocks[1].shape[1]:
-        raise InputError(
-            f"{NAME}.xtrain and {NAME}.xtest must have the same genes, got {blocks[0].shape[1]} and "
-            f"{blocks[1].shape[1]}."
-        )
     X = np.ascontiguousarray(np.concatenate(blocks))
     if standardize:
         spread = X.std(axis=1, ddof=1, keepdims=True)
@@ -77,6 +86,35 @@ def load_fourteen_cancers(info: DatasetInfo, *, standardize: bool) -> Dataset:
         found="data folder" if root == data_folder() else "cache",
         info=info,
     )
+
+
+def _check_half(half: str, X: np.ndarray, y: np.ndarray) -> None:
+    """Raise for training or test files with other counts than those of the paper."""
+    file, rows = f"{NAME}.x{half}", getattr(COUNTS, half)
+    wanted, other = (COUNTS.genes, rows), COUNTS.test if half == "train" else COUNTS.train
+    said = (
+        f"{file} must have {COUNTS.genes:,} lines (genes) of {rows} numbers (patients), got {len(X):,} lines of "
+        f"{X.shape[1]:,}."
+    )
+    if X.shape == wanted[::-1]:
+        raise InputError(f"{said} Lines and columns are exchanged: transpose it.")
+    if X.shape == (COUNTS.genes, other):
+        raise InputError(f"{said} Training and test files are exchanged: rename them.")
+    if X.shape != wanted:
+        raise InputError(f"{said} It is incomplete, or another version: take the four files of one download.")
+    if len(y) != rows:
+        raise InputError(f"{NAME}.y{half} must have one label for each of {rows} patients, got {len(y)}.")
+    known = np.arange(1, COUNTS.classes + 1)
+    wrong = np.setdiff1d(y, known)
+    if len(wrong):
+        raise InputError(
+            f"{NAME}.y{half} must hold whole numbers from 1 to {COUNTS.classes}, one for each class, got {wrong[0]:g}."
+        )
+    missing = np.setdiff1d(known, y)
+    if half == "train" and len(missing):
+        raise InputError(
+            f"{NAME}.ytrain must have rows of all {COUNTS.classes} classes, got none of class {missing[0]}."
+        )
 
 
 def _numbers(path: Path | None) -> np.ndarray:

@@ -29,7 +29,7 @@ from kernelweave.learners.margin import (
 )
 from kernelweave.learners.cardinality import CardinalityMKL
 from kernelweave.learners.alignment import Align, AlignF, EasyMKL
-from kernelweave.learners.radius import ARDGaussian, ChapelleRadius, DoRadius, RKL
+from kernelweave.learners.radius import ARDGaussian, ChapelleRadius, DoRadius, ParametricKernel, RKL
 from kernelweave.learners.deep import DMKL, DeepUniform, MLMKL, TwoLayerMKL
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "Learner",
     "LpMKL",
     "MetricRLS2",
+    "ParametricKernel",
     "SimpleMKL",
     "SoftMarginMKL",
     "TwoLayerMKL",

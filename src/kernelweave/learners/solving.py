@@ -192,7 +192,7 @@ class CostLearner(Learner):
     """
 
     regularization_parameter = "C"
-    leading = ("C",)
+    leading: ClassVar[tuple[str, ...]] = ("C",)
     own_intercept = True
     #: Values of `solver` that stand for the best way, on features too; none for learners that need kernels.
     any_way: ClassVar[tuple[str, ...]] = ()

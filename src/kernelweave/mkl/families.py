@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,10 +15,11 @@ from kernelweave._checks import Floats, InputError
 from kernelweave._loops import core
 from kernelweave._parameters import Flag, ReadableSignature, check_value
 from kernelweave._types import Array
-from kernelweave.functions import squared_distances
+from kernelweave.functions import KernelFunction, squared_distances
 from kernelweave.gram import Gram
 from kernelweave.machines.rounding import imbalance, sum_error
 from kernelweave.mkl.certify import entry_error
+from kernelweave.mkl.layers import Layers, Tape
 
 #: A radius below this share of the mean diagonal means that the rows coincide in the feature space.
 FLAT = 1e-12
@@ -35,6 +38,8 @@ class Family(ABC):
 
     n_parameters: int
     n_samples: int
+    #: Least and largest parameters, >= 0; those of `WeightedSum` are the set of weights.
+    bounds: tuple[float | Array, float | Array] = (0.0, math.inf)
 
     @abstractmethod
     def start(self, sample_weight: Array | None = None) -> Array:
@@ -266,6 +271,9 @@ class GaussianOfSum(_GaussianFamily):
     scale : array of shape (n_kernels,)
     """
 
+    #: Parameters have the units of the distances.
+    unit = 1.0
+
     def __init__(self, gram: Gram, scale: Array) -> None:
         super().__init__(gram.n_kernels, gram.n_samples)
         self.gram, self.scale = gram, scale
@@ -290,6 +298,93 @@ class GaussianOfSum(_GaussianFamily):
         return mean, mean > FLAT * self.scale * level
 
 
+class FunctionOfSum(Family):
+    """``K(t) = phi(sum_m t_m u_m s_m K_m)``, a function of inner products or of squared distances.
+
+    The units u are typical sizes, so that all parameters are numbers near 1: equal parts of a mean squared distance,
+    or of a mean squared norm, of 1.
+
+    Parameters
+    ----------
+    gram : Gram
+    scale : array of shape (n_kernels,)
+    function : callable
+        Returns phi for the numbers in its own parameters, which follow the t_m.
+    own : array of shape (n_own,)
+        Where these start.
+    slope : callable, optional
+        ``slope(phi, S)`` returns the derivative of phi by its own parameter at its statistic S.
+    sample_weight : array of shape (n_samples,), optional
+        For the units.
+    """
+
+    def __init__(
+        self,
+        gram: Gram,
+        scale: Array,
+        function: Callable[..., KernelFunction],
+        own: Array,
+        slope: Callable[[Any, Array], Array] | None = None,
+        sample_weight: Array | None = None,
+    ) -> None:
+        self.gram, self.function, self.own, self.slope = gram, function, own, slope
+        self.n_parameters, self.n_samples = gram.n_kernels + len(own), gram.n_samples
+        if function(*own.tolist()).statistic == "sqdist":
+            self.unit = GaussianOfSum(gram, scale).start(sample_weight)
+        else:
+            level = scale * np.average(gram.diagonal(), axis=1, weights=sample_weight)
+            if not level.any():
+                raise coinciding(self.n_samples)
+            self.unit = np.divide(
+                1.0, level * np.count_nonzero(level), out=np.zeros_like(level), where=level > 0
+            )
+        self.scale = scale * self.unit
+        self._last: tuple[Array, Tape] | None = None
+
+    def split(self, t: Array) -> tuple[Array, KernelFunction]:
+        """The t_m, and phi."""
+        m = self.gram.n_kernels
+        return t[:m], self.function(*t[m:].tolist())
+
+    def diagonal(self, t: Array) -> Array:
+        """Diagonal of the sum."""
+        return (self.split(t)[0] * self.scale) @ self.gram.diagonal()
+
+    def start(self, sample_weight: Array | None = None) -> Array:
+        """1 for each kernel, then the parameters of phi."""
+        return np.concatenate([np.ones(self.gram.n_kernels), self.own])
+
+    def _at(self, t: Array) -> tuple[Layers, Tape]:
+        weights, function = self.split(t)
+        layers = Layers(((function,),), cosine=False)
+        if self._last is None or not np.array_equal(self._last[0], t):
+            K = self.gram.combine_upper(weights * self.scale, np.empty((self.n_samples, self.n_samples)))
+            core.mirror(K)
+            self._last = t.copy(), layers.forward(K, K.diagonal().copy(), [np.ones(1)])
+        return layers, self._last[1]
+
+    def kernel(self, t: Array) -> Array:
+        """K(t)."""
+        return self._at(t)[1].top
+
+    def quadratic_forms(self, t: Array, b: Array) -> Array:
+        """``b' (dK / dt_m) b`` for every parameter."""
+        return self._slopes(t, np.outer(b, b))
+
+    def diagonals(self, t: Array, weights: Array) -> Array:
+        """``sum_i weights_i (dK / dt_m)_ii`` for every parameter."""
+        return self._slopes(t, np.diag(weights))
+
+    def _slopes(self, t: Array, H: Array) -> Array:
+        """``sum_ij H_ij (dK / dt_m)_ij``; H is overwritten."""
+        layers, tape = self._at(t)
+        function, S, norms = layers.functions[0][0], tape.kernels[0], tape.diagonals[0]
+        if function.statistic == "sqdist":
+            S = squared_distances(np, S, norms[:, None], norms[None])
+        own = [] if self.slope is None else [float(np.einsum("ij,ij", H, self.slope(function, S)))]
+        return np.r_[self.scale * self.gram.inner(layers.backward(tape, H)[1]), own]
+
+
 class KernelFamily(Family):
     """A kernel matrix K(t) given as a function of parameters t >= 0, for `solve_radius`.
 
@@ -305,6 +400,8 @@ class KernelFamily(Family):
         ``derivative(t)`` returns the matrices ``dK / dt_m``: an array of shape (n_parameters, n_samples, n_samples) or
         a sequence of matrices. Without it they are central differences of `value`, with a step of 1e-5 of the
         parameter: two more matrices for every parameter and step, and about ten digits instead of fifteen.
+    bounds : pair of numbers or of arrays of shape (n_parameters,), default=(0.0, inf)
+        Least and largest parameters, the least >= 0.
 
     Notes
     -----
@@ -336,6 +433,7 @@ class KernelFamily(Family):
         value: Callable[[Array], ArrayLike],
         start: ArrayLike,
         derivative: Callable[[Array], ArrayLike | Sequence[ArrayLike]] | None = None,
+        bounds: tuple[ArrayLike, ArrayLike] = (0.0, math.inf),
     ) -> None:
         for name, function in (("value", value), ("derivative", derivative)):
             if not callable(function) and not (name == "derivative" and function is None):
@@ -352,6 +450,7 @@ class KernelFamily(Family):
             )
         self.value, self.derivative = value, derivative
         self.n_parameters = len(first)
+        self.bounds = _bounds(bounds, first)
         self._start = first
         self._steps_from = LEAST * float(first.mean())
         K = self._check(value(first.copy()), first)
@@ -368,6 +467,12 @@ class KernelFamily(Family):
     def start(self, sample_weight: Array | None = None) -> Array:
         """Start of the descent."""
         return self._start.copy()
+
+    def __repr__(self) -> str:
+        """The number of parameters and rows, and where they start."""
+        return (
+            f"KernelFamily(n_parameters={self.n_parameters}, n_samples={self.n_samples}, start={self._start})"
+        )
 
     def kernel(self, t: Array) -> Array:
         """K(t)."""
@@ -426,3 +531,17 @@ class KernelFamily(Family):
     def diagonals(self, t: Array, weights: Array) -> Array:
         """``sum_i weights_i (dK / dt_m)_ii`` for every parameter."""
         return np.einsum("pii,i->p", self.slopes(t), weights)
+
+
+def _bounds(given: tuple[ArrayLike, ArrayLike], start: Array) -> tuple[Array, Array]:
+    """The bounds of every parameter; raises `InputError` if `start` is not between them."""
+    try:
+        low, high = (np.broadcast_to(np.asarray(end, dtype=np.float64), start.shape) for end in given)
+    except (TypeError, ValueError):
+        low = high = np.array([np.nan])
+    if not ((low >= 0) & (low <= start) & (start <= high)).all():
+        raise InputError(
+            "`bounds` must be a pair (least, largest) of numbers, or of one number for each parameter, with "
+            f"0 <= least <= start <= largest. Got {given!r} for start={start.tolist()!s:.80}."
+        )
+    return low, high

@@ -63,7 +63,6 @@ NORMS: dict[int | None, tuple[Region, Stationarity]] = {
     2: (Sphere(), on_sphere),
     None: (Orthant(), on_simplex),
 }
-PARAMETERS: tuple[Region, Stationarity] = (Parameters(), on_parameters)
 
 
 @checked
@@ -137,7 +136,8 @@ def solve_radius(
     max_time : float, optional
         Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
     start : array of shape (n_parameters,), optional
-        Default: equal weights; for Gaussians a mean exponent of 1, for a `KernelFamily` its own.
+        Default: equal weights; for Gaussians a mean exponent of 1, for a `KernelFamily` its own. Parameters outside
+        their bounds start there.
     callback : callable, optional
         ``callback(iteration, value, stationarity)``; a true value stops.
 
@@ -274,7 +274,9 @@ def solve_radius_problem(
                 stationarity=old.stationarity,
             )
             return replace(found, certificate=certificate)
-        region, stationarity = NORMS[norm] if isinstance(family, WeightedSum) else PARAMETERS
+        region, stationarity = NORMS[norm]
+        if not isinstance(family, WeightedSum):
+            region, stationarity = Parameters(*family.bounds), on_parameters(*family.bounds)
         first = family.start(machine.sample_weight) if start is None else start
         criterion = RadiusMargin(family, machine, kind)
         session = DescentSession(criterion, first, region.scaled, stationarity, tol)

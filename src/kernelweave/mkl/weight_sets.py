@@ -544,11 +544,14 @@ class Orthant(Region):
 
 @dataclass(frozen=True)
 class Parameters(Orthant):
-    """Nonnegative, each in its own unit: parameters of a family of kernels instead of weights."""
+    """Between bounds, each in its own unit: parameters of a family of kernels instead of weights."""
+
+    lower: float | Array = 0.0
+    upper: float | Array = math.inf
 
     def project(self, v: Array) -> Array:
-        """The nonnegative part, which may be zero."""
-        return np.maximum(v, 0.0)
+        """The nearest parameters between the bounds, which may be zero."""
+        return np.clip(v, self.lower, self.upper)
 
     def scaled(self, v: Array) -> Array:
         """The scale matters."""

@@ -84,6 +84,7 @@ _VALUES: tuple[type, ...] = (
     normalizers.Trace,
     normalizers.WithinClass,
     functions.Exponential,
+    functions.RationalQuadratic,
     layers.TrainedLayers,
     Calibration,
     DefaultViews,

@@ -90,6 +90,7 @@ def reproduce(
     out: str = "",
     jobs: int = -1,
     quick: bool = False,
+    data: str = "",
     changes: Annotated[Changes, Parameter(name="*")] = UNCHANGED,
     seed: int = 0,
 ) -> int:
@@ -99,11 +100,13 @@ def reproduce(
     after Ctrl-C or a crash, the same command goes on with the rest. Without options all settings are those of the
     paper. An option that an experiment does not have is an error.
 
-    Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray, rls2-relax, rkl, rkl-convergence, rkl-scales,
-    mlmkl, mlmkl-posterior, cardinality.
+    Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray, rls2-nci60, rls2-relax, rkl, rkl-klc,
+    rkl-convergence, rkl-scales, mlmkl, mlmkl-posterior, cardinality.
 
     Example: kernelweave reproduce rls2-uci --quick
     Example: kernelweave reproduce rls2-uci --datasets heart sonar --splits 10 --out uci
+
+    Example: kernelweave reproduce rls2-microarray --data folder-of-14cancer
 
     Parameters
     ----------
@@ -116,10 +119,14 @@ def reproduce(
     quick
         Few data sets, divisions and parameters: every part of the experiment in less than a minute, to see what it
         does. Other options change these settings.
+    data
+        Folder with the files of the data sets; by default the one that KERNELWEAVE_DATA names. rls2-microarray then
+        takes the 14 cancers, if no other data sets are named.
     seed
         Of all random numbers.
     """
     import kernelweave_papers
+    from kernelweave.datasets.finding import FOLDER_VARIABLE
     from kernelweave_papers.runner import Estimate, environment, open_cells, run_cells
     from kernelweave_papers.store import Store
 
@@ -128,7 +135,14 @@ def reproduce(
         raise InputError(f"--jobs must be a number of processes, or -1 for all cores, got {jobs}.")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     n_jobs = jobs if jobs > 0 else cores
-    options = (one.quick if quick else one.defaults).with_values(**vars(changes), seed=seed)
+    options = one.quick if quick else one.defaults
+    if data:
+        if not Path(data).is_dir():
+            raise InputError(f"--data must name a folder, got {data!r}.")
+        # processes of the run inherit it
+        os.environ[FOLDER_VARIABLE] = str(Path(data).resolve())
+        options = options.with_values(**one.with_data)
+    options = options.with_values(**vars(changes), seed=seed)
     folder = Path(out or f"kernelweave-{experiment}{'-quick' if quick else ''}")
     with writing():
         folder.mkdir(parents=True, exist_ok=True)

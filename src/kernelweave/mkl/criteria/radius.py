@@ -164,8 +164,15 @@ def on_sphere(here: Evaluation) -> float:
     return _share(float(np.linalg.norm(np.minimum(tangential, 0.0))), here)
 
 
-def on_parameters(here: Evaluation) -> float:
-    """Predicted decrease over parameters >= 0, when each is multiplied or leaves zero."""
-    t, gradient = here.t, here.gradient
-    gain = float(np.abs(t * gradient).max(initial=0.0))
-    return _share(gain + max(0.0, -float(gradient[t == 0].min(initial=0.0))), here)
+def on_parameters(lower: float | Array, upper: float | Array) -> Stationarity:
+    """Predicted decrease between bounds >= 0, when each parameter is multiplied or leaves zero."""
+
+    def measure(here: Evaluation) -> float:
+        t, gradient = here.t, here.gradient
+        # at a bound a parameter can move to one side only
+        kept = ((t <= lower) & (gradient > 0)) | ((t >= upper) & (gradient < 0))
+        gradient = np.where(kept, 0.0, gradient)
+        gain = float(np.abs(t * gradient).max(initial=0.0))
+        return _share(gain + max(0.0, -float(gradient[t == 0].min(initial=0.0))), here)
+
+    return measure
