@@ -271,13 +271,75 @@ def ten_columns(n: int) -> tuple[float, ...]:
     )
 
 
+@cache
+def board() -> Any:
+    """Printed numbers of the papers beside the stored results of their experiments."""
+    from kernelweave_papers.scoreboard import scoreboard
+
+    return scoreboard(ROOT / "docs" / "results")
+
+
+def shares(paper: str) -> tuple[float, ...]:
+    """Scores within one printed standard deviation, scores compared, other numbers that are equal, and compared."""
+    from kernelweave_papers.scoreboard import headline
+
+    return headline(board())[paper]
+
+
+def absent() -> tuple[float, ...]:
+    """Numbers that cannot be compared: all, those that our text lacks, and those whose data cannot be passed on."""
+    from kernelweave_papers.scoreboard import LOST_REASON
+
+    missing = board().query("first and verdict == 'not to be had'")
+    lost = int((missing["reason"] == LOST_REASON).sum())
+    return len(missing), lost, len(missing) - lost
+
+
+def other_reading(paper: str, reading: str, columns: str = ".*") -> tuple[float, ...]:
+    """Scores within one printed standard deviation, and compared, under another reading of a paper."""
+    from kernelweave_papers.scoreboard import headline, under
+
+    return headline(under(board(), reading).query("column.str.fullmatch(@columns)"))[paper][:2]
+
+
+def of_table(paper: str, table: str, columns: str = ".*") -> tuple[float, ...]:
+    """Numbers of a table that are equal or within one printed standard deviation, and those compared."""
+    from kernelweave_papers.scoreboard import counts
+
+    cells = board().query("first and paper == @paper and table == @table and column.str.fullmatch(@columns)")
+    found = counts(cells)
+    return found["equal"] + found["within one"], found["compared"]
+
+
+def heart() -> tuple[float, ...]:
+    """The most printed standard deviations of any reading of the one number of Table 3."""
+    cells = board().query("table == 'Table 3' and verdict == 'within one'")
+    assert len(cells) == 4
+    return (float(cells["deviations"].abs().max()),)
+
+
+def freedom() -> tuple[float, ...]:
+    """The largest difference of divergence and (15) on the prostate path, both there, and alpha."""
+    import pandas as pd
+
+    path = pd.read_csv(ROOT / "docs" / "results" / "rls2-prostate" / "profile.csv")
+    more = path["df_total"] - path["df"]
+    assert (more[path["active"] == 1].abs() < 1e-6).all()
+    assert (more[path["active"] > 1] > 0).all()
+    assert (path["df_total"] <= path["active"]).all()
+    most = path.loc[more.idxmax()]
+    return float(more.max()), most["df_total"], most["df"], most["alpha"]
+
+
 MAPIE = ("MAPIE, same model", "MAPIE, kernel ridge")
 FRONT, README, PAPER = "docs/index.md", "README.md", "paper.md"
 EVIDENCE, NUMBERS = "docs/user_guide/evidence.md", "docs/user_guide/numbers.md"
 UNCERTAINTY = "docs/user_guide/uncertainty.md"
+PAPERS = "docs/papers/index.md"
 N = r"([\d.,e-]*\d)"
 RATE = f"{N} ± {N}"
 OF_UNCERTAINTY = "uncertainty.json: python -m benchmarks.uncertainty"
+OF_PAPERS = "docs/results: kernelweave reproduce, kernelweave scoreboard docs/results"
 CLAIMS = [
     Claim((README,), rf"accuracy {N}, relative gap", lambda: readme()[:1], absolute=0.01),
     Claim((README,), rf"\{{'worst': {N}, 'mean': {N}, 'error': {N}\}}", lambda: readme()[1:], absolute=0.01),
@@ -459,6 +521,65 @@ CLAIMS = [
         OF_UNCERTAINTY,
     ),
     Claim((UNCERTAINTY,), rf"takes {N} and {N} times the seconds", rival_seconds, OF_UNCERTAINTY),
+    *(
+        Claim((PAPERS,), pattern, values, OF_PAPERS)
+        for pattern, values in (
+            (
+                rf"\*\*RLS2:\*\* {N} of {N} scores are within one printed standard deviation, and {N} of {N} other",
+                partial(shares, "RLS2"),
+            ),
+            (
+                rf"{N} numbers cannot be compared: {N} are missing in our text of the paper, {N} are of data",
+                absent,
+            ),
+            (rf"\*\*RKL:\*\* {N} of {N} scores are within", lambda: shares("RKL")[:2]),
+            (
+                rf"Without the two columns of KL-C it is {N} of {N}\.",
+                partial(other_reading, "RKL", "", "(?!klc).*"),
+            ),
+            (rf"Of the numbers of kernels, {N} of {N} are equal", lambda: shares("RKL")[2:]),
+            (
+                rf"\*\*MLMKL:\*\* {N} of {N} scores are within one printed standard deviation, and {N} of {N} other",
+                partial(shares, "MLMKL"),
+            ),
+            (
+                rf"the other {N} include all {N} average ranks",
+                lambda: (shares("MLMKL")[3] - shares("MLMKL")[2], 11),
+            ),
+            (
+                rf"steps chosen by test accuracy, {N} of the {N} scores of MLMKL",
+                partial(other_reading, "MLMKL", "step by test accuracy"),
+            ),
+            (
+                rf"raw intensities of colon, {N} of the {N} of RKL",
+                partial(other_reading, "RKL", "raw intensities"),
+            ),
+            (rf"Both of ours are within {N} printed standard deviations", heart),
+            (rf"by up to {N} \({N} instead of {N} at alpha = {N}\)", freedom),
+        )
+    ),
+    *(
+        Claim((f"docs/papers/{page}.md",), pattern, values, OF_PAPERS)
+        for page, pattern, values in (
+            ("rls2", rf"{N} of {N} numbers are equal", partial(of_table, "RLS2", "Table 2")),
+            ("mlmkl", rf"{N} of {N} numbers are equal", partial(of_table, "MLMKL", "Table 1")),
+            (
+                "rkl",
+                rf"LpMKL\(p=2\)` \| \| {N} of {N} accuracies are within",
+                partial(of_table, "RKL", "Table 1, accuracy", "mkl-l[12]"),
+            ),
+            (
+                "rkl",
+                rf"columns RKL \| `kw\.learners\.RKL` \| \| {N} of {N} accuracies are within",
+                partial(of_table, "RKL", "Table 1, accuracy", "rkl.*"),
+            ),
+            (
+                "mlmkl",
+                rf"{N} of {N} accuracies are within one printed standard deviation of ours",
+                lambda: shares("MLMKL")[:2],
+            ),
+        )
+    ),
 ]
 #: Parts of pages, from a heading to the next one, whose numbers are all claims.
 COMPLETE = {FRONT: ("## Measured",), PAPER: ("# Measurements",)}

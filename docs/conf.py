@@ -24,6 +24,7 @@ extensions = [
     "convex_page",
     "experiment_page",
     "mathml",
+    "scoreboard_page",
     "table_cards",
 ]
 

@@ -271,9 +271,12 @@ def test_table_1_to_three_decimals(tmp_path):
     for method, column in columns(options).items():
         # printed numbers are rounded: half a unit of the third decimal, and ours are kept with four
         np.testing.assert_allclose(table[column.label], PRINTED[method], atol=5.51e-4, err_msg=method)
-    assert [name for name, _ in experiment.figures(tables)] == ["cv", "profile"]
+    assert [name for name, _ in experiment.figures(tables)] == ["cv", "profile", "freedom"]
     profile = tables["profile"]
     assert (np.diff(profile["df"]) > -1e-6).all()
+    # the divergence lies between (15) and the number of active coefficients, that of a lasso
+    assert (profile["df"] <= profile["df_total"] + 1e-9).all()
+    assert (profile["df_total"] <= profile["active"] + 1e-9).all()
     # at the smallest alpha the path ends in least squares
     np.testing.assert_allclose(
         profile.iloc[-1][list(table["row"][1:9])].astype(float), table["LS"][1:9], atol=0.02

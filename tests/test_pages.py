@@ -336,6 +336,59 @@ def test_no_numbered_item_of_a_paper_is_missing(paper):
         assert not missing, f"{paper}: {kind} {sorted(missing)}"
 
 
+def rows_of(text: str) -> list[list[str]]:
+    """Cells of the tables that go from paper to code."""
+    lines = [
+        line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| in the paper")
+    ]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_item_of_a_paper_has_a_verdict(paper):
+    rows = [cells for cells in rows_of((DOCS / "papers" / f"{paper}.md").read_text()) if len(cells) == 4]
+    assert len(rows) > 35
+    # (10) of RKL: its variants have verdicts in the rows beside it
+    assert [item for item, *_, found in rows if not found and not item.startswith("(10) Chapelle")] == []
+
+
+@pytest.mark.parametrize(
+    ("paper", "headings"),
+    [
+        ("rls2", ("## Section 1: introduction", "## Section 6: conclusions, and the appendix")),
+        ("rkl", ("## Introduction (section 1) and conclusions (section 7)",)),
+        ("mlmkl", ("## Abstract and conclusions (section 8)",)),
+    ],
+)
+def test_claims_of_abstracts_and_conclusions_have_rows(paper, headings):
+    text = (DOCS / "papers" / f"{paper}.md").read_text()
+    for heading in headings:
+        assert len(rows_of(text.partition(f"\n{heading}\n")[2].partition("\n## ")[0])) >= 4
+
+
+def test_tests_that_pages_name_exist():
+    """As `tests/test_path.py` and `test_df_four_forms_agree`."""
+    folder = DOCS.parent / "tests"
+    defined = {
+        name
+        for file in folder.glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", file.read_text(), re.M)
+    }
+    for page in PAGES:
+        text = (DOCS / page).read_text()
+        for name in re.findall(r"`tests/(\w+\.py)`", text):
+            assert (folder / name).is_file(), f"{page}: {name}"
+        named = set(re.findall(r"`(test_\w+)`", text))
+        assert named <= defined, f"{page}: {named - defined}"
+
+
+def test_no_page_calls_something_not_recoverable():
+    """Each place says from what a formula was derived, or what the text does not state."""
+    pages = [path for path in DOCS.rglob("*.md") if not {"_build", "generated"} & set(path.parts)]
+    found = [page.name for page in pages if re.search(r"not\s+(be )?recover", page.read_text("utf8"), re.I)]
+    assert found == []
+
+
 def test_claims_about_the_printed_tables_of_mlmkl():
     """Layers, averages and ranks, recounted from the printed table."""
     from kernelweave_papers.mlmkl_tables import PRINTED

@@ -29,6 +29,7 @@ EXPERIMENTS = {
     "mlmkl": ("mlmkl", "MLMKLTables"),
     "mlmkl-posterior": ("mlmkl_posterior", "Posterior"),
     "cardinality": ("cardinality", "Cardinality"),
+    "sizes": ("sizes", "Sizes"),
 }
 
 

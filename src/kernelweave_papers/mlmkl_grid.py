@@ -9,14 +9,12 @@ from numpy.typing import NDArray
 
 from kernelweave._errors import InputError
 from kernelweave_papers.base import DATA_SET, Choices, Options
+from kernelweave_papers.printed import MLMKL_METHODS, MLMKL_TABLE1
 
 Array = NDArray[np.float64]
 
 #: Data sets of the paper in its order, with the training rows of its Table 1.
-TRAINING = {
-    "liver": 173, "monk3": 216, "postoperative": 43, "pima": 384, "tictactoe": 479, "ilpd": 290,
-    "bcw_original": 342, "australian": 345, "credit": 327, "german_numeric": 500, "sonar": 104, "musk1": 238,
-}  # fmt: skip
+TRAINING = {name: int(row["training rows"].value) for name, row in MLMKL_TABLE1.items()}
 #: Other versions: copies with a known fault, and categories as indicators instead of numbers.
 VERSIONS = {
     "australian_keel": "australian",
@@ -48,7 +46,7 @@ LABELS = {
     "uniform-3": "uniform-3",
     "rbf": "tuned RBF",
 }
-PAPER = tuple(LABELS)[:10]
+PAPER = MLMKL_METHODS
 #: Methods with a step size, which the literal protocol chooses from a grid.
 STEPPED = ("dmkl", "2lmkl", "mlmkl", "mlmkl-literal", "mlmkl-platt", "mlmkl-logistic")
 #: The literal protocol has no tuned machine; the tuned one leaves out the update that ascends.

@@ -20,6 +20,7 @@ from kernelweave_papers.mlmkl_grid import (
     best,
     parts,
 )
+from kernelweave_papers.printed import MLMKL_RANKS, MLMKL_TABLES23
 from kernelweave_papers.ranks import average_ranks, critical_difference_figure, rank, signed_rank
 
 if TYPE_CHECKING:
@@ -27,40 +28,13 @@ if TYPE_CHECKING:
 
 Rows = list[tuple[Cell, Result]]
 
-#: Tables 2 and 3 of the paper, merged: accuracy and standard deviation of the ten columns. German, MLMKL-3: Table 2.
-_PRINTED = """
-liver          63.66 3.86  67.50 4.61  68.83 3.91  69.53 2.99  69.53 4.14  69.01 4.12  63.43 2.62  69.53 4.15  70.17 3.13  71.80 2.24
-monk3          90.32 1.81  97.22 1.19  96.66 0.89  96.25 2.25  96.52 0.85  96.62 0.72  96.26 1.29  96.89 1.00  96.62 0.82  96.89 0.79
-postoperative  67.04 4.70  55.91 6.35  59.31 6.89  54.09 8.07  55.00 6.75  56.36 5.84  60.45 7.66  54.09 7.17  56.36 6.77  59.77 8.23
-pima           67.42 2.90  71.84 1.83  72.81 1.45  73.02 1.84  73.04 1.13  73.12 1.65  69.58 1.74  73.98 1.26  75.18 1.46  75.70 1.38
-tictactoe      66.38 2.28  88.62 1.36  87.72 1.28  88.02 7.18  91.41 1.60  91.67 1.32  91.79 1.41  87.87 2.27  91.33 1.63  91.48 1.44
-ilpd           69.37 1.86  68.44 2.01  68.75 1.59  68.51 2.05  68.47 1.87  69.10 1.76  66.22 2.49  68.56 1.75  68.44 1.87  69.65 1.06
-bcw_original   94.25 0.60  96.18 1.26  96.36 1.13  94.92 2.40  96.56 1.00  96.59 0.94  96.53 0.86  96.89 1.26  96.83 1.01  97.21 0.99
-australian     71.54 3.01  81.64 1.44  82.89 1.25  83.56 1.31  84.26 1.18  84.40 1.28  82.11 1.36  85.13 0.95  85.56 1.02  85.42 0.91
-credit         71.56 5.41  81.71 2.14  83.27 2.07  83.70 2.81  84.52 1.93  84.74 1.89  81.92 2.34  85.50 1.62  85.13 1.01  85.68 1.31
-german_numeric 70.18 0.92  69.98 1.75  70.14 1.32  70.56 1.61  71.48 0.89  72.02 1.41  72.22 1.95  73.80 1.60  74.56 1.47  75.06 1.47
-sonar          50.29 2.79  84.51 2.50  85.00 3.66  82.98 5.60  84.13 2.87  83.94 2.75  83.75 3.28  83.94 3.10  84.23 2.83  83.84 2.74
-musk1          57.35 2.46  91.00 1.80  91.42 1.59  83.90 9.65  91.05 1.65  91.13 1.72  91.09 1.71  90.63 1.81  90.92 1.56  91.17 1.77
-"""  # noqa: E501
-
-
-def _read(table: str) -> dict[str, dict[str, tuple[float, float]]]:
-    out = {}
-    for line in table.strip().splitlines():
-        name, *values = line.split()
-        pairs = zip(map(float, values[::2]), map(float, values[1::2]), strict=True)
-        out[name] = dict(zip(PAPER, pairs, strict=True))
-    return out
-
-
-PRINTED = _read(_PRINTED)
+#: Tables 2 and 3 of the paper, merged: accuracy and standard deviation.
+PRINTED = {name: {m: (one.value, one.std) for m, one in row.items()} for name, row in MLMKL_TABLES23.items()}
 #: Columns of the paper's two tables, whose average ranks it prints, with these ranks.
-COLUMNS = {
-    "table 2": ("l2mkl", "sm1mkl", "dmkl-3", "mlmkl-3"),
-    "table 3": ("dmkl-1", "dmkl-2", "dmkl-3", "2lmkl", "mlmkl-1", "mlmkl-2", "mlmkl-3"),
-    "paper": PAPER,
+COLUMNS = {**{group.lower(): tuple(row) for group, row in MLMKL_RANKS.items()}, "paper": PAPER}
+PRINTED_RANKS = {
+    group.lower(): tuple(one.value for one in row.values()) for group, row in MLMKL_RANKS.items()
 }
-PRINTED_RANKS = {"table 2": (3.5, 2.66, 2.33, 1.5), "table 3": (6.0, 4.5, 3.5, 5.17, 3.5, 3.0, 1.67)}
 
 #: How parameters are chosen. Optimistic: step size and number of layers by test accuracy, one for each data set.
 SELECTIONS = ("literal", "literal, optimistic", "tuned", "tuned, optimistic")

@@ -17,6 +17,7 @@ from kernelweave.gram import FactorGram
 from kernelweave.mkl.path import rls2_path
 from kernelweave.results import Path
 from kernelweave_papers.base import Cell, Experiment, Options, Result
+from kernelweave_papers.printed import RLS2_METHODS, RLS2_TABLE1
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -177,20 +178,9 @@ def columns(options: ProstateOptions) -> dict[str, Column]:
     }
 
 
-#: Table 1 as printed (signs restored), rows: intercept, eight coefficients, test error, standard error.
-PRINTED = {
-    "rls2": (2.452, 0.544, 0.207, 0, 0.104, 0.170, 0, 0, 0.064, 0.454, 0.152),
-    "subset": (2.477, 0.740, 0.316, 0, 0, 0, 0, 0, 0, 0.492, 0.143),
-    "ls": (2.465, 0.680, 0.263, -0.141, 0.210, 0.305, -0.288, -0.021, 0.267, 0.521, 0.179),
-    "ridge": (2.452, 0.420, 0.238, -0.046, 0.162, 0.227, 0.000, 0.040, 0.133, 0.492, 0.165),
-    "lasso": (2.468, 0.533, 0.169, 0, 0.002, 0.094, 0, 0, 0, 0.479, 0.164),
-    "pcr": (2.497, 0.543, 0.289, -0.152, 0.214, 0.315, -0.051, 0.232, -0.056, 0.449, 0.105),
-    "pls": (2.452, 0.419, 0.344, -0.026, 0.220, 0.243, 0.079, 0.011, 0.084, 0.528, 0.152),
-}
-ROWS = (
-    "intercept", "lcavol", "lweight", "age", "lbph", "svi", "lcp", "gleason",
-    "pgg45", "test error", "std error",
-)  # fmt: skip
+#: Table 1 as printed (signs restored): intercept, eight coefficients, test error, standard error.
+PRINTED = {m: tuple(row[m].value for row in RLS2_TABLE1.values()) for m in RLS2_METHODS}
+ROWS = tuple(RLS2_TABLE1)
 
 
 def _row(model: Model, X: Array, y: Array) -> list[float]:
@@ -250,7 +240,12 @@ class Prostate(Experiment):
         }
         if cell["method"] == "rls2":
             path, w = rls2(X, y, method.settings)
-            result["profile"] = {"alpha": method.settings.tolist(), "df": path.df.tolist(), "w": w.tolist()}
+            result["profile"] = {
+                "alpha": method.settings.tolist(),
+                "df": path.df.tolist(),
+                "df_total": path.criteria["df_total"].tolist(),
+                "w": w.tolist(),
+            }
         return result
 
     def tables(self, rows: list[tuple[Cell, Result]], options: ProstateOptions) -> dict[str, DataFrame]:
@@ -274,7 +269,11 @@ class Prostate(Experiment):
             if "profile" in result:
                 found = result["profile"]
                 profile = pd.DataFrame(found["w"], columns=list(ROWS[1:9])).assign(
-                    alpha=found["alpha"], df=found["df"], chosen=result["setting"]
+                    alpha=found["alpha"],
+                    df=found["df"],
+                    df_total=found["df_total"],
+                    active=np.count_nonzero(found["w"], axis=1),
+                    chosen=result["setting"],
                 )
         return {
             "table1": pd.DataFrame(table1),
@@ -284,12 +283,13 @@ class Prostate(Experiment):
         }
 
     def figures(self, tables: Mapping[str, DataFrame]) -> Iterator[tuple[str, Figure]]:
-        """Figure 2 (cross-validation curve) and Figure 3 (coefficients against degrees of freedom)."""
+        """Figure 2 (cross-validation), Figure 3 (coefficients against degrees of freedom), and (15) beside others."""
         cv = tables["cv"][tables["cv"]["method"] == "rls2"] if len(tables["cv"]) else tables["cv"]
         profile = tables["profile"]
         if len(cv) and len(profile):
             yield "cv", _cv_figure(cv, float(profile["chosen"].iloc[0]))
             yield "profile", _profile_figure(profile)
+            yield "freedom", _freedom_figure(profile)
 
 
 def _cv_figure(cv: DataFrame, chosen: float) -> Figure:
@@ -327,4 +327,25 @@ def _profile_figure(profile: DataFrame) -> Figure:
     ax.set_xlim(0.0, 8.9)
     ax.set_xlabel("degrees of freedom (dotted: the model of Table 1)")
     ax.set_ylabel("coefficient")
+    return figure
+
+
+def _freedom_figure(profile: DataFrame) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    ax = figure.subplots()
+    ax.step(
+        profile["alpha"], profile["active"], where="mid", color="0.6", lw=1.2, label="active coefficients"
+    )
+    ax.plot(
+        profile["alpha"], profile["df_total"], color="C1", lw=1.8, label="divergence, with the learnt weights"
+    )
+    ax.plot(profile["alpha"], profile["df"], color="C0", lw=1.8, label="equation (15)")
+    ax.axvline(0.0881, color="C2", ls="--", lw=1.0, label="Table 1: 0.0881")
+    ax.set_xscale("log")
+    ax.invert_xaxis()
+    ax.set_xlabel("regularisation parameter alpha")
+    ax.set_ylabel("degrees of freedom")
+    ax.legend()
     return figure

@@ -14,7 +14,7 @@ from kernelweave._errors import InputError
 from kernelweave._extensions import load_extensions
 from kernelweave_app import runs
 from kernelweave_app.cli.learning import demo, evidence, fit, recommend
-from kernelweave_app.cli.papers import list_datasets, reproduce
+from kernelweave_app.cli.papers import list_datasets, reproduce, scoreboard
 from kernelweave_app.cli.paths import path
 from kernelweave_app.cli.rows import margins, statistics
 from kernelweave_app.cli.using import evaluate, export, predict
@@ -154,5 +154,5 @@ def studio(
 
 COMMANDS: tuple[Callable[..., object], ...] = (
     *(demo, fit, path, recommend, predict, evaluate),
-    *(evidence, export, statistics, margins, reproduce, studio),
+    *(evidence, export, statistics, margins, reproduce, scoreboard, studio),
 )

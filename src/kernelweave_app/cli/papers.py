@@ -1,4 +1,4 @@
-"""The commands ``reproduce`` and ``datasets``. Imports happen inside, so that ``--help`` is quick."""
+"""The commands ``reproduce``, ``scoreboard`` and ``datasets``. Imports happen inside, so that ``--help`` is quick."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def reproduce(
     paper. An option that an experiment does not have is an error.
 
     Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray, rls2-nci60, rls2-relax, rkl, rkl-klc,
-    rkl-convergence, rkl-scales, mlmkl, mlmkl-posterior, cardinality.
+    rkl-convergence, rkl-scales, mlmkl, mlmkl-posterior, cardinality, sizes.
 
     Example: kernelweave reproduce rls2-uci --quick
     Example: kernelweave reproduce rls2-uci --datasets heart sonar --splits 10 --out uci
@@ -192,6 +192,38 @@ def reproduce(
         say("Interrupted. The finished fits are kept, and the same command goes on with the rest.")
     say(f"Wrote {folder}.")
     return 130 if outcome.interrupted else 1 if outcome.n_failed else 0
+
+
+def scoreboard(results: Path = Path(), /, *, out: Path | None = None, seed: NoSeed = 0) -> None:
+    """Compare finished runs of ``reproduce`` with every printed number of the papers' tables.
+
+    Prints for each column of each table how many cells are equal at the printed digits, within one printed standard
+    deviation, different, or not to be had.
+
+    Example: kernelweave scoreboard --out scoreboard.csv
+
+    Parameters
+    ----------
+    results
+        Folder with the runs: kernelweave-NAME as `reproduce` writes them, or docs/results of the project.
+    out
+        File (CSV) for all cells: printed, ours, difference, verdict, reason and the command that makes the row.
+    """
+    from kernelweave_papers import scoreboard as boards
+
+    board = boards.scoreboard(results)
+    found = boards.summary(board, "paper", "table", "column")
+    heads = ["paper", "table", "column", "cells", *boards.VERDICTS]
+    print_table(heads, found[heads].itertuples(index=False))
+    for paper, (good, scores, equal, others) in boards.headline(board).items():
+        say(
+            f"{paper}: {good} of {scores} scores within one printed standard deviation; "
+            f"{equal} of {others} other numbers equal."
+        )
+    if out is not None:
+        with writing():
+            write_text(out, board.to_csv(index=False, float_format="%.6g"))
+        say(f"Wrote {out}.")
 
 
 def _shown(options: Any) -> str:
