@@ -88,6 +88,12 @@ SETTINGS = {
     "2lmkl": [learners.TwoLayerMKL(max_iter=5)],
     "dmkl": [learners.DMKL(max_iter=5)],
     "deep-uniform": [learners.DeepUniform(), learners.DeepUniform(n_layers=3, loss="squared")],
+    "rls2-nonlinear": [
+        learners.NonlinearRLS2(max_iter=5),
+        learners.NonlinearRLS2(second="polynomial", radius=2.0, max_iter=5),
+        learners.NonlinearRLS2(second="linear", max_iter=5),
+        learners.NonlinearRLS2(loss="auto", max_iter=5),
+    ],
 }
 
 #: Learners whose weights come before the machine, which alone is certified.
@@ -141,6 +147,7 @@ NO_FACTOR = {
     "dmkl": "a Gaussian of fixed width stands on the weighted sum",
     "deep-uniform": "a Gaussian of fixed width stands on the weighted sum",
     "2lmkl": "the exponential of the weighted sum; its weights are penalised",
+    "rls2-nonlinear": "a Gaussian of fixed width stands on the outputs of the first layer",
 }
 #: Learners that a second copy of every kernel changes.
 COPIES_COUNT = {
@@ -292,6 +299,9 @@ class Solution:
         self.intercept = float(np.sum(getattr(self.found, "intercept", 0.0)))
         self.K = self.problem.scaled @ self.weights
         for upper in getattr(self.found, "upper_layers", ()):
+            if upper.first is not None:
+                outputs = np.einsum("ijm,jm->im", self.problem.gram, upper.first.coef)
+                self.K = outputs @ outputs.T
             self.K = through(upper, self.K, self.K.diagonal(), self.K.diagonal())
         self.f = self.K @ self.b
 
@@ -606,6 +616,12 @@ def test_a_prediction_is_k_times_c_plus_b(case, normalize, rng):
         sum(w * s * k.diag(Z) for w, s, k in zip(base, scale, kernels, strict=True)) for Z in (new, X)
     )
     for layer in upper:
+        if layer.first is not None:
+            rows, training = (
+                np.column_stack([k(Z, X) @ c for k, c in zip(kernels, layer.first.coef.T, strict=True)])
+                for Z in (new, X)
+            )
+            K, left, right = rows @ training.T, np.sum(rows**2, axis=1), np.sum(training**2, axis=1)
         K = through(layer, K, left, right)
     expected = K @ model.dual_coef_.reshape(-1) + np.sum(model.intercept_)
     np.testing.assert_allclose(decide(model, new), expected, rtol=1e-9, atol=1e-9)

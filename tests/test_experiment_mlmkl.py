@@ -600,6 +600,6 @@ def test_command(tmp_path, capsys):
         str(tmp_path),
     ]
     assert main(command) == 0
-    assert "12 of 12 cells are finished" in capsys.readouterr().out
+    assert "12 of 12 fits are finished" in capsys.readouterr().out
     assert (tmp_path / "tables" / "ranks.csv").exists()
     assert (tmp_path / "figures" / "cd_printed.svg").exists()

@@ -295,3 +295,27 @@ def test_ten_halves_of_decision_values_and_equal_weights_beside_the_printed_cell
             for method, column in zip(methods, deep, strict=True)
         ]
         assert sum(near) == count
+
+
+def test_a_nonlinear_second_layer_pays_on_single_columns_only():
+    results = table("rls2-second-layer", "results")
+    means = results.groupby(["bank", "method"])["error"].mean().round(1)
+    said = {"rls2": 19.6, "gaussian": 19.7, "polynomial": 20.0, "mlmkl": 18.2, "rbf": 17.5}
+    assert means["mlmkl"][list(said)].to_dict() == pytest.approx(said)
+    assert means["columns"][["rls2", "gaussian"]].tolist() == pytest.approx([18.6, 17.8])
+    tests = table("rls2-second-layer", "tests").set_index(["bank", "left", "right"]).sort_index()
+    counts = tests[["better", "worse"]].apply(tuple, axis=1)
+    assert counts["mlmkl", "gaussian", "rls2"] == (3, 4)
+    assert counts["mlmkl", "polynomial", "rls2"] == (1, 7)
+    assert counts["mlmkl", "gaussian", "mlmkl"] == (0, 10)
+    assert counts["columns", "gaussian", "rls2"] == (6, 6)
+    assert counts["columns", "gaussian", "mlmkl"] == (9, 3)
+    p = tests["p"]["columns", "gaussian"]
+    assert p[["rls2", "mlmkl", "2lmkl", "rbf"]].tolist() == pytest.approx(
+        [0.34, 0.009, 0.28, 0.79], abs=0.006
+    )
+    wide = results[results["bank"] == "columns"].pivot_table(
+        index="dataset", columns="method", values="error"
+    )
+    change = (wide["gaussian"] - wide["rls2"]).round(1)
+    assert change[["musk1", "monk3", "tictactoe"]].tolist() == pytest.approx([-5.6, -2.9, -1.8], abs=0.06)

@@ -98,6 +98,7 @@ LOOPS = {
     "shift_rows": {"packed": floats(k, L), "means": floats(k, n), "totals": floats(k)},
     "differences": {"A": floats(2, 3), "B": floats(3, n), "out": floats(2, n)},
     "decays": {"D": floats(2, n - 1), "first": 1, "gammas": floats(k), "packed": floats(k, L)},
+    "decay_product": {"D": floats(2, n), "gamma": 1.0, "C": floats(T, n), "out": floats(2, T)},
     "pivoted_cholesky": {"packed": floats(L), "bound": 0.0, "Z": floats(2, n)},
     "pivoted_decay": {"X": floats(3, n), "gamma": 1.0, "squared": True, "bound": 0.0, "Z": floats(2, n)},
     "factor_matvecs": {

@@ -587,7 +587,7 @@ def made_up(monkeypatch, curves):
 
     asked = []
 
-    def scores(task, learner, folds, alphas, score, *, tol, starts):
+    def scores(task, learner, folds, alphas, score, *, tol, starts, parts=None):
         places = np.round(-np.log2(alphas)).astype(int)
         asked.append((len(folds), places.tolist(), tol))
         rows = np.array([curves[fold][places] for fold in folds])
@@ -670,7 +670,7 @@ def test_of_many_rows_some_are_searched_and_then_all(monkeypatch, top, asked_of)
     monkeypatch.setattr(search, "ALL_ROWS", 160 if asked_of == 5 else 159)
     looks, ridge = [], ALL[top] / 4 * 1e-2
 
-    def scores(task, learner, some, alphas, score, *, tol, starts):
+    def scores(task, learner, some, alphas, score, *, tol, starts, parts=None):
         share = 0.25 if len(some[0][0]) == 32 else 1.0
         places = np.round(-np.log2(alphas / share)).astype(int)
         grid = learner.relax_grid(alphas)
@@ -681,7 +681,8 @@ def test_of_many_rows_some_are_searched_and_then_all(monkeypatch, top, asked_of)
         return search.replace(found, relax=grid)
 
     monkeypatch.setattr(search, "score_folds", scores)
-    found = search_folds(task, RELAXED, folds, ALL, None)
+    some = search_folds(task, RELAXED, folds, ALL, None)
+    found = search.finish_search(task, RELAXED, folds, ALL, some, None)
     assert found.positions.tolist() == [top]
     *first, (share, n_folds, _, grid) = looks
     assert {look[:3] for look in first} == {(0.25, 5, 1e-3), (0.25, 5, 1e-5)}

@@ -135,7 +135,7 @@ def test_probabilities(tmp_path):
     assert (found["label"] == model.predict(NEW)).all()
 
 
-@pytest.mark.parametrize("learner", ["mlmkl", "2lmkl", "dmkl"])
+@pytest.mark.parametrize("learner", ["mlmkl", "2lmkl", "dmkl", "rls2-nonlinear"])
 def test_layers(learner, tmp_path):
     for normalize in ("mean-diagonal", "center", "cosine"):
         model = kw.MKLClassifier(

@@ -70,7 +70,7 @@ def test_bars_of_several_classes(classes):
     order = np.argsort(-classes.weights_.sum(axis=0), kind="stable")
     order = order[classes.weights_.sum(axis=0)[order] > 0]
     for k in range(3):
-        np.testing.assert_array_equal(widths(display.bars_[k]), classes.weights_[k, order])
+        np.testing.assert_allclose(widths(display.bars_[k]), classes.weights_[k, order], rtol=1e-14)
     assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["a", "b", "c"]
     # bars of one kernel stand side by side, around its tick
     edges = np.array([[bar.get_y() for bar in bars] for bars in display.bars_])

@@ -160,10 +160,12 @@ def test_commands_exist(board):
         options = experiments.get(name).defaults
         if rest:
             option, *names = rest
+            if option == "--data":
+                assert experiments.get(name).with_data
+                continue
             assert option == "--datasets"
             assert hasattr(Changes, "datasets")
-            if names != ["14cancer"]:
-                assert options.with_values(datasets=tuple(names)).datasets == tuple(names)
+            assert options.with_values(datasets=tuple(names)).datasets == tuple(names)
 
 
 def test_shares_count_each_cell_once(board):

@@ -466,6 +466,39 @@ SOURCES = {
 HEADS = [printed(label) if source == "printed" else label for source, label in SOURCES.items()]
 
 
+def second_layer(tables: Tables) -> dict[str, str]:
+    from kernelweave_papers.rls2_second_layer import BANKS, LABELS
+
+    results, tests = tables["results"], tables["tests"]
+    by, out = results.set_index(["bank", "method", "dataset"]).sort_index(), {}
+    for bank in BANKS:
+        methods = [m for m in LABELS if (bank, m) in by.index]
+        names = list(dict.fromkeys(results["dataset"]))
+        cells = [[by.loc[(bank, m, name)] for m in methods] for name in names]
+        rows = [
+            [name, *(spread(r["error"], r["std"], 1) for r in own)]
+            for name, own in zip(names, cells, strict=True)
+        ]
+        means = (
+            results[results["bank"] == bank].groupby("method")[["error", "machines", "cpu", "fall"]].mean()
+        )
+        rows.append(["mean", *(f"{means.loc[m, 'error']:.1f}" for m in methods)])
+        for head, column, digits in (("machines", "machines", 0), ("seconds of a processor", "cpu", 1)):
+            told = [means.loc[m, column] for m in methods]
+            rows.append([head, *("" if pd.isna(value) else f"{value:.{digits}f}" for value in told)])
+        out[bank] = markdown(["data set", *(LABELS[m] for m in methods)], rows)
+    compared = [
+        [
+            {"mlmkl": "four on all columns", "columns": "one on each column"}[r["bank"]],
+            f"{LABELS[r['left']]} - {LABELS[r['right']]}", int(r["n"]), f"{r['difference']:+.1f}",
+            f"{int(r['better'])}:{int(r['worse'])}", f"{r['p']:.2g}",
+        ]
+        for _, r in tests.iterrows()
+    ]  # fmt: skip
+    header = ["kernels", "difference of", "sets", "mean, points", "better:worse", "p"]
+    return out | {"tests": markdown(header, compared)}
+
+
 def mlmkl(tables: Tables) -> dict[str, str]:
     from kernelweave_papers.mlmkl_grid import PAPER, TRAINING
     from kernelweave_papers.mlmkl_tables import NAMES, PRINTED, SELECTIONS
@@ -773,6 +806,7 @@ MAKERS: dict[str, Callable[[Tables], dict[str, str]]] = {
     "rls2-prostate": prostate,
     "rls2-microarray": microarray,
     "rls2-relax": relax,
+    "rls2-second-layer": second_layer,
     "rkl": rkl,
     "rkl-convergence": rkl_convergence,
     "rkl-scales": rkl_scales,

@@ -95,7 +95,7 @@ class FittedNormalizer:
         if self.constant is not None and self.constant[m]:
             return np.zeros_like(K)
         if self.cosine_scale is not None:
-            K = K * self.cosine_scale[m] * inverse_root(diagonal())[:, None]
+            K = K * self.cosine_scale[m] * _inverse_root(diagonal())[:, None]
         if self.probability is not None and self.center_means is not None and self.center_total is not None:
             K = K - (K @ self.probability)[:, None] - self.center_means[m] + self.center_total[m]
         return K
@@ -146,19 +146,23 @@ class FittedNormalizer:
             C = C - np.outer(self.probability, sums)
         return C if self.cosine_scale is None else C * self.cosine_scale[m][:, None], level
 
+    def row_factors(self, diagonal: Array) -> Array:
+        """R of `raw_coefficients`, (n_rows,), given k_m(new, new)."""
+        return np.ones(len(diagonal)) if self.cosine_scale is None else _inverse_root(diagonal)
+
     def cross_diagonal(self, m: int, K: Array, diagonal: Array) -> Array:
         """Normalise k_m(new, new), shape (n_rows,), given the raw cross-Gram K (n_rows, n_samples)."""
         if self.constant is not None and self.constant[m]:
             return np.zeros_like(diagonal)
         if self.cosine_scale is not None:
-            K = K * self.cosine_scale[m] * inverse_root(diagonal)[:, None]
+            K = K * self.cosine_scale[m] * _inverse_root(diagonal)[:, None]
             diagonal = (diagonal > 0).astype(np.float64)
         if self.probability is not None and self.center_total is not None:
             diagonal = diagonal - 2.0 * (K @ self.probability) + self.center_total[m]
         return diagonal
 
 
-def inverse_root(diagonal: Array) -> Array:
+def _inverse_root(diagonal: Array) -> Array:
     some = diagonal > 0
     return np.where(some, 1.0 / np.sqrt(np.where(some, diagonal, 1.0)), 0.0)
 
@@ -374,7 +378,7 @@ class Cosine(Normalizer):
     name = "cosine"
 
     def fit(self, gram, *, target=None, sample_weight=None, extra_diagonal=None, extra_means=None):
-        return FittedNormalizer(np.ones(gram.n_kernels), cosine_scale=inverse_root(gram.diagonal()))
+        return FittedNormalizer(np.ones(gram.n_kernels), cosine_scale=_inverse_root(gram.diagonal()))
 
 
 NORMALIZERS: dict[str, type[Normalizer]] = {

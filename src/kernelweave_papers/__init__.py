@@ -22,6 +22,7 @@ EXPERIMENTS = {
     "rls2-microarray": ("rls2_microarray", "Microarray"),
     "rls2-nci60": ("rls2_nci60", "NCI60"),
     "rls2-relax": ("rls2_relax", "Relax"),
+    "rls2-second-layer": ("rls2_second_layer", "SecondLayers"),
     "rkl": ("rkl", "RKLTable"),
     "rkl-convergence": ("rkl_convergence", "RKLConvergence"),
     "rkl-scales": ("rkl_scales", "Scales"),

@@ -19,6 +19,7 @@ from kernelweave._errors import InputError
 from kernelweave.datasets import Dataset
 from kernelweave.fitting.source import TableSource
 from kernelweave.gram import Gram
+from kernelweave.kernels import Kernel
 from kernelweave.learners.base import TrainingSet
 from kernelweave.learners.solving import MarginLearner, MarginSolution
 from kernelweave.normalizers import Cosine
@@ -114,7 +115,10 @@ class Part:
         """Decision values on the held-out rows."""
         K = np.tensordot(result.weights, self.block, 1)
         upper = result.upper_layers[0] if result.upper_layers else None
-        if upper is not None:
+        if upper is not None and upper.first is not None:
+            outputs = np.einsum("mij,jm->im", self.block, upper.first.coef)
+            K = upper.cross(*upper.first.inner(outputs))
+        elif upper is not None:
             K = upper.cross(K, result.weights @ self.diagonal)
         return K @ result.dual_coef[:, 0] + result.intercept[0]
 
@@ -156,13 +160,15 @@ class Split:
         return self._parts[key]
 
 
-def make_split(X: Array, y: Array, train: Rows, test: Rows, seed: int) -> Split:
+def make_split(
+    X: Array, y: Array, train: Rows, test: Rows, seed: int, kernels: list[Kernel] | None = None
+) -> Split:
     """Columns standardised with the training rows, cosine-normalised kernels, stratified inner folds."""
     from sklearn.model_selection import StratifiedKFold
 
     spread = X[train].std(axis=0, ddof=1)
     X = (X - X[train].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    raw = TableSource(banks.mlmkl(), as_table(X), max_memory=float("inf")).gram()
+    raw = TableSource(kernels or banks.mlmkl(), as_table(X), max_memory=float("inf")).gram()
     gram = Cosine().fit(raw).prepare(raw)
     folds = StratifiedKFold(INNER, shuffle=True, random_state=seed).split(X[train], y[train])
     return Split(X, y, train, test, gram, list(folds))

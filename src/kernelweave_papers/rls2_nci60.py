@@ -168,7 +168,7 @@ class NCI60(Microarray):
     title = "RLS2 on NCI60 with one part changed"
     defaults = NCI60Options()
     quick = NCI60Options(methods=("rls2", "all-genes"), splits=1, folds=2, n_alphas=20)
-    costs: ClassVar[Mapping[str, float]] = {}
+    costs: ClassVar[dict[str, float]] = {}
     published: ClassVar[tuple[str, ...]] = ("results",)
     with_data: ClassVar[Mapping[str, Any]] = {}
 

@@ -282,7 +282,7 @@ class Model:
         for k, (layers, effective) in enumerate(zip(self.layers, self.effective, strict=True)):
             if layers is None:
                 continue
-            for where, K, kappa in new.summed(effective):
+            for where, K, kappa in new.below(layers, effective):
                 for m, term in layers.last_terms(K, kappa):
                     out[where, m, k] = term @ self.dual_coef[:, k]
         return out

@@ -15,8 +15,8 @@ from kernelweave._threads import blas_threads_for
 from kernelweave._types import Values
 from kernelweave.fitting.source import Products as RawProducts
 from kernelweave.fitting.source import Q, Source
-from kernelweave.mkl.layers import TrainedLayers
-from kernelweave.normalizers import FittedNormalizer, inverse_root
+from kernelweave.mkl.layers import FirstLayer, TrainedLayers
+from kernelweave.normalizers import FittedNormalizer
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -149,7 +149,7 @@ class Products(Generic[Q]):
         for where, m, found in products(queries):
             if cosine:
                 if m not in roots:
-                    roots[m] = inverse_root(self.source.query_diagonal(queries, m))[:, None]
+                    roots[m] = self.fitted.row_factors(self.source.query_diagonal(queries, m))[:, None]
                 found = found * roots[m][where]
             yield where, m, found + self._levels[m]
 
@@ -187,7 +187,7 @@ class NewRows(Generic[Q]):
                             # an output without a machine
                             continue
                         coef = found.coefficients[s, :, output]
-                        for where, K, kappa in self.summed(found.weights[s, output]):
+                        for where, K, kappa in self.below(own, found.weights[s, output]):
                             out[s, where, output] += own.cross(K, kappa) @ coef
                 return out
             for where, _, used, part in self.parts(found, products):
@@ -247,6 +247,34 @@ class NewRows(Generic[Q]):
                 yield where, m, own, None
             else:
                 yield where, m, own, phi if fitted.cosine_scale is None else unit_rows(phi)
+
+    def below(self, layers: TrainedLayers, weights: Array) -> Iterator[tuple[slice, Array, Array]]:
+        """Yield (some rows, inner products with the training rows, squared norms), below the layers of an output.
+
+        Parameters
+        ----------
+        layers : TrainedLayers
+        weights : array of shape (n_kernels,)
+            Effective weights of the sum of kernels, unless single kernels have outputs.
+        """
+        first = layers.first
+        if first is None:
+            yield from self.summed(weights)
+            return
+        outputs = self.outputs(first)
+        step = max(1, FEATURES // self.source.n_samples)
+        for part in range(0, max(self.n_rows, 1), step):
+            where = slice(part, min(part + step, self.n_rows))
+            yield where, *first.inner(outputs[where])
+
+    def outputs(self, first: FirstLayer) -> Array:
+        """Outputs of the first layer, (n_rows, n_kernels)."""
+        out = np.zeros((self.n_rows, self.source.n_kernels))
+        used = np.flatnonzero(first.coef.any(axis=0))
+        products = Products(self.source, self.fitted, used, lambda m: first.coef[:, m : m + 1])
+        for where, m, product in products.of(self.queries):
+            out[where, m] = product[:, 0]
+        return out
 
     def summed(self, weights: Array) -> Iterator[tuple[slice, Array, Array]]:
         """Yield (some rows, sum of kernels with the training rows, its values k(x, x)), in chunks.

@@ -255,8 +255,11 @@ def layer_grams(
     own = model.weights_of(which)
     if weights == "initial":
         own = [np.full(len(w), 1.0 / len(w)) for w in own]
-    K = gram.combine(model.scaled(which, own[0]))
     trained = model.layers[which] if model.layers else None
+    if trained is not None and trained.first is not None:
+        K = trained.first.inner(trained.first.values[rows])[0][:, rows]
+    else:
+        K = gram.combine(model.scaled(which, own[0]))
     layers = Layers(()) if trained is None else trained.layers
     tape = layers.forward(K, K.diagonal().copy(), own[1:])
     return LayerGrams(

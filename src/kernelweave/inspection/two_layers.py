@@ -1,8 +1,8 @@
-"""A weighted sum of kernels as a machine with two layers."""
+"""A weighted sum of kernels, or RLS2 with a nonlinear second layer, as a machine with two layers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,46 +11,57 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._checks import InputError
 from kernelweave._parameters import checked
 from kernelweave._types import Array, Features
+from kernelweave.fitting.prediction import NewRows
+from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.task import problems_of
 from kernelweave.inspection.arguments import Model, Names, Output, decision_names, which_output
+from kernelweave.mkl.layers import TrainedLayers
 
 __all__ = ["TwoLayers", "two_layers"]
 
 
 @dataclass(frozen=True)
 class TwoLayers:
-    """A weighted sum of kernels, read as a machine with two layers: ``f(x) = f2(f1(x)) + intercept``.
+    """A machine with two layers, ``f(x) = f2(f1(x)) + intercept``: a weighted sum of kernels, or `NonlinearRLS2`.
 
     Attributes
     ----------
     names : array of str, shape (n_kernels,)
     weights : array of shape (n_kernels,)
-        d of the combined kernel ``sum_i d_i s_i K_i``.
+        d of the combined kernel ``sum_i d_i s_i K_i``; shares of ``||f1||^2`` with a nonlinear second layer.
     scale : array of shape (n_kernels,)
         s, the factors of the normaliser: the diagonal of the second layer's kernel ``z'Sz'``.
-    beta : array of shape (n_kernels,)
-        Coefficients of the second layer, ``sqrt(d_i / s_i)``. Their signs are free; all are taken positive.
+    beta : array of shape (n_kernels,) or None
+        Coefficients of the second layer, ``sqrt(d_i / s_i)``. Their signs are free; all are taken positive. None for
+        a nonlinear second layer, ``f2(z) = sum_j b_j K2(f1(x_j), z)``.
     first : array of shape (n_rows, n_kernels)
         f1 of the rows, ``f1_i(x) = s_i beta_i sum_j c_j K_i(x_j, x)``; 0 where d_i = 0.
     first_norm2 : float
-        ``||f1||^2 = c'K(d)c``, the term multiplied by the regularisation parameter.
+        ``||f1||^2 = c'K(d)c``, the term multiplied by the regularisation parameter; at most the squared radius with a
+        nonlinear second layer.
     second_norm2 : float
-        ``||f2||^2 = beta'S beta = sum_i d_i``: 1 on the simplex.
+        ``||f2||^2 = beta'S beta = sum_i d_i``: 1 on the simplex. ``b'K2 b`` for a nonlinear second layer.
     output : str
         Which class or output.
+    upper : TrainedLayers or None
+        A nonlinear second layer, with the outputs of the training rows.
+    dual_coef : array of shape (n_samples,) or None
+        Its coefficients b.
     """
 
     names: Names
     weights: Array
     scale: Array
-    beta: Array
+    beta: Array | None
     first: Array
     first_norm2: float
     second_norm2: float
     output: str
+    upper: TrainedLayers | None = field(default=None, repr=False)
+    dual_coef: Array | None = field(default=None, repr=False)
 
     def second(self, z: ArrayLike) -> Array:
-        """The second layer, ``f2(z) = z'S beta``.
+        """The second layer at outputs of the first, ``f2(z) = z'S beta`` if it is linear.
 
         Parameters
         ----------
@@ -61,8 +72,11 @@ class TwoLayers:
         array of shape (n_rows,)
         """
         values = np.asarray(z, dtype=np.float64)
-        if values.ndim != 2 or values.shape[1] != len(self.beta):
-            raise InputError(f"`z` must have shape (n_rows, {len(self.beta)}), got {values.shape}.")
+        if values.ndim != 2 or values.shape[1] != len(self.scale):
+            raise InputError(f"`z` must have shape (n_rows, {len(self.scale)}), got {values.shape}.")
+        if self.upper is not None and self.upper.first is not None:
+            return self.upper.cross(*self.upper.first.inner(values)) @ self.dual_coef
+        assert self.beta is not None
         return values @ (self.scale * self.beta)
 
 
@@ -73,7 +87,7 @@ def two_layers(estimator: Model, X: Features, *, output: Output = None) -> TwoLa
     Parameters
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
-        With a weighted sum of kernels.
+        With a weighted sum of kernels, or the learner `NonlinearRLS2`.
     X : array-like, frame, sparse matrix or views
         Rows at which the first layer is evaluated, as `predict` takes them.
     output : str or int, optional
@@ -108,23 +122,42 @@ def two_layers(estimator: Model, X: Features, *, output: Output = None) -> TwoLa
     True
     """
     check_is_fitted(estimator)
-    if estimator.model_.layers:
+    model = estimator.model_
+    if any(one is not None and one.first is None for one in model.layers):
         raise InputError(
             "This model has layers of kernels on kernels; `two_layers` is for weighted sums of kernels, as of RLS2 or "
-            "SimpleMKL. For deep kernels see `layer_weights`."
+            "SimpleMKL, and for NonlinearRLS2. For deep kernels see `layer_weights`."
         )
-    n_outputs = estimator.model_.dual_coef.shape[1]
+    n_outputs = model.dual_coef.shape[1]
     outputs = decision_names(estimator) if n_outputs > 1 else ("",)
     which = which_output(outputs, output)
-    owner = estimator.model_.owner[which]
+    owner = model.owner[which]
     scale = estimator.normalizers_[owner].scale
-    base = np.atleast_2d(estimator.model_.weights)
-    weights = base[min(which, len(base) - 1)]
+    weights = model.weights_of(which)[0]
+    if model.layers and (upper := model.layers[which]) is not None and (first := upper.first) is not None:
+        b, source = model.dual_coef[:, which], model.source
+        queries = (
+            model.encode(X)
+            if isinstance(source, TableSource)
+            else source.read_queries(X, estimator.n_features_in_)
+        )
+        return TwoLayers(
+            names=estimator.kernel_names_,
+            weights=weights,
+            scale=scale,
+            beta=None,
+            first=NewRows(source, queries, model.normalizers[0]).outputs(first),
+            first_norm2=float(np.sum(first.coef * first.values / scale)),
+            second_norm2=float(b @ upper.cross(*first.inner(first.values)) @ b),
+            output=outputs[which],
+            upper=upper,
+            dual_coef=b,
+        )
     parts = estimator.kernel_contributions(X)
     parts = parts[:, :, which] if parts.ndim == 3 else parts
     root = np.sqrt(weights * scale)
-    problem = problems_of(estimator.model_.task)[owner]
-    q = problem.gram.quadratic_forms(estimator.model_.dual_coef[:, which][None])
+    problem = problems_of(model.task)[owner]
+    q = problem.gram.quadratic_forms(model.dual_coef[:, which][None])
     return TwoLayers(
         names=estimator.kernel_names_,
         weights=weights,

@@ -18,6 +18,7 @@ from kernelweave._extensions import load_extensions
 from kernelweave.learners.base import LEARNERS, Learner
 from kernelweave.learners.rls2 import RLS2
 from kernelweave.learners.metric import MetricRLS2
+from kernelweave.learners.second_layer import NonlinearRLS2
 from kernelweave.learners.margin import (
     BestKernel,
     ElasticNetMKL,
@@ -52,6 +53,7 @@ __all__ = [
     "Learner",
     "LpMKL",
     "MetricRLS2",
+    "NonlinearRLS2",
     "ParametricKernel",
     "SimpleMKL",
     "SoftMarginMKL",

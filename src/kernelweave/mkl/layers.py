@@ -35,7 +35,7 @@ from kernelweave._threads import threads_for
 from kernelweave._types import Array
 from kernelweave.functions import KernelFunction
 
-__all__ = ["Layers", "Tape", "TrainedLayers"]
+__all__ = ["FirstLayer", "Layers", "Tape", "TrainedLayers"]
 
 
 @dataclass
@@ -318,6 +318,26 @@ def _with_diagonal(xp: Any, K: Any, diagonal: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class FirstLayer:
+    """A function for each kernel, whose values are the inputs of the layers above: ``K_m(x, X) @ coef[:, m]``.
+
+    Attributes
+    ----------
+    coef : array of shape (n_samples, n_kernels)
+        With the factors of the kernels.
+    values : array of shape (n_samples, n_kernels)
+        At the training rows.
+    """
+
+    coef: Array = field(repr=False)
+    values: Array = field(repr=False)
+
+    def inner(self, new: Any, xp: Any = np) -> tuple[Any, Any]:
+        """Inner products of outputs of new rows (n_rows, n_kernels) with those of training rows, and squared norms."""
+        return new @ np.ascontiguousarray(self.values.T), xp.sum(new * new, axis=1)
+
+
+@dataclass(frozen=True)
 class TrainedLayers:
     """Layers with their weights and the diagonals of the training rows, for predictions.
 
@@ -328,12 +348,15 @@ class TrainedLayers:
     weights : tuple of arrays (n_functions,)
     diagonals : tuple of arrays (n_samples,)
         Below every layer.
+    first : FirstLayer or None
+        Outputs of single kernels below the layers, in place of the feature space of a weighted sum.
     """
 
     functions: tuple[tuple[KernelFunction, ...], ...]
     cosine: bool
     weights: tuple[Array, ...] = field(repr=False)
     diagonals: tuple[Array, ...] = field(repr=False)
+    first: FirstLayer | None = field(default=None, repr=False)
 
     @property
     def layers(self) -> Layers:

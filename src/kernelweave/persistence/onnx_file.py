@@ -21,6 +21,7 @@ from kernelweave.fitting.calibration import Calibration
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.source import TableSource
 from kernelweave.kernels import Kernel
+from kernelweave.mkl.layers import FirstLayer
 from kernelweave.normalizers import FittedNormalizer
 from kernelweave.persistence.archive import check_place, whole_file
 from kernelweave.persistence.graph import Graph, Values, taken
@@ -249,9 +250,15 @@ def _of_layers(model: Model, source: TableSource, new: Table, total: Values) -> 
         own, places = total[:, k : k + 1], np.flatnonzero(effective)
         if layers is not None and len(places):
             K = kappa = 0.0
+            heads, first = [], layers.first
             for m in places:
                 part, diagonal = _values(source.kernels[m], model.normalizers[0], int(m), new, source.table)
-                K, kappa = K + effective[m] * part, kappa + effective[m] * diagonal
+                if first is not None:
+                    heads.append(part @ np.ascontiguousarray(first.coef[:, m : m + 1]))
+                else:
+                    K, kappa = K + effective[m] * part, kappa + effective[m] * diagonal
+            if first is not None:
+                K, kappa = FirstLayer(first.coef, first.values[:, places]).inner(np.concat(heads, axis=1))
             own = own + layers.cross(K, kappa, np) @ model.dual_coef[:, k : k + 1]
         outputs.append(own)
     return np.concat(outputs, axis=1)

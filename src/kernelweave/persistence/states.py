@@ -85,6 +85,7 @@ _VALUES: tuple[type, ...] = (
     normalizers.WithinClass,
     functions.Exponential,
     functions.RationalQuadratic,
+    layers.FirstLayer,
     layers.TrainedLayers,
     Calibration,
     DefaultViews,
@@ -390,6 +391,8 @@ def check_model(model: Model) -> None:
     table, n_kernels = getattr(source, "table", None), source.n_kernels
     n_rows = source.n_samples if table is None else table.n_rows
     scales = [n.scale for n in model.normalizers if n.scale is not None]
+    first = [one.first for one in model.layers if one is not None and one.first is not None]
+    outputs = [array for one in first for array in (one.coef, one.values)]
     forms = [form.coef for form in (model.features, model.linear_form) if form is not None]
     rowless = isinstance(source, RowlessSource)
     fits = [
@@ -401,6 +404,7 @@ def check_model(model: Model) -> None:
         model.weights.shape in ((n_kernels,), (n_outputs, n_kernels)),
         model.owner.dtype.kind == "i",
         len(model.layers) in (0, n_outputs),
+        all(array.shape == (n_rows, n_kernels) for array in outputs),
         all(one is None or one.shape == (n_outputs,) for one in (model.shift, model.offset)),
         all(scale.shape == (n_kernels,) for scale in scales),
         len(model.normalizers) > int(model.owner.max()) >= 0 <= int(model.owner.min()),
@@ -424,7 +428,7 @@ def check_model(model: Model) -> None:
         fits.append(len(one.categories_) == n and (one.names_ is None or len(one.names_) == n))
         fits.append(all(0 <= form.place < n and form.scale > 0 for form in one.dates_))
     shifts = [one for one in (model.shift, model.offset) if one is not None]
-    held = [model.dual_coef, model.intercept, model.weights, *shifts, *scales, *forms]
+    held = [model.dual_coef, model.intercept, model.weights, *shifts, *scales, *forms, *outputs]
     cells = [] if table is None else table.arrays()
     # where cells may be missing, they are skipped
     skipped = getattr(source, "may_hold_nan", False)

@@ -44,6 +44,8 @@ class Changes:
         Data sets.
     methods
         Methods.
+    banks
+        Sets of kernels: mlmkl and columns (rls2-second-layer).
     protocols
         Protocols: literal and fair (rkl, cardinality), literal and tuned (mlmkl).
     ratios
@@ -68,6 +70,7 @@ class Changes:
 
     datasets: Annotated[tuple[str, ...] | None, SEVERAL] = None
     methods: Annotated[tuple[str, ...] | None, SEVERAL] = None
+    banks: Annotated[tuple[str, ...] | None, SEVERAL] = None
     protocols: Annotated[tuple[str, ...] | None, SEVERAL] = None
     ratios: Annotated[tuple[float, ...] | None, SEVERAL] = None
     splits: int | None = None
@@ -100,8 +103,8 @@ def reproduce(
     after Ctrl-C or a crash, the same command goes on with the rest. Without options all settings are those of the
     paper. An option that an experiment does not have is an error.
 
-    Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray, rls2-nci60, rls2-relax, rkl, rkl-klc,
-    rkl-convergence, rkl-scales, mlmkl, mlmkl-posterior, cardinality, sizes.
+    Experiments: rls2-strings, rls2-prostate, rls2-uci, rls2-microarray, rls2-nci60, rls2-relax, rls2-second-layer,
+    rkl, rkl-klc, rkl-convergence, rkl-scales, mlmkl, mlmkl-posterior, cardinality, sizes.
 
     Example: kernelweave reproduce rls2-uci --quick
     Example: kernelweave reproduce rls2-uci --datasets heart sonar --splits 10 --out uci

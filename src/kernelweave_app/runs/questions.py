@@ -74,8 +74,8 @@ QUESTIONS = (
     Question(
         "deep",
         "Do combinations of kernels help?",
-        "Kernels of kernels in several layers. Not convex: the solution is local.",
-        ("mlmkl", "dmkl", "2lmkl", "deep-uniform"),
+        "Kernels of kernels in several layers, or of what single kernels learn. Not convex: the solution is local.",
+        ("mlmkl", "dmkl", "2lmkl", "rls2-nonlinear", "deep-uniform"),
         {"kernels": "mlmkl", "normalize": "cosine"},
         "two layers, with the kernels and the scale of its publication",
     ),
