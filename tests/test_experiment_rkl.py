@@ -126,6 +126,11 @@ def test_distances_of_klc_are_in_printed_deviations(rng):
     assert first["farthest"] == pytest.approx(max(ends), abs=1e-3)
     assert set(tables["results"]["dataset"]) == set(options.datasets)
     assert set(tables["results"]["decision"]) == set(ELSEWHERE)
+    # without a searched set there is no search
+    elsewhere = options_of("rkl-klc", folds=2, datasets=("sonar",))
+    tables = experiment.tables(results_of(experiment, elsewhere, rng, readings=readings), elsewhere)
+    assert len(tables["search"]) == 0 < len(tables["results"])
+    assert not list(experiment.figures(tables))
 
 
 def test_printed_table_of_rkl_is_the_one_of_the_paper():

@@ -3,6 +3,7 @@
 Modules: `printed`, `scoreboard`, `sizes`.
 """
 
+import json
 import math
 import shutil
 from pathlib import Path
@@ -25,6 +26,7 @@ from kernelweave_papers.scoreboard import (
     WITHIN,
     counts,
     headline,
+    other_settings,
     scoreboard,
     summary,
     under,
@@ -210,3 +212,12 @@ def test_command_reads_runs_and_says_what_is_missing(tmp_path, capsys, board):
     assert "Run an experiment first" in capsys.readouterr().err
     with pytest.raises(InputError, match="expected folders such as kernelweave-rkl"):
         scoreboard(tmp_path / "nothing")
+
+
+def test_runs_with_other_settings_are_named(tmp_path):
+    folder = tmp_path / "kernelweave-rkl"
+    folder.mkdir()
+    settings = experiments.get("rkl").defaults.as_dict()
+    for folds, found in ((2, {"rkl": {"folds": 2}}), (settings["folds"], {})):
+        (folder / "run.json").write_text(json.dumps({"settings": settings | {"folds": folds, "seed": 7}}))
+        assert other_settings(tmp_path) == found

@@ -151,7 +151,7 @@ class KLC(Experiment):
     name = "rkl-klc"
     title = "KL-C: readings of one column of Table 1 of the RKL paper"
     defaults = KLCOptions()
-    quick = KLCOptions(datasets=("sonar",), folds=2)
+    quick = KLCOptions(datasets=("ionosphere", "sonar"), folds=2)
     published = ("search", "results")
 
     def cells(self, options: KLCOptions) -> list[Cell]:
@@ -210,14 +210,15 @@ class KLC(Experiment):
         ]
         mean["printed"], mean["printed_std"], mean["printed_kernels"] = zip(*printed, strict=True)
         mean["distance"] = (mean["accuracy"] - mean["printed"]) / mean["printed_std"]
-        searched = mean[mean["dataset"].isin(SEARCHED)]
-        search = searched.pivot_table(
-            index=READING, columns=["dataset", "norm"], values=["accuracy", "distance"], sort=False
-        )
-        distances = search["distance"].abs()
-        search.columns = [f"{what} {name} L{norm}" for what, name, norm in search.columns]
-        search["farthest"] = distances.max(axis=1)
-        search = search.sort_values("farthest", kind="stable").round(3).reset_index()
+        searched, search = mean[mean["dataset"].isin(SEARCHED)], pd.DataFrame(columns=[*READING, "farthest"])
+        if len(searched):
+            search = searched.pivot_table(
+                index=READING, columns=["dataset", "norm"], values=["accuracy", "distance"], sort=False
+            )
+            distances = search["distance"].abs()
+            search.columns = [f"{what} {name} L{norm}" for what, name, norm in search.columns]
+            search["farthest"] = distances.max(axis=1)
+            search = search.sort_values("farthest", kind="stable").round(3).reset_index()
         shown = (mean["C"] == "by folds") & mean["decision"].isin(ELSEWHERE)
         for key, value in NEAREST.items():
             shown &= mean[key] == value

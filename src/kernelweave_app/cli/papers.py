@@ -124,7 +124,7 @@ def reproduce(
         does. Other options change these settings.
     data
         Folder with the files of the data sets; by default the one that KERNELWEAVE_DATA names. rls2-microarray then
-        takes the 14 cancers, if no other data sets are named.
+        takes the 14 cancers, if no other data sets are named. With it --quick reduces folds and parameters only.
     seed
         Of all random numbers.
     """
@@ -193,7 +193,8 @@ def reproduce(
         say(f"... and {more} more; the file {folder / 'results.sqlite'} holds all reasons.")
     if outcome.interrupted:
         say("Interrupted. The finished fits are kept, and the same command goes on with the rest.")
-    say(f"Wrote {folder}.")
+    if rows:
+        say(f"Wrote {folder}.")
     return 130 if outcome.interrupted else 1 if outcome.n_failed else 0
 
 
@@ -222,6 +223,11 @@ def scoreboard(results: Path = Path(), /, *, out: Path | None = None, seed: NoSe
         say(
             f"{paper}: {good} of {scores} scores within one printed standard deviation; "
             f"{equal} of {others} other numbers equal."
+        )
+    for name, other in boards.other_settings(results).items():
+        listed = ", ".join(f"{key} {value}" for key, value in other.items())
+        say(
+            f"{name} was run with other settings ({listed}): its numbers are not those of the paper's protocol."
         )
     if out is not None:
         with writing():
