@@ -548,11 +548,11 @@ def test_killed_runs_resume_to_identical_tables(small, tmp_path):
     experiment.run = dying
     try:
         with Store(tmp_path) as store:
-            store.settle(few.as_dict(), resume=False)
+            store.settle(few.as_dict())
             ended = run_cells(experiment, few, store)
             assert (ended.interrupted, ended.n_done) == (True, 6)
         with Store(tmp_path) as store:
-            store.settle(few.as_dict(), resume=True)
+            store.settle(few.as_dict())
             ended = run_cells(experiment, few, store)
             assert ended.n_done == ended.n_cells == 16
             resumed = store.rows(experiment.cells(few))

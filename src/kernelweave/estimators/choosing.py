@@ -200,7 +200,8 @@ class Candidates:
         second = self.likelihoods(replace(found, values=values))
         if second is not None:
             near = self.by_second | (mean >= mean[best] - np.nan_to_num(error[best]))
-            best = int(np.argmax(np.where(near, second, -np.inf)))
+            known = near & np.isfinite(second) & np.isfinite(mean)
+            best = int(np.argmax(np.where(known, second, -np.inf))) if known.any() else best
         results = {
             "alpha": alphas,
             **({} if relax is None else {"relax": relax}),

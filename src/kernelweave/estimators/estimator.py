@@ -340,10 +340,13 @@ class BaseMKL(ReportingMixin, ReadingMixin):
 
     def _tries_costs(self, task: Task, candidates: Candidates) -> bool:
         """Whether machines in which classes count alike are tried too: of a plain fit with a score of decisions."""
-        stated = self.learner is not None or self.C is not None
+        # weights of classes that are stated are not undone
+        stated = any(one is not None for one in (self.learner, self.C, getattr(self, "class_weight", None)))
         if not self._is_plain or stated or candidates.decide is None or candidates.n_folds < 2:
             return False
-        return candidates.second is not None and not task.multilabel and bool(np.ptp(_totals(task)))
+        if candidates.second is None or task.multilabel:
+            return False
+        return bool(np.ptp(_totals(task)) > 1e-9 * _totals(task).sum())
 
     def _tried_costs(
         self,
