@@ -5,7 +5,6 @@ import re
 import time
 
 import numpy as np
-import psutil
 import pytest
 
 pytest.importorskip("fastapi")
@@ -19,6 +18,7 @@ from playwright.sync_api import expect
 
 from kernelweave._drawing import LOWERS, RAISES
 from kernelweave_app.studio.catalogue import file_id
+from kernelweave_app.studio.jobs import own_start
 from kernelweave_app.studio.schema import Metric, PathPoint
 from kernelweave_app.studio.store import Places, Store
 from kernelweave_app.studio.worker import RESULTS
@@ -55,7 +55,9 @@ class Shelf:
             name,
             {"name": name, "data": {"tables": ["set-wine"]}, "spec": spec, "paths": {}, "method": "rls2"},
         )
-        self.store.move(run, ("queued",), "running", started=time.time())
+        # by a process that lives, since the studio ends runs without one
+        own = {"pid": os.getpid(), "pid_started": own_start()}
+        self.store.move(run, ("queued",), "running", started=time.time(), **own)
         for metric, (value, spread) in metrics.items():
             metric = metric.replace("__", ", ").replace("_", " ")
             low, high = (None, None) if spread is None else (value - spread, value + spread)
@@ -164,10 +166,7 @@ def test_a_click_on_the_path_moves_the_cursor(visit, several):
 
 def test_the_live_path_has_a_choice_of_classes(visit, shelf):
     run = shelf.add("being fitted")
-    own = psutil.Process(os.getpid())
-    shelf.store.move(
-        run, ("running",), "running", pid=own.pid, pid_started=own.create_time(), done=3, total=90
-    )
+    shelf.store.move(run, ("running",), "running", done=3, total=90)
     points = [
         PathPoint(stage="fold 1", output=name, alpha=float(alpha), rel_gap=0.0, n_active=1, weights={0: 0.5})
         for name in ("kind 0", "kind 1")
