@@ -290,11 +290,13 @@ class DecidedScore:
         offsets = self.offsets(values, rows)
         values = values + offsets
         slopes = np.ones(values.shape[1]) if self.of_loss else np.concatenate(self.curve(values, rows).curves)
+        # values that say nothing decide as they are: divided by shares they would make all rows rare, or none
+        levels = (0.0,) if self.moves and not offsets.any() else self.levels
         found: list[tuple[float, float, Array]] = []
         with warnings.catch_warnings():
             # levels that never predict a class have their score too
             warnings.simplefilter("ignore")
-            for level in self.levels:
+            for level in levels:
                 shift = -level * self.log_odds / slopes
                 found.append((self.score(values, rows, shift), level, shift))
         return *max(found, key=lambda one: one[0] if one[0] == one[0] else -np.inf), offsets
@@ -435,6 +437,8 @@ def said_of_costs(loss: float, other: float) -> str:
     taken = (
         "all classes count alike in the machines" if other < loss else "all rows count alike in the machines"
     )
+    if f"{loss:.3g}" == f"{other:.3g}":
+        return f"{taken}; the log loss on the folds is {loss:.3g} either way."
     return (
         f"{taken}; the log loss on the folds is {other:.3g} where classes do, and {loss:.3g} where rows do."
     )

@@ -20,8 +20,8 @@ Rows = NDArray[np.intp]
 
 #: Folds of rows whose models chose no regularisation parameter.
 N_FOLDS = 5
-#: Newton steps of slope and offsets, and the smallest slope by which offsets are divided.
-MOST_STEPS, FLATTEST = 50, 1e-3
+#: Newton steps of slope and offsets, and the smallest deviation of log odds over rows with which they have offsets.
+MOST_STEPS, FLATTEST = 50, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +166,8 @@ def best_offsets(values: Array, codes: Rows, weights: Array) -> Array:
     """What is added to the decision values of each output so that those with `best_slope` have the smallest log loss.
 
     Mean probabilities are then the shares of the classes. Slope and offsets are fitted together, with the same row more
-    as there, by Newton's method; of several classes the offsets have mean zero.
+    as there, by Newton's method; of several classes the offsets have mean zero. All are zero where the log odds that
+    follow hardly differ from row to row: nothing then tells the classes apart.
 
     References
     ----------
@@ -206,6 +207,9 @@ def best_offsets(values: Array, codes: Rows, weights: Array) -> Array:
             length *= 0.5
         point = point - length * step
         value = loss(point)
-    # the order of the classes stays that of the values where these say nothing
-    offsets = point[1:] * size / max(point[0], FLATTEST)
+    odds = point[0] * (f - f.mean(axis=1, keepdims=True))
+    squares = np.square(odds - np.average(odds, axis=0, weights=weights)).sum(axis=1)
+    if point[0] <= 0.0 or np.average(squares, weights=weights) < FLATTEST**2:
+        return np.zeros(values.shape[1])
+    offsets = point[1:] * size / point[0]
     return offsets[1:] - offsets[:1] if values.shape[1] == 1 else offsets - offsets.mean()
