@@ -660,3 +660,15 @@ def test_files_of_mlmkl_with_former_parameters_are_read():
     state = to_state(kw.learners.MLMKL(C=2.0, n_layers=3))
     state["params"]["items"] += [["as_published", False]]
     assert repr(from_state(state)) == "MLMKL(C=2.0, n_layers=3)"
+
+
+def test_models_of_sparse_rows_return_without_them(rng, tmp_path):
+    """Kernels that have a weight are linear, so that no training row is in the file."""
+    X = rng.normal(size=(60, 20)) * (rng.random((60, 20)) < 0.3)
+    model = kw.MKLRegressor([Linear(), RBF(0.1)], "rls2", alpha=10.0, normalize="center")
+    rows = sparse.csr_array(X)
+    model.fit(rows, X[:, 0])
+    assert model.weights_[1] == 0.0
+    again = kw.load(kw.save(model, tmp_path / "m.skops"))
+    assert again.model_.source.table.n_rows == 0
+    np.testing.assert_allclose(again.predict(rows), model.predict(rows), rtol=1e-9)

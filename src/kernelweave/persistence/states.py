@@ -140,7 +140,9 @@ def _restored(cls: type) -> Callable[..., Any]:
 def _sparse_table(data: Any, indices: Any, indptr: Any, n_columns: int, names: Any) -> SparseTable:
     from scipy import sparse
 
-    return SparseTable(sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, n_columns)), names)
+    values = sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, n_columns))
+    # a model without training rows has columns only
+    return SparseTable(values, names) if values.shape[0] else SparseTable.of_checked(values, names)
 
 
 def _source(cls: type) -> Callable[..., Any]:
