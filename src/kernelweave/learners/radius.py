@@ -209,6 +209,11 @@ class DoRadius(RadiusLearner):
         return self._minimise(output, "do", 1)
 
 
+def _by_constant(phi: KernelFunction, S: Array) -> Array:
+    """The derivative by the constant is that by the inner product."""
+    return phi.gradient(np, S, None)
+
+
 class FamilyLearner(RadiusLearner, MarginLearner, abstract=True):
     """Base of the learners of a kernel phi(sum_m t_m s_m K_m), by the same criteria: t and the parameters of phi.
 
@@ -381,7 +386,6 @@ class ParametricKernel(FamilyLearner):
                 "rational quadratic", RationalQuadratic, (1.0,), (0.1,), (100.0,), RationalQuadratic.by_power
             )
         if self.family == "polynomial":
-            # the derivative by the constant is that by the inner product
-            slope = lambda phi, S: phi.gradient(np, S, None)  # noqa: E731
-            return Form("polynomial", partial(Polynomial, self.degree), (1.0,), (0.0,), (math.inf,), slope)
+            own = (1.0,), (0.0,), (math.inf,), _by_constant
+            return Form("polynomial", partial(Polynomial, self.degree), *own)
         return Form("Gaussian")
