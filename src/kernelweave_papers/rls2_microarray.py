@@ -288,8 +288,10 @@ class Microarray(Experiment):
             for method in options.methods
         ]
 
-    def run(self, cell: Cell, options: MicroarrayOptions) -> Result:
-        """One method on one split."""
+    def divided(
+        self, cell: Cell, options: MicroarrayOptions
+    ) -> tuple[Array, NDArray[np.int64], Array, NDArray[np.int64], list[tuple[Rows, Rows]]]:
+        """Training rows and classes, test rows and classes, and folds of the training rows of a split."""
         X, y, published = table(str(cell["dataset"]))
         split = int(cell["split"])
         if published is None:
@@ -297,9 +299,14 @@ class Microarray(Experiment):
         else:
             train, test = np.flatnonzero(published), np.flatnonzero(~published)
         folds = make_folds(y[train], options.folds, options.seed + split)
+        return X[train], y[train], X[test], y[test], folds
+
+    def run(self, cell: Cell, options: MicroarrayOptions) -> Result:
+        """One method on one split."""
+        data = self.divided(cell, options)
         started = time.perf_counter()
-        result = METHODS[str(cell["method"])](X[train], y[train], X[test], y[test], folds, options)
-        common = {"n_test": len(test), "n_genes": X.shape[1], "folds": len(folds)}
+        result = METHODS[str(cell["method"])](*data, options)
+        common = {"n_test": len(data[3]), "n_genes": data[0].shape[1], "folds": len(data[4])}
         return result | common | {"seconds": time.perf_counter() - started}
 
     def tables(self, rows: list[tuple[Cell, Result]], options: MicroarrayOptions) -> dict[str, DataFrame]:

@@ -22,10 +22,7 @@ from kernelweave_papers.rls2_microarray import (
     Microarray,
     MicroarrayOptions,
     Path,
-    make_folds,
     of_path,
-    split_rows,
-    table,
 )
 
 if TYPE_CHECKING:
@@ -178,27 +175,21 @@ class NCI60(Microarray):
 
     def run(self, cell: Cell, options: MicroarrayOptions) -> Result:
         """One change on one split."""
-        X, y, published = table(str(cell["dataset"]))
-        split, name = int(cell["split"]), str(cell["method"])
-        if published is None:
-            train, test = split_rows(y, split, options.seed)
-        else:
-            train, test = np.flatnonzero(published), np.flatnonzero(~published)
-        folds = make_folds(y[train], options.folds, options.seed + split)
+        name, data = str(cell["method"]), (*self.divided(cell, options), options)
+        n_test = len(data[3])
         started = time.perf_counter()
-        data = (X[train], y[train], X[test], y[test], folds, options)
         if name == BEST:
             result = METHODS[BEST](*data)
         else:
             result = of_path(*data, partial(solve, change=CHANGES[name]))
             # what the choice of alpha costs, by test rows: not a score
-            result["errors_least"] = float(np.round((1.0 - np.max(result["test"])) * len(test), 6))
+            result["errors_least"] = float(np.round((1.0 - np.max(result["test"])) * n_test, 6))
         kept = {
             key: result[key]
             for key in ("errors", "errors_simplest", "genes", "errors_least")
             if key in result
         }
-        return kept | {"n_test": len(test), "seconds": time.perf_counter() - started}
+        return kept | {"n_test": n_test, "seconds": time.perf_counter() - started}
 
     def tables(self, rows: list[tuple[Cell, Result]], options: MicroarrayOptions) -> dict[str, DataFrame]:
         """``results``: means over splits, and in how many of them a change has fewer or more errors."""
