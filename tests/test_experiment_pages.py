@@ -319,3 +319,14 @@ def test_a_nonlinear_second_layer_pays_on_single_columns_only():
     )
     change = (wide["gaussian"] - wide["rls2"]).round(1)
     assert change[["musk1", "monk3", "tictactoe"]].tolist() == pytest.approx([-5.6, -2.9, -1.8], abs=0.06)
+
+
+def test_it_is_the_selection_of_genes_that_costs_on_nci60():
+    results = table("rls2-nci60", "results").set_index("method")
+    assert (results["splits"] == 10).all()
+    said = {"rls2": 7.0, "all-genes": 4.8, "svc": 4.7, "shared": 6.0}
+    assert results["errors"][list(said)].round(1).to_dict() == pytest.approx(said)
+    alike = results["errors"][["balanced", "feature-norm", "unscaled", "longer", "relaxed"]]
+    assert (alike - 7.04).abs().max() < 0.75
+    selecting = results.drop(index=["all-genes", "svc"])["errors_least"]
+    assert (selecting.min(), selecting.max()) == pytest.approx((5.5, 6.1))

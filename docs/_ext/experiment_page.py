@@ -229,6 +229,28 @@ def microarray(tables: Tables) -> dict[str, str]:
     }
 
 
+def nci60(tables: Tables) -> dict[str, str]:
+    from kernelweave_papers.rls2_nci60 import BEST, CHANGES
+
+    labels = {name: change.label for name, change in CHANGES.items()} | {BEST: "linear SVC"}
+    rows = [
+        [
+            labels[r.method], spread(r.errors, r.errors_std, 1), "" if r.method == "rls2" else f"{r.fewer} / {r.more}",
+            "" if pd.isna(r.errors_least) else f"{r.errors_least:.1f}", f"{r.genes:.0f}", f"{r.seconds:.0f}",
+        ]
+        for r in tables["results"].itertuples()
+    ]  # fmt: skip
+    header = [
+        "change",
+        "test errors of 18",
+        "fewer / more than in the paper",
+        "least along the path",
+        "genes",
+        "seconds",
+    ]
+    return {"results": markdown(header, rows)}
+
+
 def rkl(tables: Tables) -> dict[str, str]:
     from kernelweave_papers.rkl import ALSO_PRINTED, LABELS, PRINTED, SETS
 
@@ -358,7 +380,9 @@ def rkl_klc(tables: Tables) -> dict[str, str]:
 
     search, results = tables["search"], tables["results"]
     pairs = [(name, norm) for name in SEARCHED for norm in COLUMNS]
-    theirs = results.groupby(["dataset", "norm"], sort=False)[["printed", "printed_std", "printed_kernels"]].first()
+    theirs = results.groupby(["dataset", "norm"], sort=False)[
+        ["printed", "printed_std", "printed_kernels"]
+    ].first()
 
     def told(r: pd.Series) -> list[str]:
         return [f"{r[f'accuracy {name} L{norm}']:.1f}" for name, norm in pairs]
@@ -388,7 +412,9 @@ def rkl_klc(tables: Tables) -> dict[str, str]:
         shown = printed(f"{p['printed']:g} ({p['printed_std']:g}) / {p['printed_kernels']:g}")
         rows.append([f"{name} L{norm}", shown, *cells])
     rows.append([f"within one printed deviation, of {len(theirs)}", "", *map(str, near.values())])
-    heads = [f"{DECISIONS[name]}, {'converged' if steps == 200 else f'{steps} steps'}" for name, steps in columns]
+    heads = [
+        f"{DECISIONS[name]}, {'converged' if steps == 200 else f'{steps} steps'}" for name, steps in columns
+    ]
     return {
         "nearest": markdown(["radius", "C", "steps", "decision values", "chosen C", *names, "largest distance"],
                             [[printed("printed"), "", "", "", "", *four, ""], *nearest]),
@@ -805,6 +831,7 @@ MAKERS: dict[str, Callable[[Tables], dict[str, str]]] = {
     "rls2-strings": strings,
     "rls2-prostate": prostate,
     "rls2-microarray": microarray,
+    "rls2-nci60": nci60,
     "rls2-relax": relax,
     "rls2-second-layer": second_layer,
     "rkl": rkl,
