@@ -12,7 +12,7 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import checked
 from kernelweave._types import Array, Features
 from kernelweave.fitting.prediction import NewRows
-from kernelweave.fitting.source import TableSource
+from kernelweave.fitting.stacks import GivenSource
 from kernelweave.fitting.task import problems_of
 from kernelweave.inspection.arguments import Model, Names, Output, decision_names, which_output
 from kernelweave.mkl.layers import TrainedLayers
@@ -137,9 +137,9 @@ def two_layers(estimator: Model, X: Features, *, output: Output = None) -> TwoLa
     if model.layers and (upper := model.layers[which]) is not None and (first := upper.first) is not None:
         b, source = model.dual_coef[:, which], model.source
         queries = (
-            model.encode(X)
-            if isinstance(source, TableSource)
-            else source.read_queries(X, estimator.n_features_in_)
+            source.read_queries(X, estimator.n_features_in_)
+            if isinstance(source, GivenSource)
+            else model.encode(X)
         )
         return TwoLayers(
             names=estimator.kernel_names_,
