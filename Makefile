@@ -23,19 +23,21 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 PINS := $(if $(CONSTRAINTS),-c $(CONSTRAINTS))
-# With the bytecode of all packages: where Python may write none, every process of the tests would compile what it imports.
 INSTALL := $(PIP) install -q $(PINS)
 BUILD_PINS := $(if $(CONSTRAINTS),--build-constraint $(CONSTRAINTS))
 SOURCES := pyproject.toml CMakeLists.txt $(CONSTRAINTS) $(wildcard src/kernelweave/_loops/*.?pp)
+
+# Where Python may write no bytecode, every process would compile all modules, and rewrite all assertions, anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Each worker gets a share of the tests in order, so that what modules make is made once, and takes from others when it is done.
 PYTEST := -m pytest -n $(JOBS) --dist worksteal
 
 # One BLAS thread: the tests run in parallel processes. SCIPY_ARRAY_API lets scikit-learn test array API dispatch.
-test test-rest shake test-noext test-oldest quick arrays bench: export OPENBLAS_NUM_THREADS := 1
-test test-rest shake test-noext test-oldest quick arrays bench: export OMP_NUM_THREADS := 1
-test test-rest shake test-noext quick arrays: export SCIPY_ARRAY_API := 1
-test test-rest shake test-noext test-oldest docs: export MPLBACKEND := Agg
+test test-rest test-nightly shake test-noext test-oldest quick arrays bench: export OPENBLAS_NUM_THREADS := 1
+test test-rest test-nightly shake test-noext test-oldest quick arrays bench: export OMP_NUM_THREADS := 1
+test test-rest test-nightly shake test-noext quick arrays: export SCIPY_ARRAY_API := 1
+test test-rest test-nightly shake test-noext test-oldest docs: export MPLBACKEND := Agg
 
 # Tests of loops, gram and solvers: what knows arrays only, and what the compiled core is in.
 ARRAYS := $(addprefix tests/test_,$(addsuffix .py,allowance loops loop functions gram layers weight_sets smo svm logistic meb ridge rls2 \
@@ -52,8 +54,8 @@ KERNELWEAVE_DATA ?= $(abspath ../shared/data)
 export KERNELWEAVE_DATA
 endif
 
-.PHONY: help setup demo studio test test-rest test-all shake test-noext test-oldest quick arrays lint format types layers docs wheel \
-  bench claims stress clean
+.PHONY: help setup demo studio test test-rest test-nightly test-all shake test-noext test-oldest quick arrays lint format types layers \
+  docs wheel bench claims stress clean
 .DELETE_ON_ERROR:
 
 help:
@@ -103,14 +105,19 @@ studio: $(STAMPS)/group-studio
 test: $(STAMPS)/group-test
 	$(BIN)/python $(PYTEST) --part=core $(ARGS)
 
-# What `make test` leaves out.
+# Browsers, longer tests, and more of many combinations.
 test-rest: $(STAMPS)/group-test
 	$(BIN)/python $(PYTEST) --part=rest $(ARGS)
+
+# What both leave out.
+test-nightly: $(STAMPS)/group-test
+	$(BIN)/python $(PYTEST) --part=nightly $(ARGS)
 
 # Every combination, browsers, oldest versions, and the NumPy twins of the compiled core.
 test-all:
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory test-rest
+	@$(MAKE) --no-print-directory test-nightly
 	@$(MAKE) --no-print-directory test-oldest
 	@$(MAKE) --no-print-directory test-noext
 

@@ -66,38 +66,42 @@ LONG = (
 )
 
 
+PARTS = ("core", "rest", "nightly")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--part",
-        choices=("core", "rest", "all"),
+        choices=(*PARTS, "all"),
         default="all",
-        help="core: without tests marked full or browser, and some combinations of those marked sampled, as "
-        "`make test` runs them; rest: the others; all (default): both",
+        help="core: what `make test` runs; rest: what `.ci/run` runs besides: tests marked full or browser, and more "
+        "combinations of those marked sampled; nightly: what only `make test-all` runs; all (default): everything",
     )
 
 
-def left_for_all(items: list[pytest.Item]) -> set[pytest.Item]:
-    """The tests that only `make test-all` runs: see the marks `full`, `browser` and `sampled`."""
-    left, counts = set(), {}
+def parts_of(items: list[pytest.Item]) -> dict[pytest.Item, str]:
+    """The part that every test belongs to, by its marks `full`, `browser`, `nightly` and `sampled`."""
+    found, counts = {}, {}
     for item in items:
+        part = 1 if item.get_closest_marker("full") or item.get_closest_marker("browser") else 0
         sampled = item.get_closest_marker("sampled")
-        if item.get_closest_marker("full") or item.get_closest_marker("browser"):
-            left.add(item)
+        if item.get_closest_marker("nightly"):
+            part = 2
         elif sampled is not None:
             name = item.nodeid.partition("[")[0]
             place = counts[name] = counts.get(name, -1) + 1
-            if place % sampled.args[0]:
-                left.add(item)
-    return left
+            # one in the first part, its neighbour in the next, and all others at night
+            part = min(part + place % sampled.args[0], 2)
+        found[item] = PARTS[part]
+    return found
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     part = config.getoption("--part")
     if part != "all":
-        left = left_for_all(items)
-        kept = [item for item in items if (item in left) == (part == "rest")]
-        config.hook.pytest_deselected(items=[item for item in items if (item in left) == (part == "core")])
-        items[:] = kept
+        found = parts_of(items)
+        config.hook.pytest_deselected(items=[item for item in items if found[item] != part])
+        items[:] = [item for item in items if found[item] == part]
     places = {name: place for place, name in enumerate(LONG)}
     # Within a file quick tests first: with -x an error is met in seconds.
     files = {path: number for number, path in enumerate(dict.fromkeys(item.path for item in items))}

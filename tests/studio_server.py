@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 from sklearn.datasets import load_breast_cancer
 
@@ -77,16 +78,16 @@ class Served:
     def wait(self, run_id, seconds=180):
         return until(lambda: ended(self.client, run_id), seconds)
 
-    def made(self, *, figures=False, **request):
+    def made(self, client=None, project="", *, figures=False, **request):
         """Execute a run in this process while the queue rests, for tests of what a run leaves; returns the run."""
         from kernelweave_app.studio.schema import RunRequest
 
         self.studio.queue.stop()
         try:
-            run_id = run_here(self.studio, RunRequest(**request), figures=figures)
+            run_id = run_here(self.studio.inside(project), RunRequest(**request), figures=figures)
         finally:
             self.studio.queue.start()
-        return ended(self.client, run_id)
+        return ended(client or self.client, run_id)
 
 
 def ended(client, run_id):
@@ -183,10 +184,18 @@ def run_here(studio, request, *, figures=False):
             return []
 
     made = studio.add_run(request)
-    studio.store.move(made.id, ("queued",), "running", started=time.time())
+    # a server that looks after this folder sees that the process lives, or was quicker
+    own = psutil.Process()
+    here = {"pid": own.pid, "pid_started": own.create_time(), "started": time.time()}
+    if not studio.store.move(made.id, ("queued",), "running", **here):
+        until(lambda: studio.store.run(made.id)["state"] in ("done", "failed", "cancelled"), 180)
+        return made.id
     job = Job if figures else Plain
     job(studio.places, studio.store, made.id, Stopping(studio.places.run(made.id))).do()
     plt.close("all")  # a process of its own would have ended
+    # nor may anybody end this one, once the run has ended
+    state = studio.store.run(made.id)["state"]
+    studio.store.move(made.id, (state,), state, pid=None, pid_started=None)
     return made.id
 
 

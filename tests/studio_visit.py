@@ -18,10 +18,11 @@ needs_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="needs Chromium: install the package chromium, or set CHROMIUM"
 )
 
-WAIT = 60_000
+#: Milliseconds; patience costs nothing where nothing is wrong.
+WAIT = 120_000
 IN_PROJECT = """const plain = window.fetch; window.fetch = (url, ...more) =>
     plain(typeof url === 'string' && url.startsWith('/api/') ? (window.path_prefix ?? '') + url : url, ...more)"""
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=WAIT)
 
 
 @pytest.fixture(scope="module")

@@ -631,6 +631,7 @@ for command in commands:
 
 
 @pytest.mark.full
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("module", "extra"),
     [

@@ -61,6 +61,7 @@ def test_all_kinds_are_in_the_file_beside_what_was_there(done):
     assert set(tree["baselines"]["values"]) > {"this model", "the best single kernel"}
 
 
+@pytest.mark.full
 def test_figures_have_the_width_that_was_asked_for(done):
     _, run, _ = done
     files = {path.name for path in (run / "evidence-figures").iterdir()}

@@ -199,7 +199,6 @@ def test_tables_are_joined_by_a_key(two_tables, tmp_path, capsys):
 
 
 @pytest.mark.full
-@pytest.mark.drawn
 def test_cells_that_look_like_formulas_are_text_to_a_spreadsheet(wine, tmp_path):
     frame = pd.read_csv(wine)
     frame["target"] = frame["target"].map({"barolo": "=1+1", "grignolino": "@x", "barbera": "-3"})

@@ -140,7 +140,7 @@ def test_estimators_on_workers(client, data):
     assert found.alpha_ == wanted
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_lost_worker_loses_nothing(data):
     Z, groups, y, w = data

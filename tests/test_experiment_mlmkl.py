@@ -455,7 +455,7 @@ def in_small(folder, methods, **values):
     """The experiment, options with few steps, and the results."""
     need(*SETS)
     experiment = experiments.get("mlmkl")
-    given = {"datasets": SETS, "splits": 2, "etas": (0.1, 0.001), "Cs": (1.0, 10.0), "steps": 4}
+    given = {"datasets": SETS, "splits": 2, "etas": (0.1, 0.001), "Cs": (1.0, 10.0), "steps": 2}
     options = experiment.defaults.with_values(methods=methods, **(given | values))
     with Store(folder) as store:
         ended = run_cells(experiment, options, store)

@@ -262,7 +262,7 @@ def run_of(kind):
     model = fit_model(make_model(spec, prepared, rows[1]), prepared, rows[0], None)
     held = score_held(model, prepared, rows[1])
     found = gather(model, spec, prepared, rows, held)
-    counts = {"permutation": 3, "sources": 19, "stability": 4, "learning curve": 2}
+    counts = {"permutation": 3, "sources": 19, "omission": 2, "stability": 4, "learning curve": 2}
     for name in possible(found):
         basis = basis_of(model, spec, prepared, rows, held, count=counts.get(name, 0), refit=False)
         found[name] = compute(name, basis)

@@ -1040,13 +1040,15 @@ def test_the_accuracy_and_equal_classes_leave_decisions_as_they_are(rng):
 def test_a_scorer_of_decisions_chooses_the_decision_as_its_name_does(rng):
     X, y = rare(rng, 70)
     y = (y == "b").astype(int)
+    few = [Linear(), RBF(gamma=0.5)]
     named, made = (
-        kw.MKLClassifier(scoring=score).fit(X, y)
+        kw.MKLClassifier(few, scoring=score).fit(X, y)
         for score in ("f1", make_scorer(f1_score, response_method="predict"))
     )
+    assert named.model_.shift is not None
     np.testing.assert_array_equal(named.model_.shift, made.model_.shift)
     careful, bold = (
-        kw.MKLClassifier(scoring=make_scorer(fbeta_score, beta=beta)).fit(X, y).predict(X).sum()
+        kw.MKLClassifier(few, C=1.0, scoring=make_scorer(fbeta_score, beta=beta)).fit(X, y).predict(X).sum()
         for beta in (0.2, 5.0)
     )
     assert bold >= careful

@@ -72,9 +72,9 @@ def test_results_on_pages_are_those_of_the_code(page, tmp_path, monkeypatch):
     assert not failed
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_commands_of_the_tour_run(tmp_path, monkeypatch):
-    """The tables that the page writes, and then its commands as they stand."""
+    """The tables that the page writes, and then its commands as they stand; by day `.ci/newcomer` runs them."""
     pytest.importorskip("cyclopts")
     monkeypatch.chdir(tmp_path)
     text = (DOCS / "tour.md").read_text()

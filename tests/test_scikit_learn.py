@@ -15,8 +15,8 @@ from kernelweave.learners import LEARNERS
 ESTIMATORS = [
     kw.MKLRegressor(),
     kw.MKLClassifier(),
-    kw.MKLRegressorCV(n_alphas=8, cv=3),
-    kw.MKLClassifierCV(n_alphas=8, cv=3),
+    kw.MKLRegressorCV(n_alphas=3, cv=2),
+    kw.MKLClassifierCV(n_alphas=3, cv=2),
 ]
 MARGIN = [name for name, learner in LEARNERS.items() if learner.regularization_parameter == "C"]
 #: All of scikit-learn's contract for one learner of every kind beside RLS2, the learner of `ESTIMATORS`. A long
@@ -58,8 +58,8 @@ PARTLY = [
     for cls in (kw.MKLClassifier, kw.MKLRegressor)[: 1 + LEARNERS[name].regression]
 ]
 PARTLY += [
-    kw.MKLClassifierCV(learner="simple", n_alphas=4, cv=3),
-    kw.MKLRegressorCV(learner="rkl", n_alphas=4, cv=3),
+    kw.MKLClassifierCV(learner="simple", n_alphas=2, cv=2),
+    kw.MKLRegressorCV(learner="rkl", n_alphas=2, cv=2),
 ]
 
 

@@ -1,4 +1,4 @@
-"""A slice of ``make stress``: two thousand random problems, ordinary and hostile, judged in extended precision."""
+"""Slices of ``make stress``: two thousand random problems, ordinary and hostile, judged in extended precision."""
 
 from dataclasses import replace
 
@@ -16,6 +16,7 @@ pytestmark = needs_long_double
 
 
 @pytest.mark.full
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("hostile", "first"),
     [(False, first) for first in range(0, 1600, MANY)] + [(True, first) for first in range(0, 400, MANY)],

@@ -184,9 +184,7 @@ def worked(served):
     client.put(
         "/api/draft", json={"data": data, "spec": {"target": "even"}, "name": "next"}
     ).raise_for_status()
-    answer = client.post("/api/runs", json={"data": data, "spec": {**SPEC, "target": "even"}, "name": "mine"})
-    assert answer.status_code == 201, answer.text
-    run = until(lambda: ended(client, answer.json()["id"]), 180)
+    run = served.made(client, project["id"], data=data, spec={**SPEC, "target": "even"}, name="mine")
     assert run["state"] == "done", run["reason"]
     yield {"project": project, "client": client, "run": run, "table": table}
     client.close()
