@@ -332,9 +332,31 @@ def mkl_primal_by_conic(gram, y, costs, limits, loss, *, epsilon=0.1, alpha=1.0,
         error = costs @ cp.pos(cp.abs(y - f) - epsilon)
     elif loss == "logistic":
         error = costs @ cp.logistic(-cp.multiply(y, f))
+    elif loss == "huber":  # with delta = 1
+        error = 0.5 * costs @ cp.huber(y - f)
+    elif loss == "quantile":  # with q = 1/2
+        error = 0.5 * costs @ cp.abs(y - f)
     else:
         error = 0.5 * cp.sum_squares(cp.multiply(np.sqrt(costs), y - f))
     return conic_value(cp.Problem(cp.Minimize(0.5 * alpha * norms + error), limits(d) if limits else []))
+
+
+def _huber(b, y, costs):
+    """Limits and dual term of Huber's loss with delta = 1, by CVXPY."""
+    import cvxpy as cp
+
+    return [cp.abs(b) <= costs], y @ b - 0.5 * cp.sum_squares(cp.multiply(b, 1 / np.sqrt(costs)))
+
+
+def _median(b, y, costs):
+    """The same of the quantile loss with q = 1/2."""
+    import cvxpy as cp
+
+    return [cp.abs(b) <= 0.5 * costs], y @ b
+
+
+#: Losses for numbers with their defaults.
+NUMBERS = {"huber": _huber, "quantile": _median}
 
 
 def simplex_dual_by_conic(gram, y, costs, loss, *, epsilon=0.1, ridge=0.0):
@@ -357,6 +379,9 @@ def simplex_dual_by_conic(gram, y, costs, loss, *, epsilon=0.1, ridge=0.0):
     elif loss == "hinge":
         limits += [share >= 0, share <= 1]
         dual_term = y @ b
+    elif loss in NUMBERS:
+        more, dual_term = NUMBERS[loss](b, y, costs)
+        limits += more
     else:
         limits.append(cp.abs(b) <= costs)
         dual_term = y @ b - epsilon * cp.norm1(b)
@@ -393,6 +418,9 @@ def rkl_point_by_conic(gram, y, costs, loss="hinge", epsilon=0.1):
         dual_term = y @ b - 0.5 * cp.sum_squares(cp.multiply(1.0 / np.sqrt(costs[used]), b[used]))
     elif loss == "logistic":
         dual_term = costs[used] @ (cp.entr(share) + cp.entr(1 - share))
+    elif loss in NUMBERS:
+        more, dual_term = NUMBERS[loss](b[used], y[used], costs[used])
+        limits += more
     else:
         # in units of b: shares cost this solver three digits
         limits += [b >= (-costs if tube else np.minimum(0.0, y * costs))]

@@ -21,7 +21,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import joblib
@@ -29,6 +29,7 @@ import numpy as np
 
 import kernelweave as kw
 import oracles
+from kernelweave.machines.losses import LOSSES
 from oracles import elastic_support, rkl_point_by_conic
 
 EXACT = np.longdouble
@@ -65,11 +66,12 @@ class Problem:
 
     @property
     def name(self) -> str:
-        """The solver, with weight set and method where it has them, and the logistic loss."""
+        """The solver, with weight set and method where it has them, and losses that took the place of others."""
         if self.solver != "mkl":
             return self.solver
-        loss = " logistic" if self.options["loss"] == "logistic" else ""
-        return f"mkl {self.options['set']} {self.options['method']}{loss}"
+        loss = self.options["loss"]
+        other = f" {loss}" if loss in ("logistic", *NUMBERS) else ""
+        return f"mkl {self.options['set']} {self.options['method']}{other}"
 
     def __str__(self) -> str:
         n, _, m = self.gram.shape
@@ -152,6 +154,13 @@ SHARES = {
 }  # fmt: skip
 #: Share of the problems with the hinge, or with kernel weights and a squared hinge, that get the logistic loss instead.
 LOGISTIC = 0.4
+#: Share of the problems with a tube that get another loss for numbers instead.
+OTHER = 0.5
+#: Those, each with its parameter, as a share of the spread of the targets for a distance.
+NUMBERS: dict[str, Callable[[np.random.Generator, float], dict[str, float]]] = {
+    "huber": lambda rng, size: {"delta": size * float(10.0 ** rng.uniform(-2.0, 1.0))},
+    "quantile": lambda rng, size: {"q": float(rng.choice([0.05, 0.25, 0.5, 0.9]))},
+}
 MKL = (
     ("simplex", "auto"), ("simplex", "auto"), ("simplex", "auto"), ("simplex", "newton"), ("simplex", "newton"),
     ("simplex", "interior-point"), ("simplex", "interior-point"), ("simplex", "reduced-gradient"),
@@ -211,6 +220,14 @@ def make(number: int, hostile: bool) -> Problem:
         elif options.get("loss") in ("hinge", "squared-hinge"):
             method = "auto" if options["method"] == "interior-point" else options["method"]
             options |= {"loss": "logistic", "method": method}
+    # numbers of their own, as above
+    more = np.random.default_rng([number, int(hostile), 2])
+    if tube and more.random() < OTHER:
+        del options["epsilon"]
+        loss = str(more.choice(list(NUMBERS)))
+        if solver == "svr":
+            solver, options = "mkl", {"method": "auto", "set": "simplex"}
+        options |= {"loss": loss, **NUMBERS[loss](more, float(np.abs(y).mean()) or 1.0)}
     return Problem(number, hostile, solver, gram, y, parameter, tol, weights, options)
 
 
@@ -261,6 +278,13 @@ def _loss(p: Problem, f: np.ndarray, loss: str) -> np.ndarray:
     y = p.y.astype(EXACT)
     if loss == "epsilon-insensitive":
         return np.maximum(np.abs(y - f) - EXACT(p.options["epsilon"]), EXACT(0))
+    if loss == "huber":
+        size = np.abs(y - f)
+        near = np.minimum(size, EXACT(p.options["delta"]))
+        return near * (size - near / 2)
+    if loss == "quantile":
+        q = EXACT(p.options["q"])
+        return np.maximum(q * (y - f), (q - 1) * (y - f))
     if loss == "logistic":
         return np.logaddexp(EXACT(0), -y * f)
     slack = np.maximum(EXACT(1) - y * f, EXACT(0))
@@ -271,6 +295,10 @@ def _box(p: Problem, loss: str) -> tuple[np.ndarray, np.ndarray]:
     costs, y = p.costs, p.y
     if loss == "epsilon-insensitive":
         return -costs, costs
+    if loss == "quantile":
+        return (EXACT(p.options["q"]) - 1) * costs, EXACT(p.options["q"]) * costs
+    if loss == "huber":
+        return -EXACT(p.options["delta"]) * costs, EXACT(p.options["delta"]) * costs
     most = np.where(costs > 0, EXACT(np.inf), EXACT(0)) if loss == "squared-hinge" else costs
     return np.where(y > 0, EXACT(0), -most), np.where(y > 0, most, EXACT(0))
 
@@ -331,7 +359,9 @@ def margin_value(p: Problem, d: np.ndarray, b: np.ndarray, intercept: float, los
     f = K @ b
     size = (np.abs(stack) @ d) @ np.abs(b)
     primal = (b @ f) / 2 + costs @ _loss(p, f + EXACT(intercept), loss)
-    slope = costs * (np.abs(1 - p.y * (f + intercept)) if loss == "squared-hinge" else 1)
+    slope = costs * (
+        np.abs(1 - p.y * (f + intercept)) if loss == "squared-hinge" else p.options.get("delta", 1)
+    )
     own = np.abs(b) @ size + slope @ (size + abs(intercept) + np.abs(p.y))
     return Value(float(primal), _margin_dual(p, stack, b, loss), OWN * float(own))
 
@@ -347,7 +377,7 @@ def _margin_dual(
     linear = p.y.astype(EXACT) @ b - EXACT(p.options.get("epsilon", 0)) * np.abs(b).sum()
     quadratic_forms, _ = _quadratic_forms(stack, b)
     quadratic = support(p, quadratic_forms) if rho is None else _over(quadratic_forms, rho).max()
-    if loss == "squared-hinge":
+    if loss in ("squared-hinge", "huber"):
         used = p.costs > 0
         quadratic += (b[used] * b[used] / p.costs[used]).sum()
     most = np.where(b > 0, upper, -lower)
@@ -498,12 +528,17 @@ def weight_set(p: Problem) -> Any:
     return sets[p.options["set"]](*(() if value is None else (value,)))
 
 
+def loss_of(p: Problem) -> kw.losses.Loss:
+    """The loss of a margin problem."""
+    kind = LOSSES[p.options["loss"]]
+    return kind(*(p.options[f.name] for f in fields(kind)))
+
+
 def solve_margin(p: Problem, tol: float) -> kw.results.Solution:
     """The margin problem by its method."""
-    more = {"epsilon": p.options["epsilon"]} if "epsilon" in p.options else {}
     return kw.solve_svm_mkl(
-        p.gram, p.y, p.parameter, weight_set(p), loss=p.options["loss"], method=p.options["method"],
-        sample_weight=p.weights, tol=tol, **more,
+        p.gram, p.y, p.parameter, weight_set(p), loss=loss_of(p), method=p.options["method"],
+        sample_weight=p.weights, tol=tol,
     )  # fmt: skip
 
 

@@ -25,7 +25,10 @@ from known_sets import KNOWN, Known, every_set
 from oracles import meb_by_conic, mkl_primal_by_conic, rkl_by_conic, simplex_dual_by_conic
 
 N = 24
-HINGE, SQUARED, TUBE, LOGISTIC = LOSSES = ("hinge", "squared-hinge", "epsilon-insensitive", "logistic")
+HINGE, SQUARED, TUBE, LOGISTIC = BASIC = ("hinge", "squared-hinge", "epsilon-insensitive", "logistic")
+#: Losses for numbers by their names, with their defaults.
+HUBER, QUANTILE = NUMBERS = ("huber", "quantile")
+LOSSES = BASIC + NUMBERS
 
 # ---- the tables --------------------------------------------------------------------------------------------------
 
@@ -325,6 +328,8 @@ class Solution:
             TUBE: np.maximum(0.0, np.abs(y - f) - self.problem.epsilon),
             "squared": 0.5 * (y - f) ** 2,
             LOGISTIC: np.logaddexp(0.0, -y * f),
+            HUBER: np.where(np.abs(y - f) <= 1, 0.5 * (y - f) ** 2, np.abs(y - f) - 0.5),
+            QUANTILE: 0.5 * np.abs(y - f),
         }[self.case.loss]
         return 0.5 * alpha * self.b @ self.f + costs @ loss
 
@@ -363,7 +368,8 @@ def rows(name, cls):
     """The settings of a learner; one that has a loss is tested with each."""
     found = SETTINGS.get(name, [cls()])
     losses = {learner.loss for learner in found} if "loss" in cls().get_params() else LOSSES
-    more = [clone(found[0]).set_params(loss=loss) for loss in (SQUARED, LOGISTIC) if loss not in losses]
+    others = (SQUARED, LOGISTIC, *NUMBERS)
+    more = [clone(found[0]).set_params(loss=loss) for loss in others if loss not in losses]
     return [*found, *more]
 
 
@@ -374,6 +380,8 @@ def cases():
                 try:
                     learner.check_task(classification)
                 except kw.InputError:
+                    continue
+                if classification and getattr(learner, "loss", None) in NUMBERS:
                     continue
                 yield Case(name, learner, classification, number)
 
@@ -658,7 +666,7 @@ def test_the_normaliser_undoes_factors_of_kernels(case, rng):
 
 def assert_certified(known, weight_set, loss, rng, C=3.0):
     """The optimum of a cone program that knows the constraints of the set alone lies between the bounds."""
-    problem = make_problem(Case("simple", learners.SimpleMKL(), loss != TUBE, 0), rng)
+    problem = make_problem(Case("simple", learners.SimpleMKL(), loss not in (TUBE, *NUMBERS), 0), rng)
     found = solve_svm_mkl(problem.gram, problem.y, C, weight_set, loss=loss, tol=1e-7, max_iter=3000)
     costs = np.full(N, C)
     optimum = mkl_primal_by_conic(problem.gram, problem.y, costs, known.limits, loss, epsilon=0.1)

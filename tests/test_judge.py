@@ -57,9 +57,9 @@ def fits(p):
         problem = problems.machine_problem(K, p.y, p.parameter, MACHINES[p.solver], sample_weight=w, **tube)
         yield found, problem, {"kernels": K, "y": p.y}
     elif p.solver == "mkl":
-        value, loss = p.options.get("value"), p.options["loss"]
+        value, loss = p.options.get("value"), stress.loss_of(p)
         own = SETS[p.options["set"]](*(() if value is None else (value,)))
-        options = {"loss": loss, "sample_weight": w, **tube}
+        options = {"loss": loss, "sample_weight": w}
         found = kw.solve_svm_mkl(
             p.gram, p.y, p.parameter, own, method=p.options["method"], tol=p.tol, max_iter=20, **options
         )
@@ -86,7 +86,8 @@ def resealed(content):
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses_and_boxes_are_those_of_the_library(name):
     """From above at the worse end of an interval, also where a logistic loss is a line or nothing."""
-    loss, p = as_loss(name, 0.25), {"loss": name, "epsilon": 0.25}
+    loss = as_loss(name, 0.25)
+    p = {"loss": name, "epsilon": 0.25, **vars(loss)}
     far = judge.Q(10**100)
     ends = [(-3.0, -2.5), (-0.5, 0.5), (0.9, 1.2), (0.1, 0.1), (2.0, 2.0), (-2e4, -15e3), (15e3, 2e4)]
     for y in (1.0, -1.0) if loss.classifies else (0.5, -2.0, 0.0):

@@ -32,6 +32,8 @@ def feasible(machine, rng):
     y, costs = machine.y, machine.costs
     b = costs * rng.uniform(0.05, 0.9, len(y))
     b = b * y if machine.loss.classifies else b * np.where(rng.random(len(y)) < 0.5, 1.0, -1.0)
+    low, high = machine.loss.bounds(y, costs)
+    b = np.where(b > 0, b * np.minimum(high / costs, 1.0), b * np.minimum(-low / costs, 1.0))
     b[:3] = 0.0
     above, below = b[b > 0].sum(), -b[b < 0].sum()
     return np.where(b > 0, b * min(1.0, below / above), b * min(1.0, above / below))
@@ -60,7 +62,9 @@ def test_the_dual_term_is_that_of_the_conjugate(name, rng):
     for target in y:
         sign = target if loss.classifies else 1.0
         for share in (0.01, 0.3, 0.7, 0.99):
-            b, costs = np.array([sign * share * 2.5]), np.array([2.5])
+            costs = np.array([2.5])
+            low, high = loss.bounds(np.array([target]), costs)
+            b = np.minimum(costs, high) * share if sign > 0 else np.maximum(-costs, low) * share
             own = loss.dual_term(np.array([target]), costs, b)
             assert own == pytest.approx(2.5 * conjugate(loss, target, float(b[0]) / 2.5), abs=1e-7)
 

@@ -241,7 +241,7 @@ def test_what_a_loss_cannot_do_it_says(rng, tmp_path):
     with pytest.raises(InputError, match="quadratic program"):
         kw.solve(problem, step="interior-point")
     with pytest.raises(InputError, match="a Loss"):
-        as_loss("huber")
+        as_loss("hubert")
     with pytest.raises(InputError, match="a Loss"):
         kw.solve_svm_mkl(gram, y, 1.0, loss=Huber)
 

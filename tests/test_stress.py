@@ -84,11 +84,11 @@ def problem_of(p):
         return kw.problems.rls2_problem(p.gram, p.y, **given)
     if p.solver == "rkl":
         return kw.problems.rkl_problem(p.gram, p.y, p.parameter, **given)
-    given |= {"epsilon": p.options["epsilon"]} if "epsilon" in p.options else {}
     if p.solver == "mkl":
         return kw.problems.margin_problem(
-            p.gram, p.y, p.parameter, stress.weight_set(p), loss=p.options["loss"], **given
+            p.gram, p.y, p.parameter, stress.weight_set(p), loss=stress.loss_of(p), **given
         )
+    given |= {"epsilon": p.options["epsilon"]} if "epsilon" in p.options else {}
     loss = {"svc": "hinge", "l2svc": "squared-hinge", "svr": "epsilon-insensitive", "klr": "logistic"}[
         p.solver
     ]

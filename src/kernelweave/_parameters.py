@@ -430,6 +430,10 @@ Epsilon = Annotated[
 Alpha = Annotated[float, Number(above=0, infinite=True)]
 #: A weight of a loss.
 Cost = Annotated[float, Number(above=0)]
+#: A number above zero.
+Positive = Annotated[float, Number(above=0)]
+#: A share that is neither nothing nor all.
+Share = Annotated[float, Number(above=0, below=1)]
 #: A number that is not negative.
 Nonnegative = Annotated[float, Number(least=0)]
 #: True or False.

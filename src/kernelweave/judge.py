@@ -165,6 +165,12 @@ def loss_above(p: Mapping[str, Any], y: Q, low: Q, high: Q) -> Q:
         return max((y - low) ** 2, (y - high) ** 2) / 2
     if p["loss"] == "epsilon-insensitive":
         return max(abs(y - low), abs(y - high), Q(p["epsilon"])) - Q(p["epsilon"])
+    if p["loss"] == "huber":
+        size = max(abs(y - low), abs(y - high))
+        near = min(size, Q(p["delta"]))
+        return near * (size - near / 2)
+    if p["loss"] == "quantile":
+        return max(Q(p["q"]) * (y - low), (Q(p["q"]) - 1) * (y - high))
     margin = min(y * low, y * high)
     if p["loss"] == "logistic":
         if abs(margin) > 10000:
@@ -179,7 +185,11 @@ def loss_above(p: Mapping[str, Any], y: Q, low: Q, high: Q) -> Q:
 def box(p: Mapping[str, Any], y: Q, cost: Q) -> tuple[Q, Q]:
     """Bounds of the dual coefficient of a row."""
     most = HUGE if cost and p["loss"] in ("squared", "squared-hinge") else cost
-    if p["loss"] in ("squared", "epsilon-insensitive"):
+    if p["loss"] == "quantile":
+        return (Q(p["q"]) - 1) * cost, Q(p["q"]) * cost
+    if p["loss"] == "huber":
+        most = Q(p["delta"]) * cost
+    if p["loss"] in ("squared", "epsilon-insensitive", "huber"):
         return -most, most
     return (Q(0), most) if y > 0 else (-most, Q(0))
 
@@ -303,7 +313,7 @@ def dual_below(p: Mapping[str, Any], B: list[Row], Y: list[Row], costs: Row, qua
     if p["loss"] == "logistic":
         return sum((c * entropy_below(y * v / c) for v, y, c in entries), Q(0)) - quadratic / 2
     linear = sum((y * v - Q(p["epsilon"]) * abs(v) for v, y, _ in entries), Q(0))
-    if p["loss"] in ("squared", "squared-hinge"):
+    if p["loss"] in ("squared", "squared-hinge", "huber"):
         quadratic += sum((v * v / c for v, _, c in entries), Q(0))
     room = [box(p, y, c)[v > 0] / v for v, y, c in entries]
     t = max(min([linear / quadratic if quadratic > 0 else Q(1), *room]), Q(0))

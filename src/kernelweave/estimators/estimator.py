@@ -415,7 +415,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
     ) -> Candidates:
         """The regularisation parameter, or those to choose from; `folds` are those of `_make_folds`."""
         asked, classes = None, getattr(self, "classes_", None)
-        if self.scoring is not None:
+        if self.scoring is not None or (classes is None and learner.scoring_loss is not None):
             asked = task_score(self.scoring, task, classes, learner, decides=bool(self.fit_intercept))
         if self._chooses_cost(learner):
             found = of_costs(task, problems, learner, labels, plain=self._is_plain, asked=asked)
@@ -424,7 +424,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         else:
             found = Candidates(np.array([alpha]))
         if (
-            asked is not None
+            self.scoring is not None
             and found.scores is None
             and (classes is None or levels_of(self.scoring) == (0.0,))
         ):

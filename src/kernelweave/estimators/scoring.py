@@ -24,7 +24,7 @@ from kernelweave import learners
 from kernelweave._checks import InputError, check_known
 from kernelweave.estimators.targets import Classes, labels_of
 from kernelweave.fitting.calibration import Calibration, calibrate, log_probabilities
-from kernelweave.fitting.folds import Rows, Score
+from kernelweave.fitting.folds import Rows, Score, negative_loss
 from kernelweave.fitting.out_of_fold import OutOfFold, best_offsets
 from kernelweave.fitting.task import Task
 
@@ -354,6 +354,10 @@ def task_score(
     decides : bool
         Whether predictions are those of the best level, see `DecidedScore`.
     """
+    loss = learner.scoring_loss if scoring is None and classes is None else None
+    if loss is not None:
+        own = negative_loss(loss, task.targets, task.sample_weight)
+        return TaskScore(f"minus the {loss.name} loss, mean over folds", own, own, False, None, False)
     name = scoring if isinstance(scoring, str) else "score" if scoring else default
     pooled = is_pooled(scoring)
 

@@ -559,6 +559,17 @@ def negative_squared_error(targets: Sequence[Array], sample_weight: Array | None
     return score
 
 
+def negative_loss(loss: Loss, targets: Sequence[Array], sample_weight: Array | None) -> Score:
+    """A score for `score_folds`: minus the weighted mean of a loss."""
+    y = np.concatenate(targets, axis=1)
+
+    def score(values: Array, rows: Rows) -> float:
+        weight = None if sample_weight is None else sample_weight[rows]
+        return -float(np.average(loss.value(y[rows], values).mean(axis=1), weights=weight))
+
+    return score
+
+
 def choose(mean: Array, error: Array, rule: str) -> int:
     """Index of the chosen regularisation parameter on a descending path.
 
@@ -876,7 +887,8 @@ class _HeldKernels:
             before = own.ridge
             core.box_smo(inner, before, low, high, 0.0, b, g, eps, MOST_STEPS * len(y), True)
             values[k] = cross @ b + loss.intercept(y, own.costs, g + y - before * b)
-            if not before.any() and not (np.abs(b) >= own.costs)[own.costs > 0].any():
+            bound = ((b >= high) & (b > 0.0)) | ((b <= low) & (b < 0.0))
+            if not before.any() and not bound.any():
                 # no coefficient is at its bound: a larger C changes nothing
                 values[k + 1 :] = values[k]
                 break

@@ -18,6 +18,7 @@ from kernelweave._parameters import MaxTime, Tol, check_values
 from kernelweave.gram import FeatureStack, Gram
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.steps import Step
+from kernelweave.machines.loss import Loss
 from kernelweave.mkl.problem import Problem
 from kernelweave.results import Path, Solution
 
@@ -128,6 +129,11 @@ class Learner(Declaration, BaseEstimator, ABC):
 
     def log_probability(self, values: Array) -> Array | None:
         """Logarithms of the probabilities of label 1 at decision values, if the loss gives them; else None."""
+        return None
+
+    @property
+    def scoring_loss(self) -> Loss | None:
+        """The loss by which folds of numbers choose; None for the squared error."""
         return None
 
     @property

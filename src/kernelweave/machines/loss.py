@@ -49,8 +49,9 @@ class Sides:
     ----------
     sign, gain : arrays of shape (n_sides, n_rows)
         ``b = sum(sign * a)``, ``0 <= a <= upper``; the dual term is ``sum(gain * a) - 1/2 sum(ridge * a^2)``.
-    upper, ridge : arrays of shape (n_rows,)
+    upper : array of shape (n_rows,) or (n_sides, n_rows)
         Infinite bounds go with a ridge.
+    ridge : array of shape (n_rows,)
     start : array of shape (n_sides, n_rows)
         Coefficients whose b sums to zero, up to their size.
     """
@@ -64,9 +65,10 @@ class Sides:
     def loss(self, f: Array) -> float:
         """The sum of losses at f."""
         excess = np.maximum(self.gain - self.sign * f, 0.0)
-        if np.isfinite(self.upper).all():
+        if not self.ridge.any():
             return float((self.upper * excess).sum())
-        return float((0.5 * np.square(excess) / self.ridge).sum())
+        a = np.minimum(excess / self.ridge, self.upper)
+        return float((a * (excess - 0.5 * self.ridge * a)).sum())
 
 
 #: Rows on which the formulas of a loss of a user's own are compared, decision values there in units of the spread of
@@ -97,21 +99,22 @@ class Loss(ABC):
     >>> from dataclasses import dataclass
     >>> import numpy as np, kernelweave as kw
     >>> @dataclass(frozen=True)
-    ... class Huber(kw.losses.Loss):
-    ...     delta: float = 1.0
+    ... class Expectile(kw.losses.Loss):
+    ...     tau: float = 0.5
     ...     def __post_init__(self):
-    ...         if not self.delta > 0:
-    ...             raise kw.InputError(f"`delta` must be above 0, got {self.delta}.")
+    ...         if not 0 < self.tau < 1:
+    ...             raise kw.InputError(f"`tau` must be between 0 and 1, got {self.tau}.")
+    ...     def weight(self, sign):
+    ...         return np.where(sign > 0, self.tau, 1 - self.tau)
     ...     def value(self, y, f):
-    ...         r = np.abs(y - f)
-    ...         return np.where(r <= self.delta, 0.5 * r**2, self.delta * (r - 0.5 * self.delta))
+    ...         return 0.5 * self.weight(y - f) * (y - f) ** 2
     ...     def slope(self, y, f):
-    ...         return np.clip(f - y, -self.delta, self.delta)
+    ...         return self.weight(y - f) * (f - y)
     ...     def conjugate(self, y, b):
-    ...         return np.where(np.abs(b) <= self.delta, 0.5 * b**2 - y * b, np.inf)
+    ...         return 0.5 * b**2 / self.weight(b) - y * b
     >>> X = np.random.default_rng(0).normal(size=(40, 4))
     >>> gram, y = X[:, None, :] * X[None, :, :], X[:, 0] - X[:, 2]
-    >>> kw.solve(kw.Problem(gram, y, loss=Huber(0.5), C=1.0)).status
+    >>> kw.solve(kw.Problem(gram, y, loss=Expectile(0.9), C=1.0)).status
     Status.CONVERGED
     """
 
@@ -130,6 +133,8 @@ class Loss(ABC):
     smooth: ClassVar[bool] = False
     #: Whether it is half the squared error: on the simplex RLS2, which has solvers of its own.
     squares: ClassVar[bool] = False
+    #: Whether folds choose by the loss itself: of predictions for which no squared error is meant.
+    scores: ClassVar[bool] = False
     #: Whether exported certificates can state it.
     judged: ClassVar[bool] = False
     #: Whether `gap` is a difference of larger numbers, whose rounding counts.

@@ -1,4 +1,4 @@
-"""The losses, as values without data: hinge, squared hinge, tube, squares, logistic.
+"""The losses, as values without data: hinge, squared hinge, tube, squares, Huber, quantiles, logistic.
 
 A loss of your own is a subclass of `Loss` with its three formulas, passed as an object wherever a loss is asked for,
 or by its name if it has one.
@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import entr, expit, log_expit, xlog1py, xlogy
 
 from kernelweave._errors import InputError
-from kernelweave._parameters import InstanceOf, Nonnegative, OneOf, check_fields, check_value
+from kernelweave._parameters import InstanceOf, Nonnegative, OneOf, Positive, Share, check_fields, check_value
 from kernelweave._types import Array, Index
 from kernelweave.machines.bordered import Bordered, Weighted
 from kernelweave.machines.box import UNBOUNDED, WithData, kernel_product
@@ -22,7 +22,17 @@ from kernelweave.machines.loss import LOSSES, BoxLoss, Loss, Sides
 from kernelweave.machines.rounding import EPS
 from kernelweave.results import Certificate, MachineSolution, Status, relative_gap
 
-__all__ = ["EpsilonInsensitive", "Hinge", "Logistic", "Loss", "Squared", "SquaredHinge", "as_loss"]
+__all__ = [
+    "EpsilonInsensitive",
+    "Hinge",
+    "Huber",
+    "Logistic",
+    "Loss",
+    "Quantile",
+    "Squared",
+    "SquaredHinge",
+    "as_loss",
+]
 
 #: Curvature of the logistic loss where it is linear, as a share of its slope: with less, steps would have no length.
 FLATTEST = 1e-3
@@ -169,12 +179,7 @@ class EpsilonInsensitive(BoxLoss):
         return -costs, costs
 
     def sides(self, y: Array, costs: Array) -> Sides:
-        ones = np.ones(len(y))
-        sign = np.stack([ones, -ones])
-        centred = y - np.average(y, weights=costs)
-        away = costs * centred / max(float(np.abs(centred).max()), np.finfo(float).tiny)
-        start = np.stack([np.maximum(away, 0.0), np.maximum(-away, 0.0)])
-        return Sides(sign, sign * y - self.epsilon, costs, np.zeros(len(y)), start)
+        return _both(y, costs, np.stack([costs, costs]), np.zeros(len(y)), self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -236,6 +241,143 @@ class Squared(BoxLoss):
             "machine", at.primal, at.gap, machine.rounding(b, product, at, error), status
         )
         return MachineSolution.of(b, intercept, certificate, n_iter=1, infeasibility=machine.infeasibility(b))
+
+
+@dataclass(frozen=True)
+class Huber(BoxLoss):
+    """``(y - f)^2 / 2`` up to a distance of delta, and linear beyond: outliers pull with a bounded force.
+
+    Attributes
+    ----------
+    delta : float
+        Distance from which the loss is linear, in units of y.
+
+    References
+    ----------
+    P. J. Huber, Robust estimation of a location parameter, Annals of Mathematical Statistics 35 (1964).
+    """
+
+    name: ClassVar[str] = "huber"
+    smooth: ClassVar[bool] = True
+    ridged: ClassVar[bool] = True
+
+    delta: Positive = 1.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def value(self, y: Array, f: Array) -> Array:
+        size = np.abs(y - f)
+        near = np.minimum(size, self.delta)
+        return near * (size - 0.5 * near)
+
+    def slope(self, y: Array, f: Array) -> Array:
+        return np.clip(f - y, -self.delta, self.delta)
+
+    def second_derivative(self, y: Array, f: Array) -> Array:
+        return np.where(np.abs(y - f) <= self.delta, 1.0, 0.0)
+
+    def conjugate(self, y: Array, b: Array) -> Array:
+        return np.where(np.abs(b) <= self.delta, 0.5 * np.square(b) - y * b, np.inf)
+
+    def intercept(self, y: Array, costs: Array, product: Array) -> float:
+        """Where the sum of ``C_i clip(rest_i - t, -delta, delta)``, which falls with t in linear pieces, is zero."""
+        rest, delta = y - product, self.delta
+        points = np.concatenate([rest - delta, rest + delta])
+        order = points.argsort()
+        points, inside = points[order], np.concatenate([costs, -costs])[order].cumsum()[:-1]
+        most = delta * float(costs.sum())
+        level = most - np.r_[0.0, (inside * np.diff(points)).cumsum()]
+        # sums that differ by rounding are equal: the function is flat between such points
+        slack = 1e-13 * most
+        ends = []
+        for place in (int((level > slack).sum()), int((level >= -slack).sum())):
+            k = min(max(place, 1), len(level) - 1)
+            fall = level[k - 1] - level[k]
+            share = min(max(level[k - 1] / fall, 0.0), 1.0) if fall > 0.0 else 0.5
+            ends.append(float(points[k - 1] + share * (points[k] - points[k - 1])))
+        t = 0.5 * (ends[0] + ends[1])
+        # the sums lose digits where delta is large: one step of Newton
+        active = float(costs[np.abs(rest - t) < delta].sum())
+        return (
+            t + float(costs @ np.clip(rest - t, -delta, delta)) / active
+            if active > 1e-13 * float(costs.sum())
+            else t
+        )
+
+    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
+        rest = y - f
+        near = np.clip(rest, -self.delta, self.delta)
+        away = near - self.ridge(costs) * b
+        # the second product is nonnegative but for rounding
+        return float(costs @ (0.5 * np.square(away) + np.maximum(away * (rest - near), 0.0)))
+
+    def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
+        return -self.delta * costs, self.delta * costs
+
+    def free(self, y: Array, costs: Array, b: Array) -> Index:
+        return np.flatnonzero(np.abs(b) < self.delta * costs)
+
+    def sides(self, y: Array, costs: Array) -> Sides:
+        return _both(y, costs, np.stack([self.delta * costs] * 2), 1.0 / costs)
+
+
+@dataclass(frozen=True)
+class Quantile(BoxLoss):
+    """``max(q (y - f), (q - 1) (y - f))``, the pinball loss: f is the conditional quantile of the target.
+
+    Attributes
+    ----------
+    q : float
+        Share of the targets below f, between 0 and 1.
+
+    References
+    ----------
+    R. Koenker and G. Bassett, Regression quantiles, Econometrica 46 (1978).
+    """
+
+    name: ClassVar[str] = "quantile"
+    piecewise_linear: ClassVar[bool] = True
+    scores: ClassVar[bool] = True
+
+    q: Share = 0.5
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def value(self, y: Array, f: Array) -> Array:
+        rest = y - f
+        return np.maximum(self.q * rest, (self.q - 1.0) * rest)
+
+    def slope(self, y: Array, f: Array) -> Array:
+        below = (f < y) | ((f == y) & (self.q >= 0.5))
+        return np.where(below, -self.q, 1.0 - self.q)
+
+    def conjugate(self, y: Array, b: Array) -> Array:
+        return np.where((b <= self.q) & (b >= self.q - 1.0), -y * b, np.inf)
+
+    def intercept(self, y: Array, costs: Array, product: Array) -> float:
+        used = costs > 0
+        return _quantile((y - product)[used], costs[used], self.q * float(costs.sum()))
+
+    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
+        rest, (low, high) = y - f, self.bounds(y, costs)
+        return float((high - b) @ np.maximum(rest, 0.0) + (b - low) @ np.maximum(-rest, 0.0))
+
+    def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
+        return (self.q - 1.0) * costs, self.q * costs
+
+    def free(self, y: Array, costs: Array, b: Array) -> Index:
+        low, high = self.bounds(y, costs)
+        return np.flatnonzero((b > low) & (b < high))
+
+    def proximal_slope(self, y: Array, costs: Array, centre: Array, pull: Array, f: Array, b: Array) -> Array:
+        low, high = self.bounds(y, costs)
+        return np.where((b > low) & (b < high), pull, 0.0)
+
+    def sides(self, y: Array, costs: Array) -> Sides:
+        low, high = self.bounds(y, costs)
+        return _both(y, costs, np.stack([high, -low]), np.zeros(len(y)))
 
 
 @dataclass(frozen=True)
@@ -342,6 +484,16 @@ def _beyond_linear(a: Array, d: Array, log_p: Array) -> Array:
     series = np.square(y) * (0.5 - y * (1.0 / 3.0 - y * (0.25 - 0.2 * y)))
     near = a * np.where(small, series, x - np.log1p(x))
     return np.where(far, d - a * log_p + xlogy(a, a), near)
+
+
+def _both(y: Array, costs: Array, upper: Array, ridge: Array, tube: float = 0.0) -> Sides:
+    """Two variables for each row, upwards and downwards, of which the start has the one towards its target."""
+    ones = np.ones(len(y))
+    sign = np.stack([ones, -ones])
+    centred = y - np.average(y, weights=costs)
+    away = costs * centred / max(float(np.abs(centred).max()), np.finfo(float).tiny)
+    start = np.stack([np.maximum(away, 0.0), np.maximum(-away, 0.0)])
+    return Sides(sign, sign * y - tube, upper, ridge, start)
 
 
 def _balanced(y: Array, costs: Array) -> Array:

@@ -184,7 +184,7 @@ class Machine:
             )
         weights = of_given_rows(check_row_weights(self.sample_weight, len(self.y)), rows)
         return Statement(
-            self.loss.name, self.C, weights, scale, intercept=self.fit_intercept, epsilon=self.loss.tube
+            self.loss.name, self.C, weights, scale, intercept=self.fit_intercept, parameters=vars(self.loss)
         )
 
     def free(self, b: Array) -> NDArray[np.int64]:

@@ -246,7 +246,9 @@ def solve_cardinality_mkl(
         Most kernels with a weight, at least 1. As many as there are kernels, or more, are no limit.
     ridge : float, default=0.0
         Factor of the squared weights, in units of the objective; larger values make the nonzero weights more equal.
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared", "logistic"} or Loss, default="hinge"
+    loss : str or Loss, default="hinge"
+        A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
+        "epsilon-insensitive", "squared", "huber" and "quantile" for numbers.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional

@@ -74,7 +74,9 @@ def machine_problem(
         Labels -1 and 1, or targets.
     C : float
         Weight of the loss > 0.
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared", "logistic"} or Loss, default="hinge"
+    loss : str or Loss, default="hinge"
+        A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
+        "epsilon-insensitive", "squared", "huber" and "quantile" for numbers.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
@@ -130,7 +132,9 @@ def margin_problem(
     C : float
         Weight of the loss > 0.
     weight_set : "simplex" or WeightSet, default="simplex"
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared", "logistic"} or Loss, default="hinge"
+    loss : str or Loss, default="hinge"
+        A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
+        "epsilon-insensitive", "squared", "huber" and "quantile" for numbers.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
@@ -196,7 +200,9 @@ def cardinality_problem(
         Most kernels with a weight, at least 1.
     ridge : float, default=0.0
         Factor of the squared weights.
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared", "logistic"} or Loss, default="hinge"
+    loss : str or Loss, default="hinge"
+        A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
+        "epsilon-insensitive", "squared", "huber" and "quantile" for numbers.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
@@ -305,7 +311,9 @@ def rkl_problem(
         Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``.
     C : float
         Weight of the loss > 0, on a kernel whose ball has radius 1.
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared", "logistic"} or Loss, default="hinge"
+    loss : str or Loss, default="hinge"
+        A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
+        "epsilon-insensitive", "squared", "huber" and "quantile" for numbers.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional

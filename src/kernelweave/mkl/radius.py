@@ -112,7 +112,9 @@ def solve_radius(
     norm : {1, 2, None}, default=1
         Weights on the simplex, on the unit sphere, or only nonnegative ("rkl" only, whose value does not depend on
         the scale). Parameters of a family are always only nonnegative.
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared", "logistic"} or Loss, default="hinge"
+    loss : str or Loss, default="hinge"
+        A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
+        "epsilon-insensitive", "squared", "huber" and "quantile" for numbers.
         For "rkl" and "margin"; the others use the squared hinge.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss, in units of y.

@@ -74,8 +74,10 @@ def solve_svm_mkl(
     weight_set : "simplex" or WeightSet, default="simplex"
         ``Simplex()`` (SimpleMKL, SILP), ``CappedSimplex(cap)`` (soft-margin MKL), ``LpBall(p)``,
         ``ElasticNet(mix)``.
-    loss : {"hinge", "squared-hinge", "epsilon-insensitive", "squared", "logistic"} or Loss, default="hinge"
-        See `kernelweave.losses`; one of your own is an object of a subclass of `Loss`. With the logistic loss
+    loss : str or Loss, default="hinge"
+        A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
+        "epsilon-insensitive", "squared", "huber" and "quantile" for numbers. One of your
+        own is an object of a subclass of `Loss`. With the logistic loss
         ``1 / (1 + exp(-f))`` is the probability of label 1.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss, in units of y.

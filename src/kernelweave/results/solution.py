@@ -44,7 +44,8 @@ class Statement:
     set_value : float or None
         Parameter of the set.
     intercept : bool
-    epsilon : float
+    parameters : dict
+        Those of the loss, by name.
     ball : array of shape (n_samples,)
         Coefficients of the centre of an enclosing ball, if its radius divides the kernels; else empty.
     criterion : {"machine", "alignment", "margins"}
@@ -59,7 +60,7 @@ class Statement:
     weight_set: str = "Simplex"
     set_value: float | None = None
     intercept: bool = True
-    epsilon: float = 0.0
+    parameters: Mapping[str, float] = field(default_factory=dict)
     ball: Array = field(default_factory=lambda: np.empty(0))
     criterion: str = "machine"
 
@@ -237,7 +238,8 @@ class Solution:
             "format": "kernelweave certificate 1",
             "problem": {
                 "loss": stated.loss,
-                "epsilon": stated.epsilon,
+                "epsilon": 0.0,
+                **stated.parameters,
                 "C": stated.C,
                 "sample_weight": stated.sample_weight.tolist(),
                 "scale": stated.scale.tolist(),

@@ -204,7 +204,7 @@ class _Part:
         a, b, V = size * a, size * b, size * V
         if len(a) > 1:
             # adding to both sides leaves b unchanged and moves to the middle of the box
-            a = a + OFFSET * (sides.upper - a.max(axis=0))
+            a = a + OFFSET * (sides.upper - a).min(axis=0)
         q = V @ b
         d = np.full(m, 1.0 / m)
         first, weights = weight_set.slopes(d)[0], weight_set.of_shares(d)
