@@ -539,6 +539,10 @@ CLAIMS = [
             ),
             (rf"Of the numbers of kernels, {N} of {N} are equal", lambda: shares("RKL")[2:]),
             (
+                rf"by a search against four of its numbers and so does not count, it is {N} of {N}\.",
+                partial(other_reading, "RKL", "without the intercept (rkl-klc)"),
+            ),
+            (
                 rf"\*\*MLMKL:\*\* {N} of {N} scores are within one printed standard deviation, and {N} of {N} other",
                 partial(shares, "MLMKL"),
             ),

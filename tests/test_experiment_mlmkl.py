@@ -32,6 +32,7 @@ from kernelweave_papers.store import Store
 pd = pytest.importorskip("pandas")
 mlmkl = pytest.importorskip("kernelweave_papers.mlmkl")
 mlmkl_grid = pytest.importorskip("kernelweave_papers.mlmkl_grid")
+mlmkl_posterior = pytest.importorskip("kernelweave_papers.mlmkl_posterior")
 mlmkl_tables = pytest.importorskip("kernelweave_papers.mlmkl_tables")
 
 PAPER = (Linear(), RBF(1.0), Polynomial(2, 1.0), Polynomial(3, 1.0))
@@ -214,6 +215,20 @@ def test_readings_are_compared_with_the_printed_cells():
         assert found["distance"] == pytest.approx(abs(shift - 0.5), abs=2e-3)
         assert (found["within"], found["cells"]) == (2, 2)
     assert by.loc[("test accuracy", "out-of-fold (default)", "1"), "distance"] == pytest.approx(0.5, abs=2e-3)
+    # halves are equal here: two standard errors are those of the ten printed halves, 0.63 deviations
+    held = by.loc["held-out rows"].xs("all", level="layers")
+    assert held["apart"].to_dict() == {label: 6 * ("Platt" in label) for label in held.index}
+    assert (by["std"] < 1e-9).all()
+    tests = tables["tests"].set_index(["selection", "left", "right"])
+    assert len(tests) == 2 * len(mlmkl_posterior.PAIRS)
+    stds = [mlmkl_tables.PRINTED[name][f"mlmkl-{n}"][1] for name in options.datasets for n in (1, 2, 3)]
+    found = tests.loc[("held-out rows", "Platt's probability", "decision value")]
+    assert found["difference"] == pytest.approx(2.5 * np.mean(stds), abs=1e-3)
+    assert tuple(found[["cells", "better", "worse", "nearer", "farther"]]) == (6, 6, 0, 0, 6)
+    assert (found["p_cells"], found["p_sets"]) == (pytest.approx(2 / 2**6, abs=1e-4), 0.5)
+    same = tests.loc[("held-out rows", "logistic probability", "decision value")]
+    assert tuple(same[["difference", "std", "better", "worse", "nearer", "farther"]]) == (0,) * 6
+    assert np.isnan(same["p_cells"])
     assert [name for name, _ in experiment.figures(tables)] == ["distances"]
 
 

@@ -96,3 +96,26 @@ def test_tables(rng):
     assert test["difference"] == pytest.approx(change.mean())
     assert test["p"] == pytest.approx(signed_rank(change))
     assert (test["better"], test["worse"]) == ((change < 0).sum(), (change > 0).sum())
+    # Holm's correction multiplies the smallest of sixteen by their number
+    by_p = tables["tests"].sort_values("p")
+    assert len(by_p) == 16
+    assert by_p["adjusted"].iloc[0] == pytest.approx(min(1.0, 16 * by_p["p"].iloc[0]))
+    assert by_p["adjusted"].is_monotonic_increasing
+    halves = [
+        {
+            key: np.mean(
+                [
+                    100 - r["accuracy"]
+                    for c, r in rows
+                    if c["split"] == split and key == (c["bank"], c["method"])
+                ]
+            )
+            for key in (("columns", "gaussian"), ("mlmkl", "rbf"))
+        }
+        for split in range(4)
+    ]
+    own = [half["columns", "gaussian"] for half in halves]
+    mean = tables["means"].set_index(["bank", "method"]).loc[("columns", "gaussian")]
+    assert tuple(mean) == pytest.approx((np.mean(own), np.std(own, ddof=1), 4))
+    spread = [half["columns", "gaussian"] - half["mlmkl", "rbf"] for half in halves]
+    assert test["std"] == pytest.approx(np.std(spread, ddof=1))

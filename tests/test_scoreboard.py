@@ -21,6 +21,7 @@ from kernelweave_papers.scoreboard import (
     LOST_REASON,
     MISSING,
     REASONS,
+    SEARCHED,
     SOURCES,
     VERDICTS,
     WITHIN,
@@ -183,7 +184,7 @@ def test_shares_count_each_cell_once(board):
 
 
 def test_another_reading_replaces_only_the_cells_that_have_it(board):
-    for reading in ("radius of K", "step by test accuracy", "raw intensities", "70/30"):
+    for reading in ("radius of K", SEARCHED, "step by test accuracy", "raw intensities", "70/30"):
         other = under(board, reading)
         assert other["first"].sum() == board["first"].sum()
         moved = other[other["first"] & ~board["first"]]

@@ -376,7 +376,7 @@ def rkl_scales(tables: Tables) -> dict[str, str]:
 
 
 def rkl_klc(tables: Tables) -> dict[str, str]:
-    from kernelweave_papers.rkl_klc import COLUMNS, DECISIONS, ELSEWHERE, SEARCHED
+    from kernelweave_papers.rkl_klc import COLUMNS, DECISIONS, ELSEWHERE, NEAREST_STEPS, SEARCHED, STEPS
 
     search, results = tables["search"], tables["results"]
     pairs = [(name, norm) for name in SEARCHED for norm in COLUMNS]
@@ -400,7 +400,7 @@ def rkl_klc(tables: Tables) -> dict[str, str]:
     ]  # fmt: skip
     four = [printed(f"{p.printed:g} ({p.printed_std:g})") for p in (theirs.loc[pair] for pair in pairs)]
     names = [f"{name} L{norm}" for name, norm in pairs]
-    columns = [("no intercept", 10), ("no intercept", 200), *((name, 200) for name in ELSEWHERE[:1])]
+    columns = [(name, steps) for name in reversed(ELSEWHERE) for steps in (NEAREST_STEPS, STEPS[-1])]
     by = results.set_index(["dataset", "norm", "decision", "steps"])
     rows, near = [], dict.fromkeys(columns, 0)
     for name, norm in theirs.index:
@@ -413,7 +413,8 @@ def rkl_klc(tables: Tables) -> dict[str, str]:
         rows.append([f"{name} L{norm}", shown, *cells])
     rows.append([f"within one printed deviation, of {len(theirs)}", "", *map(str, near.values())])
     heads = [
-        f"{DECISIONS[name]}, {'converged' if steps == 200 else f'{steps} steps'}" for name, steps in columns
+        f"{DECISIONS[name]}, {'converged' if steps == STEPS[-1] else f'{steps} steps'}"
+        for name, steps in columns
     ]
     return {
         "nearest": markdown(["radius", "C", "steps", "decision values", "chosen C", *names, "largest distance"],
@@ -496,6 +497,7 @@ def second_layer(tables: Tables) -> dict[str, str]:
     from kernelweave_papers.rls2_second_layer import BANKS, LABELS
 
     results, tests = tables["results"], tables["tests"]
+    over = tables["means"].set_index(["bank", "method"])
     by, out = results.set_index(["bank", "method", "dataset"]).sort_index(), {}
     for bank in BANKS:
         methods = [m for m in LABELS if (bank, m) in by.index]
@@ -505,10 +507,8 @@ def second_layer(tables: Tables) -> dict[str, str]:
             [name, *(spread(r["error"], r["std"], 1) for r in own)]
             for name, own in zip(names, cells, strict=True)
         ]
-        means = (
-            results[results["bank"] == bank].groupby("method")[["error", "machines", "cpu", "fall"]].mean()
-        )
-        rows.append(["mean", *(f"{means.loc[m, 'error']:.1f}" for m in methods)])
+        means = results[results["bank"] == bank].groupby("method")[["machines", "cpu"]].mean()
+        rows.append(["mean", *(spread(*over.loc[(bank, m), ["error", "std"]], 1) for m in methods)])
         for head, column, digits in (("machines", "machines", 0), ("seconds of a processor", "cpu", 1)):
             told = [means.loc[m, column] for m in methods]
             rows.append([head, *("" if pd.isna(value) else f"{value:.{digits}f}" for value in told)])
@@ -516,12 +516,12 @@ def second_layer(tables: Tables) -> dict[str, str]:
     compared = [
         [
             {"mlmkl": "four on all columns", "columns": "one on each column"}[r["bank"]],
-            f"{LABELS[r['left']]} - {LABELS[r['right']]}", int(r["n"]), f"{r['difference']:+.1f}",
-            f"{int(r['better'])}:{int(r['worse'])}", f"{r['p']:.2g}",
+            f"{LABELS[r['left']]} - {LABELS[r['right']]}", int(r["n"]), f"{r['difference']:+.2f} ({r['std']:.2f})",
+            f"{int(r['better'])}:{int(r['worse'])}", f"{r['p']:.2g}", f"{r['adjusted']:.2g}",
         ]
         for _, r in tests.iterrows()
     ]  # fmt: skip
-    header = ["kernels", "difference of", "sets", "mean, points", "better:worse", "p"]
+    header = ["kernels", "difference of", "sets", "mean, points", "better:worse", "p", "p, corrected"]
     return out | {"tests": markdown(header, compared)}
 
 
@@ -745,16 +745,28 @@ def mlmkl_posterior(tables: Tables) -> dict[str, str]:
     means = [
         [
             r["criterion"], "–" if r["criterion"] in once else r["selection"],
-            f"{r['accuracy']:.2f}", printed(f"{r['printed']:.2f}"),
-            f"{r['difference']:+.2f}", f"{r['distance']:.2f}", f"{r['within']} of {r['cells']}",
+            spread(r["accuracy"], r["std"], 2), printed(f"{r['printed']:.2f}"),
+            f"{r['difference']:+.2f}", f"{r['distance']:.2f}", f"{r['within']} of {r['cells']}", r["apart"],
         ]
         for _, r in readings.iterrows()
     ]  # fmt: skip
     header = [
         "criterion", "step by", "mean accuracy", printed("printed"), "mean difference",
-        "mean distance in printed standard deviations", "cells within one",
+        "mean distance in printed standard deviations", "cells within one", "cells two standard errors away",
     ]  # fmt: skip
-    out = {"readings": markdown(header, means)}
+    compared = [
+        [
+            f"{r['left']} – {r['right']}", r["selection"], f"{r['difference']:+.2f} ({r['std']:.2f})",
+            f"{r['better']}:{r['worse']}", f"{r['p_cells']:.2g}", f"{r['p_sets']:.2g}",
+            f"{r['nearer']}:{r['farther']}", f"{r['p_nearer']:.2g}",
+        ]
+        for _, r in tables["tests"].iterrows()
+    ]  # fmt: skip
+    told = [
+        "difference of", "step by", "mean, points", "cells better:worse", "p, cells", "p, sets",
+        "cells nearer to the printed one:farther", "p of that, sets",
+    ]  # fmt: skip
+    out = {"readings": markdown(header, means), "tests": markdown(told, compared)}
     for selection, part in results.groupby("selection", sort=False):
         criteria = list(dict.fromkeys(part["criterion"]))
         by = part.set_index(["dataset", "layers", "criterion"])

@@ -12,6 +12,7 @@ from kernelweave_papers.base import DATA_SET, Cell, Choices, Result, frame_of
 from kernelweave_papers.mlmkl import MLMKLTables
 from kernelweave_papers.mlmkl_grid import TRAINING, MLMKLOptions, parts
 from kernelweave_papers.mlmkl_tables import PRINTED, picked
+from kernelweave_papers.ranks import signed_rank
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,6 +30,20 @@ LAYERS = (1, 2, 3)
 METHODS = tuple(f"{reading}-{n}" for reading in LABELS for n in LAYERS)
 #: Choice of the step size.
 SELECTIONS = {"literal": "held-out rows", "literal, optimistic": "test accuracy"}
+#: Halves of the printed means.
+PRINTED_HALVES = 10
+#: Criteria that are compared with each other.
+PAIRS = tuple(
+    (LABELS[left], LABELS[right])
+    for left, right in (
+        ("mlmkl-platt", "mlmkl"),
+        ("mlmkl-logistic", "mlmkl"),
+        ("mlmkl-platt", "mlmkl-logistic"),
+        ("mlmkl", "mlmkl-equal"),
+        ("mlmkl-platt", "mlmkl-equal"),
+        ("mlmkl-logistic", "mlmkl-equal"),
+    )
+)
 
 
 _SECONDS = {
@@ -73,7 +88,7 @@ class Posterior(MLMKLTables):
     defaults = PosteriorOptions()
     quick = PosteriorOptions(datasets=("postoperative", "sonar"), splits=1, etas=(1.0, 0.01), steps=10)
     costs = COSTS
-    published = ("readings", "results")
+    published = ("readings", "results", "tests")
     shown = ()
 
     def cells(self, options: MLMKLOptions) -> list[Cell]:
@@ -84,53 +99,63 @@ class Posterior(MLMKLTables):
     def tables(self, rows: list[tuple[Cell, Result]], options: MLMKLOptions) -> dict[str, DataFrame]:
         """Tables.
 
-        ``results`` compares each mean accuracy with the printed cell, in printed standard deviations; ``readings``
-        averages over data sets, for every number of layers and all of them together.
+        ``results`` compares each mean accuracy with the printed cell, in printed standard deviations. ``readings``
+        averages over data sets, for every number of layers and all of them together; ``std`` is over halves, and
+        ``apart`` counts cells further from the printed one than two standard errors of the difference. ``tests``
+        compares two criteria on the same halves.
         """
+        import pandas as pd
+
         frame = frame_of(rows)
         if not len(frame):
-            return {"readings": frame, "results": frame}
+            return {"readings": frame, "results": frame, "tests": frame}
         every = picked(frame, options)
         every = every[every["method"].isin(METHODS) & every["selection"].isin(list(SELECTIONS))]
+        families = every["method"].map(parts)
+        every = every.replace({"selection": SELECTIONS}).assign(
+            criterion=[LABELS[family] for family, _ in families], layers=[n for _, n in families]
+        )
         results = (
-            every.groupby(["selection", "dataset", "method"], sort=False)["accuracy"]
+            every.groupby(["selection", "dataset", "criterion", "layers"], sort=False)["accuracy"]
             .agg(accuracy="mean", std="std", halves="size")
             .reset_index()
-            .replace({"selection": SELECTIONS})
         )
-        families = results["method"].map(parts)
-        results.insert(2, "criterion", [LABELS[family] for family, _ in families])
-        results.insert(3, "layers", [n for _, n in families])
         printed = [
             PRINTED[name][f"mlmkl-{n}"] for name, n in zip(results["dataset"], results["layers"], strict=True)
         ]
         results[["printed", "printed_std"]] = printed
         results["distance"] = (results["accuracy"] - results["printed"]) / results["printed_std"]
-        results = results.drop(columns="method").round(3)
-        whole = results.assign(layers="all")
-        import pandas as pd
-
-        both = pd.concat([results.astype({"layers": str}), whole], ignore_index=True)
+        tests, results = _tests(every, results), results.round(3)
+        key = ["selection", "criterion", "layers"]
+        both, halves = (
+            pd.concat([part.astype({"layers": str}), part.assign(layers="all")], ignore_index=True)
+            for part in (results, every)
+        )
+        spread = halves.groupby([*key, "split"])["accuracy"].mean().groupby(key).std()
+        error = np.sqrt(both["std"] ** 2 / both["halves"] + both["printed_std"] ** 2 / PRINTED_HALVES)
         readings = (
             both.assign(
                 difference=both["accuracy"] - both["printed"],
                 size=both["distance"].abs(),
                 within=both["distance"].abs() <= 1.0,
+                apart=(both["accuracy"] - both["printed"]).abs() > 2.0 * error,
             )
-            .groupby(["selection", "criterion", "layers"], sort=False)
+            .groupby(key, sort=False)
             .agg(
                 accuracy=("accuracy", "mean"),
                 printed=("printed", "mean"),
                 difference=("difference", "mean"),
                 distance=("size", "mean"),
                 within=("within", "sum"),
+                apart=("apart", "sum"),
                 cells=("within", "size"),
                 halves=("halves", "min"),
             )
+            .join(spread.rename("std"))
             .reset_index()
             .round(3)
         )
-        return {"readings": readings, "results": results}
+        return {"readings": readings, "results": results, "tests": tests}
 
     def figures(self, tables: Mapping[str, DataFrame]) -> Iterator[tuple[str, Figure]]:
         """Distances from the printed cells, one column of points for each criterion."""
@@ -154,3 +179,36 @@ class Posterior(MLMKLTables):
         ax.set_ylabel("difference from the printed cell,\nin printed standard deviations")
         ax.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
         yield "distances", figure
+
+
+def _tests(every: DataFrame, results: DataFrame) -> DataFrame:
+    """Differences of accuracy over cells, with Wilcoxon's test over cells and over data sets, and which is nearer.
+
+    The p-value over data sets is of means over layers: cells of one data set are not independent.
+    """
+    import pandas as pd
+
+    out = []
+    for selection, part in results.groupby("selection", sort=False):
+        by = part.pivot_table(
+            index=["dataset", "layers"], columns="criterion", values=["accuracy", "distance"]
+        )
+        own = every[every["selection"] == selection]
+        halves = own.pivot_table(index="split", columns="criterion", values="accuracy")
+        for left, right in PAIRS:
+            if left not in halves or right not in halves:
+                continue
+            # equal means of other halves may differ by rounding
+            change = (by["accuracy", left] - by["accuracy", right]).dropna().round(9)
+            near = (by["distance", left].abs() - by["distance", right].abs()).dropna().round(9)
+            out.append(
+                {
+                    "selection": selection, "left": left, "right": right, "cells": len(change),
+                    "difference": change.mean(), "std": (halves[left] - halves[right]).std(),
+                    "better": int((change > 0).sum()), "worse": int((change < 0).sum()),
+                    "p_cells": signed_rank(change), "p_sets": signed_rank(change.groupby("dataset").mean()),
+                    "nearer": int((near < 0).sum()), "farther": int((near > 0).sum()),
+                    "p_nearer": signed_rank(near.groupby("dataset").mean()),
+                }
+            )  # fmt: skip
+    return pd.DataFrame(out).round(6)

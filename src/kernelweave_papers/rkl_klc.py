@@ -41,6 +41,7 @@ FACTORS: dict[str, Callable[[int], float]] = {
 #: What is tried on the sets that are not searched: the nearest of the search, and its machine as it is.
 NEAREST = {"radius": "chapelle", "factor": "C, steps doubled"}
 ELSEWHERE = ("machine", "no intercept")
+NEAREST_STEPS = 10
 CS = GRIDS["literal"]
 #: Steps of the descent after which it may have ended; the last is convergence: a stationarity of 1e-3.
 STEPS = (0, 1, 2, 5, 10, 20, 50, 200)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelweave import banks, datasets, learners
+from kernelweave.inspection import adjust_p_values
 from kernelweave.kernels import RBF
 from kernelweave.learners.solving import MarginLearner
 from kernelweave_papers.base import DATA_SET, Cell, Choices, Experiment, Options, Result, frame_of
@@ -71,7 +72,7 @@ class SecondLayerOptions(Options):
     datasets: tuple[str, ...] = tuple(TRAINING)
     methods: tuple[str, ...] = tuple(LABELS)
     banks: tuple[str, ...] = BANKS
-    splits: int = 3
+    splits: int = 10
     Cs: tuple[float, ...] = (1.0, 10.0, 100.0)
     radii: tuple[float, ...] = (1.0, 3.0)
     penalties: tuple[float, ...] = (0.1, 1.0)
@@ -148,7 +149,7 @@ class SecondLayers(Experiment):
     quick = SecondLayerOptions(
         datasets=("postoperative",), splits=1, Cs=(1.0, 10.0), radii=(1.0,), penalties=(0.1,), steps=8
     )
-    published = ("results", "tests")
+    published = ("results", "means", "tests")
     shown = ("bank", "dataset", "method", "error", "std", "splits", "machines", "cpu")
 
     def prepare(self, options: SecondLayerOptions) -> list[str]:
@@ -179,7 +180,11 @@ class SecondLayers(Experiment):
         return result | {"cpu": time.process_time() - cpu}
 
     def tables(self, rows: list[tuple[Cell, Result]], options: SecondLayerOptions) -> dict[str, DataFrame]:
-        """``results``: a row for each set of kernels, data set and method; ``tests``: differences over data sets."""
+        """Tables.
+
+        ``results`` has a row for each set of kernels, data set and method, ``means`` their means over data sets with
+        standard deviations over halves, and ``tests`` differences over data sets.
+        """
         import pandas as pd
 
         frame = frame_of(
@@ -195,8 +200,9 @@ class SecondLayers(Experiment):
             }
             for (bank, name, method), part in frame.groupby(["bank", "dataset", "method"], sort=False)
         ]  # fmt: skip
-        found = pd.DataFrame(results)
-        return {"results": found, "tests": _tests(found)}
+        over = frame.groupby(["bank", "method", "split"], sort=False)["error"].mean()
+        means = over.groupby(["bank", "method"], sort=False).agg(error="mean", std="std", splits="size")
+        return {"results": pd.DataFrame(results), "means": means.reset_index(), "tests": _tests(frame)}
 
     def figures(self, tables: Mapping[str, DataFrame]) -> Iterator[tuple[str, Figure]]:
         """Differences of the test error from RLS2's."""
@@ -211,24 +217,32 @@ def errors(results: DataFrame, bank: str) -> DataFrame:
     return wide[[method for method in LABELS if method in wide]]
 
 
-def _tests(results: DataFrame) -> DataFrame:
-    """Differences of the test error in points over all sets, with Wilcoxon's test."""
+def _tests(frame: DataFrame) -> DataFrame:
+    """Differences of the test error in points over all sets, with Wilcoxon's test; ``std`` is over halves."""
     import pandas as pd
 
     out = []
-    for bank in BANKS if len(results) else ():
-        wide = errors(results, bank)
+    for bank in BANKS if len(frame) else ():
+        wide = errors(frame, bank)
+        halves = [errors(part, bank).mean() for _, part in frame.groupby("split")]
         for left, right in PAIRS:
-            if left not in wide or right not in wide or not (results["bank"] == bank).any():
+            if left not in wide or right not in wide or not (frame["bank"] == bank).any():
                 continue
-            change = (wide[left] - wide[right]).dropna().to_numpy()
+            # equal means of other halves may differ by rounding
+            change = (wide[left] - wide[right]).dropna().round(9).to_numpy()
             out.append(
                 {
                     "bank": bank, "left": left, "right": right, "n": len(change), "difference": float(change.mean()),
+                    "std": pd.Series([half[left] - half[right] for half in halves]).std(),
                     "better": int((change < 0).sum()), "worse": int((change > 0).sum()), "p": signed_rank(change),
                 }
             )  # fmt: skip
-    return pd.DataFrame(out, columns=["bank", "left", "right", "n", "difference", "better", "worse", "p"])
+    columns = ["bank", "left", "right", "n", "difference", "std", "better", "worse", "p", "adjusted"]
+    found = pd.DataFrame(out, columns=columns)
+    known = found["p"].notna()
+    if known.any():
+        found.loc[known, "adjusted"] = adjust_p_values(found.loc[known, "p"])
+    return found
 
 
 def _differences(results: DataFrame) -> Figure:
