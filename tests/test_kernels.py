@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from sklearn.gaussian_process import kernels as processes
 from sklearn.metrics.pairwise import laplacian_kernel, manhattan_distances, polynomial_kernel, rbf_kernel
 
 from kernelweave._checks import InputError
@@ -27,15 +28,19 @@ from kernelweave.kernels import (
     Kernel,
     Laplacian,
     Linear,
+    Matern,
     On,
+    Periodic,
     Polynomial,
     Product,
+    RationalQuadratic,
     Scaled,
     Sum,
     from_dict,
     pairwise_statistic,
     parse,
 )
+from kernelweave.kernels.steps import apply_steps
 from kernelweave.views import Table
 
 rng = np.random.default_rng(0)
@@ -60,6 +65,11 @@ LEAVES = [
     RBF(),
     RBF(gamma=0.05),
     Laplacian(gamma=0.3),
+    Matern(gamma=0.3, nu=0.5),
+    Matern(gamma=0.3),
+    Matern(gamma=0.3, nu=2.5),
+    RationalQuadratic(gamma=0.3, power=0.7),
+    Periodic(gamma=0.3, period=1.7),
     ArcCosine(0),
     ArcCosine(1),
     ArcCosine(2),
@@ -99,11 +109,43 @@ def test_gram_is_symmetric_psd_and_agrees_with_parts(k, data):
     values = np.linalg.eigvalsh(K)
     assert values[0] >= -1e-12 * values[-1]
     scale = np.abs(K).max()
-    # the arc cosine turns 1e-16 in the cosine of a row with itself into 1e-8
-    loose = 1e-7 if "ArcCosine" in repr(k) else 1e-12
+    # the arc cosine turns 1e-16 in the cosine of a row with itself into 1e-8, and a root 1e-16 in a squared distance
+    loose = 1e-7 if "ArcCosine" in repr(k) or "nu=0.5" in repr(k) else 1e-12
     np.testing.assert_allclose(k.diag(table), K.diagonal(), rtol=1e-12, atol=1e-12 * scale)
     np.testing.assert_allclose(k(table, table.rows(slice(3, 9))), K[:, 3:9], rtol=loose, atol=loose * scale)
     np.testing.assert_allclose(k(table.rows([4]), table), K[[4]], rtol=loose, atol=loose * scale)
+
+
+@pytest.mark.parametrize("n_columns", [1, 6])
+@pytest.mark.parametrize("length", [0.5, 2.0])
+def test_kernels_of_gaussian_processes(n_columns, length):
+    A, B, gamma = X[:, :n_columns], Z[:, :n_columns], 1.0 / (2.0 * length**2)
+    pairs = [(Matern(gamma, nu), processes.Matern(length, nu=nu)) for nu in (0.5, 1.5, 2.5)]
+    pairs.append((RationalQuadratic(gamma, 0.7), processes.RationalQuadratic(length, 0.7)))
+    if n_columns == 1:
+        # with several columns that of scikit-learn is no kernel
+        pairs.append((Periodic(gamma, 1.3), processes.ExpSineSquared(length, 1.3)))
+    for own, other in pairs:
+        np.testing.assert_allclose(own(A, B), other(A, B), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "k", [Matern(0.7, 0.5), Matern(0.7, 1.5), Matern(0.7, 2.5), RationalQuadratic(0.7, 0.4)], ids=repr
+)
+def test_derivatives_by_the_squared_distance(k):
+    S, h = np.array([0.1, 0.5, 2.0, 9.0]), 1e-6
+    slope = (k.formula(np, S + h, None, None) - k.formula(np, S - h, None, None)) / (2.0 * h)
+    # central differences are right to about h^2 and 1e-16 / h
+    np.testing.assert_allclose(k.gradient(np, S, k.formula(np, S, None, None)), slope, rtol=1e-8)
+    assert k.layer() is k
+
+
+def test_matern_and_rational_quadratic_approach_a_gaussian():
+    np.testing.assert_allclose(RationalQuadratic(0.2, 1e8)(X), RBF(0.2)(X), atol=1e-6)
+    errors = [abs(Matern(0.2, nu)(X) - RBF(0.2)(X)).max() for nu in (0.5, 1.5, 2.5)]
+    assert errors[0] > errors[1] > errors[2]
+    with pytest.raises(InputError, match=r"`nu` of Matern must be 0\.5, 1\.5 or 2\.5, got 1"):
+        Matern(nu=1)
 
 
 def test_against_scikit_learn():
@@ -256,7 +298,7 @@ WITH_STATISTIC = [k.base for k in KERNELS if k.base.statistic is not None]
 
 @pytest.mark.parametrize("k", WITH_STATISTIC, ids=repr)
 def test_statistic_route_equals_direct_call(k):
-    S = pairwise_statistic(k.statistic, X)
+    S = pairwise_statistic(k.statistic, apply_steps(k.preparation, Table(X)).take())
     sq = (X**2).sum(axis=1)
     if k.statistic == "dot":
         sq = S.diagonal().copy()

@@ -20,9 +20,13 @@ from kernelweave.kernels import (
     Cosines,
     Laplacian,
     Linear,
+    Matern,
     Nystroem,
+    Periodic,
     Polynomial,
     RandomFeatures,
+    RationalQuadratic,
+    Tanimoto,
     approximate,
 )
 from kernelweave.persistence.graph import Node
@@ -58,6 +62,10 @@ KERNELS = {
     "gaussian of few columns": RBF(gamma=0.7).on([0, 3]),
     "median": RBF(gamma="median"),
     "laplacian": Laplacian(gamma=0.3),
+    "matern 0.5": Matern(gamma=0.2, nu=0.5),
+    "matern 2.5": Matern(gamma="median", nu=2.5),
+    "rational quadratic": RationalQuadratic(gamma=0.2, power=0.7),
+    "periodic": Periodic(gamma=0.2, period=(1.0, 2.0, 3.0)).on([0, 1, 5]),
     "arc-cosine 0": ArcCosine(degree=0),
     "arc-cosine 1": ArcCosine(degree=1),
     "arc-cosine 2": ArcCosine(degree=2),
@@ -80,6 +88,13 @@ KERNELS = {
 def test_kernels(name, tmp_path):
     model = kw.MKLRegressor([KERNELS[name], RBF(gamma=0.05)], "uniform", C=5.0).fit(X, Y)
     assert error(ran(model, tmp_path, {"X": NEW})["prediction"], model.predict(NEW)) < 1e-12
+
+
+def test_counts(tmp_path):
+    counts, new = np.floor(2.0 * abs(X)), np.floor(2.0 * abs(NEW))
+    new[0] = 0.0
+    model = kw.MKLRegressor([Tanimoto(), Tanimoto().on([0, 1])], "uniform", C=5.0).fit(counts, Y)
+    assert error(ran(model, tmp_path, {"X": new})["prediction"], model.predict(new)) < 1e-12
 
 
 @pytest.mark.parametrize("kernel", [RBF(gamma=0.2), Laplacian(gamma=0.2), RBF(gamma=0.2).on([0, 1])], ids=str)

@@ -141,4 +141,4 @@ def test_examples_ask_answer_and_certify(path):
 
 def test_there_are_enough_examples():
     assert len(EXAMPLES) >= 24
-    assert sum(path.parent.name == "case_studies" for path in EXAMPLES) == 6
+    assert sum(path.parent.name == "case_studies" for path in EXAMPLES) == 7

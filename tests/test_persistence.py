@@ -25,7 +25,19 @@ from sklearn.preprocessing import StandardScaler
 
 import kernelweave as kw
 from kernelweave import kernels, normalizers
-from kernelweave.kernels import RBF, ArcCosine, Categorical, Constant, Custom, Laplacian, Linear, Polynomial
+from kernelweave.kernels import (
+    RBF,
+    ArcCosine,
+    Categorical,
+    Constant,
+    Custom,
+    Laplacian,
+    Linear,
+    Matern,
+    Periodic,
+    Polynomial,
+    RationalQuadratic,
+)
 from kernelweave.learners import RLS2
 from kernelweave.persistence.archive import seal
 
@@ -43,6 +55,9 @@ EVERY = [
     Polynomial(degree=3, coef0=0.5).on([1]),
     RBF(gamma=0.5),
     Laplacian(gamma=0.3),
+    Matern(gamma=0.3, nu=2.5),
+    RationalQuadratic(gamma=0.3, power=2.0),
+    Periodic(gamma=0.3, period=(1.0, 2.0, 3.0)),
     ArcCosine(degree=1, layers=2),
     RBF(gamma=1.0).on(slice(0, 2)) * Linear(),
     2.0 * RBF(gamma=2.0) + Constant(0.5),

@@ -21,7 +21,9 @@ from kernelweave.kernels import (
     Custom,
     Laplacian,
     Linear,
+    Matern,
     Polynomial,
+    RationalQuadratic,
     pairwise_statistic,
     statistic_panels,
 )
@@ -54,6 +56,8 @@ KERNELS = [
     RBF("scale"),
     Laplacian(("median", 0.5)),
     Laplacian("scale"),
+    Matern("median"),
+    RationalQuadratic(0.3),
     ArcCosine(1),
     Constant(2.0),
     Linear() + 2.0 * RBF(0.1),

@@ -136,6 +136,7 @@ def test_a_call_that_refuses_without_a_name_is_seen():
         (Whole(None, -1), [-1, -4], [0, 3]),
         (Flag(), [True, False], [1, 0, None, "True"]),
         (OneOf("a", "b", None), ["a", None], ["c", 1, ["a"], {}]),
+        (OneOf(0.5, 1.5), [0.5, 1.5, np.float64(0.5)], [1, True, "0.5"]),
         (OneOf(1, 2), [1, 2, 1.0], [3, True, "1", None]),
         (OneOf("auto") | Number(above=0), ["auto", 3.0], ["car", 0.0]),
         (Whole(1) | None, [None, 3], [0]),

@@ -231,6 +231,9 @@ def _kernels_and_banks() -> list[Call]:
     return [
         Call("RBF", use(kernels.RBF), {"gamma": 0.5}),
         Call("Laplacian", use(kernels.Laplacian), {"gamma": 0.5}),
+        Call("Matern", use(kernels.Matern), {"gamma": 0.5, "nu": 2.5}),
+        Call("RationalQuadratic", use(kernels.RationalQuadratic), {"gamma": 0.5, "power": 2.0}),
+        Call("Periodic", use(kernels.Periodic), {"gamma": 0.5, "period": (1.0, 2.0, 3.0)}),
         Call("Polynomial", use(kernels.Polynomial), {"degree": 2, "coef0": 1.0, "gamma": 1.0}),
         Call("ArcCosine", use(kernels.ArcCosine), {"degree": 1, "layers": 2}),
         Call("Constant", use(kernels.Constant), {"value": 1.0}),

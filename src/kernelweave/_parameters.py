@@ -226,13 +226,13 @@ class Flag(Rule):
 
 
 class OneOf(Rule):
-    """One of some values: names, whole numbers, None, True or False; also one of the names in a registry."""
+    """One of some values: names, numbers, None, True or False; also one of the names in a registry."""
 
-    def __init__(self, *values: str | int | bool | None, known: Mapping[str, object] | None = None) -> None:
+    def __init__(self, *values: str | float | None, known: Mapping[str, object] | None = None) -> None:
         self.stated, self.known = values, known
 
     @property
-    def values(self) -> tuple[str | int | bool | None, ...]:
+    def values(self) -> tuple[str | float | None, ...]:
         """The values, with the names that are in the registry now."""
         return (*self.stated, *(self.known or ()))
 
@@ -245,7 +245,7 @@ class OneOf(Rule):
         for known in self.values:
             texts = isinstance(known, str) and isinstance(value, str)
             both = (known, value)
-            reals = isinstance(value, numbers.Real) and isinstance(known, int)
+            reals = isinstance(value, numbers.Real) and isinstance(known, int | float)
             if value is known or (
                 (texts or (reals and not any(isinstance(v, bool) for v in both))) and value == known
             ):

@@ -22,12 +22,17 @@ from kernelweave.kernels import (
     RBF,
     Categorical,
     CharNGrams,
+    Descriptors,
+    Fingerprints,
     Kernel,
     Linear,
+    Matern,
     Metric,
     Polynomial,
+    Tanimoto,
     Tokens,
 )
+from kernelweave.kernels.molecules import FORMS as FINGERPRINTS
 from kernelweave.mkl.metric import FORMS, METRICS
 from kernelweave.views import BlockTable, GramTable, SparseTable, as_table
 from kernelweave.views.tables import TEXT
@@ -39,6 +44,7 @@ __all__ = [
     "linear_features",
     "metric",
     "mlmkl",
+    "molecules",
     "per_column",
     "rkl",
     "rls2",
@@ -296,8 +302,36 @@ def texts(column: int | str | None = None) -> list[Kernel]:
     >>> [kernel.label for kernel in texts("note")]
     ['CharNGrams(n=2-4) on note', 'Tokens(n=1) on note']
     """
-    kernels: list[Kernel] = [CharNGrams(), Tokens()]
+    return _on([CharNGrams(), Tokens()], column)
+
+
+def _on(kernels: list[Kernel], column: int | str | None) -> list[Kernel]:
     return kernels if column is None else [kernel.on([column]) for kernel in kernels]
+
+
+def molecules(column: int | str | None = None) -> list[Kernel]:
+    """Return kernels for a column of molecules as SMILES: five fingerprints, and descriptors at three widths.
+
+    The Tanimoto kernel of each form of :class:`kernelweave.kernels.Fingerprints`, and a Gaussian and two Matern kernels
+    of standardised :class:`kernelweave.kernels.Descriptors`. They need RDKit (the extra `chemistry`).
+
+    Parameters
+    ----------
+    column : int, str or None, default=None
+        Its position or name; None for a view that is one column of SMILES.
+
+    Returns
+    -------
+    list of eight kernels
+
+    Examples
+    --------
+    >>> [kernel.label for kernel in molecules("smiles")][:2]
+    ['morgan fingerprints, Tanimoto on smiles', 'path fingerprints, Tanimoto on smiles']
+    """
+    shapes: list[Kernel] = [RBF(("median", 0.25)), Matern("median", nu=1.5), Matern(("median", 0.25), nu=2.5)]
+    parts: list[Kernel] = [Tanimoto().prepared(Fingerprints(form)) for form in FINGERPRINTS]
+    return _on([*parts, *(one.prepared(Descriptors(), "standardize") for one in shapes)], column)
 
 
 @checked

@@ -10,11 +10,11 @@ import numpy as np
 from kernelweave._checks import InputError
 from kernelweave._parameters import InstanceOf, OneOf
 from kernelweave._types import Features
-from kernelweave.estimators.texts import reads_text
 from kernelweave.fitting.missing import fill, fit_fillers, missing_cells, refuse_empty, refuse_missing
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.source import TableSource
 from kernelweave.kernels import Impute, Kernel
+from kernelweave.kernels.composed import reads_text
 from kernelweave.kernels.steps import SHORT, as_steps
 from kernelweave.views import Table
 

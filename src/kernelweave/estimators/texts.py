@@ -9,8 +9,7 @@ import numpy as np
 
 from kernelweave._checks import KernelWarning, warn_user
 from kernelweave.kernels import Constant, Custom, Kernel, Precomputed
-from kernelweave.kernels.composed import parts_of
-from kernelweave.kernels.text import TextKernel
+from kernelweave.kernels.composed import parts_of, reads_text
 from kernelweave.views import BlockTable, Cells, Table
 from kernelweave.views.tables import TEXT
 
@@ -24,18 +23,13 @@ def column_importances(kernels: Sequence[Kernel], weights: Any, table: Table) ->
         for part, columns, _ in parts_of(kernel):
             if isinstance(part, (Constant, Precomputed)):
                 continue
-            reads = isinstance(part, (TextKernel, Custom))
+            reads = isinstance(part, Custom) or reads_text(part)
             seen.update(
                 numbers.tolist() if columns is None and not reads else table.resolve(columns).tolist()
             )
         if seen and weight:
             found[sorted(seen)] += weight / len(seen)
     return found
-
-
-def reads_text(kernel: Kernel) -> bool:
-    """Whether a kernel, or a term of it, is one of texts."""
-    return any(isinstance(leaf, TextKernel) for leaf, *_ in parts_of(kernel))
 
 
 def columns_read(kernels: Iterable[Kernel], table: Table) -> set[int]:
@@ -47,10 +41,10 @@ def columns_read(kernels: Iterable[Kernel], table: Table) -> set[int]:
     found: set[int] = set()
     for kernel in kernels:
         for leaf, columns, _ in parts_of(kernel):
-            if not isinstance(leaf, (TextKernel, Custom)):
+            if not (isinstance(leaf, Custom) or reads_text(leaf)):
                 continue
             own = [j for j in table.resolve(columns).tolist() if cells and cells[j] is not None]
-            if isinstance(leaf, TextKernel) or len(own) == len(table.resolve(columns)):
+            if reads_text(leaf) or len(own) == len(table.resolve(columns)):
                 found.update(own)
     return found
 

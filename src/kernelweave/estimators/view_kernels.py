@@ -10,9 +10,8 @@ from typing import Any
 from kernelweave import banks
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import listed, shown
-from kernelweave.estimators.texts import reads_text
 from kernelweave.kernels import Kernel, On, Precomputed
-from kernelweave.kernels.composed import on_views, parts_of, put
+from kernelweave.kernels.composed import on_views, parts_of, put, reads_text
 from kernelweave.recipe import on_view
 from kernelweave.views import BlockTable, GramTable, Table, ViewColumns
 from kernelweave.views.groups import expand_views, read_views

@@ -60,10 +60,13 @@ from kernelweave.kernels.constant import *
 from kernelweave.kernels.dot import *
 from kernelweave.kernels.given import *
 from kernelweave.kernels.maps import *
+from kernelweave.kernels.molecules import *
 from kernelweave.kernels.pairs import *
 from kernelweave.kernels.parsing import *
+from kernelweave.kernels.periodic import *
 from kernelweave.kernels.stationary import *
 from kernelweave.kernels.steps import *
+from kernelweave.kernels.tanimoto import *
 from kernelweave.kernels.text import *
 from kernelweave.kernels.training_rows import *
 

@@ -17,7 +17,7 @@ from kernelweave._sparse import join_columns, to_dense
 from kernelweave.kernels.base import FACTOR, VIEW_NAME, FloatArray, Kernel, Positive, is_kernel, set_fields
 from kernelweave.kernels.constant import Constant
 from kernelweave.kernels.dot import MAX_RANK
-from kernelweave.kernels.stationary import Decaying
+from kernelweave.kernels.stationary import Stationary
 from kernelweave.kernels.steps import AffineStep, Step, apply_steps, as_steps
 from kernelweave.kernels.training_rows import TrainingRows
 from kernelweave.views import ColumnMask, ColumnSlice, Table, ViewColumns, freeze_columns
@@ -369,8 +369,8 @@ class Prepared(Around):
 
     @property
     def preparation(self) -> tuple[Step, ...]:
-        """The steps."""
-        return self.steps
+        """The steps, and those of the kernel itself."""
+        return self.steps + self.kernel.preparation
 
     @property
     def decay(self) -> float | None:
@@ -551,6 +551,11 @@ def parts_of(
         yield kernel, columns, name
 
 
+def reads_text(kernel: Kernel) -> bool:
+    """Whether a kernel, or a term of it, reads a column of texts."""
+    return any(one.reads_text for leaf, *_ in parts_of(kernel) for one in leaf.preparation)
+
+
 def _columns_label(columns: Selection) -> str:
     if columns is None:
         return "all"
@@ -574,7 +579,7 @@ Gamma = float | str | tuple[str, float]
 
 
 def with_gamma(kernels: Iterable[Kernel], gamma: Gamma, *, spread: bool = False) -> list[Kernel]:
-    """Kernels whose Gaussians and Laplacians have a given gamma in place of their own; equal ones once.
+    """Kernels that all have a given gamma in place of their own, where they have one as a width; equal ones once.
 
     Parameters
     ----------
@@ -599,14 +604,15 @@ def with_gamma(kernels: Iterable[Kernel], gamma: Gamma, *, spread: bool = False)
 
 def has_gamma(kernel: Kernel) -> bool:
     """Whether a kernel, or a term of it, has a gamma that is a width."""
-    return isinstance(kernel, Decaying) or any(map(has_gamma, kernel.inner))
+    return isinstance(kernel, Stationary) or any(map(has_gamma, kernel.inner))
 
 
 def check_gamma(kernels: Iterable[Kernel]) -> None:
     """Raise if none of the kernels has a gamma."""
     if not any(map(has_gamma, kernels)):
         raise InputError(
-            "`gamma` is for Gaussian and Laplacian kernels, and `kernels` has none. Leave `gamma` out, or add "
+            "`gamma` is for Gaussian and Laplacian kernels and others of a distance, and `kernels` has none. Leave "
+            "`gamma` out, or add "
             "kw.kernels.RBF()."
         )
 
@@ -619,6 +625,6 @@ def _times(gamma: Gamma, factor: float) -> Gamma:
 
 
 def _changed(kernel: Kernel, gamma: Gamma) -> Kernel:
-    if isinstance(kernel, Decaying):
+    if isinstance(kernel, Stationary):
         return replace(kernel, gamma=gamma)
     return kernel.remade([_changed(one, gamma) for one in kernel.inner])

@@ -87,10 +87,6 @@ def _read_node(node: ast.expr, text: str) -> Kernel | float:
     )
 
 
-#: Steps with their numbers, by the names of their classes.
-_STEPS: dict[str, Any] = {cls.__name__: cls for cls in STEPS.values()}
-
-
 def _named(name: str) -> type[Kernel]:
     lower, known = name.lower(), text_names()
     if lower not in known:
@@ -120,8 +116,8 @@ def _read_literal(node: ast.expr, text: str) -> Any:
     if isinstance(node, ast.Name) and node.id in RULES:
         return node.id
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.args:
-        step = _STEPS.get(node.func.id)
-        if step is not None:
+        known: dict[str, Any] = {cls.__name__: cls for cls in STEPS.values()}
+        if (step := known.get(node.func.id)) is not None:
             return step(**{str(k.arg): _read_literal(k.value, text) for k in node.keywords})
     try:
         return ast.literal_eval(node)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from kernelweave import functions
 from kernelweave._checks import InputError
 from kernelweave._parameters import OneOf, Rule, Unfit, listed
-from kernelweave.kernels.base import FACTOR, Kernel
+from kernelweave.kernels.base import FACTOR, Kernel, Positive
 from kernelweave.kernels.training_rows import TrainingRows
 
-__all__ = ["RBF", "Laplacian"]
+__all__ = ["RBF", "Laplacian", "Matern", "RationalQuadratic"]
 
 #: Names of rules for gamma.
 RULES = ("median", "scale")
@@ -50,8 +50,8 @@ class Width(Rule):
 
 
 @dataclass(frozen=True)
-class Decaying(Kernel, described=False):
-    """Base of the Gaussian and the Laplacian kernel: exp(-gamma * distance), 1 on the diagonal."""
+class Stationary(Kernel, described=False):
+    """Base of kernels of gamma times a distance, 1 on the diagonal."""
 
     gamma: Annotated[Any, Width()] = 1.0
 
@@ -60,22 +60,18 @@ class Decaying(Kernel, described=False):
         """Whether gamma is a number."""
         return isinstance(self.gamma, float)
 
-    @property
-    def decay(self) -> float | None:
-        """Gamma, once it is a number."""
-        return self.gamma if self.is_fitted else None
-
     def _fit(self, rows: TrainingRows) -> Kernel:
         rule, factor = self._rule()
+        _, rows = rows.after(self.preparation)
         unit = rows.median(self.statistic) if rule == "median" else rows.n_columns * self._spread(rows)
         return replace(self, gamma=factor / unit)
 
     def _rule(self) -> tuple[str, float]:
         return (self.gamma, 1.0) if isinstance(self.gamma, str) else self.gamma
 
-    @abstractmethod
     def _spread(self, rows: TrainingRows) -> float:
         """Spread of the cells around their mean, in the unit of the distance."""
+        return rows.variance
 
     def _number(self) -> float:
         if not self.is_fitted:
@@ -84,12 +80,6 @@ class Decaying(Kernel, described=False):
             )
         return self.gamma
 
-    def formula(self, xp, S, left, right):
-        return xp.exp(-self._number() * S)
-
-    def gradient(self, xp, S, value):
-        return -self.gamma * value
-
     def own_value(self, xp, kappa):
         return xp.ones_like(kappa)
 
@@ -97,7 +87,24 @@ class Decaying(Kernel, described=False):
         if not isinstance(self.gamma, tuple):
             return super()._short(nested)
         rule, factor = self.gamma
-        return f"{type(self).__name__}(gamma={factor:.4g} * {rule})"
+        rest = replace(self, gamma=1.0)._short(nested).removeprefix(f"{type(self).__name__}(gamma=1")
+        return f"{type(self).__name__}(gamma={factor:.4g} * {rule}{rest}"
+
+
+@dataclass(frozen=True)
+class Decaying(Stationary, described=False):
+    """Base of the Gaussian and the Laplacian kernel: exp(-gamma * distance)."""
+
+    @property
+    def decay(self) -> float | None:
+        """Gamma, once it is a number."""
+        return self.gamma if self.is_fitted else None
+
+    def formula(self, xp, S, left, right):
+        return xp.exp(-self._number() * S)
+
+    def gradient(self, xp, S, value):
+        return -self.gamma * value
 
 
 @dataclass(frozen=True)
@@ -137,9 +144,6 @@ class RBF(Decaying):
     def layer_numbers(self):
         return (self.gamma, 0.0)
 
-    def _spread(self, rows: TrainingRows) -> float:
-        return rows.variance
-
 
 @dataclass(frozen=True)
 class Laplacian(Decaying):
@@ -163,3 +167,91 @@ class Laplacian(Decaying):
 
     def _spread(self, rows: TrainingRows) -> float:
         return float(np.sqrt(rows.variance))
+
+
+@dataclass(frozen=True)
+class Matern(Stationary):
+    """The Matern kernel: functions that have derivatives up to an order below nu.
+
+    With r = sqrt(4 nu gamma) ||x - z||,
+
+        nu = 0.5: exp(-r),   nu = 1.5: (1 + r) exp(-r),   nu = 2.5: (1 + r + r^2 / 3) exp(-r).
+
+    Parameters
+    ----------
+    gamma : float, "median", "scale", or a pair such as ("median", 4.0), default=1.0
+        > 0; that of :class:`RBF`, the limit for large nu. A length scale l is gamma = 1 / (2 l^2).
+    nu : {0.5, 1.5, 2.5}, default=1.5
+        Smoothness. With 0.5 it is exp(-||x - z|| / l).
+
+    Notes
+    -----
+    With nu = 0.5 the kernel is a function of the root of the squared distance: a rounding error of 1e-15 in that of
+    nearly equal rows is one of 3e-8 in the value, see :func:`pairwise_statistic`.
+
+    References
+    ----------
+    C. E. Rasmussen and C. K. I. Williams, Gaussian processes for machine learning, 2006, Eq. (4.17).
+
+    Examples
+    --------
+    >>> Matern(gamma=0.5, nu=0.5)([[0.0], [2.0]])
+    array([[1.        , 0.13533528],
+           [0.13533528, 1.        ]])
+    """
+
+    nu: Annotated[float, OneOf(0.5, 1.5, 2.5)] = 1.5
+
+    statistic: ClassVar[str] = "sqdist"
+
+    def formula(self, xp, S, left, right):
+        squares = 4.0 * self.nu * self._number() * S
+        r = xp.sqrt(squares)
+        decay = xp.exp(-r)
+        if self.nu == 0.5:
+            return decay
+        return decay * (1.0 + r if self.nu == 1.5 else 1.0 + r + squares / 3.0)
+
+    def gradient(self, xp, S, value):
+        r = xp.sqrt(4.0 * self.nu * self.gamma * S)
+        if self.nu == 0.5:
+            some = xp.where(r > 0, r, xp.ones_like(r))
+            # the slope is not finite at equal rows
+            return xp.where(r > 0, -self.gamma * value / some, -np.inf * xp.ones_like(r))
+        decay = xp.exp(-r)
+        return -3.0 * self.gamma * decay if self.nu == 1.5 else -5.0 / 3.0 * self.gamma * decay * (1.0 + r)
+
+
+@dataclass(frozen=True)
+class RationalQuadratic(Stationary):
+    """The rational quadratic kernel, k(x, z) = (1 + gamma ||x - z||^2 / power) ** -power.
+
+    A mixture of Gaussian kernels of many widths, and close to a single one if `power` is large.
+
+    Parameters
+    ----------
+    gamma : float, "median", "scale", or a pair such as ("median", 4.0), default=1.0
+        > 0; that of :class:`RBF`, the limit for large `power`. A length scale l is gamma = 1 / (2 l^2).
+    power : float, default=1.0
+        > 0; scikit-learn's `alpha`.
+
+    References
+    ----------
+    C. E. Rasmussen and C. K. I. Williams, Gaussian processes for machine learning, 2006, Eq. (4.19).
+
+    Examples
+    --------
+    >>> RationalQuadratic(gamma=0.5)([[0.0], [2.0]])
+    array([[1.        , 0.33333333],
+           [0.33333333, 1.        ]])
+    """
+
+    power: Positive = 1.0
+
+    statistic: ClassVar[str] = "sqdist"
+
+    def formula(self, xp, S, left, right):
+        return functions.RationalQuadratic(self.power).formula(xp, self._number() * S, left, right)
+
+    def gradient(self, xp, S, value):
+        return self.gamma * functions.RationalQuadratic(self.power).gradient(xp, self.gamma * S, value)

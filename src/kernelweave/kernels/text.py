@@ -91,6 +91,27 @@ class Vocabulary(Learnt):
         return f"<{len(self)} terms>"
 
 
+def text_column(table: Table, reader: str, example: str) -> Cells:
+    """The column of texts of a table; `reader` says who reads it, `example` how it is put on a column."""
+    if isinstance(table, (GramTable, SparseTable)):
+        kind = "a precomputed view" if isinstance(table, GramTable) else "sparse numbers"
+        raise InputError(f"{reader} reads text, got {kind}. Put it on a column of texts: {example}.")
+    cells = table.cells or (None,) * table.n_columns
+    if table.n_columns != 1:
+        raise InputError(
+            f"{reader} reads one column of texts, got {table.n_columns} columns. Put it on one, {example}; several "
+            "get a kernel each."
+        )
+    found = cells[0]
+    if found is None or not found.are(str):
+        what = "numbers or categories" if found is None else "other objects"
+        raise InputError(
+            f"{reader} reads text, but column {table.column_names[0]!r} holds {what}. Put it on a column of texts, "
+            f"{example}, or make it one with frame.astype(str)."
+        )
+    return found
+
+
 class TextKernel(Kernel, described=False):
     """Base of kernels of texts: inner products of weighted sparse counts."""
 
@@ -134,7 +155,10 @@ class TextKernel(Kernel, described=False):
 
     def counts(self, table: Table) -> tuple[csr_array, list[str]]:
         """Sparse counts of all terms of a column, shape (n_rows, n_terms), and the terms, sorted."""
-        return self._cells(table).counted(tuple(sorted(self._counter().items())), self._count)
+        name = type(self).__name__
+        return text_column(table, name, f"kernels.{name}().on('note')").counted(
+            tuple(sorted(self._counter().items())), self._count
+        )
 
     def _count(self, texts: NDArray[Any]) -> tuple[Any, list[str]]:
         from scipy import sparse
@@ -147,28 +171,6 @@ class TextKernel(Kernel, described=False):
             # no text has any term
             return sparse.csr_array((len(texts), 0)), []
         return found, vectorizer.get_feature_names_out().tolist()
-
-    def _cells(self, table: Table) -> Cells:
-        """The column of texts of a kernel."""
-        name = type(self).__name__
-        example = f"kernels.{name}().on('note')"
-        if isinstance(table, (GramTable, SparseTable)):
-            kind = "a precomputed view" if isinstance(table, GramTable) else "sparse numbers"
-            raise InputError(f"{name} reads text, got {kind}. Put it on a column of texts: {example}.")
-        cells = table.cells or (None,) * table.n_columns
-        if table.n_columns != 1:
-            raise InputError(
-                f"{name} reads one column of texts, got {table.n_columns} columns. Put it on one, {example}; several "
-                "get a kernel each."
-            )
-        found = cells[0]
-        if found is None or not found.are(str):
-            what = "numbers or categories" if found is None else "other objects"
-            raise InputError(
-                f"{name} reads text, but column {table.column_names[0]!r} holds {what}. Put it on a column of texts, "
-                f"{example}, or make it one with frame.astype(str)."
-            )
-        return found
 
     def learn(self, table: Table, sample_weight: FloatArray | None) -> Vocabulary:
         """The terms of these rows, with weights as repetitions."""
@@ -261,6 +263,7 @@ class TextFeatures(Step):
 
     name: ClassVar[str] = "texts"
     word: ClassVar[str] = "counted"
+    reads_text: ClassVar[bool] = True
 
     @property
     def is_fitted(self) -> bool:

@@ -32,6 +32,7 @@ from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.fitting.task import Task
 from kernelweave.kernels.base import known_kernels
+from kernelweave.kernels.steps import STEPS
 from kernelweave.learners import LEARNERS
 from kernelweave.machines.loss import LOSSES
 from kernelweave.mkl import layers
@@ -67,15 +68,10 @@ ESTIMATORS: dict[str, type[BaseMKL]] = {
 BRING_IT = "Import that module first, or install the package that has it."
 #: Dataclasses beside kernels, which are made from their fields.
 _VALUES: tuple[type, ...] = (
-    kernels.Impute,
+    *STEPS.values(),
     kernels.LeftOut,
-    kernels.Log1p,
-    kernels.Metric,
-    kernels.NormalizeRows,
     kernels.Nystroem,
     kernels.RandomFeatures,
-    kernels.Skip,
-    kernels.Standardize,
     normalizers.Center,
     normalizers.Cosine,
     normalizers.FeatureNorm,

@@ -229,6 +229,13 @@ class KernelMatricesDisplay(drawing.Display):
                     f"`{name}` must hold a matrix of the rows of `target` for each layer, got shape {K.shape} and a "
                     f"target of shape {self.target.shape}."
                 )
+        try:
+            self.order_ = np.argsort(self.target, kind="stable")
+        except TypeError as error:
+            raise InputError(
+                "`target` must hold classes or numbers that can be sorted, got some that cannot, or are missing. Pass "
+                "them as texts."
+            ) from error
 
     def _draw(self, ax: Axes | None, name: str, style: Style) -> None:
         n_layers = len(self.after)
@@ -237,7 +244,6 @@ class KernelMatricesDisplay(drawing.Display):
         self.axes_ = np.array(
             [[self.figure_.add_subplot(cells[r, 2 * depth]) for depth in range(n_layers)] for r in range(2)]
         )
-        self.order_ = np.argsort(self.target, kind="stable")
         self.images_ = np.empty((2, n_layers), dtype=object)
         off = ~np.eye(len(self.target), dtype=bool)
         for depth, pair in enumerate(zip(self.before, self.after, strict=True)):

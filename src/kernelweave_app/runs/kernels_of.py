@@ -8,8 +8,9 @@ from typing import Any
 from kernelweave import banks, kernels, recipe
 from kernelweave._checks import InputError, check_known
 from kernelweave._types import DataFrame
-from kernelweave.estimators.texts import long_texts, reads_text
+from kernelweave.estimators.texts import long_texts
 from kernelweave.kernels import Kernel
+from kernelweave.kernels.composed import reads_text
 from kernelweave.views import PrecomputedView, as_table
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.preparing import Prepared
