@@ -349,6 +349,28 @@ def test_a_plain_fit_takes_the_metric_where_folds_say_so(rng):
     assert len(stable.names) == model.n_kernels_
 
 
+def test_a_metric_that_wins_on_some_of_many_rows_is_taken_without_all_of_them(rng, monkeypatch):
+    from kernelweave.fitting import folds
+
+    monkeypatch.setattr(folds, "LOOK_ROWS", 100)
+    X = rng.normal(size=(220, 8))
+    y = np.sin(2.0 * X[:, 0]) * X[:, 1]
+    X, y, new, truth = X[:200], y[:200], X[200:], y[200:]
+    asked, walk = [], folds.walk_fold
+
+    def spy(task, learner, train, *given, **options):
+        asked.append((len(train), task.source.n_kernels))
+        return walk(task, learner, train, *given, **options)
+
+    monkeypatch.setattr(folds, "walk_fold", spy)
+    model = kw.MKLRegressor().fit(X, y)
+    assert "and taken, as the squared error on some of the rows of the same folds" in model.explain_defaults()
+    # folds that test 100 rows, with kernels in the metric alone
+    assert [n for size, n in asked if size == 160] == [model.n_kernels_] * 3
+    usual = kw.MKLRegressor(learner=kw.learners.RLS2(alpha="auto", relax="auto")).fit(X, y)
+    assert model.score(new, truth) > usual.score(new, truth)
+
+
 def test_and_leaves_the_usual_kernels_as_they_are_elsewhere(rng):
     X = rng.normal(size=(120, 3))
     y = X @ [1.0, 1.0, 1.0] + 0.3 * rng.normal(size=120)

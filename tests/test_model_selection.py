@@ -39,7 +39,7 @@ from sklearn.model_selection import (
 import kernelweave as kw
 from kernelweave.estimators.scoring import fold_score
 from kernelweave.fitting import folds as folds_module
-from kernelweave.fitting.folds import choose, content_folds, search_folds
+from kernelweave.fitting.folds import choose, content_folds, finish_search, search_folds
 from kernelweave.fitting.out_of_fold import best_offsets
 from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, StackSource
@@ -594,7 +594,7 @@ def made_up(monkeypatch, curves):
         weights = [(places[:, None].astype(float),) for _ in folds]
         if starts is not None:
             assert len(starts) == len(folds)
-        return FoldScores(np.arange(len(places)), rows, weights, False)
+        return FoldScores(np.arange(len(places)), rows, weights, False, relax=learner.relax_grid(alphas))
 
     monkeypatch.setattr(search, "score_folds", scores)
     return asked
@@ -640,9 +640,18 @@ def test_with_a_ridge_of_its_own_all_folds_lead_to_the_best_mean(monkeypatch, to
     task, folds = rows_of(40)
     monkeypatch.setattr("kernelweave.fitting.folds.score_folds", by_position(folds))
     found = search_folds(task, RELAXED, folds, ALL, None)
+    assert finish_search(task, RELAXED, folds, ALL, found, None) is found
     assert found.positions[np.argmax(found.mean)] == top
     assert {n for n, _, _ in asked} == {5}
-    assert len(found.positions) <= 5
+    every = [p for _, places, _ in asked for p in places]
+    assert len(set(every)) == len(every) == len(found.positions)
+    # every second until the score has turned, then two neighbours
+    assert len(every) <= max(6, top // 2 + 5) + 2
+    # other kernels begin at the best one
+    asked.clear()
+    again = search_folds(task, RELAXED, folds, ALL, None, near=found)
+    assert asked[0][1] == [top]
+    assert len(again.positions) <= 5
 
 
 def by_position(folds):
@@ -660,15 +669,19 @@ def by_position(folds):
 
 
 @pytest.mark.parametrize("top", [0, 5, 14, 29])
-@pytest.mark.parametrize("asked_of", [1, 5])
-def test_of_many_rows_some_are_searched_and_then_all(monkeypatch, top, asked_of):
+@pytest.mark.parametrize("asked_of", [1, 2, 5])
+def test_of_many_rows_some_are_searched_and_then_all_of_enough_folds(monkeypatch, top, asked_of):
     """Alphas of the search are in proportion to its rows, here a quarter; ridges are not."""
     from kernelweave.fitting import folds as search
 
     task, folds = rows_of(160)
+    # folds have 32 test rows
     monkeypatch.setattr(search, "LOOK_ROWS", 40)
-    monkeypatch.setattr(search, "ALL_ROWS", 160 if asked_of == 5 else 159)
-    looks, ridge = [], ALL[top] / 4 * 1e-2
+    quarter = search._thinned(task.content, folds)
+    monkeypatch.setattr(search, "_thinned", lambda *_: quarter)
+    monkeypatch.setattr(search, "LOOK_ROWS", 30 * asked_of)
+    task.source = SimpleNamespace(learn_as=lambda rows, part: learnt.append((len(rows), len(part))))
+    looks, learnt, ridge = [], [], ALL[top] / 4 * 1e-2
 
     def scores(task, learner, some, alphas, score, *, tol, starts, parts=None):
         share = 0.25 if len(some[0][0]) == 32 else 1.0
@@ -682,14 +695,15 @@ def test_of_many_rows_some_are_searched_and_then_all(monkeypatch, top, asked_of)
 
     monkeypatch.setattr(search, "score_folds", scores)
     some = search_folds(task, RELAXED, folds, ALL, None)
-    found = search.finish_search(task, RELAXED, folds, ALL, some, None)
+    found = finish_search(task, RELAXED, folds, ALL, some, None)
     assert found.positions.tolist() == [top]
     *first, (share, n_folds, _, grid) = looks
-    assert {look[:3] for look in first} == {(0.25, 5, 1e-3), (0.25, 5, 1e-5)}
+    assert {look[:3] for look in first} == {(0.25, 5, 1e-3)}
     assert (share, n_folds) == (1.0, asked_of)
+    # metrics are those of the rows in the search
+    assert learnt == [(128, 32)] * asked_of
     # the best ridge of the search, in the same units, and smaller ones
-    assert grid[0, 1] == pytest.approx(ridge)
-    assert grid[0, 0] > grid[0, 1] > grid[0, 4] == pytest.approx(ridge * 10**-1.5)
+    np.testing.assert_allclose(grid, [ridge * np.array([1.0, 10**-0.5, 0.1])])
 
 
 def solved(monkeypatch):
@@ -725,15 +739,16 @@ def test_a_plain_regression_solves_few_problems_and_chooses_as_if_it_solved_all(
     searched = kw.learners.RLS2(alpha="auto", relax="auto")  # without a trial of a metric
     model = kw.MKLRegressor(learner=searched).fit(X, y)
     # every second alpha until the score has turned, then the neighbours of the best one
-    assert len(problems) <= 75
-    assert len(reduced) <= 75
+    assert len(problems) <= 65
+    assert len(reduced) <= 65
     monkeypatch.setattr(choosing, "can_search", lambda *_: False)
     few = len(problems)
     full = kw.MKLRegressor(learner=searched).fit(X, y)
     assert len(problems) - few > 150
-    # measured: 41 to 56 problems, the same alpha and ridge, scores equal to 3e-6 and R^2 to 1e-9
-    assert model.best_score_ == pytest.approx(full.best_score_, rel=1e-4)
-    assert model.score(new, truth) == pytest.approx(full.score(new, truth), abs=1e-6)
+    # measured on eight draws: 26 to 41 problems, the same alpha and ridge, scores equal to 0.4 % (weights on folds are
+    # rough) and R^2 to 1e-8; on one draw another maximum, with a score lower by 0.9 % and an R^2 lower by 0.0013
+    assert model.best_score_ == pytest.approx(full.best_score_, rel=2e-2)
+    assert model.score(new, truth) == pytest.approx(full.score(new, truth), abs=5e-3)
     assert model.rel_gap_ <= 1e-8
     assert model.ridge_rel_gap_ <= 1e-8
 
@@ -748,8 +763,8 @@ def test_of_many_rows_few_problems_have_all_of_them(monkeypatch, rng):
     problems, reduced = solved(monkeypatch)
     searched = kw.learners.RLS2(alpha="auto", relax="auto")
     model = kw.MKLRegressor(learner=searched).fit(X, y)
-    # all folds at the best alpha of fewer rows, and all rows once; a few ridges are factorised one by one
-    assert sum(size >= 240 for size in problems) == 6
+    # two folds, which test 100 rows, at the best alpha of fewer rows, and all rows once; few ridges are factorised
+    assert sum(size >= 240 for size in problems) == 3
     assert not any(size >= 240 for size in reduced)
     assert len(model.cv_results_["alpha"]) == 1
     assert (
@@ -770,8 +785,7 @@ def test_ridges_of_very_many_rows_are_chosen_on_the_first_fold_by_distinct_rows(
     from kernelweave.fitting import folds as search
     from kernelweave_app.runs.fitting import stopped_at
 
-    monkeypatch.setattr(search, "LOOK_ROWS", 60)
-    monkeypatch.setattr(search, "ALL_ROWS", 150)
+    monkeypatch.setattr(search, "LOOK_ROWS", 30)
     X = rng.normal(size=(160, 3))
     y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=160)
     model = kw.MKLRegressor().fit(X, y)
@@ -784,7 +798,9 @@ def test_ridges_of_very_many_rows_are_chosen_on_the_first_fold_by_distinct_rows(
     some = slice(0, 140)
     doubled = kw.MKLRegressor().fit(np.repeat(X[some], 2, axis=0), np.repeat(y[some], 2))
     weighted = kw.MKLRegressor().fit(X[some], y[some], sample_weight=np.full(140, 2.0))
-    assert "split4_test_score" in doubled.cv_results_
+    # folds of 28 test rows
+    assert "split1_test_score" in doubled.cv_results_
+    assert "split2_test_score" not in doubled.cv_results_
     assert doubled.relax_ == pytest.approx(weighted.relax_, rel=1e-9)
 
 

@@ -32,6 +32,7 @@ from kernelweave.estimators.defaults import LEARNERS_SAID, NORMALIZERS_SAID, exp
 from kernelweave.estimators.metric import (
     LOST,
     PREFERENCE,
+    WON,
     ViewMetric,
     may_learn,
     metrics_of,
@@ -51,7 +52,7 @@ from kernelweave.estimators.scoring import (
 )
 from kernelweave.estimators.targets import Classes, Targets
 from kernelweave.estimators.texts import column_importances
-from kernelweave.fitting.folds import Fold, read_groups
+from kernelweave.fitting.folds import Fold, read_groups, takes_some
 from kernelweave.fitting.model import Model
 from kernelweave.fitting.out_of_fold import OutOfFold
 from kernelweave.fitting.rowless import REFUSAL, RowlessSource
@@ -316,7 +317,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             source, why = make(learners.MetricRLS2())
             task = replace(task, source=source)
             second = scores(report, task, first)
-            if not second.interrupted and second.mean.max() > LOST * first.mean.max():
+            error, other = -float(first.mean.max()), -float(second.mean.max())
+            if not second.interrupted and WON * error < other < LOST * error:
                 # a metric of some of many rows is worse than one of all
                 first, candidates = finish(first, report), replace(candidates, finish=None)
                 second = (
@@ -326,16 +328,19 @@ class BaseMKL(ReportingMixin, ReadingMixin):
             second = replace(first, interrupted=True)
         usual = *usual[:2], replace(candidates, scores=lambda _: first), usual[3]
         error, other = -float(first.mean.max()), -float(second.mean.max())
+        some = candidates.finish is not None and takes_some(task.content)
         if second.interrupted:
             say_interrupted("a learnt metric was not tried to the end, and the model is the one without")
         if second.interrupted or not other < PREFERENCE * error:
             self.defaults_, self.missing_ = before
             if not second.interrupted:
-                self.defaults_["metric"] = not_taken(error, other)
+                self.defaults_["metric"] = not_taken(error, other, some)
             return usual
         problems = problems_of(task)
         self.defaults_["left_out"] = left_out(problems[0], source.names)
-        self.defaults_["metric"] = taken(error, other)
+        self.defaults_["metric"] = taken(error, other, some)
+        if candidates.finish is not None:
+            candidates = replace(candidates, finish=lambda found, report: finish(found, report, task))
         return task, problems, replace(candidates, scores=lambda _: second), why
 
     def _tries_costs(self, task: Task, candidates: Candidates) -> bool:

@@ -15,12 +15,12 @@ from kernelweave.kernels.composed import steps_of
 from kernelweave.views import BlockTable, GramTable, SparseTable, Table
 from kernelweave.views.tables import TEXT
 
-__all__ = ["LOST", "PREFERENCE", "ViewMetric", "may_learn", "metrics_of", "not_taken", "taken"]
+__all__ = ["LOST", "PREFERENCE", "WON", "ViewMetric", "may_learn", "metrics_of", "not_taken", "taken"]
 
 #: A plain fit takes the metric if the squared error on folds is below this multiple of that of the usual kernels.
 PREFERENCE = 0.98
-#: Beyond this multiple of that error, on some of many rows, it is refused without all of them.
-LOST = 1.1
+#: Beyond these multiples of that error, on some of many rows, it is refused, or taken, without all of them.
+LOST, WON = 1.1, 0.85
 #: Distinct rows, and columns of a view, with which a plain fit tries a metric.
 FEWEST_ROWS, MOST_ROWS, MOST_COLUMNS = 100, 2000, 40
 
@@ -65,20 +65,27 @@ def may_learn(task: Task, candidates: Candidates) -> bool:
     return any(width > 1 for width in widths) and all(width <= MOST_COLUMNS for width in widths)
 
 
-def taken(error: float, other: float) -> str:
-    """What is said of a metric that was taken: squared errors on folds of the usual kernels, and in the metric."""
+def taken(error: float, other: float, some: bool) -> str:
+    """What is said of a metric that was taken: squared errors on folds of the usual kernels, and in the metric.
+
+    `some` is whether these are errors on some of the rows.
+    """
     return (
-        "a factor for each column was learnt from the target and taken, as the squared error on the same folds is "
+        f"a factor for each column was learnt from the target and taken, as the squared error on {_where(some)} is "
         f"{other:.3g} with it and {error:.3g} without; `relevance_` has the shares of columns. It is a local solution."
     )
 
 
-def not_taken(error: float, other: float) -> str:
+def not_taken(error: float, other: float, some: bool) -> str:
     """The same of one that was not."""
     return (
-        "a factor for each column was learnt from the target and not taken, as the squared error on the same folds is "
+        f"a factor for each column was learnt from the target and not taken, as the squared error on {_where(some)} is "
         f"{other:.3g} with it and {error:.3g} without."
     )
+
+
+def _where(some: bool) -> str:
+    return "some of the rows of the same folds" if some else "the same folds"
 
 
 def metrics_of(source: TableSource) -> dict[str, ViewMetric]:

@@ -8,13 +8,12 @@ is. On the first fold every second candidate is looked at, roughly and from the 
 All folds are then asked about the candidates around the best one only, and begin with its weights; more are added as
 long as the best of them is the last on a side.
 
-Other kernels on the same folds, such as those in a learnt metric, begin at the best candidate of the first ones, and
-need no rough look.
-
 With a ridge of its own the function of a stiff candidate is not stiff, and the score of one fold may have several
-maxima of about the same height. The first look is then one at all folds. If there are many rows, the search takes some
-of them from each fold; all rows of the folds, or of the first if these are very many, are then asked about the best
-candidate and a few ridges near its own.
+maxima of about the same height. Every second candidate is then looked at on all folds, roughly, and at last the
+neighbours of the best one. If there are many rows, the search takes some of them from each fold; all rows of as
+many folds as test enough of them are then asked about the best candidate and a few ridges near its own.
+
+Other kernels on the same folds, such as those in a learnt metric, begin at the best candidate of the first ones.
 
 *Held kernels.* Folds that fit kernels anew and learn weights anew at every C cost more than all else in a fit.
 `score_costs` takes kernels of all rows, learns weights once, roughly, and every fold only solves machines on parts of
@@ -28,6 +27,7 @@ import numbers
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 import joblib
@@ -77,10 +77,11 @@ SCORING_TOL = 1e-5
 
 #: Every how many candidates one is looked at on the first fold, and the relative gap of these solutions.
 STRIDE, ROUGH_TOL = 2, 1e-3
-#: How many of them come first; the score has turned when `PATIENCE` of them are no better than an earlier one.
-FIRST, PATIENCE = 6, 3
-#: Most distinct rows of a search with a ridge of its own, and most of which all folds are asked about its best one.
-LOOK_ROWS, ALL_ROWS = 800, 4000
+#: Twice as many as `PATIENCE` come first; the score has turned when so many are no better than an earlier one.
+PATIENCE = 3
+#: Most distinct rows of a search with a ridge of its own, and how many test rows, in as many folds as have them, are
+#: then asked about its best one, with all training rows and weights to this relative gap.
+LOOK_ROWS, HELD_TOL = 800, 3e-2
 #: What counts as no better on the first fold, and as equal later: shares of the spread of the first look's scores.
 ROUGHLY, EQUAL = 2e-3, 1e-4
 #: Relative difference of scores that are equal up to rounding, so that no processor decides.
@@ -324,23 +325,25 @@ class FoldScores:
         ]
 
     def beside(self, other: FoldScores) -> FoldScores:
-        """Together with candidates that follow, or come before."""
-        left, right = (self, other) if self.positions[0] < other.positions[0] else (other, self)
-        n_folds = min(len(left.scores), len(right.scores))
+        """Together with other candidates."""
+        n_folds = min(len(self.scores), len(other.scores))
+        positions = np.r_[self.positions, other.positions]
+        order = np.argsort(positions)
+
+        def joined(left: Array, right: Array) -> Array:
+            return np.concatenate([left, right])[order]
+
         return FoldScores(
-            np.r_[left.positions, right.positions],
-            np.concatenate([left.scores[:n_folds], right.scores[:n_folds]], axis=1),
+            positions[order],
+            np.concatenate([self.scores[:n_folds], other.scores[:n_folds]], axis=1)[:, order],
             [
-                tuple(np.concatenate(pair) for pair in zip(*problems, strict=True))
-                for problems in zip(left.weights[:n_folds], right.weights[:n_folds], strict=True)
+                tuple(joined(*pair) for pair in zip(*problems, strict=True))
+                for problems in zip(self.weights[:n_folds], other.weights[:n_folds], strict=True)
             ],
-            left.interrupted or right.interrupted,
-            [
-                np.concatenate(pair)
-                for pair in zip(left.values[:n_folds], right.values[:n_folds], strict=False)
-            ],
-            left.stopped or right.stopped,
-            None if left.relax is None or right.relax is None else np.concatenate([left.relax, right.relax]),
+            self.interrupted or other.interrupted,
+            [joined(*pair) for pair in zip(self.values[:n_folds], other.values[:n_folds], strict=False)],
+            self.stopped or other.stopped,
+            None if self.relax is None or other.relax is None else joined(self.relax, other.relax),
         )
 
 
@@ -586,7 +589,7 @@ def choose(mean: Array, error: Array, rule: str) -> int:
 def can_search(task: Task, learner: Learner, alphas: Array) -> bool:
     """Whether candidates are many, and the path of each problem can begin with weights."""
     one_each = getattr(learner, "shared_weights", True) or all(y.shape[1] == 1 for y in task.targets)
-    return learner.begins and one_each and len(alphas) > STRIDE * FIRST
+    return learner.begins and one_each and len(alphas) > 2 * STRIDE * PATIENCE
 
 
 def search_folds(
@@ -626,66 +629,97 @@ def search_folds(
     A score with several maxima may have a better one elsewhere than near the best of the first fold. Candidates that
     differ by less than 1e-4 of the spread of the scores along the path of that fold count as equal.
     """
-    parts: dict[int, Part] = {}
-
-    def look(
-        some: Sequence[Fold], positions: Rows, starts: Sequence[Starts] | None, tol: float
-    ) -> FoldScores:
-        own = share * alphas[positions]
-        found = score_folds(task, learner, some, own, score, tol=tol, starts=starts, parts=parts, **options)
-        return replace(found, positions=positions)
-
     relaxed = learner.relax_grid(alphas) is not None
     first, share = _thinned(task.content, folds) if relaxed else (folds[:1], 1.0)
-    slack = 0.0 if relaxed else ROUGHLY
-    searched = first if relaxed else folds
-    starts: Sequence[Starts] | None = None
+    slack, n_alphas = 0.0 if relaxed else ROUGHLY, len(alphas)
+    look = partial(_look, task, learner, share * alphas, score, {}, options)
     if near is None:
-        coarse = np.arange(0, len(alphas), STRIDE)
-        found = look(first, coarse[:FIRST], None, ROUGH_TOL)
-        while not found.stopped:
-            done, wanted = (
-                len(found.positions),
-                min(len(coarse), first_good(found.mean, slack) + 1 + PATIENCE),
-            )
-            if wanted <= done:
+        coarse = np.arange(0, n_alphas, STRIDE)
+        found = look(first, coarse[: 2 * PATIENCE], None, ROUGH_TOL)
+        while (wanted := first_good(found.mean, slack) + 1 + PATIENCE) > (done := len(found.positions)):
+            if done == len(coarse):
                 break
+            if found.stopped:
+                return replace(found, interrupted=True)
             found = found.beside(look(first, coarse[done:wanted], found.starts(-1), ROUGH_TOL))
-        if found.stopped:
-            return replace(found, interrupted=True)
-        at = first_good(found.mean, slack)
-        starts = found.starts(max(0, at - 1))
-        if not relaxed:
-            starts = starts * len(folds)
     else:
-        found, at = near, first_good(near.mean)
-    known = found.mean[~np.isnan(found.mean)]
-    spread = float(np.ptp(known)) if len(known) else 0.0
+        found = look(first, near.positions[[first_good(near.mean)]], None, ROUGH_TOL)
+    if relaxed:
+        for step in (STRIDE, 1):
+            found = found if found.interrupted else _climb(look, first, found, step, n_alphas)
+        return replace(found, interrupted=found.interrupted or (found.stopped and share < 1.0))
+    if found.stopped:
+        return replace(found, interrupted=True)
+    at = first_good(found.mean, slack)
+    starts: Sequence[Starts] = found.starts(max(0, at - 1)) * len(folds)
+    better = EQUAL * _spread(found.mean)
     best = int(found.positions[at])
-    low, high = max(0, best - AROUND), min(len(alphas), best + AROUND + 1)
+    low, high = max(0, best - AROUND), min(n_alphas, best + AROUND + 1)
     further = FURTHER
     try:
-        found = look(searched, np.arange(low, high), starts, SCORING_TOL)
+        found = look(folds, np.arange(low, high), starts, SCORING_TOL)
         while True:
             mean = found.mean
-            at, better = first_good(mean), EQUAL * spread + TIE * float(np.nanmax(np.abs(mean), initial=0.0))
-            if at == 0 and low > 0 and mean[0] > mean[1] + better:
+            at, equal = first_good(mean), better + TIE * float(np.nanmax(np.abs(mean), initial=0.0))
+            if at == 0 and low > 0 and mean[0] > mean[1] + equal:
                 some, side = np.arange(max(0, low - further), low), 0
-            elif at == len(mean) - 1 and high < len(alphas) and mean[-1] > mean[-2] + better:
-                some, side = np.arange(high, min(len(alphas), high + further)), -1
+            elif at == len(mean) - 1 and high < n_alphas and mean[-1] > mean[-2] + equal:
+                some, side = np.arange(high, min(n_alphas, high + further)), -1
             else:
                 break
             if found.stopped:
                 return replace(found, interrupted=True)
-            found = found.beside(look(searched, some, found.starts(side), SCORING_TOL))
+            found = found.beside(look(folds, some, found.starts(side), SCORING_TOL))
             further *= 2
             low, high = int(found.positions[0]), int(found.positions[-1]) + 1
-        if share < 1.0 and found.stopped:
-            return replace(found, interrupted=True)
     except KeyboardInterrupt:
-        # before one fold was complete at further candidates
         return replace(found, interrupted=True)
     return found
+
+
+def _look(
+    task: Task,
+    learner: Learner,
+    alphas: Array,
+    score: Score,
+    parts: dict[int, Part],
+    options: dict[str, Any],
+    folds: Sequence[Fold],
+    positions: Rows,
+    starts: Sequence[Starts] | None,
+    tol: float,
+) -> FoldScores:
+    """Scores of some of the candidates."""
+    own = alphas[positions]
+    found = score_folds(task, learner, folds, own, score, tol=tol, starts=starts, parts=parts, **options)
+    return replace(found, positions=positions)
+
+
+def _climb(
+    look: Callable[..., FoldScores], folds: Sequence[Fold], found: FoldScores, step: int, n_alphas: int
+) -> FoldScores:
+    """Look at candidates that many places beside the best one, until it has both, or gains no more."""
+    before = -np.inf
+    while True:
+        mean, at = found.mean, first_good(found.mean)
+        place, top = int(found.positions[at]), float(mean[at])
+        some = np.setdiff1d([p for p in (place - step, place + step) if 0 <= p < n_alphas], found.positions)
+        if not len(some) or not top > before + EQUAL * _spread(mean) + TIE * abs(top):
+            return found
+        if found.stopped:
+            return replace(found, interrupted=True)
+        before = top
+        try:
+            found = found.beside(look(folds, some, found.starts(at), ROUGH_TOL))
+        except KeyboardInterrupt:
+            # before one fold was complete at further candidates
+            return replace(found, interrupted=True)
+
+
+def _spread(scores: Array) -> float:
+    """The range of the scores that are known."""
+    known = scores[~np.isnan(scores)]
+    return float(np.ptp(known)) if len(known) else 0.0
 
 
 def finish_search(
@@ -697,19 +731,25 @@ def finish_search(
     score: Score,
     **options: Any,
 ) -> FoldScores:
-    """The best candidate of a search on some of the rows, with ridges near its own, on all rows of folds."""
-    if found.interrupted or found.relax is None or _thinned(task.content, folds)[1] == 1.0:
+    """The best candidate of a search on some of the rows, with ridges near its own, on all rows of enough folds.
+
+    Preparations that a fold has learnt from targets are those of its rows in the search, and its weights
+    begin with theirs.
+    """
+    if found.interrupted or found.relax is None or not takes_some(task.content):
         return found
+    first, _ = _thinned(task.content, folds)
     at = first_good(found.mean)
     position, starts = found.positions[[at]], found.starts(at)
     ridge = found.relax[at, first_good(found.scores.mean(axis=0)[at])]
-    if int(task.content.max()) + 1 > ALL_ROWS:
-        folds, starts = folds[:1], starts[:1]
+    tested = np.cumsum([len(np.unique(task.content[test])) for _, test in folds])
+    asked = int(np.searchsorted(tested, min(LOOK_ROWS, tested[-1]))) + 1
+    for (train, _), (part, _) in zip(folds[:asked], first, strict=False):
+        task.source.learn_as(train, part)
     near = learner.relaxed_near(float(ridge / alphas[position[0]]))
+    own, begin = alphas[position], starts[:asked]
     try:
-        best = score_folds(
-            task, near, folds, alphas[position], score, tol=ROUGH_TOL, starts=starts, **options
-        )
+        best = score_folds(task, near, folds[:asked], own, score, tol=HELD_TOL, starts=begin, **options)
     except KeyboardInterrupt:
         return replace(found, interrupted=True)
     return replace(best, positions=position)
@@ -726,6 +766,11 @@ def first_good(scores: Array, slack: float = 0.0) -> int:
     best = float(known.max())
     spread = slack * (best - float(known.min())) if slack else 0.0
     return int(np.argmax(scores >= best - spread - TIE * abs(best)))
+
+
+def takes_some(content: Rows) -> bool:
+    """Whether a search with ridges takes some of the rows only."""
+    return int(content.max()) >= LOOK_ROWS
 
 
 def _thinned(content: Rows, folds: Sequence[Fold]) -> tuple[list[Fold], float]:

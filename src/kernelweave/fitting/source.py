@@ -80,6 +80,9 @@ class Source(ABC, Generic[Q]):
     def take(self, rows: Rows) -> Source[Q]:
         """A source whose training rows are a subset of these."""
 
+    def learn_as(self, rows: Rows, part: Rows) -> None:
+        """Take rows with what kernels learnt from the targets of a part of them, if `take` was asked for this part."""
+
     @abstractmethod
     def queries(self, rows: Rows) -> Q:
         """Some of the training rows, as queries to another source made by `take`."""
@@ -341,6 +344,10 @@ class TableSource(Source[Table]):
         if some.is_whole:
             self._fitted_on[key] = some.kernels
         return some
+
+    def learn_as(self, rows: Rows, part: Rows) -> None:
+        if part.tobytes() in self._fitted_on:
+            self._fitted_on[rows.tobytes()] = self._fitted_on[part.tobytes()]
 
     def with_kernels(self, kernels: list[Kernel]) -> TableSource:
         """Other kernels on the same rows."""

@@ -10,7 +10,7 @@ those of the repeated rows, so that a weight is equivalent to repetitions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ MOST_STEPS, CHANGE = 15, 1e-5
 #: Bounds of the logarithms of rates around the start, of the signal's and the noise's variance; and the least noise.
 RATES, SIGNAL, NOISE, LEAST = (-9.0, 5.0), (-5.0, 6.0), (-12.0, 1.5), 1e-6
 #: Differences of all pairs in all columns that are kept in memory.
-KEPT = 2e7
+KEPT = 1e7
 #: Widths of the Laplace kernel of a recursive feature machine, as multiples of the median distance, its rounds, and
 #: its ridges.
 WIDTHS, ROUNDS, RIDGES = (1.0, 3.0, 10.0), 4, np.logspace(-6, 2, 17)
@@ -162,76 +162,96 @@ def _merged(X: Array, Y: Array, weights: Array) -> _Rows:
 # ---- the evidence ---------------------------------------------------------------------------------------
 
 
-def _differences(X: Array) -> list[Array] | Array:
-    """Absolute differences of all pairs, (n_columns, n * n), if they fit."""
-    n, p = X.shape
-    if float(n) * n * p > KEPT:
-        return [X[:, [j]] for j in range(p)]
-    return np.abs(X.T[:, :, None] - X.T[:, None, :]).reshape(p, -1)
+@dataclass(frozen=True)
+class _Pairs:
+    """Absolute differences of all pairs of different rows, in the order of a triangle; `kept` has those of all columns.
+
+    Attributes
+    ----------
+    X : array of shape (n_rows, n_columns)
+    first, second, flat : arrays of int, shape (n_pairs,)
+        The rows of pairs, the second the smaller, and their positions in a square matrix.
+    kept : array of shape (n_columns, n_pairs), or None
+        None if they do not fit.
+    """
+
+    X: Array
+    first: NDArray[np.intp]
+    second: NDArray[np.intp]
+    flat: NDArray[np.intp]
+    kept: Array | None
+
+    @classmethod
+    def of(cls, X: Array) -> _Pairs:
+        first, second = np.tril_indices(len(X), -1)
+        pairs = cls(X, first, second, first * len(X) + second, None)
+        if float(X.shape[1]) * len(first) > KEPT:
+            return pairs
+        return replace(pairs, kept=np.array([pairs.of_column(j) for j in range(X.shape[1])]))
+
+    def of_column(self, j: int) -> Array:
+        """Differences in one column."""
+        column = self.X[:, j]
+        return np.abs(column[self.first] - column[self.second])
+
+    def combined(self, rho: Array) -> Array:
+        """Their sums over columns at rates."""
+        if self.kept is not None:
+            return rho @ self.kept
+        own = (rate * self.of_column(j) for j, rate in enumerate(rho))
+        return sum(own, np.zeros(len(self.first)))
+
+    def forms(self, values: Array) -> Array:
+        """The inner product of each column's differences with values of the pairs."""
+        if self.kept is not None:
+            return self.kept @ values
+        return np.array([self.of_column(j) @ values for j in range(self.X.shape[1])])
 
 
 def _by_evidence(rows: _Rows) -> tuple[Array, float, Array]:
     X, Y, w = rows.X, rows.Y, rows.weights
     n, p = X.shape
     T, repeats = Y.shape[1], float((rows.weights - 1.0).sum())
-    D = _differences(X)
-
-    def one(j: int) -> Array:
-        return D[j] if isinstance(D, np.ndarray) else np.abs(D[j] - D[j].T).reshape(-1)
-
-    def combined(rho: Array) -> Array:
-        if isinstance(D, np.ndarray):
-            return (rho @ D).reshape(n, n)
-        return sum((rho[j] * one(j) for j in range(p)), np.zeros(n * n)).reshape(n, n)
-
-    def forms(V: Array) -> Array:
-        return (
-            D @ V.reshape(-1)
-            if isinstance(D, np.ndarray)
-            else np.array([one(j) @ V.reshape(-1) for j in range(p)])
-        )
-
+    pairs = _Pairs.of(X)
     history: list[float] = []
 
-    def inverse(theta: Array) -> tuple[Array, Array, Array, float]:
-        """The kernel without its noise, the inverse with it, the diagonal of the factor, and the noise."""
-        K, noise = np.exp(theta[p] - combined(np.exp(theta[:p]))), float(np.exp(theta[p + 1])) + LEAST
-        noisy = K.copy()
-        noisy.flat[:: n + 1] += noise / w
-        factor, failed = lapack.dpotrf(noisy, lower=1, clean=0, overwrite_a=0)
+    def inverse(theta: Array) -> tuple[Array, Array, Array, float, float]:
+        """The kernel of pairs, and at the covariance with noise: inverse, coefficients, log determinant, and noise."""
+        k, noise = np.exp(theta[p] - pairs.combined(np.exp(theta[:p]))), float(np.exp(theta[p + 1])) + LEAST
+        noisy = np.zeros((n, n))
+        noisy.reshape(-1)[pairs.flat] = k
+        noisy.reshape(-1)[:: n + 1] = np.exp(theta[p]) + noise / w
+        # the lower triangle in C order is the upper one of the Fortran-ordered transpose
+        factor, failed = lapack.dpotrf(noisy.T, lower=0, clean=0, overwrite_a=1)
         if failed:
             raise np.linalg.LinAlgError
-        diagonal = np.diag(factor).copy()
-        half, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
-        lower = np.tril(half, -1)
-        return K, lower + lower.T + np.diag(np.diag(half)), diagonal, noise
+        A, log_det = lapack.dpotrs(factor, Y, lower=0)[0], 2.0 * float(np.log(np.diag(factor)).sum())
+        return k, lapack.dpotri(factor, lower=0, overwrite_c=1)[0].T, A, log_det, noise
 
     def objective(theta: Array) -> tuple[float, Array]:
         try:
-            K, Ki, factor, noise = inverse(theta)
+            k, Ki, A, log_det, noise = inverse(theta)
         except np.linalg.LinAlgError:
             return 1e300, np.zeros_like(theta)
-        A = Ki @ Y
-        value = 0.5 * float((Y * A).sum()) + T * float(np.log(factor).sum())
+        value = 0.5 * (float((Y * A).sum()) + T * log_det)
         value += 0.5 * T * repeats * np.log(noise) + 0.5 * rows.scatter / noise
         Q = A @ A.T - T * Ki
-        QK = Q * K
+        Qk, diagonal = np.take(Q, pairs.flat) * k, np.diag(Q)
         slopes = np.empty(p + 2)
-        slopes[:p] = 0.5 * np.exp(theta[:p]) * forms(QK)
-        slopes[p] = -0.5 * QK.sum()
-        by_noise = -0.5 * (np.diag(Q) / w).sum() + 0.5 * T * repeats / noise - 0.5 * rows.scatter / noise**2
+        slopes[:p] = np.exp(theta[:p]) * pairs.forms(Qk)
+        slopes[p] = -Qk.sum() - 0.5 * np.exp(theta[p]) * diagonal.sum()
+        by_noise = -0.5 * (diagonal / w).sum() + 0.5 * T * repeats / noise - 0.5 * rows.scatter / noise**2
         slopes[p + 1] = by_noise * np.exp(theta[p + 1])
         history.append(min(value, history[-1]) if history else value)
         return value, slopes
 
-    apart = combined(np.ones(p))[np.triu_indices(n, 1)]
-    first = float(np.log(1.0 / np.median(apart))) if n > 1 else 0.0
+    first = float(np.log(1.0 / np.median(pairs.combined(np.ones(p))))) if n > 1 else 0.0
     start = np.r_[np.full(p, first), 0.0, np.log(0.1)]
     bounds = [(first + RATES[0], first + RATES[1])] * p + [SIGNAL, NOISE]
     options = {"maxiter": MOST_STEPS, "ftol": CHANGE}
     found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    _, Ki, _, _ = inverse(found.x)
-    errors = (Ki @ Y) / np.diag(Ki)[:, None]
+    _, Ki, A, *_ = inverse(found.x)
+    errors = A / np.diag(Ki)[:, None]
     rho = np.exp(found.x[:p])
     kept = rho > SHORTEST * rho.max()
     return np.diag(rho)[kept], float(w @ np.square(errors).mean(axis=1) / w.sum()), np.array(history)

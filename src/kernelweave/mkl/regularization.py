@@ -74,44 +74,48 @@ def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Ar
     finite = np.flatnonzero(np.isfinite(alphas))
     if not len(finite) or not Y.any():
         return C, primal, gap
-    times, solver = _at_weights(problem, weights, alphas[finite])
+    times, solver, reduced = _at_weights(problem, weights, alphas[finite])
     enough = REFINE * np.linalg.norm(Y)
     effective = weights * problem.scale
     active = np.flatnonzero(effective)
     sizes = np.sqrt(np.maximum(effective[active] @ problem.gram.diagonal(active), 0.0))
     left_out = float(effective @ problem.gram.residual_trace)
-    for k in finite:
-        alpha = float(alphas[k])
+    # one factor at a time takes the memory of one
+    for k in [finite] if reduced else np.split(finite, len(finite)):
+        each = alphas[k][:, None, None]
         try:
-            solve = solver(alpha)
-            c = solve(Y)
+            solve = solver(alphas[k])
+            c = solve(np.broadcast_to(Y, (len(k), *Y.shape)))
         except NotPositiveDefinite:
             raise InputError(
-                f"`relax`={alpha:.3g} is too small for these kernels: K + relax I is not positive definite in "
-                "floating point. Raise it, or normalise the kernels."
+                f"`relax`={alphas[k].min():.3g} is too small for these kernels: K + relax I is not positive definite "
+                "in floating point. Raise it, or normalise the kernels."
             ) from None
         fitted = times(c)
-        r = Y - fitted - alpha * N * c
-        if np.linalg.norm(r) > enough:
+        r = Y - fitted - each * N * c
+        if (np.linalg.norm(r, axis=(1, 2)) > enough).any():
             c = c + solve(r)
             fitted = times(c)
-            r = Y - fitted - alpha * N * c
+            r = Y - fitted - each * N * c
         C[k] = c
-        primal[k] = 0.5 * float(np.sum(np.square(Y - fitted) / N) + alpha * np.vdot(c, fitted))
+        primal[k] = 0.5 * np.sum(np.square(Y - fitted) / N + each * c * fitted, axis=(1, 2))
         gap[k] = bound_at_fixed_weights(
-            alpha, sizes, N, Y, c, fitted, r, primal=float(primal[k]), terms=len(active), left_out=left_out
+            alphas[k], sizes, N, Y, c, fitted, r, primal=primal[k], terms=len(active), left_out=left_out
         )
     return C, primal, gap
 
 
-#: ``alpha -> (B -> (K + alpha N)^-1 B)`` for rows of B.
-Solver = Callable[[float], Callable[[Array], Array]]
+#: ``alphas -> (B -> (K + alpha N)^-1 B)`` for rows of B, of shape (n_alphas, n_outputs, n_samples).
+Solver = Callable[[Array], Callable[[Array], Array]]
 
 
 def _at_weights(
     problem: RidgeProblem, weights: Array, alphas: Array
-) -> tuple[Callable[[Array], Array], Solver]:
-    """Products with K(weights), and solutions of its ridge systems, by the cheapest method for that many."""
+) -> tuple[Callable[[Array], Array], Solver, bool]:
+    """Products with K(weights), and solutions of its ridge systems, by the cheapest method for that many.
+
+    Also whether this is a reduction, which all regularisation parameters share.
+    """
     effective = weights * problem.scale
     root = 1.0 / np.sqrt(problem.inverse_weights)
     factor = problem.gram.factor(effective)
@@ -122,31 +126,38 @@ def _at_weights(
             white = rows * root
             inside = _tridiagonal(white @ white.T)
 
-            def through(alpha: float) -> Callable[[Array], Array]:
-                solve = inside(alpha)
+            def through(alphas: Array) -> Callable[[Array], Array]:
+                solve = inside(alphas)
                 # the identity of Woodbury in the rank of the factor
-                return lambda B: (B * root - solve((B * root) @ white.T) @ white) * root / alpha
+                return lambda B: (
+                    (B * root - _by(solve(_by(B * root, white.T)), white)) * root / alphas[:, None, None]
+                )
 
-            return lambda B: (B @ rows.T) @ rows, through
+            return lambda B: _by(_by(B, rows.T), rows), through, True
     K = problem.gram.combine(effective)
     if len(alphas) <= FACTORISE:
 
-        def factorised(alpha: float) -> Callable[[Array], Array]:
-            system = problem.system(weights, alpha)
-            return lambda B: np.ascontiguousarray(system.solve(B.T).T)
+        def factorised(alphas: Array) -> Callable[[Array], Array]:
+            system = problem.system(weights, float(alphas[0]))
+            return lambda B: np.ascontiguousarray(system.solve(B[0].T).T)[None]
 
-        return lambda B: B @ K, factorised
+        return lambda B: _by(B, K), factorised, False
     reduced = _tridiagonal(K * root * root[:, None])
 
-    def whitened(alpha: float) -> Callable[[Array], Array]:
-        solve = reduced(alpha)
+    def whitened(alphas: Array) -> Callable[[Array], Array]:
+        solve = reduced(alphas)
         return lambda B: solve(B * root) * root
 
-    return lambda B: B @ K, whitened
+    return lambda B: _by(B, K), whitened, True
+
+
+def _by(B: Array, K: Array) -> Array:
+    """``B @ K`` of all regularisation parameters and outputs in one product."""
+    return (B.reshape(-1, B.shape[-1]) @ K).reshape(*B.shape[:-1], K.shape[1])
 
 
 def _tridiagonal(S: Array) -> Solver:
-    """``alpha -> (B -> (S + alpha I)^-1 B)`` for rows of B, from one reduction ``S = Q T Q'``; S is overwritten."""
+    """``alphas -> (B -> (S + alpha I)^-1 B)`` for rows of B, from one reduction ``S = Q T Q'``; S is overwritten."""
     n = len(S)
     held, diagonal, beside, tau, _ = lapack.dsytrd(S.T, lower=1, lwork=BLOCK * n, overwrite_a=1)
     # below its diagonal are reflectors, as in a QR factorisation of all rows but the first
@@ -160,14 +171,16 @@ def _tridiagonal(S: Array) -> Solver:
             ]
         return out
 
-    def solver(alpha: float) -> Callable[[Array], Array]:
+    def solver(alphas: Array) -> Callable[[Array], Array]:
         def solve(B: Array) -> Array:
             if n == 1:
-                return B / (diagonal + alpha)
-            _, _, Z, info = lapack.dptsv(diagonal + alpha, beside, rotate(B.T, "T"))
-            if info != 0:
-                raise NotPositiveDefinite("alpha is below the rounding error of the kernels")
-            return np.ascontiguousarray(rotate(Z, "N").T)
+                return B / (diagonal + alphas[:, None, None])
+            Z = rotate(B.reshape(-1, n).T, "T").reshape(n, *B.shape[:2])
+            for k, alpha in enumerate(alphas):
+                _, _, Z[:, k], info = lapack.dptsv(diagonal + alpha, beside, Z[:, k])
+                if info != 0:
+                    raise NotPositiveDefinite("alpha is below the rounding error of the kernels")
+            return np.ascontiguousarray(rotate(Z.reshape(n, -1), "N").T).reshape(B.shape)
 
         return solve
 
@@ -175,7 +188,7 @@ def _tridiagonal(S: Array) -> Solver:
 
 
 def bound_at_fixed_weights(
-    alpha: float,
+    alphas: Array,
     roots: Array,
     inverse_weights: Array,
     Y: Array,
@@ -183,21 +196,22 @@ def bound_at_fixed_weights(
     fitted: Array,
     residuals: Array,
     *,
-    primal: float,
+    primal: Array,
     terms: int,
     left_out: float,
-) -> float:
+) -> Array:
     """Gap of the ridge with one kernel K, plus a bound of the rounding of its objective.
 
     Parameters
     ----------
-    alpha : float
+    alphas : array of shape (n_alphas,)
     roots : array of shape (n_samples,)
         Square roots of the diagonal of K.
     inverse_weights : array of shape (n_samples,)
-    Y, C, fitted, residuals : arrays of shape (n_outputs, n_samples)
-        Targets, coefficients, K c, and ``y - K c - alpha N c``, as computed.
-    primal : float
+    Y : array of shape (n_outputs, n_samples)
+    C, fitted, residuals : arrays of shape (n_alphas, n_outputs, n_samples)
+        Coefficients, K c, and ``y - K c - alpha N c``, as computed.
+    primal : array of shape (n_alphas,)
         The objective, as computed.
     terms : int
         Number of kernels in the sum K.
@@ -211,19 +225,20 @@ def bound_at_fixed_weights(
     """
     eps = float(np.finfo(np.float64).eps)
     unit = eps / 2 * SAFETY * math.sqrt(len(roots) + terms + 8)
-    root = 1.0 / np.sqrt(inverse_weights)
-    length, sizes = np.linalg.norm(C, axis=1), np.abs(C) @ roots
-    errors = unit * sizes[:, None] * roots
+    root, alpha = 1.0 / np.sqrt(inverse_weights), alphas[:, None, None]
+    length, sizes = np.linalg.norm(C, axis=2), np.abs(C) @ roots
+    errors = unit * sizes[:, :, None] * roots
     missing = left_out * length * float(root.max())
-    off = np.linalg.norm(errors * root, axis=1) + missing
+    off = np.linalg.norm(errors * root, axis=2) + missing
     parts = 2.0 * eps * (np.abs(Y) + np.abs(fitted) + alpha * inverse_weights * np.abs(C))
-    reach = np.linalg.norm((np.abs(residuals) + errors + parts) * root, axis=1) + missing
-    quadratic_forms = np.maximum(np.einsum("tn,tn->t", C, fitted), 0.0)
+    reach = np.linalg.norm((np.abs(residuals) + errors + parts) * root, axis=2) + missing
+    quadratic_forms = np.maximum(np.einsum("ktn,ktn->kt", C, fitted), 0.0)
     form_errors = (
-        unit * sizes * (np.sqrt(quadratic_forms) + np.linalg.norm(C * roots, axis=1)) + left_out * length**2
+        unit * sizes * (np.sqrt(quadratic_forms) + np.linalg.norm(C * roots, axis=2)) + left_out * length**2
     )
-    of_objective = 0.5 * alpha * form_errors + reach * off + 0.5 * off**2
-    return float(np.sum(0.5 * reach**2 + of_objective)) + 2.0 * unit * primal
+    of_objective = 0.5 * alphas[:, None] * form_errors + reach * off + 0.5 * off**2
+    bounds: Array = np.sum(0.5 * reach**2 + of_objective, axis=1) + 2.0 * unit * primal
+    return bounds
 
 
 # ---- solutions ------------------------------------------------------------------------------------
