@@ -1,6 +1,7 @@
 """Machines on features: the optima of kernels and of a cone solver, certificates, options, refusals.
 
-Modules: `mkl/features/newton`, `mkl/features/norms`, `mkl/features/columns`, `mkl/features/problem`.
+Modules: `mkl/features/newton`, `mkl/features/norms`, `mkl/features/columns`,
+`mkl/features/weighted_rows`, `mkl/features/problem`.
 """
 
 import itertools
@@ -13,10 +14,13 @@ from scipy import sparse
 
 import kernelweave as kw
 from kernelweave._checks import InputError
+from kernelweave.machines.loss import Loss
 from kernelweave.machines.losses import LOSSES, as_loss
 from kernelweave.machines.smooth import Augmented, smooth_loss
 from kernelweave.mkl.features import columns as columns_module
 from kernelweave.mkl.features import newton as newton_module
+from kernelweave.mkl.features import weighted_rows
+from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.norms import Model
 from kernelweave.mkl.features.problem import make_feature_problem
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
@@ -294,6 +298,9 @@ def test_random_problems_agree_with_kernels(hostile):
 
 @pytest.mark.parametrize("loss", MARGINS)
 def test_columns_that_outnumber_rows_go_through_kernels(loss, monkeypatch):
+    if loss == "logistic":
+        # its models descend on weighted rows, unless that takes many sweeps
+        monkeypatch.setattr(weighted_rows, "SWEEPS", 1)
     Z, groups, y = make(loss, 25, widths=(4,) * 30)
     used = []
     inner = newton_module.MarginDescent._solve_on_kernels
@@ -309,6 +316,97 @@ def test_columns_that_outnumber_rows_go_through_kernels(loss, monkeypatch):
     assert got.status is kw.Status.CONVERGED
     assert abs(got.primal - want.primal) <= got.gap + want.gap
     assert got.verify(kw.problems.margin_problem(stack, y, 10.0, loss=loss)).status is kw.Status.CONVERGED
+
+
+# ---- weighted rows --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("n", [60, 20])
+def test_models_on_rows_have_the_minimum_of_those_on_products(n, fit_intercept, rng):
+    Z, groups, y = make("logistic", n, (3, 1, 5, 2, 1, 4, 6, 6))
+    stack = kw.FeatureStack(Z, groups)
+    problem, _ = make_feature_problem(stack, y, loss=as_loss("logistic"), C=1.0, fit_intercept=fit_intercept)
+    columns = WorkingColumns(problem)
+    columns.add(np.arange(len(groups) - 1))
+    rows, h, X = weighted_rows.WeightedRows(columns), rng.uniform(0.05, 0.25, n), columns._rows
+    w = rng.normal(size=len(X)) * np.repeat(rng.random(len(groups) - 1) > 0.4, np.diff(columns.offsets))
+    # the same weights, a multiple of them, nearly a multiple, others, and a block that comes later
+    for factor, fresh in (
+        (1.0, True),
+        (3.0, False),
+        (rng.uniform(0.98, 1.02, n), False),
+        (rng.random(n), True),
+    ):
+        b = rng.normal(size=n)
+        b -= b.mean()
+        norms = np.sqrt(np.add.reduceat(w * w, columns.offsets[:-1]))
+        taken = np.arange(len(norms)) if fresh else np.flatnonzero(norms)
+        given = factor * h
+        W, reached = rows.minimise(given, b, w, w @ X, taken, 1e-11, exact=False)
+        assert reached
+        assert rows.fresh is fresh
+        # weights of the rows, and their multiple with the same sum
+        own = rows._h * (given.sum() / rows._h.sum())
+        mean = X @ own / own.sum() if fit_intercept else np.zeros(len(X))
+        C = (X - mean[:, None]) * own @ (X - mean[:, None]).T
+        model = Model(C, C @ w + X @ b, 1.0, columns.offsets)
+        # the required gap, and the rounding errors of the value
+        assert model.gap(model.turned(W)) <= 2e-11 * max(1.0, abs(model.value(model.turned(W))))
+
+
+class Huber(Loss):
+    """Linear from a distance: rows there have a derivative but no second one."""
+
+    def value(self, y, f):
+        r = np.abs(y - f)
+        return np.where(r <= 0.3, 0.5 * r * r, 0.3 * r - 0.045)
+
+    def slope(self, y, f):
+        return np.clip(f - y, -0.3, 0.3)
+
+    def conjugate(self, y, b):
+        return np.where(np.abs(b) <= 0.3 + 1e-12, 0.5 * b * b - b * y, np.inf)
+
+
+def test_logistic_paths_descend_on_rows(monkeypatch):
+    """Along a path, columns that outnumber rows stay features, and every value is that of a cone program."""
+    Z, groups, y = make("logistic", 40, (4,) * 20)
+    used = []
+    inner = weighted_rows.WeightedRows.minimise
+
+    def counted(self, *args, **options):
+        found = inner(self, *args, **options)
+        used.append(self.fresh)
+        return found
+
+    monkeypatch.setattr(weighted_rows.WeightedRows, "minimise", counted)
+    monkeypatch.setattr(newton_module.MarginDescent, "_solve_on_kernels", None)
+    Cs = np.geomspace(0.03, 0.5, 6)
+    path = kw.svm_mkl_path(kw.FeatureStack(Z, groups), y, Cs, loss="logistic", tol=1e-7)
+    assert any(used)
+    assert not all(used)
+    for C, one in zip(Cs, path.solutions, strict=True):
+        assert one.status is kw.Status.CONVERGED
+        value = conic(Z, groups, y, C, "logistic")
+        # the conic value is above the optimum by at most 1e-7 of it
+        assert one.dual <= value * (1 + 1e-7)
+        assert value <= one.primal * (1 + 2e-7)
+
+
+def test_rows_without_a_second_derivative_keep_their_first():
+    """A loss that is linear at some rows is not solved on weighted rows, which would leave these out."""
+    rng = np.random.default_rng(0)
+    Z, groups, _ = make("logistic", 40)
+    y = Z[:, 0] + 3.0 * rng.standard_normal(40)
+    got = kw.solve_svm_mkl(kw.FeatureStack(Z, groups), y, 1.0, loss=Huber(), tol=1e-7)
+    import cvxpy as cp
+
+    w, b = cp.Variable(Z.shape[1]), cp.Variable()
+    norms = sum(cp.norm(w[a:e]) for a, e in itertools.pairwise(groups))
+    value = conic_value(cp.Problem(cp.Minimize(0.5 * cp.sum(cp.huber(y - Z @ w - b, 0.3)) + 0.5 * norms**2)))
+    assert got.status is kw.Status.CONVERGED
+    assert_allclose(got.primal, value, rtol=2e-6)
 
 
 # ---- forms and options ----------------------------------------------------------------------------

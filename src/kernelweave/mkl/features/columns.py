@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.linalg.blas import dger
 
 from kernelweave._sparse import is_sparse
 from kernelweave._threads import blas_threads_for
@@ -123,6 +124,27 @@ class WorkingColumns:
         for part, rows in self._pieces():
             out[part] = w[used] @ rows[used] if few else w @ rows
         return out
+
+    @property
+    def held(self) -> bool:
+        """Whether all columns are in memory, as a dense array."""
+        return self._held and not self._sparse
+
+    @property
+    def centred(self) -> bool:
+        """Whether an intercept takes the weighted means of columns."""
+        return self._fit_intercept
+
+    def weighted(self, columns: Index, used: Index, root: Array) -> Array:
+        """Some columns on some rows, times the roots of weights there; less weighted means with an intercept."""
+        few = len(used) < self._rows.shape[1]
+        A = self._rows[np.ix_(columns, used)] if few else self._rows[columns]
+        A *= root
+        if self._fit_intercept:
+            means = A @ (root / (root @ root))
+            # in place: the array in the order of Fortran is its transpose
+            dger(-1.0, root, means, a=A.T, overwrite_a=1)
+        return A
 
     def shift(self, w: Array) -> float:
         """What to subtract from the intercept of columns as they are here."""

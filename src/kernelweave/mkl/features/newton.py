@@ -17,8 +17,9 @@ from kernelweave._types import Array, Index
 from kernelweave.machines.rounding import balanced
 from kernelweave.machines.smooth import Augmented, smooth_loss
 from kernelweave.mkl.features.columns import WorkingColumns
-from kernelweave.mkl.features.norms import KNOWN, norm_of
+from kernelweave.mkl.features.norms import KNOWN, SumOfNorms, norm_of
 from kernelweave.mkl.features.problem import FeatureProblem, Values
+from kernelweave.mkl.features.weighted_rows import WeightedRows
 from kernelweave.mkl.kernel_problem import KernelProblem
 from kernelweave.mkl.weight_sets import WeightSet
 from kernelweave.results import Solution, Status, WarmStart, limit_reached, relative_gap
@@ -33,6 +34,14 @@ ON_THE_WAY = 0.1
 MODEL_SHARE = 0.1
 #: Weights of rows that have changed by less stay as they are in the second derivative; none for losses of squares.
 COARSE = 0.1
+#: Working columns, as a share of the rows, from which a model is minimised on rows.
+BESIDE_ROWS = 0.02
+#: Most numbers of weighted rows.
+MOST_NUMBERS = 2**25
+#: The gap falls to this share in a step, or weighted rows are made afresh.
+FAST = 0.3
+#: Share of the level of blocks with coefficients from which others take part in such a model.
+TAKEN = 0.9
 #: Columns that may join at once: so many, or this multiple of those with coefficients.
 LEAST, MORE = 100, 1.0
 #: The shortest step, and the required share of the expected decrease.
@@ -92,12 +101,14 @@ class MarginDescent:
         self.max_iter = MOST if max_iter is None else max_iter
         self.norm = norm_of(problem.weight_set)
         self.chosen = WorkingColumns(problem)
+        self.rows = WeightedRows(self.chosen)
         self.w = np.empty(0)
         self.product = np.zeros(problem.stack.n_samples)
         self._t = 0.0
         self._stopped = False  # whether Ctrl-C was pressed on the way to the first C
         self.slow = self.hard = False  # whether kernels are used, and from the beginning
         self.n_before = 0  # steps on the way to the first C
+        self.last: list[tuple[float, float, Array]] = []  # C, sum of norms and coefficients of the last two
         self._set(problem)
 
     def _set(self, problem: FeatureProblem) -> None:
@@ -112,6 +123,7 @@ class MarginDescent:
             moved = np.where(bounded, before.centre * (self.costs / before.costs), before.centre)
             self.smooth.centre = np.clip(moved, *problem.machine.loss.bounds(self.y, self.costs))
         self.fall = np.inf
+        self._few_sweeps = True  # whether models on rows were minimised by a few sweeps
         self._known: Array | None = None  # the product to which the intercept belongs
 
     def begin_at(self, w: Array) -> None:
@@ -161,7 +173,10 @@ class MarginDescent:
         self.n_iter, self.interrupted, self._stopped = 0, self._stopped, False
         self.trace: list[tuple[float, float, int]] = []
         aim, stalled, self.slow = ROUGH, False, self.hard
-        if not self.w.any():
+        if self._extrapolate():
+            aim *= SHARE
+            self._grow(self._outside(problem.norms(problem.gradient(self._coefficients()[0]))))
+        elif not self.w.any():
             self._grow(self._outside(problem.norms(problem.gradient(self._coefficients()[0]))))
         while True:
             try:
@@ -189,11 +204,34 @@ class MarginDescent:
             most = max(SHARE * left, INSIDE * self.tol)
             aim = min(most, ROUGH) if grown else min(0.3 * aim, most)
         n_before, self.n_before = self.n_before, 0
+        self.last = [*self.last[-1:], (problem.machine.C, float(problem.norms(w).sum()), w)]
         return problem.solution(
             weights, w, intercept, b,
             status=status or Status.STALLED, tol=self.tol, n_iter=self.n_iter + n_before,
             trace=problem.trace(self.trace), values=values,
         )  # fmt: skip
+
+    def _extrapolate(self) -> bool:
+        """Go on along the line through the last two solutions, if the objective is lower there; returns whether.
+
+        The sum of the norms is taken to grow as between them, by a power of C.
+        """
+        C = self.problem.machine.C
+        if len(self.last) < 2 or not self.smooth.exact:
+            return False
+        (C1, level1, w1), (C2, level2, w2) = self.last
+        if not (C1 < C2 < C and 0.0 < level1 < level2):
+            return False
+        slope = math.log(level2 / level1) / math.log(C2 / C1)
+        ahead = level2 * ((C / C2) ** slope - 1.0) / (level2 - level1)
+        index = self.chosen.index
+        w = np.where(w2[index] != 0.0, w2[index] + ahead * (w2 - w1)[index], 0.0)
+        product = self.chosen.combine(w)
+        t = self.smooth.intercept(product, self._t)
+        if not self._value(w, product, t) < self._value(self.w, self.product, self._intercept()):
+            return False
+        self.w, self.product, self._t, self._known = w, product, t, product
+        return True
 
     def _status(self, values: Values) -> Status | None:
         """How the solution ends here; None if it goes on."""
@@ -206,7 +244,8 @@ class MarginDescent:
     def _solve_chosen(self, aim: float) -> tuple[Array, float, bool]:
         """Solve on the working blocks; returns coefficients of the rows, the intercept, and whether it stalled."""
         possible = self.on_kernels is not None and len(self.y) <= MOST_ROWS
-        if not (possible and (self.slow or len(self.y) < self.chosen.n_columns)):
+        outnumbered = len(self.y) < self.chosen.n_columns and not self._on_rows()
+        if not (possible and (self.slow or outnumbered)):
             stalled = self._descend(aim)
             if not (stalled and possible):
                 return *self._coefficients(), stalled
@@ -324,6 +363,31 @@ class MarginDescent:
 
     # ---- steps ------------------------------------------------------------------------------------
 
+    def _on_rows(self) -> bool:
+        """Whether models are minimised on weighted rows: where these are not many more than the working columns."""
+        return (
+            self._few_sweeps
+            and self.smooth.exact
+            and isinstance(self.norm, SumOfNorms)
+            and self.norm.ridge == 0.0
+            and self.chosen.held
+            and BESIDE_ROWS * len(self.y) <= self.chosen.n_columns <= MOST_NUMBERS / len(self.y)
+        )
+
+    def _model_on_rows(self, h: Array, b: Array, G: Array, aim: float) -> Array:
+        """Coefficients at which the model on weighted rows has a gap of `aim`.
+
+        Blocks far from having coefficients, by their gradients G, stay without.
+        """
+        norms, reach = self._norms(self.w), self._norms(G)
+        level = max(self.norm.level(norms), float(reach.max()))
+        taken = np.flatnonzero((norms > 0) | (reach >= TAKEN * level))
+        if self.rows.columns is not self.chosen:
+            self.rows = WeightedRows(self.chosen)
+        quadratic = self.problem.machine.loss.quadratic
+        w, self._few_sweeps = self.rows.minimise(h, b, self.w, self.product, taken, aim, exact=quadratic)
+        return w
+
     def _descend(self, aim: float) -> bool:
         """Newton steps until the gap over the working blocks is at most `aim`; returns whether they stalled."""
         smooth, chosen = self.smooth, self.chosen
@@ -343,6 +407,8 @@ class MarginDescent:
             ):
                 return False
             idle = 0 if at.gap < 0.9 * least else idle + 1
+            if not (self.rows.fresh or at.gap < FAST * least):
+                self.rows.forget()
             least = min(least, at.gap)
             if idle > PATIENCE or self.n_iter >= last:
                 return True
@@ -363,6 +429,9 @@ class MarginDescent:
                 smooth.radius /= GROWTH
                 chosen.scale(1.0 / GROWTH)
                 self._known, self.fall = None, np.inf
+            if possible and not self._few_sweeps and len(self.y) < chosen.n_columns:
+                # kernels are better than products of so many columns
+                return True
 
     def _step(self, aim: float, primal: float, known: tuple[Array, Array] | None) -> bool:
         """One Newton step; returns whether the objective fell. Coefficients of rows and their products may be known."""
@@ -373,13 +442,19 @@ class MarginDescent:
             known = b, chosen.products(b)
         b, G = known
         h = smooth.curvature(f)
-        coarse = COARSE if smooth.exact and not self.problem.machine.loss.quadratic else 0.0
-        C, _, _ = chosen.second_derivative(h, coarse, self.norm.ridge)
+        # rows without a second derivative have no part in a model on rows
         used = h > 0
-        extent = primal + float((np.square(b[used]) / h[used]).sum())
-        q = C @ self.w + G - self.norm.ridge * self.w
+        widest = int(np.diff(chosen.offsets).max())
+        on_rows = self._on_rows() and widest <= np.count_nonzero(used) and not b[~used].any()
         aim = max(aim, 1e-15 * abs(primal))
-        step = self.norm.minimise(C, q, chosen.offsets, self.w, aim, extent) - self.w
+        if on_rows:
+            step = self._model_on_rows(h, b, G, aim) - self.w
+        else:
+            coarse = COARSE if smooth.exact and not self.problem.machine.loss.quadratic else 0.0
+            C, _, _ = chosen.second_derivative(h, coarse, self.norm.ridge)
+            extent = primal + float((np.square(b[used]) / h[used]).sum())
+            q = C @ self.w + G - self.norm.ridge * self.w
+            step = self.norm.minimise(C, q, chosen.offsets, self.w, aim, extent) - self.w
         along = chosen.combine(step)
         value = smooth.value(f) + self._penalty(self.w)
         expected = self._penalty(self.w + step) - self._penalty(self.w) - float(G @ step)
@@ -392,6 +467,11 @@ class MarginDescent:
                 break
             length *= 0.5
         else:
+            after = np.inf
+        if on_rows and not self.rows.fresh and not after < value:
+            self.rows.forget()
+            return self._step(aim, primal, known)
+        if not after < np.inf:
             return False
         self.w, self.product, self._t, self._known = w, product, t, product
         return after < value
