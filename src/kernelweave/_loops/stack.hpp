@@ -3,7 +3,8 @@
 namespace stacks {
 
 constexpr size_t EDGE = 32;      // rows and columns of a tile
-constexpr size_t LINE = 8;       // entries that are written at a time: a line of the cache
+constexpr size_t LINE = 8;       // rows of a tile, and entries that are read at a time with any strides
+constexpr size_t SIDE = 4;       // kernels that are looked at together
 constexpr size_t TOGETHER = 32;  // kernels of a stack that are read side by side
 
 inline bool strange(double value) {
@@ -12,23 +13,61 @@ inline bool strange(double value) {
     return (bits & 0x7ff0000000000000ULL) == 0x7ff0000000000000ULL;
 }
 
-// What was met in some kernels: max |K - K'|, max |K|, and pairs of which one is not finite.
+// Negative for numbers that are not finite: all bits of their exponent are set, and one more carries into the sign.
+inline int64_t marked(double value) {
+    int64_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return int64_t(uint64_t(bits & 0x7ff0000000000000LL) + 0x0010000000000000ULL);
+}
+
+// What was met in some kernels: max |K - K'|, max |K|, and how often there was one that is not finite.
 struct Looks {
     std::vector<double> asym, size;
     std::vector<int64_t> bad;
     explicit Looks(size_t M) : asym(M, 0.0), size(M, 0.0), bad(M, 0) {}
 };
 
-// one pair of places in kernels that lie side by side
-KW_CLONES void look(const double* a, const double* b, size_t M, double* mean, double* asym, double* size, int64_t* bad) {
+// some entries of a row of kernels that lie side by side: `a` above the diagonal and `b` the mirror images, each with its own
+// stride, into the triangles of these kernels; what is met of SIDE kernels stays in registers
+KW_CLONES void look(const double* a, const double* b, int64_t a_step, int64_t b_step, size_t width, size_t M, double* out, size_t L,
+                    double* asym, double* size, int64_t* bad) {
+    for (size_t m0 = 0; m0 < M; m0 += SIDE) {
+        const size_t count = std::min(SIDE, M - m0);
+        double means[EDGE][SIDE], apart[SIDE] = {}, largest[SIDE] = {};
+        int64_t odd[SIDE] = {};
+        if (count == SIDE) {
+            for (size_t j = 0; j < width; ++j) {
+                const double *x = a + int64_t(j) * a_step + m0, *z = b + int64_t(j) * b_step + m0;
 #pragma omp simd
-    for (size_t m = 0; m < M; ++m) {
-        const double d = std::fabs(a[m] - b[m]), p = std::fabs(a[m]), q = std::fabs(b[m]);
-        const double w = asym[m], s = size[m], larger = p > q ? p : q;
-        asym[m] = d > w ? d : w;
-        size[m] = larger > s ? larger : s;
-        bad[m] += int64_t(strange(a[m]) | strange(b[m]));
-        mean[m] = 0.5 * (a[m] + b[m]);
+                for (size_t m = 0; m < SIDE; ++m) {
+                    const double d = std::fabs(x[m] - z[m]), p = std::fabs(x[m]), q = std::fabs(z[m]), larger = p > q ? p : q;
+                    apart[m] = d > apart[m] ? d : apart[m];
+                    largest[m] = larger > largest[m] ? larger : largest[m];
+                    odd[m] |= marked(x[m]) | marked(z[m]);
+                    means[j][m] = 0.5 * (x[m] + z[m]);
+                }
+            }
+        } else {
+            for (size_t j = 0; j < width; ++j)
+                for (size_t m = 0; m < count; ++m) {
+                    const double x = a[int64_t(j) * a_step + int64_t(m0 + m)], z = b[int64_t(j) * b_step + int64_t(m0 + m)];
+                    apart[m] = std::max(apart[m], std::fabs(x - z));
+                    largest[m] = std::max(largest[m], std::max(std::fabs(x), std::fabs(z)));
+                    odd[m] |= marked(x) | marked(z);
+                    means[j][m] = 0.5 * (x + z);
+                }
+        }
+        for (size_t m = 0; m < count; ++m) {
+            double* to = out + (m0 + m) * L;
+            if (width == EDGE) {
+                for (size_t j = 0; j < EDGE; ++j) to[j] = means[j][m];
+            } else {
+                for (size_t j = 0; j < width; ++j) to[j] = means[j][m];
+            }
+            asym[m0 + m] = std::max(asym[m0 + m], apart[m]);
+            size[m0 + m] = std::max(size[m0 + m], largest[m]);
+            bad[m0 + m] += int64_t(odd[m] < 0);
+        }
     }
 }
 
@@ -50,32 +89,17 @@ KW_CLONES void look_along(const double* a, const double* b, size_t len, double* 
     *bad += count;
 }
 
-// means (width, M) of some entries of a row into the triangles of M kernels
-KW_CLONES void turn(const double* means, size_t M, size_t width, double* out, size_t L) {
-    if (width == LINE) {
-        for (size_t m = 0; m < M; ++m, out += L) {
-#pragma omp simd
-            for (size_t t = 0; t < LINE; ++t) out[t] = means[t * M + m];
-        }
-        return;
-    }
-    for (size_t m = 0; m < M; ++m, out += L)
-        for (size_t t = 0; t < width; ++t) out[t] = means[t * M + m];
-}
-
 // kernels last: entries of all kernels lie side by side
 inline void pack_together(const double* K, int64_t si, int64_t sj, size_t n, size_t m0, size_t M, double* packed, Looks& looks,
                           size_t part) {
     const size_t L = triangle(n);
-    std::vector<double> means(LINE * M);
     for (size_t i0 = part * LINE; i0 < n; i0 += PARTS * LINE)
-        for (size_t j0 = i0; j0 < n; j0 += LINE)
+        for (size_t j0 = i0 / EDGE * EDGE; j0 < n; j0 += EDGE)
             for (size_t i = i0; i < std::min(i0 + LINE, n); ++i) {
-                const size_t js = std::max(i, j0), j1 = std::min(j0 + LINE, n);
-                for (size_t j = js; j < j1; ++j)
-                    look(K + int64_t(i) * si + int64_t(j) * sj, K + int64_t(j) * si + int64_t(i) * sj, M,
-                         means.data() + (j - js) * M, looks.asym.data() + m0, looks.size.data() + m0, looks.bad.data() + m0);
-                if (js < j1) turn(means.data(), M, j1 - js, packed + row_start(i, n) + (js - i), L);
+                const size_t js = std::max(i, j0), j1 = std::min(j0 + EDGE, n);
+                if (js < j1)
+                    look(K + int64_t(i) * si + int64_t(js) * sj, K + int64_t(js) * si + int64_t(i) * sj, sj, si, j1 - js, M,
+                         packed + row_start(i, n) + (js - i), L, &looks.asym[m0], &looks.size[m0], &looks.bad[m0]);
             }
 }
 

@@ -77,9 +77,14 @@ def hopeless(block: Array, cap: int, bound: float) -> bool:
     few = some_rows(n_rows, cap + 1)
     if of_higher_rank(np.ascontiguousarray(block[np.ix_(few, few)]), bound):
         return True
+    return too_long(block, cap, bound)
+
+
+def too_long(block: Array, cap: int, bound: float) -> bool:
+    """Whether the factor of these rows is already too long, by more than rounding may add."""
+    n_rows = len(block)
     if n_rows <= cap + 1:
         return False
-    # whether the factor of these rows is already too long, by more than rounding may add
     work = np.empty((cap + max(4, cap // 8), n_rows))
     return bool(core.pivoted_cholesky(block[_upper(n_rows)], bound, work)[0] < 0)
 
@@ -90,8 +95,11 @@ def rows_to_see(n_samples: int, cap: int) -> Rows:
 
 
 def hopeless_triangle(triangle: Array, n_samples: int, cap: int, bound: float) -> bool:
-    """The same of a packed triangle."""
-    return cap < n_samples and hopeless(triangle[_places(n_samples, cap)], cap, bound)
+    """The same of a packed triangle, of which no more is read than is needed."""
+    if cap >= n_samples:
+        return False
+    few, seen = _places(n_samples, cap)
+    return of_higher_rank(triangle[few], bound) or too_long(triangle[seen], cap, bound)
 
 
 @lru_cache(maxsize=2)
@@ -100,11 +108,13 @@ def _upper(n_rows: int) -> tuple[Rows, Rows]:
 
 
 @lru_cache(maxsize=2)
-def _places(n_samples: int, cap: int) -> Rows:
-    """Positions of `rows_to_see`, and the same columns, in a packed triangle."""
+def _places(n_samples: int, cap: int) -> tuple[Rows, Rows]:
+    """Positions of the `cap` + 1 rows that are tried first, and of all `rows_to_see`, with the same columns."""
     seen = rows_to_see(n_samples, cap)
     low, high = np.minimum(seen[:, None], seen), np.maximum(seen[:, None], seen)
-    return packed_rows(n_samples)[low] + high - low
+    every = packed_rows(n_samples)[low] + high - low
+    few = some_rows(len(seen), cap + 1)
+    return every[np.ix_(few, few)], every
 
 
 @lru_cache(maxsize=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from scipy.linalg import lapack
 
 from kernelweave._checks import InputError, NotPSDError, check_gram_stack, check_psd, rounding_tol
 from kernelweave._devices import Kind, as_floating, hosted, is_foreign, on_host
-from kernelweave._loops import core
+from kernelweave._loops import core, packed_rows
 from kernelweave._threads import blas_threads_for, threads_for
 from kernelweave._types import Array
 from kernelweave.gram import device_gram
@@ -138,10 +139,13 @@ def check_semidefinite(
         with blas_threads_for(gram.n_samples):
             check_semidefinite(gram, names, given, work)
         return
-    weights = np.zeros(gram.n_kernels)
-    for m, bound in enumerate(gram.norm_bound):
-        weights[m] = 1.0
-        upper = gram.combine_upper(weights, work)
+    places = packed_rows(gram.n_samples)[:-1]
+    for m, own in enumerate(gram.packed):
+        diagonal = own[places]
+        # as `norm_bound`, of a kernel that is still in the cache
+        square = 2.0 * float(own @ own) - float(diagonal @ diagonal)
+        bound = min(math.sqrt(max(square, 0.0)), float(diagonal.sum()))
+        upper = PackedGram(gram.packed[m : m + 1], gram.n_samples).combine_upper(np.ones(1), work)
         # entries below rounding become zeros: products of such numbers underflow, which takes the processor long
         upper += 0.05 * bound
         upper -= 0.05 * bound
@@ -149,8 +153,7 @@ def check_semidefinite(
         _, info = lapack.dpotrf(upper.T, lower=1, clean=0, overwrite_a=1)
         if info != 0 and bound > 0:
             tol = 1e-8 if given is None else rounding_tol(given[:, :, m])
-            check_psd(gram.combine(weights), f"Kernel {names[m]}", tol=tol)
-        weights[m] = 0.0
+            check_psd(gram.combine(np.eye(1, gram.n_kernels, m)[0]), f"Kernel {names[m]}", tol=tol)
 
 
 def gram_on_device(stack: Any) -> DeviceGram:

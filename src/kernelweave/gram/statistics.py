@@ -21,7 +21,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import blas
 
 from kernelweave._checks import InputError
 from kernelweave._devices import Kind, is_foreign, take_rows
@@ -32,7 +31,8 @@ from kernelweave._types import Array, Device, Index, Labels, Tree, Values
 from kernelweave.gram.base import pieces
 from kernelweave.gram.features import as_groups
 from kernelweave.gram.row_checks import check_rows, check_texts, stays_sparse
-from kernelweave.gram.statistics_files import AddedRows, pack_lower, taken_of, unpack_lower, unreadable
+from kernelweave.gram.statistics_files import AddedRows, taken_of, unreadable
+from kernelweave.gram.triangle import Triangle
 
 #: Numbers that are converted at a time.
 PIECE = 2**21
@@ -66,10 +66,10 @@ class Part:
     n_rows: int
 
 
-def add_rows(scatter: Array, Z: Any, Y: Array, weights: Array | None) -> Part:
-    """Add products of some rows of ``[Z, Y]``, with deviations from their own means, to a lower triangle."""
-    p = len(scatter) - Y.shape[1]
-    B = np.empty((len(Y), len(scatter)))
+def add_rows(scatter: Triangle, Z: Any, Y: Array, weights: Array | None) -> Part:
+    """Add products of some rows of ``[Z, Y]``, with deviations from their own means."""
+    p = scatter.size - Y.shape[1]
+    B = np.empty((len(Y), scatter.size))
     B[:, :p] = Z.toarray() if is_sparse(Z) else Z
     B[:, p:] = Y
     ones = np.ones(len(B)) if weights is None else weights
@@ -81,11 +81,11 @@ def add_rows(scatter: Array, Z: Any, Y: Array, weights: Array | None) -> Part:
     B -= left
     if weights is not None:
         B *= np.sqrt(weights)[:, None]
-    blas.dsyrk(1.0, B.T, beta=1.0, c=scatter, lower=1, overwrite_c=1)
+    scatter.add_products(B)
     return Part(means, left, np.einsum("ij,ij->j", B, B), total, len(B))
 
 
-def add_sparse_rows(scatter: Array, Z: Any, Y: Array, weights: Array | None) -> Part:
+def add_sparse_rows(scatter: Triangle, Z: Any, Y: Array, weights: Array | None) -> Part:
     """The same for sparse rows, at least one, which stay sparse."""
     from scipy import sparse
 
@@ -101,7 +101,7 @@ def add_sparse_rows(scatter: Array, Z: Any, Y: Array, weights: Array | None) -> 
     own[:p, :p] -= total * means[:p, None] * means[:p]
     own[p:, :p] = (white.T @ D).T
     own[p:, p:] = D.T @ D
-    scatter += np.tril(own)
+    scatter.add_square(own)
     squares = np.r_[np.asarray(white.multiply(white).sum(axis=0)).reshape(-1), np.diag(own)[p:]]
     return Part(means, np.zeros_like(means), squares, total, len(Y))
 
@@ -149,8 +149,8 @@ class DeviceSums:
         self._scatter = self._scatter + share * (column[:, None] * column)
 
     def lower(self) -> Array:
-        """The lower triangle of what was added."""
-        return np.asfortranarray(np.tril(self.kind.take(self._scatter)))
+        """What was added, of which the lower triangle counts."""
+        return self.kind.take(self._scatter)
 
 
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
@@ -163,8 +163,9 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 class BlockStatistics(AddedRows):
     """Sums over rows of features in blocks and targets: all that RLS2 needs of them.
 
-    Rows are added in chunks and then forgotten, so there may be any number of them; memory is that of one matrix of
-    n_features x n_features. `solve_rls2` and `rls2_path` take statistics in place of features and targets.
+    Rows are added in chunks and then forgotten, so there may be any number of them; memory is about half of
+    a matrix of n_features x n_features. `solve_rls2` and `rls2_path` take statistics in place of features and targets,
+    for which they make a factor of the whole matrix.
 
     Parameters
     ----------
@@ -241,7 +242,7 @@ class BlockStatistics(AddedRows):
         self.weight_sum = 0.0
         self.taken: dict[str, int] = {}
         self._means = self._rests = np.empty(0)
-        self._held, self._reach = np.empty((0, 0), order="F"), np.empty((2, 0))
+        self._held, self._reach = Triangle(0), np.empty((2, 0))
         self._there: DeviceSums | None = None
         if groups is not None:
             self._set_features()
@@ -281,11 +282,28 @@ class BlockStatistics(AddedRows):
 
     def products(self, *, centered: bool) -> Array:
         """``A'A`` for the columns of features and targets side by side, about their means or about zero."""
-        lower = np.tril(self._scatter)
-        out = lower + np.tril(lower, -1).T
-        if not centered:
-            out += self.weight_sum * self._means[:, None] * self._means
+        out = self._scatter.square()
+        return out if centered else self._about_zero(out)
+
+    def upper_products(self, *, centered: bool) -> Array:
+        """The upper triangle of `products`, in the order of Fortran and free for the caller to change."""
+        out = self._scatter.upper()
+        return out if centered else self._about_zero(out)
+
+    def _about_zero(self, out: Array) -> Array:
+        """Add what products about zero have more than those about the means, a few columns at a time."""
+        for part in pieces(len(out), max(1, PIECE // max(1, len(out)))):
+            out[:, part] += self.weight_sum * self._means[:, None] * self._means[part]
         return out
+
+    def squares(self, *, centered: bool) -> Array:
+        """The diagonal of `products`, shape (n_features + n_outputs,)."""
+        squares = self._scatter.diagonal()
+        return squares if centered else squares + self.weight_sum * np.square(self._means)
+
+    def times(self, V: Array) -> Array:
+        """The product of `products` about the means with some vectors (n_features + n_outputs, n_vectors)."""
+        return self._scatter.times(V)
 
     def reach(self, *, centered: bool) -> Array:
         """Sums of squares of all that was added and subtracted, for rounding errors: (n_features + n_outputs,)."""
@@ -293,10 +311,7 @@ class BlockStatistics(AddedRows):
 
     def mean_diagonals(self, *, centered: bool) -> Array:
         """Mean diagonals of the kernels ``Z_m Z_m'``, shape (n_kernels,): their inverses as `scale` make them 1."""
-        p = self.n_features
-        squares = np.diag(self._scatter)[:p].copy()
-        if not centered:
-            squares += self.weight_sum * np.square(self._means[:p])
+        squares = self.squares(centered=centered)[: self.n_features]
         return np.add.reduceat(squares, np.asarray(self.groups)[:-1]) / self.weight_sum
 
     @property
@@ -331,18 +346,20 @@ class BlockStatistics(AddedRows):
             raise
 
     @property
-    def _scatter(self) -> Array:
-        """Products of deviations, of which the lower triangle counts."""
+    def _scatter(self) -> Triangle:
+        """Products of deviations."""
         self._settle()
         return self._held
 
     @_scatter.setter
-    def _scatter(self, values: Array) -> None:
+    def _scatter(self, values: Triangle) -> None:
         self._held, self._there = values, None
 
     def _settle(self) -> None:
         if self._there is not None:
-            self._scatter = self._held + self._there.lower()
+            held = self._held.copy()
+            held.add_square(self._there.lower())
+            self._scatter = held
 
     def __getstate__(self) -> dict[str, Any]:
         self._settle()
@@ -416,7 +433,7 @@ class BlockStatistics(AddedRows):
             self._set_features(n_features)
         size = n_features + n_outputs
         self._means, self._rests = np.zeros(size), np.zeros(size)
-        self._scatter = np.zeros((size, size), order="F")
+        self._scatter = Triangle(size)
         self._reach = np.zeros((2, size))
         self.n_outputs, self.single = n_outputs, single
 
@@ -441,7 +458,7 @@ class BlockStatistics(AddedRows):
         if share and there is not None:
             there.spread(share, between)
         elif share:
-            blas.dsyr(share, between, a=self._scatter, lower=1, overwrite_a=1)
+            self._scatter.add_outer(share, between)
         self._reach[0] += part.squares + share * np.square(between)
         self._reach[1] += part.squares + total * np.square(part.means)
         if self.weight_sum:
@@ -458,7 +475,7 @@ class BlockStatistics(AddedRows):
         out.__dict__.update(self.__dict__)
         out.taken = dict(self.taken)
         for name in ("_means", "_rests", "_scatter", "_reach"):
-            setattr(out, name, getattr(self, name).copy(order="F"))
+            setattr(out, name, getattr(self, name).copy())
         return out
 
     def empty(self) -> Self:
@@ -472,7 +489,7 @@ class BlockStatistics(AddedRows):
             if other.n_outputs and not self.n_outputs:
                 self._begin(other.n_features, other.n_outputs, other.single)
             if other.n_rows:
-                self._scatter += other._scatter
+                self._scatter.add(other._scatter)
                 reach = self._reach[1] + other._reach[1]
                 self._join(Part(other._means, other._rests, other._reach[0], other.weight_sum, other.n_rows))
                 self._reach[1] = reach
@@ -500,15 +517,15 @@ class BlockStatistics(AddedRows):
                 between = (self._means - other._means) + (self._rests - other._rests)
                 means, rests = two_sum(self._means, self._rests + between * (other.weight_sum / rest))
                 between = (other._means - means) + (other._rests - rests)
-                S = self._scatter - other._scatter
-                blas.dsyr(-rest * (other.weight_sum / whole), between, a=S, lower=1, overwrite_a=1)
-                diagonal = np.diag(S)
-                if (diagonal < -LOST * reach[0]).any():
+                S = self._scatter.copy()
+                S.subtract(other._scatter)
+                S.add_outer(-rest * (other.weight_sum / whole), between)
+                if (S.diagonal() < -LOST * reach[0]).any():
                     raise InputError(
                         "The statistics to subtract are not a part of these: sums of squares would be negative. "
                         "Subtract only what was added."
                     )
-                np.fill_diagonal(S, np.maximum(diagonal, 0.0))
+                S.raise_diagonal(0.0)
                 self._scatter, self._means, self._rests, self._reach = S, means, rests, reach
                 self.weight_sum, self.n_rows = rest, left
             for key, count in other.taken.items():
@@ -554,7 +571,7 @@ class BlockStatistics(AddedRows):
             ),
             "weight_sum": np.array(self.weight_sum),
             "means": np.stack([self._means, self._rests]),
-            "products": pack_lower(self._scatter),
+            "products": self._scatter.packed(),
             "reach": self._reach,
             **self._state_of_taken(),
         }
@@ -581,8 +598,8 @@ class BlockStatistics(AddedRows):
             raise unreadable(where, error) from error
         if n_outputs:
             out._begin(n_features, n_outputs, bool(single))
-            unpack_lower(packed, out._scatter)
-            if (np.diag(out._scatter) < 0).any():
+            out._scatter = Triangle.of_packed(packed, size)
+            if (out._scatter.diagonal() < 0).any():
                 raise InputError(
                     f"{where} is damaged: sums of squares are negative. Write it again, or leave it out."
                 )

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from kernelweave._errors import InputError
 from kernelweave._types import Labels, Tree
@@ -121,17 +120,6 @@ def write_arrays(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, A
     finally:
         partial.unlink(missing_ok=True)
     return target
-
-
-def pack_lower(S: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The rows of a lower triangle, one after another."""
-    return np.asarray(lapack.dtrttp(S.T, uplo="U")[0]) if len(S) else np.empty(0)
-
-
-def unpack_lower(packed: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """The reverse of `pack_lower`."""
-    if len(out):
-        out += np.tril(lapack.dtpttr(len(out), packed, uplo="U")[0].T)
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:

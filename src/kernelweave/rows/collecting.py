@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Annotated, Any
 
 import joblib
 from numpy.typing import ArrayLike
 
+from kernelweave._checks import warn_user
 from kernelweave._errors import InputError, KernelWarning
 from kernelweave._parameters import Function, OneOf, Whole, checked, shown
 from kernelweave._threads import one_blas_thread_each
 from kernelweave._types import Device, RowsLike
-from kernelweave.fitting.memory import memory_budget
+from kernelweave.fitting.memory import MEMORY_SHARE, memory_budget
 from kernelweave.gram import BlockStatistics
-from kernelweave.rows.chunks import Chunk, Source
+from kernelweave.rows.chunks import Source
 from kernelweave.rows.dask_rows import is_dask, on_workers
 from kernelweave.rows.folds import UNITS, FoldStatistics, Statistics, add_chunk
 from kernelweave.rows.parallel import Jobs, each
 from kernelweave.rows.progress import Report, reporting
 from kernelweave.rows.sources import Blocks, Request, open_rows
+
+#: Results that each worker hands back: between them Ctrl-C loses what it has read.
+SHARES = 4
 
 
 @checked
@@ -76,7 +81,8 @@ def block_statistics(
     into : BlockStatistics or FoldStatistics, optional
         Statistics to continue; rows that these have taken of a file or array are left out.
     max_memory : float or str, optional
-        For a chunk and the statistics, in bytes or such as "2GB". Default: chunks of some tens of megabytes.
+        For a chunk and the statistics, in bytes or such as "2GB". Default: chunks of some tens of megabytes, and a
+        `KernelWarning` before the first sum if sums and the factor of a solution exceed the memory of the machine.
     n_jobs : int, optional
         Files, or parts of an array, that are read at the same time, by joblib; each has one thread of BLAS. Parts of
         Dask collections are computed by its own workers.
@@ -97,7 +103,8 @@ def block_statistics(
 
     Notes
     -----
-    One pass, O(n_features^2) per row. The result does not depend on the chunks, but for rounding errors, and folds do
+    One pass, O(n_features^2) per row. Sums take 4 bytes for each pair of columns, for each fold if there are folds; a
+    solution takes 8 more. The result does not depend on the chunks, but for rounding errors, and folds do
     not at all.
 
     Examples
@@ -157,27 +164,46 @@ def _collect(
 ) -> None:
     taken = dict(found.taken)
     pieces = source.pieces()
-    if len(pieces) > 1 and joblib.effective_n_jobs(n_jobs) > 1:
-        for part in each(_of_piece, ((piece, found.empty(), taken) for piece in pieces), n_jobs):
+    n_workers = joblib.effective_n_jobs(n_jobs)
+    if len(pieces) > 1 and n_workers > 1:
+        if found.n_features:
+            _check_memory(found, found.n_features + 1, max_memory, n_workers)
+        for part in each(
+            _of_pieces, ((own, found.empty(), taken) for own in _shares(pieces, n_workers)), n_jobs
+        ):
             found.merge(part)
             report(sum(found.taken.values()), source.total)
         return
-    allowed = max_memory is None
+    checked_memory = False
     for chunk in source.chunks(taken):
-        if not allowed:
-            _check_memory(found, chunk, max_memory)
-            allowed = True
+        if not checked_memory:
+            n_outputs = 1 if chunk.y is None or chunk.y.ndim == 1 else chunk.y.shape[1]
+            _check_memory(found, int(chunk.Z.shape[1]) + n_outputs, max_memory)
+            checked_memory = True
         add_chunk(found, chunk)
         report(sum(found.taken.values()), source.total)
 
 
-def _of_piece(piece: Source, empty: Statistics, taken: Mapping[str, int]) -> Statistics:
-    """Statistics of the rows of a file or part, in a process or thread of its own."""
+def _shares(pieces: Sequence[Source], n_workers: int) -> Iterator[Sequence[Source]]:
+    """Successive pieces that a worker adds up in the same sums, a few times for each worker."""
+    n_shares = min(len(pieces), SHARES * n_workers)
+    ends = [k * len(pieces) // n_shares for k in range(n_shares + 1)]
+    for first, last in pairwise(ends):
+        yield pieces[first:last]
+
+
+def _of_pieces(pieces: Sequence[Source], empty: Statistics, taken: Mapping[str, int]) -> Statistics:
+    """Statistics of the rows of some files or parts, in a process or thread of its own."""
     found = empty.copy()
     with one_blas_thread_each():
-        for chunk in piece.chunks(taken):
-            add_chunk(found, chunk)
+        for piece in pieces:
+            for chunk in piece.chunks(taken):
+                add_chunk(found, chunk)
     return found
+
+
+def _of_piece(piece: Source, empty: Statistics, taken: Mapping[str, int]) -> Statistics:
+    return _of_pieces([piece], empty, taken)
 
 
 def _merged(parts: Sequence[Any]) -> Any:
@@ -188,11 +214,28 @@ def _merged(parts: Sequence[Any]) -> Any:
     return found
 
 
-def _check_memory(found: Statistics, chunk: Chunk, max_memory: float | str | None) -> None:
-    """Raise if the statistics, and one more for a Cholesky factor, exceed the memory."""
-    size = int(chunk.Z.shape[1]) + (1 if chunk.y is None or chunk.y.ndim == 1 else chunk.y.shape[1])
-    count = found.n_folds + 2 if isinstance(found, FoldStatistics) else 2
-    needed, budget = 8.0 * count * size * size, memory_budget(max_memory)
+def _check_memory(found: Statistics, size: int, max_memory: float | str | None, n_workers: int = 0) -> None:
+    """Raise or warn before the first sum if the statistics, and the factor of a solution, exceed the memory.
+
+    Sums are half a matrix each: of all rows or of each fold, then also one of several folds, and those of workers and
+    the two that they are at most ahead. A factor is a whole one.
+    """
+    of_one = held = 1
+    if isinstance(found, FoldStatistics):
+        of_one, held = found.n_folds, found.n_folds + 1
+    sums, factor = 4.0 * size * (size + 1) * (held + 2 * n_workers * of_one), 8.0 * size * size
+    needed = sums + factor
+    if max_memory is None:
+        there = memory_budget(None) / MEMORY_SHARE
+        if needed > there:
+            warn_user(
+                f"Products of {size:,} columns with each other take {sums / 2**30:.1f} GB, with the factor of a "
+                f"solution {needed / 2**30:.1f} GB, more than the {there / 2**30:.1f} GB of this machine. Take fewer "
+                "columns, folds or jobs.",
+                KernelWarning,
+            )
+        return
+    budget = memory_budget(max_memory)
     if needed > budget:
         raise InputError(
             f"`max_memory` must be at least {needed / 2**20:.0f} MB for products of {size} columns with each other, "

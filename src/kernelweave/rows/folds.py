@@ -143,7 +143,7 @@ class FoldStatistics(AddedRows):
     @property
     def total(self) -> BlockStatistics:
         """Statistics of all rows."""
-        return BlockStatistics.merged(part.copy() for part in self.parts)
+        return _sum_of(self.parts)
 
     def without(self, fold: int) -> BlockStatistics:
         """Statistics of the rows of all other folds.
@@ -151,7 +151,7 @@ class FoldStatistics(AddedRows):
         The sum of the others rather than the difference from all: that keeps the digits also where one fold has much
         larger numbers, and takes less time than the Cholesky factor that follows.
         """
-        return BlockStatistics.merged(part.copy() for k, part in enumerate(self.parts) if k != fold)
+        return _sum_of([part for k, part in enumerate(self.parts) if k != fold])
 
     def add(
         self,
@@ -248,6 +248,11 @@ class FoldStatistics(AddedRows):
             raise unreadable(where, error) from error
         out.parts = [BlockStatistics.of_state(_of_fold(arrays, k), where) for k in range(n_folds)]
         return out
+
+
+def _sum_of(parts: Sequence[BlockStatistics]) -> BlockStatistics:
+    """The sum of some statistics, which are not changed: one copy, whatever their number."""
+    return BlockStatistics.merged([parts[0].copy(), *parts[1:]])
 
 
 def _of_fold(arrays: Mapping[str, Any], fold: int) -> dict[str, Any]:

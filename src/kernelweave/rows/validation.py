@@ -335,7 +335,7 @@ def rls2_path_cv(
         mse, r2 = mse[..., 0], r2[..., 0]
     weights = np.array([part.weight_sum for part in given.parts])
     total = given.total
-    variance = np.diag(total.products(centered=True))[total.n_features :] / total.weight_sum
+    variance = total.squares(centered=True)[total.n_features :] / total.weight_sum
     return CrossValidatedPath(path, weights, coef, intercept, rule, mse, r2, variance, given.by, given.seed)
 
 
@@ -386,10 +386,13 @@ def scores(held: BlockStatistics, coef: Array, intercept: Array) -> tuple[Array,
     """
     w = coef if coef.ndim == 3 else coef[..., None]
     b = intercept.reshape(len(w), -1)
-    p = held.n_features
-    A = held.products(centered=True)
-    P, variance = A[:p, p:], np.diag(A)[p:]
-    products = np.stack([A[:p, :p] @ one for one in w])
+    (n_alphas, p, T), size = w.shape, held.n_features + w.shape[2]
+    sides = np.zeros((size, n_alphas * T + T))
+    sides[:p, : n_alphas * T] = w.transpose(1, 0, 2).reshape(p, -1)
+    sides[p:, n_alphas * T :] = np.eye(T)
+    found = held.times(sides)
+    products = found[:p, : n_alphas * T].reshape(p, n_alphas, T).transpose(1, 0, 2)
+    P, variance = found[:p, n_alphas * T :], held.squares(centered=True)[p:]
     inside = variance - 2.0 * np.einsum("apt,pt->at", w, P) + np.einsum("apt,apt->at", w, products)
     shift = held.target_means - b - np.einsum("apt,p->at", w, held.feature_means)
     errors = np.maximum(inside, 0.0) + held.weight_sum * np.square(shift)

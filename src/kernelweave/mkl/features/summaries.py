@@ -17,6 +17,7 @@ condition costs, and it is in the certificate.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,18 +62,23 @@ def summarised(statistics: BlockStatistics, *, centered: bool) -> tuple[FeatureS
     if not statistics.n_rows or statistics.groups is None:
         raise InputError("`gram` must be statistics of at least one row, got none. Add rows first.")
     p, T = statistics.n_features, statistics.n_outputs
-    A = statistics.products(centered=centered)
     lengths = np.sqrt(statistics.reach(centered=centered))
     lengths[lengths == 0] = 1.0
-    white = A / lengths[:, None] / lengths
-    F, inner, error = _factor(white[:p, :p], white[:p, p:])
-    left = np.diag(white)[p:] - np.square(inner).sum(axis=0)
-    Z = np.zeros((len(F) + T, p), order="F")
-    Z[: len(F)] = F * lengths[:p]
+
+    def white() -> Array:
+        A = statistics.upper_products(centered=centered)
+        A /= lengths[:, None]
+        A /= lengths
+        return A
+
+    squares = statistics.squares(centered=centered)
+    Z, inner, error = _factor(white, p)
+    left = squares[p:] / np.square(lengths[p:]) - np.square(inner).sum(axis=0)
+    Z *= lengths[:p]
     targets = np.concatenate([inner, np.diag(np.sqrt(np.maximum(left, 0.0)))]) * lengths[p:]
     # sums over rows, and over columns in the factor, of which each loses a part of its last digit
     error += 0.5 * EPS * SAFETY * math.sqrt(statistics.n_rows + p + T + 8.0)
-    now = np.sqrt(np.maximum(np.diag(A), 0.0))
+    now = np.sqrt(np.maximum(squares, 0.0))
     known = now > 0
     stretch = float((lengths[known] / now[known]).max(initial=1.0))
     zeros = np.zeros(p + T)
@@ -88,24 +94,49 @@ def summarised(statistics: BlockStatistics, *, centered: bool) -> tuple[FeatureS
     return FeatureStack(Z, statistics.groups), targets, summary
 
 
-def _factor(G: Array, P: Array) -> tuple[Array, Array, float]:
-    """``F'F = G`` with at most as many rows as the rank, ``t`` with ``F't = P``, and the relative error of both.
+def _factor(products: Callable[[], Array], p: int) -> tuple[Array, Array, float]:
+    """Rows Z of features, the last ones zero, with ``Z'Z = G``, ``t`` with ``Z't = P``, and the relative error of both.
 
     Columns have lengths up to one. Without pivots where the matrix is clearly positive definite, else with them, up to
     columns that are combinations of others but for rounding errors.
+
+    Parameters
+    ----------
+    products : callable
+        Makes the upper triangle of G and P side by side, shape (p + n_outputs, p + n_outputs), which is overwritten: it
+        takes as much memory as all else.
+    p : int
+        Number of features.
+
+    Returns
+    -------
+    Z : array of shape (rank + n_outputs, p)
+    t : array of shape (rank, n_outputs)
+    error : float
     """
-    p = len(G)
     floor = EPS * max(p, 8)
-    factor, info = lapack.dpotrf(G, lower=0, clean=1)
-    if info == 0 and float(np.square(np.diag(factor)).min()) > 16.0 * floor:
-        return factor, solve_triangular(factor, P, trans=1), 0.0
-    factor, pivots, rank, _ = lapack.dpstrf(G, lower=0, tol=floor)
-    rank = int(rank)
-    F = np.zeros((rank, p))
-    order = np.asarray(pivots) - 1
-    F[:, order] = np.triu(factor)[:rank]
-    lead = np.triu(factor[:rank, :rank])
-    inner = solve_triangular(lead, P[order[:rank]], trans=1) if rank else np.zeros((0, P.shape[1]))
+    A = products()
+    T = len(A) - p
+    # products of targets are left out: the factorisation goes on beside these columns, and cannot fail there
+    A[p:, p:] = np.eye(T) * (4.0 * (p + 1.0))
+    A, info = lapack.dpotrf(A, lower=0, clean=1, overwrite_a=1)
+    if info == 0 and float(np.square(np.diag(A)[:p]).min()) > 16.0 * floor:
+        inner = A[:p, p:].copy()
+        A[p:, p:] = 0.0
+        return A[:, :p], inner, 0.0
+    del A
+    A = products()
+    P = A[:p, p:].copy()
+    # columns of zeros are never pivots, and let the factor take the place of the products
+    A[:, p:] = 0.0
+    A, pivots, rank, _ = lapack.dpstrf(A, lower=0, tol=floor, overwrite_a=1)
+    rank, order = int(rank), np.asarray(pivots) - 1
+    Z = np.zeros((rank + T, p + T), order="F")
+    Z[:rank, order] = np.triu(A[:rank])
+    Z = Z[:, :p]
+    lead = np.triu(A[:rank, :rank])
+    del A
+    inner = solve_triangular(lead, P[order[:rank]], trans=1) if rank else np.zeros((0, T))
     # what was left out of G, and products of these columns with the targets that the factor does not have
-    lost = np.abs(P - F.T @ inner).max(initial=0.0)
-    return F, inner, floor + 2.0 * float(lost)
+    lost = np.abs(P - Z[:rank].T @ inner).max(initial=0.0)
+    return Z, inner, floor + 2.0 * float(lost)

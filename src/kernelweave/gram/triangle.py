@@ -1,0 +1,149 @@
+"""Symmetric matrices in blocks: about half the memory of a square, added to in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Self
+
+import numpy as np
+from scipy.linalg import blas
+
+from kernelweave._types import Array
+
+#: Columns of a block. Matrices of no more columns are one block.
+WIDTH = 2048
+
+
+class Triangle:
+    """A symmetric matrix of which blocks of columns are held from the diagonal on.
+
+    Parameters
+    ----------
+    size : int
+        Rows and columns; all entries are zero.
+    width : int, optional
+        Columns of a block. Default: `WIDTH`.
+
+    Attributes
+    ----------
+    tops, tails : lists of arrays
+        For each block of columns the square on the diagonal, of which the lower triangle counts, and what is below.
+    """
+
+    def __init__(self, size: int, width: int | None = None) -> None:
+        self.size, self.width = size, width or WIDTH
+        self.tops, self.tails = [], []
+        for own in self._blocks():
+            count = own.stop - own.start
+            self.tops.append(np.zeros((count, count), order="F"))
+            self.tails.append(np.zeros((size - own.stop, count), order="F"))
+
+    def _blocks(self) -> Iterator[slice]:
+        for first in range(0, self.size, self.width):
+            yield slice(first, min(first + self.width, self.size))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes."""
+        return sum(part.nbytes for part in (*self.tops, *self.tails))
+
+    def add_products(self, B: Array) -> None:
+        """Add ``B'B`` for rows B, C-contiguous."""
+        for own, top, below in zip(self._blocks(), self.tops, self.tails, strict=True):
+            columns = B[:, own].T
+            blas.dsyrk(1.0, columns, beta=1.0, c=top, lower=1, overwrite_c=1)
+            if len(below):
+                blas.dgemm(1.0, B[:, own.stop :].T, columns, trans_b=1, beta=1.0, c=below, overwrite_c=1)
+
+    def add_outer(self, share: float, v: Array) -> None:
+        """Add ``share v v'``."""
+        for own, top, below in zip(self._blocks(), self.tops, self.tails, strict=True):
+            blas.dsyr(share, v[own], a=top, lower=1, overwrite_a=1)
+            if len(below):
+                blas.dger(share, v[own.stop :], v[own], a=below, overwrite_a=1)
+
+    def add_square(self, S: Array) -> None:
+        """Add a matrix of which the lower triangle counts."""
+        for own, top, below in zip(self._blocks(), self.tops, self.tails, strict=True):
+            top += np.tril(S[own, own])
+            below += S[own.stop :, own]
+
+    def add(self, other: Triangle) -> None:
+        """Add another one."""
+        self._check(other)
+        for mine, theirs in zip((*self.tops, *self.tails), (*other.tops, *other.tails), strict=True):
+            mine += theirs
+
+    def subtract(self, other: Triangle) -> None:
+        """Subtract another one."""
+        self._check(other)
+        for mine, theirs in zip((*self.tops, *self.tails), (*other.tops, *other.tails), strict=True):
+            mine -= theirs
+
+    def _check(self, other: Triangle) -> None:
+        assert (self.size, self.width) == (other.size, other.width)
+
+    def copy(self) -> Self:
+        """Another one with the same numbers."""
+        out = type(self).__new__(type(self))
+        out.size, out.width = self.size, self.width
+        out.tops = [part.copy(order="F") for part in self.tops]
+        out.tails = [part.copy(order="F") for part in self.tails]
+        return out
+
+    def diagonal(self) -> Array:
+        """The diagonal, shape (size,)."""
+        return np.concatenate([np.diag(top) for top in self.tops]) if self.tops else np.empty(0)
+
+    def raise_diagonal(self, least: float) -> None:
+        """Set smaller entries of the diagonal to a number."""
+        for top in self.tops:
+            np.fill_diagonal(top, np.maximum(np.diag(top), least))
+
+    def upper(self) -> Array:
+        """The upper triangle as a matrix (size, size), in the order of Fortran; zeros below the diagonal."""
+        out = np.zeros((self.size, self.size), order="F")
+        for own, top, below in zip(self._blocks(), self.tops, self.tails, strict=True):
+            out[own, own] = np.tril(top).T
+            out[own, own.stop :] = below.T
+        return out
+
+    def square(self) -> Array:
+        """The whole matrix (size, size)."""
+        out = self.upper()
+        for own, top, below in zip(self._blocks(), self.tops, self.tails, strict=True):
+            out[own, own] += np.tril(top, -1)
+            out[own.stop :, own] = below
+        return out
+
+    def times(self, V: Array) -> Array:
+        """Products with some vectors (size, n_vectors)."""
+        out = np.zeros(V.shape)
+        for own, top, below in zip(self._blocks(), self.tops, self.tails, strict=True):
+            out[own] += np.tril(top) @ V[own] + np.tril(top, -1).T @ V[own] + below.T @ V[own.stop :]
+            out[own.stop :] += below @ V[own]
+        return out
+
+    def packed(self) -> Array:
+        """The rows of the lower triangle, one after another."""
+        out = np.empty(self.size * (self.size + 1) // 2)
+        for part, place in self._rows():
+            out[place : place + len(part)] = part
+        return out
+
+    @classmethod
+    def of_packed(cls, packed: Array, size: int) -> Self:
+        """The reverse of `packed`."""
+        out = cls(size)
+        for part, place in out._rows():
+            part[:] = packed[place : place + len(part)]
+        return out
+
+    def _rows(self) -> Iterator[tuple[Array, int]]:
+        """Parts of rows of the lower triangle, and their places when it is packed."""
+        for own, top, below in zip(self._blocks(), self.tops, self.tails, strict=True):
+            for row in range(own.start, self.size):
+                part = (
+                    top[row - own.start, : row - own.start + 1] if row < own.stop else below[row - own.stop]
+                )
+                yield part, row * (row + 1) // 2 + own.start
