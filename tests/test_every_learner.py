@@ -502,7 +502,9 @@ def test_a_row_may_be_cut_in_two_whatever_its_weight(case, rng):
     whole = case.solve(replace(problem, weight=weight), **steps)
     rows, share = np.tile(np.arange(N), 2), rng.uniform(0.1, 0.9, N)
     cut = case.solve(problem.take(rows, weight=np.r_[share, 1 - share] * weight[rows]), **steps)
-    whole.same(cut, rows, slack=1e-5 if case.local else 1e-6 if case.name in BEFORE else 0.0)
+    # the bound of the rounding of quantiles, which have no curvature, is met at 8e-7: measured 2.6e-9
+    flat = 1e-8 if case.loss == QUANTILE else 0.0
+    whole.same(cut, rows, slack=1e-5 if case.local else 1e-6 if case.name in BEFORE else flat)
 
 
 @pytest.mark.sampled(3)
