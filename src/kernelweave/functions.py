@@ -21,7 +21,7 @@ import numpy as np
 
 from kernelweave._errors import InputError
 
-__all__ = ["Exponential", "KernelFunction", "RationalQuadratic", "power", "squared_distances"]
+__all__ = ["Exponential", "KernelFunction", "power", "squared_distances"]
 
 
 class KernelFunction:
@@ -113,26 +113,6 @@ class Exponential(KernelFunction):
 
     def gradient(self, xp, S, value):
         return value
-
-
-@dataclass(frozen=True)
-class RationalQuadratic(KernelFunction):
-    """``(1 + D / power) ** -power`` of squared distances D: a mixture of Gaussians, and a single one as power grows."""
-
-    power: float = 1.0
-
-    statistic: ClassVar[str] = "sqdist"
-
-    def formula(self, xp, S, left, right):
-        return (1.0 + S / self.power) ** -self.power
-
-    def gradient(self, xp, S, value):
-        return -value / (1.0 + S / self.power)
-
-    def by_power(self, S: Any) -> Any:
-        """Derivative by the power, of arrays."""
-        ratio = S / self.power
-        return self.formula(np, S, None, None) * (ratio / (1.0 + ratio) - np.log1p(ratio))
 
 
 def power(x: Any, exponent: int) -> Any:

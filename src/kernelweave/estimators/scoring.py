@@ -357,7 +357,7 @@ def task_score(
     loss = learner.scoring_loss if scoring is None and classes is None else None
     if loss is not None:
         own = negative_loss(loss, task.targets, task.sample_weight)
-        return TaskScore(f"minus the {loss.name} loss, mean over folds", own, own, False, None, False)
+        return TaskScore(f"negative {loss.name} loss, mean over folds", own, own, False, None, False)
     name = scoring if isinstance(scoring, str) else "score" if scoring else default
     pooled = is_pooled(scoring)
 

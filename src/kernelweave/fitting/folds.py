@@ -930,7 +930,7 @@ class _HeldKernels:
             # the gradient stays that of the coefficients before, but for the ridge
             g += (own.ridge - before) * b
             before = own.ridge
-            core.box_smo(inner, before, low, high, 0.0, b, g, eps, MOST_STEPS * len(y), True)
+            core.box_smo(inner, before, low, high, loss.tube, b, g, eps, MOST_STEPS * len(y), True)
             values[k] = cross @ b + loss.intercept(y, own.costs, g + y - before * b)
             bound = ((b >= high) & (b > 0.0)) | ((b <= low) & (b < 0.0))
             if not before.any() and not bound.any():

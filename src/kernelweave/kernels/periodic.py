@@ -63,7 +63,9 @@ class Circles(Step):
                 f"Periodic has {len(period)} periods, got {values.shape[1]} columns (categories are several). Give one "
                 "period for each column, or put the kernel on them with `on`."
             )
-        angles = values * (2.0 * math.pi / np.asarray(period))
+        # the same place on a circle is the same number, whichever turn it is
+        turns = values / np.asarray(period)
+        angles = (turns - np.floor(turns)) * (2.0 * math.pi)
         return Table.of_checked(np.concat([np.cos(angles), np.sin(angles)], axis=1), None)
 
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from kernelweave import functions
 from kernelweave._checks import InputError
 from kernelweave._parameters import OneOf, Rule, Unfit, listed
 from kernelweave.kernels.base import FACTOR, Kernel, Positive
@@ -216,8 +215,8 @@ class Matern(Stationary):
         r = xp.sqrt(4.0 * self.nu * self.gamma * S)
         if self.nu == 0.5:
             some = xp.where(r > 0, r, xp.ones_like(r))
-            # the slope is not finite at equal rows
-            return xp.where(r > 0, -self.gamma * value / some, -np.inf * xp.ones_like(r))
+            # the slope is not finite at equal rows, which stay equal for all weights
+            return xp.where(r > 0, -self.gamma * value / some, xp.zeros_like(r))
         decay = xp.exp(-r)
         return -3.0 * self.gamma * decay if self.nu == 1.5 else -5.0 / 3.0 * self.gamma * decay * (1.0 + r)
 
@@ -251,7 +250,12 @@ class RationalQuadratic(Stationary):
     statistic: ClassVar[str] = "sqdist"
 
     def formula(self, xp, S, left, right):
-        return functions.RationalQuadratic(self.power).formula(xp, self._number() * S, left, right)
+        return (1.0 + self._number() * S / self.power) ** -self.power
 
     def gradient(self, xp, S, value):
-        return self.gamma * functions.RationalQuadratic(self.power).gradient(xp, self.gamma * S, value)
+        return -self.gamma * value / (1.0 + self.gamma * S / self.power)
+
+    def by_power(self, S: Any) -> Any:
+        """Derivative by the power, of arrays."""
+        ratio = self.gamma * S / self.power
+        return self.formula(np, S, None, None) * (ratio / (1.0 + ratio) - np.log1p(ratio))

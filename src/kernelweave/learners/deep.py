@@ -261,8 +261,8 @@ class MLMKL(LayeredLearner, DescendingLearner, MarginLearner):
     ----------
     criterion
         Mean squared or logistic (classification only) loss of decision values on rows outside the training folds,
-        or the paper's squared error on the training rows, which favours overfitting. For regression with the
-        epsilon-insensitive machine that loss replaces the squared one.
+        or the paper's squared error on the training rows, which favours overfitting. For regression the
+        loss of the machine replaces the squared one.
     weight_set
         Weights without an upper bound, as in the paper, or with sum 1 in every layer, which leaves
         regularisation to C alone.
@@ -322,8 +322,7 @@ class MLMKL(LayeredLearner, DescendingLearner, MarginLearner):
             if output.training.classification:
                 return Logistic()
             raise InputError("criterion='logistic' is for classification. For regression take 'out-of-fold'.")
-        loss = output.machine.loss
-        return loss if loss.tube else Squared()
+        return Squared() if output.training.classification else output.machine.loss
 
     def _criterion(self, output: Output, rows: np.ndarray) -> Criterion | None:
         machine, loss = output.machine, self._measure(output)

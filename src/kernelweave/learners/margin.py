@@ -277,7 +277,7 @@ class BestKernel(MarginLearner):
         return output.at(weights)
 
     def _losses_of_kernels(self, output: Output) -> Array:
-        """Error rate, or squared error, of every kernel over the folds; ties go to the first kernel."""
+        """Error rate, or squared error or what scores its loss, of every kernel over the folds."""
         gram, machine = output.gram, output.machine
         n = gram.n_samples
         classification = output.training.classification
@@ -299,6 +299,10 @@ class BestKernel(MarginLearner):
                 else:
                     found = own.solve(np.ascontiguousarray(K[np.ix_(train, train)]), tol=1e-4)
                     f = K[np.ix_(fold, train)] @ found.dual_coef + found.intercept
-                wrong = (f > 0) != (machine.y[fold] > 0) if classification else np.square(f - machine.y[fold])
+                y = machine.y[fold]
+                if classification:
+                    wrong = (f > 0) != (y > 0)
+                else:
+                    wrong = machine.loss.value(y, f) if machine.loss.scores else np.square(f - y)
                 losses[m] += float(weight[fold] @ wrong)
         return losses

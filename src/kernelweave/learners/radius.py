@@ -13,9 +13,9 @@ import numpy as np
 
 from kernelweave._checks import InputError
 from kernelweave._parameters import LARGEST_NUMBER, MaxIter, Number, OneOf, Shown, Whole
-from kernelweave.functions import KernelFunction, RationalQuadratic
+from kernelweave.functions import KernelFunction
 from kernelweave.gram import Gram
-from kernelweave.kernels import RBF, Polynomial
+from kernelweave.kernels import RBF, Polynomial, RationalQuadratic
 from kernelweave.learners.base import Array
 from kernelweave.learners.solving import CostLearner, MarginLearner, Output
 from kernelweave.machines.loss import Loss
@@ -383,8 +383,7 @@ class ParametricKernel(FamilyLearner):
 
     def form(self) -> Form:
         if self.family == "rational-quadratic":
-            return Form(
-                "rational quadratic", RationalQuadratic, (1.0,), (0.1,), (100.0,), RationalQuadratic.by_power
-            )
+            made = partial(RationalQuadratic, 1.0)
+            return Form("rational quadratic", made, (1.0,), (0.1,), (100.0,), RationalQuadratic.by_power)
         own = (1.0,), (0.0,), (math.inf,), _by_constant
         return Form("polynomial", partial(Polynomial, self.degree), *own)

@@ -258,7 +258,8 @@ class Huber(BoxLoss):
     """
 
     name: ClassVar[str] = "huber"
-    smooth: ClassVar[bool] = True
+    # it has a derivative everywhere, but outlying rows have no curvature, and Newton's method stalls on rows in chunks
+    smooth: ClassVar[bool] = False
     ridged: ClassVar[bool] = True
 
     delta: Positive = 1.0

@@ -80,7 +80,6 @@ _VALUES: tuple[type, ...] = (
     normalizers.Trace,
     normalizers.WithinClass,
     functions.Exponential,
-    functions.RationalQuadratic,
     layers.FirstLayer,
     layers.TrainedLayers,
     Calibration,
