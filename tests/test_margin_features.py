@@ -674,3 +674,12 @@ def test_a_model_is_minimised(widths):
     assert model.gap(model.turned(w)) <= 1e-11
     for _ in range(50):
         assert value(w) <= value(w + 1e-3 * rng.normal(size=p) * np.abs(w).max())
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_path_goes_on_after_rough_solutions_at_almost_the_same_cost(rng):
+    Z = rng.normal(size=(80, 60))
+    y = np.sign(Z[:, :3].sum(1) + rng.normal(size=80))
+    costs = np.array([0.1, 0.1 * (1 + 1e-9), 10.0])
+    found = kw.svm_mkl_path(kw.FeatureStack(Z, np.arange(0, 61, 3)), y, costs, loss="logistic", max_iter=1)
+    assert np.isfinite([one.primal for one in found.solutions]).all()

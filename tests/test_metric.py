@@ -12,6 +12,7 @@ from sklearn.base import clone
 import kernelweave as kw
 from kernelweave._errors import InputError
 from kernelweave.estimators import metric as trying
+from kernelweave.fitting.source import TableSource
 from kernelweave.inspection import column_relevance, findings, weight_stability
 from kernelweave.kernels import RBF, CharNGrams, Laplacian, Linear, Metric, parse
 from kernelweave.kernels.composed import steps_of
@@ -423,3 +424,22 @@ def test_a_stop_during_the_trial_keeps_the_usual_model(rng, monkeypatch):
         with pytest.warns(UserWarning, match="a learnt metric was not tried to the end"):
             model = kw.MKLRegressor().fit(X, y)
         np.testing.assert_array_equal(model.predict(X), usual.predict(X))
+
+
+def test_other_rows_take_what_a_part_of_them_has_learnt(rng):
+    """Whether the part was taken here before, or in another process."""
+    table, targets = Table.of_checked(rng.normal(size=(80, 3)), None), rng.normal(size=(80, 1))
+    rows, part = np.arange(60), np.arange(0, 60, 2)
+
+    def relevance(source):
+        return [*steps_of(source.take(rows).kernels[0])][-1].relevance
+
+    def made():
+        return TableSource([RBF(1.0).prepared("metric")], table, targets=targets, max_memory=1e9)
+
+    here, elsewhere = made(), made()
+    here.take(part)
+    for source in (here, elsewhere):
+        source.learn_as(rows, part)
+    np.testing.assert_array_equal(relevance(here), relevance(elsewhere))
+    assert not np.allclose(relevance(here), relevance(made()))

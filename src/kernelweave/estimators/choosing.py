@@ -237,7 +237,8 @@ class Candidates:
         values = named_values(parameter, results["alpha"])
         scores, name, n_all = results["test_score"], self.name, task.source.n_samples
         n_folds = sum(one.startswith("split") for one in results)
-        some = f"{n_folds} folds" if n_folds > 1 else f"the first of {self.n_folds} folds"
+        first = "the first" if n_folds == 1 else f"the first {n_folds}"
+        some = f"{n_folds} folds" if n_folds >= max(self.n_folds, 2) else f"{first} of {self.n_folds} folds"
         where = f"{some} of {self.n_rows} rows" + (f" of {n_all}" if self.n_rows < n_all else "")
         where += "" if task.groups is None else ", groups kept together"
         if len(values) == 1 < len(self.alphas):

@@ -641,7 +641,10 @@ def search_folds(
                 break
             if found.stopped:
                 return replace(found, interrupted=True)
-            found = found.beside(look(first, coarse[done:wanted], found.starts(-1), ROUGH_TOL))
+            try:
+                found = found.beside(look(first, coarse[done:wanted], found.starts(-1), ROUGH_TOL))
+            except KeyboardInterrupt:
+                return replace(found, interrupted=True)
     else:
         found = look(first, near.positions[[first_good(near.mean)]], None, ROUGH_TOL)
     if relaxed:

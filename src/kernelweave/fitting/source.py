@@ -81,7 +81,7 @@ class Source(ABC, Generic[Q]):
         """A source whose training rows are a subset of these."""
 
     def learn_as(self, rows: Rows, part: Rows) -> None:
-        """Take rows with what kernels learnt from the targets of a part of them, if `take` was asked for this part."""
+        """Take rows with what kernels learn from the targets of a part of them."""
 
     @abstractmethod
     def queries(self, rows: Rows) -> Q:
@@ -346,6 +346,11 @@ class TableSource(Source[Table]):
         return some
 
     def learn_as(self, rows: Rows, part: Rows) -> None:
+        if self.targets is None:
+            return
+        if part.tobytes() not in self._fitted_on:
+            # in other processes it was
+            self.take(part)
         if part.tobytes() in self._fitted_on:
             self._fitted_on[rows.tobytes()] = self._fitted_on[part.tobytes()]
 

@@ -184,6 +184,7 @@ class MarginDescent:
             except KeyboardInterrupt:
                 # the coefficients so far, which are certified like others
                 self.interrupted, self.product = True, chosen.combine(self.w)
+                self.rows.forget()
                 b, intercept = self._coefficients()
             w = np.zeros(problem.stack.n_features)
             w[chosen.index] = self.w
@@ -222,7 +223,8 @@ class MarginDescent:
         (C1, level1, w1), (C2, level2, w2) = self.last
         if not (C1 < C2 < C and 0.0 < level1 < level2):
             return False
-        slope = math.log(level2 / level1) / math.log(C2 / C1)
+        # not faster than C, as it may seem to between solutions that are rough
+        slope = min(math.log(level2 / level1) / math.log(C2 / C1), 1.0)
         ahead = level2 * ((C / C2) ** slope - 1.0) / (level2 - level1)
         index = self.chosen.index
         w = np.where(w2[index] != 0.0, w2[index] + ahead * (w2 - w1)[index], 0.0)
