@@ -22,7 +22,7 @@ from kernelweave.results import Path, Solution
 #: Regularisation parameters of the ridge for ``relax="auto"``, as shares of that of the weights, over four decades.
 RELAX_SHARES = np.geomspace(1.0, 1e-4, 9)
 #: Those near a share that fewer rows chose, as multiples of it; with more rows smaller ones become better.
-NEAR = np.geomspace(1.0, 0.1, 3)
+NEAR = np.geomspace(10.0**0.5, 10.0**-1.5, 5)
 
 
 Relax = Annotated[
