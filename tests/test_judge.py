@@ -16,7 +16,7 @@ import kernelweave as kw
 import raw_scales
 import stress
 from kernelweave import judge
-from kernelweave.machines.losses import LOSSES, as_loss
+from kernelweave.machines.losses import LOSSES, Huber, Quantile, as_loss
 from kernelweave.results.solution import Statement
 from known_sets import KNOWN
 from problems import needs_long_double
@@ -100,6 +100,24 @@ def test_losses_and_boxes_are_those_of_the_library(name):
             limits = [end[0] for end in loss.bounds(np.array([y]), np.array([cost]))]
             found = [float(min(max(end, -far), far)) for end in judge.box(p, judge.Q(y), judge.Q(cost))]
             np.testing.assert_allclose(found, np.clip(limits, -float(far), float(far)), rtol=1e-15)
+
+
+@needs_long_double
+@pytest.mark.parametrize(
+    ("loss", "name", "values"),
+    [(Huber(0.5), "delta", [None, "0.5", 0.0, -1.0]), (Quantile(0.3), "q", [None, "0.3", 0.0, 1.0])],
+    ids=["huber", "quantile"],
+)
+def test_parameters_of_losses_out_of_range_are_refused(rng, tmp_path, loss, name, values):
+    X = rng.normal(size=(12, 2))
+    data = {"kernels": X[:, None, :] * X[None, :, :], "y": X[:, 0] + 0.1 * rng.normal(size=12)}
+    problem = kw.Problem(data["kernels"], data["y"], loss=loss, C=1.0)
+    content = exported(tmp_path, kw.solve(problem), problem, data)
+    for value in values:
+        other = resealed(content | {"problem": content["problem"] | {name: value}})
+        assert f"needs a number `{name}`" in judge.judge(other, data)[0]
+    less = {key: one for key, one in content["problem"].items() if key != name}
+    assert f"needs a number `{name}`" in judge.judge(resealed(content | {"problem": less}), data)[0]
 
 
 @needs_long_double

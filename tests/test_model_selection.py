@@ -645,13 +645,24 @@ def test_with_a_ridge_of_its_own_all_folds_lead_to_the_best_mean(monkeypatch, to
     assert {n for n, _, _ in asked} == {5}
     every = [p for _, places, _ in asked for p in places]
     assert len(set(every)) == len(every) == len(found.positions)
-    # every second until the score has turned, then two neighbours
-    assert len(every) <= max(6, top // 2 + 5) + 2
+    # every second until the score has turned, then two neighbours of each that is nearly the best
+    assert len(every) <= max(6, top // 2 + 5) + 4
     # other kernels begin at the best one
     asked.clear()
     again = search_folds(task, RELAXED, folds, ALL, None, near=found)
     assert asked[0][1] == [top]
     assert len(again.positions) <= 5
+
+
+def test_candidates_that_are_nearly_the_best_are_looked_beside_too(monkeypatch):
+    """The best one lies between two that were looked at, of which one is a little worse than another maximum."""
+    mean = -np.square(np.arange(30.0) - 8.0)
+    mean[4], mean[5] = -1.0, 50.0
+    task, folds = rows_of(40)
+    made_up(monkeypatch, [mean] * 5)
+    monkeypatch.setattr("kernelweave.fitting.folds.score_folds", by_position(folds))
+    found = search_folds(task, RELAXED, folds, ALL, None)
+    assert found.positions[np.argmax(found.mean)] == 5
 
 
 def by_position(folds):
@@ -738,14 +749,14 @@ def test_a_plain_regression_solves_few_problems_and_chooses_as_if_it_solved_all(
     problems, reduced = solved(monkeypatch)
     searched = kw.learners.RLS2(alpha="auto", relax="auto")  # without a trial of a metric
     model = kw.MKLRegressor(learner=searched).fit(X, y)
-    # every second alpha until the score has turned, then the neighbours of the best one
-    assert len(problems) <= 65
-    assert len(reduced) <= 65
+    # every second alpha until the score has turned, then the neighbours of the best ones; 36 to 76 on 32 draws
+    assert len(problems) <= 85
+    assert len(reduced) <= 85
     monkeypatch.setattr(choosing, "can_search", lambda *_: False)
     few = len(problems)
     full = kw.MKLRegressor(learner=searched).fit(X, y)
     assert len(problems) - few > 150
-    # measured on eight draws: 26 to 41 problems, the same alpha and ridge, scores equal to 0.4 % (weights on folds are
+    # measured on eight draws: the same alpha and ridge, scores equal to 0.4 % (weights on folds are
     # rough) and R^2 to 1e-8; on one draw another maximum, with a score lower by 0.9 % and an R^2 lower by 0.0013
     assert model.best_score_ == pytest.approx(full.best_score_, rel=2e-2)
     assert model.score(new, truth) == pytest.approx(full.score(new, truth), abs=5e-3)

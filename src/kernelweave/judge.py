@@ -479,6 +479,15 @@ def seal(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
+def wrong_parameter(p: Mapping[str, Any]) -> str:
+    """What is wrong with the parameter of a loss, or nothing."""
+    for loss, name, largest in (("huber", "delta", math.inf), ("quantile", "q", 1.0)):
+        value = p.get(name)
+        if p["loss"] == loss and not (isinstance(value, int | float) and 0 < value < largest):
+            return f"The loss {loss} needs a number `{name}` between 0 and {largest:g}, not {value!r}."
+    return ""
+
+
 def judge(content: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> tuple[str, Q, Q]:
     """What is wrong with a certificate, or nothing; and the bounds of the objective and of its smallest value."""
     if content.get("seal") != seal(content):
@@ -490,6 +499,8 @@ def judge(content: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> tuple[s
     Y = [exact(y) for y in np.asarray(data["y"], dtype=np.float64).reshape(kernels.n, -1).T]
     p, fit = content["problem"], content["fit"]
     primal, gap, rounding = (Q(content["claim"][name]) for name in ("primal", "gap", "rounding"))
+    if wrong := wrong_parameter(p):
+        return wrong, HUGE, Q(0)
     if p["criterion"] == "alignment":
         upper, lower = alignment_bounds(p, fit, kernels, Y[0])
     elif p["criterion"] == "margins":

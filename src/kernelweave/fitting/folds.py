@@ -10,7 +10,7 @@ long as the best of them is the last on a side.
 
 With a ridge of its own the function of a stiff candidate is not stiff, and the score of one fold may have several
 maxima of about the same height. Every second candidate is then looked at on all folds, roughly, and at last the
-neighbours of the best one. If there are many rows, the search takes some of them from each fold; all rows of as
+neighbours of the best ones. If there are many rows, the search takes some of them from each fold; all rows of as
 many folds as test enough of them are then asked about the best candidate and a few ridges near its own.
 
 Other kernels on the same folds, such as those in a learnt metric, begin at the best candidate of the first ones.
@@ -84,6 +84,8 @@ PATIENCE = 3
 LOOK_ROWS, HELD_TOL = 800, 3e-2
 #: What counts as no better on the first fold, and as equal later: shares of the spread of the first look's scores.
 ROUGHLY, EQUAL = 2e-3, 1e-4
+#: Share of the spread of the scores within which candidates are so good that those beside them may be the best.
+CLOSE = 0.02
 #: Relative difference of scores that are equal up to rounding, so that no processor decides.
 TIE = 1e-8
 #: Candidates on either side of the best one that all folds are asked about, and how many are added on a side at first;
@@ -701,12 +703,14 @@ def _look(
 def _climb(
     look: Callable[..., FoldScores], folds: Sequence[Fold], found: FoldScores, step: int, n_alphas: int
 ) -> FoldScores:
-    """Look at candidates that many places beside the best one, until it has both, or gains no more."""
+    """Look at candidates that many places beside the best ones, until these have both, or the best gains no more."""
     before = -np.inf
     while True:
         mean, at = found.mean, first_good(found.mean)
-        place, top = int(found.positions[at]), float(mean[at])
-        some = np.setdiff1d([p for p in (place - step, place + step) if 0 <= p < n_alphas], found.positions)
+        top = float(mean[at])
+        good = found.positions[mean >= top - CLOSE * _spread(mean) - TIE * abs(top)]
+        beside = np.r_[good - step, good + step]
+        some = np.setdiff1d(beside[(beside >= 0) & (beside < n_alphas)], found.positions)
         if not len(some) or not top > before + EQUAL * _spread(mean) + TIE * abs(top):
             return found
         if found.stopped:

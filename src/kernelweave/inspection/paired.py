@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from kernelweave._checks import Floats, InputError, Targets
-from kernelweave._parameters import Number, checked
+from kernelweave._parameters import Positive, checked
 from kernelweave._types import Array, Labels
 from kernelweave.inspection.arguments import Entries, Level, Seed
 from kernelweave.inspection.held import HeldOut
@@ -201,7 +201,7 @@ def compare_numbers(
 def compare_folds(
     first: Annotated[ArrayLike, Floats()],
     second: Annotated[ArrayLike, Floats()],
-    test_share: Annotated[float, Number(above=0)],
+    test_share: Positive,
     *,
     level: Level = 0.95,
 ) -> PairedTest:

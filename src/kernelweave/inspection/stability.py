@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
 from kernelweave._drawing import percent
-from kernelweave._parameters import Flag, Number, OneOf, Whole, checked
+from kernelweave._parameters import Flag, OneOf, Positive, Whole, checked
 from kernelweave._types import Array, Features
 from kernelweave.estimators.parameters import stated
 from kernelweave.fitting.model import fractions_of
@@ -109,7 +109,7 @@ def weight_stability(
     *,
     n_samples: Annotated[int, Whole(2)] = 50,
     sampling: Annotated[str, OneOf("halves", "bootstrap")] = "halves",
-    max_false: Annotated[float, Number(above=0)] = 1.0,
+    max_false: Positive = 1.0,
     choose_again: Annotated[bool, Flag()] = False,
     groups: OptionalEntries = None,
     params: Params = None,

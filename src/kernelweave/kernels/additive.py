@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from kernelweave._parameters import Number, Whole, check_fields
+from kernelweave._parameters import Positive, Whole, check_fields
 from kernelweave._sparse import to_dense
 from kernelweave._types import FittedPart
 from kernelweave.kernels.base import FloatArray, Kernel
@@ -137,7 +137,7 @@ class Cosines(_Basis):
     """
 
     n_terms: Annotated[int, Whole(1)] = 10
-    smoothness: Annotated[float, Number(above=0)] = 1.0
+    smoothness: Positive = 1.0
     ranges: FittedPart = field(default=None, repr=False)
 
     learnt: ClassVar[tuple[str, ...]] = ("ranges",)

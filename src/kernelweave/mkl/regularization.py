@@ -39,6 +39,8 @@ from kernelweave.results import Certificate, Path, RelaxedSolution, Solution
 FACTORISE = 5
 #: Columns that LAPACK takes at a time; without room for them the reduction takes them one by one, twice as long.
 BLOCK = 64
+#: Most numbers of solutions at several regularisation parameters that are computed together.
+MOST_NUMBERS = 2**22
 #: Relative residual above which a solution is refined once.
 REFINE = 1e-9
 #: If one kernel is optimal down to this share of its trace, an automatic range starts at the trace itself.
@@ -80,8 +82,9 @@ def ridge_path(problem: RidgeProblem, weights: Array, alphas: Array) -> tuple[Ar
     active = np.flatnonzero(effective)
     sizes = np.sqrt(np.maximum(effective[active] @ problem.gram.diagonal(active), 0.0))
     left_out = float(effective @ problem.gram.residual_trace)
-    # one factor at a time takes the memory of one
-    for k in [finite] if reduced else np.split(finite, len(finite)):
+    # one factor at a time takes the memory of one, and many outputs have as many solutions at each alpha
+    together = max(1, MOST_NUMBERS // Y.size) if reduced else 1
+    for k in np.split(finite, range(together, len(finite), together)):
         each = alphas[k][:, None, None]
         try:
             solve = solver(alphas[k])
