@@ -2,7 +2,8 @@
 
 Fits of the quantiles 0.05 and 0.95, each with its own C and weights, on ten tables of `benchmarks.uncertainty`, random
 divisions: coverage of the test rows at 90 %, also of the rows that the fit itself says are easy and hard (the halves
-with the narrower and the wider intervals), and the mean width, beside `predict_interval` of a plain regression.
+with the narrower and the wider intervals), and the mean width, beside `predict_interval` of both of them, and of a
+plain regression.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def table(name: str, n_splits: int) -> dict[str, Any]:
         )
         unit = y[train].std()
         begin = time.process_time()
-        low, high = (fitted(q, X[train], y[train] / unit).predict(X[test]) * unit for q in ENDS)
+        models = [fitted(q, X[train], y[train] / unit) for q in ENDS]
+        low, high = (model.predict(X[test]) * unit for model in models)
+        both = unit * models[0].predict_interval(X[test], 0.9, upper=models[1])
         seconds = time.process_time() - begin
         # quantiles that cross
         low, high = np.minimum(low, high), np.maximum(low, high)
@@ -53,6 +56,7 @@ def table(name: str, n_splits: int) -> dict[str, Any]:
         plain = time.process_time() - begin
         held = {
             "quantiles": (low <= y[test]) & (y[test] <= high),
+            "both": (both[:, 0] <= y[test]) & (y[test] <= both[:, 1]),
             "plain": (constant[:, 0] <= y[test]) & (y[test] <= constant[:, 1]),
         }
         wide = high - low > np.median(high - low)
@@ -62,8 +66,10 @@ def table(name: str, n_splits: int) -> dict[str, Any]:
         rows.append(
             [
                 *row["quantiles"],
+                *row["both"],
                 *row["plain"],
                 (high - low).mean() / np.ptp(constant, axis=1).mean(),
+                np.ptp(both, axis=1).mean() / np.ptp(constant, axis=1).mean(),
                 seconds,
                 plain,
             ]
@@ -73,9 +79,10 @@ def table(name: str, n_splits: int) -> dict[str, Any]:
     return {
         "rows": len(train),
         "quantiles": dict(zip(names, mean[:3], strict=True)),
-        "plain": dict(zip(names, mean[3:6], strict=True)),
-        "times the width": mean[6],
-        "seconds": {"quantiles": mean[7], "plain": mean[8]},
+        "both": dict(zip(names, mean[3:6], strict=True)),
+        "plain": dict(zip(names, mean[6:9], strict=True)),
+        "times the width": {"quantiles": mean[9], "both": mean[10]},
+        "seconds": {"quantiles": mean[11], "plain": mean[12]},
     }
 
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.special import xlogy
 
 #: Raised by an oracle that has no answer: pytest skips the test, with the reason.
 Undecided = pytest.skip.Exception
@@ -336,6 +337,8 @@ def mkl_primal_by_conic(gram, y, costs, limits, loss, *, epsilon=0.1, alpha=1.0,
         error = 0.5 * costs @ cp.huber(y - f)
     elif loss == "quantile":  # with q = 1/2
         error = 0.5 * costs @ cp.abs(y - f)
+    elif loss == "poisson":
+        error = costs @ (cp.exp(f) - cp.multiply(y, f) + xlogy(y, y) - y)
     else:
         error = 0.5 * cp.sum_squares(cp.multiply(np.sqrt(costs), y - f))
     return conic_value(cp.Problem(cp.Minimize(0.5 * alpha * norms + error), limits(d) if limits else []))

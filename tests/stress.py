@@ -70,7 +70,7 @@ class Problem:
         if self.solver != "mkl":
             return self.solver
         loss = self.options["loss"]
-        other = f" {loss}" if loss in ("logistic", *NUMBERS) else ""
+        other = f" {loss}" if loss in ("logistic", "poisson", *NUMBERS) else ""
         return f"mkl {self.options['set']} {self.options['method']}{other}"
 
     def __str__(self) -> str:
@@ -161,6 +161,8 @@ NUMBERS: dict[str, Callable[[np.random.Generator, float], dict[str, float]]] = {
     "huber": lambda rng, size: {"delta": size * float(10.0 ** rng.uniform(-2.0, 1.0))},
     "quantile": lambda rng, size: {"q": float(rng.choice([0.05, 0.25, 0.5, 0.9]))},
 }
+#: Share of the problems with a tube, or another loss in its place, that have counts or rates as targets instead.
+COUNTS = 0.3
 MKL = (
     ("simplex", "auto"), ("simplex", "auto"), ("simplex", "auto"), ("simplex", "newton"), ("simplex", "newton"),
     ("simplex", "interior-point"), ("simplex", "interior-point"), ("simplex", "reduced-gradient"),
@@ -228,6 +230,18 @@ def make(number: int, hostile: bool) -> Problem:
         if solver == "svr":
             solver, options = "mkl", {"method": "auto", "set": "simplex"}
         options |= {"loss": loss, **NUMBERS[loss](more, float(np.abs(y).mean()) or 1.0)}
+    more = np.random.default_rng([number, int(hostile), 3])
+    if tube and more.random() < COUNTS:
+        size = float(10.0 ** (more.uniform(-2, 6) if hostile else more.uniform(-0.5, 2)))
+        y = more.poisson(size * np.exp(y / max(float(np.abs(y).max()), 1e-300))).astype(float)
+        y[0] += not y.any()
+        if more.random() < 0.3:
+            y = y / (more.uniform(0.5, 2.0, n) if more.random() < 0.5 else size)
+        method = options.get("method", "auto")
+        options = {name: options[name] for name in ("set", "value") if name in options}
+        options = {"set": "simplex"} | options
+        options |= {"loss": "poisson", "method": "auto" if method == "interior-point" else method}
+        solver = "mkl"
     return Problem(number, hostile, solver, gram, y, parameter, tol, weights, options)
 
 
@@ -285,10 +299,17 @@ def _loss(p: Problem, f: np.ndarray, loss: str) -> np.ndarray:
     if loss == "quantile":
         q = EXACT(p.options["q"])
         return np.maximum(q * (y - f), (q - 1) * (y - f))
+    if loss == "poisson":
+        return np.exp(f) - y * f + _log_times(y) - y
     if loss == "logistic":
         return np.logaddexp(EXACT(0), -y * f)
     slack = np.maximum(EXACT(1) - y * f, EXACT(0))
     return slack * slack / 2 if loss == "squared-hinge" else slack
+
+
+def _log_times(y: np.ndarray) -> np.ndarray:
+    """``y log(y)``."""
+    return y * np.log(np.where(y > 0, y, EXACT(1)))
 
 
 def _box(p: Problem, loss: str) -> tuple[np.ndarray, np.ndarray]:
@@ -299,6 +320,8 @@ def _box(p: Problem, loss: str) -> tuple[np.ndarray, np.ndarray]:
         return (EXACT(p.options["q"]) - 1) * costs, EXACT(p.options["q"]) * costs
     if loss == "huber":
         return -EXACT(p.options["delta"]) * costs, EXACT(p.options["delta"]) * costs
+    if loss == "poisson":
+        return np.where(costs > 0, -EXACT(np.inf), EXACT(0)), costs * y
     most = np.where(costs > 0, EXACT(np.inf), EXACT(0)) if loss == "squared-hinge" else costs
     return np.where(y > 0, EXACT(0), -most), np.where(y > 0, most, EXACT(0))
 
@@ -363,6 +386,12 @@ def margin_value(p: Problem, d: np.ndarray, b: np.ndarray, intercept: float, los
         np.abs(1 - p.y * (f + intercept)) if loss == "squared-hinge" else p.options.get("delta", 1)
     )
     own = np.abs(b) @ size + slope @ (size + abs(intercept) + np.abs(p.y))
+    if loss == "poisson":
+        values, y = f + EXACT(intercept), p.y.astype(EXACT)
+        steepest = np.abs(np.exp(values) - y) * (size + abs(intercept))
+        own = np.abs(b) @ size + costs @ (
+            steepest + np.exp(values) + y * (np.abs(values) + 1) + abs(_log_times(y))
+        )
     return Value(float(primal), _margin_dual(p, stack, b, loss), OWN * float(own))
 
 
@@ -374,6 +403,12 @@ def _margin_dual(
     if loss == "logistic":
         quadratic_forms, _ = _quadratic_forms(stack, b)
         return float(_entropy(p, b) - support(p, quadratic_forms) / 2)
+    if loss == "poisson":
+        used, y = p.costs > 0, p.y.astype(EXACT)
+        m = np.maximum(y[used] - b[used] / p.costs[used], EXACT(0))
+        terms = _log_times(y[used]) - y[used] - _log_times(m) + m
+        quadratic_forms, _ = _quadratic_forms(stack, b)
+        return float(p.costs[used] @ terms - support(p, quadratic_forms) / 2)
     linear = p.y.astype(EXACT) @ b - EXACT(p.options.get("epsilon", 0)) * np.abs(b).sum()
     quadratic_forms, _ = _quadratic_forms(stack, b)
     quadratic = support(p, quadratic_forms) if rho is None else _over(quadratic_forms, rho).max()

@@ -8,6 +8,7 @@ import kernelweave as kw
 from kernelweave.machines.losses import LOSSES, as_loss
 from kernelweave.mkl.solve import methods_for
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
+from problems import targets_for
 
 STOPS = (1, 5, 40)
 SETS = (Simplex(), CappedSimplex(0.5), LpBall(1.5), LpBall(3.0), ElasticNet(0.4))
@@ -29,7 +30,7 @@ def make(number, loss="hinge"):
     if loss not in ("squared", "epsilon-insensitive"):
         y = np.where(X[:, 0] + rng.normal(size=n) > 0, 1.0, -1.0)
         y[:2] = 1.0, -1.0
-    return X, y, 10 ** rng.uniform(-1, 3)
+    return X, targets_for(loss, y), 10 ** rng.uniform(-1, 3)
 
 
 def gram_of(X):

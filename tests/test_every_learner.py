@@ -23,12 +23,14 @@ from kernelweave.learners.solving import CostLearner
 from kernelweave.mkl.svm_mkl import solve_svm_mkl
 from known_sets import KNOWN, Known, every_set
 from oracles import meb_by_conic, mkl_primal_by_conic, rkl_by_conic, simplex_dual_by_conic
+from problems import targets_for
 
 N = 24
 HINGE, SQUARED, TUBE, LOGISTIC = BASIC = ("hinge", "squared-hinge", "epsilon-insensitive", "logistic")
 #: Losses for numbers by their names, with their defaults.
 HUBER, QUANTILE = NUMBERS = ("huber", "quantile")
 LOSSES = BASIC + NUMBERS
+POISSON = "poisson"
 
 # ---- the tables --------------------------------------------------------------------------------------------------
 
@@ -671,7 +673,9 @@ def test_the_normaliser_undoes_factors_of_kernels(case, rng):
 
 def assert_certified(known, weight_set, loss, rng, C=3.0):
     """The optimum of a cone program that knows the constraints of the set alone lies between the bounds."""
-    problem = make_problem(Case("simple", learners.SimpleMKL(), loss not in (TUBE, *NUMBERS), 0), rng)
+    of_classes = loss not in (TUBE, *NUMBERS, POISSON)
+    problem = make_problem(Case("simple", learners.SimpleMKL(), of_classes, 0), rng)
+    problem = replace(problem, y=targets_for(loss, problem.y))
     found = solve_svm_mkl(problem.gram, problem.y, C, weight_set, loss=loss, tol=1e-7, max_iter=3000)
     costs = np.full(N, C)
     optimum = mkl_primal_by_conic(problem.gram, problem.y, costs, known.limits, loss, epsilon=0.1)
@@ -682,7 +686,7 @@ def assert_certified(known, weight_set, loss, rng, C=3.0):
 
 
 @every_set
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", [*LOSSES, POISSON])
 def test_every_weight_set_is_certified(known, loss, rng):
     assert_certified(known, known.weight_set, loss, rng)
 
@@ -695,7 +699,7 @@ def halved(weight_set):
 
 
 @every_set
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", [*LOSSES, POISSON])
 def test_half_a_support_function_is_refused(known, loss, rng):
     with pytest.raises(kw.InputError, match=r"formulas of Halved\w+ disagree"):
         assert_certified(known, halved(known.weight_set), loss, rng)

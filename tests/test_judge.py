@@ -90,7 +90,10 @@ def test_losses_and_boxes_are_those_of_the_library(name):
     p = {"loss": name, "epsilon": 0.25, **vars(loss)}
     far = judge.Q(10**100)
     ends = [(-3.0, -2.5), (-0.5, 0.5), (0.9, 1.2), (0.1, 0.1), (2.0, 2.0), (-2e4, -15e3), (15e3, 2e4)]
-    for y in (1.0, -1.0) if loss.classifies else (0.5, -2.0, 0.0):
+    if name == "poisson":
+        # beyond these the library has the largest numbers for exponentials
+        ends = [pair for pair in ends if pair[1] < 1e3]
+    for y in (1.0, -1.0) if loss.classifies else (0.5, 2.0 if name == "poisson" else -2.0, 0.0):
         for low, high in ends:
             wanted = loss.value(np.full(2, y), np.array([low, high])).max()
             found = judge.loss_above(p, judge.Q(y), judge.Q(low), judge.Q(high))

@@ -1,6 +1,6 @@
 """Kernel logistic regression: against scikit-learn on explicit features, and with learnt kernel weights.
 
-Modules: `machines/logistic`.
+Modules: `machines/reweighted`.
 """
 
 import numpy as np

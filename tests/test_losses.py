@@ -12,9 +12,10 @@ from scipy.optimize import minimize_scalar
 import kernelweave as kw
 from kernelweave.machines.losses import LOSSES, as_loss
 from kernelweave.machines.machine import Machine
+from problems import targets_for
 
 EVERY = pytest.mark.parametrize("name", list(LOSSES))
-SMOOTH = ("squared-hinge", "squared", "logistic")
+SMOOTH = ("squared-hinge", "squared", "logistic", "poisson")
 
 
 def problem(name, rng, n=40, C=3.0):
@@ -22,7 +23,7 @@ def problem(name, rng, n=40, C=3.0):
     X = rng.normal(size=(n, 3))
     t = X[:, 0] + 0.5 * rng.normal(size=n)
     loss = as_loss(name)
-    y = np.where(t > 0, 1.0, -1.0) if loss.classifies else t
+    y = np.where(t > 0, 1.0, -1.0) if loss.classifies else targets_for(name, t)
     K = X @ X.T + np.exp(-np.square(X[:, None] - X[None]).sum(-1))
     return K, Machine(y, C, loss, rng.uniform(0.2, 2.0, n))
 
@@ -58,7 +59,7 @@ def conjugate(loss, y, b):
 def test_the_dual_term_is_that_of_the_conjugate(name, rng):
     """Minus the conjugates of ``C_i loss`` at ``-b_i``, row by row; measured: 1e-13."""
     loss = as_loss(name)
-    y = np.array([-1.0, 1.0]) if loss.classifies else rng.normal(size=2)
+    y = np.array([-1.0, 1.0]) if loss.classifies else targets_for(name, rng.normal(size=2))
     for target in y:
         sign = target if loss.classifies else 1.0
         for share in (0.01, 0.3, 0.7, 0.99):
@@ -202,12 +203,12 @@ def test_rows_of_weight_zero_do_not_move_the_intercept(name, rng):
     for _ in range(20):
         n = 15
         t = rng.normal(size=n)
-        y = np.where(t > 0, 1.0, -1.0) if loss.classifies else t
+        y = np.where(t > 0, 1.0, -1.0) if loss.classifies else targets_for(name, t)
         if loss.classifies and abs(y.sum()) == n:
             continue
         costs, product = rng.uniform(0.2, 2.0, n), rng.normal(size=n)
         strangers = rng.normal(size=6) * 100
-        more = np.sign(strangers) if loss.classifies else strangers
+        more = np.sign(strangers) if loss.classifies else targets_for(name, strangers)
         alone = loss.intercept(y, costs, product)
         together = loss.intercept(np.r_[y, more], np.r_[costs, np.zeros(6)], np.r_[product, strangers])
         assert together == pytest.approx(alone, rel=1e-12, abs=1e-12)

@@ -25,6 +25,7 @@ from kernelweave.mkl.features.norms import Model
 from kernelweave.mkl.features.problem import make_feature_problem
 from kernelweave.mkl.weight_sets import CappedSimplex, ElasticNet, LpBall, Simplex
 from oracles import central_difference, conic_value
+from problems import targets_for
 
 MARGINS = ("hinge", "squared-hinge", "epsilon-insensitive", "logistic")
 SETS = {
@@ -635,6 +636,7 @@ def test_smooth_losses_have_their_derivatives(loss):
     rng = np.random.default_rng(3)
     y = rng.normal(size=12) if loss == "epsilon-insensitive" else rng.choice([-1.0, 1.0], size=12)
     costs = rng.uniform(0.5, 2.0, size=12)
+    y = targets_for(loss, y)
     smooth, f = smooth_loss(as_loss(loss, EPSILON), y, costs), 1.5 * rng.normal(size=12)
     if isinstance(smooth, Augmented):
         low, high = smooth.loss.bounds(y, costs)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from scipy.special import xlogy
 
 import kernelweave as kw
 from kernelweave._checks import InputError
@@ -320,6 +321,65 @@ def test_counts_of_thousands_end(rng):
     found = kw.solve(problem, max_time=5.0)
     assert np.isfinite(found.primal) or found.status is kw.results.Status.STALLED
     assert found.gap >= 0.0
+
+
+@pytest.fixture
+def deviances():
+    """A loss with a link, and one whose link has no graph, which are forgotten afterwards."""
+
+    class Gamma(kw.losses.Loss):
+        """Half the deviance of a gamma distribution with mean exp(f)."""
+
+        name = "gamma-deviance"
+        linked = True
+
+        def prediction(self, f):
+            return np.exp(f)
+
+        def value(self, y, f):
+            return y * np.exp(-f) + f - np.log(y) - 1.0
+
+        def slope(self, y, f):
+            return 1.0 - y * np.exp(-f)
+
+        def conjugate(self, y, b):
+            rest = np.maximum(1.0 + b, 0.0)
+            curved = xlogy(rest, rest) - rest * np.log(y) - rest
+            return np.where(b >= -1.0, curved + np.log(y) + 1.0, np.inf)
+
+    class Strange(Gamma):
+        name = "strange-deviance"
+
+        def prediction(self, f):
+            return np.exp(np.asarray(f, dtype=float))
+
+    yield Gamma(), Strange()
+    del losses.LOSSES["gamma-deviance"], losses.LOSSES["strange-deviance"]
+
+
+def test_an_own_link_is_in_predictions_folds_files_and_graphs(deviances, rng, tmp_path):
+    X = rng.normal(size=(90, 2))
+    y = np.exp(0.6 * X[:, 0]) * rng.gamma(4.0, 0.25, 90)
+    models = [
+        kw.MKLRegressorCV([kw.kernels.Linear()], kw.learners.Uniform(loss=loss), Cs=[0.01, 1.0], cv=3).fit(
+            X, y
+        )
+        for loss in deviances
+    ]
+    model = models[0]
+    assert model.rel_gap_ <= 1e-3
+    assert "gamma-deviance loss" in str(model.cv_results_["score_name"])
+    f = model.kernel_contributions(X).sum(axis=1) + model.intercept_
+    np.testing.assert_allclose(model.predict(X), np.exp(f), rtol=1e-12)
+    assert model.score(X, y) > 0.3
+    assert model.predict_interval(X).min() >= 0.0
+    again = kw.load(kw.save(model, tmp_path / "model.skops"))
+    np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-12)
+    runtime = pytest.importorskip("onnxruntime")
+    graph = runtime.InferenceSession(str(kw.to_onnx(model, tmp_path / "model.onnx")))
+    np.testing.assert_allclose(graph.run(None, {"X": X})[0].ravel(), model.predict(X), rtol=1e-9)
+    with pytest.raises(InputError, match=r"Strange.*no ONNX form"):
+        kw.to_onnx(models[1], tmp_path / "other.onnx")
 
 
 def test_no_infinite_objective_is_optimal():

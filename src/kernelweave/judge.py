@@ -159,6 +159,26 @@ class Kernels:
 # ---- losses ---------------------------------------------------------------------------------------------
 
 
+def log_bounds(a: Q) -> tuple[Q, Q]:
+    """Bounds of the logarithm of a number above 0."""
+    value = to_fraction(np.log(to_long(a)))
+    error = 4 * EPS * (abs(value) + 1)
+    return value - error, value + error
+
+
+def a_log_a(a: Q) -> tuple[Q, Q]:
+    """Bounds of ``a log(a)`` for a number that is not negative."""
+    low, high = log_bounds(a) if a else (Q(0), Q(0))
+    return a * low, a * high
+
+
+def exp_above(f: Q) -> Q:
+    """An upper bound of the exponential."""
+    if abs(f) > 10000:
+        return HUGE if f > 0 else Q(1, 2**10000)
+    return to_fraction(np.exp(to_long(f))) * (1 + (abs(f) + 16) * EPS)
+
+
 def loss_above(p: Mapping[str, Any], y: Q, low: Q, high: Q) -> Q:
     """An upper bound of the loss of a row whose value lies between two numbers."""
     if p["loss"] == "squared":
@@ -171,6 +191,8 @@ def loss_above(p: Mapping[str, Any], y: Q, low: Q, high: Q) -> Q:
         return near * (size - near / 2)
     if p["loss"] == "quantile":
         return max(Q(p["q"]) * (y - low), (Q(p["q"]) - 1) * (y - high))
+    if p["loss"] == "poisson":
+        return max(exp_above(f) - y * f for f in (low, high)) + a_log_a(y)[1] - y
     margin = min(y * low, y * high)
     if p["loss"] == "logistic":
         if abs(margin) > 10000:
@@ -184,7 +206,9 @@ def loss_above(p: Mapping[str, Any], y: Q, low: Q, high: Q) -> Q:
 
 def box(p: Mapping[str, Any], y: Q, cost: Q) -> tuple[Q, Q]:
     """Bounds of the dual coefficient of a row."""
-    most = HUGE if cost and p["loss"] in ("squared", "squared-hinge") else cost
+    most = HUGE if cost and p["loss"] in ("squared", "squared-hinge", "poisson") else cost
+    if p["loss"] == "poisson":
+        return -most, y * cost
     if p["loss"] == "quantile":
         return (Q(p["q"]) - 1) * cost, Q(p["q"]) * cost
     if p["loss"] == "huber":
@@ -312,6 +336,9 @@ def dual_below(p: Mapping[str, Any], B: list[Row], Y: list[Row], costs: Row, qua
     ]
     if p["loss"] == "logistic":
         return sum((c * entropy_below(y * v / c) for v, y, c in entries), Q(0)) - quadratic / 2
+    if p["loss"] == "poisson":
+        means = [(y - v / c, y, c) for v, y, c in entries]
+        return sum((c * (m - y + a_log_a(y)[0] - a_log_a(m)[1]) for m, y, c in means), Q(0)) - quadratic / 2
     linear = sum((y * v - Q(p["epsilon"]) * abs(v) for v, y, _ in entries), Q(0))
     if p["loss"] in ("squared", "squared-hinge", "huber"):
         quadratic += sum((v * v / c for v, _, c in entries), Q(0))
@@ -501,6 +528,8 @@ def judge(content: Mapping[str, Any], data: Mapping[str, np.ndarray]) -> tuple[s
     primal, gap, rounding = (Q(content["claim"][name]) for name in ("primal", "gap", "rounding"))
     if wrong := wrong_parameter(p):
         return wrong, HUGE, Q(0)
+    if p["loss"] == "poisson" and min(min(y) for y in Y) < 0:
+        return "Counts must not be negative.", HUGE, Q(0)
     if p["criterion"] == "alignment":
         upper, lower = alignment_bounds(p, fit, kernels, Y[0])
     elif p["criterion"] == "margins":

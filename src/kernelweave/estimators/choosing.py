@@ -230,7 +230,7 @@ class Candidates:
             for rows, own in zip(self.tests, values, strict=False):
                 held[rows] = own[best]
         interrupted = found.interrupted or alpha != alphas[best]
-        return Chosen(alpha, solved, results, best, said, OutOfFold.of(task, held), interrupted)
+        return Chosen(alpha, solved, results, best, said, OutOfFold.of(task, learner, held), interrupted)
 
     def _said(self, results: Mapping[str, Any], best: int, task: Task, parameter: str) -> str:
         """How the regularisation parameter was chosen, in words."""

@@ -126,7 +126,7 @@ class TargetsChoice(Candidates):
             f"{found.n_looks} vectors of weights by squared errors on {len(self.tests)} folds, kernels there are "
             f"those of all rows: {compared}, on average, each fold at what the others chose."
         )
-        return replace(_chosen(task, problem, found, self.tests), targets=said)
+        return replace(_chosen(task, problem, learner, found, self.tests), targets=said)
 
     def _obstacle(self, task: Task, problem: NormalizedProblem) -> str:
         """Why targets cannot have their own, in words; empty if they can."""
@@ -157,7 +157,11 @@ class TargetsChoice(Candidates):
 
 
 def _chosen(
-    task: Task, problem: NormalizedProblem, found: OwnTargets, tests: Sequence[NDArray[np.intp]]
+    task: Task,
+    problem: NormalizedProblem,
+    learner: Learner,
+    found: OwnTargets,
+    tests: Sequence[NDArray[np.intp]],
 ) -> Chosen:
     """The solution of all targets as what was chosen, with one entry of results."""
     varied = np.ptp(task.targets[0], axis=0) > 0
@@ -177,6 +181,6 @@ def _chosen(
         0,
         f"alpha of each target by {len(tests)} folds, R^2 {score:.3g}, mean over targets; this is "
         f"{not_an_estimate('alpha')}.",
-        OutOfFold.of(task, values),
+        OutOfFold.of(task, learner, values),
         found.interrupted,
     )

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave import learners
 from kernelweave._checks import InputError
 from kernelweave._docstrings import inherits_parameters
-from kernelweave._parameters import Flag, Number, OneOf, checked
+from kernelweave._parameters import Flag, InstanceOf, Number, OneOf, checked
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Features
 from kernelweave.estimators.choosing import Candidates
@@ -204,6 +204,11 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         self.noise_variance_ = np.concatenate([variance for variance, _ in parts])
         self.log_marginal_likelihood_ = float(sum(evidence.sum() for _, evidence in parts))
 
+    def _mean(self, X: Features) -> Array:
+        """Predictions, shape (n_rows, n_outputs)."""
+        decision = self._decide(X)
+        return self.model_.learner.prediction(decision)
+
     @checked
     def predict(
         self,
@@ -212,7 +217,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         *,
         kind: Annotated[str, OneOf("function", "observation")] = "function",
     ) -> Array | tuple[Array, Array]:
-        """Predict the target.
+        """Predict the target; with a loss that has a link, such as `kernelweave.losses.Poisson`, its mean.
 
         Parameters
         ----------
@@ -235,8 +240,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         ----------
         P1, section 4.1.
         """
-        mean = self._decide(X)
-        model = self.model_
+        model, mean = self.model_, self._mean(X)
         if not return_std:
             return mean[:, 0] if model.flat else mean
         if not hasattr(self, "prior_scale_"):
@@ -251,7 +255,11 @@ class MKLRegressor(RegressorMixin, BaseMKL):
 
     @checked
     def predict_interval(
-        self, X: Features, coverage: Annotated[float, Number(above=0.0, below=1.0)] = 0.9
+        self,
+        X: Features,
+        coverage: Annotated[float, Number(above=0.0, below=1.0)] = 0.9,
+        *,
+        upper: Annotated[Any, InstanceOf((BaseMKL,), "an MKLRegressor") | None] = None,
     ) -> Array:
         """Intervals that hold a new observation with a stated probability.
 
@@ -264,6 +272,10 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         X : array-like of shape (n_rows, n_features)
         coverage : float, default=0.9
             For rows drawn as the training rows were, on average over rows: intervals are of the same width everywhere.
+        upper : MKLRegressor, optional
+            Fitted to the same rows, with the loss of an upper quantile, while this one has that of a lower one.
+            Intervals then lie between both predictions, less and plus one number for the coverage: the quantile of
+            the distances of training rows from intervals of the models of the other folds.
 
         Returns
         -------
@@ -273,10 +285,11 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         Raises
         ------
         InputError
-            Fewer than ``coverage / (1 - coverage)`` training rows.
+            Fewer than ``coverage / (1 - coverage)`` training rows; `upper` of other rows.
 
         References
         ----------
+        Y. Romano, E. Patterson and E. J. Candès, Conformalized quantile regression, NeurIPS 2019: `upper`.
         R. F. Barber, E. J. Candès, A. Ramdas and R. J. Tibshirani, Predictive inference with the jackknife+, Annals of
         Statistics 49 (2021), section 1.3: "CV", around the model of all rows and not those of the folds.
 
@@ -291,6 +304,9 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         True
         """
         check_is_fitted(self)
-        mean, half = self._decide(X), self.model_.out_of_fold.half_widths(coverage)
-        ends = np.stack([mean - half, mean + half], axis=-1)
+        other = None
+        if upper is not None:
+            check_is_fitted(upper)
+            other = upper.model_, upper._mean(X)
+        ends = np.stack(self.model_.ends(self._mean(X), coverage, other), axis=-1)
         return ends[:, 0] if self.model_.flat else ends

@@ -137,7 +137,7 @@ def fold_score(
     classes : array or list of arrays, optional
         All classes, or those of each of several labels; None for regression.
     learner : Learner, optional
-        Its loss determines whether there are probabilities.
+        Its loss determines whether there are probabilities, and what the predictions of numbers are.
     sample_weight : array of shape (n_rows,), optional
         Used if the scorer accepts weights.
     curve : callable, optional
@@ -176,7 +176,7 @@ def fold_score(
         decided = values + shift
         flat = decided[:, 0] if (targets.ndim == 1 if classes is None else values.shape[1] == 1) else decided
         if classes is None:
-            return Known({"predict": lambda: flat})
+            return Known({"predict": lambda: flat if learner is None else learner.prediction(flat)})
         answers: dict[str, Callable[[], Any]] = {
             "predict": lambda: labels_of(decided, cast(Classes, named)),
             "decision_function": lambda: flat,
@@ -366,7 +366,8 @@ def task_score(
     by_second = False
     if classes is None:
         numbers = np.concatenate(task.targets, axis=1)
-        score = fold_score(scoring, numbers[:, 0] if task.flat else numbers, sample_weight=task.sample_weight)
+        truth = numbers[:, 0] if task.flat else numbers
+        score = fold_score(scoring, truth, learner=learner, sample_weight=task.sample_weight)
     else:
         weights = task.sample_weight, task.loss_weight
         score = _class_score(scoring, task, classes, learner, task.codes, *weights, decides=decides)
@@ -495,7 +496,9 @@ def _is_of_numbers(scoring: Scoring) -> bool:
 def _try_score(scoring: Scoring, y: NDArray[Any], classes: Classes | None) -> float:
     rows = np.arange(len(y))
     if classes is None:
-        return fold_score(scoring, y)(np.asarray(y, dtype=np.float64).reshape(len(y), -1), rows)
+        # deviances are of means above 0
+        guess = np.where(y == 0, 1, y).astype(np.float64)
+        return fold_score(scoring, y)(guess.reshape(len(y), -1), rows)
     several = isinstance(classes, list)
     n_outputs = 1 if len(classes) == 2 and not several else len(classes)
     values = np.random.default_rng(0).normal(size=(len(y), n_outputs))

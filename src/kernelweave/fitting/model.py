@@ -240,6 +240,17 @@ class Model:
             return values @ coef.T + self.linear.intercept
         return self._new(queries).decisions(self._expansions, self._products)[0]
 
+    def ends(
+        self, predictions: Array, coverage: float, upper: tuple[Model, Array] | None = None
+    ) -> tuple[Array, Array]:
+        """Lower and upper ends of intervals about predictions of numbers, or between these and those of `upper`."""
+        other, high = upper or (None, predictions)
+        half = self.out_of_fold.half_widths(coverage, None if other is None else other.out_of_fold)
+        low, high = np.minimum(predictions, high), np.maximum(predictions, high)
+        # intervals that would be less than nothing are points
+        half, lowest = np.maximum(half, 0.5 * (low - high)), self.learner.prediction(np.array(-np.inf))
+        return np.maximum(low - half, lowest), high + half
+
     def undecided(self, values: Array) -> Array:
         """Decision values without `shift`, which probabilities are of."""
         return values if self.shift is None else values - self.shift

@@ -31,6 +31,7 @@ class OutOfFold:
     Attributes
     ----------
     values : array of shape (n_rows, n_outputs)
+        Of numbers the predictions.
     truth : array
         Numbers (n_rows, n_outputs), the positions of classes (n_rows,), or labels 0 and 1, (n_rows, n_labels).
     weights : array of shape (n_rows,)
@@ -42,12 +43,13 @@ class OutOfFold:
     weights: Array
 
     @classmethod
-    def of(cls, task: Task, values: Array) -> Self | None:
-        """From values of all rows of a task, NaN for those that no fold had; None without any."""
+    def of(cls, task: Task, learner: Learner, values: Array) -> Self | None:
+        """From decision values of all rows of a task, NaN for those that no fold had; None without any."""
         kept = np.isfinite(values).all(axis=1)
         if not kept.any():
             return None
         truth = task.codes if task.classification else np.concatenate(task.targets, axis=1)
+        values = values if task.classification else learner.prediction(values)
         weights = np.ones(len(values)) if task.row_weight is None else task.row_weight
         return cls(values[kept], truth[kept], weights[kept])
 
@@ -60,7 +62,7 @@ class OutOfFold:
             else np.concatenate(task.targets, axis=1)
         )
         folds = content_folds(task.content, labels, N_FOLDS, stratify=task.classification, groups=task.groups)
-        found = cls.of(task, decided(task, learner, alpha, folds))
+        found = cls.of(task, learner, decided(task, learner, alpha, folds))
         if found is None:
             raise InputError(
                 "Intervals, sets and probabilities need training rows that differ; all of these are equal."
@@ -77,14 +79,27 @@ class OutOfFold:
         order = np.lexsort(self.values.T)
         return OutOfFold(self.values[order], self.truth[order], self.weights[order])
 
-    def half_widths(self, coverage: float) -> Array:
-        """Of intervals of numbers, one for each output: a quantile of the sizes of the errors."""
+    def half_widths(self, coverage: float, upper: OutOfFold | None = None) -> Array:
+        """Of intervals of numbers, one for each output: a quantile of the sizes of the errors.
+
+        With `upper` what is added at both ends of intervals between the predictions of two models, which may be
+        negative: a quantile of the distances of the targets from these intervals.
+        """
+        if upper is not None and not np.array_equal(upper.truth, self.truth):
+            raise InputError(
+                "`upper` must be fitted to the same rows and targets in the same order, and neither model saved "
+                "without its training rows."
+            )
         if self.weights.sum() < fewest(coverage) - 1e-9:
             raise InputError(
                 f"Intervals with coverage={coverage:g} need at least {fewest(coverage)} training rows, got "
                 f"{self.weights.sum():g}. Use more rows, or a smaller coverage."
             )
-        return np.array([_high(e, self.weights, coverage) for e in np.abs(self.truth - self.values).T])
+        high = self.values if upper is None else upper.values
+        low, high = np.minimum(self.values, high), np.maximum(self.values, high)
+        return np.array(
+            [_high(e, self.weights, coverage) for e in np.maximum(low - self.truth, self.truth - high).T]
+        )
 
     def lowest_shares(self, coverage: float, slope: float) -> Array:
         """The smallest logarithm of its probability at which each class is in a set; -inf for one of too few rows."""

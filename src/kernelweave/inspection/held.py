@@ -85,8 +85,7 @@ def predicted_columns(
         parts = {"prediction": model.predict(X)}
     if coverage is not None and not hasattr(model, "classes_"):
         check_value(Number(above=0.0, below=1.0), "coverage", coverage)
-        guess, half = parts["prediction"], model.model_.out_of_fold.half_widths(coverage)
-        parts |= {"low": guess - half, "high": guess + half}
+        parts["low"], parts["high"] = model.model_.ends(parts["prediction"], coverage)
     given = target_names(model) or class_names(model)
     columns: dict[str, Labels] = {}
     for what, values in parts.items():

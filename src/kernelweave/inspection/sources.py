@@ -275,7 +275,8 @@ def _score_of(estimator: BaseMKL, truth: Labels, scoring: Scoring) -> Callable[[
     if scoring is None and classes is None:
         numbers = truth.astype(float)
         total = float(np.square(numbers - numbers.mean()).sum())
-        return lambda values: 1.0 - float(np.square(numbers - values[:, 0]).sum()) / total
+        mean = estimator.model_.learner.prediction
+        return lambda values: 1.0 - float(np.square(numbers - mean(values[:, 0])).sum()) / total
     if scoring is None:
 
         def accuracy(values: Array) -> float:

@@ -177,7 +177,7 @@ def contribution_sizes(estimator: Model, X: Features) -> KernelWeights:
     Returns
     -------
     KernelWeights
-        Sizes in place of weights, in units of the target.
+        Sizes in place of weights, in units of the decision values: those of the target, or of its logarithm for counts.
     """
     parts = estimator.kernel_contributions(X)
     sizes = parts.std(axis=0)

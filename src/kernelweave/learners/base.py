@@ -131,6 +131,10 @@ class Learner(Declaration, BaseEstimator, ABC):
         """Logarithms of the probabilities of label 1 at decision values, if the loss gives them; else None."""
         return None
 
+    def prediction(self, values: Array) -> Array:
+        """Predictions of numbers from decision values: these themselves, unless the loss has a link."""
+        return values
+
     @property
     def scoring_loss(self) -> Loss | None:
         """The loss by which folds of numbers choose; None for the squared error."""

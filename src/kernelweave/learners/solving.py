@@ -290,6 +290,9 @@ class CostLearner(Learner):
         loss = self.loss_for(False)
         return loss if loss.scores else None
 
+    def prediction(self, values: Array) -> Array:
+        return self.loss_for(False).prediction(values)
+
     def log_probability(self, values: Array) -> Array | None:
         return self.loss_for(True).log_probability(values)
 
@@ -372,8 +375,9 @@ class MarginLearner(CostLearner, abstract=True):
     loss
         Loss of the machine. "auto": the hinge for classes, epsilon-insensitive for regression; "hinge",
         "squared-hinge" and "logistic" are for classes. With "logistic" `MKLClassifier.predict_proba` needs no
-        calibration. "huber" is for targets with outliers, "quantile" for the median. A name stands for the defaults of
-        its loss, an object such as ``kw.losses.Quantile(0.9)`` for others.
+        calibration. "huber" is for targets with outliers, "quantile" for the median,
+        "poisson" for counts. A name stands for the defaults of its loss, an object such as ``kw.losses.Quantile(0.9)``
+        for others.
     epsilon
         Half width of the tube of the epsilon-insensitive loss, in units of the target.
     """

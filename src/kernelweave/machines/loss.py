@@ -135,6 +135,8 @@ class Loss(ABC):
     squares: ClassVar[bool] = False
     #: Whether folds choose by the loss itself: of predictions for which no squared error is meant.
     scores: ClassVar[bool] = False
+    #: Whether decision values are a function of the mean of the targets, and have no unit: see `prediction`.
+    linked: ClassVar[bool] = False
     #: Whether exported certificates can state it.
     judged: ClassVar[bool] = False
     #: Whether `gap` is a difference of larger numbers, whose rounding counts.
@@ -142,6 +144,8 @@ class Loss(ABC):
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
+        # the squared error of decision values means nothing then
+        cls.scores = cls.scores or cls.linked
         if "name" not in vars(cls):
             cls.name = cls.__name__
             return
@@ -223,6 +227,10 @@ class Loss(ABC):
                             f"{'0, as b is minus the slope' if place == slope else 'at least 0'}. Check signs: the "
                             "conjugate is sup_f -b f - loss(y, f)."
                         )
+
+    def prediction(self, f: Array) -> Array:
+        """Predictions of numbers from decision values: these themselves, unless a link is between them."""
+        return f
 
     def log_probability(self, f: Array) -> Array | None:
         """Logarithm of the probability of the label 1 at f, that of -1 at -f; None for a loss without probabilities."""

@@ -1,4 +1,4 @@
-"""The losses, as values without data: hinge, squared hinge, tube, squares, Huber, quantiles, logistic.
+"""The losses, as values without data: hinge, squared hinge, tube, squares, Huber, quantiles, counts, logistic.
 
 A loss of your own is a subclass of `Loss` with its three formulas, passed as an object wherever a loss is asked for,
 or by its name if it has one.
@@ -10,15 +10,17 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
-from scipy.special import entr, expit, log_expit, xlog1py, xlogy
+from numpy.typing import ArrayLike
+from scipy.special import entr, expit, log_expit, logsumexp, wrightomega, xlog1py, xlogy
 
 from kernelweave._errors import InputError
+from kernelweave._loops import core
 from kernelweave._parameters import InstanceOf, Nonnegative, OneOf, Positive, Share, check_fields, check_value
 from kernelweave._types import Array, Index
 from kernelweave.machines.bordered import Bordered, Weighted
 from kernelweave.machines.box import UNBOUNDED, WithData, kernel_product
-from kernelweave.machines.logistic import best_intercept, solve_logistic
 from kernelweave.machines.loss import LOSSES, BoxLoss, Loss, Sides
+from kernelweave.machines.reweighted import solve_reweighted
 from kernelweave.machines.rounding import EPS
 from kernelweave.results import Certificate, MachineSolution, Status, relative_gap
 
@@ -28,14 +30,20 @@ __all__ = [
     "Huber",
     "Logistic",
     "Loss",
+    "Poisson",
     "Quantile",
     "Squared",
     "SquaredHinge",
     "as_loss",
 ]
 
-#: Curvature of the logistic loss where it is linear, as a share of its slope: with less, steps would have no length.
+#: Curvature of losses where they are linear, as a share of their slope: with less, steps would have no length.
 FLATTEST = 1e-3
+#: The same in systems of rows and columns, which lose no digits by it.
+NO_CURVATURE = 1e-30
+TINY = float(np.finfo(float).tiny)
+#: Decision values whose exponential is finite with room for sums.
+MOST_LOG = 600.0
 
 
 @dataclass(frozen=True)
@@ -382,6 +390,109 @@ class Quantile(BoxLoss):
 
 
 @dataclass(frozen=True)
+class Poisson(Loss):
+    """``exp(f) - y f + y log(y) - y``: half the deviance of counts of a Poisson distribution, of mean ``exp(f)``.
+
+    Targets are counts, or rates: counts divided by exposures, with the exposures as weights of the rows. With
+    ``m = y - b / C`` the dual term is ``sum_i C_i (m - m log(m) - y + y log(y))``, and the gap ``sum_i C_i`` times
+    the divergence ``m log(m) - m f - m + exp(f)`` of the mean from m.
+
+    References
+    ----------
+    P. McCullagh and J. A. Nelder, Generalized linear models, 2nd edition (1989), section 2.3 and chapter 6.
+    """
+
+    name: ClassVar[str] = "poisson"
+    smooth: ClassVar[bool] = True
+    judged: ClassVar[bool] = True
+    linked: ClassVar[bool] = True
+
+    def check(self, y: ArrayLike, costs: Array) -> Array:
+        targets = super().check(y, costs)
+        if (targets < 0.0).any():
+            raise InputError(
+                f"`y` must hold counts or rates, which are at least 0, for {self!r}; got {float(targets.min()):.4g}."
+            )
+        if not targets[costs > 0].any():
+            raise InputError(
+                f"All targets are 0, so that the best mean is 0 and its logarithm infinite. {self!r} needs rows with "
+                "counts."
+            )
+        return targets
+
+    def prediction(self, f: Array) -> Array:
+        return np.exp(np.minimum(f, MOST_LOG))
+
+    def value(self, y: Array, f: Array) -> Array:
+        return _beyond_linear(y, self.prediction(f) - y, f)
+
+    def slope(self, y: Array, f: Array) -> Array:
+        return self.prediction(f) - y
+
+    def second_derivative(self, y: Array, f: Array) -> Array:
+        return np.maximum(self.prediction(f), FLATTEST * y)
+
+    def conjugate(self, y: Array, b: Array) -> Array:
+        rest = np.maximum(y - b, 0.0)
+        # beyond a linear part without rounding errors
+        log_y = np.log(np.where(y > 0.0, y, 1.0))
+        curved = np.where(y > 0.0, _beyond_linear(rest, y - rest, log_y), xlogy(rest, rest) - rest)
+        return np.where(b <= y, curved - b * log_y, np.inf)
+
+    def intercept(self, y: Array, costs: Array, product: Array) -> float:
+        """The mean of the predictions is that of the targets."""
+        return float(np.log(costs @ y) - logsumexp(product, b=costs))
+
+    def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
+        rest = self._rest(y, costs, b)
+        return float(costs @ _beyond_linear(rest, self.prediction(f) - rest, f))
+
+    def gap_error(self, y: Array, costs: Array, b: Array, f: Array) -> float:
+        mean, rest = self.prediction(f), self._rest(y, costs, b)
+        # the rest is a difference, and its logarithm the slope of the gap
+        off = 2.0 * EPS * (y + rest)
+        steep = np.abs(np.log(np.maximum(rest, np.maximum(off, TINY))) - f) + np.where(
+            rest > 4.0 * off, 0.5, 2.0
+        )
+        terms = _size_beyond(y, mean - y, f) + _size_beyond(rest, mean - rest, f)
+        return float(costs @ (off * steep + 4.0 * EPS * terms))
+
+    def dual_term(self, y: Array, costs: Array, b: Array) -> float:
+        return -float(costs @ self.conjugate(y, y - self._rest(y, costs, b)))
+
+    def dual_slope(self, y: Array, costs: Array, b: Array) -> Array:
+        return np.log(np.maximum(self._rest(y, costs, b), TINY))
+
+    def bounds(self, y: Array, costs: Array) -> tuple[Array, Array]:
+        return np.where(costs > 0, -UNBOUNDED, 0.0), costs * y
+
+    def _stiffness(self, y: Array, costs: Array, b: Array) -> Array:
+        return costs * self._rest(y, costs, b)
+
+    def proximal(
+        self, y: Array, costs: Array, centre: Array, pull: Array, f: Array, near: Array | None = None
+    ) -> Array:
+        """The root of ``exp(g) + radius g = y + radius middle`` by Wright's omega function."""
+        radius, middle = pull / costs, f - centre / pull
+        return costs * (y - radius * wrightomega(y / radius + middle - np.log(radius)))
+
+    def proximal_slope(self, y: Array, costs: Array, centre: Array, pull: Array, f: Array, b: Array) -> Array:
+        second = costs * self._rest(y, costs, b)
+        return pull * second / (second + pull)
+
+    def stiffness(self, y: Array, f: Array) -> Array:
+        return np.maximum(self.second_derivative(y, f), NO_CURVATURE)
+
+    def _iterate(self, machine: WithData, K: Array, start: Array, tol: float) -> tuple[Array, int, bool]:
+        return solve_reweighted(self, machine, K, start, tol)
+
+    @staticmethod
+    def _rest(y: Array, costs: Array, b: Array) -> Array:
+        """The means at which coefficients are optimal."""
+        return np.maximum(y - np.divide(b, costs, out=np.zeros_like(b), where=costs > 0), 0.0)
+
+
+@dataclass(frozen=True)
 class Logistic(Loss):
     """``log(1 + exp(-y f))``: probabilities are those of f itself.
 
@@ -408,12 +519,16 @@ class Logistic(Loss):
         p = expit(-y * f)
         return p * np.maximum(1.0 - p, FLATTEST)
 
+    def stiffness(self, y: Array, f: Array) -> Array:
+        p = expit(-y * f)
+        return np.maximum(p * (1.0 - p), NO_CURVATURE)
+
     def conjugate(self, y: Array, b: Array) -> Array:
         a = np.clip(y * b, 0.0, 1.0)
         return np.where(a == y * b, xlog1py(1.0 - a, -a) - entr(a), np.inf)
 
     def intercept(self, y: Array, costs: Array, product: Array) -> float:
-        return best_intercept(y, costs, product)
+        return float(core.logistic_intercept(y, costs, product))
 
     def gap(self, y: Array, costs: Array, b: Array, f: Array) -> float:
         a = self._labelled(y, costs, b)
@@ -445,9 +560,7 @@ class Logistic(Loss):
         return Weighted(block, self._stiffness(y, costs, b)[rows], fit_intercept=fit_intercept)
 
     def _iterate(self, machine: WithData, K: Array, start: Array, tol: float) -> tuple[Array, int, bool]:
-        if not machine.fit_intercept:
-            return super()._iterate(machine, K, start, tol)
-        return solve_logistic(machine, K, start, tol)
+        return solve_reweighted(self, machine, K, start, tol)
 
     @staticmethod
     def _labelled(y: Array, costs: Array, b: Array) -> Array:
@@ -485,6 +598,12 @@ def _beyond_linear(a: Array, d: Array, log_p: Array) -> Array:
     series = np.square(y) * (0.5 - y * (1.0 / 3.0 - y * (0.25 - 0.2 * y)))
     near = a * np.where(small, series, x - np.log1p(x))
     return np.where(far, d - a * log_p + xlogy(a, a), near)
+
+
+def _size_beyond(a: Array, d: Array, log_p: Array) -> Array:
+    """Sizes of the terms in `_beyond_linear`."""
+    size = np.abs(d)
+    return np.where(size > 0.5 * a, size + a * np.abs(log_p) + np.abs(xlogy(a, a)), size)
 
 
 def _both(y: Array, costs: Array, upper: Array, ridge: Array, tube: float = 0.0) -> Sides:

@@ -127,8 +127,10 @@ class Machine:
         """Bound of the rounding errors of these values, given that of the product."""
         loss, y, costs = self.loss, self.y, self.costs
         f = product + at.intercept
-        # sums with a product of zero are exact
-        error = error + EPS * (np.where(product != 0.0, np.abs(f), 0.0) + np.abs(y - f))
+        # sums with a product of zero are exact; a loss with a link bounds what its targets add
+        error = error + EPS * np.where(product != 0.0, np.abs(f), 0.0)
+        if not loss.linked:
+            error = error + EPS * np.abs(y - f)
         return loss.gap_error(y, costs, b, f) + of_machine(
             b,
             f,

@@ -183,7 +183,9 @@ def smooth_loss(loss: Loss, y: Array, costs: Array, *, fit_intercept: bool = Tru
 
 def unit_of(loss: Loss, y: Array, costs: Array) -> float:
     """A size of decision values: the tube has the unit of the targets."""
-    spread = 1.0 if loss.classifies else float(np.average(np.abs(y - np.median(y)), weights=costs))
+    spread = (
+        1.0 if loss.classifies or loss.linked else float(np.average(np.abs(y - np.median(y)), weights=costs))
+    )
     return spread if spread > 0 else 1.0
 
 

@@ -248,7 +248,7 @@ def solve_cardinality_mkl(
         Factor of the squared weights, in units of the objective; larger values make the nonzero weights more equal.
     loss : str or Loss, default="hinge"
         A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
-        "epsilon-insensitive", "squared", "huber" and "quantile" for numbers.
+        "epsilon-insensitive", "squared", "huber", "quantile" and "poisson" for numbers.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional

@@ -76,7 +76,7 @@ def machine_problem(
         Weight of the loss > 0.
     loss : str or Loss, default="hinge"
         A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
-        "epsilon-insensitive", "squared", "huber" and "quantile" for numbers.
+        "epsilon-insensitive", "squared", "huber", "quantile" and "poisson" for numbers.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
@@ -134,7 +134,7 @@ def margin_problem(
     weight_set : "simplex" or WeightSet, default="simplex"
     loss : str or Loss, default="hinge"
         A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
-        "epsilon-insensitive", "squared", "huber" and "quantile" for numbers.
+        "epsilon-insensitive", "squared", "huber", "quantile" and "poisson" for numbers.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
@@ -202,7 +202,7 @@ def cardinality_problem(
         Factor of the squared weights.
     loss : str or Loss, default="hinge"
         A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
-        "epsilon-insensitive", "squared", "huber" and "quantile" for numbers.
+        "epsilon-insensitive", "squared", "huber", "quantile" and "poisson" for numbers.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
@@ -313,7 +313,7 @@ def rkl_problem(
         Weight of the loss > 0, on a kernel whose ball has radius 1.
     loss : str or Loss, default="hinge"
         A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
-        "epsilon-insensitive", "squared", "huber" and "quantile" for numbers.
+        "epsilon-insensitive", "squared", "huber", "quantile" and "poisson" for numbers.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional

@@ -114,7 +114,7 @@ def solve_radius(
         the scale). Parameters of a family are always only nonnegative.
     loss : str or Loss, default="hinge"
         A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
-        "epsilon-insensitive", "squared", "huber" and "quantile" for numbers.
+        "epsilon-insensitive", "squared", "huber", "quantile" and "poisson" for numbers.
         For "rkl" and "margin"; the others use the squared hinge.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss, in units of y.

@@ -76,7 +76,7 @@ def solve_svm_mkl(
         ``ElasticNet(mix)``.
     loss : str or Loss, default="hinge"
         A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
-        "epsilon-insensitive", "squared", "huber" and "quantile" for numbers. One of your
+        "epsilon-insensitive", "squared", "huber", "quantile" and "poisson" for numbers. One of your
         own is an object of a subclass of `Loss`. With the logistic loss
         ``1 / (1 + exp(-f))`` is the probability of label 1.
     epsilon : float, default=0.1

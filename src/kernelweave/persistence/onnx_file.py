@@ -109,7 +109,13 @@ def _graph(estimator: Any, dtype: str) -> Any:
     decision = _decision(model, source, _cells_of(graph, model, np.dtype(dtype)))
     own = decision[:, 0] if model.n_outputs == 1 else decision
     if not is_classifier(estimator):
-        return graph.built({"prediction": (own if model.flat else decision, np.float64)})
+        try:
+            mean = model.learner.prediction(own if model.flat else decision)
+        except TypeError as error:
+            raise InputError(
+                f"The predictions of the loss {model.learner.loss_for(False)!r} have no ONNX form: {error}."
+            ) from None
+        return graph.built({"prediction": (mean, np.float64)})
     outputs = {"label": _labels(estimator.classes_, decision), "decision": (own, np.float64)}
     if knows_probabilities(estimator):
         odds = decision if model.shift is None else decision - model.shift

@@ -61,6 +61,7 @@ def predict_rows(
     -------
     array of shape (n_rows,) or (n_rows, n_outputs)
         In the library of rows, and on their device if it has float64.
+        With the loss of counts logarithms of the means, which are ``kw.losses.Poisson().prediction(values)``.
         For a path with an axis of length n_alphas after the first. For Dask collections a Dask array, which is
         computed where the rows are when it is asked for.
 

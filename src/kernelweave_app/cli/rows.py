@@ -171,8 +171,8 @@ def margins(
     target
         Column to predict.
     loss
-        hinge, squared-hinge, logistic, or for numbers epsilon-insensitive, squared, huber or quantile (the median);
-        also a loss of an installed extension.
+        hinge, squared-hinge, logistic, or for numbers epsilon-insensitive, squared, huber, quantile (the median) or
+        poisson (counts); also a loss of an installed extension.
     cs
         Weights of the sum of losses. Default: from 0.1 to 1000 over the number of rows.
     points

@@ -188,7 +188,7 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
     table = with_dates(table, columns)
     check_cells(table, [*targets, *columns])
     _check_infinite(table, targets, "The target must be finite")
-    y, task, reason = read_target(table, targets, spec.task)
+    y, task, reason = read_target(table, targets, _stated_task(spec))
     # rows, held out or not, whose cells cannot be used for fitting or prediction
     rows = int(missing.any(axis=1).sum())
     if rows and spec.missing in ("error", "drop"):
@@ -250,6 +250,14 @@ def missing_cells(table: DataFrame, columns: list[str], views: dict[str, list[st
         for view in views.values():
             missing.loc[missing[view].all(axis=1), view] = False
     return missing
+
+
+def _stated_task(spec: Spec) -> str:
+    """The task of a run, "auto" to detect it; few different counts are numbers if their loss is asked for."""
+    from kernelweave.machines.losses import LOSSES
+
+    loss = LOSSES.get(str(spec.learner_params.get("loss")))
+    return "regression" if spec.task == "auto" and loss is not None and loss.linked else spec.task
 
 
 def _check_infinite(table: DataFrame, columns: list[str], what: str) -> None:

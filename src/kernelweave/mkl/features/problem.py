@@ -434,7 +434,9 @@ class FeatureProblem:
             slope = loss.dual_slope(y, costs, b)
             slopes = (np.abs(costs * loss.slope(y, f + side)) for side in (-wrong, wrong))
             steepest = float(np.linalg.norm(np.maximum(*slopes)))
-            sizes = float(np.abs(b) @ (np.abs(product) + np.abs(slope) + np.abs(y)))
+            # a loss with a link bounds what its targets add
+            level = 0.0 if loss.linked else np.abs(y)
+            sizes = float(np.abs(b) @ (np.abs(product) + np.abs(slope) + level))
         primal = losses + 0.5 * square
         gap += max(0.0, 0.5 * (square + support) - float(product @ b))
         rounding = (steepest + length) * wrong + sum_error(n) * (losses + sizes) + 8.0 * EPS * square

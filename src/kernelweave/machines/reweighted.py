@@ -1,44 +1,45 @@
-"""Kernel logistic regression by Newton's method on decision values (iteratively reweighted least squares).
+"""Smooth losses by Newton's method on decision values (iteratively reweighted least squares).
 
-At decision values f the step solves, with p_i the probability of the other label and ``W_i = C_i p_i (1 - p_i)``,
+At decision values f the step solves, with ``b(f)`` minus the derivatives of the losses, W their second derivatives and
+an intercept t, if there is one,
 
-    (K + W^-1) b + t 1 = f + W^-1 (y C p) ,     1'b = 0 ,
+    (K + W^-1) b + t 1 = f + W^-1 b(f) ,     1'b = 0 ,
 
-scaled by the roots of W, so that rows with probabilities near 1 lose no digits. Any decision values with the best
-intercept give feasible coefficients ``b_i = y_i C_i p_i``, hence a bound from below.
+scaled by the roots of W, so that rows whose loss is almost linear lose no digits. Any decision values with the best
+intercept give feasible coefficients ``b(f)``, hence a bound from below.
 """
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import numpy as np
-from scipy.special import expit
 
 from kernelweave._allowance import spend, used_up
-from kernelweave._loops import core
 from kernelweave._types import Array
 from kernelweave.machines.bordered import Weighted
 from kernelweave.machines.box import Values, WithData
+
+#: `kernelweave.machines.loss` has this class, and uses this module.
+Loss: TypeAlias = Any
 
 #: Most systems of one solution.
 MOST_STEPS = 200
 #: Required share of the decrease predicted by the derivative, and the shortest step.
 SUFFICIENT, SHORTEST = 1e-4, 1e-12
-#: Curvature of a loss that is linear to rounding, as a share of its cost: with less, steps would have no length.
-FLATTEST = 1e-30
 #: Steps without a smaller gap after which rounding is assumed to limit it.
 PATIENCE = 3
 
 
-def best_intercept(y: Array, costs: Array, product: Array) -> float:
-    """Minimiser t of ``sum_i C_i log(1 + exp(-y_i (product_i + t)))``."""
-    return float(core.logistic_intercept(y, costs, product))
-
-
-def solve_logistic(machine: WithData, K: Array, b: Array, tol: float) -> tuple[Array, int, bool]:
+def solve_reweighted(
+    loss: Loss, machine: WithData, K: Array, b: Array, tol: float
+) -> tuple[Array, int, bool]:
     """Iterate until the gap of the best coefficients is at most tol, or no longer falls.
 
     Parameters
     ----------
+    loss : Loss
+        With `stiffness`, its second derivatives.
     machine : WithData
         With positive costs only.
     K : array of shape (n, n)
@@ -54,8 +55,11 @@ def solve_logistic(machine: WithData, K: Array, b: Array, tol: float) -> tuple[A
         Whether it stopped at the limit of the machine.
     """
     y, costs = machine.y, machine.costs
+    low, high = loss.bounds(y, costs)
 
     def balanced(b: Array) -> Array:
+        if not machine.fit_intercept:
+            return b
         # the remaining sum is subtracted from the heavier side; an exact sum would cost as much as a step
         total = float(b.sum())
         if total == 0.0:
@@ -63,13 +67,19 @@ def solve_logistic(machine: WithData, K: Array, b: Array, tol: float) -> tuple[A
         side = np.maximum(b, 0.0) if total > 0 else np.maximum(-b, 0.0)
         return b - side * (total / float(side.sum()))
 
+    def best_intercept(product: Array) -> float:
+        return loss.intercept(y, costs, product) if machine.fit_intercept else 0.0
+
+    def losses(f: Array) -> float:
+        return float(costs @ loss.value(y, f))
+
     best, at = np.zeros(len(y)), Values(np.inf, np.inf, 0.0)
     product = K @ b
-    f = product + best_intercept(y, costs, product)
+    f = product + best_intercept(product)
     form = float(b @ product)
-    level = 0.5 * form + float(costs @ np.logaddexp(0.0, -y * f))
-    constant = np.full(len(y), best_intercept(y, costs, np.zeros(len(y))))
-    least = float(costs @ np.logaddexp(0.0, -y * constant))
+    level = 0.5 * form + losses(f)
+    constant = np.full(len(y), best_intercept(np.zeros(len(y))))
+    least = losses(constant)
     limit = MOST_STEPS if machine.max_iter is None else machine.max_iter
     n = idle = 0
     while True:
@@ -77,29 +87,29 @@ def solve_logistic(machine: WithData, K: Array, b: Array, tol: float) -> tuple[A
             # a start that is worse than zero, also by the rounding errors of a step
             b, product, f, form, level = np.zeros(len(y)), np.zeros(len(y)), constant, 0.0, least
         before = at.gap
-        p = expit(-y * f)
-        inside = (y * b > 0.0) & (y * b < costs)
+        own = -costs * loss.slope(y, f)
+        inside = (b > low) & (b < high)
         # coefficients computed from f, and those of the step where feasible: the first are better once steps are short
         # relative to the kernel, the second before
-        for own in (balanced(y * costs * p), balanced(np.where(inside, b, y * costs * p))):
-            here = machine.values(own, K @ own)
+        for one in (balanced(own), balanced(np.where(inside, b, own))):
+            here = machine.values(one, K @ one)
             if here.gap < at.gap:
-                best, at = own, here
+                best, at = one, here
         # an accurate start is still improved once, so that coefficients respond to changes of the kernel
         if (at.gap <= tol * abs(at.primal) and n > 0) or n >= limit or idle >= PATIENCE or used_up():
             return best, n, n >= limit
         n += 1
         spend(2.0)
-        W = costs * np.maximum(p * (1.0 - p), FLATTEST)
+        W = costs * loss.stiffness(y, f)
         root = np.sqrt(W)
-        aim, _ = Weighted(K, W).solve_scaled(root * f + y * costs * p / root)
+        aim, _ = Weighted(K, W, fit_intercept=machine.fit_intercept).solve_scaled(root * f + own / root)
         if not np.isfinite(aim).all():
             return best, n, False
         moved = K @ aim
-        new = moved + best_intercept(y, costs, moved)
+        new = moved + best_intercept(moved)
         # along the segment from b to aim the penalty is quadratic, and the losses are convex
         quadratic_forms = form, float(b @ moved), float(aim @ moved)
-        slope = quadratic_forms[1] - form - float((costs * y * p) @ (new - f))
+        slope = quadratic_forms[1] - form - float(own @ (new - f))
         step = 1.0
         while True:
             trial = f + step * (new - f)
@@ -108,7 +118,7 @@ def solve_logistic(machine: WithData, K: Array, b: Array, tol: float) -> tuple[A
                 + 2 * step * (1 - step) * quadratic_forms[1]
                 + step**2 * quadratic_forms[2]
             )
-            value = half + float(costs @ np.logaddexp(0.0, -y * trial))
+            value = half + losses(trial)
             if value <= level + SUFFICIENT * step * slope + 1e-15 * abs(level) or step < SHORTEST:
                 break
             step *= 0.5
@@ -117,5 +127,5 @@ def solve_logistic(machine: WithData, K: Array, b: Array, tol: float) -> tuple[A
         form, f, level = float(b @ product), trial, value
         if step < 1.0:
             # the slope above is valid at the best intercept, and a mean of two best ones need not be the best
-            f = product + best_intercept(y, costs, product)
-            level = 0.5 * form + float(costs @ np.logaddexp(0.0, -y * f))
+            f = product + best_intercept(product)
+            level = 0.5 * form + losses(f)
