@@ -48,7 +48,7 @@ def test_columns_that_are_no_molecules():
         kw.MKLRegressor([Tanimoto().prepared("fingerprints").on("age")], alpha=1.0).fit(FRAME, Y)
     with pytest.raises(InputError, match="Fingerprints reads one column of texts, got 2 columns"):
         kw.MKLRegressor([Tanimoto().prepared("fingerprints")], alpha=1.0).fit(FRAME, Y)
-    with pytest.raises(InputError, match="reads one column of texts"):
+    with pytest.raises(InputError, match="reads one column, whose cells are no numbers"):
         kw.MKLRegressor(kw.banks.molecules("smiles")[:1], alpha=1.0, missing="skip").fit(FRAME, Y)
 
 

@@ -31,6 +31,7 @@ RUN = [
     "user_guide/missing_values.md",
     "user_guide/several_tables.md",
     "user_guide/texts.md",
+    "user_guide/objects.md",
     "papers/rkl_convex.md",
 ]
 

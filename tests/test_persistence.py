@@ -34,6 +34,7 @@ from kernelweave.kernels import (
     Laplacian,
     Linear,
     Matern,
+    Pairwise,
     Periodic,
     Polynomial,
     RationalQuadratic,
@@ -142,20 +143,68 @@ def sine(a, b):
     return np.outer(np.sin(a[:, 0]), np.sin(b[:, 0]))
 
 
-@pytest.mark.parametrize(
-    "kernel", [Custom(sine), Custom(lambda a, b: a @ b.T), RBF(gamma=1.0) + Custom(sine)]
-)
-def test_functions_are_refused_and_the_older_file_stays(kernel, tmp_path):
+def test_functions_without_a_name_are_refused_and_the_older_file_stays(tmp_path):
     path = kw.save(kw.MKLRegressor(EVERY, FIXED).fit(X, Y), tmp_path / "model.skops")
     older = path.read_bytes()
-    model = kw.MKLRegressor([RBF(gamma=1.0), kernel], FIXED).fit(X, Y)
-    with pytest.raises(kw.InputError, match="cannot be stored without code"):
+    model = kw.MKLRegressor([RBF(gamma=1.0), Custom(lambda a, b: a @ b.T)], FIXED).fit(X, Y)
+    with pytest.raises(kw.InputError, match=r"refers to a function by name, and .* has none"):
         kw.save(model, path)
     assert path.read_bytes() == older
     assert [p.name for p in tmp_path.iterdir()] == ["model.skops"]
-    with pytest.raises(kw.InputError, match="cannot be stored"):
-        kw.save(model, tmp_path / "new.skops")
+    both = [Custom(sine), Custom(lambda a, b: a @ b.T, name="sine")]
+    with pytest.raises(kw.InputError, match="two of them are called 'sine'"):
+        kw.save(kw.MKLRegressor(both, FIXED).fit(X, Y), tmp_path / "new.skops")
     assert not (tmp_path / "new.skops").exists()
+
+
+def half(a, b):
+    return 0.5 * np.outer(np.sin(a[:, 0]), np.sin(b[:, 0]))
+
+
+def ones_of_sine(a):
+    return np.sin(a[:, 0]) ** 2
+
+
+GIVEN = [
+    (Custom(sine), "sine", sine),
+    (RBF(gamma=1.0) + Custom(sine, name="wave").on([0, 1]), "wave", sine),
+    (2.0 * Custom(sine, diag=ones_of_sine), "sine", Custom(sine, diag=ones_of_sine)),
+    (Pairwise(np.dot, repair=True), "dot", np.dot),
+]
+
+
+@pytest.mark.parametrize(("kernel", "name", "function"), GIVEN, ids=lambda one: getattr(one, "label", None))
+def test_functions_are_handed_over(kernel, name, function, tmp_path):
+    model = kw.MKLRegressor([RBF(gamma=1.0), kernel], FIXED).fit(X, Y)
+    pipeline = make_pipeline(StandardScaler(), kw.MKLRegressor([kernel], FIXED)).fit(X, Y)
+    for made in (model, pipeline):
+        path = kw.save(made, tmp_path / "model.skops")
+        with pytest.raises(kw.InputError, match=rf"contain no code.*functions={{'{name}': function}}"):
+            kw.load(path)
+        with pytest.raises(kw.InputError, match="contain no code"):
+            kw.load(path, functions={"other": function})
+        again = kw.load(path, functions={name: function})
+        np.testing.assert_array_equal(again.predict(X), made.predict(X))
+    assert kw.load(kw.save(model, path), functions={name: function}).kernel_names_.tolist() == (
+        model.kernel_names_.tolist()
+    )
+    with pytest.raises(
+        kw.InputError, match="`functions` has 'more', and the model has kernels of the functions"
+    ):
+        kw.load(path, functions={name: function, "more": function})
+    with pytest.raises(kw.InputError, match=rf"`functions\['{name}'\]` must be a function, got 3"):
+        kw.load(path, functions={name: 3})
+
+
+def test_another_function_is_refused(tmp_path):
+    path = kw.save(kw.MKLRegressor([Custom(sine)], FIXED).fit(X, Y), tmp_path / "model.skops")
+    with pytest.raises(
+        kw.InputError, match="kernel 'sine on all' has other values of training rows than when"
+    ):
+        kw.load(path, functions={"sine": half})
+    plain = kw.save(kw.MKLRegressor(EVERY, FIXED).fit(X, Y), tmp_path / "plain.skops")
+    with pytest.raises(kw.InputError, match="has 'sine', and the model has none of functions"):
+        kw.load(plain, functions={"sine": sine})
 
 
 def own_score(model, rows, y):

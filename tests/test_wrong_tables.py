@@ -128,7 +128,7 @@ FIT = {
         None,
         {},
         {"a": [{1}, {2}] * 10},
-        r"got \{1\} \(set\) in column 'x0' of view 'a'\. Put a custom kernel",
+        r"got \{1\} \(set\) in column 'x0' of view 'a'\. Put a kernel on it that reads objects",
     ),
     "objects in an array": (
         None,

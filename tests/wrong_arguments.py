@@ -242,6 +242,11 @@ def _kernels_and_banks() -> list[Call]:
         Call("Product", use(kernels.Product), {"terms": tuple(KERNELS)}),
         Call("On", use(kernels.On), {"kernel": KERNELS[0], "columns": [0, 1], "name": "view"}),
         Call("Custom", use(kernels.Custom), {"function": lambda A, B: A @ B.T, "diag": None, "name": "dot"}),
+        Call("Pairwise", use(kernels.Pairwise), {"function": np.dot, "name": "dot", "repair": True}),
+        Call("Spectrum", kernels.Spectrum, {"k": 2, "normalize": True}),
+        Call("Mismatch", kernels.Mismatch, {"k": 2, "m": 1, "alphabet": "ACGT", "normalize": True}),
+        Call("Gapped", kernels.Gapped, {"k": 2, "g": 1, "normalize": True}),
+        Call("WeisfeilerLehman", kernels.WeisfeilerLehman, {"iterations": 2, "normalize": True}),
         Call("Elementwise", kernels.Elementwise, {"function": np.exp, "derivative": np.exp, "name": "exp"}),
         Call("Kernel.on", KERNELS[0].on, {"columns": [0], "name": "view"}),
         Call("Kernel()", KERNELS[1], {"X": X, "Z": X[:3]}),
@@ -412,12 +417,15 @@ def _files() -> list[Call]:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             return kw.save(**values)
 
-    def load(path: Any) -> Any:
+    def load(path: Any, functions: Any = None) -> Any:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             kw.save(model, "model")
-            return kw.load(path)
+            return kw.load(path, functions=functions)
 
-    return [Call("save", save, {"model": model, "path": "model"}), Call("load", load, {"path": "model"})]
+    return [
+        Call("save", save, {"model": model, "path": "model"}),
+        Call("load", load, {"path": "model", "functions": {}}),
+    ]
 
 
 def _evidence(model: Any) -> list[Call]:

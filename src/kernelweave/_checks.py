@@ -414,7 +414,7 @@ def check_psd(K: NDArray[np.float64], label: str, *, tol: float = 1e-8) -> None:
         raise NotPSDError(
             f"{label} must be positive semidefinite, got eigenvalues from {values[0]:.3g} to {values[-1]:.3g}. "
             "Drop the kernel, or repair the matrix of all rows by kernelweave.repair_gram (clip or shift) and pass it "
-            "as KernelBank."
+            "as KernelBank. Functions have an option for that: Custom or Pairwise(..., repair=True)."
         )
 
 

@@ -313,7 +313,9 @@ def molecules(column: int | str | None = None) -> list[Kernel]:
     """Return kernels for a column of molecules as SMILES: five fingerprints, and descriptors at three widths.
 
     The Tanimoto kernel of each form of :class:`kernelweave.kernels.Fingerprints`, and a Gaussian and two Matern kernels
-    of standardised :class:`kernelweave.kernels.Descriptors`. They need RDKit (the extra `chemistry`).
+    of standardised :class:`kernelweave.kernels.Descriptors`. They need RDKit (the extra `chemistry`). On two tables the
+    errors of ``MKLRegressor(bank, normalize="center", learner=RLS2(alpha="auto", relax="auto"))``, the settings of fits
+    without `kernels`, are smaller than those of ``MKLRegressor(bank)``.
 
     Parameters
     ----------

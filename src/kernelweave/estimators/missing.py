@@ -14,7 +14,7 @@ from kernelweave.fitting.missing import fill, fit_fillers, missing_cells, refuse
 from kernelweave.fitting.partial import PartialSource
 from kernelweave.fitting.source import TableSource
 from kernelweave.kernels import Impute, Kernel
-from kernelweave.kernels.composed import reads_text
+from kernelweave.kernels.composed import cells_read
 from kernelweave.kernels.steps import SHORT, as_steps
 from kernelweave.views import Table
 
@@ -65,10 +65,11 @@ def skipping(kernel: Kernel) -> Kernel:
     """The kernel after the step that skips missing cells; unchanged if its steps fill them."""
     if kernel.takes_missing:
         return kernel
-    if reads_text(kernel):
+    if cells_read(kernel):
         raise InputError(
-            f"missing='skip' compares rows in the columns that both have, and {kernel!r} reads one column of texts. "
-            "Use missing='impute': a text that is missing is then an empty one, similar to nothing."
+            f"missing='skip' compares rows in the columns that both have, and {kernel!r} reads one column, whose "
+            "cells are no numbers. Use missing='impute': a missing cell is then an empty text or graph, similar to "
+            "nothing."
         )
     return kernel.prepared("skip")
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernelweave._checks import KernelWarning, warn_user
 from kernelweave.kernels import Constant, Custom, Kernel, Precomputed
-from kernelweave.kernels.composed import parts_of, reads_text
+from kernelweave.kernels.composed import cells_read, parts_of
 from kernelweave.views import BlockTable, Cells, Table
 from kernelweave.views.tables import TEXT
 
@@ -23,7 +23,7 @@ def column_importances(kernels: Sequence[Kernel], weights: Any, table: Table) ->
         for part, columns, _ in parts_of(kernel):
             if isinstance(part, (Constant, Precomputed)):
                 continue
-            reads = isinstance(part, Custom) or reads_text(part)
+            reads = isinstance(part, Custom) or cells_read(part) is not None
             seen.update(
                 numbers.tolist() if columns is None and not reads else table.resolve(columns).tolist()
             )
@@ -41,10 +41,10 @@ def columns_read(kernels: Iterable[Kernel], table: Table) -> set[int]:
     found: set[int] = set()
     for kernel in kernels:
         for leaf, columns, _ in parts_of(kernel):
-            if not (isinstance(leaf, Custom) or reads_text(leaf)):
+            if not (isinstance(leaf, Custom) or cells_read(leaf)):
                 continue
             own = [j for j in table.resolve(columns).tolist() if cells and cells[j] is not None]
-            if reads_text(leaf) or len(own) == len(table.resolve(columns)):
+            if cells_read(leaf) or len(own) == len(table.resolve(columns)):
                 found.update(own)
     return found
 
@@ -77,12 +77,15 @@ def check_objects(table: Table, read: set[int], kernels: Sequence[Kernel]) -> No
             view = next(v for v, block in table.blocks.items() if table.own(v, [j]) and block.n_columns)
             name = f"{table.blocks[view].column_names[table.own(view, [j])[0]]!r} of view {view!r}"
             where = f"{{}} on the view, kernels={{{{{view!r}: [...], ...}}}}"
+        if not own.are(str) and table.levels[j] != TEXT:
+            # of a frame: each object is the name of a category
+            continue
         if not own.are(str):
             value = next(value for value in own.values if not isinstance(value, str))
             raise TypeError(
                 f"Every cell argument must be a string or a number, got {value!r:.60} ({type(value).__name__}) in "
-                f"column {name}. Put a custom kernel on it, {where.format('Custom(function)')}, or make columns "
-                "of it."
+                f"column {name}. Put a kernel on it that reads objects, {where.format('Pairwise(function)')}, or "
+                "make columns of it."
             )
         if own.is_long_text and any(j in table.resolve(at) for k in kernels for _, at, _ in parts_of(k)):
             warn_user(

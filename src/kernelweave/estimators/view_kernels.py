@@ -11,7 +11,7 @@ from kernelweave import banks
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import listed, shown
 from kernelweave.kernels import Kernel, On, Precomputed
-from kernelweave.kernels.composed import on_views, parts_of, put, reads_text
+from kernelweave.kernels.composed import cells_read, on_views, parts_of, put
 from kernelweave.recipe import on_view
 from kernelweave.views import BlockTable, GramTable, Table, ViewColumns
 from kernelweave.views.groups import expand_views, read_views
@@ -156,14 +156,19 @@ def kernels_of_views(asked: Any, places: Mapping[str, ViewPlace]) -> list[Kernel
     if not free:
         return bound
     of_grams = [kernel for kernel in free if _is_precomputed(kernel)]
-    of_texts = [kernel for kernel in free if reads_text(kernel)]
-    of_columns = [kernel for kernel in free if not _is_precomputed(kernel) and not reads_text(kernel)]
-    texts = [view for view, place in places.items() if of_texts and _is_text(place.table)]
-    if of_texts and not texts:
-        raise InputError(
-            f"`kernels` has {of_texts[0]!r}, which reads text, but none of the views {listing(list(places))} holds "
-            "texts. Leave it out, or pass the texts as a view: {'text': list_of_texts}."
-        )
+    of_cells = [kernel for kernel in free if cells_read(kernel)]
+    of_columns = [kernel for kernel in free if not _is_precomputed(kernel) and not cells_read(kernel)]
+    readers = {
+        view: [kernel for kernel in of_cells if _reads(kernel, place.table)] for view, place in places.items()
+    }
+    for kernel in of_cells:
+        if not any(kernel in own for own in readers.values()):
+            texts = cells_read(kernel) is str
+            reads, holds, name = ("text", "texts", "text") if texts else ("objects", "objects", "graph")
+            raise InputError(
+                f"`kernels` has {kernel!r}, which reads {reads}, but none of the views {listing(list(places))} holds "
+                f"{holds}. Leave it out, or pass the {holds} as a view: {{{name!r}: list_of_{holds}}}."
+            )
     grams = [view for view, place in places.items() if isinstance(place.table, GramTable)]
     if of_columns and len(grams) == len(places):
         raise InputError(
@@ -175,21 +180,24 @@ def kernels_of_views(asked: Any, places: Mapping[str, ViewPlace]) -> list[Kernel
             f"`kernels` has {of_grams[0]!r}, but all views have columns. Make views of kernel matrices with "
             "kw.precomputed(K), or leave it out."
         )
-    if not of_columns and not bound and len(grams) + len(texts) < len(places):
-        silent = [view for view in places if view not in grams and view not in texts]
+    silent = [view for view in places if view not in grams and not readers[view]]
+    if silent and not of_columns and not bound:
         raise InputError(
             f"`kernels` has none for the columns of {listing(silent)}. Add kernels such as kw.kernels.Linear()."
         )
     found = []
     for view in places:
-        own = of_texts if view in texts else of_columns
+        own = readers[view] or of_columns
         found += _on(view, places, (of_grams or [Precomputed()]) if view in grams else own)
     return found + bound
 
 
-def _is_text(table: Table) -> bool:
-    """Whether all columns of a view are texts."""
-    return table.cells is not None and all(cells is not None and cells.are(str) for cells in table.cells)
+def _reads(kernel: Kernel, table: Table) -> bool:
+    """Whether all columns of a view have cells of the type that a kernel reads."""
+    texts = cells_read(kernel) is str
+    return table.cells is not None and all(
+        cells is not None and cells.are(str) == texts for cells in table.cells
+    )
 
 
 def _is_precomputed(kernel: Kernel) -> bool:

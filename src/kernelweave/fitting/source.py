@@ -521,8 +521,10 @@ class TableSource(Source[Table]):
             return builder.finish()
         if corrected:
             raise InputError(
-                f"Kernels that skip missing cells are held as whole matrices, which takes {needed / 2**30:.3g} GiB, "
-                f"got max_memory={self.max_memory / 2**30:.3g} GiB. Allow more, or use missing='impute'."
+                "Kernels that skip missing cells, or with repair=True, are held as whole matrices, which takes "
+                f"{needed / 2**30:.3g} GiB, "
+                f"got max_memory={self.max_memory / 2**30:.3g} GiB. Allow more, or use missing='impute' "
+                "or a semidefinite function."
             )
         # over the budget: factors from single columns of the kernel, tiles for what has no low rank
         tiles = [int(m) for m in rest if not self._add_factor(int(m), builder)]

@@ -144,7 +144,9 @@ def check_semidefinite(
         diagonal = own[places]
         # as `norm_bound`, of a kernel that is still in the cache
         square = 2.0 * float(own @ own) - float(diagonal @ diagonal)
-        bound = min(math.sqrt(max(square, 0.0)), float(diagonal.sum()))
+        size, trace = math.sqrt(max(square, 0.0)), float(diagonal.sum())
+        # a semidefinite matrix without a trace is zero
+        bound = min(size, trace) if trace > 0 else size
         upper = PackedGram(gram.packed[m : m + 1], gram.n_samples).combine_upper(np.ones(1), work)
         # entries below rounding become zeros: products of such numbers underflow, which takes the processor long
         upper += 0.05 * bound

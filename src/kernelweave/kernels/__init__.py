@@ -57,13 +57,16 @@ from kernelweave.kernels.base import *
 from kernelweave.kernels.categorical import *
 from kernelweave.kernels.composed import *
 from kernelweave.kernels.constant import *
+from kernelweave.kernels.counts import *
 from kernelweave.kernels.dot import *
 from kernelweave.kernels.given import *
+from kernelweave.kernels.graphs import *
 from kernelweave.kernels.maps import *
 from kernelweave.kernels.molecules import *
 from kernelweave.kernels.pairs import *
 from kernelweave.kernels.parsing import *
 from kernelweave.kernels.periodic import *
+from kernelweave.kernels.sequences import *
 from kernelweave.kernels.stationary import *
 from kernelweave.kernels.steps import *
 from kernelweave.kernels.tanimoto import *

@@ -401,7 +401,7 @@ class Kernel(KernelFunction, ABC):
         if any(callable(value) and not isinstance(value, Kernel) for value in values.values()):
             raise InputError(
                 f"The custom kernel {self._short()!r} cannot be saved as plain values, because it is a Python "
-                "function. Save the model with pickle or skops, or use built-in kernels."
+                "function. kernelweave.save writes models with such kernels, which refer to the function by its name."
             )
         plain_values = {_WRITTEN.get(name, name): plain(value) for name, value in values.items()}
         return {"kernel": type(self).__name__.lower()} | plain_values

@@ -36,7 +36,7 @@ class Composed(Kernel, described=False):
     is_fitted = _of_parts("is_fitted", all, "Whether all kernels inside are fitted.")
     is_linear = _of_parts("is_linear", all, "Whether all kernels inside are linear.")
     takes_missing = _of_parts("takes_missing", all, "Whether all kernels inside treat missing cells.")
-    is_corrected = _of_parts("is_corrected", any, "Whether a kernel inside skips missing cells.")
+    is_corrected = _of_parts("is_corrected", any, "Whether the matrix of a kernel inside is corrected.")
     is_approximate = _of_parts(
         "is_approximate", any, "Whether a kernel inside is that of features close to it."
     )
@@ -384,8 +384,8 @@ class Prepared(Around):
 
     @property
     def is_corrected(self) -> bool:
-        """Whether missing cells are skipped."""
-        return any(one.skips for one in self.steps)
+        """Whether missing cells are skipped, or the kernel inside is corrected."""
+        return self.kernel.is_corrected or any(one.skips for one in self.steps)
 
     @property
     def is_linear(self) -> bool:
@@ -551,9 +551,10 @@ def parts_of(
         yield kernel, columns, name
 
 
-def reads_text(kernel: Kernel) -> bool:
-    """Whether a kernel, or a term of it, reads a column of texts."""
-    return any(one.reads_text for leaf, *_ in parts_of(kernel) for one in leaf.preparation)
+def cells_read(kernel: Kernel) -> type | None:
+    """The type of the cells that a kernel, or a term of it, reads: str of texts, object of others; None of numbers."""
+    steps = (one for leaf, *_ in parts_of(kernel) for one in leaf.preparation)
+    return next((one.reads_cells for one in steps if one.reads_cells is not None), None)
 
 
 def _columns_label(columns: Selection) -> str:

@@ -1,7 +1,8 @@
-"""Kernels that are given: as a precomputed matrix, or as a function of two arrays of rows."""
+"""Kernels that are given: as a precomputed matrix, or as a function of two arrays of rows, or of two objects."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,14 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kernelweave._checks import InputError
-from kernelweave._parameters import check_value
+from kernelweave._checks import InputError, is_missing
+from kernelweave._parameters import Flag, check_value, shown
 from kernelweave.kernels.base import VIEW_NAME, FloatArray, Kernel, set_fields
 from kernelweave.kernels.pairs import IncompleteRows
 from kernelweave.kernels.steps import Step
-from kernelweave.views import GramTable, Table
+from kernelweave.views import Cells, GramTable, Table
 
-__all__ = ["Custom", "Precomputed"]
+__all__ = ["Custom", "Pairwise", "Precomputed"]
+
+#: Pairs of objects that are compared in both orders, of those that are computed at a time.
+BOTH_ORDERS = 32
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ def _cells(table: Table) -> Any:
 
 @dataclass(frozen=True, init=False)
 class Custom(Kernel, described=False):
-    """Any function of two arrays of rows.
+    """Any function of two arrays of rows; :class:`Pairwise` is for functions of two objects.
 
     Parameters
     ----------
@@ -89,14 +93,20 @@ class Custom(Kernel, described=False):
     diag : callable or None, default=None
         ``diag(X)`` returns k(x, x) for every row, (n,). None: taken from small blocks of ``function``.
     name : str or None, default=None
-        For the label; by default the function's name.
+        For the label and for files; by default the function's name.
+    repair : bool, default=False
+        What estimators do about negative eigenvalues of the training matrix. False: they are an error. True: they are
+        set to zero, which gives the nearest positive semidefinite matrix in the Frobenius norm, and values of new rows
+        are projected alike. `kw.inspection.missing` says how much of the matrix this takes away.
 
     Notes
     -----
     A column of texts with such a kernel is not a category for other kernels: those on all columns leave it out.
     Declare a column as categories, ``frame.astype({"site": "category"})``, to get indicator columns.
 
-    Equal if function, diag and name are the same objects; picklable if they are.
+    Equal if function, diag, name and repair are the same; picklable if the functions are. Model files contain no code:
+    they refer to the function by the name of the kernel, and ``kw.load(path, functions={name: function})`` hands it
+    over.
 
     Examples
     --------
@@ -114,6 +124,7 @@ class Custom(Kernel, described=False):
     function: Callable[..., ArrayLike]
     diagonal: Callable[..., ArrayLike] | None
     name: str | None
+    repair: bool = False
 
     needs_psd_check: ClassVar[bool] = True
 
@@ -122,14 +133,25 @@ class Custom(Kernel, described=False):
         function: Callable[..., ArrayLike],
         diag: Callable[..., ArrayLike] | None = None,
         name: str | None = None,
+        repair: bool = False,
     ) -> None:
+        owner = type(self).__name__
         for label, value in (("function", function), ("diag", diag)):
             if not callable(value) and (label == "function" or value is not None):
                 raise InputError(
-                    f"`{label}` of Custom must be callable, got {value!r}. Pass a function of arrays."
+                    f"`{label}` of {owner} must be callable, got {value!r}. Pass a function of {self.arguments}."
                 )
-        check_value(VIEW_NAME, "name", name, of="Custom")
-        set_fields(self, function=function, diagonal=diag, name=name)
+        check_value(VIEW_NAME, "name", name, of=owner)
+        repair = check_value(Flag(), "repair", repair, of=owner)
+        set_fields(self, function=function, diagonal=diag, name=name, repair=repair)
+
+    #: The arguments of the function.
+    arguments: ClassVar[str] = "arrays"
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether negative eigenvalues are set to zero."""
+        return self.repair
 
     def _rows(self, table: Table) -> Any:
         """Arguments of the function: numbers, or the given cells."""
@@ -138,7 +160,7 @@ class Custom(Kernel, described=False):
         columns = [cells.values for cells in table.cells if cells is not None]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
-    def _values(self, A: FloatArray, B: FloatArray) -> FloatArray:
+    def _values(self, A: Any, B: Any) -> FloatArray:
         return self._checked(self.function(A, B), (A.shape[0], B.shape[0]), "(X.shape[0], Z.shape[0])")
 
     def _checked(self, result: ArrayLike, shape: tuple[int, ...], formula: str) -> FloatArray:
@@ -160,12 +182,14 @@ class Custom(Kernel, described=False):
             return self._values(A, self._rows(right))
         K = self._values(A, A)
         if not np.allclose(K, K.T, rtol=1e-8, atol=1e-10 * float(np.abs(K).max(initial=0.0))):
-            worst = float(np.abs(K - K.T).max())
-            raise InputError(
-                f"The function of {self._short()} must be symmetric, got values that differ by {worst:.3g} "
-                "when X and Z are exchanged. Average both orders."
-            )
+            self._refuse_asymmetric(float(np.abs(K - K.T).max()))
         return K
+
+    def _refuse_asymmetric(self, worst: float) -> None:
+        raise InputError(
+            f"The function of {self._short()} must be symmetric, got values that differ by {worst:.3g} "
+            "when X and Z are exchanged. Average both orders."
+        )
 
     def _diag(self, table: Table) -> FloatArray:
         A = self._rows(table)
@@ -178,6 +202,121 @@ class Custom(Kernel, described=False):
         return self.name or getattr(self.function, "__name__", None) or type(self.function).__name__
 
     def __repr__(self) -> str:
-        diag = "" if self.diagonal is None else f", diag={self.diagonal!r}"
-        name = "" if self.name is None else f", name={self.name!r}"
-        return f"Custom({self.function!r}{diag}{name})"
+        given = {"diag": self.diagonal, "name": self.name, "repair": self.repair or None}
+        said = "".join(f", {key}={value!r}" for key, value in given.items() if value is not None)
+        return f"{type(self).__name__}({self.function!r}{said})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Pairwise(Custom, described=False):
+    """Any function of two objects: texts, sequences, graphs, images, or objects of a class of yours.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(x, z)`` of two cells of a column returns a number; of two rows of several columns, or of numbers, its
+        arguments are arrays. It must be symmetric and positive semidefinite.
+    name : str or None, default=None
+        For the label and for files; by default the function's name.
+    repair : bool, default=False
+        Whether negative eigenvalues of the training matrix are set to zero, see :class:`Custom`. False: they are an
+        error.
+
+    Notes
+    -----
+    On one column of objects the value of each pair of rows is computed once, in one order, and shared by all folds and
+    fits on that column: n (n + 1) / 2 calls for n training rows, of which n^2 numbers are stored. Some pairs are
+    computed in both orders, to check that the function is symmetric. New rows are compared with the training rows,
+    which are part of the model.
+
+    A missing object is an error. In a view of its own, a row may lack its object; see the parameter `missing_views` of
+    estimators. Files refer to the function by name, see :class:`Custom`.
+
+    Examples
+    --------
+    >>> def overlap(x, z):
+    ...     return len(x & z) / len(x | z)
+    >>> Pairwise(overlap)({"tags": [{"a", "b"}, {"b"}]})
+    array([[1. , 0.5],
+           [0.5, 1. ]])
+    """
+
+    arguments: ClassVar[str] = "two objects"
+
+    def __init__(
+        self, function: Callable[[Any, Any], float], name: str | None = None, repair: bool = False
+    ) -> None:
+        super().__init__(function, None, name, repair)
+
+    def _gram(self, left: Table, right: Table | None) -> FloatArray:
+        own = self._objects(left)
+        other = own if right is None else self._objects(right)
+        if not own.shares(other) or len(own) * len(other) < own.n_column:
+            # new rows, or too few pairs to store those of the whole column
+            values = [[self._value(x, z) for z in other.values] for x in own.values]
+            return np.array(values).reshape(len(own), len(other))
+        column, known = own.of_column(
+            (Pairwise, self.function), lambda column: (column, np.full((len(column), len(column)), np.nan))
+        )
+        both = np.intersect1d(own.positions, other.positions)
+        known[both, both] = self._of_themselves(own, both)
+        places = np.ix_(own.positions, other.positions)
+        lacking = np.argwhere(np.isnan(known[places]))
+        self._compute(column, known, own.positions[lacking[:, 0]], other.positions[lacking[:, 1]])
+        return known[places]
+
+    def _diag(self, table: Table) -> FloatArray:
+        own = self._objects(table)
+        return self._of_themselves(own, own.positions)
+
+    def _of_themselves(self, cells: Cells, places: Any) -> FloatArray:
+        """Values k(x, x) of some places of the whole column."""
+        column, known = cells.of_column(
+            (Pairwise, self.function, "diagonal"), lambda column: (column, np.full(len(column), np.nan))
+        )
+        for i in places[np.isnan(known[places])].tolist():
+            known[i] = self._value(column[i], column[i])
+        return known[places]
+
+    def _compute(self, column: Any, known: FloatArray, rows: Any, columns: Any) -> None:
+        """Compute the values of different rows of a column, each pair once."""
+        step = max(1, len(rows) // BOTH_ORDERS)
+        for t, (i, j) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
+            if not math.isnan(known[i, j]):
+                continue
+            # the order of a pair does not depend on who asks
+            x, z = column[min(i, j)], column[max(i, j)]
+            known[i, j] = known[j, i] = value = self._value(x, z)
+            if t % step == 0 and (apart := abs(self._value(z, x) - value)) > 1e-8 * abs(value):
+                self._refuse_asymmetric(apart)
+
+    def _value(self, x: Any, z: Any) -> float:
+        value: Any = self.function(x, z)
+        try:
+            found = float(value)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"The function of {self._short()} must return a number for two objects, got {shown(value)}. For a "
+                "function of two arrays of rows take Custom."
+            ) from None
+        if not math.isfinite(found):
+            raise InputError(
+                f"The function of {self._short()} must return finite values, got {found} for {x!r:.40} and "
+                f"{z!r:.40}. Fix it."
+            )
+        return found
+
+    def _objects(self, table: Table) -> Cells:
+        """The cells of a column of objects, or rows of numbers or of several columns as objects."""
+        given = table.cells
+        if given is None or len(given) > 1 or given[0] is None:
+            return Cells(list(self._rows(table)))
+        found = given[0]
+        lost = [i for i, value in enumerate(found.values) if is_missing(value)]
+        if lost:
+            raise InputError(
+                f"{self._short()} compares objects, and {len(lost)} of {len(found)} are missing, the first in row "
+                f"{lost[0]}, counted from 0. Leave these rows out, or make the column a view, whose rows may lack it "
+                "(missing_views='renormalize')."
+            )
+        return found

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from kernelweave._checks import InputError
 from kernelweave._parameters import Flag, OneOf, Whole, check_fields
 from kernelweave._types import csr_array
+from kernelweave.kernels.counts import one_column
 from kernelweave.kernels.steps import Step, step
-from kernelweave.kernels.text import text_column
 from kernelweave.views import SparseTable, Table
 
 __all__ = ["Descriptors", "Fingerprints"]
@@ -27,12 +27,12 @@ MOST_NAMED = 5
 class OfMolecules(Step):
     """Base of steps from a column of SMILES to columns of numbers, computed once for all rows, kernels and folds."""
 
-    reads_text: ClassVar[bool] = True
+    reads_cells: ClassVar[type | None] = str
 
     def apply(self, table: Table) -> Table:
         """See :meth:`Step.apply`."""
         name = type(self).__name__
-        cells = text_column(table, name, f"kernels.Tanimoto().prepared(kernels.{name}()).on('smiles')")
+        cells = one_column(table, name, f"kernels.Tanimoto().prepared(kernels.{name}()).on('smiles')")
         read = f"{name} needs RDKit: pip install 'kernelweave[chemistry]'."
         # rows of a column share what is computed for all of it
         return self._table(cells.counted(self, lambda texts: (self._of(_molecules(texts, read)), []))[0])

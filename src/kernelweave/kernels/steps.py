@@ -64,8 +64,8 @@ class Step(Learnt, ABC):
     #: Whether its numbers are learnt from targets, by `fitted_to`, and on how many distinct rows at most.
     from_targets: ClassVar[bool] = False
     most_rows: ClassVar[int] = 0
-    #: Whether it reads the cells of a column of texts.
-    reads_text: ClassVar[bool] = False
+    #: The type of the cells of the one column that it reads, str or object; None: it reads numbers.
+    reads_cells: ClassVar[type | None] = None
 
     def fitted_to(self, table: Table, targets: FloatArray, sample_weight: FloatArray | None = None) -> Self:
         """The step with numbers from training rows and their targets (n_rows, n_outputs), if it takes some."""

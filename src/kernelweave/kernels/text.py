@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError
-from kernelweave._parameters import Flag, ReadableSignature, Rule, Text, Unfit, Whole, check_fields, listed
-from kernelweave._sparse import sq_norms, unit_rows
-from kernelweave._types import FittedPart, Tree, csr_array
-from kernelweave.kernels.base import FloatArray, Kernel
-from kernelweave.kernels.learnt import Learnt, plain
-from kernelweave.kernels.steps import Step
-from kernelweave.kernels.training_rows import TrainingRows
-from kernelweave.views import Cells, GramTable, SparseTable, Table
+from kernelweave._parameters import Flag, Rule, Text, Unfit, Whole, listed
+from kernelweave._types import FittedPart, csr_array
+from kernelweave.kernels.base import FloatArray
+from kernelweave.kernels.counts import CountKernel, Vocabulary
 
-__all__ = ["CharNGrams", "Tokens", "Vocabulary"]
+__all__ = ["CharNGrams", "Tokens"]
 
 #: The longest n-grams.
 LONGEST = 50
@@ -44,151 +39,30 @@ class Lengths(Rule):
         return f"a whole number from 1 to {LONGEST} or two of them, such as (2, 4)"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Vocabulary(Learnt):
-    """The vocabulary of a text kernel: n-grams or words of training rows, and their weights.
-
-    Attributes
-    ----------
-    terms : tuple of str
-        Sorted.
-    idf : array of shape (n_terms,), or None
-        Weights of terms, ``log((1 + n) / (1 + n_t)) + 1`` of n rows of which n_t have the term.
-    unseen : float
-        The weight of all other terms.
-    """
-
-    __signature__ = ReadableSignature()
-
-    terms: tuple[str, ...]
-    idf: FittedPart = None
-    unseen: float = 1.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "terms", tuple(self.terms))
-        self._freeze("idf", "one weight for each term", 1)
-        if self.idf is not None and len(self.idf) != len(self.terms):
-            raise InputError(
-                f"A vocabulary has one weight for each of its {len(self.terms)} terms, got {len(self.idf)}."
-            )
-
-    def __len__(self) -> int:
-        return len(self.terms)
-
-    def places(self, terms: Sequence[str]) -> NDArray[np.intp]:
-        """Positions of terms, -1 for unknown ones."""
-        return np.array([self._place.get(term, -1) for term in terms], dtype=np.intp)
-
-    @cached_property
-    def _place(self) -> dict[str, int]:
-        return {term: j for j, term in enumerate(self.terms)}
-
-    def to_value(self) -> Tree:
-        """Plain values, from which it can be restored."""
-        return {name: plain(value) for name, value in self.settings().items()}
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} terms>"
-
-
-def text_column(table: Table, reader: str, example: str) -> Cells:
-    """The column of texts of a table; `reader` says who reads it, `example` how it is put on a column."""
-    if isinstance(table, (GramTable, SparseTable)):
-        kind = "a precomputed view" if isinstance(table, GramTable) else "sparse numbers"
-        raise InputError(f"{reader} reads text, got {kind}. Put it on a column of texts: {example}.")
-    cells = table.cells or (None,) * table.n_columns
-    if table.n_columns != 1:
-        raise InputError(
-            f"{reader} reads one column of texts, got {table.n_columns} columns. Put it on one, {example}; several "
-            "get a kernel each."
-        )
-    found = cells[0]
-    if found is None or not found.are(str):
-        what = "numbers or categories" if found is None else "other objects"
-        raise InputError(
-            f"{reader} reads text, but column {table.column_names[0]!r} holds {what}. Put it on a column of texts, "
-            f"{example}, or make it one with frame.astype(str)."
-        )
-    return found
-
-
-class TextKernel(Kernel, described=False):
-    """Base of kernels of texts: inner products of weighted sparse counts."""
+class TextKernel(CountKernel, described=False):
+    """Base of kernels of texts: inner products of weighted sparse counts of n-grams or words."""
 
     n: tuple[int, int]
-    learnt: Vocabulary | None
     idf: bool
     sublinear: bool
-    normalize: bool
-
-    statistic: ClassVar[str] = "dot"
-
-    def __post_init__(self) -> None:
-        check_fields(self, named=True)
-        if isinstance(self.learnt, Mapping):
-            object.__setattr__(self, "learnt", Vocabulary(**self.learnt))
-
-    #: Name of the counted terms.
-    unit: ClassVar[str]
 
     @abstractmethod
     def _counter(self) -> dict[str, object]:
         """Parameters of scikit-learn's `CountVectorizer`."""
 
-    @property
-    def is_fitted(self) -> bool:
-        """Whether the terms of training rows are known."""
-        return self.learnt is not None
+    def _counted(self) -> Hashable:
+        return tuple(sorted(self._counter().items()))
 
-    def _fit(self, rows: TrainingRows) -> Kernel:
-        (features,), _ = rows.after(self.preparation)
-        assert isinstance(features, TextFeatures)
-        return features.kernel
+    def _count(self, cells: NDArray[Any]) -> tuple[Any, list[str]]:
+        return counted(cells, **self._counter())
 
-    @property
-    def preparation(self) -> tuple[Step, ...]:
-        """Counts of terms."""
-        return (TextFeatures(self),)
-
-    def formula(self, xp, S, left, right):
-        return S
-
-    def counts(self, table: Table) -> tuple[csr_array, list[str]]:
-        """Sparse counts of all terms of a column, shape (n_rows, n_terms), and the terms, sorted."""
-        name = type(self).__name__
-        return text_column(table, name, f"kernels.{name}().on('note')").counted(
-            tuple(sorted(self._counter().items())), self._count
-        )
-
-    def _count(self, texts: NDArray[Any]) -> tuple[Any, list[str]]:
-        from scipy import sparse
-        from sklearn.feature_extraction.text import CountVectorizer
-
-        vectorizer = CountVectorizer(**self._counter(), dtype=np.float64)
-        try:
-            found = sparse.csr_array(vectorizer.fit_transform(texts))
-        except ValueError:
-            # no text has any term
-            return sparse.csr_array((len(texts), 0)), []
-        return found, vectorizer.get_feature_names_out().tolist()
-
-    def learn(self, table: Table, sample_weight: FloatArray | None) -> Vocabulary:
-        """The terms of these rows, with weights as repetitions."""
-        counts, terms = self.counts(table)
-        weight = np.ones(counts.shape[0]) if sample_weight is None else sample_weight
-        present = counts.copy()
-        present.data[:] = 1.0
-        rows = weight @ present
-        used = np.flatnonzero(rows > 0)
-        names = tuple(terms[j] for j in used)
+    def _vocabulary(self, terms: tuple[str, ...], n_rows: FloatArray, total: float) -> Vocabulary:
         if not self.idf:
-            return Vocabulary(names)
-        total = 1.0 + float(weight.sum())
-        return Vocabulary(names, np.log(total / (1.0 + rows[used])) + 1.0, float(np.log(total)) + 1.0)
+            return Vocabulary(terms)
+        every = 1.0 + total
+        return Vocabulary(terms, np.log(every / (1.0 + n_rows)) + 1.0, float(np.log(every)) + 1.0)
 
-    def weighted(self, table: Table) -> tuple[csr_array, list[str]]:
-        """Weighted counts of all terms of these rows, of length 1 with `normalize`, and the terms."""
-        counts, terms = self.counts(table)
+    def _weighted(self, counts: csr_array, terms: list[str]) -> csr_array:
         weighted = counts.copy()
         if self.sublinear:
             weighted.data = 1.0 + np.log(weighted.data)
@@ -197,86 +71,30 @@ class TextKernel(Kernel, described=False):
             places = learnt.places(terms)
             weights = np.where(places >= 0, np.append(learnt.idf, 0.0)[places], learnt.unseen)
             weighted.data = weighted.data * weights[weighted.indices]
-        return unit_rows(weighted) if self.normalize else weighted, terms
+        return weighted
 
-    def _numbers(self) -> Vocabulary:
-        if self.learnt is None:
-            raise InputError(f"{self!r} learns its terms from training rows. Call fitted(X) first.")
-        return self.learnt
-
-    def placed(self, table: Table, vocabulary: Vocabulary) -> csr_array:
-        """Weighted counts of the terms of a vocabulary; others enter the lengths of rows only."""
-        from scipy import sparse
-
-        weighted, terms = self.weighted(table)
-        places = vocabulary.places(terms)
-        columns = places[weighted.indices] if len(terms) else weighted.indices
-        kept = columns >= 0
-        ends = np.concatenate([[0], np.cumsum(kept)])[weighted.indptr]
-        found = sparse.csr_array(
-            (weighted.data[kept], columns[kept], ends), shape=(weighted.shape[0], max(1, len(vocabulary)))
-        )
-        found.sort_indices()
-        return found
-
-    def _gram(self, left: Table, right: Table | None) -> FloatArray:
-        # the terms of the right side are enough, whichever rows the kernel was fitted on
-        _, terms = self.counts(left if right is None else right)
-        own = Vocabulary(tuple(terms))
-        A = self.placed(left, own)
-        B = A if right is None else self.placed(right, own)
-        return (A @ B.T).toarray()
-
-    def _diag(self, table: Table) -> FloatArray:
-        return sq_norms(self.weighted(table)[0])
-
-    def _features(self, table: Table) -> Any:
-        return self.placed(table, self._numbers())
-
-    def _after(self, steps: tuple[Step, ...]) -> Kernel:
-        raise InputError(
-            f"{type(self).__name__} reads text, which has no columns to prepare. Leave `prepared` out."
-        )
-
-    def _short(self, nested: bool = False) -> str:
+    def _said(self) -> list[str]:
         low, high = self.n
-        said = [f"n={low}" if low == high else f"n={low}-{high}"]
-        if self.learnt is not None:
-            said.append(f"{len(self.learnt)} {self.unit}")
-        return f"{type(self).__name__}({', '.join(said)})"
+        return [f"n={low}" if low == high else f"n={low}-{high}"]
 
-    def __repr__(self) -> str:
-        said = []
-        for one in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, one.name)
-            if one.name == "n" or value != one.default:
-                low = value[0] if one.name == "n" and value[0] == value[1] else value
-                said.append(f"{one.name}={low!r}")
-        return f"{type(self).__name__}({', '.join(said)})"
+    @staticmethod
+    def _written(first: Any) -> str:
+        low, high = first
+        return repr(low if low == high else first)
 
 
-@dataclass(frozen=True)
-class TextFeatures(Step):
-    """The step from a column of texts to the sparse counts that a kernel compares."""
+def counted(cells: NDArray[Any], **counter: Any) -> tuple[Any, list[str]]:
+    """Counts of terms by scikit-learn's `CountVectorizer`, shape (n_rows, n_terms), and the terms, sorted."""
+    from scipy import sparse
+    from sklearn.feature_extraction.text import CountVectorizer
 
-    kernel: TextKernel
-
-    name: ClassVar[str] = "texts"
-    word: ClassVar[str] = "counted"
-    reads_text: ClassVar[bool] = True
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether the terms of training rows are known."""
-        return self.kernel.is_fitted
-
-    def _fit(self, table: Table, sample_weight: FloatArray | None) -> Self:
-        learnt = self.kernel.learn(table, sample_weight)
-        return replace(self, kernel=replace(self.kernel, learnt=learnt))  # type: ignore[type-var]
-
-    def apply(self, table: Table) -> Table:
-        """The counts as a table."""
-        return SparseTable.of_checked(self.kernel._features(table), None)
+    vectorizer = CountVectorizer(**counter, dtype=np.float64)
+    try:
+        found = sparse.csr_array(vectorizer.fit_transform(cells))
+    except ValueError:
+        # no text has any term
+        return sparse.csr_array((len(cells), 0)), []
+    return found, vectorizer.get_feature_names_out().tolist()
 
 
 NGrams = Annotated[Any, Lengths()]
@@ -337,7 +155,6 @@ class CharNGrams(TextKernel):
     learnt: FittedPart = field(default=None, repr=False)
 
     unit: ClassVar[str] = "n-grams"
-    aliases: ClassVar[tuple[str, ...]] = ("spectrum",)
 
     def _counter(self) -> dict[str, object]:
         kind = "char_wb" if self.within_words else "char"

@@ -8,7 +8,7 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import OneOf, Shown
 from kernelweave.kernels import Metric, Precomputed
 from kernelweave.kernels.base import Kernel
-from kernelweave.kernels.composed import parts_of, reads_text, steps_of
+from kernelweave.kernels.composed import cells_read, parts_of, steps_of
 from kernelweave.learners.rls2 import RLS2, Relax
 from kernelweave.mkl.metric import FORMS, METRICS
 
@@ -73,6 +73,6 @@ class MetricRLS2(RLS2):
     def prepared(self, kernel: Kernel) -> Kernel:
         if any(isinstance(one, Metric) for one in steps_of(kernel)):
             return kernel
-        if reads_text(kernel) or any(isinstance(leaf, Precomputed) for leaf, *_ in parts_of(kernel)):
+        if cells_read(kernel) or any(isinstance(leaf, Precomputed) for leaf, *_ in parts_of(kernel)):
             return kernel
         return kernel.prepared(self.column_step)

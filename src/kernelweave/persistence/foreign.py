@@ -51,9 +51,8 @@ def write(things: Sequence[Any]) -> bytes:
     if untrusted:
         raise InputError(
             f"This model cannot be stored without code: it has parts of type {', '.join(untrusted)}. "
-            "Kernels and scorers given as Python functions cannot be saved: use a class that derives from `Kernel`, "
-            "and scorers by name. Learners and losses of your own can be saved if their class sets a `name`, and "
-            "losses if it is a dataclass or has no parameters."
+            "Scorers given as Python functions cannot be saved: give scorers by name. Learners and losses of your own "
+            "can be saved if their class sets a `name`, and losses if it is a dataclass or has no parameters."
         )
     return content
 

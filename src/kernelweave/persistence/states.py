@@ -18,6 +18,7 @@ import numpy as np
 from kernelweave import estimators, functions, kernels, normalizers
 from kernelweave._checks import InputError
 from kernelweave._extensions import load_extensions
+from kernelweave._sparse import is_sparse
 from kernelweave.banks import DefaultViews
 from kernelweave.estimators import BaseMKL
 from kernelweave.estimators.estimator import attributes_of, keep_model
@@ -32,6 +33,7 @@ from kernelweave.fitting.source import TableSource
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
 from kernelweave.fitting.task import Task
 from kernelweave.kernels.base import known_kernels
+from kernelweave.kernels.composed import parts_of
 from kernelweave.kernels.steps import STEPS
 from kernelweave.learners import LEARNERS
 from kernelweave.machines.loss import LOSSES
@@ -190,6 +192,11 @@ def _is_loss(value: object) -> bool:
     return known and (is_dataclass(value) or not vars(value))
 
 
+#: Kernels of Python functions, to which files refer by the name of the kernel.
+FUNCTIONS = (kernels.Custom, kernels.Pairwise)
+#: Training rows whose values say whether a function is that of `save`.
+PROBES = 4
+
 #: Functions of layers in files of version 0.2, which are kernels now.
 _LAYERS = {"Angle": "ArcCosine", "Gaussian": "RBF", "Identity": "Linear", "Power": "Polynomial"}
 
@@ -208,7 +215,7 @@ def _kind_of(value: object) -> Kind | None:
 
 def is_known(value: object) -> bool:
     """Whether an object of this package has a kind."""
-    own = (*ESTIMATORS.values(), SelectViews)
+    own = (*ESTIMATORS.values(), SelectViews, *FUNCTIONS)
     return _kind_of(value) is not None or _is_learner(value) or _is_loss(value) or type(value) in own
 
 
@@ -216,15 +223,15 @@ def is_known(value: object) -> bool:
 
 
 def to_state(
-    value: Any, foreign: Callable[[Any], State] | None = None, training_rows: bool | None = None
+    value: Any, outside: Callable[[Any], State] | None = None, training_rows: bool | None = None
 ) -> State:
     """The state of a fitted estimator, or of a part of one.
 
     Parameters
     ----------
     value : estimator, learner, kernel, normaliser, source, model, or a plain value
-    foreign : callable, optional
-        Returns the state of objects of other packages; by default they are refused.
+    outside : callable, optional
+        Returns the state of kernels of Python functions, and of objects of other packages; by default they are refused.
     training_rows : bool, optional
         See `kernelweave.save`.
 
@@ -235,18 +242,22 @@ def to_state(
     """
 
     def state(one: Any) -> State:
-        return to_state(one, foreign, training_rows)
+        return to_state(one, outside, training_rows)
 
     if value is None or type(value) in (bool, int, float, str):
         return value
     if type(value) is list:
         return [state(item) for item in value]
-    if type(value) is tuple:
-        return {"kind": "tuple", "items": [state(item) for item in value]}
+    if type(value) in (tuple, set, frozenset):
+        return {"kind": type(value).__name__, "items": [state(item) for item in value]}
     if type(value) is dict:
         return {"kind": "dict", "items": [[state(k), state(v)] for k, v in value.items()]}
     if isinstance(value, np.generic) and value.dtype.kind != "O":
         return {"kind": "scalar", "value": np.asarray(value)}
+    if is_sparse(value):
+        rows: Any = value.tocsr()
+        parts = {name: getattr(rows, name) for name in ("data", "indices", "indptr")}
+        return {"kind": "sparse", "n_columns": int(rows.shape[1]), **parts}
     if type(value) is np.ndarray:
         if not value.dtype.hasobject:
             return value
@@ -268,12 +279,14 @@ def to_state(
         follows = {} if model is None else attributes_of(model)
         found = {k: v for k, v in vars(value).items() if k not in params and k not in follows}
         parts = {"params": params, "found": found, "model": model and _lean(model, training_rows)}
+        if model is not None and (values := probed(model)):
+            parts["probes"] = values
         return {"kind": "estimator", "name": type(value).__name__, **{k: state(v) for k, v in parts.items()}}
     if (kind := _kind_of(value)) is not None:
         return {"kind": kind.cls.__name__} | {part: state(getattr(value, part)) for part in kind.parts}
-    if foreign is None:
+    if outside is None:
         raise InputError(f"This cannot be written as a state: it contains a {type(value).__qualname__}.")
-    return foreign(value)
+    return outside(value)
 
 
 def _lean(model: Model, training_rows: bool | None) -> Model:
@@ -290,35 +303,50 @@ def _lean(model: Model, training_rows: bool | None) -> Model:
     return model if kept or needed is not None else without_rows(model)
 
 
+def probed(model: Model) -> list[Any]:
+    """Positions of kernels of Python functions, each with its values of some training rows."""
+    source = model.source
+    if not isinstance(source, TableSource) or isinstance(source, RowlessSource) or not source.is_whole:
+        return []
+    table = source.table.rows(slice(0, PROBES))
+    given = (any(isinstance(leaf, FUNCTIONS) for leaf, *_ in parts_of(kernel)) for kernel in source.kernels)
+    return [(m, source.kernels[m](table)) for m, one in enumerate(given) if one]
+
+
 # ---- from states --------------------------------------------------------------------------------------
 
 
-def from_state(state: State, foreign: Callable[[int], Any] | None = None) -> Any:
+def from_state(state: State, outside: Callable[[State], Any] | None = None) -> Any:
     """Make the object described by a state.
 
     Parameters
     ----------
     state : State
-    foreign : callable, optional
-        Returns the object of another package by its number; by default there are none.
+    outside : callable, optional
+        Returns kernels of Python functions, and objects of other packages, by their states; by default there are none.
     """
     if isinstance(state, list):
-        return [from_state(item, foreign) for item in state]
+        return [from_state(item, outside) for item in state]
     if not isinstance(state, dict):
         return state
     word = state["kind"]
-    if word == "foreign" and foreign is not None:
-        return foreign(state["index"])
-    parts = {k: from_state(v, foreign) for k, v in state.items() if k != "kind"}
-    if word == "tuple":
-        return tuple(parts["items"])
+    if word in ("foreign", "function") and outside is not None:
+        return outside(state)
+    parts = {k: from_state(v, outside) for k, v in state.items() if k != "kind"}
+    if word in ("tuple", "set", "frozenset"):
+        kinds: dict[str, Callable[..., Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
+        return kinds[word](parts["items"])
+    if word == "sparse":
+        return _sparse_table(**parts, names=None).values
     if word == "dict":
         return dict(parts["items"])
     if word == "scalar":
         return parts["value"][()]
     if word == "objects":
         out = np.empty(len(parts["items"]), dtype=object)
-        out[:] = parts["items"]
+        for i, item in enumerate(parts["items"]):
+            # not all at once: they may be sequences
+            out[i] = item
         return out.reshape(parts["shape"])
     if word in ("learner", "loss"):
         params, known = parts["params"], LEARNERS if word == "learner" else LOSSES
@@ -362,7 +390,11 @@ def _put(estimator: Any, found: dict[str, Any]) -> Any:
 
 
 def _estimator(
-    name: str, params: dict[str, Any], found: dict[str, Any], model: Model | None = None
+    name: str,
+    params: dict[str, Any],
+    found: dict[str, Any],
+    model: Model | None = None,
+    probes: Iterable[Any] = (),
 ) -> BaseMKL:
     """Make an estimator from its parameters, its fitted attributes and its model."""
     estimator = _put(ESTIMATORS[name](**params), found)
@@ -375,6 +407,7 @@ def _estimator(
     if "n_features_in_" not in found:
         raise ValueError("it does not say how many columns it has")
     check_model(model)
+    check_functions(model, probes)
     keep_model(estimator, model)
     return estimator
 
@@ -433,6 +466,19 @@ def check_model(model: Model) -> None:
     right = all((~np.isinf(array) if skipped else np.isfinite(array)).all() for array in cells)
     if not (all(fits) and whole and right):
         raise ValueError("its arrays have NaN or inconsistent shapes")
+
+
+def check_functions(model: Model, probes: Iterable[Any]) -> None:
+    """Raise if kernels of Python functions have other values than those of `probed` when the model was saved."""
+    now = dict(probed(model))
+    for m, values in probes:
+        if m in now and not np.allclose(
+            now[m], values, rtol=1e-6, atol=1e-9 * float(np.abs(values).max(initial=0.0))
+        ):
+            raise InputError(
+                f"The function of the kernel {model.source.names[m]!r} has other values of training rows than when the "
+                "model was saved. Hand over the function that it was fitted with."
+            )
 
 
 def check_types(value: object, names: Iterable[str]) -> None:

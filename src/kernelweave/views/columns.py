@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,18 +31,22 @@ class Column:
     categorical: bool = False
     #: Whether the frame says that it is categorical.
     declared: bool = False
-    #: Whether cells are sets, lists or the like, which only custom kernels can read.
+    #: Whether cells are sets, lists, graphs or the like, which only kernels that are put on them can read.
     objects: bool = False
     #: Of dates, which are days since 1970, their time zone, "" without one; None for other columns.
     zone: str | None = None
+
+    @property
+    def holds_objects(self) -> bool:
+        """Whether all cells are missing or neither text nor numbers, and the column was not declared otherwise."""
+        return self.values.dtype.kind == "O" and not self.declared and _are_all(_is_thing, self.values)
 
     @property
     def holds_text(self) -> bool:
         """Whether all cells are text or missing, and the column was not declared to be one of categories."""
         if self.values.dtype.kind != "O" or self.declared:
             return False
-        known = [v for v in self.values if not is_missing(v)]
-        return bool(known) and all(isinstance(v, str | bytes) for v in known)
+        return _are_all(lambda value: isinstance(value, str | bytes), self.values)
 
     def cells(self) -> Cells:
         """Its texts, the empty one where it is missing, or its other objects as they are."""
@@ -213,7 +217,7 @@ def _read_array(X: TableLike) -> list[Column]:
         if (dated := _dated(column, column_name(j, None))) is not None:
             columns.append(dated)
             continue
-        objects = all(map(_is_object, column))
+        objects = _are_all(_is_thing, column)
         categorical = objects or not _converts(column, column_name(j, None))
         columns.append(Column(column, categorical, objects=objects))
     return columns
@@ -245,7 +249,7 @@ def _read_frame(X: TableLike) -> tuple[list[str] | None, list[Column]]:
         categorical = (
             declared or values.dtype.kind == "b" or (cells and (text or not all(map(_is_number, values))))
         )
-        columns.append(Column(values, categorical, declared, cells and all(map(_is_object, values))))
+        columns.append(Column(values, categorical, declared, cells and _are_all(_is_container, values)))
     return names, columns
 
 
@@ -301,9 +305,20 @@ def _is_number(value: object) -> bool:
     return is_missing(value) or (isinstance(value, numbers.Number) and not is_bool)
 
 
-def _is_object(value: object) -> bool:
-    """Whether a cell is a container: a set, a list, an array."""
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes)
+def _are_all(kind: Callable[[object], bool], values: Iterable[object]) -> bool:
+    """Whether all known cells are of a kind, and there are some."""
+    known = [value for value in values if not is_missing(value)]
+    return bool(known) and all(map(kind, known))
+
+
+def _is_thing(value: object) -> bool:
+    """Whether a cell is neither text nor a number."""
+    return not isinstance(value, str | bytes | numbers.Number | np.bool_)
+
+
+def _is_container(value: object) -> bool:
+    """Whether a cell is a set, a list, an array or a graph; others may be names of categories."""
+    return _is_thing(value) and isinstance(value, Iterable)
 
 
 def _converts(values: NDArray[np.generic], what: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard, TypeVar, cast
 
 import numpy as np
@@ -253,6 +253,8 @@ def _as_view(table: TableLike, name: str) -> TableLike:
         table = table.to_frame()
     if isinstance(table, PrecomputedView) or is_frame(table) or is_sparse(table):
         return table.tocsr() if is_sparse(table) and hasattr(table, "tocsr") else table
+    if isinstance(table, list | tuple) and _are_objects(table) and not any(map(_is_row, table)):
+        return one_column(table)
     try:
         array = np.asarray(table)
     except ValueError:
@@ -277,6 +279,21 @@ def _as_view(table: TableLike, name: str) -> TableLike:
         # numbers among texts in a list
         array = np.asarray(table, dtype=object)
     return array
+
+
+def one_column(values: Sequence[object]) -> Any:
+    """Objects as an array of one column, shape (n_rows, 1)."""
+    column = np.empty((len(values), 1), dtype=object)
+    for i, value in enumerate(values):
+        column[i, 0] = value
+    return column
+
+
+def _is_row(value: object) -> bool:
+    """Whether it could be a row of a table: cells side by side, or an array."""
+    if isinstance(value, list | tuple):
+        return not any(isinstance(cell, Iterable) and not isinstance(cell, str | bytes) for cell in value)
+    return isinstance(value, np.ndarray)
 
 
 def _are_objects(values: Any) -> bool:

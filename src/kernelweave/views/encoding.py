@@ -179,7 +179,11 @@ class TableEncoder:
             if j in self.left_out_:
                 values[:, j] = 0.0
                 continue
-            if j in self.texts_ or column.objects or (not self.declared_ and column.holds_text):
+            if (
+                j in self.texts_
+                or column.objects
+                or (not self.declared_ and (column.holds_text or column.holds_objects))
+            ):
                 kept[j] = column.cells()
             own = kept[j]
             if j in self.texts_ and own is not None:

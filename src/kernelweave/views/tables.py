@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import pickle
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -126,7 +127,7 @@ class Cells:
         """The column of some rows: a slice, integers, or a mask."""
         some = object.__new__(Cells)
         some._column, some._known = self._column, self._known
-        some._rows = np.arange(len(self._column))[self._rows][index]
+        some._rows = self.positions[index]
         return some
 
     def counted(
@@ -141,10 +142,28 @@ class Cells:
         count : callable
             Given all objects, returns an array with one row for each, and another result.
         """
-        if key not in self._known:
-            self._known[key] = count(self._column)
-        found, others = self._known[key]
+        found, others = self.of_column(key, count)
         return found[self._rows], others
+
+    def of_column(self, key: Hashable, make: Callable[[NDArray[np.object_]], Any]) -> Any:
+        """What `make` returns for the whole column, once for all of its rows."""
+        if key not in self._known:
+            self._known[key] = make(self._column)
+        return self._known[key]
+
+    @property
+    def positions(self) -> Rows:
+        """These rows in the whole column."""
+        return np.arange(self.n_column)[self._rows]
+
+    @property
+    def n_column(self) -> int:
+        """Number of rows of the whole column."""
+        return len(self._column)
+
+    def shares(self, other: Cells) -> bool:
+        """Whether both are rows of one column."""
+        return self._column is other._column
 
     def are(self, kind: type | tuple[type, ...]) -> bool:
         """Whether all objects are of a type."""
@@ -171,11 +190,30 @@ class Cells:
 
 
 def _digest(value: object) -> float:
-    if isinstance(value, set | frozenset):
-        value = sorted(map(repr, value))
-    text = value if isinstance(value, str) else repr(value)
     # a whole number of 48 bits is exact as a float
-    return float(int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:6], "big"))
+    return float(int.from_bytes(hashlib.sha256(_written_out(value)).digest()[:6], "big"))
+
+
+def _written_out(value: Any) -> bytes:
+    """What a cell holds, where its `repr` would leave numbers out or name a place in memory."""
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return repr((value.dtype.str, value.shape)).encode() + value.tobytes()
+    if is_sparse(value):
+        rows: Any = value.tocsr().sorted_indices()
+        parts: tuple[Any, ...] = (rows.shape, rows.indptr, rows.indices, rows.data)
+        return b"".join(map(_written_out, parts))
+    if isinstance(value, set | frozenset):
+        return repr(sorted(map(repr, value))).encode("utf-8", "replace")
+    if isinstance(value, list | tuple):
+        parts = tuple(map(_written_out, value))
+        return repr([len(part) for part in parts]).encode() + b"".join(parts)
+    text = value if isinstance(value, str) else repr(value)
+    if f"at {id(value):#x}" not in text:
+        return text.encode("utf-8", "replace")
+    try:
+        return pickle.dumps(value)
+    except (TypeError, AttributeError, pickle.PicklingError):
+        return text.encode("utf-8", "replace")
 
 
 #: The number of levels of columns for kernels of texts and other objects only.
@@ -451,7 +489,7 @@ class Table:
         if self._all_text:
             raise InputError(
                 f"This kernel reads numbers, got texts or objects in {listing(self.column_names, limit=5)}. "
-                "Use kernels.CharNGrams, kernels.Tokens or kernels.Custom there, or put the kernel on other columns."
+                "Use kernels.CharNGrams, kernels.Tokens or kernels.Pairwise there, or put the kernel on other columns."
             )
         blocks = []
         for j, level in enumerate(self.levels):

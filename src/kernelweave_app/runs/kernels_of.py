@@ -10,7 +10,7 @@ from kernelweave._checks import InputError, check_known
 from kernelweave._types import DataFrame
 from kernelweave.estimators.texts import long_texts
 from kernelweave.kernels import Kernel
-from kernelweave.kernels.composed import reads_text
+from kernelweave.kernels.composed import cells_read
 from kernelweave.views import PrecomputedView, as_table
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.preparing import Prepared
@@ -108,7 +108,7 @@ def _kernels_of_table(spec: Spec, view: str, text: str, table: Any) -> list[Kern
             "kernels such as \"linear; rbf(gamma='median')\", also for each view."
         )
     bank = parse_kernels(text)
-    texts = [kernel for kernel in bank if reads_text(kernel)]
+    texts = [kernel for kernel in bank if cells_read(kernel)]
     numeric = [kernel for kernel in bank if kernel not in texts]
     if not hasattr(table, "columns"):
         return numeric
