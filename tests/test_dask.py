@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 
 import kernelweave as kw
 from kernelweave import InputError
-from kernelweave.rows.parallel import dask_client
+from kernelweave.rows.parallel import dask_client, each
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -157,3 +157,75 @@ def test_a_lost_worker_loses_nothing(data):
     # largest difference 3e-15
     assert_allclose(a.primal, b.primal, rtol=1e-10)
     assert_allclose(products(found.total), products(memory.total), rtol=1e-12)
+
+
+class Cancelled:
+    """A client whose tasks are cancelled so many times, as by a restart of its workers."""
+
+    status = "running"
+
+    def __init__(self, times, error):
+        self.times, self.error, self.sent, self.stopped = times, error, 0, []
+
+    def scatter(self, values, hash):
+        return values
+
+    def submit(self, function, *held, **options):
+        self.sent += 1
+        return Waiting(self, function(*held))
+
+    def cancel(self, futures):
+        self.stopped = futures
+
+
+class Waiting:
+    def __init__(self, client, value):
+        self.client, self.value = client, value
+
+    def result(self):
+        if self.client.times:
+            self.client.times -= 1
+            raise self.client.error
+        return self.value
+
+
+def test_tasks_that_a_restart_cancelled_are_sent_again(monkeypatch):
+    from concurrent.futures import CancelledError
+
+    for times, sent in [(0, 4), (2, 6)]:
+        client = Cancelled(times, CancelledError())
+        monkeypatch.setattr("kernelweave.rows.parallel.dask_client", lambda c=client: c)
+        assert list(each(pow, [(k, 2) for k in range(4)], None)) == [0, 1, 4, 9]
+        assert client.sent == sent
+        assert not client.stopped
+    for times, status, sent in [(9, "running", 7), (1, "closed", 4)]:
+        client = Cancelled(times, CancelledError())
+        client.status = status
+        monkeypatch.setattr("kernelweave.rows.parallel.dask_client", lambda c=client: c)
+        with pytest.raises(RuntimeError, match="cluster of Dask ended"):
+            list(each(pow, [(k, 2) for k in range(4)], None))
+        assert client.sent == sent
+        assert len(client.stopped) == (4 if status == "running" else 0)
+    client = Cancelled(1, distributed.scheduler.KilledWorker("part", None, 3))
+    monkeypatch.setattr("kernelweave.rows.parallel.dask_client", lambda c=client: c)
+    with pytest.raises(RuntimeError, match="given to 4 workers of Dask"):
+        list(each(pow, [(2, 2)], None))
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_a_restart_loses_nothing_and_a_closed_client_says_what_to_do(data):
+    Z, groups, y, w = data
+    rows = da.from_array(Z, chunks=(20, 12))
+    with cluster() as workers, distributed.Client(workers) as client:
+        client.run(_process)
+        restart = threading.Timer(0.4, client.restart)
+        restart.start()
+        found = kw.block_statistics(rows, y, groups=groups, sample_weight=w, features=slow)
+        restart.join()
+        assert_allclose(products(found), products(kw.BlockStatistics(groups).add(Z, y, w)), rtol=1e-12)
+        close = threading.Timer(0.4, client.close)
+        close.start()
+        with pytest.raises(RuntimeError, match="continue by `into=`"):
+            kw.block_statistics(rows, y, groups=groups, sample_weight=w, features=slow)
+        close.join()

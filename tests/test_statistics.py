@@ -447,3 +447,19 @@ def test_rows_of_a_chunk_are_in_or_not_after_ctrl_c():
     twice = statistics_of(Z, groups, y) + statistics_of(Z, groups, y)
     assert found.n_rows == 60
     assert_allclose(found.products(centered=True), twice.products(centered=True), rtol=1e-12, atol=1e-12)
+
+
+def test_paths_of_sums_are_the_same_on_products_and_on_rows(rng, monkeypatch):
+    Z = rng.normal(size=(80, 24)) @ rng.normal(size=(24, 24))
+    y = Z[:, :3].sum(axis=1) + rng.normal(size=80)
+    sums = kw.block_statistics(Z, y, groups=[0, 5, 6, 14, 24])
+    monkeypatch.setattr("kernelweave.mkl.features.block_descent.MANY_ROWS", 1)
+    found = []
+    for most, piece in [(24, 2**23), (23, 2**23), (23, 1)]:
+        monkeypatch.setattr("kernelweave.mkl.features.block_descent.MOST_PRODUCTS", most)
+        monkeypatch.setattr("kernelweave.mkl.features.block_descent.PIECE", piece)
+        found.append(kw.rls2_path(sums, n_alphas=6, tol=1e-11))
+    for other in found[1:]:
+        assert_allclose(other.primal, found[0].primal, rtol=1e-10)
+        # at most 6e-11 on six draws
+        assert_allclose(other.feature_coef, found[0].feature_coef, atol=1e-8)

@@ -3,9 +3,11 @@
 Modules: `gram/triangle`, `gram/statistics`, `mkl/features/summaries`, `rows/validation`, `rows/collecting`.
 """
 
+import pickle
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import kernelweave as kw
 from kernelweave.gram import triangle
@@ -39,6 +41,33 @@ def test_sums_and_products_are_those_of_a_square(rng, width):
     assert_allclose(held.packed(), expected[np.tril_indices(13)], rtol=1e-12, atol=1e-12)
     held.raise_diagonal(1e3)
     assert (held.diagonal() >= 1e3).all()
+
+
+def test_sums_from_the_memory_of_another_process_can_be_added_to(rng):
+    """Ray hands arrays over that cannot be written to."""
+    Z, y = rng.normal(size=(60, 13)), rng.normal(size=60)
+    parts = [
+        kw.block_statistics(Z[rows], y[rows], groups=np.arange(0, 14, 13), folds=3)
+        for rows in np.split(np.arange(60), 3)
+    ]
+    wanted = parts[0].copy().merge(parts[1]).merge(parts[2])
+    handed = []
+    for part in parts:
+        buffers = []
+        data = pickle.dumps(part, protocol=5, buffer_callback=buffers.append)
+        handed.append(pickle.loads(data, buffers=[bytes(one.raw()) for one in buffers]))
+    first, second, third = handed
+    assert not first.parts[0]._scatter.tops[0].flags.writeable
+    found = first.merge(second).merge(third)
+    for a, b in zip(found.parts, wanted.parts, strict=True):
+        assert_array_equal(a.products(centered=True), b.products(centered=True))
+        assert a.n_rows == b.n_rows
+    less = found.parts[0] - third.parts[0]
+    assert_allclose(
+        less.products(centered=True), (wanted.parts[0] - parts[2].parts[0]).products(centered=True)
+    )
+    third.parts[0]._scatter.raise_diagonal(1e3)
+    assert (third.parts[0]._scatter.diagonal() >= 1e3).all()
 
 
 def test_blocks_take_half_of_a_square():

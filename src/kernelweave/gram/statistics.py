@@ -459,8 +459,8 @@ class BlockStatistics(AddedRows):
             there.spread(share, between)
         elif share:
             self._scatter.add_outer(share, between)
-        self._reach[0] += part.squares + share * np.square(between)
-        self._reach[1] += part.squares + total * np.square(part.means)
+        more = [part.squares + share * np.square(between), part.squares + total * np.square(part.means)]
+        self._reach = self._reach + np.array(more)
         if self.weight_sum:
             self._means, self._rests = two_sum(self._means, self._rests + between * (total / whole))
         else:

@@ -42,6 +42,14 @@ class Triangle:
         for first in range(0, self.size, self.width):
             yield slice(first, min(first + self.width, self.size))
 
+    def _writable(self) -> Iterator[tuple[slice, Array, Array]]:
+        """The blocks, to be changed in place; a copy of those that came from the memory of another process."""
+        for k, own in enumerate(self._blocks()):
+            for parts in (self.tops, self.tails):
+                if not parts[k].flags.writeable:
+                    parts[k] = parts[k].copy(order="F")
+            yield own, self.tops[k], self.tails[k]
+
     @property
     def nbytes(self) -> int:
         """Memory in bytes."""
@@ -49,7 +57,7 @@ class Triangle:
 
     def add_products(self, B: Array) -> None:
         """Add ``B'B`` for rows B, C-contiguous."""
-        for own, top, below in zip(self._blocks(), self.tops, self.tails, strict=True):
+        for own, top, below in self._writable():
             columns = B[:, own].T
             blas.dsyrk(1.0, columns, beta=1.0, c=top, lower=1, overwrite_c=1)
             if len(below):
@@ -57,28 +65,30 @@ class Triangle:
 
     def add_outer(self, share: float, v: Array) -> None:
         """Add ``share v v'``."""
-        for own, top, below in zip(self._blocks(), self.tops, self.tails, strict=True):
+        for own, top, below in self._writable():
             blas.dsyr(share, v[own], a=top, lower=1, overwrite_a=1)
             if len(below):
                 blas.dger(share, v[own.stop :], v[own], a=below, overwrite_a=1)
 
     def add_square(self, S: Array) -> None:
         """Add a matrix of which the lower triangle counts."""
-        for own, top, below in zip(self._blocks(), self.tops, self.tails, strict=True):
+        for own, top, below in self._writable():
             top += np.tril(S[own, own])
             below += S[own.stop :, own]
 
     def add(self, other: Triangle) -> None:
         """Add another one."""
         self._check(other)
-        for mine, theirs in zip((*self.tops, *self.tails), (*other.tops, *other.tails), strict=True):
-            mine += theirs
+        for (_, top, below), *theirs in zip(self._writable(), other.tops, other.tails, strict=True):
+            top += theirs[0]
+            below += theirs[1]
 
     def subtract(self, other: Triangle) -> None:
         """Subtract another one."""
         self._check(other)
-        for mine, theirs in zip((*self.tops, *self.tails), (*other.tops, *other.tails), strict=True):
-            mine -= theirs
+        for (_, top, below), *theirs in zip(self._writable(), other.tops, other.tails, strict=True):
+            top -= theirs[0]
+            below -= theirs[1]
 
     def _check(self, other: Triangle) -> None:
         assert (self.size, self.width) == (other.size, other.width)
@@ -97,7 +107,7 @@ class Triangle:
 
     def raise_diagonal(self, least: float) -> None:
         """Set smaller entries of the diagonal to a number."""
-        for top in self.tops:
+        for _, top, _ in self._writable():
             np.fill_diagonal(top, np.maximum(np.diag(top), least))
 
     def upper(self) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from kernelweave._errors import InputError
 from kernelweave._parameters import shown
 from kernelweave.rows.chunks import Chunk, Layout, Source, chunk_of_frame
-from kernelweave.rows.parallel import RETRIES
+from kernelweave.rows.parallel import RETRIES, completed
 
 #: Results that are merged at a time.
 TOGETHER = 4
@@ -152,4 +152,8 @@ def on_workers(
         client = get_client()
     except (ImportError, ValueError):
         return list(whole.compute())
-    return list(client.compute(whole, retries=RETRIES).result())
+
+    def submit() -> Any:
+        return client.compute(whole, retries=RETRIES)
+
+    return list(completed(client, submit(), submit))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
+from functools import partial
 from typing import Annotated, Any
 
 import joblib
@@ -29,16 +32,44 @@ def each(
             joblib.delayed(function)(*one) for one in arguments
         )
         return
-    futures = []
-    for one in arguments:
+
+    def submit(one: tuple[Any, ...]) -> Any:
         held = client.scatter(list(one), hash=False)
-        futures.append(client.submit(function, *held, pure=False, retries=RETRIES))
+        return client.submit(function, *held, pure=False, retries=RETRIES)
+
+    waiting = deque((submit(one), one) for one in arguments)
     try:
-        for k, future in enumerate(futures):
-            yield future.result()
-            futures[k] = None
+        while waiting:
+            future, one = waiting[0]
+            found = completed(client, future, partial(submit, one))
+            waiting.popleft()
+            del future
+            yield found
     finally:
-        client.cancel([future for future in futures if future is not None])
+        if client.status == "running":
+            client.cancel([future for future, _ in waiting])
+
+
+def completed(client: Any, future: Any, submit: Callable[[], Any]) -> Any:
+    """The result of a task of Dask, which is submitted again if a restart of the workers cancelled it."""
+    from distributed.scheduler import KilledWorker
+
+    for attempt in range(RETRIES + 1):
+        try:
+            return future.result()
+        except CancelledError as error:
+            if attempt == RETRIES or client.status != "running":
+                raise RuntimeError(
+                    "The cluster of Dask ended, or its client was closed, before the work was done. Connect to a "
+                    "cluster again and repeat the call; sums of earlier rows that were saved continue by `into=`."
+                ) from error
+            future = submit()
+        except KilledWorker as error:
+            raise RuntimeError(
+                f"A part of the rows was given to {RETRIES + 1} workers of Dask, and all of them ended, most likely "
+                "for lack of memory. Give workers more memory, or make chunks, partitions or `max_memory` smaller."
+            ) from error
+    raise AssertionError
 
 
 def dask_client() -> Any:

@@ -31,6 +31,10 @@ INSIDE = 1.2
 TOGETHER = 16
 #: Rows from which products of columns replace rows.
 MANY_ROWS = 2000
+#: Columns above which there are none of these for rows that stand for others.
+MOST_PRODUCTS = 6000
+#: Numbers of columns that are turned together.
+PIECE = 2**23
 #: Tolerances from which products are taken in single precision.
 SINGLE = 1e-5
 #: Sweeps at a time.
@@ -126,8 +130,18 @@ class WorkingBlocks:
         before, more = self.n_columns, int(widths.sum())
         # the allocator moves pages: nothing is copied
         self.rows.resize((before + more, n), refcheck=False)
-        turns, h = turn_blocks(self.problem.columns(kernels), given, self.rows[before:])
-        return turns, h, widths
+        turns: list[Array | None] = []
+        parts, at = [np.empty(0)], before
+        # the columns as they were, of some blocks at a time, are a copy
+        for few in np.split(
+            np.arange(len(kernels)), np.flatnonzero(np.diff(np.cumsum(given) * n // PIECE)) + 1
+        ):
+            stop = at + int(widths[few].sum())
+            more_turns, h = turn_blocks(self.problem.columns(kernels[few]), given[few], self.rows[at:stop])
+            turns.extend(more_turns)
+            parts.append(h)
+            at = stop
+        return turns, np.concatenate(parts), widths
 
     def _more_products(self, kernels: Index) -> tuple[list[Array | None], Array, Index]:
         problem, stack, before = self.problem, self.problem.stack, self.n_columns
@@ -374,7 +388,10 @@ class FeatureDescent:
 
     def _start(self) -> WorkingBlocks:
         n = self.problem.Y.shape[1]
-        on_products = n >= MANY_ROWS and int(self.problem.stack.widths.max()) <= n
+        # rows that stand for others are hardly more than the columns: products take as much memory again, and
+        # sweeps are about a third faster on them
+        large = self.problem.summary is not None and self.problem.stack.n_features > MOST_PRODUCTS
+        on_products = not large and n >= MANY_ROWS and int(self.problem.stack.widths.max()) <= n
         return WorkingBlocks(self.problem, on_products, single=self.tol >= SINGLE)
 
     def prepare(self, alphas: Sequence[float]) -> None:
