@@ -75,7 +75,7 @@ def tasks(sizes: dict[str, tuple[int, int]], dtype: str) -> Iterator[tuple[str, 
     yield "path of kernels", gram, lambda A: kw.rls2_path(A, targets, strengths, tol=1e-4)
     n, p = sizes["sums over rows"]
     rows, sums = features(n, p, dtype)
-    yield "sums over rows", rows, lambda A: kw.block_statistics(A, sums, progress=False).ZtZ
+    yield "sums over rows", rows, lambda A: kw.rows.block_statistics(A, sums, progress=False).ZtZ
 
 
 def measure(given: Any, run: Callable[[Any], Any], times: int, wait: Callable[[], None]) -> dict[str, Any]:

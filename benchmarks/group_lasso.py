@@ -135,7 +135,7 @@ def kernelweave(loss: str, Z: Any, groups: Any, y: Any, own: Any, tol: float) ->
     stack = kw.FeatureStack(Z, groups)
     if loss == "squared":
         return kw.rls2_path(stack, y, own["parameters"], tol=tol).feature_coef
-    return kw.svm_mkl_path(stack, y, own["parameters"], loss=loss, tol=tol).feature_coef
+    return kw.solvers.svm_mkl_path(stack, y, own["parameters"], loss=loss, tol=tol).feature_coef
 
 
 def adelie(loss: str, Z: Any, groups: Any, y: Any, own: Any, tol: float) -> np.ndarray:

@@ -99,7 +99,7 @@ def measure_case(name: str, repeat: int) -> dict[str, Any]:
     gram, y, scale = case(name, n)
 
     def solve(tol: float, method: str = "auto", max_iter: int = 100) -> Any:
-        return solve_svm_mkl(gram, y, 100.0, scale=scale, tol=tol, method=method, max_iter=max_iter)
+        return solve_svm_mkl(gram, y, 100.0, scale=scale, tol=tol, solver=method, max_iter=max_iter)
 
     seconds, found = median_seconds(lambda: solve(TOL), repeat)
     tight, other = median_seconds(lambda: solve(1e-6), repeat)
@@ -155,7 +155,7 @@ def measure_c_path(repeat: int) -> dict[str, Any]:
     def run(warm: bool) -> int:
         last, machines = None, 0
         for C in Cs:
-            last = solve_svm_mkl(gram, y, C, scale=scale, tol=1e-4, warm_start=last if warm else None)
+            last = solve_svm_mkl(gram, y, C, scale=scale, tol=1e-4, start=last if warm else None)
             machines += last.n_machines
         return machines
 
@@ -169,7 +169,7 @@ def measure_c_path(repeat: int) -> dict[str, Any]:
         for held in folds:
             rows = np.setdiff1d(np.arange(len(y)), held)
             start = WarmStart(whole.weights, whole.dual_coef[rows]) if warm else None
-            found = solve_svm_mkl(gram.restrict(rows), y[rows], 10.0, scale=scale, tol=1e-4, warm_start=start)
+            found = solve_svm_mkl(gram.restrict(rows), y[rows], 10.0, scale=scale, tol=1e-4, start=start)
             machines += found.n_machines
         return machines
 
@@ -340,7 +340,7 @@ def measure_mklpy(repeat: int) -> dict[str, Any] | None:
     rivals = json.loads(done.stdout.strip().splitlines()[-1])
     stack = np.moveaxis(kernels, 0, -1)
     gram = PackedGram(np.stack([k[np.triu_indices(len(y))] for k in kernels]), len(y))
-    easy, found = median_seconds(lambda: kw.solve_easy_mkl(gram, y, 0.1, tol=1e-8), repeat)
+    easy, found = median_seconds(lambda: kw.solvers.solve_easy_mkl(gram, y, 0.1, tol=1e-8), repeat)
     rkl, best = median_seconds(lambda: kw.solve_rkl(gram, y, 1e6, tol=1e-3), repeat)
     record: dict[str, Any] = {
         "case": "MKLpy, breast cancer",

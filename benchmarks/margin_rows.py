@@ -69,8 +69,8 @@ def path_of(loss: str, train: Path, test: Path) -> tuple[np.ndarray, dict[str, A
         train, target="y", groups=GROUPS, columns=COLUMNS, max_memory=BUDGET, progress=False
     )
     first = time.process_time() - start
-    path = kw.svm_mkl_path(rows, None, STRENGTHS / rows.n_samples, loss=loss, tol=TOL)
-    f = kw.predict_rows(path, test, columns=COLUMNS, max_memory=BUDGET, progress=False)
+    path = kw.solvers.svm_mkl_path(rows, None, STRENGTHS / rows.n_samples, loss=loss, tol=TOL)
+    f = kw.rows.predict_rows(path, test, columns=COLUMNS, max_memory=BUDGET, progress=False)
     y = labels(test)
     right = [float(np.mean((own > 0) == (y > 0))) for own in f.T]
     best = int(np.argmax(right))
@@ -99,8 +99,8 @@ def cv(train: Path, test: Path) -> tuple[np.ndarray, dict[str, Any]]:
     import kernelweave as kw
 
     rows = kw.RowFeatures(train, target="y", groups=GROUPS, columns=COLUMNS, max_memory="2GB", progress=False)
-    found = kw.svm_mkl_path_cv(rows, STRENGTHS / rows.n_samples, loss="logistic", folds=5, tol=1e-3)
-    f = kw.predict_rows(found.best, test, columns=COLUMNS, max_memory=BUDGET, progress=False)
+    found = kw.rows.svm_mkl_path_cv(rows, STRENGTHS / rows.n_samples, loss="logistic", folds=5, tol=1e-3)
+    f = kw.rows.predict_rows(found.best, test, columns=COLUMNS, max_memory=BUDGET, progress=False)
     return f, {
         "largest_gap": float(f"{found.path.rel_gap.max():.1e}"),
         "accuracy_of_folds": round(float(found.mean_accuracy[found.best_index]), 4),
@@ -168,10 +168,10 @@ def a9a() -> list[dict[str, Any]]:
     for loss in ("logistic", "squared-hinge", "hinge"):
         start = time.process_time()
         rows = kw.RowFeatures(parts, groups=groups, max_memory="64MB", progress=False)
-        path = kw.svm_mkl_path(rows, None, Cs, loss=loss, tol=TOL)
+        path = kw.solvers.svm_mkl_path(rows, None, Cs, loss=loss, tol=TOL)
         seconds = time.process_time() - start
         start = time.process_time()
-        held = kw.svm_mkl_path(kw.FeatureStack(X, groups), y, Cs, loss=loss, tol=TOL)
+        held = kw.solvers.svm_mkl_path(kw.FeatureStack(X, groups), y, Cs, loss=loss, tol=TOL)
         within = np.abs(path.primal - held.primal) / (path.gap + held.gap)
         f = Xt @ path.feature_coef[-1] + path.intercept[-1, 0]
         out.append(

@@ -86,7 +86,7 @@ def ours(Z: Any, groups: Any, y: Any, own: dict[str, Any], loss: str, tol: float
     """kernelweave on features."""
     import kernelweave as kw
 
-    path = kw.svm_mkl_path(kw.FeatureStack(Z, groups), y, own["Cs"], loss=loss, tol=tol)
+    path = kw.solvers.svm_mkl_path(kw.FeatureStack(Z, groups), y, own["Cs"], loss=loss, tol=tol)
     return path.feature_coef, path.intercept[:, 0]
 
 
@@ -95,7 +95,7 @@ def factors(Z: Any, groups: Any, y: Any, own: dict[str, Any], loss: str, tol: fl
     import kernelweave as kw
 
     gram = kw.FeatureStack(Z, groups).gram()
-    path = kw.svm_mkl_path(gram, y, own["Cs"], loss=loss, tol=tol)
+    path = kw.solvers.svm_mkl_path(gram, y, own["Cs"], loss=loss, tol=tol)
     weights = np.repeat(path.weights, np.diff(groups), axis=1)
     return weights * (path.dual_coef @ Z), path.intercept[:, 0]
 

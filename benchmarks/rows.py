@@ -117,17 +117,17 @@ def ours(train: Path, test: Path, features: Any, groups: Any) -> tuple[np.ndarra
 
     start = time.process_time()
     options = {"columns": COLUMNS, "features": features, "progress": False}
-    folds = kw.block_statistics(train, target="y", groups=groups, folds=5, max_memory=BUDGET, **options)
+    folds = kw.rows.block_statistics(train, target="y", groups=groups, folds=5, max_memory=BUDGET, **options)
     middle = time.process_time()
     scale = 1.0 / folds.total.mean_diagonals(centered=True)
-    found = kw.rls2_path_cv(folds, n_alphas=30, scale=scale)
+    found = kw.rows.rls2_path_cv(folds, n_alphas=30, scale=scale)
     more = {
         "cpu_seconds_of_sums": round(middle - start, 2),
         "cpu_seconds_of_path_and_folds": round(time.process_time() - middle, 2),
         "largest_gap": float(f"{found.path.rel_gap.max():.1e}"),
         "kernels": int(np.count_nonzero(found.best.weights > 1e-3)),
     }
-    return kw.predict_rows(found.best, test, max_memory=BUDGET, **options), more
+    return kw.rows.predict_rows(found.best, test, max_memory=BUDGET, **options), more
 
 
 def linear(train: Path, test: Path) -> tuple[np.ndarray, dict[str, Any]]:
@@ -270,7 +270,7 @@ def ways(n: int, folder: Path) -> dict[str, Any]:
         out[name] = float(f"{np.abs(path.primal / wanted.primal - 1.0).max():.1e}")
         print(name, out[name], flush=True)
 
-    differ("chunks", kw.block_statistics(folder / str(n), target="y", groups=GROUPS, columns=COLUMNS))
+    differ("chunks", kw.rows.block_statistics(folder / str(n), target="y", groups=GROUPS, columns=COLUMNS))
     parts = folder / "parts"
     parts.mkdir(exist_ok=True)
     for k in range(64):
@@ -302,10 +302,10 @@ def _with_dask(n: int, Z: np.ndarray, y: np.ndarray, differ: Callable[[str, Any]
         Client(cluster) as client,
     ):
         rows = da.from_array(Z, chunks=(n // 40, -1))
-        differ("dask, two workers", kw.block_statistics(rows, y, groups=GROUPS))
+        differ("dask, two workers", kw.rows.block_statistics(rows, y, groups=GROUPS))
         victim = next(iter(client.run(os.getpid).values()))
         threading.Timer(0.5, os.kill, (victim, signal.SIGKILL)).start()
-        differ("dask, one of two killed", kw.block_statistics(rows, y, groups=GROUPS, features=_slow))
+        differ("dask, one of two killed", kw.rows.block_statistics(rows, y, groups=GROUPS, features=_slow))
         try:
             os.kill(victim, 0)
             out["killed"] = False
@@ -338,7 +338,7 @@ def workers(n: int, repeats: int = 2) -> dict[str, Any]:
             wait(rows)
             before = client.run(_warm)
             start = time.perf_counter()
-            kw.block_statistics(rows[:, :-1], rows[:, -1], groups=ends, features=_heavy)
+            kw.rows.block_statistics(rows[:, :-1], rows[:, -1], groups=ends, features=_heavy)
             seconds[count].append(time.perf_counter() - start)
             after = client.run(time.process_time)
             busiest[count].append(max(after[worker] - before[worker] for worker in before))
@@ -369,7 +369,7 @@ def _warm() -> float:
 
     Z, y = rows_of(0, 1000)
     with one_blas_thread_each():
-        kw.block_statistics(Z, y, features=_heavy, progress=False)
+        kw.rows.block_statistics(Z, y, features=_heavy, progress=False)
     return time.process_time()
 
 

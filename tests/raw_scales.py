@@ -167,7 +167,7 @@ def complaint(p: Problem, route: str) -> str | None:
         return (
             f"{p.number} {route}: the gap is {excess / primal:.3g}, not {found.rel_gap:.3g}, {found.status!r}"
         )
-    if found.status is kw.Status.CONVERGED and excess > TOL * primal * (1.0 + 1e-6):
+    if found.status is kw.solvers.Status.CONVERGED and excess > TOL * primal * (1.0 + 1e-6):
         return f"{p.number} {route}: converged at {excess / primal:.3g}"
     return None
 

@@ -572,7 +572,7 @@ def loss_of(p: Problem) -> kw.losses.Loss:
 def solve_margin(p: Problem, tol: float) -> kw.results.Solution:
     """The margin problem by its method."""
     return kw.solve_svm_mkl(
-        p.gram, p.y, p.parameter, weight_set(p), loss=loss_of(p), method=p.options["method"],
+        p.gram, p.y, p.parameter, weight_set(p), loss=loss_of(p), solver=p.options["method"],
         sample_weight=p.weights, tol=tol,
     )  # fmt: skip
 
@@ -590,7 +590,7 @@ def _rkl(p: Problem, tol: float) -> Answers:
 
 
 def _easy(p: Problem, tol: float) -> Answers:
-    found = kw.solve_easy_mkl(p.gram, p.y, LAM, tol=tol, sample_weight=p.weights)
+    found = kw.solvers.solve_easy_mkl(p.gram, p.y, LAM, tol=tol, sample_weight=p.weights)
     return [(found, easy_value(p, found.dual_coef))]
 
 
@@ -609,15 +609,15 @@ SOLVERS: dict[str, Callable[[Problem, float], Answers]] = {
     "rls2-path": _path,
     "rls2-alternating": _alternating,
     "svc": _machine(kw.solve_svc, "hinge"),
-    "l2svc": _machine(kw.solve_l2svc, "squared-hinge"),
+    "l2svc": _machine(kw.solvers.solve_l2svc, "squared-hinge"),
     "svr": _machine(kw.solve_svr, "epsilon-insensitive"),
-    "klr": _machine(kw.solve_klr, "logistic"),
+    "klr": _machine(kw.solvers.solve_klr, "logistic"),
     "meb": _meb,
     "mkl": _mkl,
     "rkl": _rkl,
     "easy": _easy,
-    "alignf": _unjudged(lambda p, tol: kw.solve_alignf(p.gram, p.y, sample_weight=p.weights)),
-    "do": _unjudged(lambda p, tol: kw.solve_radius(p.gram, p.y, p.parameter, "do", tol=tol)),
+    "alignf": _unjudged(lambda p, tol: kw.solvers.solve_alignf(p.gram, p.y, sample_weight=p.weights)),
+    "do": _unjudged(lambda p, tol: kw.solvers.solve_radius(p.gram, p.y, p.parameter, "do", tol=tol)),
 }
 
 #: Refusals that are right: parts of their messages.
@@ -656,7 +656,7 @@ def judge(p: Problem, found: Any, value: Value, best: float) -> list[str]:
     if found.gap < 0:
         wrong.append(f"negative gap {found.gap:.3g}")
     true_gap = value.primal - value.dual
-    if found.status is kw.Status.CONVERGED:
+    if found.status is kw.solvers.Status.CONVERGED:
         if np.isfinite(value.dual) and true_gap > ALLOWED * tol * size + rounding + slack:
             wrong.append(
                 f"CONVERGED with a true gap of {true_gap:.3g} (objective {size:.6g}, tol {tol:.1g}, "

@@ -11,10 +11,10 @@ import pytest
 from scipy.optimize import nnls
 
 import kernelweave as kw
-from kernelweave import solve_align, solve_alignf, solve_easy_mkl
 from kernelweave.gram import FactorGram, PackedGram, as_gram, gram_from_stack
 from kernelweave.mkl import frobenius
 from kernelweave.mkl.criteria import alignment as module
+from kernelweave.solvers import solve_align, solve_alignf, solve_easy_mkl
 from oracles import conic_value, factor_of
 from problems import needs_long_double, rbf_stack
 from test_gram import FORMS
@@ -163,7 +163,7 @@ def test_alignf_is_the_solution_of_least_squares(weighted, scaled, rng):
         v, _ = nnls(factor.T, np.linalg.solve(factor, a))
         np.testing.assert_allclose(result.weights[:-1], v / v.sum(), atol=1e-7)
         assert result.weights[-1] == 0.0
-        assert result.status is kw.Status.CONVERGED
+        assert result.status is kw.solvers.Status.CONVERGED
         assert result.rel_gap <= 1e-10
         assert result.alignment == pytest.approx(alignment_of(kernels, target, result.weights, w), rel=1e-10)
         # better than each kernel and than weights by single alignments
@@ -197,7 +197,7 @@ def test_alignf_bounds_the_optimum_from_both_sides(rng):
         assert early.alignment + early.gap >= best.alignment * (1 - 1e-12)
         assert early.alignment == pytest.approx(alignment_of(gram, t, early.weights), rel=1e-9)
         assert early.n_iter <= most
-    assert solve_alignf(gram, t, max_iter=1).status is kw.Status.MAX_ITER
+    assert solve_alignf(gram, t, max_iter=1).status is kw.solvers.Status.MAX_ITER
 
 
 def raw_problem(number):
@@ -266,7 +266,9 @@ def test_alignf_bounds_the_optimum_of_columns_far_from_zero(built):
         assert best <= np.longdouble(found.dual) + 1e-18, number
         assert best - v @ a / np.sqrt(v @ M @ v) <= found.gap + 1e-18, number
         # and it says so where rounding decides
-        assert found.status is (kw.Status.CONVERGED if found.rel_gap <= 1e-10 else kw.Status.ROUNDING)
+        assert found.status is (
+            kw.solvers.Status.CONVERGED if found.rel_gap <= 1e-10 else kw.solvers.Status.ROUNDING
+        )
     assert judged > 85
 
 
@@ -282,7 +284,7 @@ def test_alignf_survives_singular_products(rng):
     gram, _, t = make_data(40, rng)
     alone = solve_alignf(gram, t)
     doubled = solve_alignf(np.concatenate([gram, gram, 1e6 * gram[:, :, :2]], axis=2), t)
-    assert doubled.status is kw.Status.CONVERGED
+    assert doubled.status is kw.solvers.Status.CONVERGED
     assert doubled.alignment == pytest.approx(alone.alignment, rel=1e-10)
     # many nearly equal kernels
     X = rng.normal(size=(40, 1))
@@ -308,7 +310,7 @@ def test_easy_mkl_against_the_cone_solver(lam, weighted, rng):
     assert (gamma >= 0).all()
     assert gamma[y > 0].sum() == pytest.approx(1.0, rel=1e-14)
     assert gamma[y < 0].sum() == pytest.approx(1.0, rel=1e-14)
-    assert result.status is kw.Status.CONVERGED
+    assert result.status is kw.solvers.Status.CONVERGED
     assert 0 <= result.rel_gap <= 1e-10
     assert result.primal == pytest.approx(easy_value(K, y, lam, w, gamma), rel=1e-12)
     assert result.primal == pytest.approx(value, rel=1e-7)
@@ -327,7 +329,7 @@ def test_easy_mkl_without_a_ridge(rng):
     for gram in (X[:, None, :] * X[None, :, :], rbf_stack(X, [0.3])):
         result = solve_easy_mkl(gram, y, 0.0)
         value, _ = easy_by_conic(gram.sum(axis=2), y, 0.0, np.ones(60))
-        assert result.status is kw.Status.CONVERGED
+        assert result.status is kw.solvers.Status.CONVERGED
         assert result.primal == pytest.approx(value, rel=1e-6)
         assert result.dual <= value * (1 + 1e-9)
         # the squared distance of the hulls: the machine without slack has a margin of half of it
@@ -352,12 +354,12 @@ def test_easy_mkl_starts_from_another_solution(rng):
     cold = solve_easy_mkl(gram, y, 0.1)
     near = solve_easy_mkl(gram, y, 0.11)
     for start in (cold, near):
-        warm = solve_easy_mkl(gram, y, 0.1, warm_start=start.dual_coef)
-        assert warm.status is kw.Status.CONVERGED
+        warm = solve_easy_mkl(gram, y, 0.1, start=start.dual_coef)
+        assert warm.status is kw.solvers.Status.CONVERGED
         assert warm.n_iter < cold.n_iter
         np.testing.assert_allclose(warm.weights, cold.weights, rtol=1e-3)
-    with pytest.raises(kw.InputError, match="warm_start"):
-        solve_easy_mkl(gram, y, 0.1, warm_start=cold.dual_coef[1:])
+    with pytest.raises(kw.InputError, match="`start`"):
+        solve_easy_mkl(gram, y, 0.1, start=cold.dual_coef[1:])
 
 
 def test_easy_mkl_says_when_the_classes_overlap(rng):
@@ -371,8 +373,8 @@ def test_easy_mkl_says_when_the_classes_overlap(rng):
     with pytest.raises(kw.InputError, match="Raise lam"):
         solve_easy_mkl(gram, y, 0.0)
     # the mixtures are so near to each other that rounding errors are 9e-7 of what is left between them
-    assert solve_easy_mkl(gram, y, 1e-6, tol=1e-5).status is kw.Status.CONVERGED
-    assert solve_easy_mkl(gram, y, 1e-6).status is kw.Status.ROUNDING
+    assert solve_easy_mkl(gram, y, 1e-6, tol=1e-5).status is kw.solvers.Status.CONVERGED
+    assert solve_easy_mkl(gram, y, 1e-6).status is kw.solvers.Status.ROUNDING
 
 
 def test_easy_mkl_bounds_the_optimum_from_both_sides(rng):
@@ -386,7 +388,7 @@ def test_easy_mkl_bounds_the_optimum_from_both_sides(rng):
         assert early.primal >= best.dual * (1 - 1e-12)
         assert early.primal - early.dual == pytest.approx(early.gap, rel=1e-12)
         assert early.dual >= -early.rounding - 4e-16 * early.primal
-    assert solve_easy_mkl(gram, y, 0.1, max_iter=1).status is kw.Status.MAX_ITER
+    assert solve_easy_mkl(gram, y, 0.1, max_iter=1).status is kw.solvers.Status.MAX_ITER
 
 
 def test_easy_mkl_that_never_began_holds_the_means_of_the_classes():
@@ -418,7 +420,7 @@ def test_easy_mkl_counts_what_truncated_factors_leave_out(rng):
     held = FactorGram(np.concatenate(rows), np.r_[0, np.cumsum(sizes)], np.array(lost))
     result = solve_easy_mkl(held, y, 0.3)
     exact = solve_easy_mkl(gram, y, 0.3)
-    assert result.status is kw.Status.TRUNCATED
+    assert result.status is kw.solvers.Status.TRUNCATED
     assert result.dual <= exact.primal
     assert exact.dual <= result.primal
     assert result.primal >= easy_value(gram.sum(axis=2), y, 0.3, 1.0, y * result.dual_coef)

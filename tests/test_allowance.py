@@ -104,8 +104,8 @@ def bounded(late, best):
 def test_margin_problems_end_in_time(kind, method, loss, gram, table):
     if loss == "logistic" and method in ("interior-point", "dual-newton"):
         method = "auto"
-    given = {"weight_set": SETS[kind], "loss": loss, "method": method}
-    best = kw.solve_svm_mkl(gram, table[1], 100.0, tol=1e-9, **(given | {"method": "auto"}))
+    given = {"weight_set": SETS[kind], "loss": loss, "solver": method}
+    best = kw.solve_svm_mkl(gram, table[1], 100.0, tol=1e-9, **(given | {"solver": "auto"}))
     bounded(kw.solve_svm_mkl(gram, table[1], 100.0, tol=1e-9, max_time=ENDED, **given), best)
 
 
@@ -123,7 +123,7 @@ def test_ridge_problems_end_in_time(gram, table):
     X = X[:, :1] + 0.01 * X
     groups = [0, 1, 5, 12]
     stack = kw.FeatureStack(X, groups)
-    for given in (gram, stack, kw.block_statistics(X, y, groups=groups)):
+    for given in (gram, stack, kw.rows.block_statistics(X, y, groups=groups)):
         target = None if isinstance(given, kw.BlockStatistics) else y
         best = kw.solve_rls2(given, target, 0.003, tol=1e-12)
         late = kw.solve_rls2(given, target, 0.003, tol=1e-12, max_time=ENDED)
@@ -134,7 +134,7 @@ def test_a_path_keeps_its_length(gram, table):
     path = kw.rls2_path(gram, table[1], np.geomspace(10.0, 0.1, 5), tol=1e-12, max_time=ENDED)
     assert len(path) == 5
     assert path.status[-1] is Status.MAX_TIME
-    path = kw.svm_mkl_path(
+    path = kw.solvers.svm_mkl_path(
         kw.FeatureStack(table[0]), table[1], np.geomspace(0.1, 10, 4), tol=1e-12, max_time=ENDED
     )
     assert len(path) == 4
@@ -144,11 +144,11 @@ def test_a_path_keeps_its_length(gram, table):
 @pytest.mark.parametrize("kind", ["rkl", "do"])
 @pytest.mark.parametrize("step", ["auto", "armijo"])
 def test_radius_problems_end_in_time(kind, step, gram, table):
-    best = kw.solve_radius(gram, table[1], 10.0, kind, tol=1e-9)
-    bounded(kw.solve_radius(gram, table[1], 10.0, kind, step=step, tol=1e-9, max_time=ENDED), best)
+    best = kw.solvers.solve_radius(gram, table[1], 10.0, kind, tol=1e-9)
+    bounded(kw.solvers.solve_radius(gram, table[1], 10.0, kind, solver=step, tol=1e-9, max_time=ENDED), best)
 
 
-@pytest.mark.parametrize("solve", [kw.solve_svc, kw.solve_l2svc, kw.solve_svr, kw.solve_klr])
+@pytest.mark.parametrize("solve", [kw.solve_svc, kw.solvers.solve_l2svc, kw.solve_svr, kw.solvers.solve_klr])
 def test_machines_end_in_time(solve, gram, table):
     K = gram.sum(axis=-1)
     late = solve(K, table[1], 1e3, tol=1e-12, max_time=ENDED)

@@ -63,7 +63,7 @@ def test_no_subset_is_better(loss, ridge, rng):
     gram, y = bank(rng, n_kernels=6, loss=loss)
     for k, C in ((2, 3.0), (3, 0.3)):
         best = best_of_all(gram, y, C, k, loss, ridge)
-        found = kw.solve_cardinality_mkl(gram, y, C, k, ridge=ridge, loss=loss)
+        found = kw.solvers.solve_cardinality_mkl(gram, y, C, k, ridge=ridge, loss=loss)
         assert found.status is Status.CONVERGED
         assert found.rel_gap <= 1e-6
         assert np.count_nonzero(found.weights) <= k
@@ -96,18 +96,18 @@ def test_no_limit_is_simple_mkl_and_one_kernel_the_best_alone(rng):
     gram, y = bank(rng)
     simple = kw.solve_svm_mkl(gram, y, 2.0, tol=1e-9)
     for k in (7, 100):
-        found = kw.solve_cardinality_mkl(gram, y, 2.0, k, tol=1e-8)
+        found = kw.solvers.solve_cardinality_mkl(gram, y, 2.0, k, tol=1e-8)
         assert found.primal == pytest.approx(simple.primal, rel=1e-8)
         assert found.rel_gap <= 1e-8
     alone = [kw.solve_svc(gram[:, :, m], y, C=2.0, tol=1e-10).primal for m in range(7)]
-    found = kw.solve_cardinality_mkl(gram, y, 2.0, 1)
+    found = kw.solvers.solve_cardinality_mkl(gram, y, 2.0, 1)
     assert np.flatnonzero(found.weights).tolist() == [int(np.argmin(alone))]
     assert found.primal == pytest.approx(min(alone), rel=1e-8)
 
 
 def test_a_large_ridge_makes_weights_equal(rng):
     gram, y = bank(rng)
-    found = kw.solve_cardinality_mkl(gram, y, 1.0, 3, ridge=1e5)
+    found = kw.solvers.solve_cardinality_mkl(gram, y, 1.0, 3, ridge=1e5)
     np.testing.assert_allclose(found.weights[found.weights > 0], 1 / 3, atol=1e-3)
     assert found.status is Status.CONVERGED
 
@@ -118,28 +118,30 @@ def test_a_large_ridge_makes_weights_equal(rng):
 @pytest.mark.parametrize("ridge", [0.0, 1.0])
 def test_order_copies_zeros_and_weights_of_rows(ridge, rng):
     gram, y = bank(rng)
-    found = kw.solve_cardinality_mkl(gram, y, 2.0, 2, ridge=ridge)
+    found = kw.solvers.solve_cardinality_mkl(gram, y, 2.0, 2, ridge=ridge)
     rows, kernels = rng.permutation(len(y)), rng.permutation(7)
-    moved = kw.solve_cardinality_mkl(gram[np.ix_(rows, rows)][:, :, kernels], y[rows], 2.0, 2, ridge=ridge)
+    moved = kw.solvers.solve_cardinality_mkl(
+        gram[np.ix_(rows, rows)][:, :, kernels], y[rows], 2.0, 2, ridge=ridge
+    )
     assert moved.primal == pytest.approx(found.primal, rel=2e-6)
     np.testing.assert_allclose(moved.weights, found.weights[kernels], atol=1e-3)
     zeros = np.concatenate([gram, np.zeros((len(y), len(y), 2))], axis=2)
-    more = kw.solve_cardinality_mkl(zeros, y, 2.0, 2, ridge=ridge)
+    more = kw.solvers.solve_cardinality_mkl(zeros, y, 2.0, 2, ridge=ridge)
     assert more.primal == pytest.approx(found.primal, rel=2e-6)
     if ridge == 0.0:
-        copies = kw.solve_cardinality_mkl(np.concatenate([gram, gram], axis=2), y, 2.0, 2)
+        copies = kw.solvers.solve_cardinality_mkl(np.concatenate([gram, gram], axis=2), y, 2.0, 2)
         assert copies.primal == pytest.approx(found.primal, rel=2e-6)
         assert copies.status is Status.CONVERGED
     count = rng.integers(1, 4, len(y))
     rows = np.repeat(np.arange(len(y)), count)
-    repeated = kw.solve_cardinality_mkl(gram[np.ix_(rows, rows)], y[rows], 2.0, 2, ridge=ridge)
-    weighted = kw.solve_cardinality_mkl(gram, y, 2.0, 2, ridge=ridge, sample_weight=count)
+    repeated = kw.solvers.solve_cardinality_mkl(gram[np.ix_(rows, rows)], y[rows], 2.0, 2, ridge=ridge)
+    weighted = kw.solvers.solve_cardinality_mkl(gram, y, 2.0, 2, ridge=ridge, sample_weight=count)
     assert weighted.primal == pytest.approx(repeated.primal, rel=2e-6)
 
 
 def test_kernels_of_zeros_alone(rng):
     _, y = bank(rng)
-    found = kw.solve_cardinality_mkl(np.zeros((30, 30, 3)), y, 1.0, 2)
+    found = kw.solvers.solve_cardinality_mkl(np.zeros((30, 30, 3)), y, 1.0, 2)
     assert found.primal == pytest.approx(30.0)
     assert found.status is Status.CONVERGED
 
@@ -217,11 +219,11 @@ def hard(seed=0, n_kernels=20):
 @pytest.mark.full
 def test_a_search_that_is_cut_short_states_its_gap():
     gram, y = hard()
-    best = kw.solve_cardinality_mkl(gram, y, 10.0, 3)
+    best = kw.solvers.solve_cardinality_mkl(gram, y, 10.0, 3)
     assert best.status is Status.CONVERGED
     gaps = []
     for nodes in (1, 5, 15):
-        short = kw.solve_cardinality_mkl(gram, y, 10.0, 3, max_iter=nodes)
+        short = kw.solvers.solve_cardinality_mkl(gram, y, 10.0, 3, max_iter=nodes)
         assert short.n_nodes == nodes
         assert short.status is Status.MAX_ITER
         assert short.rel_gap > 1e-6
@@ -229,7 +231,7 @@ def test_a_search_that_is_cut_short_states_its_gap():
         assert short.primal >= best.dual
         gaps.append(short.gap)
     assert gaps == sorted(gaps, reverse=True)
-    late = kw.solve_cardinality_mkl(gram, y, 10.0, 3, max_time=1e-9)
+    late = kw.solvers.solve_cardinality_mkl(gram, y, 10.0, 3, max_time=1e-9)
     assert late.status is Status.MAX_TIME
     assert late.dual <= best.primal <= late.primal * (1 + 1e-6)
 
@@ -249,9 +251,9 @@ def interrupt(monkeypatch, after, solve=cardinality.solve_convex):
 @pytest.mark.full
 def test_ctrl_c_and_callbacks_keep_the_best_so_far(monkeypatch):
     gram, y = hard()
-    best = kw.solve_cardinality_mkl(gram, y, 10.0, 3)
+    best = kw.solvers.solve_cardinality_mkl(gram, y, 10.0, 3)
     seen = []
-    stopped = kw.solve_cardinality_mkl(
+    stopped = kw.solvers.solve_cardinality_mkl(
         gram, y, 10.0, 3, callback=lambda *told: seen.append(told) or len(seen) == 3
     )
     assert stopped.status is Status.INTERRUPTED
@@ -260,13 +262,13 @@ def test_ctrl_c_and_callbacks_keep_the_best_so_far(monkeypatch):
     np.testing.assert_array_equal(stopped.trace["objective"], [value for _, value, _ in seen])
     for after in (3, 8, 20):
         interrupt(monkeypatch, after)
-        kept = kw.solve_cardinality_mkl(gram, y, 10.0, 3)
+        kept = kw.solvers.solve_cardinality_mkl(gram, y, 10.0, 3)
         assert kept.status is Status.INTERRUPTED
         assert kept.dual <= best.primal * (1 + 1e-12)
         assert kept.primal >= best.dual
     interrupt(monkeypatch, 1)
     with pytest.raises(KeyboardInterrupt):
-        kw.solve_cardinality_mkl(gram, y, 10.0, 3)
+        kw.solvers.solve_cardinality_mkl(gram, y, 10.0, 3)
 
 
 def test_a_path_ends_where_it_is_interrupted(rng, monkeypatch):
@@ -287,9 +289,9 @@ def test_a_path_ends_where_it_is_interrupted(rng, monkeypatch):
 @pytest.mark.full
 def test_a_wrong_start_costs_time_alone(rng):
     gram, y = hard()
-    cold = kw.solve_cardinality_mkl(gram, y, 1.0, 3)
-    other = kw.solve_cardinality_mkl(gram[:, :, ::-1], -y, 100.0, 2)
-    warm = kw.solve_cardinality_mkl(gram, y, 1.0, 3, warm_start=other)
+    cold = kw.solvers.solve_cardinality_mkl(gram, y, 1.0, 3)
+    other = kw.solvers.solve_cardinality_mkl(gram[:, :, ::-1], -y, 100.0, 2)
+    warm = kw.solvers.solve_cardinality_mkl(gram, y, 1.0, 3, start=other)
     assert warm.primal == pytest.approx(cold.primal, rel=1e-6)
     assert warm.status is Status.CONVERGED
     assert (
@@ -393,14 +395,14 @@ def test_least_squares_on_at_most_two_kernels(rng):
     """With an intercept, as machines have; the best pair by trying all."""
     X = rng.normal(size=(30, 4))
     gram, y = X[:, None, :] * X[None, :, :], X[:, 0] - X[:, 2] + 0.1 * rng.normal(size=30) + 3.0
-    found = kw.solve_cardinality_mkl(gram, y, 2.0, 2, loss="squared", tol=1e-8)
+    found = kw.solvers.solve_cardinality_mkl(gram, y, 2.0, 2, loss="squared", tol=1e-8)
     pairs = combinations(range(4), 2)
     values = [
         kw.solve_svm_mkl(gram[:, :, list(pair)], y, 2.0, loss="squared", tol=1e-8).primal for pair in pairs
     ]
     assert found.primal == pytest.approx(min(values), rel=2e-8)
     problem = kw.problems.cardinality_problem(gram, y, 2.0, 2, loss="squared")
-    assert found.verify(problem).status is kw.Status.CONVERGED
+    assert found.verify(problem).status is kw.solvers.Status.CONVERGED
 
 
 # ---- learner and command line ---------------------------------------------------------------------------------------
@@ -428,6 +430,6 @@ def test_classes_regression_and_cross_validation(rng):
 def test_wrong_settings(wrong, rng):
     gram, y = bank(rng)
     with pytest.raises(kw.InputError, match=next(iter(wrong))):
-        kw.solve_cardinality_mkl(gram, y, 1.0, **{"k": 2, **wrong})
+        kw.solvers.solve_cardinality_mkl(gram, y, 1.0, **{"k": 2, **wrong})
     with pytest.raises(kw.InputError, match=next(iter(wrong))):
         CardinalityMKL(**wrong).check()

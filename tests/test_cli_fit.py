@@ -52,7 +52,7 @@ def test_fit_writes_a_whole_run(wine, tmp_path, capsys):
     ends = binomtest(int(right.sum()), len(held)).proportion_ci(method="wilson")
     said = f"Held-out: accuracy {right.mean():.2f} (95 % interval {ends.low:.2f} to {ends.high:.2f}), "
     assert said in " ".join(text.split())
-    told = f"objective {model.objective_:.6g}, at most {model.rel_gap_:.1e} of it above the optimum"
+    told = f"objective {model.objective_:.6g}, within {model.rel_gap_:.1e} (relative) of the optimum"
     assert told in " ".join(text.split())
     assert (held["prediction"].to_numpy() == model.predict(rows[model.feature_names_in_])).all()
     assert (out / "report.html").read_text("utf8").count("<path") > 100  # figures are drawn
@@ -84,7 +84,9 @@ def test_kernels_of_banks_carry_the_names_of_their_columns(tmp_path, capsys):
     model = kw.load(out / "model.skops")
     assert list(model.kernel_names_) == ["Linear on x1", "Linear on x2", "Linear on x3"]
     assert kw.inspection.kernel_weights(model).names[0] == "Linear on x3"
-    assert "Linear on x3" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    # sources, here columns, in place of kernels
+    assert [line.split()[0] for line in said.split("Sources\n")[1].splitlines()[1:2]] == ["x3"]
     assert "Linear on x3" in (out / "report.html").read_text()
 
 
@@ -344,7 +346,12 @@ def test_settings_of_other_learners_are_named(wine, tmp_path, capsys):
         "--kernels",
         "linear; rbf(gamma=1)",
     ]
-    run = [*fit, "--method", "silp", "--solver", "newton", "--theta", "0.3", "--out", str(tmp_path / "run")]
+    run = [*fit, "--method", "silp", "--theta", "0.3", "--out", str(tmp_path / "run")]
+    assert main(run) == 2
+    assert "--theta is for soft-margin, and silp does not have it." in capsys.readouterr().err
+    # settings of a file may be those of several learners
+    (tmp_path / "spec.toml").write_text('[learner_params]\ntheta = 0.3\nsolver = "newton"\n')
+    run = [*fit, "--method", "silp", "--spec", str(tmp_path / "spec.toml"), "--out", str(tmp_path / "run")]
     assert main(run) == 0
     assert "Not used by silp: solver, theta." in capsys.readouterr().out
     run = [*fit, "--method", "rkl", "--step", "armijo", "--tol", "1e-3", "--out", str(tmp_path / "other")]

@@ -45,7 +45,7 @@ def test_a_path_of_c_with_folds(tables: Path, capsys: pytest.CaptureFixture[str]
     Z, y = table.to_numpy()[:, :6], np.where(table["y"] > 0, 1.0, -1.0)
     scale = 1.0 / np.add.reduceat(np.square(Z).mean(axis=0), [0, 2, 4])
     stack = kw.FeatureStack(Z, [0, 2, 4, 6])
-    held = kw.svm_mkl_path(stack, y, path["C"], loss="logistic", scale=scale, tol=1e-6)
+    held = kw.solvers.svm_mkl_path(stack, y, path["C"], loss="logistic", scale=scale, tol=1e-6)
     coefficients = pd.read_csv(out / "coefficients.csv")
     found = coefficients[[f"x{j}" for j in range(6)]].to_numpy()
     # 4e-16 of the largest one was seen

@@ -43,7 +43,7 @@ def test_sums_of_jobs_are_those_of_one_pass(rows, capsys):
         (rows / "parts").mkdir(exist_ok=True)
         assert main(["statistics", str(rows / "rows" / f"{k}.csv"), *views, "--out", part]) == 0
     assert main(["statistics", str(rows / "parts"), "--merge", "--out", str(rows / "merged.npz")]) == 0
-    whole, merged = (kw.FoldStatistics.load(rows / f"{name}.npz") for name in ("all", "merged"))
+    whole, merged = (kw.rows.FoldStatistics.load(rows / f"{name}.npz") for name in ("all", "merged"))
     for a, b in zip(whole.parts, merged.parts, strict=True):
         assert a.n_rows == b.n_rows
         assert_allclose(a.products(centered=True), b.products(centered=True), rtol=1e-9, atol=1e-9)
@@ -54,7 +54,7 @@ def test_sums_of_jobs_are_those_of_one_pass(rows, capsys):
     assert "Cross-validated: mean squared error" in said
     table = pd.read_csv(out / "path.csv")
     scale = 1.0 / whole.total.mean_diagonals(centered=True)
-    found = kw.rls2_path_cv(whole, n_alphas=8, scale=scale, tol=1e-6, rule="1se")
+    found = kw.rows.rls2_path_cv(whole, n_alphas=8, scale=scale, tol=1e-6, rule="1se")
     assert_allclose(table["alpha"], found.alphas)
     assert_allclose(table["mse"], found.mean_mse)
     assert_allclose(table[["first", "rest"]], found.path.weights, atol=1e-12)

@@ -65,20 +65,22 @@ def slow(Z):
 
 def test_without_a_cluster(data):
     Z, groups, y, w = data
-    wanted = kw.FoldStatistics(3, groups).add(Z, y, w)
+    wanted = kw.rows.FoldStatistics(3, groups).add(Z, y, w)
     rows = da.from_array(Z, chunks=(170, 5))
-    found = kw.block_statistics(rows, y, groups=groups, sample_weight=da.from_array(w, chunks=100), folds=3)
+    found = kw.rows.block_statistics(
+        rows, y, groups=groups, sample_weight=da.from_array(w, chunks=100), folds=3
+    )
     for a, b in zip(found.parts, wanted.parts, strict=True):
         # folds are those of the rows in memory
         assert a.n_rows == b.n_rows
         assert_allclose(products(a), products(b), rtol=1e-12)
-    again = kw.block_statistics(
+    again = kw.rows.block_statistics(
         rows, y, groups=groups, sample_weight=w, into=kw.BlockStatistics(groups).add(Z, y, w)
     )
     assert again.n_rows == 1200
     unknown = rows[rows[:, 0] > 3.0]
     target = da.from_array(y, chunks=170)[rows[:, 0] > 3.0]
-    assert kw.block_statistics(unknown, target, groups=groups).n_rows == (Z[:, 0] > 3.0).sum()
+    assert kw.rows.block_statistics(unknown, target, groups=groups).n_rows == (Z[:, 0] > 3.0).sum()
     for given, options, words in [
         (rows, {}, "`y` must hold"),
         (rows, {"y": y[:5]}, "one row per row"),
@@ -87,7 +89,7 @@ def test_without_a_cluster(data):
         (rows, {"y": y, "target": "y"}, "`target` must be None"),
     ]:
         with pytest.raises(InputError, match=words):
-            kw.block_statistics(given, **options)
+            kw.rows.block_statistics(given, **options)
 
 
 def test_frames(data):
@@ -96,29 +98,29 @@ def test_frames(data):
     names = [f"x{j}" for j in range(12)]
     frame = pd.DataFrame(Z, columns=names).assign(y=y, w=w)
     rows = dd.from_pandas(frame, npartitions=4)
-    found = kw.block_statistics(rows, target="y", weight="w", groups=groups, columns=names)
+    found = kw.rows.block_statistics(rows, target="y", weight="w", groups=groups, columns=names)
     assert_allclose(products(found), products(kw.BlockStatistics(groups).add(Z, y, w)), rtol=1e-12)
     result = kw.solve_rls2(found, alpha=1.0, fit_intercept=True)
     wanted = Z @ result.feature_coef + result.intercept
-    assert_allclose(kw.predict_rows(result, rows, columns=names).compute(), wanted)
+    assert_allclose(kw.rows.predict_rows(result, rows, columns=names).compute(), wanted)
 
 
 def test_folds_files_and_predictions_on_workers(client, data, tmp_path, monkeypatch):
     Z, groups, y, _ = data
     monkeypatch.setattr("kernelweave.rows.sources.MOST", 12 * 100)
-    folds = kw.block_statistics(Z, y, groups=groups, folds=3)
-    wanted = kw.rls2_path_cv(folds, n_alphas=5)
+    folds = kw.rows.block_statistics(Z, y, groups=groups, folds=3)
+    wanted = kw.rows.rls2_path_cv(folds, n_alphas=5)
     names = [f"x{j}" for j in range(12)]
     for k in range(3):
         part = pd.DataFrame(Z[200 * k : 200 * k + 200], columns=names).assign(y=y[200 * k : 200 * k + 200])
         part.to_csv(tmp_path / f"{k}.csv", index=False)
     with joblib.parallel_config(backend="dask"):
         assert dask_client() is not None
-        found = kw.rls2_path_cv(folds, n_alphas=5)
-        files = kw.block_statistics(tmp_path, target="y", groups=groups)
-        f = kw.predict_rows(found.best, tmp_path, columns=names)
-        parts = kw.block_statistics(Z, y, groups=groups, folds=3)
-        again = kw.predict_rows(found.best, Z)
+        found = kw.rows.rls2_path_cv(folds, n_alphas=5)
+        files = kw.rows.block_statistics(tmp_path, target="y", groups=groups)
+        f = kw.rows.predict_rows(found.best, tmp_path, columns=names)
+        parts = kw.rows.block_statistics(Z, y, groups=groups, folds=3)
+        again = kw.rows.predict_rows(found.best, Z)
     assert dask_client() is None
     assert_allclose(found.mse, wanted.mse, rtol=1e-12)
     assert_allclose(products(files), products(folds.total), rtol=1e-9)
@@ -126,7 +128,7 @@ def test_folds_files_and_predictions_on_workers(client, data, tmp_path, monkeypa
     assert_allclose(products(parts.total), products(folds.total), rtol=1e-12)
     assert_allclose(again, f)
     assert_allclose(f, Z @ found.best.feature_coef + found.best.intercept)
-    lazy = kw.predict_rows(found.path, da.from_array(Z, chunks=(170, 5)))
+    lazy = kw.rows.predict_rows(found.path, da.from_array(Z, chunks=(170, 5)))
     assert lazy.shape == (600, 5)
     assert_allclose(lazy[:, found.best_index].compute(), f, rtol=1e-12)
 
@@ -148,10 +150,10 @@ def test_a_lost_worker_loses_nothing(data):
     with cluster() as workers, distributed.Client(workers) as client:
         victim = next(iter(client.run(_process).values()))
         threading.Timer(0.4, os.kill, (victim, signal.SIGKILL)).start()
-        found = kw.block_statistics(rows, y, groups=groups, sample_weight=w, folds=3, features=slow)
+        found = kw.rows.block_statistics(rows, y, groups=groups, sample_weight=w, folds=3, features=slow)
     with pytest.raises(ProcessLookupError):
         os.kill(victim, 0)
-    memory = kw.FoldStatistics(3, groups).add(Z, y, w)
+    memory = kw.rows.FoldStatistics(3, groups).add(Z, y, w)
     alphas = [100.0, 10.0, 1.0]
     a, b = (kw.rls2_path(one.total, alphas=alphas, tol=1e-11, fit_intercept=True) for one in (found, memory))
     # largest difference 3e-15

@@ -74,7 +74,7 @@ def test_the_command_line_offers_the_parameter_of_a_new_learner(capsys, monkeypa
     from kernelweave_app.cli import main
 
     monkeypatch.setenv("COLUMNS", "200")
-    assert main(["fit", "--help"]) == 0
+    assert main(["fit", "--help-all"]) == 0
     text = " ".join(re.sub("[│╭╮╰╯─]", " ", capsys.readouterr().out).split())
     assert (
         "--tilt FLOAT tilted: How far the plane leans. [a number >= 0 and <= 3; in degrees; default 0.25]"
@@ -487,7 +487,7 @@ def test_a_loss_is_a_name_or_an_object(rng):
 
 def every_public_callable():
     """Names and objects: public functions, classes and their methods."""
-    for name in kw.__all__:
+    for name in (*kw.__all__, "normalizers", "problems", "results", "views"):
         value = getattr(kw, name)
         inner = getattr(value, "__all__", ()) if inspect.ismodule(value) else ()
         for place, one in [(name, value), *((f"{name}.{part}", getattr(value, part)) for part in inner)]:

@@ -391,7 +391,7 @@ def test_an_interruption_keeps_the_best_weights(rng):
 
     criterion = Stops(Machine(y, 10.0), [np.arange(k, 45, 3) for k in range(3)], np.arange(45), Squared())
     result = fit(paper_stack(X), y, 2, criterion, Descent())
-    assert result.status is kw.Status.INTERRUPTED
+    assert result.status is kw.solvers.Status.INTERRUPTED
     assert 2 <= len(result.history["criterion"]) <= 4
     assert result.value == result.history["criterion"].min()
 

@@ -93,7 +93,7 @@ def test_solvers_of_kernels_on_a_device():
     ):
         assert a.weights.device == a.dual_coef.device == ELSEWHERE
         assert abs(a.primal - b.primal) <= a.gap + b.gap
-        assert a.verify(problem).status is kw.Status.CONVERGED
+        assert a.verify(problem).status is kw.solvers.Status.CONVERGED
     seen = []
     path = kw.rls2_path(
         there, y, [1.0, 0.1], callback=lambda k, one: seen.append(one.weights.device), relax=0.05
@@ -105,8 +105,8 @@ def test_solvers_of_kernels_on_a_device():
     assert_allclose(hosted(path.dual_coef), want.dual_coef, atol=1e-11)
     assert (path.n_active == want.n_active).all()
     assert_allclose(path.df, want.df, rtol=1e-11)
-    warm = kw.solve_svm_mkl(there, labels, 1.1, warm_start=kw.solve_svm_mkl(there, labels, 1.0))
-    assert warm.status is kw.Status.CONVERGED
+    warm = kw.solve_svm_mkl(there, labels, 1.1, start=kw.solve_svm_mkl(there, labels, 1.0))
+    assert warm.status is kw.solvers.Status.CONVERGED
 
 
 def test_kernels_on_a_device_are_checked():
@@ -153,7 +153,7 @@ def test_features_are_moved_to_a_device_and_results_are_of_the_kind_that_was_giv
     found = kw.solve_rls2(given, strict(y), 1.0, sample_weight=strict(np.r_[0.0, np.ones(59)]))
     assert found.feature_coef.device == ELSEWHERE
     assert found.feature_coef.dtype == xp.float64
-    path = kw.svm_mkl_path(given, strict(np.sign(y)), [0.1, 1.0], loss="logistic")
+    path = kw.solvers.svm_mkl_path(given, strict(np.sign(y)), [0.1, 1.0], loss="logistic")
     assert path.feature_coef.shape == (2, 20)
     assert path.feature_coef.device == ELSEWHERE
 
@@ -166,18 +166,18 @@ def test_a_device_without_float64_says_what_its_sums_certify():
     for alpha in (30.0, 0.3):
         best = kw.solve_rls2(exact, y, alpha, tol=1e-12)
         rough = kw.solve_rls2(stack, y, alpha, tol=1e-3)
-        assert rough.status is kw.Status.CONVERGED
+        assert rough.status is kw.solvers.Status.CONVERGED
         assert abs(rough.primal - best.primal) <= rough.gap <= 1e-3 * rough.primal
         # less than 1e-4 is not certified, and said; the solution is as good as in float64
         fine = kw.solve_rls2(stack, y, alpha, tol=1e-6)
-        assert fine.status is kw.Status.ROUNDING
+        assert fine.status is kw.solvers.Status.ROUNDING
         assert 1e-6 < fine.rel_gap < 1e-3
         assert abs(fine.primal - best.primal) <= 1e-6 * best.primal
         problem = kw.problems.rls2_problem(stack, y)
-        assert rough.verify(problem).status is kw.Status.CONVERGED
+        assert rough.verify(problem).status is kw.solvers.Status.CONVERGED
     labels = np.sign(y)
     found = kw.solve_svm_mkl(stack, labels, 0.1, loss="logistic", tol=1e-3)
-    assert found.status is kw.Status.CONVERGED
+    assert found.status is kw.solvers.Status.CONVERGED
     assert found.rounding > 1e7 * kw.solve_svm_mkl(exact, labels, 0.1, loss="logistic", tol=1e-3).rounding
     # results of arrays there come back where all of their digits fit
     own = kw.solve_rls2(kw.FeatureStack(strict(Z, SINGLE), groups), y, 1.0, tol=1e-3)
@@ -211,10 +211,10 @@ def test_sums_over_rows_of_a_device(monkeypatch, piece, weighted):
     Z, groups, y = make_features(900)
     Z = Z + np.float32(100.0)
     weights = np.linspace(0.0, 2.0, 900) if weighted else None
-    want = kw.block_statistics(Z, y, groups=groups, sample_weight=weights)
+    want = kw.rows.block_statistics(Z, y, groups=groups, sample_weight=weights)
     there = strict(Z)
     given = None if weights is None else strict(weights)
-    found = kw.block_statistics(there, strict(y), groups=groups, sample_weight=given)
+    found = kw.rows.block_statistics(there, strict(y), groups=groups, sample_weight=given)
     part = slice(0, 400)
     own = None if weights is None else weights[part]
     mixed = kw.BlockStatistics(groups).add(there[part, :], y[part], own)
@@ -241,26 +241,28 @@ def test_folds_chunks_and_predictions_of_a_device():
 
     Z, groups, y = make_features(300)
     there = strict(Z)
-    folds = kw.block_statistics(there, y, groups=groups, folds=3)
-    want = kw.block_statistics(Z, y, groups=groups, folds=3)
-    moved_there = kw.block_statistics(Z, y, groups=groups, folds=3, device=ELSEWHERE)
-    chunks = kw.block_statistics(((there[k : k + 50, :], y[k : k + 50]) for k in range(0, 300, 50)), folds=3)
+    folds = kw.rows.block_statistics(there, y, groups=groups, folds=3)
+    want = kw.rows.block_statistics(Z, y, groups=groups, folds=3)
+    moved_there = kw.rows.block_statistics(Z, y, groups=groups, folds=3, device=ELSEWHERE)
+    chunks = kw.rows.block_statistics(
+        ((there[k : k + 50, :], y[k : k + 50]) for k in range(0, 300, 50)), folds=3
+    )
     for other in (folds, moved_there, pickle.loads(pickle.dumps(moved_there)), chunks):
         for a, b in zip(other.parts, want.parts, strict=True):
             assert_allclose(a.ZtZ, b.ZtZ, rtol=1e-10, atol=1e-10)
-    found = kw.rls2_path_cv(want, alphas=[1.0, 0.1])
+    found = kw.rows.rls2_path_cv(want, alphas=[1.0, 0.1])
     labels = np.sign(y)
     assert (found.accuracy(there, strict(labels)) == found.accuracy(Z, labels)).all()
-    single = kw.block_statistics(strict(Z, SINGLE), y, groups=groups)
+    single = kw.rows.block_statistics(strict(Z, SINGLE), y, groups=groups)
     assert_allclose(single.ZtZ, want.total.ZtZ, rtol=1e-10, atol=1e-10)
     path = kw.rls2_path(want.total, alphas=[1.0, 0.1], fit_intercept=True)
-    expected = kw.predict_rows(path, Z)
+    expected = kw.rows.predict_rows(path, Z)
     for rows, device in ((there, ELSEWHERE), (strict(Z, SINGLE), xp.Device("CPU_DEVICE"))):
-        got = kw.predict_rows(path, rows)
+        got = kw.rows.predict_rows(path, rows)
         assert got.device == device
         assert_allclose(hosted(got), expected, rtol=1e-10, atol=1e-10)
     own = kw.solve_rls2(kw.FeatureStack(there, groups), y, 1.0)
-    assert_allclose(kw.predict_rows(own, Z), Z @ hosted(own.feature_coef))
+    assert_allclose(kw.rows.predict_rows(own, Z), Z @ hosted(own.feature_coef))
     broken = Z.copy()
     broken[3, 2] = np.inf
     for wrong, words in ((broken, "1 infinity"), (Z[:, :4], "20 columns"), (Z + 0j, "real numbers")):
@@ -275,8 +277,8 @@ def test_errors_of_a_device_leave_statistics_as_they_were(monkeypatch, folds):
     monkeypatch.setattr("kernelweave.gram.statistics.PIECE_THERE", 1)
     Z, groups, y = make_features(1800)
     options = {"groups": groups, "folds": folds}
-    want = kw.block_statistics(Z, y, **options)
-    found = kw.block_statistics(strict(Z[:900]), y[:900], **options)
+    want = kw.rows.block_statistics(Z, y, **options)
+    found = kw.rows.block_statistics(strict(Z[:900]), y[:900], **options)
     calls, real = [], DeviceSums.add_rows
 
     def add_rows(self, *args):

@@ -43,7 +43,7 @@ def covers(late, best):
     over = late.primal - best.primal - late.gap
     assert over <= best.rounding + 1e-15 * abs(best.primal), (late.status, late.primal, best.primal, late.gap)
     # nothing is called solved that is not
-    assert late.status is not kw.Status.CONVERGED or late.gap <= TOL * abs(late.primal)
+    assert late.status is not kw.solvers.Status.CONVERGED or late.gap <= TOL * abs(late.primal)
 
 
 @pytest.mark.sampled(7)
@@ -57,7 +57,7 @@ def test_margin_problems(number, loss, weight_set):
         if not as_loss(loss).quadratic and method in ("interior-point", "dual-newton"):
             continue
         for most in STOPS:
-            given = {"loss": loss, "tol": TOL, "method": method, "max_iter": most}
+            given = {"loss": loss, "tol": TOL, "solver": method, "max_iter": most}
             covers(kw.solve_svm_mkl(gram, y, C, weight_set, **given), best)
     best = kw.solve_svm_mkl(stack, y, C, weight_set, loss=loss, tol=1e-11)
     for most in STOPS:
@@ -90,7 +90,7 @@ def test_ridge_problems_on_features(number, route):
     given = {
         "features": lambda: kw.FeatureStack(X),
         "sparse": lambda: kw.FeatureStack(sparse.csc_array(X)),
-        "sums": lambda: kw.block_statistics(X, y),
+        "sums": lambda: kw.rows.block_statistics(X, y),
         "stream": lambda: kw.KernelStream(lambda k: X[:, k : k + 1], X.shape[1]),
     }[route]()
     target = None if route == "sums" else y
@@ -105,20 +105,20 @@ def test_ridge_problems_on_features(number, route):
 def test_radius_problems(number, kind, step):
     X, y, C = make(number)
     gram = gram_of(X)
-    best = kw.solve_radius(gram, y, C, kind, tol=1e-10)
+    best = kw.solvers.solve_radius(gram, y, C, kind, tol=1e-10)
     for most in STOPS:
-        covers(kw.solve_radius(gram, y, C, kind, step=step, max_iter=most, tol=TOL), best)
+        covers(kw.solvers.solve_radius(gram, y, C, kind, solver=step, max_iter=most, tol=TOL), best)
 
 
 def test_alignment(number):
     X, y, _ = make(number)
     gram = gram_of(X)
-    best = kw.solve_easy_mkl(gram, y, 0.1, tol=1e-12)
+    best = kw.solvers.solve_easy_mkl(gram, y, 0.1, tol=1e-12)
     for most in STOPS:
-        covers(kw.solve_easy_mkl(gram, y, 0.1, tol=TOL, max_iter=most), best)
-    best = kw.solve_alignf(gram, y, tol=1e-12)
+        covers(kw.solvers.solve_easy_mkl(gram, y, 0.1, tol=TOL, max_iter=most), best)
+    best = kw.solvers.solve_alignf(gram, y, tol=1e-12)
     for most in STOPS:
-        late = kw.solve_alignf(gram, y, tol=TOL, max_iter=most)
+        late = kw.solvers.solve_alignf(gram, y, tol=TOL, max_iter=most)
         # it is maximised
         assert late.primal + late.gap >= best.primal - best.rounding
 

@@ -8,8 +8,9 @@ import pytest
 
 import kernelweave_papers as experiments
 from experiment_cells import need, options_of, results_of, where
-from kernelweave import InputError, solve_radius
+from kernelweave import InputError
 from kernelweave.gram import as_gram
+from kernelweave.solvers import solve_radius
 from kernelweave_papers.runner import run_cells
 from kernelweave_papers.store import Store
 
@@ -84,7 +85,7 @@ def test_the_descent_of_klc_is_that_of_the_learner(rng):
             found = descend(as_gram(stack), y, 2.0, kind, norm, np.ones(4), doubled=True)
             assert tuple(found) == STEPS
             for steps in (1, 2, STEPS[-1]):
-                own = solve_radius(stack, y, 2.0, kind, norm, tol=1e-3, step="armijo", max_iter=steps)
+                own = solve_radius(stack, y, 2.0, kind, norm, tol=1e-3, solver="armijo", max_iter=steps)
                 # measured: 3.9e-7, the tolerance of warm machines along the way
                 np.testing.assert_allclose(found[steps].t, own.weights, atol=1e-5)
                 assert found[steps].machine.intercept == pytest.approx(own.intercept, abs=1e-4)

@@ -70,7 +70,7 @@ def test_the_value_is_that_of_the_kernels(monkeypatch, many_rows, n, alpha):
     Z, groups, y = make(n)
     result = kw.solve_rls2(kw.FeatureStack(Z, groups), y, alpha, tol=1e-9)
     dense = kw.solve_rls2(gram_of(Z, groups), y, alpha, tol=1e-9)
-    assert result.status is kw.Status.CONVERGED
+    assert result.status is kw.solvers.Status.CONVERGED
     assert result.rel_gap <= 1e-9
     assert abs(result.primal - dense.primal) <= result.gap + dense.gap
     assert_allclose(result.weights.sum(), 1.0, rtol=1e-12)
@@ -89,7 +89,7 @@ def test_ordinary_problems_take_few_sweeps(n, alpha, most):
     """No more than the most on three seeds, and a third as many again."""
     Z, groups, y = make(n)
     found = kw.solve_rls2(kw.FeatureStack(Z, groups), y, alpha, tol=1e-8)
-    assert found.status is kw.Status.CONVERGED
+    assert found.status is kw.solvers.Status.CONVERGED
     assert found.n_iter <= 4 * most // 3
 
 
@@ -230,14 +230,14 @@ def test_infinite_alpha_and_targets_of_zero_predict_nothing():
         assert not got.feature_coef.any()
         assert not got.dual_coef.any()
         assert_allclose(got.weights, want.weights)
-        assert got.status is kw.Status.CONVERGED
+        assert got.status is kw.solvers.Status.CONVERGED
         assert got.primal == pytest.approx(want.primal)
 
 
 def test_features_of_zero_predict_nothing():
     result = kw.solve_rls2(kw.FeatureStack(np.zeros((10, 4)), [0, 2, 4]), np.ones(10), 1.0)
     assert not result.feature_coef.any()
-    assert result.status is kw.Status.CONVERGED
+    assert result.status is kw.solvers.Status.CONVERGED
     assert result.primal == pytest.approx(5.0)
     assert result.weights.sum() == 1.0
 
@@ -248,7 +248,7 @@ def test_a_callback_sees_progress_and_can_stop():
     result = kw.solve_rls2(
         kw.FeatureStack(Z, groups), y, 1e-3, tol=1e-12, callback=lambda *a: seen.append(a) or True
     )
-    assert result.status is kw.Status.INTERRUPTED
+    assert result.status is kw.solvers.Status.INTERRUPTED
     assert len(seen) == 1
     assert result.n_iter == seen[0][0]
     assert result.rel_gap < 1
@@ -257,7 +257,7 @@ def test_a_callback_sees_progress_and_can_stop():
 def test_too_few_sweeps_are_told():
     Z, groups, y = make()
     result = kw.solve_rls2(kw.FeatureStack(Z, groups), y, 1e-2, tol=1e-12, max_iter=2)
-    assert result.status is kw.Status.MAX_ITER
+    assert result.status is kw.solvers.Status.MAX_ITER
     assert gap_of(Z, groups, y, result)[1] <= result.gap
 
 
@@ -268,16 +268,16 @@ def test_a_solution_is_verified_and_changes_are_found(shared):
     stack, options = kw.FeatureStack(Z, groups), {"sample_weight": weights, "scale": np.full(6, 0.3)}
     problem = kw.problems.rls2_problem(stack, Y, **options)
     result = kw.solve_rls2(stack, Y, 1.0, shared_weights=shared, **options)
-    assert result.verify(problem).status is kw.Status.CONVERGED
+    assert result.verify(problem).status is kw.solvers.Status.CONVERGED
     from dataclasses import replace
 
     for name in ("feature_coef", "dual_coef"):
         changed = replace(result, **{name: 1.01 * getattr(result, name)})
-        assert changed.verify(problem).status is kw.Status.REFUTED
+        assert changed.verify(problem).status is kw.solvers.Status.REFUTED
     moved = 0.9 * result.weights + 0.1 / 6
-    assert replace(result, weights=moved).verify(problem).status is kw.Status.REFUTED
+    assert replace(result, weights=moved).verify(problem).status is kw.solvers.Status.REFUTED
     infinite = kw.solve_rls2(stack, Y, np.inf, **options)
-    assert infinite.verify(problem).status is kw.Status.CONVERGED
+    assert infinite.verify(problem).status is kw.solvers.Status.CONVERGED
     with pytest.raises(InputError, match="features"):
         kw.solve_rls2(stack.gram(), Y, 1.0).verify(problem)
     with pytest.raises(InputError, match="relax"):
@@ -290,7 +290,7 @@ def test_other_solvers_take_features_as_kernels():
     a = kw.solve_svm_mkl(kw.FeatureStack(Z, groups), labels, 1.0)
     b = kw.solve_svm_mkl(gram_of(Z, groups), labels, 1.0)
     assert_allclose(a.primal, b.primal, rtol=2e-4)
-    assert a.status is kw.Status.CONVERGED
+    assert a.status is kw.solvers.Status.CONVERGED
 
 
 # ---- invariances ----------------------------------------------------------------------------------
@@ -393,13 +393,13 @@ def test_extremes_are_solved_or_named(monkeypatch, many_rows, alpha, kind):
     primal, gap = gap_of(Z, groups, y, result)
     assert_allclose(primal, result.primal, rtol=1e-6)
     assert gap <= result.gap * (1 + 1e-9) + 1e-14 * primal
-    possible = [kw.Status.CONVERGED, kw.Status.ROUNDING]
+    possible = [kw.solvers.Status.CONVERGED, kw.solvers.Status.ROUNDING]
     if kind == "one huge block" and alpha < 1:
         # 1e-18 of the trace: kernels refuse it as lost in their rounding errors
-        possible.append(kw.Status.STALLED)
+        possible.append(kw.solvers.Status.STALLED)
     if kind == "wide" and alpha == 1e-9 and many_rows:
         # products of columns lose half of the digits: with the BLAS kernels of Nehalem the gap stays at 7.6e-6
-        possible.append(kw.Status.STALLED)
+        possible.append(kw.solvers.Status.STALLED)
         assert result.rel_gap < 1e-4
     assert result.status in possible, result.rel_gap
 
@@ -416,7 +416,7 @@ def test_a_path_is_that_of_the_kernels(monkeypatch, many_rows, n):
     dense = kw.rls2_path(gram_of(Z, groups), y, n_alphas=12, tol=1e-7)
     path = kw.rls2_path(stack, y, n_alphas=12, tol=1e-7)
     assert_allclose(path.alphas, dense.alphas, rtol=1e-9)
-    assert set(path.status) == {kw.Status.CONVERGED}
+    assert set(path.status) == {kw.solvers.Status.CONVERGED}
     assert (np.abs(path.primal - dense.primal) <= path.gap + dense.gap).all()
     assert path.feature_coef.shape == (12, Z.shape[1])
     assert path.dual_coef.shape == (12, n)
@@ -452,7 +452,7 @@ def test_a_path_counts_every_block(monkeypatch):
     monkeypatch.setattr(path_module.FeatureDescent, "_expected", lambda self, a: np.array([0]))
     found = kw.rls2_path(stack, y, alphas, tol=1e-8)
     for path in (one_by_one, alone, found):
-        assert set(path.status) == {kw.Status.CONVERGED}
+        assert set(path.status) == {kw.solvers.Status.CONVERGED}
         assert (np.abs(path.primal - alone.primal) <= path.gap + alone.gap).all()
 
 
@@ -488,7 +488,7 @@ def test_a_path_can_be_stopped():
             kw.FeatureStack(Z, groups), Y, shared_weights=False, callback=lambda index, _: index == 2
         )
         assert len(path) == 3
-        assert path.status[-1] is kw.Status.INTERRUPTED
+        assert path.status[-1] is kw.solvers.Status.INTERRUPTED
 
     def by_hand(index, _):
         if index == 1:
@@ -496,7 +496,7 @@ def test_a_path_can_be_stopped():
 
     path = kw.rls2_path(kw.FeatureStack(Z, groups), y, callback=by_hand)
     assert len(path) == 2
-    assert path.status[-1] is kw.Status.INTERRUPTED
+    assert path.status[-1] is kw.solvers.Status.INTERRUPTED
 
 
 # ---- refusals -------------------------------------------------------------------------------------
@@ -548,7 +548,7 @@ def test_features_that_cannot_be_used(Z, groups, message):
         ({"scale": np.ones(5)}, "scale"),
         ({"sample_weight": np.zeros(40)}, "sample_weight"),
         ({"sample_weight": np.ones(3)}, "sample_weight"),
-        ({"weights0": np.ones(6)}, "weights0"),
+        ({"start": np.ones(6)}, "`start`"),
         ({"solver": "simplex"}, "solver"),
         ({"relax": 0.0}, "relax"),
         ({"max_iter": 0}, "max_iter"),
@@ -564,7 +564,7 @@ def test_arguments_that_cannot_be_used(change, message):
 def test_a_start_changes_nothing():
     Z, groups, y = make()
     start = np.r_[0.0, 0.5, 0.0, 0.0, 0.5, 0.0]
-    a = kw.solve_rls2(kw.FeatureStack(Z, groups), y, 1.0, weights0=start, tol=1e-9)
+    a = kw.solve_rls2(kw.FeatureStack(Z, groups), y, 1.0, start=start, tol=1e-9)
     b = kw.solve_rls2(kw.FeatureStack(Z, groups), y, 1.0, tol=1e-9)
     same(a, b)
 
@@ -610,7 +610,7 @@ def test_products_are_taken_again_where_single_precision_is_not_enough(monkeypat
     y = (Z[:, 4] - Z[:, 5]) / apart
     for tol in (1e-3, 1e-5):
         result = kw.solve_rls2(kw.FeatureStack(Z, groups), y, 1e-4 * apart**2, tol=tol)
-        assert result.status is kw.Status.CONVERGED
+        assert result.status is kw.solvers.Status.CONVERGED
         primal, gap = gap_of(Z, groups, y, result)
         assert_allclose(primal, result.primal, rtol=1e-6)
         assert gap <= tol * primal
@@ -657,7 +657,7 @@ def test_margin_losses_on_another_device():
         a = kw.solve_svm_mkl(kw.FeatureStack(strict(Z, "device1"), groups), labels, 1.0, loss=loss)
         b = kw.solve_svm_mkl(kw.FeatureStack(Z, groups), labels, 1.0, loss=loss)
         assert_allclose(a.primal, b.primal, rtol=2e-4)
-        assert a.status is kw.Status.CONVERGED
+        assert a.status is kw.solvers.Status.CONVERGED
 
 
 def test_numbers_on_another_device_are_checked():
@@ -695,7 +695,7 @@ def test_torch_tensors(monkeypatch, elsewhere):
         graph = tensor.clone().requires_grad_()
         other = kw.solve_rls2(kw.FeatureStack(graph, groups), torch.from_numpy(y), 1.0, tol=1e-8)
         problem = kw.problems.rls2_problem(kw.FeatureStack(graph, groups), torch.from_numpy(y))
-        assert other.verify(problem).status is kw.Status.CONVERGED
+        assert other.verify(problem).status is kw.solvers.Status.CONVERGED
         path = kw.rls2_path(stack, torch.from_numpy(y), torch.tensor([1.0, 0.1]))
         assert isinstance(path.feature_coef, torch.Tensor)
         assert path.n_active.shape == (2,)

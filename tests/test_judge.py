@@ -52,7 +52,7 @@ def fits(p):
         yield path.at(1), problems.rls2_problem(p.gram, p.y, sample_weight=w), data
     elif p.solver in MACHINES:
         K = p.gram[:, :, 0]
-        solve = getattr(kw, f"solve_{p.solver}")
+        solve = getattr(kw.solvers, f"solve_{p.solver}")
         found = solve(K, p.y, p.parameter, *tube.values(), sample_weight=w, tol=p.tol)
         problem = problems.machine_problem(K, p.y, p.parameter, MACHINES[p.solver], sample_weight=w, **tube)
         yield found, problem, {"kernels": K, "y": p.y}
@@ -61,7 +61,7 @@ def fits(p):
         own = SETS[p.options["set"]](*(() if value is None else (value,)))
         options = {"loss": loss, "sample_weight": w}
         found = kw.solve_svm_mkl(
-            p.gram, p.y, p.parameter, own, method=p.options["method"], tol=p.tol, max_iter=20, **options
+            p.gram, p.y, p.parameter, own, solver=p.options["method"], tol=p.tol, max_iter=20, **options
         )
         yield found, problems.margin_problem(p.gram, p.y, p.parameter, own, **options), data
     elif p.solver == "rkl":
@@ -202,7 +202,7 @@ def test_logistic_certificates_with_costs_far_above_the_coefficients_are_confirm
     """Two problems whose averaged cuts once gave a bound above the optimum."""
     p = stress.make(number, hostile=True)
     options = {"loss": "logistic", "sample_weight": p.weights}
-    found = kw.solve_svm_mkl(p.gram, p.y, p.parameter, method="cutting-plane", tol=p.tol, **options)
+    found = kw.solve_svm_mkl(p.gram, p.y, p.parameter, solver="cutting-plane", tol=p.tol, **options)
     problem = kw.problems.margin_problem(p.gram, p.y, p.parameter, **options)
     data = {"kernels": p.gram, "y": p.y}
     assert judge.judge(exported(tmp_path, found, problem, data), data)[0] == ""
@@ -354,9 +354,9 @@ def weighted_by_targets(seed):
     }
     stop = {"max_iter": [None, 1, 5][seed % 3]}
     lam = float(rng.choice([0.0, 0.01, 0.5, 1.0]))
-    found = kw.solve_alignf(gram, y, **options, **stop)
+    found = kw.solvers.solve_alignf(gram, y, **options, **stop)
     yield found, kw.problems.alignf_problem(gram, y, **options), data
-    found = kw.solve_easy_mkl(gram, y, lam, **options, **stop)
+    found = kw.solvers.solve_easy_mkl(gram, y, lam, **options, **stop)
     yield found, kw.problems.easy_mkl_problem(gram, y, lam, **options), data
 
 
@@ -368,7 +368,7 @@ def test_kernels_weighted_by_the_targets_are_confirmed(seed, tmp_path):
     except kw.InputError:  # nothing separates the classes
         every = []
     for found, problem, data in every:
-        assert found.verify(problem).status is not kw.Status.REFUTED
+        assert found.verify(problem).status is not kw.solvers.Status.REFUTED
         content = exported(tmp_path, found, problem, data)
         assert judge.judge(content, data)[0] == ""
         claim = content["claim"]

@@ -174,9 +174,9 @@ def test_align_learners_use_the_weights_of_the_solvers(cancer):
     scale = 1.0 / np.einsum("iim->m", stack) * len(y)
     signs = np.where(y == 1, 1.0, -1.0)
     for learner, expected in (
-        (learners.Align(), kw.solve_align(stack, signs, scale=scale)),
-        (learners.AlignF(), kw.solve_alignf(stack, signs, scale=scale)),
-        (learners.EasyMKL(lam=0.3), kw.solve_easy_mkl(stack, signs, 0.3, scale=scale)),
+        (learners.Align(), kw.solvers.solve_align(stack, signs, scale=scale)),
+        (learners.AlignF(), kw.solvers.solve_alignf(stack, signs, scale=scale)),
+        (learners.EasyMKL(lam=0.3), kw.solvers.solve_easy_mkl(stack, signs, 0.3, scale=scale)),
     ):
         model = kw.MKLClassifier(bank, learner).fit(train, y)
         np.testing.assert_allclose(model.weights_, expected.weights, atol=1e-6, err_msg=repr(learner))
@@ -464,4 +464,4 @@ def test_least_squares_states_its_problem_too(rng):
     assert problem.C == 2.0
     assert problem.loss == kw.losses.Squared()
     np.testing.assert_allclose(found.primal / 0.5, kw.solve(problem, tol=1e-10).primal, rtol=1e-8)
-    assert found.verify(problem.form).status is kw.Status.CONVERGED
+    assert found.verify(problem.form).status is kw.solvers.Status.CONVERGED

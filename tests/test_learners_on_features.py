@@ -224,7 +224,7 @@ def test_ctrl_c_keeps_the_coefficients_so_far(data, monkeypatch):
     monkeypatch.setattr(newton.MarginDescent, "_step", step)
     stack = kw.FeatureStack(X[:N], [0, 4, 9])
     got = kw.solve_svm_mkl(stack, y, 1e-3, "simplex", tol=1e-12)
-    assert got.status is kw.Status.INTERRUPTED
+    assert got.status is kw.solvers.Status.INTERRUPTED
     problem = kw.problems.margin_problem(stack, y, 1e-3)
     assert got.verify(problem).gap == pytest.approx(got.gap, rel=1e-6)
     assert 1e-12 < got.rel_gap < 1.0
@@ -254,13 +254,13 @@ def test_a_path_ends_at_an_interrupted_solution(data, monkeypatch, kind):
         found = real(*args, **options)
         if kind == "features" or len(calls) < 2:
             return found
-        return replace(found, certificate=replace(found.certificate, status=kw.Status.INTERRUPTED))
+        return replace(found, certificate=replace(found.certificate, status=kw.solvers.Status.INTERRUPTED))
 
     monkeypatch.setattr(owner, name, interrupted)
     given = stack if kind == "features" else stack.gram()
-    path = kw.svm_mkl_path(given, np.where(t[:N] > 0, 1, -1), [1e-3, 1e-2, 1e-1, 1.0], tol=1e-8)
+    path = kw.solvers.svm_mkl_path(given, np.where(t[:N] > 0, 1, -1), [1e-3, 1e-2, 1e-1, 1.0], tol=1e-8)
     assert len(path) < 4
-    assert path.status[-1] is kw.Status.INTERRUPTED
+    assert path.status[-1] is kw.solvers.Status.INTERRUPTED
 
 
 @pytest.mark.parametrize("sparse_weights", [False, True])

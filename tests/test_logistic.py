@@ -34,7 +34,7 @@ def data(rng):
 def test_values_are_those_of_scikit_learn(data, rng, C, weighted):
     X, y = data
     weight = np.r_[np.zeros(3), rng.uniform(0.2, 2.0, 57)] if weighted else np.ones(60)
-    found = kw.solve_klr(X @ X.T, y, C, sample_weight=weight, tol=1e-10)
+    found = kw.solvers.solve_klr(X @ X.T, y, C, sample_weight=weight, tol=1e-10)
     known = LogisticRegression(C=C, tol=1e-12, max_iter=1000, solver="newton-cholesky")
     known.fit(X, y, sample_weight=weight)
     w, t = known.coef_[0], known.intercept_[0]
@@ -54,12 +54,12 @@ def test_a_weight_equals_a_repetition_and_warm_starts_change_nothing(data, rng):
     times = rng.integers(0, 4, 60)
     rows = np.repeat(np.arange(60), times)
     K = X @ X.T
-    weighted = kw.solve_klr(K, y, 2.0, sample_weight=times, tol=1e-12)
-    repeated = kw.solve_klr(K[np.ix_(rows, rows)], y[rows], 2.0, tol=1e-12)
+    weighted = kw.solvers.solve_klr(K, y, 2.0, sample_weight=times, tol=1e-12)
+    repeated = kw.solvers.solve_klr(K[np.ix_(rows, rows)], y[rows], 2.0, tol=1e-12)
     assert weighted.primal == pytest.approx(repeated.primal, rel=1e-11)
     assert weighted.intercept == pytest.approx(repeated.intercept, abs=1e-7)
     for start in (1e6 * rng.normal(size=60), weighted.dual_coef, 1e-3 * weighted.dual_coef):
-        warm = kw.solve_klr(K, y, 2.0, sample_weight=times, tol=1e-12, warm_start=start)
+        warm = kw.solvers.solve_klr(K, y, 2.0, sample_weight=times, tol=1e-12, start=start)
         assert warm.primal == pytest.approx(weighted.primal, rel=1e-11)
         assert warm.status.ok
 
@@ -73,18 +73,18 @@ def test_a_start_from_another_kernel_changes_nothing(widths, rng):
         y = np.where(s > np.quantile(s, 0.7), 1.0, -1.0)
         D = np.square(X[:, None] - X[None]).sum(-1)
         first, second = (np.exp(-gamma * D) for gamma in widths)
-        start = kw.solve_klr(first, y, 1e5, tol=1e-2).dual_coef
-        found = kw.solve_klr(second, y, 1e5, warm_start=start, tol=1e-8)
+        start = kw.solvers.solve_klr(first, y, 1e5, tol=1e-2).dual_coef
+        found = kw.solvers.solve_klr(second, y, 1e5, start=start, tol=1e-8)
         assert found.status is Status.CONVERGED
-        assert found.primal == pytest.approx(kw.solve_klr(second, y, 1e5, tol=1e-8).primal, rel=2e-8)
+        assert found.primal == pytest.approx(kw.solvers.solve_klr(second, y, 1e5, tol=1e-8).primal, rel=2e-8)
 
 
 def test_a_start_that_is_near_enough_is_improved():
     """A solver of kernel weights asks again for coefficients that it can see the next kernel by."""
     x = np.array([-2.0, -1.0, 1.0, 3.0])
     K, y = np.outer(x, x), [-1.0, 1.0, -1.0, 1.0]
-    near = kw.solve_klr(K, y, 1.0, tol=1e-3)
-    again = kw.solve_klr(K, y, 1.0, tol=1e-3, warm_start=near.dual_coef)
+    near = kw.solvers.solve_klr(K, y, 1.0, tol=1e-3)
+    again = kw.solvers.solve_klr(K, y, 1.0, tol=1e-3, start=near.dual_coef)
     assert again.n_iter == 1
     assert again.gap < near.gap
 
@@ -105,7 +105,7 @@ def test_weights_over_every_set(data, weight_set, method):
     gram = X[:, None, :] * X[None, :, :]
     # cutting planes converge slowly: 3e-8 to 7e-8 after 500 machines (three seeds)
     tol = 1e-6 if method == "cutting-plane" else 1e-8
-    found = kw.solve_svm_mkl(gram, y, 3.0, weight_set, loss="logistic", method=method, tol=tol)
+    found = kw.solve_svm_mkl(gram, y, 3.0, weight_set, loss="logistic", solver=method, tol=tol)
     assert found.status is Status.CONVERGED
     again = found.verify(make_problem(gram, y, 3.0, weight_set, loss="logistic"))
     assert again.status is found.status
@@ -117,7 +117,7 @@ def test_the_interior_point_needs_a_quadratic_dual(data):
     X, y = data
     gram = X[:, None, :] * X[None, :, :]
     with pytest.raises(kw.InputError, match="quadratic program"):
-        kw.solve_svm_mkl(gram, y, 3.0, loss="logistic", method="interior-point")
+        kw.solve_svm_mkl(gram, y, 3.0, loss="logistic", solver="interior-point")
 
 
 def test_the_optimal_value_has_the_derivatives_that_newton_takes(data, rng):
@@ -151,15 +151,15 @@ def test_rkl_is_defined_through_the_value_of_any_machine(data):
 def test_a_matrix_that_is_no_kernel_is_refused():
     K = np.array([[0.0, 1.0], [1.0, 0.0]])
     with pytest.raises(kw.NotPSDError):
-        kw.solve_klr(-10.0 * np.eye(2) + K, [-1.0, 1.0], 100.0)
+        kw.solvers.solve_klr(-10.0 * np.eye(2) + K, [-1.0, 1.0], 100.0)
 
 
 def test_probabilities_that_round_to_zero_leave_no_coefficients():
     # a start with values of plus and minus 1000: every row is so sure that its probability of the other label is 0
     y = np.repeat([-1.0, 1.0], 5)
     K = 1e6 * np.outer(y, y)
-    found = kw.solve_klr(K, y, 1e6, tol=1e-6, warm_start=1e-4 * y)
-    cold = kw.solve_klr(K, y, 1e6, tol=1e-6)
+    found = kw.solvers.solve_klr(K, y, 1e6, tol=1e-6, start=1e-4 * y)
+    cold = kw.solvers.solve_klr(K, y, 1e6, tol=1e-6)
     assert found.status.ok
     assert found.primal == pytest.approx(cold.primal, rel=2e-6)
 
@@ -183,8 +183,8 @@ def test_a_start_from_which_every_loss_is_linear_keeps_its_steps_finite():
     y = np.array([1, -1, -1, -1, 1, -1, 1, 1], dtype=float)
     weights = np.array([1.2e09, 1.0e05, 4.3e11, 1.2e09, 1.4e07, 1.2e04, 1.7e04, 9.7e05])
     start = np.array([7.6e-08, -5.3e-08, -9.2e-08, -4.2e-16, 6.2e-08, -6.4e-20, 6.2e-10, 7.1e-09])
-    found = kw.solve_klr(K, y, 1.0, sample_weight=weights, tol=1e-6, warm_start=start)
-    cold = kw.solve_klr(K, y, 1.0, sample_weight=weights, tol=1e-6)
+    found = kw.solvers.solve_klr(K, y, 1.0, sample_weight=weights, tol=1e-6, start=start)
+    cold = kw.solvers.solve_klr(K, y, 1.0, sample_weight=weights, tol=1e-6)
     assert cold.status.ok
     assert found.status.ok
     assert found.dual <= cold.primal

@@ -192,16 +192,16 @@ def test_steps_end_with_the_iterations_or_without_progress():
 # ---- the solvers ---------------------------------------------------------------------------------------
 
 LABELLED = {
-    "Newton": lambda *a, **o: kw.solve_svm_mkl(*a, 10.0, method="newton", **o),
-    "interior point": lambda *a, **o: kw.solve_svm_mkl(*a, 10.0, method="interior-point", **o),
-    "reduced gradient": lambda *a, **o: kw.solve_svm_mkl(*a, 10.0, method="reduced-gradient", **o),
-    "cutting planes": lambda *a, **o: kw.solve_svm_mkl(*a, 10.0, method="cutting-plane", **o),
+    "Newton": lambda *a, **o: kw.solve_svm_mkl(*a, 10.0, solver="newton", **o),
+    "interior point": lambda *a, **o: kw.solve_svm_mkl(*a, 10.0, solver="interior-point", **o),
+    "reduced gradient": lambda *a, **o: kw.solve_svm_mkl(*a, 10.0, solver="reduced-gradient", **o),
+    "cutting planes": lambda *a, **o: kw.solve_svm_mkl(*a, 10.0, solver="cutting-plane", **o),
     "closed form": lambda *a, **o: kw.solve_svm_mkl(*a, 10.0, kw.weight_sets.LpBall(1.2), **o),
     "RLS2": lambda *a, **o: kw.solve_rls2(*a, 1e-3, **o),
     "Algorithm 1": lambda *a, **o: kw.solve_rls2(*a, 1e-3, solver="alternating", delta=1e-9, **o),
-    "RKL": lambda *a, **o: kw.solve_radius(*a, 10.0, "rkl", **o),
-    "Do": lambda *a, **o: kw.solve_radius(*a, 10.0, "do", **o),
-    "KL-C": lambda *a, **o: kw.solve_radius(*a, 10.0, "kl-c", **o),
+    "RKL": lambda *a, **o: kw.solvers.solve_radius(*a, 10.0, "rkl", **o),
+    "Do": lambda *a, **o: kw.solvers.solve_radius(*a, 10.0, "do", **o),
+    "KL-C": lambda *a, **o: kw.solvers.solve_radius(*a, 10.0, "kl-c", **o),
 }
 
 

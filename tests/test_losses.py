@@ -192,7 +192,7 @@ def test_half_a_formula_is_found(name, formula, rng):
 
 def test_klr_at_one_kernel_is_mkl_over_a_point(rng):
     K, machine = problem("logistic", rng)
-    one = kw.solve_klr(K, machine.y, 3.0, tol=1e-10)
+    one = kw.solvers.solve_klr(K, machine.y, 3.0, tol=1e-10)
     two = kw.solve_svm_mkl(K[:, :, None], machine.y, 3.0, loss="logistic", tol=1e-10)
     assert two.primal == pytest.approx(one.primal, rel=1e-10)
 

@@ -52,7 +52,7 @@ def test_the_optimum_at_one_kernel_is_that_of_a_cone_program(loss, C, fit_interc
     objective = 0.5 * cp.sum_squares(w) + C * weight @ terms(loss, y, F.T @ w + t)
     best = conic_value(cp.Problem(cp.Minimize(objective)))
     found = Machine(y, C, loss, weight, fit_intercept=fit_intercept).solve(K, tol=1e-9)
-    assert found.status is kw.Status.CONVERGED
+    assert found.status is kw.solvers.Status.CONVERGED
     assert found.primal == pytest.approx(best, rel=1e-6)
     assert found.primal - found.gap == pytest.approx(best, rel=1e-6)
 

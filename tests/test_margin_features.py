@@ -192,7 +192,7 @@ def test_the_value_is_that_of_the_kernels(loss, weight_set, n):
     for C in (1e-3, 0.1, 3.0):
         got = kw.solve_svm_mkl(stack, y, C, weight_set, loss=loss, tol=1e-8)
         want = kw.solve_svm_mkl(stack.gram(), y, C, weight_set, loss=loss, tol=1e-8)
-        assert got.status is kw.Status.CONVERGED
+        assert got.status is kw.solvers.Status.CONVERGED
         assert got.rel_gap <= 1e-8
         assert abs(got.primal - want.primal) <= got.gap + want.gap
         # the returned weights are the best for the coefficients
@@ -202,7 +202,7 @@ def test_the_value_is_that_of_the_kernels(loss, weight_set, n):
         size = np.sqrt(np.abs(stack.gram().combine(got.weights)).max() * 2 * got.gap)
         assert np.abs(fitted - Z @ got.feature_coef - got.intercept).max() <= 3 * size
         problem = kw.problems.margin_problem(stack, y, C, weight_set, loss=loss)
-        assert got.verify(problem).status is kw.Status.CONVERGED
+        assert got.verify(problem).status is kw.solvers.Status.CONVERGED
 
 
 @pytest.mark.parametrize("name", ["simplex", "ball", "elastic net"])
@@ -214,7 +214,7 @@ def test_ordinary_problems_take_few_iterations(loss, most, name):
     Z, groups, y = make(loss)
     for C in (0.1, 3.0):
         found = kw.solve_svm_mkl(kw.FeatureStack(Z, groups), y, C, SETS[name], loss=loss, tol=1e-8)
-        assert found.status is kw.Status.CONVERGED
+        assert found.status is kw.solvers.Status.CONVERGED
         assert found.n_iter <= 4 * most // 3
 
 
@@ -314,9 +314,12 @@ def test_columns_that_outnumber_rows_go_through_kernels(loss, monkeypatch):
     got = kw.solve_svm_mkl(stack, y, 10.0, loss=loss, tol=1e-6)
     assert used
     want = kw.solve_svm_mkl(stack.gram(), y, 10.0, loss=loss, tol=1e-6)
-    assert got.status is kw.Status.CONVERGED
+    assert got.status is kw.solvers.Status.CONVERGED
     assert abs(got.primal - want.primal) <= got.gap + want.gap
-    assert got.verify(kw.problems.margin_problem(stack, y, 10.0, loss=loss)).status is kw.Status.CONVERGED
+    assert (
+        got.verify(kw.problems.margin_problem(stack, y, 10.0, loss=loss)).status
+        is kw.solvers.Status.CONVERGED
+    )
 
 
 # ---- weighted rows --------------------------------------------------------------------------------
@@ -384,11 +387,11 @@ def test_logistic_paths_descend_on_rows(monkeypatch):
     monkeypatch.setattr(weighted_rows.WeightedRows, "minimise", counted)
     monkeypatch.setattr(newton_module.MarginDescent, "_solve_on_kernels", None)
     Cs = np.geomspace(0.03, 0.5, 6)
-    path = kw.svm_mkl_path(kw.FeatureStack(Z, groups), y, Cs, loss="logistic", tol=1e-7)
+    path = kw.solvers.svm_mkl_path(kw.FeatureStack(Z, groups), y, Cs, loss="logistic", tol=1e-7)
     assert any(used)
     assert not all(used)
     for C, one in zip(Cs, path.solutions, strict=True):
-        assert one.status is kw.Status.CONVERGED
+        assert one.status is kw.solvers.Status.CONVERGED
         value = conic(Z, groups, y, C, "logistic")
         # the conic value is above the optimum by at most 1e-7 of it
         assert one.dual <= value * (1 + 1e-7)
@@ -406,7 +409,7 @@ def test_rows_without_a_second_derivative_keep_their_first():
     w, b = cp.Variable(Z.shape[1]), cp.Variable()
     norms = sum(cp.norm(w[a:e]) for a, e in itertools.pairwise(groups))
     value = conic_value(cp.Problem(cp.Minimize(0.5 * cp.sum(cp.huber(y - Z @ w - b, 0.3)) + 0.5 * norms**2)))
-    assert got.status is kw.Status.CONVERGED
+    assert got.status is kw.solvers.Status.CONVERGED
     assert_allclose(got.primal, value, rtol=2e-6)
 
 
@@ -436,7 +439,7 @@ def test_every_form_gives_the_same(monkeypatch, form, held):
         )
         stack = kw.FeatureStack(FORMS[form](Z), groups)
         got = kw.solve_svm_mkl(stack, y, 0.2, loss=loss, sample_weight=weights, tol=1e-9)
-        assert got.status is kw.Status.CONVERGED
+        assert got.status is kw.solvers.Status.CONVERGED
         assert abs(got.primal - want.primal) <= got.gap + want.gap
         # measured: 8e-10
         assert_allclose(got.weights, want.weights, atol=1e-6)
@@ -470,7 +473,7 @@ def test_a_common_shift_changes_the_intercept_only(loss):
     shift = np.random.default_rng(1).normal(size=Z.shape[1]) * 1e3
     a = kw.solve_svm_mkl(kw.FeatureStack(Z, groups), y, 0.2, loss=loss, tol=1e-8)
     b = kw.solve_svm_mkl(kw.FeatureStack(Z + shift, groups), y, 0.2, loss=loss, tol=1e-6)
-    assert b.status is kw.Status.CONVERGED
+    assert b.status is kw.solvers.Status.CONVERGED
     assert abs(a.primal - b.primal) <= a.gap + b.gap
     f = [part @ one.feature_coef + one.intercept for part, one in ((Z, a), (Z + shift, b))]
     # measured: 4e-5; gaps of 1e-6 leave 1e-3 of the function
@@ -483,14 +486,14 @@ def test_other_methods_hold_factors(loss, weight_set):
     Z, groups, y = make(loss)
     weights = np.where(np.arange(60) % 4 == 0, 0.0, 1.0)
     stack = kw.FeatureStack(Z, groups)
-    got = kw.solve_svm_mkl(stack, y, 0.2, weight_set, loss=loss, sample_weight=weights, method="closed-form")
+    got = kw.solve_svm_mkl(stack, y, 0.2, weight_set, loss=loss, sample_weight=weights, solver="closed-form")
     want = kw.solve_svm_mkl(stack.gram(), y, 0.2, weight_set, loss=loss, sample_weight=weights)
     assert abs(got.primal - want.primal) <= got.gap + want.gap
     fitted = stack.gram().combine(got.weights) @ got.dual_coef
     assert_allclose(Z @ got.feature_coef, fitted, atol=1e-9)
     problem = kw.problems.margin_problem(stack, y, 0.2, weight_set, loss=loss, sample_weight=weights)
-    assert got.verify(problem).status is kw.Status.CONVERGED
-    newton = kw.solve_svm_mkl(stack, y, 0.2, loss=loss, method="newton")
+    assert got.verify(problem).status is kw.solvers.Status.CONVERGED
+    newton = kw.solve_svm_mkl(stack, y, 0.2, loss=loss, solver="newton")
     auto = kw.solve_svm_mkl(stack, y, 0.2, loss=loss)
     assert abs(newton.primal - auto.primal) <= newton.gap + auto.gap
     assert newton.feature_coef.shape == (Z.shape[1],)
@@ -502,14 +505,14 @@ def test_a_warm_start_saves_steps(loss):
     Z, groups, y = make(loss, 200)
     stack = kw.FeatureStack(Z, groups)
     first = kw.solve_svm_mkl(stack, y, 1.0, loss=loss, tol=1e-6)
-    again = kw.solve_svm_mkl(stack, y, 1.0, loss=loss, tol=1e-5, warm_start=first)
+    again = kw.solve_svm_mkl(stack, y, 1.0, loss=loss, tol=1e-5, start=first)
     cold = kw.solve_svm_mkl(stack, y, 1.0, loss=loss, tol=1e-5)
     assert again.n_iter <= cold.n_iter
     assert abs(again.primal - first.primal) <= again.gap + first.gap
     # that of kernels has weights and coefficients of rows, and one that is far off does no harm
     for start in (kw.solve_svm_mkl(stack.gram(), y, 1.0, loss=loss), replace(first, feature_coef=1e6 * Z[0])):
-        other = kw.solve_svm_mkl(stack, y, 1.0, loss=loss, tol=1e-5, warm_start=start)
-        assert other.status is kw.Status.CONVERGED
+        other = kw.solve_svm_mkl(stack, y, 1.0, loss=loss, tol=1e-5, start=start)
+        assert other.status is kw.solvers.Status.CONVERGED
         assert abs(other.primal - first.primal) <= other.gap + first.gap
 
 
@@ -522,8 +525,8 @@ def test_callbacks_and_limits_end_with_a_valid_gap():
         stack, y, 1.0, loss="logistic", tol=1e-9, callback=lambda *told: seen.append(told) or len(seen) == 2
     )
     limited = kw.solve_svm_mkl(stack, y, 1.0, loss="logistic", tol=1e-9, max_iter=2)
-    assert stopped.status is kw.Status.INTERRUPTED
-    assert limited.status is kw.Status.MAX_ITER
+    assert stopped.status is kw.solvers.Status.INTERRUPTED
+    assert limited.status is kw.solvers.Status.MAX_ITER
     assert limited.n_iter == 2
     assert [told[0] for told in seen] == [1, 2]
     for one in (stopped, limited):
@@ -538,7 +541,7 @@ def test_features_that_say_nothing_leave_the_intercept():
     for Z in (np.zeros((3, 2)), np.ones((3, 2))):
         for loss in ("hinge", "squared-hinge", "logistic"):
             got = kw.solve_svm_mkl(kw.FeatureStack(Z), y, 2.0, loss=loss)
-            assert got.status is kw.Status.CONVERGED
+            assert got.status is kw.solvers.Status.CONVERGED
             assert not got.feature_coef.any()
             want = kw.solve_svm_mkl(kw.FeatureStack(Z).gram(), y, 2.0, loss=loss)
             assert_allclose(got.primal, want.primal, rtol=1e-6)
@@ -554,20 +557,22 @@ def test_a_path_is_that_of_single_solutions(loss, kind):
     Cs, weights = [3.0, 1e-3, 0.1], np.where(np.arange(60) % 6 == 0, 0.0, 1.5)
     options = {"loss": loss, "sample_weight": weights, "epsilon": 0.05, "tol": 1e-6}
     seen = []
-    path = kw.svm_mkl_path(
+    path = kw.solvers.svm_mkl_path(
         given, y, Cs, weight_set, callback=lambda index, one: seen.append((index, one.alpha)), **options
     )
     assert_allclose(path.alphas, [1e3, 10.0, 1 / 3])
     assert_allclose(seen, list(enumerate(path.alphas)))
     for C, one in zip(sorted(Cs), path.solutions, strict=True):
-        assert one.status is kw.Status.CONVERGED
+        assert one.status is kw.solvers.Status.CONVERGED
         single = kw.solve_svm_mkl(given, y, C, weight_set, **options)
         assert abs(one.primal - single.primal) <= one.gap + single.gap
         verify = {"loss": loss, "sample_weight": weights, "epsilon": 0.05}
         assert one.verify(kw.problems.margin_problem(given, y, C, weight_set, **verify)).status.ok
-    ended = kw.svm_mkl_path(given, y, Cs, weight_set, callback=lambda index, one: index == 1, **options)
+    ended = kw.solvers.svm_mkl_path(
+        given, y, Cs, weight_set, callback=lambda index, one: index == 1, **options
+    )
     assert len(ended) == 2
-    assert ended.status[-1] is kw.Status.INTERRUPTED
+    assert ended.status[-1] is kw.solvers.Status.INTERRUPTED
     assert ended.dual_coef.shape == (2, 60)
 
 
@@ -579,11 +584,11 @@ def test_ctrl_c_keeps_the_finished_part_of_a_path():
         if index == 1:
             raise KeyboardInterrupt
 
-    path = kw.svm_mkl_path(stack, y, [0.1, 1.0, 10.0], loss="logistic", callback=stop)
+    path = kw.solvers.svm_mkl_path(stack, y, [0.1, 1.0, 10.0], loss="logistic", callback=stop)
     assert len(path) == 2
-    assert path.status[-1] is kw.Status.INTERRUPTED
+    assert path.status[-1] is kw.solvers.Status.INTERRUPTED
     with pytest.raises(InputError, match="`Cs`"):
-        kw.svm_mkl_path(stack, y, [1.0, -1.0])
+        kw.solvers.svm_mkl_path(stack, y, [1.0, -1.0])
 
 
 # ---- certificates ---------------------------------------------------------------------------------
@@ -595,7 +600,7 @@ def test_changed_numbers_are_refuted(loss):
     stack = kw.FeatureStack(Z, groups)
     got = kw.solve_svm_mkl(stack, y, 0.2, loss=loss, tol=1e-6)
     problem = kw.problems.margin_problem(stack, y, 0.2, loss=loss)
-    assert got.verify(problem).status is kw.Status.CONVERGED
+    assert got.verify(problem).status is kw.solvers.Status.CONVERGED
     swapped = np.roll(got.weights, 1)
     for change in (
         {"feature_coef": 1.01 * got.feature_coef},
@@ -605,9 +610,9 @@ def test_changed_numbers_are_refuted(loss):
         {"weights": swapped},
         {"weights": 0.9 * got.weights},
     ):
-        assert replace(got, **change).verify(problem).status is kw.Status.REFUTED
+        assert replace(got, **change).verify(problem).status is kw.solvers.Status.REFUTED
     other = kw.problems.margin_problem(stack, y, 0.21, loss=loss)
-    assert got.verify(other).status is kw.Status.REFUTED
+    assert got.verify(other).status is kw.solvers.Status.REFUTED
     kernels = kw.solve_svm_mkl(stack.gram(), y, 0.2, loss=loss)
     with pytest.raises(InputError, match="coefficients of 16 features"):
         kernels.verify(problem)
@@ -623,9 +628,9 @@ def test_wrong_arguments_are_refused():
     with pytest.raises(InputError, match="single class"):
         kw.solve_svm_mkl(stack, y, 1.0, sample_weight=y > 0)
     with pytest.raises(InputError, match="does not fit"):
-        kw.solve_svm_mkl(stack, y, 1.0, method="closed-form")
+        kw.solve_svm_mkl(stack, y, 1.0, solver="closed-form")
     with pytest.raises(InputError, match="for 6 kernels"):
-        kw.solve_svm_mkl(stack, y, 1.0, warm_start=kw.solve_svm_mkl(kw.FeatureStack(Z), y, 1.0))
+        kw.solve_svm_mkl(stack, y, 1.0, start=kw.solve_svm_mkl(kw.FeatureStack(Z), y, 1.0))
 
 
 # ---- parts ----------------------------------------------------------------------------------------
@@ -683,5 +688,7 @@ def test_a_path_goes_on_after_rough_solutions_at_almost_the_same_cost(rng):
     Z = rng.normal(size=(80, 60))
     y = np.sign(Z[:, :3].sum(1) + rng.normal(size=80))
     costs = np.array([0.1, 0.1 * (1 + 1e-9), 10.0])
-    found = kw.svm_mkl_path(kw.FeatureStack(Z, np.arange(0, 61, 3)), y, costs, loss="logistic", max_iter=1)
+    found = kw.solvers.svm_mkl_path(
+        kw.FeatureStack(Z, np.arange(0, 61, 3)), y, costs, loss="logistic", max_iter=1
+    )
     assert np.isfinite([one.primal for one in found.solutions]).all()

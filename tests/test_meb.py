@@ -17,7 +17,7 @@ def rbf(X, gamma=0.3):
 def check(ball, K, tol):
     """What every result promises, recomputed without the solver."""
     b = ball.dual_coef
-    assert ball.status is kw.Status.CONVERGED
+    assert ball.status is kw.solvers.Status.CONVERGED
     assert 0 <= ball.rel_gap <= tol
     assert b.min() >= 0
     assert b.sum() == pytest.approx(1.0, abs=1e-14)
@@ -113,7 +113,7 @@ def test_the_derivative_in_the_kernel_is_that_of_the_dual_value(rng):
 def test_a_single_point_and_equal_points():
     for K in (np.array([[4.0]]), np.full((6, 6), 3.0), np.zeros((4, 4))):
         ball = kw.solve_meb(K)
-        assert ball.status is kw.Status.CONVERGED
+        assert ball.status is kw.solvers.Status.CONVERGED
         assert (ball.radius2, ball.gap, ball.rel_gap) == (0.0, 0.0, 0.0)
 
 
@@ -121,12 +121,12 @@ def test_a_warm_start_gives_the_same_answer_sooner(rng):
     X = rng.normal(size=(300, 3))
     first = kw.solve_meb(rbf(X), tol=1e-9)
     other = rbf(X, 0.31)
-    cold, warm = kw.solve_meb(other, tol=1e-9), kw.solve_meb(other, tol=1e-9, warm_start=first.dual_coef)
+    cold, warm = kw.solve_meb(other, tol=1e-9), kw.solve_meb(other, tol=1e-9, start=first.dual_coef)
     assert warm.radius2 == pytest.approx(cold.radius2, rel=1e-8)
     assert warm.n_iter < 0.8 * cold.n_iter
-    assert kw.solve_meb(rbf(X), tol=1e-9, warm_start=first.dual_coef).n_iter <= 3
+    assert kw.solve_meb(rbf(X), tol=1e-9, start=first.dual_coef).n_iter <= 3
     for start in (np.zeros(300), -np.ones(300), 1e9 * rng.normal(size=300)):
-        any_start = kw.solve_meb(other, tol=1e-9, warm_start=start)
+        any_start = kw.solve_meb(other, tol=1e-9, start=start)
         assert any_start.radius2 == pytest.approx(cold.radius2, rel=1e-8)
 
 
@@ -134,7 +134,7 @@ def test_unfinished_balls_are_bracketed(rng):
     K = rbf(rng.normal(size=(200, 5)))
     best = kw.solve_meb(K, tol=1e-12)
     short = kw.solve_meb(K, tol=1e-12, max_iter=5)
-    assert short.status is kw.Status.MAX_ITER
+    assert short.status is kw.solvers.Status.MAX_ITER
     assert short.dual < best.primal
     assert short.primal > best.dual
     assert short.rel_gap > 1e-4
@@ -153,7 +153,7 @@ def test_refusals(rng):
         ({"ridge": -1.0}, "ridge"),
         ({"tol": -1.0}, "tol"),
         ({"max_iter": 0}, "max_iter"),
-        ({"warm_start": np.ones(3)}, "warm_start"),
+        ({"start": np.ones(3)}, "start"),
         ({"on_indefinite": "x"}, "on_indefinite"),
     ):
         with pytest.raises(kw.InputError, match=message):
@@ -169,5 +169,5 @@ def test_refusals(rng):
     assert np.linalg.eigvalsh(crooked)[0] < -1
     with pytest.raises(kw.NotPSDError, match="on_indefinite"):
         kw.solve_meb(crooked)
-    assert kw.solve_meb(crooked, on_indefinite="clip").status is kw.Status.CONVERGED
-    assert kw.solve_meb(crooked, on_indefinite="shift").status is kw.Status.CONVERGED
+    assert kw.solve_meb(crooked, on_indefinite="clip").status is kw.solvers.Status.CONVERGED
+    assert kw.solve_meb(crooked, on_indefinite="shift").status is kw.solvers.Status.CONVERGED

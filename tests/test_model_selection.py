@@ -838,11 +838,11 @@ def test_paths_begin_with_given_weights(rng):
     y = X[:, 0] - X[:, 3] + rng.normal(size=60)
     alphas = [3.0, 2.0]
     plain = kw.rls2_path(gram, y, alphas, tol=1e-10)
-    begun = kw.rls2_path(gram, y, alphas, tol=1e-10, weights0=plain.weights[0])
+    begun = kw.rls2_path(gram, y, alphas, tol=1e-10, start=plain.weights[0])
     np.testing.assert_allclose(begun.weights, plain.weights, atol=1e-6)
     assert begun.n_iter[0] < plain.n_iter[0]
-    with pytest.raises(kw.InputError, match="weights0"):
-        kw.rls2_path(gram, y, alphas, weights0=np.ones(8))
+    with pytest.raises(kw.InputError, match="`start`"):
+        kw.rls2_path(gram, y, alphas, start=np.ones(8))
 
 
 @pytest.mark.parametrize("scoring", [None, "f1_macro", "neg_root_mean_squared_error", "explained_variance"])

@@ -172,7 +172,7 @@ def test_a_kernel_of_zeros_gets_the_factor_one(stack, rule):
     assert normal.scale[-1] == 1.0
     result = kw.solve_rls2(normal.prepare(held), target, 0.1, scale=normal.scale)
     assert result.weights[-1] == 0.0
-    assert result.status is kw.Status.CONVERGED
+    assert result.status is kw.solvers.Status.CONVERGED
 
 
 # ---- changes of the kernel -------------------------------------------------------------------------

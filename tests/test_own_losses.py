@@ -118,13 +118,13 @@ def test_own_losses_reach_the_optimum_on_kernels_and_features(loss, name, rng):
     best = optimum(gram, y, C * weight, known, loss)
     for kernels in (gram, kw.FeatureStack(Z, GROUPS)):
         found = kw.solve_svm_mkl(kernels, y, C, known.weight_set, loss=loss, sample_weight=weight, tol=1e-7)
-        assert found.status is kw.Status.CONVERGED
+        assert found.status is kw.solvers.Status.CONVERGED
         # the cone solver's digits: measured 1e-8
         slack = 2e-7 * abs(best)
         assert found.dual - slack <= best <= found.primal + slack
         assert found.gap <= 1e-7 * abs(found.primal)
         problem = kw.Problem(kernels, y, loss, known.weight_set, C, weight)
-        assert found.verify(problem).status is kw.Status.CONVERGED
+        assert found.verify(problem).status is kw.solvers.Status.CONVERGED
 
 
 @pytest.mark.parametrize("kind", [Hinge, SquaredHinge, Logistic, EpsilonInsensitive, kw.losses.Squared])
@@ -138,10 +138,10 @@ def test_three_formulas_say_all_that_a_loss_is(kind, fit_intercept, rng):
         other = Machine(y, cost, own, weight, fit_intercept=fit_intercept)
         one, two = machine.solve(K, tol=1e-8), other.solve(K, tol=1e-8, warm_start=b)
         b = two.dual_coef
-        assert two.status is kw.Status.CONVERGED
+        assert two.status is kw.solvers.Status.CONVERGED
         assert two.primal == pytest.approx(one.primal, rel=3e-8)
         again_ = other.certify(K, two.dual_coef, two.intercept)
-        assert two.certificate.checked_by(again_).status is kw.Status.CONVERGED
+        assert two.certificate.checked_by(again_).status is kw.solvers.Status.CONVERGED
         for low, high in zip(own.bounds(y, machine.costs), given.bounds(y, machine.costs), strict=True):
             inside = np.abs(high) < 1e200
             np.testing.assert_allclose(low[inside], high[inside], atol=1e-12)
@@ -184,7 +184,7 @@ def test_few_systems(loss, most, rng):
     _, gram, y, weight = data(rng, loss)
     for unit, cost in ((1.0, 2.0), (1.0, 0.02), (0.01, 2.0)):
         found = Machine(y, cost, loss, weight).solve(unit * gram.sum(axis=2), tol=1e-8)
-        assert found.status is kw.Status.CONVERGED
+        assert found.status is kw.solvers.Status.CONVERGED
         assert found.n_iter <= 1.5 * most
 
 
@@ -196,7 +196,7 @@ def test_early_stops_are_honest(loss, rng):
         problem = kw.Problem(kernels, y, loss, "simplex", C, weight)
         for most in (1, 2, 4):
             found = kw.solve(problem, tol=1e-12, max_iter=most)
-            assert found.status is not kw.Status.CONVERGED
+            assert found.status is not kw.solvers.Status.CONVERGED
             assert found.primal >= best.primal - best.gap
             assert found.dual <= best.primal
             # what it says is what anybody finds
@@ -240,7 +240,7 @@ def test_what_a_loss_cannot_do_it_says(rng, tmp_path):
     with pytest.raises(InputError, match="cannot be exported"):
         found.export_certificate(tmp_path / "x.kwcert", problem, kernels=gram, y=y)
     with pytest.raises(InputError, match="quadratic program"):
-        kw.solve(problem, step="interior-point")
+        kw.solve(problem, solver="interior-point")
     with pytest.raises(InputError, match="a Loss"):
         as_loss("hubert")
     with pytest.raises(InputError, match="a Loss"):
@@ -252,7 +252,7 @@ def test_folds_of_rows_in_chunks_leave_rows_out(rng):
     Z = rng.normal(size=(90, 9))
     y = Z[:, 0] - Z[:, 4] + 0.3 * rng.normal(size=90)
     rows = kw.RowFeatures(Z, y, groups=GROUPS)
-    found = kw.svm_mkl_path_cv(rows, [0.1, 1.0], loss=Huber(0.3), scoring="loss", folds=3, tol=1e-7)
+    found = kw.rows.svm_mkl_path_cv(rows, [0.1, 1.0], loss=Huber(0.3), scoring="loss", folds=3, tol=1e-7)
     numbers = rows.folds(3)
     for k in range(3):
         train, test = numbers != k, numbers == k

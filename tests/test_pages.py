@@ -183,10 +183,12 @@ def public():
             for own, member in members(function).items():
                 add(own, member)
 
-    for name in kw.__all__:
+    for name in (*kw.__all__, "normalizers", "problems", "results", "views"):
         value = getattr(kw, name)
-        # names of a module that are not its own are of other packages
-        inside = vars(value).items() if inspect.ismodule(value) else [(name, value)]
+        inside = [(name, value)]
+        if inspect.ismodule(value):
+            # names of a module that are not its own are of other packages
+            inside = [(own, getattr(value, own)) for own in {*vars(value), *value.__all__}]
         for own, each in inside:
             if not own.startswith("_") and str(getattr(each, "__module__", "")).startswith("kernelweave"):
                 add(own, each)

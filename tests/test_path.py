@@ -67,9 +67,9 @@ def test_a_margin_path_is_a_sequence_of_solutions(form, rng):
     kernels = {"kernels": stack.gram(), "chunks": kw.RowFeatures(Z, y, sample_weight=weight, groups=groups)}
     more = {"tol": 1e-7, "loss": "logistic", "scale": scale}
     own = {} if form == "chunks" else {"sample_weight": weight}
-    own |= {"method": "newton"} if form == "newton on features" else {}
+    own |= {"solver": "newton"} if form == "newton on features" else {}
     labels = None if form == "chunks" else y
-    path = kw.svm_mkl_path(kernels.get(form, stack), labels, [2.0, 0.05, 0.4], **more, **own)
+    path = kw.solvers.svm_mkl_path(kernels.get(form, stack), labels, [2.0, 0.05, 0.4], **more, **own)
     np.testing.assert_allclose(path.alphas, [20.0, 2.5, 0.5], rtol=1e-15)
     for k, C in enumerate((0.05, 0.4, 2.0)):
         one = kw.solve_svm_mkl(stack.gram(), y, C, sample_weight=weight, **more)
@@ -82,7 +82,7 @@ def test_alternating_path_uses_the_papers_rule():
     gram, y = make_problem("dense", np.random.default_rng(3))
     alphas = np.geomspace(1.0, 1e-3, 6)
     path = kw.rls2_path(gram, y, alphas, solver="alternating", delta=1e-2)
-    assert all(status is kw.Status.RESIDUAL_RULE for status in path.status)
+    assert all(status is kw.solvers.Status.RESIDUAL_RULE for status in path.status)
     for alpha, d, c in zip(path.alphas, path.weights, path.dual_coef, strict=True):
         residual = (gram @ d) @ c + alpha * c - y
         assert np.linalg.norm(residual) <= 1e-2 * np.linalg.norm(y)
@@ -259,7 +259,7 @@ def test_a_callback_ends_the_path_and_keeps_it():
 
     path = kw.rls2_path(gram, y, n_alphas=10, callback=stop)
     assert len(path) == len(seen) == 4
-    assert path.status[-1] is kw.Status.INTERRUPTED
+    assert path.status[-1] is kw.solvers.Status.INTERRUPTED
     assert path.rel_gap.max() <= 1e-6
 
 
@@ -272,7 +272,7 @@ def test_ctrl_c_keeps_what_is_done():
 
     path = kw.rls2_path(gram, y, n_alphas=10, callback=interrupt)
     assert len(path) == 3
-    assert path.status[-1] is kw.Status.INTERRUPTED
+    assert path.status[-1] is kw.solvers.Status.INTERRUPTED
 
     def at_once(index, result):
         raise KeyboardInterrupt

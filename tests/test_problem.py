@@ -49,7 +49,7 @@ def operators(Z, gram, y, weight, known, loss):
     if loss == "squared" and known.name == "simplex":
         blocks = [Z[:, a:b] for a, b in itertools.pairwise(GROUPS)]
         yield "stream", kw.KernelStream(blocks), whole
-        yield "statistics", kw.block_statistics(Z, y, groups=GROUPS, sample_weight=weight), {}
+        yield "statistics", kw.rows.block_statistics(Z, y, groups=GROUPS, sample_weight=weight), {}
 
 
 @pytest.mark.parametrize("name", FOUR)
@@ -63,17 +63,17 @@ def test_every_operator_has_the_same_optimum(loss, name, rows):
     for kind, kernels, given in operators(Z, gram, y, weight, known, loss):
         problem = kw.Problem(kernels, loss=loss, weights=known.weight_set, C=C, **given)
         found = kw.solve(problem, tol=1e-7)
-        assert found.status is kw.Status.CONVERGED, kind
+        assert found.status is kw.solvers.Status.CONVERGED, kind
         assert found.gap <= 1e-7 * found.primal
         # measured 2e-8, which is what the cone solver reaches
         slack = 3e-7 * best
         assert found.dual - slack <= best <= found.primal + slack, kind
         # from the numbers alone, and altered numbers are found
-        assert found.verify(problem).status is kw.Status.CONVERGED
+        assert found.verify(problem).status is kw.solvers.Status.CONVERGED
         other = replace(found, weights=np.roll(found.weights, 1))
-        assert other.verify(problem).status is kw.Status.REFUTED
+        assert other.verify(problem).status is kw.solvers.Status.REFUTED
         other = replace(found, dual_coef=1.01 * found.dual_coef, feature_coef=1.01 * found.feature_coef)
-        assert other.verify(problem).status is kw.Status.REFUTED
+        assert other.verify(problem).status is kw.solvers.Status.REFUTED
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -88,13 +88,13 @@ def test_the_intercept_is_a_choice(loss, fit_intercept, rows):
             continue
         problem = kw.Problem(kernels, loss=loss, C=C, fit_intercept=fit_intercept, **given)
         found = kw.solve(problem, tol=1e-7)
-        assert found.status is kw.Status.CONVERGED, kind
+        assert found.status is kw.solvers.Status.CONVERGED, kind
         assert abs(found.primal - best) <= 3e-7 * best, kind
         if not fit_intercept:
             assert not np.any(found.intercept)
             moved = replace(found, intercept=0.1)
             assert kind in ("stack", "statistics", "stream", "features") or (
-                moved.verify(problem).status is kw.Status.REFUTED
+                moved.verify(problem).status is kw.solvers.Status.REFUTED
             )
 
 
@@ -154,7 +154,7 @@ def test_several_outputs_share_their_weights(rows):
     Y = np.column_stack([t, labels])
     one, two = kw.solve_rls2(gram, Y, 0.5), kw.solve(kw.Problem(gram, Y, C=2.0))
     np.testing.assert_allclose(two.dual_coef, one.dual_coef)
-    assert two.verify(kw.Problem(gram, Y, C=2.0)).status is kw.Status.CONVERGED
+    assert two.verify(kw.Problem(gram, Y, C=2.0)).status is kw.solvers.Status.CONVERGED
 
 
 @pytest.mark.parametrize("loss", ["squared", "hinge"])
@@ -185,9 +185,9 @@ def test_a_start_and_a_limit(rows):
     assert again.n_iter <= whole.n_iter
     seen = []
     stopped = kw.solve(problem, tol=1e-12, callback=lambda *told: seen.append(told) or True)
-    assert stopped.status is kw.Status.INTERRUPTED
+    assert stopped.status is kw.solvers.Status.INTERRUPTED
     assert len(seen) == 1
-    assert kw.solve(problem, tol=1e-12, max_time=1e-9).status is kw.Status.MAX_TIME
+    assert kw.solve(problem, tol=1e-12, max_time=1e-9).status is kw.solvers.Status.MAX_TIME
 
 
 def test_callbacks_of_least_squares_are_told_the_objective_of_the_problem(rows):
@@ -207,7 +207,7 @@ def test_a_solver_that_says_too_much_is_not_believed(rows):
     found = kw.solve(problem, tol=1e-6)
     wrong = replace(found, weights=np.roll(found.weights, 1))
     told = confirmed(problem, wrong, 1e-6)
-    assert told.status is not kw.Status.CONVERGED
+    assert told.status is not kw.solvers.Status.CONVERGED
     assert told.gap > 1e-6 * told.primal
     assert confirmed(problem, found, 1e-6) is found
 
@@ -231,11 +231,11 @@ def test_what_does_not_go_together_is_said(given, words, rows):
 def test_sums_and_streams_are_for_least_squares(rows):
     Z, _, t, labels, _ = rows
     with pytest.raises(InputError, match="Squared"):
-        kw.Problem(kw.block_statistics(Z, t, groups=GROUPS), loss="hinge")
+        kw.Problem(kw.rows.block_statistics(Z, t, groups=GROUPS), loss="hinge")
     with pytest.raises(InputError, match="KernelStream"):
         kw.Problem(kw.KernelStream([Z[:, :4], Z[:, 4:]]), labels, "hinge")
     with pytest.raises(InputError, match="does not fit"):
-        kw.solve(kw.Problem(kw.FeatureStack(Z, GROUPS), t), step="interior-point")
+        kw.solve(kw.Problem(kw.FeatureStack(Z, GROUPS), t), solver="interior-point")
 
 
 def test_exported_certificates_are_judged(rows, tmp_path):
@@ -265,14 +265,14 @@ def test_a_published_algorithm_that_is_not_installed_gets_one_clear_error(name, 
     gram, y = X[:, None, :] * X[None, :, :], np.sign(X[:, 0])
     loss = "squared" if name in published.RIDGE else "hinge"
     problem = kw.Problem(gram, y, loss=loss, C=1.0)
-    assert kw.solve(problem, step=name, tol=1e-2, max_iter=5).n_iter >= 1
+    assert kw.solve(problem, solver=name, tol=1e-2, max_iter=5).n_iter >= 1
     published.published.cache_clear()
     monkeypatch.setattr(published, "entry_points", lambda **_: ())
     try:
         with pytest.raises(
             kw.InputError, match=f"'{name}' is a published algorithm that is not part of this"
         ):
-            kw.solve(problem, step=name)
+            kw.solve(problem, solver=name)
     finally:
         published.published.cache_clear()
 

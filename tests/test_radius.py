@@ -10,15 +10,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import kernelweave as kw
-from kernelweave import (
-    InputError,
-    KernelFamily,
-    solve_meb,
-    solve_radius,
-    solve_rkl,
-    solve_svc,
-    solve_svm_mkl,
-)
+from kernelweave import InputError, solve_meb, solve_rkl, solve_svc, solve_svm_mkl
 from kernelweave.gram import as_gram, gram_from_stack
 from kernelweave.kernels import Linear
 from kernelweave.learners.radius import FAMILIES
@@ -31,6 +23,7 @@ from kernelweave.mkl.criteria.radius import (
 )
 from kernelweave.mkl.families import GaussianOfSum, Gaussians, WeightedSum
 from kernelweave.results import Status
+from kernelweave.solvers import KernelFamily, solve_radius
 from oracles import rkl_by_conic
 from problems import rbf_stack
 
@@ -442,7 +435,7 @@ def test_norms_name_the_same_kernel(problem, step):
     stack, y = problem
     best = solve_rkl(stack, y, 1.0, tol=1e-10)
     tol = 1e-9 if step == "newton" else 1e-6
-    found = [solve_rkl(stack, y, 1.0, norm, step=step, tol=tol, max_iter=500) for norm in (1, 2, None)]
+    found = [solve_rkl(stack, y, 1.0, norm, solver=step, tol=tol, max_iter=500) for norm in (1, 2, None)]
     assert found[0].weights.sum() == pytest.approx(1.0)
     assert np.linalg.norm(found[1].weights) == pytest.approx(1.0)
     assert_no_bound_is_passed(best, *found)
@@ -567,7 +560,7 @@ def test_any_start_ends_at_the_same_optimum(problem, rng):
         start = rng.dirichlet(np.full(stack.shape[2], 0.3))
         newton = solve_rkl(stack, y, 1.0, start=start, tol=1e-8)
         assert newton.status.ok
-        descent = solve_rkl(stack, y, 1.0, start=start, step="spectral", tol=1e-6, max_iter=500)
+        descent = solve_rkl(stack, y, 1.0, start=start, solver="spectral", tol=1e-6, max_iter=500)
         assert_no_bound_is_passed(best, newton, descent)
         # over ten draws: at most 0.018
         assert descent.rel_gap <= 0.3
@@ -584,7 +577,7 @@ def test_descents_count_their_machines(problem):
     """Every step of Armijo's rule costs a machine or more; both ends meet, Newton's sooner."""
     stack, y = problem
     newton = solve_rkl(stack, y, 10.0, tol=1e-8)
-    for found in (newton, solve_rkl(stack, y, 10.0, step="armijo", tol=1e-4)):
+    for found in (newton, solve_rkl(stack, y, 10.0, solver="armijo", tol=1e-4)):
         machines, active = found.history["n_machines"], found.history["n_active"]
         assert machines[-1] <= found.n_machines
         assert (np.diff(machines) >= 1).all()
@@ -610,7 +603,7 @@ def test_all_machines_are_counted(problem, monkeypatch, kind, step):
     monkeypatch.setattr(Machine, "solve", counting)
     for tol in (1e-2, 1e-4):
         solved.clear()
-        found = solve_radius(stack, y, 1.0, kind, step=step, tol=tol, max_iter=300)
+        found = solve_radius(stack, y, 1.0, kind, solver=step, tol=tol, max_iter=300)
         assert found.n_machines == len(solved)
     if kind == "rkl" and step != "auto":
         # the gap is that of the last machine of the search
@@ -674,7 +667,7 @@ def test_do_with_scales_and_weights_of_rows(C, rng):
 def test_do_by_newton_and_by_descent(problem, C):
     stack, y = problem
     newton = solve_radius(stack, y, C, "do", tol=1e-7)
-    descent = solve_radius(stack, y, C, "do", step="spectral", tol=1e-6)
+    descent = solve_radius(stack, y, C, "do", solver="spectral", tol=1e-6)
     assert newton.rel_gap <= 1e-7
     assert descent.rel_gap <= 1e-6
     assert_no_bound_is_passed(newton, descent)
@@ -688,13 +681,13 @@ def test_refusals(problem):
     for change, message in [
         ({"norm": 3}, "`norm` must be 1, 2 or None"),
         ({"kind": "radius"}, "`kind` must be"),
-        ({"step": "fast"}, "`step` must be"),
+        ({"solver": "fast"}, "`solver` must be"),
         ({"kind": "do", "norm": 2}, "needs norm=1: its value depends on the scale"),
         ({"kind": "margin", "norm": 2}, "needs norm=1"),
         ({"kind": "kl-c", "norm": None}, "needs norm=1 or 2"),
         ({"max_iter": 2.5}, "`max_iter` must be a whole number"),
         ({"max_iter": -3}, "`max_iter` must be a whole number"),
-        ({"kind": "kl-c", "step": "newton"}, "step='newton' is for"),
+        ({"kind": "kl-c", "solver": "newton"}, "solver='newton' is for"),
         ({"kind": "kl-c", "loss": "epsilon-insensitive"}, "for classification"),
         ({"start": np.zeros(stack.shape[2])}, "not all zero"),
         ({"scale": np.zeros(stack.shape[2])}, "`scale` must be finite positive"),
@@ -708,7 +701,7 @@ def test_refusals(problem):
     for kind in ("rkl", "do"):
         for step in ("newton", "spectral"):
             with pytest.raises(InputError, match=rf"n_samples={N}\) coincide"):
-                solve_radius(constant, y, 1.0, kind, step=step)
+                solve_radius(constant, y, 1.0, kind, solver=step)
     with pytest.raises(InputError, match="is for sums of kernels"):
         solve_radius(Gaussians.of_columns(np.eye(N), each=True), y, 1.0, "do")
     for X, each, message in (
@@ -728,14 +721,14 @@ def test_callback_and_limits(problem):
             stack,
             y,
             1.0,
-            step=step,
+            solver=step,
             tol=1e-10,
             callback=lambda *a, seen=seen: seen.append(a) or len(seen) == 2,
         )
         # as of all solvers, the first iteration is number 1
         assert [n for n, *_ in seen] == [1, 2]
         assert found.status.name == "INTERRUPTED"
-        ended = solve_rkl(stack, y, 1.0, step=step, tol=1e-12, max_iter=2).status.name
+        ended = solve_rkl(stack, y, 1.0, solver=step, tol=1e-12, max_iter=2).status.name
         assert ended == "MAX_ITER"
 
 
@@ -761,8 +754,8 @@ def test_settings_are_used_or_refused(rng):
         expected = solve_radius(by_hand, y, 1.0, kind, tol=1e-6)
         assert ridged.value == pytest.approx(expected.value, rel=1e-4), kind
         assert abs(ridged.value - plain.value) > 1e-2 * abs(plain.value), kind
-    with pytest.raises(InputError, match="`ridge` needs step="):
-        solve_radius(stack, y, 1.0, "do", ridge=0.5, step="newton")
+    with pytest.raises(InputError, match="`ridge` needs solver="):
+        solve_radius(stack, y, 1.0, "do", ridge=0.5, solver="newton")
     family = Gaussians.of_columns(X, each=True)
     for name, value in (("ridge", 0.1), ("scale", np.ones(2)), ("norm", 2)):
         with pytest.raises(InputError, match=f"`{name}` is for sums of kernels"):
@@ -778,7 +771,7 @@ def linear_problem(kind, seed):
     y = np.sign(X[:, 0] + 0.5 * rng.normal(size=30))
     if kind == "margin":
         return gram, y, kw.solve_svm_mkl(gram, y, 10.0, tol=1e-9)
-    return gram, y, kw.solve_radius(gram, y, 10.0, kind, tol=1e-9)
+    return gram, y, kw.solvers.solve_radius(gram, y, 10.0, kind, tol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["rkl", "do", "margin"])
@@ -787,7 +780,7 @@ def linear_problem(kind, seed):
 def test_a_descent_that_is_stopped_bounds_the_whole_convex_problem(kind, step, max_iter):
     for seed in range(3):
         gram, y, best = linear_problem(kind, seed)
-        found = kw.solve_radius(gram, y, 10.0, kind, step=step, max_iter=max_iter, tol=1e-6)
+        found = kw.solvers.solve_radius(gram, y, 10.0, kind, solver=step, max_iter=max_iter, tol=1e-6)
         assert found.certificate.kind == "joint"
         assert found.gap >= found.primal - best.primal - 1e-12 * abs(best.primal)
-        assert (found.status is kw.Status.CONVERGED) == (found.rel_gap <= 1e-6)
+        assert (found.status is kw.solvers.Status.CONVERGED) == (found.rel_gap <= 1e-6)

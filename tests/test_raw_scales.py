@@ -42,5 +42,5 @@ def test_the_judge_finds_what_is_wrong(monkeypatch, route):
     uniform = np.full_like(found.weights, 1.0 / len(found.weights))
     primal, _ = raw_scales.bounds(problem, replace(found, weights=uniform), route)
     assert "the gap" in claims(weights=uniform, certificate=replace(certificate, primal=primal))
-    loose = replace(certificate, gap=0.1 * found.primal, status=kw.Status.CONVERGED)
+    loose = replace(certificate, gap=0.1 * found.primal, status=kw.solvers.Status.CONVERGED)
     assert "converged" in claims(weights=uniform, certificate=replace(loose, primal=primal, gap=primal))

@@ -91,7 +91,7 @@ def solved(kind, gram, y, weight):
     target = y if as_loss(loss).classifies else gram[:, 0, 1] + 0.1 * y
     problem = kw.problems.margin_problem(gram, target, 2.0, weight_set, loss=loss, **more)
     return kw.solve_svm_mkl(
-        gram, target, 2.0, weight_set, loss=loss, method=method, tol=1e-7, **more
+        gram, target, 2.0, weight_set, loss=loss, solver=method, tol=1e-7, **more
     ), problem
 
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from kernelweave import solve_l2svc, solve_meb, solve_radius, solve_rkl, solve_svc
+from kernelweave import solve_meb, solve_rkl, solve_svc
 from kernelweave.kernels import RBF
+from kernelweave.solvers import solve_l2svc, solve_radius
 
 N = 30
 

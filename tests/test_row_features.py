@@ -48,10 +48,10 @@ def test_chunks_have_the_solution_of_rows_in_memory(
     Cs = [1e-3, 1e-2, 1e-1]
     rows = kw.RowFeatures(in_chunks(Z, y), groups=GROUPS)
     assert len(rows.sample.positions) == 300
-    path = kw.svm_mkl_path(rows, None, Cs, loss=loss, tol=1e-6)
+    path = kw.solvers.svm_mkl_path(rows, None, Cs, loss=loss, tol=1e-6)
     assert path.rel_gap.max() <= 1e-6
     assert path.n_iter.min() > 1
-    held = kw.svm_mkl_path(kw.FeatureStack(Z, GROUPS), y, Cs, loss=loss, tol=1e-9)
+    held = kw.solvers.svm_mkl_path(kw.FeatureStack(Z, GROUPS), y, Cs, loss=loss, tol=1e-9)
     assert (path.primal - held.dual >= -1e-12).all()
     assert np.abs(path.primal / held.primal - 1.0).max() <= 1e-6
     for k, C in enumerate(Cs):
@@ -61,7 +61,7 @@ def test_chunks_have_the_solution_of_rows_in_memory(
             kw.problems.margin_problem(kw.FeatureStack(Z, GROUPS), y, C, loss=loss),
         ):
             checked = one.verify(problem)
-            assert checked.status is kw.Status.CONVERGED
+            assert checked.status is kw.solvers.Status.CONVERGED
             assert checked.rel_gap <= 1e-6
 
 
@@ -85,7 +85,7 @@ def test_passes_are_counted_and_limited(data: tuple[np.ndarray, ...], small_samp
     rows = kw.RowFeatures(in_chunks(Z, y), groups=GROUPS)
     for most in (1, 2):
         found = kw.solve_svm_mkl(rows, None, 0.05, loss="logistic", tol=1e-14, max_iter=most)
-        assert (found.n_iter, found.status) == (most, kw.Status.MAX_ITER)
+        assert (found.n_iter, found.status) == (most, kw.solvers.Status.MAX_ITER)
 
 
 def test_gap_belongs_to_the_primal_objective(data: tuple[np.ndarray, ...], small_sample: None) -> None:
@@ -118,7 +118,7 @@ def test_weights_of_rows_and_elastic_net(data: tuple[np.ndarray, ...], small_sam
     assert one.dual_coef.shape == (len(y),)
     assert not one.dual_coef[weight == 0].any()
     problem = kw.problems.margin_problem(rows, None, 0.01, net, loss="logistic")
-    assert one.verify(problem).status is kw.Status.CONVERGED
+    assert one.verify(problem).status is kw.solvers.Status.CONVERGED
 
 
 def test_sources_and_workers_agree(data: tuple[np.ndarray, ...], small_sample: None, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_sources_and_workers_agree(data: tuple[np.ndarray, ...], small_sample: N
         # measured: 2e-8
         assert np.allclose(one.feature_coef, wanted.feature_coef, atol=1e-6), name
     assert sources["files"].names == ("g0", "g1", "g2", "g3")
-    f = kw.predict_rows(one, tmp_path / "0.parquet", columns=names)
+    f = kw.rows.predict_rows(one, tmp_path / "0.parquet", columns=names)
     assert np.allclose(f, Z[:600] @ one.feature_coef + one.intercept)
 
 
@@ -167,12 +167,12 @@ def test_cross_validation_is_that_of_fits_without_each_fold(
     Z, y, _ = data
     rows = kw.RowFeatures(Z, y, groups=GROUPS)
     Cs = [1e-3, 1e-1]
-    found = kw.svm_mkl_path_cv(rows, Cs, loss=loss, folds=3, tol=1e-6)
+    found = kw.rows.svm_mkl_path_cv(rows, Cs, loss=loss, folds=3, tol=1e-6)
     numbers = rows.folds(3)
     assert np.array_equal(numbers, kw.RowFeatures(in_chunks(Z, y, size=77), groups=GROUPS).folds(3))
     for k in range(3):
         own = numbers == k
-        held = kw.svm_mkl_path(kw.FeatureStack(Z[~own], GROUPS), y[~own], Cs, loss=loss, tol=1e-8)
+        held = kw.solvers.svm_mkl_path(kw.FeatureStack(Z[~own], GROUPS), y[~own], Cs, loss=loss, tol=1e-8)
         f = Z[own] @ found.fold_coef[k].T + found.fold_intercept[k]
         # measured: 1.5e-3, of gaps of 1e-6
         assert np.allclose(f, Z[own] @ held.feature_coef.T + held.intercept[:, 0], atol=5e-3)
@@ -188,11 +188,11 @@ def test_rows_without_weight_are_in_no_fold(data: tuple[np.ndarray, ...], small_
     weight = np.arange(len(y)) % 3 * 1.0
     rows = kw.RowFeatures(Z, y, sample_weight=weight, groups=GROUPS)
     Cs = [1e-3, 1e-1]
-    found = kw.svm_mkl_path_cv(rows, Cs, loss="logistic", folds=3, tol=1e-7)
+    found = kw.rows.svm_mkl_path_cv(rows, Cs, loss="logistic", folds=3, tol=1e-7)
     numbers = rows.folds(3)
     for k in range(3):
         own, others = numbers == k, (numbers != k) & (weight > 0)
-        held = kw.svm_mkl_path(
+        held = kw.solvers.svm_mkl_path(
             kw.FeatureStack(Z[others], GROUPS),
             y[others],
             Cs,
@@ -214,11 +214,11 @@ def test_a_fold_of_one_class_has_no_area(data: tuple[np.ndarray, ...], small_sam
     numbers = kw.RowFeatures(Z, y, groups=GROUPS).folds(3)
     labels = np.where(numbers == 2, -1.0, y)
     rows = kw.RowFeatures(Z, labels, groups=GROUPS)
-    found = kw.svm_mkl_path_cv(rows, [1e-2], loss="logistic", folds=3)
+    found = kw.rows.svm_mkl_path_cv(rows, [1e-2], loss="logistic", folds=3)
     assert np.isnan(found.auc[:, 0]).tolist() == [False, False, True]
     assert np.isfinite(found.accuracy).all()
     with pytest.raises(kw.InputError, match="both classes for scoring='auc', got 1 folds with one"):
-        kw.svm_mkl_path_cv(rows, [1e-2], loss="logistic", folds=3, scoring="auc")
+        kw.rows.svm_mkl_path_cv(rows, [1e-2], loss="logistic", folds=3, scoring="auc")
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
@@ -230,17 +230,17 @@ def test_a_start_takes_the_place_of_the_sample(
     rows = kw.RowFeatures(in_chunks(Z, y, weight), groups=GROUPS)
     cold = kw.solve_svm_mkl(rows, None, 0.02, loss=loss, tol=1e-7)
     assert cold.n_iter > 2
-    again = kw.solve_svm_mkl(rows, None, 0.02, loss=loss, tol=1e-6, warm_start=cold)
+    again = kw.solve_svm_mkl(rows, None, 0.02, loss=loss, tol=1e-6, start=cold)
     assert again.n_iter == 1
     # weights and coefficients of rows, from which those of features follow
     parts = kw.results.WarmStart(cold.weights, cold.dual_coef)
-    near = kw.solve_svm_mkl(rows, None, 0.02, loss=loss, tol=1e-6, warm_start=parts)
+    near = kw.solve_svm_mkl(rows, None, 0.02, loss=loss, tol=1e-6, start=parts)
     assert near.rel_gap <= 1e-6
-    far = kw.solve_svm_mkl(rows, None, 0.5, loss=loss, tol=1e-6, warm_start=cold)
+    far = kw.solve_svm_mkl(rows, None, 0.5, loss=loss, tol=1e-6, start=cold)
     want = kw.solve_svm_mkl(rows, None, 0.5, loss=loss, tol=1e-6)
     assert abs(far.primal - want.primal) <= far.gap + want.gap
     with pytest.raises(kw.InputError, match="for 4 kernels"):
-        kw.solve_svm_mkl(rows, None, 0.02, loss=loss, warm_start=kw.results.WarmStart(np.ones(3)))
+        kw.solve_svm_mkl(rows, None, 0.02, loss=loss, start=kw.results.WarmStart(np.ones(3)))
 
 
 def test_scales_are_means_with_the_weights_of_the_rows(data: tuple[np.ndarray, ...]) -> None:
@@ -250,7 +250,9 @@ def test_scales_are_means_with_the_weights_of_the_rows(data: tuple[np.ndarray, .
     weight = np.random.default_rng(2).integers(0, 3, len(y))
     repeated = np.repeat(np.arange(len(y)), weight)
     want = kw.RowFeatures(Z[repeated], y[repeated], groups=GROUPS).scales()
-    diagonals = kw.block_statistics(Z[repeated], y[repeated], groups=GROUPS).mean_diagonals(centered=False)
+    diagonals = kw.rows.block_statistics(Z[repeated], y[repeated], groups=GROUPS).mean_diagonals(
+        centered=False
+    )
     np.testing.assert_allclose(want * diagonals, 1.0, rtol=1e-12)
     for rows in (Z, sparse.csr_array(Z)):
         found = kw.RowFeatures(rows, y, sample_weight=weight, groups=GROUPS).scales()
@@ -344,7 +346,7 @@ def test_steps_from_a_poor_sample_reach_the_solution(
             # measured: at most 1e-7, where it was 1
             assert got.rel_gap < 1e-3, (seed, C)
             assert abs(got.primal - want.primal) <= got.gap + want.gap
-            converged += got.status is kw.Status.CONVERGED
+            converged += got.status is kw.solvers.Status.CONVERGED
     # measured: all
     assert converged >= 4 * len(seeds) - 1
 
@@ -355,7 +357,7 @@ def test_little_memory_takes_more_passes_and_gives_the_same(
     Z, y, _ = data
     few = kw.RowFeatures(Z, y, groups=GROUPS, max_memory=250_000)
     much = kw.RowFeatures(Z, y, groups=GROUPS, max_memory=np.inf)
-    one, other = (kw.svm_mkl_path(rows, None, [1e-3, 1e-2], tol=1e-6) for rows in (few, much))
+    one, other = (kw.solvers.svm_mkl_path(rows, None, [1e-3, 1e-2], tol=1e-6) for rows in (few, much))
     assert np.abs(one.primal / other.primal - 1.0).max() <= 2e-6
 
 
@@ -374,20 +376,20 @@ class Stops:
 
 def test_an_interruption_keeps_the_best_point(data: tuple[np.ndarray, ...], small_sample: None) -> None:
     Z, y, _ = data
-    path = kw.svm_mkl_path(
+    path = kw.solvers.svm_mkl_path(
         kw.RowFeatures(Stops(in_chunks(Z, y), 3), groups=GROUPS),
         None,
         [1e-2, 1e-1],
         tol=1e-10,
         loss="logistic",
     )
-    assert set(path.status) == {kw.Status.INTERRUPTED}
+    assert set(path.status) == {kw.solvers.Status.INTERRUPTED}
     assert (path.rel_gap < 0.2).all()
     for k, C in enumerate((1e-2, 1e-1)):
         problem = kw.problems.margin_problem(kw.FeatureStack(Z, GROUPS), y, C, loss="logistic")
-        assert path.at(k).verify(problem).status is kw.Status.INTERRUPTED
+        assert path.at(k).verify(problem).status is kw.solvers.Status.INTERRUPTED
     with pytest.raises(KeyboardInterrupt):
-        kw.svm_mkl_path(kw.RowFeatures(Stops(in_chunks(Z, y), 1), groups=GROUPS), None, [1e-2])
+        kw.solvers.svm_mkl_path(kw.RowFeatures(Stops(in_chunks(Z, y), 1), groups=GROUPS), None, [1e-2])
     seen = []
     one = kw.solve_svm_mkl(
         kw.RowFeatures(Z, y, groups=GROUPS),
@@ -396,7 +398,7 @@ def test_an_interruption_keeps_the_best_point(data: tuple[np.ndarray, ...], smal
         tol=1e-9,
         callback=lambda *told: seen.append(told) or True,
     )
-    assert one.status is kw.Status.INTERRUPTED
+    assert one.status is kw.solvers.Status.INTERRUPTED
     assert len(seen) == 1
     assert seen[0][0] == 1
 
@@ -417,7 +419,7 @@ def test_an_interruption_on_the_sample_ends_it(
 
     monkeypatch.setattr(newton.MarginDescent, "_step", step)
     with pytest.raises(KeyboardInterrupt):
-        kw.svm_mkl_path(rows, None, [1e-2, 1e-1], loss="logistic")
+        kw.solvers.svm_mkl_path(rows, None, [1e-2, 1e-1], loss="logistic")
     # no pass after the one that made the object
     assert chunks.left == 9
 
@@ -438,7 +440,7 @@ def test_what_is_refused(data: tuple[np.ndarray, ...]) -> None:
     with pytest.raises(kw.InputError, match="labels -1 and"):
         kw.solve_svm_mkl(kw.RowFeatures(Z, targets, groups=GROUPS), None, 1.0)
     with pytest.raises(kw.InputError, match="'loss' for targets"):
-        kw.svm_mkl_path_cv(rows, [1.0], loss="epsilon-insensitive", scoring="auc")
+        kw.rows.svm_mkl_path_cv(rows, [1.0], loss="epsilon-insensitive", scoring="auc")
 
     class Changes:
         def __init__(self) -> None:

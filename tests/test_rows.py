@@ -80,36 +80,36 @@ def test_files_are_the_rows_in_memory(data, frame, tmp_path, kind, n_jobs):
     import joblib
 
     with joblib.parallel_config(backend="threading"):
-        found = kw.block_statistics(folder, **options, n_jobs=n_jobs)
+        found = kw.rows.block_statistics(folder, **options, n_jobs=n_jobs)
     wanted = kw.BlockStatistics(groups).add(Z, y, w)
     assert_allclose(products(found), products(wanted), rtol=1e-12)
     assert found.columns == tuple(NAMES)
     assert found.taken == {**{f"part-{k}.{kind}": 15 for k in range(3)}, f"more/part-3.{kind}": 15}
     files = sorted(folder.glob("part*"))
-    some = kw.block_statistics([*files, folder / "more" / f"part-3.{kind}"], **options)
+    some = kw.rows.block_statistics([*files, folder / "more" / f"part-3.{kind}"], **options)
     assert_allclose(products(some), products(found), rtol=1e-12)
-    again = kw.block_statistics(folder, **options, into=found.copy())
+    again = kw.rows.block_statistics(folder, **options, into=found.copy())
     assert again.n_rows == 60
-    one = kw.block_statistics(files[0], **options)
+    one = kw.rows.block_statistics(files[0], **options)
     assert one.n_rows == 15
 
 
 def test_names_of_blocks_choose_columns(data, frame, tmp_path):
     Z, _, y, _ = data
-    named = kw.block_statistics(frame, target="y", groups={"a": ["x1*"], "b": ["x3", "x0"]})
+    named = kw.rows.block_statistics(frame, target="y", groups={"a": ["x1*"], "b": ["x3", "x0"]})
     order = [1, 10, 11, 12, 13, 14, 15, 3, 0]
     wanted = kw.BlockStatistics([0, 7, 9]).add(Z[:, order], y)
     assert_allclose(products(named), products(wanted), rtol=1e-12)
     assert (named.names, named.columns[-1], named.groups.tolist()) == (("a", "b"), "x0", [0, 7, 9])
     (tmp_path / "views.toml").write_text("[views]\na = ['x1*']\nb = ['x3', 'x0']\n")
-    again = kw.block_statistics(frame, target="y", groups=str(tmp_path / "views.toml"))
+    again = kw.rows.block_statistics(frame, target="y", groups=str(tmp_path / "views.toml"))
     assert again.names == named.names
     result = kw.solve_rls2(named, alpha=1.0, fit_intercept=True)
-    f = kw.predict_rows(result, frame, groups={"a": ["x1*"], "b": ["x3", "x0"]})
+    f = kw.rows.predict_rows(result, frame, groups={"a": ["x1*"], "b": ["x3", "x0"]})
     assert_allclose(f, Z[:, order] @ result.feature_coef + result.intercept)
-    several = kw.block_statistics(frame, target=["y", "z"], columns=["x0", "x1"])
+    several = kw.rows.block_statistics(frame, target=["y", "z"], columns=["x0", "x1"])
     assert (several.n_outputs, several.single, several.n_kernels) == (2, False, 2)
-    default = kw.block_statistics(frame[["x3", "y", "x1"]], target="y")
+    default = kw.rows.block_statistics(frame[["x3", "y", "x1"]], target="y")
     assert default.columns == ("x3", "x1")
 
 
@@ -117,7 +117,7 @@ def test_names_of_blocks_choose_columns(data, frame, tmp_path):
 def test_every_source_gives_the_same_sums_and_folds(data, tmp_path, form):
     Z, groups, y, w = data
     Z = Z.astype(np.float32).astype(float)
-    wanted = kw.FoldStatistics(3, groups).add(Z, y, w)
+    wanted = kw.rows.FoldStatistics(3, groups).add(Z, y, w)
     options = {"groups": groups, "folds": 3, "y": y, "sample_weight": w}
     rows = Z
     if form == "float32":
@@ -134,9 +134,9 @@ def test_every_source_gives_the_same_sums_and_folds(data, tmp_path, form):
         import joblib
 
         with joblib.parallel_config(backend="threading"):
-            found = kw.block_statistics(rows, **options, n_jobs=2)
+            found = kw.rows.block_statistics(rows, **options, n_jobs=2)
     if form != "parallel":
-        found = kw.block_statistics(rows, **options)
+        found = kw.rows.block_statistics(rows, **options)
     for a, b in zip(found.parts, wanted.parts, strict=True):
         assert a.n_rows == b.n_rows
         assert_allclose(products(a), products(b), rtol=1e-12)
@@ -199,15 +199,18 @@ def test_tables_in_a_folder_are_told_by_the_ends_of_their_names(tmp_path):
 def test_features_are_made_of_chunks(data):
     X, _, y, _ = data
     kernel = kw.kernels.approximate(kw.kernels.RBF(gamma=0.1), kw.kernels.RandomFeatures(8)).fitted(X)
-    found = kw.block_statistics(X, y, features=kernel.transform)
+    found = kw.rows.block_statistics(X, y, features=kernel.transform)
     Z = kernel.transform(X)
     assert_allclose(products(found), products(kw.BlockStatistics().add(Z, y)), rtol=1e-10)
     result = kw.solve_rls2(found, alpha=1.0)
     assert_allclose(
-        kw.predict_rows(result, X, features=kernel.transform), Z @ result.feature_coef, rtol=1e-10, atol=1e-12
+        kw.rows.predict_rows(result, X, features=kernel.transform),
+        Z @ result.feature_coef,
+        rtol=1e-10,
+        atol=1e-12,
     )
     with pytest.raises(InputError, match="`features` must return"):
-        kw.block_statistics(X, y, features=lambda X: X[:3])
+        kw.rows.block_statistics(X, y, features=lambda X: X[:3])
 
 
 # ---- folds ----------------------------------------------------------------------------------------
@@ -228,7 +231,7 @@ def test_folds_follow_from_numbers_of_rows():
 
 def test_rows_that_are_added_follow_those_before(data):
     Z, groups, y, w = data
-    found = kw.FoldStatistics(3, groups)
+    found = kw.rows.FoldStatistics(3, groups)
     for rows in (slice(0, 13), slice(13, 14), slice(14, 60)):
         found.add(Z[rows], y[rows], w[rows])
     for k, part in enumerate(found.parts):
@@ -239,28 +242,28 @@ def test_rows_that_are_added_follow_those_before(data):
 
 def test_folds_of_files(frame, tmp_path):
     folder = write(frame, tmp_path / "t", "csv", parts=12)
-    found = kw.block_statistics(folder, target="y", folds=2, fold_by="file", columns=NAMES)
+    found = kw.rows.block_statistics(folder, target="y", folds=2, fold_by="file", columns=NAMES)
     assert {part.n_rows % 5 for part in found.parts} == {0}
     assert found.total.n_rows == 60
     with pytest.raises(InputError, match="come from no file"):
-        kw.block_statistics(frame, target="y", folds=2, fold_by="file")
+        kw.rows.block_statistics(frame, target="y", folds=2, fold_by="file")
 
 
 def test_fold_statistics_merge_and_are_saved(data, tmp_path):
     Z, groups, y, w = data
-    parts = [kw.FoldStatistics(3, groups, seed=1).add(Z[k::2], y[k::2], w[k::2]) for k in range(2)]
+    parts = [kw.rows.FoldStatistics(3, groups, seed=1).add(Z[k::2], y[k::2], w[k::2]) for k in range(2)]
     for k, part in enumerate(parts):
         part.save(tmp_path / f"{k}.npz")
-    merged = kw.FoldStatistics.from_files(tmp_path)
+    merged = kw.rows.FoldStatistics.from_files(tmp_path)
     for a, b in zip(merged.parts, sum(parts).parts, strict=True):
         assert (products(a) == products(b)).all()
     assert (merged.seed, merged.by, merged.n_folds, merged.taken) == (1, "row", 3, {"": 60})
     with pytest.raises(InputError, match=r"FoldStatistics\.load"):
         kw.BlockStatistics.load(tmp_path / "0.npz")
     for other in (
-        kw.FoldStatistics(4),
-        kw.FoldStatistics(3, seed=2),
-        kw.FoldStatistics(3, seed=1, by="file"),
+        kw.rows.FoldStatistics(4),
+        kw.rows.FoldStatistics(3, seed=2),
+        kw.rows.FoldStatistics(3, seed=1, by="file"),
     ):
         with pytest.raises(InputError, match="same"):
             merged.merge(other)
@@ -276,9 +279,9 @@ def test_cross_validation_is_that_of_the_rows(n_outputs, fit_intercept):
     Z, groups, y = make(60, n_outputs=n_outputs)
     y = y + 3.0
     w = np.linspace(0.5, 2.0, 60)
-    folds = kw.block_statistics(Z, y, groups=groups, sample_weight=w, folds=4)
+    folds = kw.rows.block_statistics(Z, y, groups=groups, sample_weight=w, folds=4)
     scale = np.linspace(0.5, 1.5, 6)
-    found = kw.rls2_path_cv(folds, n_alphas=6, tol=1e-9, scale=scale, fit_intercept=fit_intercept)
+    found = kw.rows.rls2_path_cv(folds, n_alphas=6, tol=1e-9, scale=scale, fit_intercept=fit_intercept)
     where = folds_of_rows(0, 60, 4)
     for k in range(4):
         out, own = where != k, where == k
@@ -310,10 +313,10 @@ def test_cross_validation_is_that_of_the_rows(n_outputs, fit_intercept):
     assert_allclose(found.se_mse, np.sqrt(spread / 4), rtol=1e-12)
     assert found.best is found.path.at(found.best_index)
     assert found.mean_mse[found.best_index] == found.mean_mse.min()
-    one = kw.rls2_path_cv(folds, n_alphas=6, scale=scale, fit_intercept=fit_intercept, rule="1se")
+    one = kw.rows.rls2_path_cv(folds, n_alphas=6, scale=scale, fit_intercept=fit_intercept, rule="1se")
     assert one.alpha >= found.alpha
     assert one.mean_mse[one.best_index] <= found.mean_mse.min() + one.se_mse.max()
-    parts = kw.rls2_path_cv(folds.parts, n_alphas=6, tol=1e-9, scale=scale, fit_intercept=fit_intercept)
+    parts = kw.rows.rls2_path_cv(folds.parts, n_alphas=6, tol=1e-9, scale=scale, fit_intercept=fit_intercept)
     assert_allclose(parts.mse, found.mse, rtol=1e-9)
 
 
@@ -323,7 +326,7 @@ def test_cross_validation_of_one_block_is_that_of_ridge():
     w = np.linspace(0.5, 2.0, 60)
     # one row in each fold
     folds = [kw.BlockStatistics([0, 16]).add(Z[k : k + 1], y[k : k + 1], w[k : k + 1]) for k in range(60)]
-    found = kw.rls2_path_cv(folds, alphas, tol=1e-9)
+    found = kw.rows.rls2_path_cv(folds, alphas, tol=1e-9)
     ridge = RidgeCV(alphas, store_cv_results=True).fit(Z, y, sample_weight=w)
     # scikit-learn multiplies squared errors by the weights
     # solutions of a relative gap of 1e-9 differ by 1e-5
@@ -337,18 +340,20 @@ def test_cross_validation_of_one_block_is_that_of_ridge():
 def test_accuracy_takes_one_more_pass(data, frame, tmp_path):
     Z, groups, y, w = data
     labels = np.where(y > np.median(y), 1.0, -1.0)
-    folds = kw.block_statistics(Z, labels, groups=groups, folds=3)
-    found = kw.rls2_path_cv(folds, n_alphas=5)
+    folds = kw.rows.block_statistics(Z, labels, groups=groups, folds=3)
+    found = kw.rows.rls2_path_cv(folds, n_alphas=5)
     got = found.accuracy(Z, labels, sample_weight=w)
     where = folds_of_rows(0, 60, 3)
     for k in range(3):
         own = where == k
         f = Z[own] @ found.fold_coef[k].T + found.fold_intercept[k]
         assert_allclose(got[k], np.average(np.sign(f) == labels[own, None], axis=0, weights=w[own]))
-    zeros = kw.rls2_path_cv(kw.block_statistics(Z, (labels + 1) / 2, groups=groups, folds=3), found.alphas)
+    zeros = kw.rows.rls2_path_cv(
+        kw.rows.block_statistics(Z, (labels + 1) / 2, groups=groups, folds=3), found.alphas
+    )
     assert_allclose(zeros.accuracy(Z, (labels + 1) / 2, sample_weight=w), got, atol=0.05)
     onehot = np.c_[labels < 0, labels > 0].astype(float)
-    several = kw.rls2_path_cv(kw.block_statistics(Z, onehot, groups=groups, folds=3), found.alphas)
+    several = kw.rows.rls2_path_cv(kw.rows.block_statistics(Z, onehot, groups=groups, folds=3), found.alphas)
     assert_allclose(several.accuracy(Z, onehot, sample_weight=w), got, atol=0.05)
     with pytest.raises(InputError, match="labels -1 and 1"):
         found.accuracy(Z, y)
@@ -358,8 +363,10 @@ def test_accuracy_takes_one_more_pass(data, frame, tmp_path):
 
 def test_errors_of_large_means_keep_their_digits():
     Z, groups, y = make(60)
-    near = kw.rls2_path_cv(kw.block_statistics(Z, y, groups=groups, folds=3), [1.0, 0.1], tol=1e-9)
-    far = kw.rls2_path_cv(kw.block_statistics(Z + 1e6, y - 1e6, groups=groups, folds=3), [1.0, 0.1], tol=1e-9)
+    near = kw.rows.rls2_path_cv(kw.rows.block_statistics(Z, y, groups=groups, folds=3), [1.0, 0.1], tol=1e-9)
+    far = kw.rows.rls2_path_cv(
+        kw.rows.block_statistics(Z + 1e6, y - 1e6, groups=groups, folds=3), [1.0, 0.1], tol=1e-9
+    )
     # largest error 2e-5 of solutions, 1e-6 of the numbers themselves
     assert_allclose(far.mse, near.mse, rtol=1e-4)
 
@@ -379,17 +386,17 @@ def test_scores_of_a_perfect_fit_are_zero():
 @pytest.mark.parametrize("n_outputs", [None, 2])
 def test_predictions_in_chunks(n_outputs, tmp_path):
     Z, groups, y = make(60, n_outputs=n_outputs)
-    path = kw.rls2_path(kw.block_statistics(Z, y, groups=groups), n_alphas=3, fit_intercept=True)
+    path = kw.rls2_path(kw.rows.block_statistics(Z, y, groups=groups), n_alphas=3, fit_intercept=True)
     wanted = np.stack([Z @ one.feature_coef + one.intercept for one in path.solutions], axis=1)
-    assert_allclose(kw.predict_rows(path, Z), wanted)
-    assert_allclose(kw.predict_rows(path.at(1), (Z[k : k + 7] for k in range(0, 60, 7))), wanted[:, 1])
+    assert_allclose(kw.rows.predict_rows(path, Z), wanted)
+    assert_allclose(kw.rows.predict_rows(path.at(1), (Z[k : k + 7] for k in range(0, 60, 7))), wanted[:, 1])
     pd.DataFrame(Z, columns=NAMES).to_csv(tmp_path / "t.csv", index=False)
-    assert_allclose(kw.predict_rows(path.at(1), tmp_path / "t.csv", progress=False), wanted[:, 1])
-    assert kw.predict_rows(path, Z[:0]).shape == (0, *wanted.shape[1:])
+    assert_allclose(kw.rows.predict_rows(path.at(1), tmp_path / "t.csv", progress=False), wanted[:, 1])
+    assert kw.rows.predict_rows(path, Z[:0]).shape == (0, *wanted.shape[1:])
     with pytest.raises(InputError, match="16 columns"):
-        kw.predict_rows(path, Z[:, :3])
+        kw.rows.predict_rows(path, Z[:, :3])
     with pytest.raises(InputError, match="feature_coef"):
-        kw.predict_rows(kw.solve_rls2(np.eye(3)[..., None], [1.0, 2.0, 3.0], 1.0), Z)
+        kw.rows.predict_rows(kw.solve_rls2(np.eye(3)[..., None], [1.0, 2.0, 3.0], 1.0), Z)
 
 
 # ---- interruptions, progress and memory -----------------------------------------------------------
@@ -397,7 +404,7 @@ def test_predictions_in_chunks(n_outputs, tmp_path):
 
 def test_ctrl_c_keeps_what_is_in_and_it_can_be_continued(frame, tmp_path):
     folder = write(frame, tmp_path / "t", "csv")
-    whole = kw.block_statistics(folder, target="y", columns=NAMES, folds=3)
+    whole = kw.rows.block_statistics(folder, target="y", columns=NAMES, folds=3)
     seen = []
 
     def report(n_rows, total):
@@ -406,11 +413,11 @@ def test_ctrl_c_keeps_what_is_in_and_it_can_be_continued(frame, tmp_path):
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.warns(KernelWarning, match=r"Interrupted: \d+ rows of 2 files are in"):
-        part = kw.block_statistics(folder, target="y", columns=NAMES, folds=3, progress=report)
+        part = kw.rows.block_statistics(folder, target="y", columns=NAMES, folds=3, progress=report)
     assert sum(part.taken.values()) == seen[-1] < 60
     part.save(tmp_path / "part.npz")
-    part = kw.FoldStatistics.load(tmp_path / "part.npz")
-    kw.block_statistics(folder, target="y", columns=NAMES, into=part)
+    part = kw.rows.FoldStatistics.load(tmp_path / "part.npz")
+    kw.rows.block_statistics(folder, target="y", columns=NAMES, into=part)
     assert part.taken == whole.taken
     for a, b in zip(part.parts, whole.parts, strict=True):
         assert a.n_rows == b.n_rows
@@ -424,15 +431,17 @@ def test_ctrl_c_keeps_what_is_in_and_it_can_be_continued(frame, tmp_path):
         yield
 
     with pytest.raises(KeyboardInterrupt):
-        kw.block_statistics(never())
+        kw.rows.block_statistics(never())
     with pytest.warns(KernelWarning, match="11 rows are in"):
-        kw.block_statistics(frame[NAMES].to_numpy(), frame["y"].to_numpy(), progress=at_once)
+        kw.rows.block_statistics(frame[NAMES].to_numpy(), frame["y"].to_numpy(), progress=at_once)
 
 
 def test_an_iterator_continues_within_a_chunk(data):
     Z, groups, y, _ = data
-    found = kw.block_statistics(((Z[:20], y[:20]),), groups=groups)
-    kw.block_statistics(((Z[k : k + 13], y[k : k + 13]) for k in range(0, 60, 13)), groups=groups, into=found)
+    found = kw.rows.block_statistics(((Z[:20], y[:20]),), groups=groups)
+    kw.rows.block_statistics(
+        ((Z[k : k + 13], y[k : k + 13]) for k in range(0, 60, 13)), groups=groups, into=found
+    )
     assert_allclose(products(found), products(kw.BlockStatistics(groups).add(Z, y)), rtol=1e-12)
 
 
@@ -462,14 +471,14 @@ def test_progress_is_reported_with_totals(frame, tmp_path, capsys, monkeypatch):
     pytest.importorskip("pyarrow")
     folder = write(frame, tmp_path / "t", "parquet")
     seen = []
-    kw.block_statistics(folder, target="y", columns=NAMES, progress=lambda *given: seen.append(given))
+    kw.rows.block_statistics(folder, target="y", columns=NAMES, progress=lambda *given: seen.append(given))
     assert seen[-1] == (60, 60)
     monkeypatch.setattr("kernelweave.rows.progress.AFTER", -1.0)
     monkeypatch.setattr("kernelweave.rows.progress.EVERY", -1.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    kw.block_statistics(folder, target="y", columns=NAMES)
+    kw.rows.block_statistics(folder, target="y", columns=NAMES)
     assert "60 of 60 rows" in capsys.readouterr().err
-    kw.block_statistics(folder, target="y", columns=NAMES, progress=False)
+    kw.rows.block_statistics(folder, target="y", columns=NAMES, progress=False)
     assert capsys.readouterr().err == ""
 
 
@@ -477,10 +486,12 @@ def test_memory_limits_chunks_and_products(data, monkeypatch):
     Z, groups, y, _ = data
     monkeypatch.setattr(sources, "MOST", 10**9)
     seen = []
-    kw.block_statistics(Z, y, groups=groups, max_memory=8 * 4 * 16 * 10, progress=lambda n, _: seen.append(n))
+    kw.rows.block_statistics(
+        Z, y, groups=groups, max_memory=8 * 4 * 16 * 10, progress=lambda n, _: seen.append(n)
+    )
     assert seen == [10, 20, 30, 40, 50, 60]
     with pytest.raises(InputError, match="`max_memory` must be at least"):
-        kw.block_statistics(Z, y, groups=groups, max_memory=1000)
+        kw.rows.block_statistics(Z, y, groups=groups, max_memory=1000)
 
 
 # ---- wrong input ----------------------------------------------------------------------------------
@@ -524,17 +535,17 @@ def test_wrong_tables_are_refused(frame, tmp_path):
         (frame, {**options, "folds": 1}, "`folds` must be"),
     ]:
         with pytest.raises(InputError, match=words):
-            kw.block_statistics(given, **more)
+            kw.rows.block_statistics(given, **more)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="holds no tables"):
-        kw.block_statistics(tmp_path / "empty", **options)
+        kw.rows.block_statistics(tmp_path / "empty", **options)
     (tmp_path / "b.csv").write_bytes(b"")
     with pytest.raises(InputError, match=r"b.csv cannot be read"):
-        kw.block_statistics(tmp_path / "b.csv", **options)
+        kw.rows.block_statistics(tmp_path / "b.csv", **options)
     pytest.importorskip("pyarrow")
     (tmp_path / "b.parquet").write_bytes(b"PAR1 and more")
     with pytest.raises(InputError, match=r"b.parquet cannot be read"):
-        kw.block_statistics(tmp_path / "b.parquet", **options)
+        kw.rows.block_statistics(tmp_path / "b.parquet", **options)
 
 
 def test_wrong_folds_are_refused(data):
@@ -547,7 +558,7 @@ def test_wrong_folds_are_refused(data):
         (3, "at least two"),
     ]:
         with pytest.raises(InputError, match=words):
-            kw.rls2_path_cv(given)
+            kw.rows.rls2_path_cv(given)
 
 
 def test_a_merged_sample_is_that_of_all_rows(rng):
@@ -566,7 +577,7 @@ def test_a_merged_sample_is_that_of_all_rows(rng):
 def test_weights_that_are_refused_leave_no_rows_in_any_fold(data):
     Z, groups, y, w = data
     for wrong in (np.where(np.arange(len(y)) == len(y) - 1, np.nan, w), np.zeros(len(y) - 1), -w):
-        for found in (kw.FoldStatistics(3, groups), kw.BlockStatistics(groups)):
+        for found in (kw.rows.FoldStatistics(3, groups), kw.BlockStatistics(groups)):
             with pytest.raises(InputError, match="sample_weight"):
                 found.add(Z, y, wrong)
             assert not found.taken
@@ -623,7 +634,7 @@ def test_one_solution_short_of_its_tolerance_is_one_too_many(rng, monkeypatch):
             path,
             solutions=(
                 first,
-                replace(second, certificate=replace(second.certificate, status=kw.Status.MAX_ITER)),
+                replace(second, certificate=replace(second.certificate, status=kw.solvers.Status.MAX_ITER)),
             ),
         )
 

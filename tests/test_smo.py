@@ -211,11 +211,11 @@ def test_high_costs_are_reached_from_below(kind, rng):
     """Ten times as many steps are needed without; measured on four seeds: up to 23,295 and 21,882."""
     K, y, t = make_data(150, rng, linear=True)
     found = kw.solve_svc(K, y, 1e5, tol=1e-8) if kind == "svc" else kw.solve_svr(K, t, 1e5, tol=1e-8)
-    assert found.status is kw.Status.CONVERGED
+    assert found.status is kw.solvers.Status.CONVERGED
     assert found.n_iter <= 45_000
     options = {"tol": 1e-8, "max_iter": 2000}
     short = kw.solve_svc(K, y, 1e5, **options) if kind == "svc" else kw.solve_svr(K, t, 1e5, 0.1, **options)
-    assert short.status is kw.Status.MAX_ITER
+    assert short.status is kw.solvers.Status.MAX_ITER
     # and the systems, which are no steps
     assert 2000 <= short.n_iter <= 2100
 

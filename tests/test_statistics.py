@@ -121,11 +121,11 @@ def test_certificates_can_be_verified_and_refuted():
     statistics = statistics_of(Z, groups, y)
     result = kw.solve_rls2(statistics, alpha=1.0, fit_intercept=True)
     problem = kw.problems.rls2_problem(statistics, fit_intercept=True)
-    assert result.verify(problem).status is kw.Status.CONVERGED
+    assert result.verify(problem).status is kw.solvers.Status.CONVERGED
     worse = replace(result, feature_coef=1.001 * result.feature_coef)
-    assert worse.verify(problem).status is kw.Status.REFUTED
+    assert worse.verify(problem).status is kw.solvers.Status.REFUTED
     other = kw.problems.rls2_problem(statistics_of(Z, groups, y + 0.01 * Z[:, 1]), fit_intercept=True)
-    assert result.verify(other).status is kw.Status.REFUTED
+    assert result.verify(other).status is kw.solvers.Status.REFUTED
     with pytest.raises(InputError, match="proof for 17 rows"):
         kw.solve_rls2(kw.FeatureStack(Z, groups), y, 1.0).verify(problem)
 
@@ -169,7 +169,7 @@ def test_large_means_do_not_show_in_the_solution():
     near = kw.solve_rls2(statistics_of(Z, groups, y), alpha=1.0, tol=1e-9, fit_intercept=True)
     # numbers of size 1e6 have digits up to 1e-10 themselves
     assert_allclose(far.primal, near.primal, rtol=1e-8)
-    assert far.status is kw.Status.CONVERGED
+    assert far.status is kw.solvers.Status.CONVERGED
     assert_allclose(far.feature_coef, near.feature_coef, atol=1e-6)
 
 

@@ -54,7 +54,7 @@ def check(gram, y, result, tol, **options):
     assert_allclose(result.primal, primal, rtol=1e-9)
     assert gap <= result.gap * (1 + 1e-9) + 1e-13 * primal
     assert result.rel_gap <= tol
-    assert result.status is kw.Status.CONVERGED
+    assert result.status is kw.solvers.Status.CONVERGED
     assert not result.feature_coef.size
 
 
@@ -149,7 +149,7 @@ def test_a_path_is_that_of_the_stack(kind, tol):
     assert (np.abs(path.primal - dense.primal) <= path.gap + dense.gap).all()
     for one in path.solutions:
         check(gram, y, one, tol)
-        assert one.verify(kw.problems.rls2_problem(gram, y)).status is kw.Status.CONVERGED
+        assert one.verify(kw.problems.rls2_problem(gram, y)).status is kw.solvers.Status.CONVERGED
     assert_allclose(path.df, dense.df, rtol=0.05 if tol > 1e-4 else 1e-3)
 
 
@@ -187,10 +187,12 @@ def test_several_outputs_weights_of_rows_and_factors(shared, relax):
     assert_allclose(got.dual_coef, want.dual_coef, atol=1e-3 * np.abs(want.dual_coef).max())
     if relax is None:
         problem = kw.problems.rls2_problem(stream, Y, sample_weight=weights, scale=scale)
-        assert got.verify(problem).status is kw.Status.CONVERGED
+        assert got.verify(problem).status is kw.solvers.Status.CONVERGED
         moved = replace(got, weights=0.9 * got.weights + 0.1 / 80)
-        assert moved.verify(problem).status is kw.Status.REFUTED
-        assert replace(got, dual_coef=1.01 * got.dual_coef).verify(problem).status is kw.Status.REFUTED
+        assert moved.verify(problem).status is kw.solvers.Status.REFUTED
+        assert (
+            replace(got, dual_coef=1.01 * got.dual_coef).verify(problem).status is kw.solvers.Status.REFUTED
+        )
     else:
         assert_allclose(got.ridge_primal, want.ridge_primal, rtol=1e-3)
 
@@ -209,7 +211,7 @@ def test_rough_series_are_paid_for_in_the_gap(monkeypatch):
     stream = kw.KernelStream.gaussians(X, GAMMAS)
     result = kw.solve_rls2(stream, y, 0.5, tol=1e-6)
     primal, gap = gap_of(gaussian_gram(X), y, result)
-    assert result.status is kw.Status.ROUNDING
+    assert result.status is kw.solvers.Status.ROUNDING
     assert gap <= result.gap
     assert abs(primal - result.primal) <= result.gap
     # the kernels of the series are solved to 1e-6
@@ -252,7 +254,7 @@ def test_nothing_to_learn(kind):
     result = kw.solve_rls2(
         stream, 0 * y if kind == "targets of zero" else y, np.inf if "alpha" in kind else 1.0
     )
-    assert result.status is kw.Status.CONVERGED
+    assert result.status is kw.solvers.Status.CONVERGED
     assert result.weights.sum() == 1.0
     if kind == "kernels of zero":
         assert_allclose(result.dual_coef, y)
@@ -319,7 +321,7 @@ def test_an_interrupted_path_keeps_what_is_done():
     whole = kw.rls2_path(kw.KernelStream(blocks), y, alphas, tol=1e-6)
     path = kw.rls2_path(kw.KernelStream(Interrupted(blocks, 150), 30), y, alphas, tol=1e-6)
     assert 0 < len(path) < 12
-    assert path.solutions[-1].status is kw.Status.INTERRUPTED
+    assert path.solutions[-1].status is kw.solvers.Status.INTERRUPTED
     for one, other in zip(path.solutions, whole.solutions, strict=False):
         assert_allclose(one.primal, other.primal, rtol=2e-6)
     with pytest.raises(KeyboardInterrupt):
@@ -329,7 +331,7 @@ def test_an_interrupted_path_keeps_what_is_done():
 def test_an_interrupted_solver_returns_the_best_so_far():
     blocks, y, gram = feature_blocks()
     result = kw.solve_rls2(kw.KernelStream(Interrupted(blocks, 120), 30), y, 0.5, tol=1e-9)
-    assert result.status is kw.Status.INTERRUPTED
+    assert result.status is kw.solvers.Status.INTERRUPTED
     primal, gap = gap_of(gram, y, result)
     assert_allclose(result.primal, primal, rtol=1e-10)
     assert gap <= result.gap * (1 + 1e-9)

@@ -48,7 +48,7 @@ def test_the_judge_rejects_what_is_wrong(solver):
         "its own objective": claiming(found, primal=found.primal + off, dual=found.dual + off),
         "a gap that is no bound": claiming(found, gap=-1.0),
         "a bound above the optimum": claiming(found, dual=found.primal + off),
-        "a gap above tol": claiming(found, status=kw.Status.CONVERGED, gap=2e-6 * found.primal),
+        "a gap above tol": claiming(found, status=kw.solvers.Status.CONVERGED, gap=2e-6 * found.primal),
         "nothing finite": claiming(found, gap=float("nan")),
     }
     for what, result in wrong.items():
@@ -56,7 +56,7 @@ def test_the_judge_rejects_what_is_wrong(solver):
     # the same certificate, when a better solution or only a worse bound is known
     assert stress.judge(problem, found, value, value.primal - off)
     loose = stress.Value(value.primal, value.dual - off, value.own)
-    assert stress.judge(problem, claiming(found, status=kw.Status.CONVERGED), loose, value.primal)
+    assert stress.judge(problem, claiming(found, status=kw.solvers.Status.CONVERGED), loose, value.primal)
 
 
 def test_kernels_of_the_problems_are_semidefinite_to_the_last_bit():
@@ -109,5 +109,5 @@ def test_a_second_opinion_agrees(hostile):
             # a kernel of zeros, for example
             continue
         for found, _ in answers:
-            if found.status is kw.Status.CONVERGED:
-                assert found.verify(problem_of(p)).status is kw.Status.CONVERGED, number
+            if found.status is kw.solvers.Status.CONVERGED:
+                assert found.verify(problem_of(p)).status is kw.solvers.Status.CONVERGED, number

@@ -43,7 +43,7 @@ def tube(epsilon):
 def solve(kind, K, y, t, C, **options):
     if kind == "svr":
         return kw.solve_svr(K, t, C, 0.1, **options)
-    return {"svc": kw.solve_svc, "l2svc": kw.solve_l2svc}[kind](K, y, C, **options)
+    return {"svc": kw.solve_svc, "l2svc": kw.solvers.solve_l2svc}[kind](K, y, C, **options)
 
 
 MACHINES = ("svc", "l2svc", "svr")
@@ -53,7 +53,7 @@ LOSSES = {"svc": hinge, "l2svc": squared_hinge, "svr": tube(0.1)}
 
 def check(result, K, y, costs, loss, tol):
     """What every result promises, recomputed without the solver."""
-    assert result.status is kw.Status.CONVERGED
+    assert result.status is kw.solvers.Status.CONVERGED
     assert result.rel_gap <= tol
     assert result.gap >= 0
     assert result.primal == pytest.approx(result.dual + result.gap, rel=1e-13)
@@ -102,7 +102,7 @@ def test_values_of_the_cone_solver(C, linear, rng):
     costs = C * rng.integers(1, 4, size=60)
     weights = costs / C
     svc = kw.solve_svc(K, y, C, sample_weight=weights, tol=1e-10)
-    l2svc = kw.solve_l2svc(K, y, C, sample_weight=weights, tol=1e-10)
+    l2svc = kw.solvers.solve_l2svc(K, y, C, sample_weight=weights, tol=1e-10)
     svr = kw.solve_svr(K, t, C, 0.1, sample_weight=weights, tol=1e-10)
     check(svc, K, y, costs, hinge, 1e-10)
     check(l2svc, K, y, costs, squared_hinge, 1e-10)
@@ -160,7 +160,7 @@ def test_never_worse_than_libsvm_on_degenerate_kernels(case, kind, rng):
         coef[machine.support_] = machine.dual_coef_[0]
         f = K @ coef + machine.intercept_[0]
         theirs = 0.5 * coef @ K @ coef + C * LOSSES[kind](target, f).sum()
-        assert ours.status is kw.Status.CONVERGED
+        assert ours.status is kw.solvers.Status.CONVERGED
         assert ours.primal <= theirs * (1 + 1e-6)
 
 
@@ -227,15 +227,15 @@ def test_a_warm_start_gives_the_same_answer_sooner(kind, rng):
     warm, total, cold_total = None, 0, 0
     for C in Cs:
         cold = solve(kind, K, y, t, C, tol=1e-8)
-        result = solve(kind, K, y, t, C, tol=1e-8, warm_start=warm)
-        assert result.status is kw.Status.CONVERGED
+        result = solve(kind, K, y, t, C, tol=1e-8, start=warm)
+        assert result.status is kw.solvers.Status.CONVERGED
         assert result.primal == pytest.approx(cold.primal, rel=1e-7)
         warm = result.dual_coef
         total, cold_total = total + result.n_iter, cold_total + cold.n_iter
     assert total < cold_total
-    again = solve(kind, K, y, t, Cs[-1], tol=1e-8, warm_start=warm)
+    again = solve(kind, K, y, t, Cs[-1], tol=1e-8, start=warm)
     assert again.n_iter <= 0.05 * cold.n_iter
-    lower = solve(kind, K, y, t, 0.5, tol=1e-8, warm_start=warm)
+    lower = solve(kind, K, y, t, 0.5, tol=1e-8, start=warm)
     assert lower.primal == pytest.approx(solve(kind, K, y, t, 0.5, tol=1e-8).primal, rel=1e-7)
 
 
@@ -243,8 +243,8 @@ def test_a_warm_start_gives_the_same_answer_sooner(kind, rng):
 @pytest.mark.parametrize("size", [0.0, 1e-12, 1.0, 1e12])
 def test_any_array_may_be_a_warm_start(kind, size, rng):
     K, y, t = make_data(50, rng)
-    result = solve(kind, K, y, t, 1.0, tol=1e-9, warm_start=size * rng.normal(size=50))
-    assert result.status is kw.Status.CONVERGED
+    result = solve(kind, K, y, t, 1.0, tol=1e-9, start=size * rng.normal(size=50))
+    assert result.status is kw.solvers.Status.CONVERGED
     assert result.primal == pytest.approx(solve(kind, K, y, t, 1.0, tol=1e-9).primal, rel=1e-8)
 
 
@@ -267,14 +267,14 @@ def test_a_constant_kernel_leaves_the_intercept():
     K = np.full((7, 7), 2.0)
     y = np.array([1, 1, 1, 1, 1, -1, -1.0])
     svc = kw.solve_svc(K, y, 0.5)
-    assert svc.status is kw.Status.CONVERGED
+    assert svc.status is kw.solvers.Status.CONVERGED
     # all rows get the sign of the majority: two are lost, with slack 2
     assert svc.primal == pytest.approx(0.5 * 2 * 2)
     assert svc.intercept == pytest.approx(1.0)
     svr = kw.solve_svr(K, np.arange(7.0), 1.0, 0.0)
     assert svr.intercept == pytest.approx(3.0)
     assert svr.primal == pytest.approx(12.0)
-    l2svc = kw.solve_l2svc(K, y, 1.0)
+    l2svc = kw.solvers.solve_l2svc(K, y, 1.0)
     # least squares: the mean of the labels
     assert l2svc.intercept == pytest.approx(3 / 7)
     zero = kw.solve_svc(0.0 * K, y, 0.5)
@@ -295,7 +295,7 @@ def test_two_rows():
 def test_tiny_C_puts_every_row_of_the_smaller_class_at_its_bound(rng):
     K, y, _ = make_data(80, rng, share=0.2)
     result = kw.solve_svc(K, y, 1e-9)
-    assert result.status is kw.Status.CONVERGED
+    assert result.status is kw.solvers.Status.CONVERGED
     np.testing.assert_allclose(result.dual_coef[y > 0], 1e-9, rtol=1e-12)
     assert result.primal == pytest.approx(2e-9 * 16, rel=1e-6)
 
@@ -336,7 +336,7 @@ def test_a_badly_scaled_kernel_ends_with_a_status(kind, rng):
     result = solve(
         kind, K, np.where(rng.uniform(size=60) < 0.5, 1.0, -1.0), rng.normal(size=60), 1.0, max_iter=50_000
     )
-    assert isinstance(result.status, kw.Status)
+    assert isinstance(result.status, kw.solvers.Status)
     assert result.status.ok == (result.rel_gap <= 1e-6)
     assert np.isfinite(result.dual_coef).all()
     assert np.isfinite([result.primal, result.dual, result.intercept]).all()
@@ -345,7 +345,7 @@ def test_a_badly_scaled_kernel_ends_with_a_status(kind, rng):
 def test_float32_kernels_are_no_reason_to_refuse(rng):
     K, y, t = make_data(100, rng)
     for kind in MACHINES:
-        assert solve(kind, K.astype(np.float32), y, t, 10.0).status is kw.Status.CONVERGED
+        assert solve(kind, K.astype(np.float32), y, t, 10.0).status is kw.solvers.Status.CONVERGED
 
 
 # ---- statuses and certificates ---------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ def test_the_gap_bounds_the_error_of_unfinished_solutions(kind, rng):
     gaps = []
     for steps in (1, 10, 50):
         short = solve(kind, K, y, t, 10.0, max_iter=steps, tol=1e-11)
-        assert short.status is kw.Status.MAX_ITER
+        assert short.status is kw.solvers.Status.MAX_ITER
         assert short.dual <= best.primal * (1 + 1e-11)
         assert best.dual <= short.primal * (1 + 1e-11)
         gaps.append(short.gap)
@@ -377,7 +377,7 @@ def test_the_tolerance_is_honoured_and_not_wasted(rng):
 def test_rounding_is_reported_and_not_hidden(rng):
     K, _, t = make_data(100, rng)
     result = kw.solve_svr(K, t, 1e5, 0.01, tol=1e-15)
-    assert result.status is kw.Status.STALLED
+    assert result.status is kw.solvers.Status.STALLED
     # measured: 4e-8 of its own, and a bound of 2e-7 for the rounding errors of the certificate
     assert 1e-15 < result.rel_gap < 1e-6
     assert result.gap - result.rounding < 1e-7 * result.primal
@@ -397,9 +397,9 @@ def test_the_gap_covers_rounding_errors(kind, size, rng):
         assert abs(primal - Fraction(result.primal)) <= result.rounding
         assert primal - dual <= result.gap
         assert Fraction(result.dual) <= primal
-        assert (result.status is kw.Status.CONVERGED) == (result.rel_gap <= tol)
+        assert (result.status is kw.solvers.Status.CONVERGED) == (result.rel_gap <= tol)
         own = (result.gap - result.rounding) / result.primal
-        if result.status is kw.Status.ROUNDING:
+        if result.status is kw.solvers.Status.ROUNDING:
             # without the rounding errors the gap is within tol, or no larger than they are
             assert own <= max(tol, result.rounding / result.primal)
             assert tol < result.rel_gap
@@ -420,8 +420,8 @@ def test_inputs_are_not_changed_and_may_be_read_only(rng):
     for array in (K, y, t, start):
         array.flags.writeable = False
     for kind in MACHINES:
-        first = solve(kind, K, y, t, 1.0, warm_start=start)
-        second = solve(kind, np.asfortranarray(K), y, t, 1.0, warm_start=start)
+        first = solve(kind, K, y, t, 1.0, start=start)
+        second = solve(kind, np.asfortranarray(K), y, t, 1.0, start=start)
         np.testing.assert_array_equal(first.dual_coef, second.dual_coef)
     for array, old in zip((K, y, t, start), before, strict=True):
         np.testing.assert_array_equal(array, old)
@@ -487,16 +487,16 @@ def test_bad_parameters_are_refused(kind, rng):
         ({"sample_weight": -np.ones(30)}, "nonnegative"),
         ({"sample_weight": np.full(30, np.nan)}, "sample_weight"),
         ({"sample_weight": np.zeros(30)}, "y|sample_weight"),
-        ({"warm_start": np.ones(29)}, "warm_start"),
-        ({"warm_start": np.full(30, np.nan)}, "warm_start"),
-        ({"warm_start": "previous"}, "warm_start"),
+        ({"start": np.ones(29)}, "`start`"),
+        ({"start": np.full(30, np.nan)}, "`start`"),
+        ({"start": "previous"}, "`start`"),
         ({"on_indefinite": "ignore"}, "on_indefinite"),
     ):
         with pytest.raises(kw.InputError, match=message):
             solve(kind, K, y, t, 1.0, **options)
 
 
-@pytest.mark.parametrize("machine", [kw.solve_svc, kw.solve_l2svc])
+@pytest.mark.parametrize("machine", [kw.solve_svc, kw.solvers.solve_l2svc])
 def test_bad_labels_are_refused(machine, rng):
     K, y, _ = make_data(30, rng)
     for labels in (
@@ -541,7 +541,7 @@ def test_indefinite_kernels_are_noticed_and_repaired_on_request(kind, rng):
     shifted = K - lowest * np.eye(60)
     for how, repaired in (("clip", clipped), ("shift", shifted)):
         result = solve(kind, K, y, t, 10.0, on_indefinite=how)
-        assert result.status is kw.Status.CONVERGED
+        assert result.status is kw.solvers.Status.CONVERGED
         expected = solve(kind, 0.5 * (repaired + repaired.T) + 1e-13 * np.eye(60), y, t, 10.0)
         assert result.primal == pytest.approx(expected.primal, rel=1e-5)
 
@@ -561,7 +561,7 @@ def test_warm_starts_leave_no_row_next_to_its_bound(rng):
         K = np.exp(-0.3 * np.square(X[:, None] - X).sum(axis=2))
         warm = None
         for size in (1.0, 0.5, 0.25, 0.125, 0.0625):
-            found = kw.solve_svc(size * K, y, 1.0, tol=1e-8, warm_start=warm)
+            found = kw.solve_svc(size * K, y, 1.0, tol=1e-8, start=warm)
             warm = found.dual_coef
             inside = y * (size * K @ warm + found.intercept) < 1.0 - 1e-6
             assert found.status.ok

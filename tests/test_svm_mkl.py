@@ -112,7 +112,7 @@ def check(result, gram, y, costs, weight_set="simplex", *, loss=HINGE, tol=None,
     assert result.primal == pytest.approx(result.dual + result.gap, rel=1e-13)
     assert result.rel_gap == pytest.approx(result.gap / result.primal, rel=1e-12) or result.gap == 0
     if tol is not None:
-        assert result.status is kw.Status.CONVERGED
+        assert result.status is kw.solvers.Status.CONVERGED
         assert result.rel_gap <= tol
     lengths = {len(values) for values in result.history.values()}
     assert lengths == {result.n_iter}
@@ -149,7 +149,7 @@ def test_values_of_the_cone_solver_on_the_simplex(kind, loss, rng):
             if method == "interior-point" and kind == "low rank" and C == 1e3:
                 # alone it may stall there, at a gap of 6e-3 on one of six draws; "auto" goes on with Newton
                 continue
-            result = solve(gram, y, C, loss=loss, method=method, tol=1e-6)
+            result = solve(gram, y, C, loss=loss, solver=method, tol=1e-6)
             check(result, gram, y, C, loss=loss, tol=1e-6)
             agree(result, lower, 1e-6)
 
@@ -164,7 +164,7 @@ def test_values_of_the_cone_solver_on_balls(p, loss, rng):
         y = pick(loss, y, t)
         lower = oracle(gram, y, C, LpBall(p), loss=loss)
         for method in ("closed-form", "dual-newton"):
-            result = solve(gram, y, C, LpBall(p), loss=loss, method=method, tol=1e-6)
+            result = solve(gram, y, C, LpBall(p), loss=loss, solver=method, tol=1e-6)
             check(result, gram, y, C, LpBall(p), loss=loss, tol=1e-6)
             agree(result, lower, 1e-6)
             # the ball is left at no point of its inside: every kernel adds to the margin
@@ -185,7 +185,7 @@ def test_values_of_the_cone_solver_on_capped_simplices(share, loss, rng):
         check(result, gram, y, C, cap, loss=loss, tol=1e-6)
         agree(result, lower, 1e-6)
         # the alternation converges linearly where a kernel has to lose its weight: measured 6e-5 after 500 rounds
-        slow = solve(gram, y, C, cap, loss=loss, tol=1e-4, method="closed-form")
+        slow = solve(gram, y, C, cap, loss=loss, tol=1e-4, solver="closed-form")
         check(slow, gram, y, C, cap, loss=loss, tol=1e-4)
         agree(slow, lower, 1e-4)
 
@@ -201,7 +201,7 @@ def test_values_of_the_cone_solver_on_elastic_nets(mix, loss, rng):
         y = pick(loss, y, t)
         lower = oracle(gram, y, C, weight_set, loss=loss)
         for method in ("newton", "interior-point", "closed-form"):
-            result = solve(gram, y, C, weight_set, loss=loss, tol=1e-6, method=method)
+            result = solve(gram, y, C, weight_set, loss=loss, tol=1e-6, solver=method)
             check(result, gram, y, C, weight_set, loss=loss, tol=1e-6)
             agree(result, lower, 1e-6)
 
@@ -261,26 +261,26 @@ def test_the_gap_is_never_below_the_error(weight_set, method, loss, rng):
         runs = [{"tol": tol} for tol in (0.3, 1e-2, 1e-4)]
         runs += [{"tol": 1e-9, "max_iter": most} for most in (1, 2, 5)]
         for options in runs:
-            result = solve(gram, y, C, weight_set, loss=loss, method=method, **options)
+            result = solve(gram, y, C, weight_set, loss=loss, solver=method, **options)
             check(result, gram, y, C, weight_set, loss=loss)
             # both sides of the optimum, which lies in [best.dual, best.primal]
             assert result.dual <= best.primal * (1 + 1e-12)
             assert result.primal >= best.dual * (1 - 1e-12)
             assert result.gap >= result.primal - best.primal - 1e-13 * best.primal  # the last is rounding
             if "max_iter" not in options:
-                assert result.status is kw.Status.CONVERGED
+                assert result.status is kw.solvers.Status.CONVERGED
                 assert result.rel_gap <= options["tol"]
             else:
                 assert result.n_iter <= options["max_iter"]
-                assert (result.status is kw.Status.CONVERGED) == (result.rel_gap <= 1e-9)
+                assert (result.status is kw.solvers.Status.CONVERGED) == (result.rel_gap <= 1e-9)
 
 
 @pytest.mark.parametrize(("weight_set", "method"), ALL)
 def test_running_out_of_iterations_is_said(weight_set, method, rng):
     gram, y, _ = make_data("dense", rng)
-    result = solve(gram, y, 10.0, weight_set, method=method, tol=1e-9, max_iter=1)
+    result = solve(gram, y, 10.0, weight_set, solver=method, tol=1e-9, max_iter=1)
     check(result, gram, y, 10.0, weight_set)
-    assert result.status is kw.Status.MAX_ITER
+    assert result.status is kw.solvers.Status.MAX_ITER
     assert not result.status.ok
     assert result.n_iter == 1
     assert result.rel_gap > 1e-3
@@ -292,7 +292,7 @@ def test_the_gap_is_no_empty_promise(method, rng):
     weight_set = LpBall(2.0) if method == "closed-form" else "simplex"
     best = solve(gram, y, 1.0, weight_set, tol=1e-10)
     for most in (2, 3, 4):
-        result = solve(gram, y, 1.0, weight_set, method=method, tol=1e-10, max_iter=most)
+        result = solve(gram, y, 1.0, weight_set, solver=method, tol=1e-10, max_iter=most)
         error = result.primal / best.primal - 1
         # within two orders of magnitude of the error, up to its square root
         assert result.rel_gap <= 100 * np.sqrt(max(error, 1e-16))
@@ -303,7 +303,7 @@ def test_histories(weight_set, method, rng):
     gram, y, _ = make_data("mixed", rng)
     seen = []
     result = solve(
-        gram, y, 3.0, weight_set, method=method, tol=1e-4, callback=lambda *state: seen.append(state)
+        gram, y, 3.0, weight_set, solver=method, tol=1e-4, callback=lambda *state: seen.append(state)
     )
     check(result, gram, y, 3.0, weight_set, tol=1e-4)
     assert result.history["objective"].shape == (result.n_iter,)
@@ -324,7 +324,7 @@ def test_refused_steps_are_in_the_history(rng):
     # more kernels than rows: Newton takes steps that it has to take back
     X = np.random.default_rng(3).normal(size=(12, 300))
     y = np.where(np.arange(12) % 2, 1.0, -1.0)
-    result = solve(X[:, None, :] * X[None, :, :], y, 1.0, method="newton")
+    result = solve(X[:, None, :] * X[None, :, :], y, 1.0, solver="newton")
     assert len(result.history["objective"]) == result.n_iter
     assert (np.diff(result.history["objective"]) == 0).any()
     assert result.n_machines == result.n_iter + 1
@@ -347,9 +347,9 @@ def test_a_callback_stops_the_solver(weight_set, method, rng):
         seen.append((iteration, objective, gap))
         return iteration == 2
 
-    result = solve(gram, y, 10.0, weight_set, method=method, tol=1e-9, callback=stop)
+    result = solve(gram, y, 10.0, weight_set, solver=method, tol=1e-9, callback=stop)
     check(result, gram, y, 10.0, weight_set)
-    assert result.status is kw.Status.INTERRUPTED
+    assert result.status is kw.solvers.Status.INTERRUPTED
     assert not result.status.ok
     assert [state[0] for state in seen] == [1, 2]
     assert result.n_iter == 2
@@ -365,7 +365,7 @@ def test_the_methods_agree(kind, loss, rng):
     y = pick(loss, y, t)
     C, tols = 0.3, (1e-6, 1e-6, 1e-6, 1e-4)
     results = [
-        solve(gram, y, C, loss=loss, method=method, tol=tol)
+        solve(gram, y, C, loss=loss, solver=method, tol=tol)
         for method, tol in zip(ON_SIMPLEX, tols, strict=True)
     ]
     for result, tol in zip(results, tols, strict=True):
@@ -384,7 +384,7 @@ def test_ends_of_the_capped_simplex(loss, rng):
     y, n_kernels = pick(loss, y, t), gram.shape[2]
     even = machine_on(gram.mean(axis=2), y, 2.0, loss, tol=1e-10)
     for method in ("newton", "interior-point", "closed-form"):
-        result = solve(gram, y, 2.0, CappedSimplex(1 / n_kernels), loss=loss, method=method, tol=1e-9)
+        result = solve(gram, y, 2.0, CappedSimplex(1 / n_kernels), loss=loss, solver=method, tol=1e-9)
         check(result, gram, y, 2.0, CappedSimplex(1 / n_kernels), loss=loss, tol=1e-9)
         np.testing.assert_allclose(result.weights, 1 / n_kernels, rtol=1e-12)
         assert result.primal == pytest.approx(even.primal, rel=2e-9)
@@ -440,7 +440,7 @@ def test_one_kernel_is_a_machine(loss, rng):
         (LpBall(3.0), "closed-form"),
         (LpBall(3.0), "dual-newton"),
     ]:
-        result = solve(K[:, :, None], y, 3.0, weight_set, loss=loss, method=method, tol=1e-9)
+        result = solve(K[:, :, None], y, 3.0, weight_set, loss=loss, solver=method, tol=1e-9)
         check(result, K[:, :, None], y, 3.0, weight_set, loss=loss, tol=1e-9)
         assert result.weights == pytest.approx(1)
         assert result.primal == pytest.approx(alone.primal, rel=2e-9)
@@ -484,7 +484,7 @@ def test_a_kernel_of_zeros_gets_no_weight(method, loss, rng):
     y, tol = pick(loss, y, t), 1e-4 if method == "reduced-gradient" else 1e-7
     plain = solve(gram, y, 1.0, loss=loss, tol=1e-7)
     more = np.insert(gram, [0, 4, 4], 0.0, axis=2)
-    result = solve(more, y, 1.0, loss=loss, method=method, tol=tol)
+    result = solve(more, y, 1.0, loss=loss, solver=method, tol=tol)
     check(result, more, y, 1.0, loss=loss, tol=tol)
     # exactly, but for the cutting planes: the gap bounds half of the weight times the largest form
     np.testing.assert_array_less(result.weights[[0, 5, 6]], 1e-15 if method == "newton" else 10 * tol)
@@ -532,7 +532,7 @@ def test_the_input_is_not_modified(rng):
     s, weights = np.full(gram.shape[2], 2.0), np.ones(len(y))
     arrays = [gram, y, s, weights, warm.weights, warm.dual_coef]
     before = [a.copy() for a in arrays]
-    solve(gram, y, 1.0, scale=s, sample_weight=weights, warm_start=warm)
+    solve(gram, y, 1.0, scale=s, sample_weight=weights, start=warm)
     for a, b in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(a, b)
     assert warm.weights is arrays[4]
@@ -562,13 +562,13 @@ def test_a_path_of_warm_starts_takes_fewer_machines(weight_set, method, rng):
         gram, y, _ = make_data("dense", rng)
         warm = None
         for C in np.geomspace(0.1, 10.0, 6):
-            cold = solve(gram, y, C, weight_set, method=method, tol=1e-3)
-            warm = solve(gram, y, C, weight_set, method=method, tol=1e-3, warm_start=warm)
+            cold = solve(gram, y, C, weight_set, solver=method, tol=1e-3)
+            warm = solve(gram, y, C, weight_set, solver=method, tol=1e-3, start=warm)
             check(warm, gram, y, C, weight_set, tol=1e-3)
             assert warm.primal == pytest.approx(cold.primal, rel=1e-3)
             total, cold_total = total + warm.n_machines, cold_total + cold.n_machines
     assert total < SHARE[method] * cold_total
-    again = solve(gram, y, C, weight_set, method=method, tol=1e-3, warm_start=warm)
+    again = solve(gram, y, C, weight_set, solver=method, tol=1e-3, start=warm)
     # measured for the cutting planes: up to 45 against 42
     assert again.n_machines <= (3 if method != "cutting-plane" else 1.2 * warm.n_machines)
 
@@ -578,7 +578,7 @@ def test_a_path_of_warm_starts_takes_fewer_machines(weight_set, method, rng):
 def test_any_weights_may_be_a_warm_start(weight_set, method, rng):
     gram, y, _ = make_data("mixed", rng)
     n_kernels = gram.shape[2]
-    cold = solve(gram, y, 1.0, weight_set, method=method, tol=1e-4)
+    cold = solve(gram, y, 1.0, weight_set, solver=method, tol=1e-4)
     starts = [
         np.eye(n_kernels)[2],  # a vertex, whose zeros must not stay for ever
         np.eye(n_kernels)[0] * 0.5 + np.eye(n_kernels)[9] * 0.5,
@@ -589,20 +589,20 @@ def test_any_weights_may_be_a_warm_start(weight_set, method, rng):
     ]
     for k, weights in enumerate(starts):
         warm = WarmStart(weights, 100.0 * rng.normal(size=len(y)) if k % 2 else None)
-        result = solve(gram, y, 1.0, weight_set, method=method, tol=1e-3, warm_start=warm)
+        result = solve(gram, y, 1.0, weight_set, solver=method, tol=1e-3, start=warm)
         check(result, gram, y, 1.0, weight_set, tol=1e-3)
         assert result.primal == pytest.approx(cold.primal, rel=1e-3)
-        short = solve(gram, y, 1.0, weight_set, method=method, max_iter=1, warm_start=warm)
+        short = solve(gram, y, 1.0, weight_set, solver=method, max_iter=1, start=warm)
         check(short, gram, y, 1.0, weight_set)
 
 
 @pytest.mark.parametrize("method", ["newton", "reduced-gradient"])
 def test_negligible_weights_do_not_block_a_warm_start(method, rng):
     gram, y, _ = make_data("dense", rng)
-    cold = solve(gram, y, 10.0, method=method, tol=1e-3)
+    cold = solve(gram, y, 10.0, solver=method, tol=1e-3)
     for tiny in (1e-16, 1e-13, 1e-10):
         warm = WarmStart(cold.weights + tiny, None)
-        result = solve(gram, y, 1.0, method=method, tol=1e-3, warm_start=warm)
+        result = solve(gram, y, 1.0, solver=method, tol=1e-3, start=warm)
         check(result, gram, y, 1.0, tol=1e-3)
 
 
@@ -611,11 +611,11 @@ def test_warm_starts_from_another_set(rng):
     sparse = solve(gram, y, 1.0, tol=1e-6)
     assert (sparse.weights == 0).any()
     for weight_set in (CappedSimplex(0.3), LpBall(2.0), LpBall(1.2)):
-        cold = solve(gram, y, 1.0, weight_set, method="closed-form", tol=1e-5)
-        warm = solve(gram, y, 1.0, weight_set, method="closed-form", tol=1e-5, warm_start=sparse)
+        cold = solve(gram, y, 1.0, weight_set, solver="closed-form", tol=1e-5)
+        warm = solve(gram, y, 1.0, weight_set, solver="closed-form", tol=1e-5, start=sparse)
         check(warm, gram, y, 1.0, weight_set, tol=1e-5)
         assert warm.primal == pytest.approx(cold.primal, rel=1e-5)
-        back = solve(gram, y, 1.0, tol=1e-5, warm_start=cold)
+        back = solve(gram, y, 1.0, tol=1e-5, start=cold)
         assert back.primal == pytest.approx(sparse.primal, rel=1e-5)
 
 
@@ -636,7 +636,7 @@ def columns(n, n_kernels, seed=0):
 def test_features_as_kernels_where_newton_is_slow(weight_set, loss):
     gram, y, X = columns(60, 150)
     for C in some(1.0, 0.03, 100.0):
-        inside = solve(gram, y, C, weight_set, loss=loss, tol=1e-7, method="interior-point")
+        inside = solve(gram, y, C, weight_set, loss=loss, tol=1e-7, solver="interior-point")
         check(inside, X[:, None, :] * X[None, :, :], y, C, weight_set, loss=loss, tol=1e-7)
         found = solve(gram, y, C, weight_set, loss=loss, tol=1e-7)
         check(found, X[:, None, :] * X[None, :, :], y, C, weight_set, loss=loss, tol=1e-7)
@@ -693,12 +693,12 @@ def test_many_kernels_are_taken_in_parts(weight_set, loss, small_parts):
     gram, y, X = columns(50, 300)
     seen = []
     result = solve(
-        gram, y, 1.0, weight_set, loss=loss, tol=1e-7, method="interior-point",
+        gram, y, 1.0, weight_set, loss=loss, tol=1e-7, solver="interior-point",
         callback=lambda *state: seen.append(state),
     )  # fmt: skip
     check(result, X[:, None, :] * X[None, :, :], y, 1.0, weight_set, loss=loss, tol=1e-7)
     assert [state[0] for state in seen] == sorted({state[0] for state in seen})
-    other = solve(gram, y, 1.0, weight_set, loss=loss, tol=1e-7, method="newton", max_iter=60)
+    other = solve(gram, y, 1.0, weight_set, loss=loss, tol=1e-7, solver="newton", max_iter=60)
     assert result.dual <= other.primal * (1 + 1e-12)
     assert result.primal <= other.primal * (1 + 1e-7)
 
@@ -706,20 +706,22 @@ def test_many_kernels_are_taken_in_parts(weight_set, loss, small_parts):
 def test_parts_do_not_lose_what_earlier_ones_found(small_parts):
     gram, y, _ = columns(50, 300)
     for most in range(5, 80, 6):
-        result = solve(gram, y, 1.0, tol=1e-9, method="interior-point", max_iter=most)
-        assert result.status is (kw.Status.MAX_ITER if result.n_iter == most else kw.Status.CONVERGED)
+        result = solve(gram, y, 1.0, tol=1e-9, solver="interior-point", max_iter=most)
+        assert result.status is (
+            kw.solvers.Status.MAX_ITER if result.n_iter == most else kw.solvers.Status.CONVERGED
+        )
         # the history knows nothing of rounding errors
         assert result.own_gap / result.primal <= result.history["rel_gap"].min() * (1 + 1e-9)
-    stopped = solve(gram, y, 1.0, tol=1e-9, method="interior-point", callback=lambda k, f, gap: gap < 0.1)
+    stopped = solve(gram, y, 1.0, tol=1e-9, solver="interior-point", callback=lambda k, f, gap: gap < 0.1)
     # the gap that a callback is told is no smaller than that of all kernels was when it was last known
-    assert stopped.status is kw.Status.INTERRUPTED
+    assert stopped.status is kw.solvers.Status.INTERRUPTED
     assert stopped.rel_gap <= 0.2
 
 
 def test_targets_inside_the_tube_need_nothing():
     gram, _, X = columns(30, 20)
-    result = solve(gram, 0.01 * X[:, 0] / np.abs(X[:, 0]).max(), 1.0, loss=TUBE, method="interior-point")
-    assert result.status is kw.Status.CONVERGED
+    result = solve(gram, 0.01 * X[:, 0] / np.abs(X[:, 0]).max(), 1.0, loss=TUBE, solver="interior-point")
+    assert result.status is kw.solvers.Status.CONVERGED
     assert result.n_iter == 1
     assert not result.dual_coef.any()
 
@@ -731,18 +733,18 @@ def test_bad_rows_are_refused_before_any_work(method, rng):
         warnings.simplefilter("error")
         for weights in (np.ones(len(y) + 1), np.ones((len(y), 1)), np.zeros(len(y))):
             with pytest.raises(kw.InputError):
-                solve(gram, y, 1.0, method=method, sample_weight=weights)
+                solve(gram, y, 1.0, solver=method, sample_weight=weights)
         for labels in (np.ones(len(y)), 0.5 * (y + 1), np.full(len(y), np.inf)):
             with pytest.raises(kw.InputError):
-                solve(gram, labels, 1.0, method=method)
+                solve(gram, labels, 1.0, solver=method)
         with pytest.raises(kw.InputError, match="squared-hinge"):
-            solve(gram, y, 1.0, method=method, loss="square")
+            solve(gram, y, 1.0, solver=method, loss="square")
 
 
 def test_newton_gives_way_and_says_what_it_took():
     gram, y, X = columns(60, 150)
     seen = []
-    alone = solve(gram, y, 1.0, method="newton", tol=1e-7, max_iter=60)
+    alone = solve(gram, y, 1.0, solver="newton", tol=1e-7, max_iter=60)
     assert alone.rel_gap > 1e-3
     result = solve(gram, y, 1.0, tol=1e-7, callback=lambda *state: seen.append(state))
     check(result, X[:, None, :] * X[None, :, :], y, 1.0, tol=1e-7)
@@ -751,10 +753,10 @@ def test_newton_gives_way_and_says_what_it_took():
     assert result.history["rel_gap"][-1] <= 1e-7
     # an interruption in the second part keeps what the first one had
     stopped = solve(gram, y, 1.0, tol=1e-7, callback=lambda k, *_: k >= 18)
-    assert stopped.status is kw.Status.INTERRUPTED
-    assert stopped.rel_gap <= solve(gram, y, 1.0, tol=1e-7, method="newton", max_iter=16).rel_gap
+    assert stopped.status is kw.solvers.Status.INTERRUPTED
+    assert stopped.rel_gap <= solve(gram, y, 1.0, tol=1e-7, solver="newton", max_iter=16).rel_gap
     short = solve(gram, y, 1.0, tol=1e-7, max_iter=20)
-    assert short.status is kw.Status.MAX_ITER
+    assert short.status is kw.solvers.Status.MAX_ITER
     assert short.n_iter == 20
 
 
@@ -800,7 +802,7 @@ def test_nothing_to_learn(method, loss, rng):
     # kernels of zeros and of ones give a constant f: C times the loss of the best constant
     for gram in (np.zeros((6, 6, 3)), np.ones((6, 6, 3))):
         y = np.array([1.0, -1, 1, -1, 1, 1])
-        result = solve(gram, y, 2.0, loss=loss, method=method)
+        result = solve(gram, y, 2.0, loss=loss, solver=method)
         check(result, gram, y, 2.0, loss=loss, tol=1e-4)
         best = min(2.0 * VALUES[loss](y, t).sum() for t in np.linspace(-1, 1, 2001))
         assert result.primal == pytest.approx(best, rel=1e-4)
@@ -811,7 +813,7 @@ def test_targets_inside_the_tube_cost_nothing(weight_set, rng):
     gram, _, t = make_data("dense", rng)
     for target, epsilon in ((np.full(len(t), 3.0), 0.1), (t, 100.0)):
         result = solve(gram, target, 1.0, weight_set, loss=TUBE, epsilon=epsilon)
-        assert result.status is kw.Status.CONVERGED
+        assert result.status is kw.solvers.Status.CONVERGED
         assert result.primal == result.gap == result.rel_gap == 0
         assert not result.dual_coef.any()
 
@@ -911,11 +913,11 @@ EFFORT = [
 def test_ordinary_problems_take_few_iterations(weight_set, method, most, rng):
     gram, y, t = make_data("dense", rng)
     found = [
-        solve(gram, pick(loss, y, t), C, weight_set, loss=loss, method=method, tol=1e-6)
+        solve(gram, pick(loss, y, t), C, weight_set, loss=loss, solver=method, tol=1e-6)
         for loss in LOSSES
         for C in (0.1, 10.0)
     ]
-    assert all(one.status is kw.Status.CONVERGED for one in found)
+    assert all(one.status is kw.solvers.Status.CONVERGED for one in found)
     assert sum(one.n_iter for one in found) <= most
 
 
@@ -924,13 +926,13 @@ def test_ordinary_problems_take_few_iterations(weight_set, method, most, rng):
 def test_warm_starts_over_an_elastic_net(loss, method, rng):
     gram, y, t = make_data("dense", rng)
     y, weight_set = pick(loss, y, t), ElasticNet(0.5)
-    cold = solve(gram, y, 1.0, weight_set, loss=loss, method=method, tol=1e-7)
-    again = solve(gram, y, 1.0, weight_set, loss=loss, method=method, tol=1e-7, warm_start=cold)
+    cold = solve(gram, y, 1.0, weight_set, loss=loss, solver=method, tol=1e-7)
+    again = solve(gram, y, 1.0, weight_set, loss=loss, solver=method, tol=1e-7, start=cold)
     assert again.n_iter <= 2
     # weights of another set, inside and outside, and of one kernel alone
     for weights in (np.full(gram.shape[2], 1e-3), np.ones(gram.shape[2]), np.eye(gram.shape[2])[0]):
         warm = WarmStart(weights, cold.dual_coef)
-        result = solve(gram, y, 1.0, weight_set, loss=loss, method=method, tol=1e-7, warm_start=warm)
+        result = solve(gram, y, 1.0, weight_set, loss=loss, solver=method, tol=1e-7, start=warm)
         check(result, gram, y, 1.0, weight_set, loss=loss, tol=1e-7)
         assert result.primal == pytest.approx(cold.primal, rel=2e-7)
 
@@ -976,7 +978,7 @@ def test_tight_tolerances_are_met(loss, rng):
 def test_the_reduced_gradient_does_not_stall(loss, rng):
     # its line search is blind where the objective changes less than the machines resolve
     gram, y, t = make_data("low rank", rng)
-    result = solve(gram, pick(loss, y, t), 1.0, loss=loss, method="reduced-gradient", tol=1e-6)
+    result = solve(gram, pick(loss, y, t), 1.0, loss=loss, solver="reduced-gradient", tol=1e-6)
     check(result, gram, pick(loss, y, t), 1.0, loss=loss, tol=1e-6)
 
 
@@ -986,7 +988,7 @@ def test_line_searches_of_the_reduced_gradient_take_few_machines(C):
     X = rng.normal(size=(80, 30))
     gram = np.exp(-0.5 * np.square(X[:, None] - X[None]))
     y = np.where(X[:, 0] - X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=80) > 0, 1.0, -1.0)
-    result = solve(gram, y, C, method="reduced-gradient")
+    result = solve(gram, y, C, solver="reduced-gradient")
     check(result, gram, y, C, tol=1e-4)
     # measured: 176 and 270; searches by values took 1,062 and 2,401
     assert result.n_machines <= 500
@@ -995,7 +997,7 @@ def test_line_searches_of_the_reduced_gradient_take_few_machines(C):
 def test_the_reduced_gradient_goes_on_where_values_agree_to_rounding():
     # a search for lower values stalled here after 3,328 machines, with a gap of 2.5e-6; now 182
     p = stress.make(7, hostile=False)
-    result = solve(p.gram, p.y, p.parameter, method="reduced-gradient", tol=1e-6)
+    result = solve(p.gram, p.y, p.parameter, solver="reduced-gradient", tol=1e-6)
     check(result, p.gram, p.y, p.parameter, tol=1e-6)
 
 
@@ -1011,7 +1013,7 @@ def test_cutting_planes_do_not_jump_from_corner_to_corner():
     X = rng.normal(size=(60, 30))
     gram = X[:, None, :] * X[None, :, :]
     y = np.where(X[:, 0] + X[:, 1] - X[:, 2] + 0.5 * rng.normal(size=60) > 0, 1.0, -1.0)
-    result = solve(gram, y, 100.0, method="cutting-plane", max_iter=250)
+    result = solve(gram, y, 100.0, solver="cutting-plane", max_iter=250)
     check(result, gram, y, 100.0, tol=1e-4)
 
 
@@ -1027,7 +1029,7 @@ def test_the_closed_form_does_not_stick():
         y,
         30.0,
         CappedSimplex(0.3),
-        method="closed-form",
+        solver="closed-form",
         tol=1e-6,
         callback=lambda *a: seen.append(a) or False,
     )
@@ -1045,7 +1047,7 @@ def test_scales_beyond_rounding_end_in_time(loss, rng):
     result = solve(gram, y, 1.0, loss=loss, tol=1e-4)
     assert Simplex().violation(result.weights) <= 1e-12
     assert result.gap >= 0
-    assert result.status in (kw.Status.CONVERGED, kw.Status.STALLED)
+    assert result.status in (kw.solvers.Status.CONVERGED, kw.solvers.Status.STALLED)
     assert result.n_iter <= 100
 
 
@@ -1056,7 +1058,7 @@ def test_a_tolerance_below_rounding_ends_in_a_stall(loss, rng):
     for weight_set in ("simplex", CappedSimplex(0.21)):
         result = solve(gram, y, 1.0, weight_set, loss=loss, tol=1e-16)
         check(result, gram, y, 1.0, weight_set, loss=loss)
-        assert result.status in (kw.Status.STALLED, kw.Status.ROUNDING)
+        assert result.status in (kw.solvers.Status.STALLED, kw.solvers.Status.ROUNDING)
         assert result.rel_gap <= 1e-8
         assert result.n_iter <= 100
 
@@ -1070,7 +1072,7 @@ def test_the_gap_covers_rounding_errors(method, loss, rng):
     y, kind = np.where(t > 0, 1.0, -1.0), {HINGE: "svc", SQUARED: "l2svc", TUBE: "svr"}[loss]
     for size in (1.0, 1e8):
         gram = size * X[:, None, :] * X[None, :, :]
-        result = solve(gram, pick(loss, y, t), 100.0, loss=loss, method=method, tol=1e-8, max_iter=100)
+        result = solve(gram, pick(loss, y, t), 100.0, loss=loss, solver=method, tol=1e-8, max_iter=100)
         d, b = result.weights, result.dual_coef
         primal, dual = exact_values(kind, gram, d, y, t, 100.0, b, result.intercept)
         assert abs(primal - Fraction(result.primal)) <= result.rounding
@@ -1078,7 +1080,7 @@ def test_the_gap_covers_rounding_errors(method, loss, rng):
         if method != "cutting-plane":  # whose bound is that of all coefficients it has seen
             assert primal - dual <= result.gap
         assert result.status.ok == (result.rel_gap <= 1e-8)
-        if result.status is kw.Status.ROUNDING:
+        if result.status is kw.solvers.Status.ROUNDING:
             # either less than was asked for is left, or less than rounding errors may hide
             assert result.own_gap <= max(1e-8 * result.primal, result.rounding)
             assert result.gap > 1e-8 * result.primal
@@ -1091,7 +1093,7 @@ def test_a_start_on_a_kernel_of_zeros_is_left(loss, rng):
     gram, y = np.concatenate([np.zeros((26, 26, 1)), gram], axis=2), pick(loss, y, t)
     cold = solve(gram, y, 1.0, loss=loss, tol=1e-6)
     start = WarmStart(np.eye(gram.shape[2])[0])
-    result = solve(gram, y, 1.0, loss=loss, tol=1e-6, warm_start=start)
+    result = solve(gram, y, 1.0, loss=loss, tol=1e-6, start=start)
     check(result, gram, y, 1.0, loss=loss, tol=1e-6)
     # both are at most tol above the optimum; measured: 4e-13
     assert result.primal == pytest.approx(cold.primal, rel=1e-6)
@@ -1156,25 +1158,25 @@ REFUSALS = {
         "`epsilon` must be .* >= 0, got -0.1",
     ),
     "loss": (lambda g, y: solve(g, y, 1.0, loss="exponential"), "`loss` must be 'hinge'.*got 'exponential'"),
-    "method": (lambda g, y: solve(g, y, 1.0, method="silp"), "`method` must be.*'cutting-plane'.*got 'silp'"),
+    "method": (lambda g, y: solve(g, y, 1.0, solver="silp"), "`solver` must be.*'cutting-plane'.*got 'silp'"),
     "set": (lambda g, y: solve(g, y, 1.0, "l2"), "`weight_set` must be 'simplex'.*'l2'"),
     "sphere": (lambda g, y: solve(g, y, 1.0, Sphere()), "`weight_set` must be .* a convex and bounded set"),
-    "orthant": (lambda g, y: solve(g, y, 1.0, Orthant(), method="newton"), "convex and bounded"),
+    "orthant": (lambda g, y: solve(g, y, 1.0, Orthant(), solver="newton"), "convex and bounded"),
     "cap": (
         lambda g, y: solve(g, y, 1.0, CappedSimplex(0.01)),
         "between 1 / n_kernels = 0.06667 and 1, got 0.01",
     ),
     "exponent": (lambda g, y: solve(g, y, 1.0, LpBall(1.0)), "`p` must be a number > 1.*simplex"),
     "newton-ball": (
-        lambda g, y: solve(g, y, 1.0, LpBall(2.0), method="newton"),
+        lambda g, y: solve(g, y, 1.0, LpBall(2.0), solver="newton"),
         r"'newton' does not fit LpBall\(p=2.0\). Possible: closed-form",
     ),
     "closed-form-simplex": (
-        lambda g, y: solve(g, y, 1.0, Simplex(), method="closed-form"),
+        lambda g, y: solve(g, y, 1.0, Simplex(), solver="closed-form"),
         "Possible: newton, interior-point, reduced-gradient, cutting-plane",
     ),
     "silp-cap": (
-        lambda g, y: solve(g, y, 1.0, CappedSimplex(0.5), method="cutting-plane"),
+        lambda g, y: solve(g, y, 1.0, CappedSimplex(0.5), solver="cutting-plane"),
         "Possible: newton, interior-point, closed",
     ),
     "tol": (lambda g, y: solve(g, y, 1.0, tol=0.0), "`tol` must be.*relative gap"),
@@ -1192,22 +1194,22 @@ REFUSALS = {
         "`sample_weight` must be .*got text",
     ),
     "warm-array": (
-        lambda g, y: solve(g, y, 1.0, warm_start=np.ones(15)),
+        lambda g, y: solve(g, y, 1.0, start=np.ones(15)),
         r"got ndarray. For weights .* WarmStart",
     ),
     "warm-kernels": (
-        lambda g, y: solve(g, y, 1.0, warm_start=WarmStart(np.ones(3))),
+        lambda g, y: solve(g, y, 1.0, start=WarmStart(np.ones(3))),
         r"for 15 kernels, got .*\(3,\)",
     ),
     "warm-rows": (
-        lambda g, y: solve(g, y, 1.0, warm_start=WarmStart(None, y[:9])),
+        lambda g, y: solve(g, y, 1.0, start=WarmStart(None, y[:9])),
         r"shape \(40,\), got shape \(9,\)",
     ),
     "warm-nan": (
-        lambda g, y: solve(g, y, 1.0, warm_start=WarmStart(np.full(15, np.nan), y)),
-        "`warm_start.weights` must be finite",
+        lambda g, y: solve(g, y, 1.0, start=WarmStart(np.full(15, np.nan), y)),
+        "`start.weights` must be finite",
     ),
-    "warm-text": (lambda g, y: solve(g, y, 1.0, warm_start=WarmStart(["a"] * 15)), "real numbers, got text"),
+    "warm-text": (lambda g, y: solve(g, y, 1.0, start=WarmStart(["a"] * 15)), "real numbers, got text"),
 }
 
 
@@ -1223,9 +1225,9 @@ def test_other_row_counts_of_warm_results_are_refused(rng):
     gram, y, _ = make_data("dense", rng)
     result = solve(gram, y, 1.0)
     with pytest.raises(kw.InputError, match="Leave it out"):
-        solve(gram[:20, :20], y[:20], 1.0, warm_start=result)
+        solve(gram[:20, :20], y[:20], 1.0, start=result)
     with pytest.raises(kw.InputError, match="Leave it out"):
-        solve(gram[:, :, :5], y, 1.0, warm_start=result)
+        solve(gram[:, :, :5], y, 1.0, start=result)
 
 
 # ---- the compiled loop -----------------------------------------------------------------------------------------
@@ -1263,8 +1265,8 @@ def test_newton_on_coefficients_doubles_the_digits(p, loss, rng):
     gram, y, t = make_data("mixed", rng)
     options = {"loss": loss, "scale": np.geomspace(0.1, 10.0, gram.shape[2]), "tol": 1e-10}
     slow = solve(gram, pick(loss, y, t), 3.0, LpBall(p), **options)
-    fast = solve(gram, pick(loss, y, t), 3.0, LpBall(p), method="dual-newton", **options)
-    assert fast.status is kw.Status.CONVERGED
+    fast = solve(gram, pick(loss, y, t), 3.0, LpBall(p), solver="dual-newton", **options)
+    assert fast.status is kw.solvers.Status.CONVERGED
     # measured: 7e-5, as far as two solutions to a gap of 1e-10 may differ where the objective is flat
     np.testing.assert_allclose(fast.weights, slow.weights, atol=3e-4)
     # measured: from 6 to 13 machines against 12 to 34, with four kinds of BLAS kernels and without the compiled core
@@ -1296,13 +1298,15 @@ def test_the_closed_form_does_not_repeat_a_machine_that_can_do_no_better(weight_
 
     def stuck(machine, K, **options):
         found = plain(machine, K, **options)
-        spoilt = dataclasses.replace(found.certificate, gap=found.primal, dual=0.0, status=kw.Status.STALLED)
+        spoilt = dataclasses.replace(
+            found.certificate, gap=found.primal, dual=0.0, status=kw.solvers.Status.STALLED
+        )
         return dataclasses.replace(found, certificate=spoilt)
 
     monkeypatch.setattr(Machine, "solve", stuck)
     rng = np.random.default_rng(0)
     gram, y, _ = make_data("dense", rng)
-    found = solve(gram, y, 1.0, weight_set, method="closed-form")
+    found = solve(gram, y, 1.0, weight_set, solver="closed-form")
     # what machines say of themselves does not change the certificate, which the problem gives
     assert (
         found.certificate.checked_by(margin_problem(gram, y, 1.0, weight_set).certify(found)).status
@@ -1319,7 +1323,7 @@ def test_a_step_of_cutting_planes_forgets_the_problem_before():
     minimise(Session(large, 1e-6, WarmStart()), [step], max_iter=200)
     found = minimise(Session(small, 1e-6, WarmStart()), [step], max_iter=200)
     oracle = solve_svm_mkl(gram, y, 0.1, tol=1e-9)
-    assert found.status is kw.Status.CONVERGED
+    assert found.status is kw.solvers.Status.CONVERGED
     assert found.primal == pytest.approx(oracle.primal, rel=1e-6)
     assert found.dual <= oracle.primal
 
@@ -1327,7 +1331,7 @@ def test_a_step_of_cutting_planes_forgets_the_problem_before():
 def test_an_interior_point_without_a_finite_gap_says_so(monkeypatch):
     gram, y, _ = columns(50, 6)
     monkeypatch.setattr(Sides, "loss", lambda self, f: np.nan)
-    found = solve_svm_mkl(gram, y, 1.0, method="interior-point", tol=1e-6)
-    assert found.status is kw.Status.STALLED
-    optimum = solve_svm_mkl(gram, y, 1.0, method="newton", tol=1e-9).primal
+    found = solve_svm_mkl(gram, y, 1.0, solver="interior-point", tol=1e-6)
+    assert found.status is kw.solvers.Status.STALLED
+    optimum = solve_svm_mkl(gram, y, 1.0, solver="newton", tol=1e-9).primal
     assert found.dual <= optimum <= found.primal * (1 + 1e-9)

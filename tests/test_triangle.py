@@ -75,9 +75,9 @@ def test_blocks_take_half_of_a_square():
 
 
 def _found(Z, y, path):
-    folds = kw.block_statistics(Z, y, groups=np.arange(0, 25, 3), folds=3)
+    folds = kw.rows.block_statistics(Z, y, groups=np.arange(0, 25, 3), folds=3)
     folds.save(path)
-    found = kw.rls2_path_cv(kw.FoldStatistics.load(path), n_alphas=4, tol=1e-10)
+    found = kw.rows.rls2_path_cv(kw.rows.FoldStatistics.load(path), n_alphas=4, tol=1e-10)
     left = folds.total - folds.parts[0]
     return left.ZtZ, left.Zty, found.mse, np.array([one.feature_coef for one in found.path.solutions])
 
@@ -102,7 +102,7 @@ def test_workers_add_several_files_in_the_same_sums(rng, tmp_path, monkeypatch):
         pd.DataFrame(rng.normal(size=(20, 4)), columns=list("abcy")).to_csv(
             tmp_path / f"{k:02d}.csv", index=False
         )
-    one = kw.block_statistics(tmp_path, target="y")
+    one = kw.rows.block_statistics(tmp_path, target="y")
     taken = []
     each = collecting.each
 
@@ -112,7 +112,7 @@ def test_workers_add_several_files_in_the_same_sums(rng, tmp_path, monkeypatch):
         return each(function, arguments, n_jobs)
 
     monkeypatch.setattr(collecting, "each", counted)
-    several = kw.block_statistics(tmp_path, target="y", n_jobs=2)
+    several = kw.rows.block_statistics(tmp_path, target="y", n_jobs=2)
     assert sum(taken) == 11
     assert len(taken) == 2 * collecting.SHARES
     assert several.taken == one.taken
@@ -123,4 +123,4 @@ def test_a_warning_says_what_sums_take_before_they_are_made(rng, monkeypatch):
     Z = rng.normal(size=(30, 12))
     monkeypatch.setattr(collecting, "memory_budget", lambda _: 100.0)
     with pytest.warns(kw.KernelWarning, match="Products of 13 columns"):
-        kw.block_statistics(Z, Z[:, 0])
+        kw.rows.block_statistics(Z, Z[:, 0])

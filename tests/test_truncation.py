@@ -80,7 +80,7 @@ def test_margin_bounds_hold_for_the_kernels_that_were_given():
     ):
         best = solve_svm_mkl(stack, y, 1.0, weight_set, scale=scale, tol=1e-8)
         for method in methods:
-            found = solve_svm_mkl(rough, y, 1.0, weight_set, scale=scale, method=method, max_iter=40)
+            found = solve_svm_mkl(rough, y, 1.0, weight_set, scale=scale, solver=method, max_iter=40)
             assert found.dual <= best.primal
             # what is left out cannot be made up for, and nothing else is left
             assert not found.status.ok

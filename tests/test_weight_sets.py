@@ -401,7 +401,7 @@ def test_a_set_with_a_floor_reaches_the_optimum(rng):
     found = kw.solve(
         kw.Problem(Z[:, None, :] * Z[None, :, :], y, loss="hinge", weights=Floored(0.1)), tol=1e-8
     )
-    assert found.status is kw.Status.CONVERGED
+    assert found.status is kw.solvers.Status.CONVERGED
     d, w, t = cp.Variable(4), cp.Variable(4), cp.Variable()
     norms = sum(cp.quad_over_lin(w[m], d[m]) for m in range(4))
     losses = cp.sum(cp.pos(1 - cp.multiply(y, Z @ w + t)))

@@ -25,12 +25,12 @@ from wrong_arguments import calls, chosen, outcome
 
 #: What kernels and rows are is said by the checks of stacks, tables and folds, which look at several arguments at once.
 NO_RULE = {
-    "gram", "K", "X", "weight_set", "warm_start", "kernels", "learner", "normalize", "max_memory", "class_weight", "cv",
+    "gram", "K", "X", "weight_set", "start", "kernels", "learner", "normalize", "max_memory", "class_weight", "cv",
     "report", "settings", "columns", "views",
 }  # fmt: skip
 
-FUNCTIONS = [getattr(kw, name) for name in kw.__all__ if name.startswith("solve_")] + [
-    kw.rls2_path, kw.svm_mkl_path, kw.repair_gram, kw.load, kw.save, kw.views.as_table,
+FUNCTIONS = [getattr(kw.solvers, name) for name in kw.solvers.__all__ if name.startswith("solve_")] + [
+    kw.rls2_path, kw.solvers.svm_mkl_path, kw.solvers.repair_gram, kw.load, kw.save, kw.views.as_table,
     kw.views.freeze_columns, kw.datasets.load, kw.datasets.names, kw.datasets.is_here, kw.banks.get,
     *[
         getattr(inspection, name)
@@ -63,7 +63,9 @@ EXTREMES = {
     "Cs": lambda: kw.MKLRegressorCV("precomputed", "simple", Cs=[1.0, 1e-320]).fit(
         np.eye(4)[:, :, None], [0, 1, 0, 1]
     ),
-    "distances": lambda: kw.solve_radius(kw.Gaussians(1e-320 * (1 - np.eye(4))[None]), [-1, 1, -1, 1], 1.0),
+    "distances": lambda: kw.solvers.solve_radius(
+        kw.solvers.Gaussians(1e-320 * (1 - np.eye(4))[None]), [-1, 1, -1, 1], 1.0
+    ),
     "X": lambda: kw.kernels.RBF(1.0).diag({}),
 }
 

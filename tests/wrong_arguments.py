@@ -58,7 +58,7 @@ def _solvers() -> list[Call]:
         "sample_weight": ONES,
         "tol": 1e-4,
         "max_iter": 100,
-        "warm_start": np.zeros(N),
+        "start": np.zeros(N),
         "on_indefinite": "raise",
         "check": True,
     }
@@ -74,21 +74,21 @@ def _solvers() -> list[Call]:
         "epsilon": 0.1,
         "ridge": 0.0,
         "tol": 1e-2,
-        "step": "auto",
+        "solver": "auto",
         "max_iter": 5,
         "start": start,
         "callback": None,
     }
     return [
         Call("solve_svc", kw.solve_svc, machine),
-        Call("solve_l2svc", kw.solve_l2svc, machine),
-        Call("solve_klr", kw.solve_klr, machine),
+        Call("solve_l2svc", kw.solvers.solve_l2svc, machine),
+        Call("solve_klr", kw.solvers.solve_klr, machine),
         Call("solve_svr", kw.solve_svr, {**machine, "y": TARGETS, "epsilon": 0.1}),
         Call("solve_meb", kw.solve_meb, {**ball, "ridge": 0.0}),
         Call(
             "solve_rls2",
             kw.solve_rls2,
-            {**rls2, "alpha": 0.5, "weights0": start, "linear_solver": "auto", "callback": None},
+            {**rls2, "alpha": 0.5, "start": start, "linear_solver": "auto", "callback": None},
         ),
         Call(
             "solve_rls2 alternating",
@@ -99,7 +99,7 @@ def _solvers() -> list[Call]:
         Call("rls2_path auto", kw.rls2_path, {**rls2, "n_alphas": 3}),
         Call(
             "svm_mkl_path",
-            kw.svm_mkl_path,
+            kw.solvers.svm_mkl_path,
             {
                 **stack,
                 "Cs": [0.1, 1.0],
@@ -107,7 +107,7 @@ def _solvers() -> list[Call]:
                 "loss": "hinge",
                 "epsilon": 0.1,
                 "tol": 1e-3,
-                "method": "auto",
+                "solver": "auto",
                 "max_iter": 20,
                 "callback": None,
             },
@@ -122,25 +122,25 @@ def _solvers() -> list[Call]:
                 "loss": "hinge",
                 "epsilon": 0.1,
                 "tol": 1e-3,
-                "method": "auto",
+                "solver": "auto",
                 "max_iter": 20,
-                "warm_start": None,
+                "start": None,
                 "callback": None,
             },
         ),
         Call("solve_rkl", kw.solve_rkl, {"gram": GRAM, "y": LABELS, "C": 1.0, "norm": 1}),
         *[
-            Call(f"solve_radius {kind}", kw.solve_radius, {**radius, "kind": kind})
+            Call(f"solve_radius {kind}", kw.solvers.solve_radius, {**radius, "kind": kind})
             for kind in ("rkl", "do", "kl-c")
         ],
-        Call("solve_align", kw.solve_align, stack),
-        Call("solve_alignf", kw.solve_alignf, {**stack, "tol": 1e-6, "max_iter": 100}),
+        Call("solve_align", kw.solvers.solve_align, stack),
+        Call("solve_alignf", kw.solvers.solve_alignf, {**stack, "tol": 1e-6, "max_iter": 100}),
         Call(
             "solve_easy_mkl",
-            kw.solve_easy_mkl,
-            {**stack, "lam": 0.1, "tol": 1e-4, "max_iter": 100, "warm_start": None},
+            kw.solvers.solve_easy_mkl,
+            {**stack, "lam": 0.1, "tol": 1e-4, "max_iter": 100, "start": None},
         ),
-        Call("repair_gram", kw.repair_gram, {"gram": GRAM, "how": "clip"}),
+        Call("repair_gram", kw.solvers.repair_gram, {"gram": GRAM, "how": "clip"}),
         Call("FeatureStack", kw.FeatureStack, {"Z": np.eye(4), "groups": [0, 1, 4]}),
         Call("KernelStream.gaussians", kw.KernelStream.gaussians, {"X": np.eye(4), "gamma": 1.0}),
         Call(
@@ -159,7 +159,7 @@ def _solvers() -> list[Call]:
 def _rows() -> list[Call]:
     Z, groups = np.c_[X, X[:, :1] ** 2], [0, 2, 4]
     rows = kw.RowFeatures(Z, LABELS, groups=groups)
-    folds = kw.block_statistics(Z, TARGETS, groups=groups, folds=2)
+    folds = kw.rows.block_statistics(Z, TARGETS, groups=groups, folds=2)
     path = kw.rls2_path(folds.total, alphas=[1.0, 0.1], fit_intercept=True)
     reading = {
         "rows": Z,
@@ -174,7 +174,9 @@ def _rows() -> list[Call]:
     cut = {"fold_by": "row", "seed": 0}
     return [
         Call("BlockStatistics", kw.BlockStatistics, {"groups": groups, "names": ["a", "b"], "columns": None}),
-        Call("FoldStatistics", kw.FoldStatistics, {"n_folds": 3, "groups": groups, "by": "row", "seed": 0}),
+        Call(
+            "FoldStatistics", kw.rows.FoldStatistics, {"n_folds": 3, "groups": groups, "by": "row", "seed": 0}
+        ),
         Call(
             "BlockStatistics.add",
             lambda **given: kw.BlockStatistics(groups).add(**given),
@@ -182,15 +184,15 @@ def _rows() -> list[Call]:
         ),
         Call(
             "FoldStatistics.add",
-            lambda **given: kw.FoldStatistics(3, groups).add(**given),
+            lambda **given: kw.rows.FoldStatistics(3, groups).add(**given),
             {"Z": Z, "y": TARGETS, "sample_weight": ONES},
         ),
-        Call("block_statistics", kw.block_statistics, {**reading, **cut, "folds": 2}),
+        Call("block_statistics", kw.rows.block_statistics, {**reading, **cut, "folds": 2}),
         Call("RowFeatures", kw.RowFeatures, {**reading, "cache": None}),
         Call("RowFeatures.folds", rows.folds, {"n_folds": 3, "by": "row", "seed": 0}),
         Call(
             "svm_mkl_path_cv",
-            kw.svm_mkl_path_cv,
+            kw.rows.svm_mkl_path_cv,
             {
                 **cut,
                 "rows": rows,
@@ -207,17 +209,17 @@ def _rows() -> list[Call]:
                 "callback": None,
             },
         ),
-        Call("rls2_path_cv", kw.rls2_path_cv, {"folds": folds, "alphas": [1.0, 0.1], "rule": "min"}),
+        Call("rls2_path_cv", kw.rows.rls2_path_cv, {"folds": folds, "alphas": [1.0, 0.1], "rule": "min"}),
         Call(
             "predict_rows",
-            kw.predict_rows,
+            kw.rows.predict_rows,
             {"solution": path, "rows": Z, "features": None, "n_jobs": None, "progress": False},
         ),
     ]
 
 
 def _family(distances: Any) -> Any:
-    return kw.solve_radius(kw.Gaussians(distances), LABELS, 1.0, max_iter=2)
+    return kw.solvers.solve_radius(kw.solvers.Gaussians(distances), LABELS, 1.0, max_iter=2)
 
 
 def _with_set(weight_set: Callable[..., Any]) -> Callable[..., Any]:

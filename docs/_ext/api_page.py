@@ -7,6 +7,7 @@ place without a name, are warnings, hence errors of `make docs`. Modules are lis
 import importlib
 import re
 import types
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,9 @@ from sphinx.util import logging
 import kernelweave
 
 FOREIGN_REFERENCE = re.compile(r":(?:ref|term|doc):`(?:([^`<]*?)\s*<[^`>]*>|([^`]*))`")
+
+#: Modules whose names stand one by one in `SECTIONS`, as ``rows.predict_rows`` where they have no shorter name.
+LISTED = ("solvers", "rows")
 
 logger = logging.getLogger(__name__)
 
@@ -38,25 +42,33 @@ SECTIONS = [
     (
         "Functions of arrays",
         "Functions of precomputed Gram matrices: stacks of shape (n, n, n_kernels), kernels last.",
-        ["solve_rls2", "rls2_path", "FeatureStack", "KernelStream", "Status", "KernelBank", "repair_gram"],
+        [
+            "solve_rls2",
+            "rls2_path",
+            "FeatureStack",
+            "KernelStream",
+            "solvers.Status",
+            "KernelBank",
+            "solvers.repair_gram",
+        ],
     ),
     (
         "Rows beyond memory",
         "Sums over any number of rows, read in chunks, and what follows from them.",
         [
-            "block_statistics",
+            "rows.block_statistics",
             "BlockStatistics",
-            "FoldStatistics",
-            "rls2_path_cv",
+            "rows.FoldStatistics",
+            "rows.rls2_path_cv",
             "RowFeatures",
-            "svm_mkl_path_cv",
-            "predict_rows",
+            "rows.svm_mkl_path_cv",
+            "rows.predict_rows",
         ],
     ),
     (
         "Machines on one kernel",
         "Support vector machines, logistic regression and the minimum enclosing ball of one Gram matrix, shape (n, n).",
-        ["solve_svc", "solve_svr", "solve_l2svc", "solve_klr", "solve_meb"],
+        ["solve_svc", "solve_svr", "solvers.solve_l2svc", "solvers.solve_klr", "solve_meb"],
     ),
     (
         "One problem",
@@ -74,12 +86,12 @@ SECTIONS = [
         "Kernel weights with a support vector machine, over convex sets of weights or by margin and radius.",
         [
             "solve_svm_mkl",
-            "svm_mkl_path",
-            "solve_cardinality_mkl",
+            "solvers.svm_mkl_path",
+            "solvers.solve_cardinality_mkl",
             "solve_rkl",
-            "solve_radius",
-            "Gaussians",
-            "KernelFamily",
+            "solvers.solve_radius",
+            "solvers.Gaussians",
+            "solvers.KernelFamily",
         ],
     ),
     (
@@ -91,9 +103,9 @@ SECTIONS = [
         "Weights before the machine",
         "Kernel weights from centred alignment with the targets, or from the margin that each kernel gives (EasyMKL).",
         [
-            "solve_align",
-            "solve_alignf",
-            "solve_easy_mkl",
+            "solvers.solve_align",
+            "solvers.solve_alignf",
+            "solvers.solve_easy_mkl",
         ],
     ),
     (
@@ -130,13 +142,19 @@ def documented(module: types.ModuleType) -> list[str]:
 
     Constants are described by the module's own docstring.
     """
-    shared = set(module.__all__) & set(kernelweave.__all__)
+    shared = set(module.__all__) & {name for _, _, names in SECTIONS for name in names}
     own = [
         name
         for name in module.__all__
         if name not in shared or getattr(module, name) is not getattr(kernelweave, name)
     ]
     return [f"{module.__name__}.{name}" for name in own if callable(getattr(module, name))]
+
+
+def public(name: str) -> object:
+    """A name of the package, or its module of that name."""
+    found = getattr(kernelweave, name, None)
+    return importlib.import_module(f"kernelweave.{name}") if found is None else found
 
 
 def lines() -> list[str]:
@@ -153,14 +171,19 @@ def lines() -> list[str]:
         for name in names:
             placed.add(name)
             try:
-                value = getattr(kernelweave, name, None) or importlib.import_module(f"kernelweave.{name}")
+                value = attrgetter(name)(kernelweave) if "." in name else public(name)
             except ImportError as error:
                 logger.warning("api_page: kernelweave.%s cannot be imported: %s", name, error)
                 continue
             found += documented(value) if isinstance(value, types.ModuleType) else [f"kernelweave.{name}"]
         if found:
             out += [title, "-" * len(title), "", text, "", *summary(found)]
-    for name in sorted(set(kernelweave.__all__) - placed):
+    # of `solvers` and `rows` every name has a place of its own
+    modules = [f"{module}.{name}" for module in LISTED for name in getattr(kernelweave, module).__all__]
+    unknown = {
+        name for name in modules if name.partition(".")[2] not in {one.split(".")[-1] for one in placed}
+    }
+    for name in sorted({*kernelweave.__all__, *unknown} - placed - {*LISTED}):
         logger.warning("api_page: kernelweave.%s has no place in SECTIONS of docs/_ext/api_page.py", name)
     return out
 

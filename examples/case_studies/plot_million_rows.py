@@ -65,9 +65,9 @@ print(f"{table.shape[0]:,} rows, {table.shape[1] - 1} features in {len(names)} g
 # One pass over the rows gives the sums, apart for five folds. The whole path, its errors and its certificates
 # follow from them without the rows.
 start = time.process_time()
-folds = kw.block_statistics(table[:, :-1], table[:, -1], groups=groups, folds=5)
+folds = kw.rows.block_statistics(table[:, :-1], table[:, -1], groups=groups, folds=5)
 summed = time.process_time() - start
-path = kw.rls2_path_cv(folds, n_alphas=30)
+path = kw.rows.rls2_path_cv(folds, n_alphas=30)
 print(
     f"sums {summed:.1f} s, path and five folds {time.process_time() - start - summed:.1f} s of the processor"
 )

@@ -6,6 +6,7 @@ Estimators that inherit `ReportingMixin` report every finished step of a fit as 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -83,8 +84,19 @@ class ReportingMixin(CallbackSupportMixin):
         """Return a function that reports one finished step and returns whether to stop."""
         context = self._init_callback_context(max_subtasks=n_steps)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        told = 0
         if not getattr(self, "_skl_callbacks", None):
-            return lambda _: False
+            if not getattr(self, "verbose", False):
+                return lambda _: False
+
+            def printed(text: str) -> bool:
+                nonlocal told
+                told += 1
+                of = f" of {n_steps}" if n_steps else ""
+                print(f"{type(self).__name__}: step {told}{of}: {text}", file=sys.stderr, flush=True)
+                return False
+
+            return printed
 
         def report(text: str) -> bool:
             step = context.subcontext(task_name=text)

@@ -413,7 +413,7 @@ def check_psd(K: NDArray[np.float64], label: str, *, tol: float = 1e-8) -> None:
     if values[0] < -tol * max(values[-1], 0.0) and values[0] < 0:
         raise NotPSDError(
             f"{label} must be positive semidefinite, got eigenvalues from {values[0]:.3g} to {values[-1]:.3g}. "
-            "Drop the kernel, or repair the matrix of all rows by kernelweave.repair_gram (clip or shift) and pass it "
+            "Drop the kernel, or repair the matrix of all rows by kw.solvers.repair_gram (clip or shift) and pass it "
             "as KernelBank. Functions have an option for that: Custom or Pairwise(..., repair=True)."
         )
 

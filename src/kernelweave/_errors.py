@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
 
-__all__ = ["InputError", "KernelWarning", "NotPSDError", "check_known"]
+__all__ = ["InputError", "KernelWarning", "NotPSDError", "check_known", "needed"]
 
 
 class InputError(ValueError):
@@ -18,6 +20,14 @@ class NotPSDError(InputError):
 
 class KernelWarning(UserWarning):
     """A model of kernels without information about new rows."""
+
+
+def needed(module: str, what: str, extra: str) -> Any:
+    """A module of an optional package; without it an error with the line that installs it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise InputError(f"{what} need {module}: pip install 'kernelweave[{extra}]'.") from None
 
 
 def check_known(name: str, known: Iterable[str], what: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any, Literal
 
-__all__ = ["Form", "Shown", "numbered", "said", "shown"]
+__all__ = ["Form", "ShortRepr", "Shown", "numbered", "said", "shown"]
 
 
 def numbered(count: int, name: str, several: str = "") -> str:
@@ -71,3 +72,42 @@ def shown(value: object) -> str:
         # whole numbers of thousands of digits are not written out
         text = "a very large number"
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+#: Entries of an array, or characters of a value, that are shown.
+MOST_ENTRIES, MOST_CHARACTERS = 6, 80
+
+
+class ShortRepr:
+    """Data classes whose text is one line: arrays of many entries by their shape, numbers by four digits."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # before the decorator, which keeps what is there
+        cls.__repr__ = ShortRepr.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        shown_fields = [one.name for one in fields(self) if one.repr]  # type: ignore[arg-type]
+        parts = ", ".join(f"{name}={_brief(getattr(self, name))}" for name in shown_fields)
+        return f"{type(self).__name__}({parts})"
+
+
+def _brief(value: Any) -> str:
+    """A value on part of a line."""
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    shape = getattr(value, "shape", None)
+    if shape and (len(shape) > 1 or shape[0] > MOST_ENTRIES):
+        return f"<array {' x '.join(map(str, shape))}>"
+    if shape:
+        return f"[{', '.join(map(_brief, value.tolist()))}]"
+    if isinstance(value, list | tuple | dict) and len(value) > MOST_ENTRIES:
+        return f"<{type(value).__name__} of {len(value)}>"
+    if isinstance(value, list | tuple):
+        left, right = ("[", "]") if isinstance(value, list) else ("(", ")")
+        return left + ", ".join(map(_brief, value)) + right
+    text = repr(value)
+    long = len(text) > MOST_CHARACTERS and not isinstance(value, ShortRepr)
+    return f"<{type(value).__name__}>" if long else text

@@ -14,6 +14,7 @@ import math
 import numbers
 import os
 import typing
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, fields
@@ -45,6 +46,7 @@ __all__ = [
     "check_values",
     "checked",
     "readable",
+    "renamed",
     "rules_of",
     "said",
     "shown",
@@ -593,7 +595,31 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Take former names of parameters for one version, with a warning: ``@renamed(former="present")``."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            for former in names.keys() & kwargs.keys():
+                present = names[former]
+                if present in kwargs:
+                    raise InputError(f"`{former}` is the former name of `{present}`. Give `{present}` alone.")
+                warnings.warn(
+                    f"`{former}` of {function.__name__} is now `{present}`; the former name will be removed in "
+                    "version 0.4.",
+                    DeprecationWarning,
+                    stacklevel=2,
+                )
+                kwargs[present] = kwargs.pop(former)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
 def unchecked(function: Callable[P, R]) -> Callable[P, R]:
     """A `checked` function as it is inside of the library, where values are what the rules made of them."""
-    inner: Callable[P, R] = function.__wrapped__  # type: ignore[attr-defined]
+    inner: Callable[P, R] = inspect.unwrap(function)
     return inner

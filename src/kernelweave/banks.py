@@ -234,6 +234,7 @@ class DefaultViews:
     Attributes
     ----------
     columns : dict of str to a selection of columns
+        Names, patterns or positions of the columns of each view.
     """
 
     columns: Mapping[str, ColumnsLike]
@@ -387,6 +388,7 @@ def metric(
     Parameters
     ----------
     by : {"ard", "rfm"}, default="ard"
+        How the metric is learnt, as the learner "metric" does.
     form : {"diagonal", "full"}, default="diagonal"
         See :class:`kernelweave.kernels.Metric`.
 

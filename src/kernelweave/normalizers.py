@@ -258,12 +258,12 @@ class _Diagonal(Normalizer):
 
 @dataclass(frozen=True, eq=False)
 class Trace(_Diagonal):
-    """Unit trace, P1 (18): ``s_m = 1 / sum_i w_i K_m(x_i, x_i)``.
+    """Unit trace, RLS2 paper, (18): ``s_m = 1 / sum_i w_i K_m(x_i, x_i)``.
 
     Parameters
     ----------
     extra : array, optional
-        Further inputs that enter the sum with weight 1 each: the transductive rule of P1's experiments.
+        Further inputs that enter the sum with weight 1 each: the transductive rule of the RLS2 paper's experiments.
     """
 
     name = "trace"
@@ -287,7 +287,7 @@ class MeanDiagonal(_Diagonal):
 
 @dataclass(frozen=True, eq=False)
 class FeatureNorm(Trace):
-    """Unit norm of each feature, P1 (16): ``s_i = 1 / ||x^i||^2``.
+    """Unit norm of each feature, RLS2 paper, (16): ``s_i = 1 / ||x^i||^2``.
 
     For a linear kernel on one feature this is the trace rule; for kernels on several features their trace is used.
     """
@@ -297,7 +297,7 @@ class FeatureNorm(Trace):
 
 @dataclass(frozen=True, eq=False)
 class WithinClass(Normalizer):
-    """Within-class variance, P1 (17): ``s_m = 1 / (var_+(K_m) + var_-(K_m))``.
+    """Within-class variance, RLS2 paper, (17): ``s_m = 1 / (var_+(K_m) + var_-(K_m))``.
 
     The variance of a class in feature space is ``mean_j K(x_j, x_j) - mean_jk K(x_j, x_k)`` over its rows; for a
     linear kernel on one feature it is the feature's variance. Every one-vs-rest problem has its own factors.
@@ -346,8 +346,8 @@ class Center(Normalizer):
     Parameters
     ----------
     extra : array, optional
-        Further inputs whose squared distances from the centre enter the mean diagonal with weight 1 each: P1 (18),
-        transductive, on centred kernels. The centre is still that of the training rows.
+        Further inputs whose squared distances from the centre enter the mean diagonal with weight 1 each: (18) of the
+        RLS2 paper, transductive, on centred kernels. The centre is still that of the training rows.
     """
 
     extra: FittedPart = None

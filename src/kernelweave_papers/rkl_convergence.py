@@ -92,7 +92,7 @@ class RKLConvergence(Experiment):
             y,
             options.C,
             scale=1.0 / gram.trace(),
-            step=step,
+            solver=step,
             tol=TOLERANCES[step],
             max_iter=options.max_iter,
         )

@@ -25,7 +25,7 @@ class Objective(BaseObjective):
 
         self.gram, self.y = gram, y
         self.total = gram.sum(axis=-1)
-        self.weights = kw.solve_easy_mkl(gram, y, self.lam, tol=1e-12).weights
+        self.weights = kw.solvers.solve_easy_mkl(gram, y, self.lam, tol=1e-12).weights
 
     def evaluate_result(self, gamma, cpu_seconds):
         gamma = np.maximum(gamma, 0.0)

@@ -8,6 +8,7 @@ Set the environment variable ``KERNELWEAVE_DISABLE_EXT=1`` to run without the ex
 from __future__ import annotations
 
 import os
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,7 +54,13 @@ def _load_core() -> tuple[Any, bool]:
         return numpy_core, False
     try:
         import kernelweave._loops._core as compiled
-    except ImportError:
+    except ImportError as error:
+        warnings.warn(
+            f"The compiled part of kernelweave is not there ({error}): results are the same, and fits take several "
+            "times as long. Install a wheel, or a C++ compiler before pip install. KERNELWEAVE_DISABLE_EXT=1 hides it.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return numpy_core, False
     return compiled, True
 

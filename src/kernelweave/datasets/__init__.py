@@ -25,6 +25,7 @@ def names(protocol: Annotated[str | None, OneOf(*PROTOCOLS, None)] = None) -> tu
     Parameters
     ----------
     protocol : {"rls2", "rkl", "mlmkl"}, optional
+        Of which paper; by default all.
 
     Returns
     -------
@@ -48,6 +49,7 @@ def is_here(name: Annotated[str, Text()]) -> bool:
     Parameters
     ----------
     name : str
+        Of the data set.
 
     Returns
     -------

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelweave._errors import InputError
+from kernelweave._errors import InputError, needed
 from kernelweave._types import DataFrame
 from kernelweave.datasets.reading import RawTable
 from kernelweave.datasets.registry import DatasetInfo
@@ -66,9 +66,7 @@ class Dataset:
 
     def frame(self) -> DataFrame:
         """All columns and the target as a pandas DataFrame (needs pandas)."""
-        import pandas as pd
-
-        frame = pd.DataFrame(self.X, columns=list(self.feature_names))
+        frame = needed("pandas", "Data frames", "cli").DataFrame(self.X, columns=list(self.feature_names))
         frame["target"] = np.array(self.target_names)[self.y] if self.target_names else self.y
         return frame
 

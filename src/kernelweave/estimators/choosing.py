@@ -391,6 +391,7 @@ def of_costs(
     *,
     plain: bool,
     asked: TaskScore | None = None,
+    n_jobs: int | None = None,
 ) -> Candidates:
     """Candidates for C, on folds of all rows or of some, by what rows hold, with the shares of the classes.
 
@@ -430,7 +431,7 @@ def of_costs(
         searcher = clone(learner)
         if getattr(searcher, "tol", recipe.COST_TOL) < recipe.COST_TOL:
             searcher.set_params(tol=recipe.COST_TOL)
-        return score_folds(part, searcher, folds, alphas, score, keep=keep, report=report)
+        return score_folds(part, searcher, folds, alphas, score, keep=keep, n_jobs=n_jobs, report=report)
 
     tested = [rows[test] for _, test in folds]
 

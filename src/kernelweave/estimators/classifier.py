@@ -46,8 +46,12 @@ def knows_probabilities(classifier: object) -> bool:
 class MKLClassifier(ClassifierMixin, BaseMKL):
     """Classification with learnt kernel weights; several classes by one-vs-rest, several labels one by one.
 
-    With ``learner="rls2"`` every binary problem is a regression on targets -1 and 1 (P1): see `MKLRegressor` for
-    the objective. The class is the one with the largest decision value.
+    With ``learner="rls2"`` every binary problem is a regression on targets y of -1 and 1, which minimises over weights
+    d on the simplex and coefficients c
+
+        1/2 sum_i w_i (y_i - b - f_i)^2 + alpha/2 c' K(d) c ,   f = K(d) c ,   K(d) = sum_m d_m s_m K_m .
+
+    The class is the one with the largest decision value.
 
     Parameters
     ----------
@@ -56,7 +60,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         `C`, or if kernels were left out too, where five folds choose C; for kernels of your own without a `C`, or with
         an `alpha`, it is "rls2".
     fit_intercept : bool, default=True
-        Use the weighted mean of the -1/1 targets as intercept; P1's experiments use 0 (False).
+        Use the weighted mean of the -1/1 targets as intercept; the experiments of the RLS2 paper use 0 (False).
     scoring : str or callable, optional
         The score that chooses C or alpha: any scorer of scikit-learn, such as "balanced_accuracy", "neg_log_loss",
         "roc_auc" or "f1_macro". Default: the accuracy. Sample weights are used if the scorer accepts them. The score is
@@ -75,19 +79,32 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
     label_names_ : array of str, shape (n_labels,)
         Only with several labels.
     weights_ : array of shape (n_kernels,) or (n_classes, n_kernels)
-        In the scale of the solver: see `MKLRegressor`. For several labels (n_labels, n_kernels), and likewise below.
-        Learners of several layers have (n_layers, n_kernels) or (n_classes, n_layers, n_kernels), NaN if a layer has
-        fewer kernels than another; see `MKLRegressor`.
+        In the units of the kernels after normalisation and in the scale of the solver; fractions that sum to one are in
+        `kernelweave.inspection.kernel_weights`. For several labels (n_labels, n_kernels), and likewise below. Learners
+        of several layers have (n_layers, n_kernels) or (n_classes, n_layers, n_kernels), NaN if a layer has fewer
+        kernels than another (the two-layer learner "2lmkl" has base weights only).
     dual_coef_ : array of shape (n_samples,) or (n_samples, n_classes)
     intercept_ : float or array of shape (n_classes,)
     coef_ : array of shape (1, n_features) or (n_classes, n_features)
         Only if every kernel is linear; the predictions are ``X @ coef_.T + linear_intercept_``.
     metric_, relevance_ : dict
-        By view, only with kernels in a learnt metric, see `MKLRegressor`.
-    alpha_, kernels_, kernel_names_, layer_kernel_names_, normalizers_, support_, objective_, gap_, rel_gap_,
-    stationarity_, status_, n_iter_, history_, gram_, feature_coef_, approximation_,
-    missing_
-        As in `MKLRegressor`.
+        By view, only with kernels in a learnt metric: the metric of its prepared columns, an array, and by column the
+        fraction in its trace.
+    objective_, gap_, rel_gap_ : float
+        Certificate: the objective exceeds its optimum by at most `gap_`, or the fraction `rel_gap_` of it.
+    status_ : str
+        How the solver ended.
+    n_iter_ : int
+        Its iterations.
+    alpha_, C_ : float
+        The regularisation parameter of the model; `C_` for learners with a C.
+    kernels_, kernel_names_, layer_kernel_names_, normalizers_ : list
+        Kernels with their statistics of the training rows, their names, those of every layer, and what brings them to
+        one scale.
+    support_ : array of int
+        Rows with a nonzero dual coefficient.
+    stationarity_, history_, gram_, feature_coef_, approximation_, missing_
+        With the meaning that they have for regression.
 
     Notes
     -----

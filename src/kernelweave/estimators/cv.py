@@ -57,9 +57,6 @@ class _CrossValidated(BaseMKL):
     rule : {"min", "1se"}, default="min"
         The regularisation parameter with the best score, or the largest one within a standard error of it (found by
         leaving out each fold).
-    n_jobs : int, optional
-        Folds in parallel through joblib.
-
     """
 
     C: ClassVar[None] = None  # type: ignore[misc]
@@ -69,7 +66,6 @@ class _CrossValidated(BaseMKL):
     n_alphas: Annotated[int, Whole(1)] = 30
     cv: Splits = 5
     rule: Annotated[str, OneOf(*RULES)] = "min"
-    n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None
 
     _default_score: ClassVar[str] = "score"
     _decides: ClassVar[bool] = False

@@ -69,6 +69,12 @@ Array = NDArray[np.float64]
 OF_ROWS = ("dual_coef_", "support_")
 
 
+#: Sources in the text of an estimator.
+MOST_SHOWN = 4
+#: What only classifiers have.
+OF_CLASSIFIERS = ("predict_proba", "predict_log_proba", "predict_set", "classes_")
+
+
 def refused(model: object, name: str) -> str | None:
     """What to say of an attribute that a model without training rows does not have; None for others."""
     rowless = isinstance(model, Model) and isinstance(model.source, RowlessSource)
@@ -140,10 +146,29 @@ class BaseMKL(ReportingMixin, ReadingMixin):
 
     def __getattr__(self, name: str) -> Any:
         said = refused(vars(self).get("model_"), name)
+        if name in OF_CLASSIFIERS and not isinstance(self, ClassifierMixin):
+            said = (
+                f"{type(self).__name__} has no `{name}`: it predicts numbers. For intervals use predict_interval(X); "
+                "for classes use MKLClassifier."
+            )
         if said is not None:
             raise AttributeError(said)
         # once more, for the message of a property that is not available
         return object.__getattribute__(self, name)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        told = super().__repr__(N_CHAR_MAX)
+        model = vars(self).get("model_")
+        if model is None:
+            return told
+        # the sources as every other place shows them; after the sign that begins comments, so that this is still code
+        names, found = model.sources
+        order = np.argsort(-found, kind="stable")
+        parts = [f"{names[k]} {percent(found[k], 1)}" for k in order[:MOST_SHOWN] if found[k] > 0]
+        parts += ["..."] if np.count_nonzero(found > 0) > MOST_SHOWN else []
+        gap = getattr(self, "rel_gap_", None)
+        certified = "" if gap is None else f"; {self.status_}, relative gap {gap:.1e}"
+        return f"{told}  # fitted: {', '.join(parts) or 'no weights'}{certified}"
 
     # ---- state ------------------------------------------------------------------------------------
 
@@ -373,7 +398,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         task = replace(task, costs=totals.sum() / (len(totals) * totals))
         problems = [replace(one, sample_weight=task.weights_of(k)) for k, one in enumerate(problems)]
         asked = task_score(self.scoring, task, self.classes_, learner, decides=True)
-        candidates = of_costs(task, problems, learner, labels, plain=True, asked=asked)
+        candidates = of_costs(task, problems, learner, labels, n_jobs=self.n_jobs, plain=True, asked=asked)
         assert candidates.scores is not None  # as before
         try:
             second = candidates.scores(report)
@@ -423,7 +448,9 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         if self.scoring is not None or (classes is None and learner.scoring_loss is not None):
             asked = task_score(self.scoring, task, classes, learner, decides=bool(self.fit_intercept))
         if self._chooses_cost(learner):
-            found = of_costs(task, problems, learner, labels, plain=self._is_plain, asked=asked)
+            found = of_costs(
+                task, problems, learner, labels, n_jobs=self.n_jobs, plain=self._is_plain, asked=asked
+            )
         elif (alpha := learner.requested()) is None:
             found = by_content(task, problems, learner, labels, asked)
         else:

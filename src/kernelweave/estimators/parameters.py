@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Self
@@ -10,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from kernelweave import learners
 from kernelweave._checks import InputError
-from kernelweave._parameters import Flag, Function, Number, OneOf, ReadableSignature, Text
+from kernelweave._parameters import Flag, Function, Number, OneOf, ReadableSignature, Text, Whole
 from kernelweave._types import ColumnsLike, KernelsLike
 from kernelweave.banks import DefaultViews
 from kernelweave.estimators.defaults import default_learner, default_normalizer
@@ -99,6 +101,16 @@ class Parameters(BaseEstimator):
         view are predicted from those of the other views; "renormalize": for each pair of rows, shared views replace
         missing ones; "error": such rows are treated as rows with missing cells. Views are those of X, those of `views`,
         and the named groups of columns of kernels.
+    tol : float, optional
+        Relative gap at which the solver stops, in place of the learner's own.
+    max_iter : int, optional
+        Most iterations of a solution, in place of the learner's own.
+    n_jobs : int, optional
+        Processes for the folds that choose C or alpha; -1 for as many as there are processors.
+    verbose : bool or int, default=False
+        Print every finished step of a fit on the standard error.
+    random_state : int, optional
+        For random features and the rows of Nystroem features, in place of 0. Nothing else in a fit is random.
     """
 
     __signature__ = ReadableSignature()
@@ -119,6 +131,21 @@ class Parameters(BaseEstimator):
     views: Mapping[str, ColumnsLike] | None = None
     missing: Annotated[str, CELLS] = "error"
     missing_views: Annotated[str, OneOf(*MISSING_VIEWS)] = "complete"
+    tol: Annotated[float | None, Number(above=0, below=1, remedy="It is a relative gap.") | None] = None
+    max_iter: Annotated[int | None, Whole(1) | None] = None
+    n_jobs: Annotated[int | None, Whole(1) | Whole(None, -1) | None] = None
+    verbose: Annotated[bool | int, Flag() | Whole(0)] = False
+    random_state: Annotated[int | None, Whole(0) | None] = None
+
+    def __new__(cls, *args: object, **given: object) -> Self:
+        """An estimator; a name that is no parameter is refused with the one that was meant."""
+        for name in given.keys() - inspect.signature(cls).parameters.keys():
+            close = difflib.get_close_matches(name, inspect.signature(cls).parameters, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            if name == "kernel":
+                hint += " For a Gaussian kernel: kernels=[kw.kernels.RBF(gamma='median')]."
+            raise TypeError(f"{cls.__name__} got an unexpected keyword argument {name!r}.{hint}")
+        return super().__new__(cls)
 
     @property
     def _is_plain(self) -> bool:
@@ -197,6 +224,21 @@ class Parameters(BaseEstimator):
                 )
             if (name, value) == ("C", "auto"):
                 continue  # it is chosen later
+            learner = clone(learner).set_params(**{name: value})
+            learner.check()
+        return self._controlled(learner)
+
+    def _controlled(self, learner: learners.Learner) -> learners.Learner:
+        """A learner with the tolerance, the iterations and the processes of the estimator."""
+        known = learner.get_params(deep=False)
+        for name in ("tol", "max_iter", "n_jobs"):
+            value = getattr(self, name)
+            if value is None or (name == "n_jobs" and name not in known):
+                continue
+            if name not in known:
+                raise InputError(
+                    f"`{name}` is for learners that have it, and {type(learner).__name__} does not. Leave it out."
+                )
             learner = clone(learner).set_params(**{name: value})
             learner.check()
         return learner

@@ -303,7 +303,7 @@ class ReadingMixin(Parameters):
                     "a table and kernels=None, or take another learner, such as 'rls2'."
                 )
             source = rows if len(kept) == rows.n_samples else rows.take(kept)
-            return choose_form(source, self.approximation, learner)
+            return choose_form(source, self.approximation, learner, self.random_state)
         assert encoder is not None
         if sample_weight is not None or len(kept) < rows.n_rows:
             rows = encoder.date(rows, kept, sample_weight)
@@ -346,4 +346,4 @@ class ReadingMixin(Parameters):
             made = TableSource(kernels, table, **options)
         self.missing_ = missing_of(made, cells, self.missing, self.missing_views)
         self.defaults_ |= {name: said for name, said in self.missing_.items() if name.endswith("_done")}
-        return choose_form(made, self.approximation, learner)
+        return choose_form(made, self.approximation, learner, self.random_state)

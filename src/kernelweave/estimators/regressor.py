@@ -238,7 +238,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
 
         References
         ----------
-        P1, section 4.1.
+        RLS2 paper, section 4.1.
         """
         model, mean = self.model_, self._mean(X)
         if not return_std:

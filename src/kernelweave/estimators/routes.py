@@ -30,7 +30,7 @@ APPROXIMATION = OneOf("auto", *MAPS) | InstanceOf((FeatureMap,), "a map such as 
 
 
 def choose_form(
-    source: Source[Any], asked: str | FeatureMap | None, learner: Learner
+    source: Source[Any], asked: str | FeatureMap | None, learner: Learner, random_state: int | None = None
 ) -> tuple[Source[Any], str]:
     """The source with its kernels as they are, or approximated, and on matrices or on features; and why, in words.
 
@@ -41,6 +41,8 @@ def choose_form(
     asked : None, str or FeatureMap
         The parameter `approximation`.
     learner : Learner
+    random_state : int, optional
+        Of a map that is not given itself.
 
     Returns
     -------
@@ -53,7 +55,8 @@ def choose_form(
     InputError
         If the kernels cannot be approximated as was asked.
     """
-    rule = MAPS[asked]() if isinstance(asked, str) and asked in MAPS else None
+    seed: dict[str, Any] = {} if random_state is None else {"random_state": random_state}
+    rule = MAPS[asked](**seed) if isinstance(asked, str) and asked in MAPS else None
     if isinstance(asked, FeatureMap):
         rule = asked
     if not isinstance(source, TableSource) or not source.is_whole:
@@ -75,7 +78,7 @@ def choose_form(
     room = _room(source.max_memory, source.n_samples) // source.n_kernels
     if learner.most_features is not None:
         room = min(room, learner.most_features // source.n_kernels)
-    chosen = rule or Nystroem(max(LEAST, min(MOST, room)), tol=0.0)
+    chosen = rule or Nystroem(max(LEAST, min(MOST, room)), tol=0.0, **seed)
     # features that kernels have by themselves are kept, unless they are far more than those of the map
     most = max(chosen.width, min(room, source.n_samples))
     kept = [width is not None and width <= most for width in widths]

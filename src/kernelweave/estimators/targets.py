@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, column_or_1d, compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from kernelweave._checks import Floats, InputError, as_floats, check_row_weights, warn_user
 from kernelweave._parameters import check_value, listed, shown
@@ -205,6 +205,11 @@ def read_labels(y: Any) -> NDArray[Any]:
         check_classification_targets(y)
         np.unique(y)
     except (TypeError, ValueError) as error:
+        if type_of_target(y).startswith("continuous"):
+            raise InputError(
+                f"`y` must hold labels of classes, got continuous numbers such as {np.ravel(y)[0]:.4g}. For numbers "
+                "use MKLRegressor; or make classes of them, such as y > 0."
+            ) from error
         raise InputError(f"`y` must hold labels of classes, all of one kind: {error}") from error
     return y
 

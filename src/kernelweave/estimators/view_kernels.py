@@ -108,6 +108,15 @@ def _groups(table: Table, views: Any) -> dict[str, Any]:
     return found
 
 
+#: Kernels by the names that other libraries have for them.
+NAMES_OF_KERNELS = {
+    **dict.fromkeys(("rbf", "gaussian"), "RBF(gamma='median')"),
+    **dict.fromkeys(("poly", "polynomial"), "Polynomial(degree=2)"),
+    "linear": "Linear()",
+    "laplacian": "Laplacian(gamma='median')",
+}
+
+
 def check_kernels(asked: Any, what: str = "`kernels`") -> list[Kernel]:
     """A list of kernels; raise for anything else."""
     if isinstance(asked, Kernel):
@@ -115,9 +124,14 @@ def check_kernels(asked: Any, what: str = "`kernels`") -> list[Kernel]:
     given = None if isinstance(asked, str) else listed(asked)
     if given is None:
         got = repr(asked) if isinstance(asked, str) else shown(asked)
-        hint = (
-            " For a named bank call it, for example kernels=kw.banks.rkl()." if isinstance(asked, str) else ""
-        )
+        hint = ""
+        if isinstance(asked, str):
+            name = NAMES_OF_KERNELS.get(asked.strip().lower())
+            hint = (
+                f" For that kernel: kernels=[kw.kernels.{name}]."
+                if name
+                else " For a named bank call it, for example kernels=kw.banks.rkl()."
+            )
         raise InputError(
             f"{what} must be a list of kernels, a KernelBank, 'precomputed' or None, got {got}.{hint}"
         )

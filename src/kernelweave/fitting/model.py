@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, cast
@@ -31,6 +32,21 @@ def fractions_of(weights: Array, axis: int = 0) -> Array:
     """Weights divided by their sum over the kernels: what is shown of weights, whatever scale the solver gives them."""
     total = weights.sum(axis=axis, keepdims=True)
     return weights / np.where(total > 0, total, 1.0)
+
+
+#: Beginnings of the labels of single kernels.
+_KERNEL = r"[A-Z]\w*(?:\([^()]*\))?"
+
+
+def view_in(label: str) -> str:
+    """The view part of the label of a kernel."""
+    named = re.fullmatch(rf"(.+): {_KERNEL}", label) or re.fullmatch(rf"{_KERNEL} on (.+)", label)
+    if named:
+        return named[1]
+    head, separator, _ = label.partition(": ")
+    if separator and "(" not in head:
+        return head
+    return label.rpartition(" on ")[2] if " on " in label else label
 
 
 @dataclass(frozen=True)
@@ -181,6 +197,25 @@ class Model:
         fractions = fractions_of(np.atleast_2d(self.weights), axis=1)
         known = fractions[fractions.any(axis=1)]
         return known.mean(axis=0) if len(known) else fractions[0]
+
+    @property
+    def views(self) -> list[str]:
+        """The view of every kernel: an attribute of kernels, inferred from the names of kernel matrices."""
+        kernels = getattr(self.source, "kernels", None)
+        if kernels is None:
+            return [view_in(str(name)) for name in self.source.names]
+        return [kernel.view for kernel in kernels]
+
+    @property
+    def sources(self) -> tuple[list[str], Array]:
+        """Names and fractions of the views of kernels, or of their columns, in the order of the kernels."""
+        return self.by_source(self.weight_shares)
+
+    def by_source(self, shares: Array) -> tuple[list[str], Array]:
+        """The views, and sums of numbers of kernels, (..., n_kernels), over those of each view."""
+        views = self.views
+        names = list(dict.fromkeys(views))
+        return names, shares @ np.array([[view == name for name in names] for view in views], dtype=float)
 
     def weights_of(self, output: int) -> list[Array]:
         """Weights of every layer of one output, the lowest first."""

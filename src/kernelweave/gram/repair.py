@@ -61,7 +61,7 @@ def repair_gram(gram: ArrayLike, how: Annotated[str, OneOf(*CORRECTIONS)] = "cli
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelweave import repair_gram
+    >>> from kernelweave.solvers import repair_gram
     >>> similar = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.9], [0.0, 0.9, 1.0]])
     >>> np.linalg.eigvalsh(similar).round(2), np.linalg.eigvalsh(repair_gram(similar)).round(2) + 0.0
     (array([-0.27,  1.  ,  2.27]), array([0.  , 1.  , 2.27]))

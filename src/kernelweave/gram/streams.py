@@ -477,7 +477,7 @@ def _clip(quadratic_forms: Array, item: Any, sizes: Array, kernel: int) -> None:
     if (quadratic_forms < -NEGATIVE * abs(trace) * sizes).any():
         raise NotPSDError(
             f"Kernel {kernel} is not positive semidefinite: a quadratic form is {quadratic_forms.min():.3g}. Use "
-            "`kernelweave.repair_gram`, or another kernel."
+            "`kernelweave.solvers.repair_gram`, or another kernel."
         )
     np.maximum(quadratic_forms, 0.0, out=quadratic_forms)
 

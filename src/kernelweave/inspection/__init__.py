@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernelweave.inspection.answering import *
 from kernelweave.inspection.curves import *
 from kernelweave.inspection.layers import *
 from kernelweave.inspection.metric import *

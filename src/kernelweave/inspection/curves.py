@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 
 from kernelweave._checks import Floats, InputError
+from kernelweave._forms import ShortRepr
 from kernelweave._parameters import OneOf, Whole, checked
 from kernelweave._types import Array, Features, Splits
 from kernelweave.inspection.arguments import (
@@ -51,7 +52,7 @@ __all__ = ["Calibration", "LearningCurve", "calibration", "learning_curve"]
 
 
 @dataclass(frozen=True)
-class LearningCurve:
+class LearningCurve(ShortRepr):
     """Scores of test folds by the number of training rows.
 
     Attributes
@@ -106,9 +107,11 @@ def learning_curve(
     X : array-like, frame, sparse matrix or views
         As `fit` takes it, precomputed kernels and indices of a bank too.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
+        Targets of these rows.
     sizes : array-like, default=(0.2, 0.4, 0.6, 0.8, 1.0)
         Shares of the training rows of a fold up to 1, or numbers of rows above.
     cv : int, splitter, or list of (train, test), default=5
+        Folds: a number, a splitter of scikit-learn, or pairs of training and test rows.
     scoring : str or callable, optional
         Default: accuracy, or R^2.
     groups : array-like of shape (n_rows,), optional
@@ -116,6 +119,7 @@ def learning_curve(
     params : dict of str to array, optional
         Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``.
     level : float, default=0.95
+        Fraction of samples that intervals cover.
     n_jobs : int, optional
         Fits at the same time.
     seed : int, default=0
@@ -219,7 +223,7 @@ def _score_part(rows: Rows, estimator: Any, part: Fold, scoring: Any) -> tuple[f
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(ShortRepr):
     """How often what has a probability happens.
 
     Attributes
@@ -266,10 +270,13 @@ def calibration(
     is_class : array-like of bool, shape (n_rows,)
         Which held-out rows are in the class.
     probability : array-like of shape (n_rows,)
+        Of the class, for every row.
     n_bins : int, default=10
+        Intervals of probabilities, with equally many rows.
     bins : {"quantile", "uniform"}, default="quantile"
         Bins of about as many rows, or of the same width.
     level : float, default=0.95
+        Fraction of samples that intervals cover.
 
     Returns
     -------

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from kernelweave._forms import ShortRepr
 from kernelweave._parameters import Number, check_value
 from kernelweave._types import Array, DataFrame, Features, Labels
 from kernelweave.estimators.classifier import knows_probabilities
@@ -106,7 +107,7 @@ def outputs_named(values: Any) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOut(ShortRepr):
     """Rows that were not fitted, with their predictions.
 
     Attributes

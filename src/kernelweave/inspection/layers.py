@@ -11,6 +11,7 @@ from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
+from kernelweave._forms import ShortRepr
 from kernelweave._parameters import Flag, checked
 from kernelweave._types import Array, Labels
 from kernelweave.fitting.task import problems_of
@@ -47,7 +48,7 @@ MAX_ROWS = 1000
 
 
 @dataclass(frozen=True)
-class LayerWeights:
+class LayerWeights(ShortRepr):
     """Names and weights of the kernels of every layer.
 
     Attributes
@@ -77,6 +78,7 @@ def layer_weights(estimator: Model, *, output: Output = None) -> LayerWeights:
     Parameters
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
+        Whose kernels and weights are looked at.
     output : str or int, optional
         One class or output of a model with several; default all of them.
 
@@ -106,7 +108,7 @@ def layer_weights(estimator: Model, *, output: Output = None) -> LayerWeights:
 
 
 @dataclass(frozen=True)
-class LayerDescent:
+class LayerDescent(ShortRepr):
     """The descent of the weights of a deep kernel, including the start.
 
     Attributes
@@ -181,7 +183,7 @@ def descent(estimator: Model, *, output: Output = None) -> LayerDescent:
 
 
 @dataclass(frozen=True)
-class LayerGrams:
+class LayerGrams(ShortRepr):
     """Kernel matrices of every layer on training rows.
 
     Attributes
@@ -216,6 +218,7 @@ def layer_grams(
     Parameters
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
+        Whose kernels and weights are looked at.
     output : str or int, optional
         Class or output of a model with several; default the first.
     weights : {"learnt", "initial"}, default="learnt"
@@ -272,7 +275,7 @@ def layer_grams(
 
 
 @dataclass(frozen=True)
-class LayerSpectra:
+class LayerSpectra(ShortRepr):
     """Eigenvalues of the kernel matrices of every layer.
 
     Attributes
@@ -305,6 +308,7 @@ def layer_spectra(
     Parameters
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
+        Whose kernels and weights are looked at.
     output : str or int, optional
         Class or output of a model with several; default the first.
     weights : {"learnt", "initial"}, default="learnt"

@@ -21,6 +21,7 @@ def column_relevance(estimator: Model) -> dict[str, float]:
     Parameters
     ----------
     estimator : fitted estimator
+        Whose kernels and weights are looked at.
 
     Returns
     -------

@@ -22,6 +22,7 @@ def missing(estimator: Model, *, most: Annotated[int, Whole(1)] = 5) -> list[str
     Parameters
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
+        Whose kernels and weights are looked at.
     most : int, default=5
         Names in a sentence; of more it says how many.
 

@@ -143,6 +143,7 @@ def compare_numbers(
         Of the interval of the difference, with quantiles of Student's t and the correction of `score_intervals` for the
         skewness of the differences.
     seed : int, default=0
+        Of the random numbers: the same one gives the same result.
 
     Returns
     -------

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import COSTS, Alphas
+from kernelweave._forms import ShortRepr
 from kernelweave._parameters import Whole, checked
 from kernelweave._types import Array
 from kernelweave.estimators.choosing import check_path_arguments
@@ -23,7 +24,7 @@ __all__ = ["Path", "regularization_path"]
 
 
 @dataclass(frozen=True)
-class Path:
+class Path(ShortRepr):
     """Weights along a regularisation path.
 
     Attributes
@@ -31,7 +32,7 @@ class Path:
     alphas : array of shape (n_alphas,)
         Descending; for learners with a C they are 1 / C.
     df : array of shape (n_alphas,)
-        Degrees of freedom, P1 (15).
+        Degrees of freedom, RLS2 paper, (15).
     names : array of str, shape (n_kernels,)
     weights : array of shape (n_alphas, n_kernels)
         In the scale of the solver, as `weights_`.
@@ -82,6 +83,7 @@ def regularization_path(
     Parameters
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
+        Whose kernels and weights are looked at.
     alphas : array-like, optional
         For RLS2. Default: the regularisation parameters the estimator tried, else an automatic path.
     Cs : array-like, optional

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from sklearn.metrics import check_scoring
 
+from kernelweave._forms import ShortRepr
 from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import Array, BaseCrossValidator, Features, Splits
 from kernelweave.estimators.scoring import Known
@@ -33,7 +34,7 @@ Permutations = Annotated[int, Whole(1)]
 
 
 @dataclass(frozen=True)
-class PermutationTest:
+class PermutationTest(ShortRepr):
     """A score among those of permuted targets.
 
     Attributes
@@ -94,11 +95,13 @@ def permutation_test(
     X : array-like, frame, sparse matrix or views
         As `fit` takes it, precomputed kernels and indices of a bank too.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
+        Targets of these rows.
     n_permutations : int, default=199
         The smallest possible p-value is 1 / (n_permutations + 1).
     cv : int, splitter, or list of (train, test), default=5
         Folds whose test rows are scored; ``[(train, test)]`` for one division.
     refit : bool, default=True
+        Repeat the whole fit for every permutation.
     scoring : str or callable, optional
         Default: accuracy, or R^2.
     groups : array-like of shape (n_rows,), optional
@@ -109,6 +112,7 @@ def permutation_test(
     n_jobs : int, optional
         Permutations at the same time.
     seed : int, default=0
+        Of the random numbers: the same one gives the same result.
     report : callable, optional
         Called with a text after every permutation; a true value ends, like Ctrl-C, and what is done is kept.
 

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known, warn_user
 from kernelweave._drawing import OF_ROWS, percent, rounded, score_form, score_text
+from kernelweave._errors import needed
 from kernelweave._extensions import load_extensions
 from kernelweave._parameters import InstanceOf, Texts, checked
 from kernelweave._types import Features, Tree
@@ -152,14 +153,13 @@ class Table:
 
     def frame(self) -> DataFrame:
         """The table with all digits."""
-        import pandas as pd
-
+        pd = needed("pandas", "Data frames", "cli")
         return pd.DataFrame(self.rows, columns=self.heads)
 
     def latex(self) -> str:
         r"""The table in LaTeX, with the rules of the package booktabs."""
-        import pandas as pd
-
+        pd = needed("pandas", "Tables in LaTeX", "cli")
+        needed("jinja2", "Tables in LaTeX", "cli")
         # a line break would end a row
         texts = [[" ".join(cell.split()) for cell in row] for row in self.shown()]
         numeric = [all(not isinstance(row[k], str) for row in self.rows) for k in range(len(self.heads))]
@@ -706,6 +706,7 @@ def findings(
     Parameters
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
+        Whose kernels and weights are looked at.
     X : array-like, frame, sparse matrix or views, optional
         Rows that were not fitted, as `predict` takes them.
     y : array-like, optional
@@ -715,6 +716,7 @@ def findings(
     names : sequence of str, optional
         Findings that take further fits: "permutation", "sources", "omission", "stability" and "learning curve".
     seed : int, default=0
+        Of the random numbers: the same one gives the same result.
     n_jobs : int, optional
         Fits at the same time.
 

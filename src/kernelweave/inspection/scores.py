@@ -52,9 +52,11 @@ def share_interval(
     Parameters
     ----------
     hits : int
+        Rows of which something is true.
     n : int
         Rows.
     level : float, default=0.95
+        Fraction of samples that intervals cover.
 
     Returns
     -------
@@ -120,6 +122,7 @@ def score_intervals(
     y_true : array-like of shape (n_rows,)
         Classes, or numbers.
     y_pred : array-like of shape (n_rows,)
+        Predictions of the same rows.
     decision : array-like of shape (n_rows,), optional
         Decision values of two classes, for the area under the receiver operating characteristic.
     probability : array-like of shape (n_rows, n_classes), optional
@@ -128,6 +131,7 @@ def score_intervals(
         Of a classification, in the order of `probability`; default, for text, those of `y_true` and `y_pred`. Numbers
         without `classes` are a regression.
     level : float, default=0.95
+        Fraction of samples that intervals cover.
     seed : int, default=0
         Of the draws of recalls.
 
@@ -203,15 +207,19 @@ def out_of_fold_scores(
     X : array-like, frame, sparse matrix or views
         As `fit` takes it, precomputed kernels and indices of a bank too.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
+        Targets of these rows.
     cv : int, splitter, or list of (train, test), default=5
+        Folds: a number, a splitter of scikit-learn, or pairs of training and test rows.
     groups : array-like of shape (n_rows,), optional
         For the splitter and `fit`.
     params : dict of str to array, optional
         Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``.
     level : float, default=0.95
+        Fraction of samples that intervals cover.
     n_jobs : int, optional
         Fits at the same time.
     seed : int, default=0
+        Of the random numbers: the same one gives the same result.
     report : callable, optional
         Called with a text after every fit; a true value ends, like Ctrl-C, and folds that are done are kept.
 

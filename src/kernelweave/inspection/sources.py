@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known
 from kernelweave._drawing import rounded
+from kernelweave._forms import ShortRepr
 from kernelweave._parameters import Each, Flag, Text, Whole, checked
 from kernelweave._types import Array, Features, Labels, Splits, Tree
 from kernelweave.estimators.classifier import curve_of
@@ -66,7 +67,7 @@ ENOUGH = 20
 
 
 @dataclass(frozen=True)
-class SourceLosses:
+class SourceLosses(ShortRepr):
     """What the score of new rows loses with a source, that with the largest loss first.
 
     Attributes
@@ -163,6 +164,7 @@ def source_test(
     X : array-like, frame, sparse matrix or views
         New rows, not those of the fit, as `predict` takes them.
     y : array-like of shape (n_rows,)
+        Targets of these rows.
     n_permutations : int, optional
         Of every source. By default 999, and four times as many again and again for sources that may still be
         important, until the correction for the number of sources leaves a p-value of 0.01 in reach: 12 sources have up
@@ -171,6 +173,7 @@ def source_test(
     scoring : str or callable, optional
         Default: accuracy, or R^2.
     seed : int, default=0
+        Of the random numbers: the same one gives the same result.
     report : callable, optional
         Called with a text after every source; a true value ends, like Ctrl-C, and sources that are done are kept.
 
@@ -322,6 +325,7 @@ def source_refit_test(
     X : array-like, frame, sparse matrix or views
         As `fit` takes it, indices of a bank too.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
+        Targets of these rows.
     sources : list of str, optional
         Views, or the columns of kernels, as in `view_weights`; by default all with a weight. A source is a set of
         kernels: its columns stay in use where kernels of other sources read them.
@@ -337,6 +341,7 @@ def source_refit_test(
     params : dict of str to array, optional
         Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``.
     level : float, default=0.95
+        Fraction of samples that intervals cover.
     n_jobs : int, optional
         Fits at the same time.
     report : callable, optional

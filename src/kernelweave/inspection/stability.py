@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
 from kernelweave._drawing import percent
+from kernelweave._forms import ShortRepr
 from kernelweave._parameters import Flag, OneOf, Positive, Whole, checked
 from kernelweave._types import Array, Features
 from kernelweave.estimators.parameters import stated
@@ -51,7 +52,7 @@ OF_TEN = 9
 
 
 @dataclass(frozen=True)
-class WeightStability:
+class WeightStability(ShortRepr):
     """Kernel weights over samples of the rows.
 
     Attributes
@@ -140,7 +141,9 @@ def weight_stability(
     X : array-like, frame, sparse matrix or views
         As `fit` takes it, precomputed kernels and indices of a bank too.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
+        Targets of these rows.
     n_samples : int, default=50
+        Halves of the rows, or samples.
     sampling : {"halves", "bootstrap"}, default="halves"
         Halves of the rows, or as many rows with repetition, for which there is no selection. Repeated rows are in a
         training fold and in its test fold where `choose_again` chooses by folds.
@@ -154,9 +157,11 @@ def weight_stability(
     params : dict of str to array, optional
         Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``.
     level : float, default=0.95
+        Fraction of samples that intervals cover.
     n_jobs : int, optional
         Samples at the same time.
     seed : int, default=0
+        Of the random numbers: the same one gives the same result.
     report : callable, optional
         Called with a text after every sample; a true value ends, like Ctrl-C, and what is done is kept.
 

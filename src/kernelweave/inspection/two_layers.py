@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
+from kernelweave._forms import ShortRepr
 from kernelweave._parameters import checked
 from kernelweave._types import Array, Features
 from kernelweave.fitting.prediction import NewRows
@@ -21,7 +22,7 @@ __all__ = ["TwoLayers", "two_layers"]
 
 
 @dataclass(frozen=True)
-class TwoLayers:
+class TwoLayers(ShortRepr):
     """A machine with two layers, ``f(x) = f2(f1(x)) + intercept``: a weighted sum of kernels, or `NonlinearRLS2`.
 
     Attributes
@@ -82,7 +83,7 @@ class TwoLayers:
 
 @checked
 def two_layers(estimator: Model, X: Features, *, output: Output = None) -> TwoLayers:
-    """The two layers of a fitted model, after the representer theorem of P1 (Theorems 1 and 2).
+    """The two layers of a fitted model, after the representer theorem of the RLS2 paper (Theorems 1 and 2).
 
     Parameters
     ----------

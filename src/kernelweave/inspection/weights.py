@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -10,9 +9,10 @@ from typing import Annotated
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from kernelweave._forms import ShortRepr
 from kernelweave._parameters import Flag, Whole, checked
 from kernelweave._types import Array, Features
-from kernelweave.fitting.model import fractions_of
+from kernelweave.fitting.model import fractions_of, view_in
 from kernelweave.inspection.arguments import Model, Names, decision_names, outputs_of
 from kernelweave.inspection.registry import MOST_NAMED, Basis, Finding, Interval, Table, at, finding, named
 
@@ -25,12 +25,9 @@ __all__ = [
     "view_weights",
 ]
 
-#: Beginnings of the labels of single kernels.
-_KERNEL = r"[A-Z]\w*(?:\([^()]*\))?"
-
 
 @dataclass(frozen=True)
-class KernelWeights:
+class KernelWeights(ShortRepr):
     """Kernel names with their weights, largest first.
 
     Attributes
@@ -61,6 +58,7 @@ def kernel_weights(estimator: Model, *, nonzero: Annotated[bool, Flag()] = True)
     Parameters
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
+        Whose kernels and weights are looked at.
     nonzero : bool, default=True
         Only kernels with a nonzero weight.
 
@@ -89,6 +87,11 @@ def view_weights(estimator: Model) -> dict[str, float]:
     The weight of a source is the sum of the weights of its kernels, divided by the sum of all weights. Of several
     classes or targets with weights of their own it is the mean; for deep kernels it is that of the first layer.
 
+    Parameters
+    ----------
+    estimator : fitted MKLRegressor or MKLClassifier
+        Whose kernels and weights are looked at.
+
     Returns
     -------
     dict of str to float
@@ -102,17 +105,14 @@ def view_weights(estimator: Model) -> dict[str, float]:
 
 def by_source(estimator: Model, shares: Array) -> tuple[list[str], Array]:
     """The sources of a model, and sums of numbers of kernels, (..., n_kernels), over those of each source."""
-    views = views_of(estimator)
-    sources = list(dict.fromkeys(views))
-    return sources, shares @ np.array([[view == name for name in sources] for view in views], dtype=float)
+    names, sums = estimator.model_.by_source(shares)
+    return names, sums
 
 
 def views_of(estimator: Model) -> list[str]:
-    """The view of every kernel: an attribute of kernels, inferred from the names of kernel matrices."""
-    kernels = getattr(estimator.model_.source, "kernels", None)
-    if kernels is None:
-        return [view_of(str(name)) for name in estimator.kernel_names_]
-    return [kernel.view for kernel in kernels]
+    """The view of every kernel."""
+    views: list[str] = estimator.model_.views
+    return views
 
 
 def view_of(label: str) -> str:
@@ -123,13 +123,7 @@ def view_of(label: str) -> str:
     >>> view_of("rna: RBF(gamma=1)"), view_of("RBF(gamma=1) on age")
     ('rna', 'age')
     """
-    named = re.fullmatch(rf"(.+): {_KERNEL}", label) or re.fullmatch(rf"{_KERNEL} on (.+)", label)
-    if named:
-        return named[1]
-    head, separator, _ = label.partition(": ")
-    if separator and "(" not in head:
-        return head
-    return label.rpartition(" on ")[2] if " on " in label else label
+    return view_in(label)
 
 
 @checked
@@ -139,6 +133,7 @@ def uninformative(estimator: Model, *, most: Annotated[int, Whole(1)] = 6) -> li
     Parameters
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
+        Whose kernels and weights are looked at.
     most : int, default=6
         Largest number of names in a sentence; further ones are counted.
 
@@ -171,6 +166,7 @@ def contribution_sizes(estimator: Model, X: Features) -> KernelWeights:
     Parameters
     ----------
     estimator : fitted MKLRegressor or MKLClassifier
+        Whose kernels and weights are looked at.
     X : array-like, frame, sparse matrix or views
         As `predict` takes them.
 
@@ -202,12 +198,13 @@ def weight_table(
     fractions: Array,
     outputs: Sequence[str],
     note: str = "",
+    brief: bool = True,
 ) -> Table:
     """A table of fractions with a row for each kernel and a column for each output."""
     heads = [output or "weight" for output in outputs]
     columns = fractions.reshape(len(names), -1).tolist()
     rows = [[str(one), *row] for one, row in zip(names, columns, strict=True)]
-    return Table(name, title, [head, *heads], rows, note, dict.fromkeys(heads, ".1%"), brief=True)
+    return Table(name, title, [head, *heads], rows, note, dict.fromkeys(heads, ".1%"), brief=brief)
 
 
 @finding("views", title="Weight by source", needs=("model",))
@@ -249,12 +246,14 @@ def _kernel_weights(basis: Basis) -> Finding:
     hidden = f"{n_active - len(names)} more kernels have a weight. " if n_active > len(names) else ""
     note = f"{hidden}{n_all} kernels in {'this layer' if layers else 'all'}. Held as: {model.gram_}."
     title = "Weight by kernel, first layer" if layers else "Weight by kernel"
+    # of several sources their weights are what was asked for
+    brief = len(set(views_of(model))) < 2
     return Finding(
         {str(name): Interval(float(mean)) for name, mean in zip(names, means, strict=True)},
         "The weight of a kernel as a fraction of all weights of an output.",
         form=".1%",
         details={"all": n_all, "with a weight": n_active, "in layers": layers},
-        tables=(weight_table("weights", title, "kernel", names, fractions, found.outputs, note),),
+        tables=(weight_table("weights", title, "kernel", names, fractions, found.outputs, note, brief),),
     ).says(
         "which",
         f"{{v:d}} of {{n:d}} kernels {'has' if n_active == 1 else 'have'} a weight.",

@@ -272,6 +272,7 @@ class Scaled(Around):
     Parameters
     ----------
     kernel : Kernel
+        Any kernel of this module.
     factor : float
         > 0. Factors of factors are multiplied.
 

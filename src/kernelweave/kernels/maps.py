@@ -299,6 +299,7 @@ class RandomFeatures(FeatureMap):
         for Gaussian kernels of more than ten columns, and for any kernel of more than a thousand, otherwise "sobol".
         Laplacian kernels have no orthogonal frequencies, and use "sobol" instead.
     random_state : int, default=0
+        Of the random numbers.
     frequencies, left_out : optional
         The projections of every layer, and what is left out; from training rows when the map is fitted.
 
@@ -545,7 +546,9 @@ def approximate(kernel: Kernel, rule: FeatureMap) -> Kernel:
     Parameters
     ----------
     kernel : Kernel
+        Any kernel of this module.
     rule : Nystroem or RandomFeatures
+        The map, with its number of features.
 
     Returns
     -------
@@ -589,6 +592,7 @@ def exact_kernel(kernel: Kernel) -> Kernel:
     Parameters
     ----------
     kernel : Kernel
+        Any kernel of this module.
 
     Returns
     -------

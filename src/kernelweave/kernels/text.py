@@ -115,6 +115,7 @@ class CharNGrams(TextKernel):
     within_words : bool, default=False
         Only n-grams inside words, which begin and end with a space.
     lowercase : bool, default=True
+        Read capital letters as small ones.
     sublinear : bool, default=False
         1 + log(c) instead of counts c.
     idf : bool, default=False
@@ -172,6 +173,7 @@ class Tokens(TextKernel):
     n : int or pair of int, default=(1, 1)
         Number of successive words in a term: (1, 2) counts single words and pairs.
     lowercase : bool, default=True
+        Read capital letters as small ones.
     sublinear : bool, default=False
         1 + log(c) instead of counts c.
     idf : bool, default=True

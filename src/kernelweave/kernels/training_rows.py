@@ -39,6 +39,7 @@ class TrainingRows:
     Parameters
     ----------
     table : Table
+        The training rows.
     sample_weight : array of shape (n_rows,), optional
         A weight is equivalent to repetitions of the row; rows of weight 0 are ignored.
     content : Table, optional

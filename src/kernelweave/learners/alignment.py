@@ -58,7 +58,7 @@ class AlignF(MarginLearner):
 
     Notes
     -----
-    The products of all pairs of kernels cost n_kernels^2 n_samples^2 / 2, see `kernelweave.solve_alignf`.
+    The products of all pairs of kernels cost n_kernels^2 n_samples^2 / 2, see `kernelweave.solvers.solve_alignf`.
 
     References
     ----------
@@ -96,7 +96,7 @@ class EasyMKL(CostLearner):
 
     Notes
     -----
-    Kernels that do not separate the classes at all are an error, see `kernelweave.solve_easy_mkl`.
+    Kernels that do not separate the classes at all are an error, see `kernelweave.solvers.solve_easy_mkl`.
 
     References
     ----------

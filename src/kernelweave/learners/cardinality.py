@@ -33,9 +33,9 @@ class CardinalityMKL(MarginLearner):
 
     Notes
     -----
-    A branch and bound, see `kernelweave.solve_cardinality_mkl`. If it ends before the gap is closed, the status says
-    so, and the gap bounds the distance of the objective from that of the best subset. The source has the hinge loss and
-    ``ridge = lambda``, solves by a local search and bounds by semidefinite programs.
+    A branch and bound, see `kernelweave.solvers.solve_cardinality_mkl`. If it ends before the gap is closed, the status
+    says so, and the gap bounds the distance of the objective from that of the best subset. The source has the hinge
+    loss and ``ridge = lambda``, solves by a local search and bounds by semidefinite programs.
 
     References
     ----------

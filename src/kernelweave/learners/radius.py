@@ -115,7 +115,7 @@ class RKL(RadiusLearner, MarginLearner):
     step
         Newton steps, or the published projected gradient with one of two guesses of the step length. "auto": Newton.
     tol
-        Relative gap at which to stop; see `kernelweave.solve_radius`.
+        Relative gap at which to stop; see `kernelweave.solvers.solve_radius`.
 
     References
     ----------
@@ -221,7 +221,7 @@ class FamilyLearner(RadiusLearner, MarginLearner, abstract=True):
     ----------
     kind
         Margin over radius; radius times margin with the squared hinge, after Chapelle et al. or as equation (10) of the
-        RKL paper prints it (both for classification only); or the margin alone. See `kernelweave.solve_radius`.
+        RKL paper prints it (both for classification only); or the margin alone. See `kernelweave.solvers.solve_radius`.
     start
         Where the descent starts, as a multiple of the typical size: equal parts of a mean squared distance, or norm, of
         1. None: the best of 0.1, 0.3, 1, 3 and 10 by the criterion.

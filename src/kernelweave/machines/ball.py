@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import RowWeights, Start, check_row_weights
-from kernelweave._parameters import MaxIter, MaxTime, Nonnegative, Switch, Tol, checked
+from kernelweave._parameters import MaxIter, MaxTime, Nonnegative, Switch, Tol, checked, renamed
 from kernelweave._types import Array
 from kernelweave.machines.box import BoxProblem, OnIndefinite, Values, as_kernel, check_start, project
 from kernelweave.machines.rounding import EPS, sum_error
@@ -18,6 +18,7 @@ from kernelweave.machines.smo import solve_box
 from kernelweave.results import Ball
 
 
+@renamed(warm_start="start")
 @checked
 def solve_meb(
     K: ArrayLike,
@@ -27,7 +28,7 @@ def solve_meb(
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
     max_time: MaxTime = None,
-    warm_start: Start = None,
+    start: Start = None,
     on_indefinite: OnIndefinite = "raise",
     check: Switch = True,
 ) -> Ball:
@@ -52,7 +53,7 @@ def solve_meb(
         Largest number of SMO steps. Default: 1000000 plus 100 for each row.
     max_time : float, optional
         Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
-    warm_start : array of shape (n_samples,), optional
+    start : array of shape (n_samples,), optional
         Coefficients of the centre of a similar problem; clipped and scaled to fit.
     on_indefinite : {"raise", "clip", "shift"}, default="raise"
         If K has negative eigenvalues: raise when this is detected, or set them to zero, or add a multiple of the
@@ -99,7 +100,7 @@ def solve_meb(
     ridges = np.divide(ridge, counts, out=np.zeros(n), where=inside)
     diagonal = np.diag(matrix) + ridge
     problem = BoxProblem(matrix, ridges, -0.5 * diagonal, np.zeros(n), inside.astype(np.float64), total=1.0)
-    start = None if warm_start is None else project(problem, check_start(warm_start, n))
+    start = None if start is None else project(problem, check_start(start, n))
     if start is None:
         # the row farthest from the mean would cost n^2, and hardly improves on another row
         start = np.zeros(n)

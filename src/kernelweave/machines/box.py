@@ -33,7 +33,7 @@ OnIndefinite = Annotated[str, OneOf("raise", *CORRECTIONS)]
 #: What a matrix with a direction of negative curvature gets as an answer.
 INDEFINITE = (
     "`K` must be positive semidefinite, got a matrix with a direction of negative curvature. Use another "
-    "kernel, repair the matrices with kernelweave.repair_gram, or pass on_indefinite='clip' (drop negative "
+    "kernel, repair the matrices with kernelweave.solvers.repair_gram, or pass on_indefinite='clip' (drop negative "
     "eigenvalues) or 'shift' (add a multiple of the identity) to solvers of a single kernel."
 )
 
@@ -232,11 +232,11 @@ def as_kernel(K: ArrayLike, on_indefinite: str, *, check: bool = True, symmetry_
 
 def check_start(warm_start: ArrayLike, n_samples: int) -> Array:
     """Coefficients to start from, as a finite array; they need not fit the problem."""
-    start = as_floats(warm_start, "warm_start")
+    start = as_floats(warm_start, "start")
     if start.shape != (n_samples,):
         raise InputError(
-            f"`warm_start` must be the `dual_coef` of an earlier result, shape ({n_samples},), got shape "
+            f"`start` must be the `dual_coef` of an earlier result, shape ({n_samples},), got shape "
             f"{start.shape}. Leave it out for another set of rows."
         )
-    check_finite(start, "warm_start")
+    check_finite(start, "start")
     return start

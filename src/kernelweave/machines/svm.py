@@ -5,7 +5,7 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from kernelweave._checks import Labels, RowWeights, Start, Targets, check_row_weights
-from kernelweave._parameters import Cost, MaxIter, MaxTime, Nonnegative, Switch, Tol, checked
+from kernelweave._parameters import Cost, MaxIter, MaxTime, Nonnegative, Switch, Tol, checked, renamed
 from kernelweave._types import Array
 from kernelweave.machines.box import OnIndefinite, as_kernel, check_start
 from kernelweave.machines.loss import Loss
@@ -14,6 +14,7 @@ from kernelweave.machines.machine import Machine
 from kernelweave.results import MachineSolution
 
 
+@renamed(warm_start="start")
 @checked
 def solve_svc(
     K: ArrayLike,
@@ -24,7 +25,7 @@ def solve_svc(
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
     max_time: MaxTime = None,
-    warm_start: Start = None,
+    start: Start = None,
     on_indefinite: OnIndefinite = "raise",
     check: Switch = True,
 ) -> MachineSolution:
@@ -55,7 +56,7 @@ def solve_svc(
         Largest number of SMO steps. Default: 1000000 plus 100 for each row.
     max_time : float, optional
         Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
-    warm_start : array of shape (n_samples,), optional
+    start : array of shape (n_samples,), optional
         `dual_coef` of a similar problem, for example at another C or with another kernel. It is clipped and scaled
         to be feasible, and the best multiple of it is used.
     on_indefinite : {"raise", "clip", "shift"}, default="raise"
@@ -99,9 +100,10 @@ def solve_svc(
     True
     """
     matrix = as_kernel(K, on_indefinite, check=check)
-    return _solve(Hinge(), matrix, y, C, sample_weight, tol, max_iter, warm_start)
+    return _solve(Hinge(), matrix, y, C, sample_weight, tol, max_iter, start)
 
 
+@renamed(warm_start="start")
 @checked
 def solve_l2svc(
     K: ArrayLike,
@@ -112,7 +114,7 @@ def solve_l2svc(
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
     max_time: MaxTime = None,
-    warm_start: Start = None,
+    start: Start = None,
     on_indefinite: OnIndefinite = "raise",
     check: Switch = True,
 ) -> MachineSolution:
@@ -144,7 +146,7 @@ def solve_l2svc(
         Largest number of SMO steps. Default: 1000000 plus 100 for each row.
     max_time : float, optional
         Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
-    warm_start : array of shape (n_samples,), optional
+    start : array of shape (n_samples,), optional
         `dual_coef` of a similar problem, see `solve_svc`.
     on_indefinite : {"raise", "clip", "shift"}, default="raise"
         See `solve_svc`.
@@ -172,15 +174,16 @@ def solve_l2svc(
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelweave import solve_l2svc
+    >>> from kernelweave.solvers import solve_l2svc
     >>> x = np.array([-1.0, 1.0])
     >>> solve_l2svc(np.outer(x, x), [-1, 1], C=2.0).dual_coef
     array([-0.4,  0.4])
     """
     matrix = as_kernel(K, on_indefinite, check=check)
-    return _solve(SquaredHinge(), matrix, y, C, sample_weight, tol, max_iter, warm_start)
+    return _solve(SquaredHinge(), matrix, y, C, sample_weight, tol, max_iter, start)
 
 
+@renamed(warm_start="start")
 @checked
 def solve_svr(
     K: ArrayLike,
@@ -192,7 +195,7 @@ def solve_svr(
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
     max_time: MaxTime = None,
-    warm_start: Start = None,
+    start: Start = None,
     on_indefinite: OnIndefinite = "raise",
     check: Switch = True,
 ) -> MachineSolution:
@@ -224,7 +227,7 @@ def solve_svr(
         Largest number of SMO steps. Default: 1000000 plus 100 for each row.
     max_time : float, optional
         Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
-    warm_start : array of shape (n_samples,), optional
+    start : array of shape (n_samples,), optional
         `dual_coef` of a similar problem, see `solve_svc`.
     on_indefinite : {"raise", "clip", "shift"}, default="raise"
         See `solve_svc`.
@@ -261,9 +264,10 @@ def solve_svr(
     array([-1.5,  0. ,  1.5])
     """
     matrix = as_kernel(K, on_indefinite, check=check)
-    return _solve(EpsilonInsensitive(epsilon), matrix, y, C, sample_weight, tol, max_iter, warm_start)
+    return _solve(EpsilonInsensitive(epsilon), matrix, y, C, sample_weight, tol, max_iter, start)
 
 
+@renamed(warm_start="start")
 @checked
 def solve_klr(
     K: ArrayLike,
@@ -274,7 +278,7 @@ def solve_klr(
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
     max_time: MaxTime = None,
-    warm_start: Start = None,
+    start: Start = None,
     on_indefinite: OnIndefinite = "raise",
     check: Switch = True,
 ) -> MachineSolution:
@@ -304,7 +308,7 @@ def solve_klr(
         Largest number of Newton systems. Default: 200.
     max_time : float, optional
         Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
-    warm_start : array of shape (n_samples,), optional
+    start : array of shape (n_samples,), optional
         `dual_coef` of a similar problem.
     on_indefinite : {"raise", "clip", "shift"}, default="raise"
         See `solve_svc`.
@@ -337,14 +341,14 @@ def solve_klr(
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelweave import solve_klr
+    >>> from kernelweave.solvers import solve_klr
     >>> x = np.array([-2.0, -1.0, 1.0, 3.0])
     >>> machine = solve_klr(np.outer(x, x), [-1, 1, -1, 1], C=1.0)
     >>> machine.rel_gap <= 1e-6
     True
     """
     matrix = as_kernel(K, on_indefinite, check=check)
-    return _solve(Logistic(), matrix, y, C, sample_weight, tol, max_iter, warm_start)
+    return _solve(Logistic(), matrix, y, C, sample_weight, tol, max_iter, start)
 
 
 def _solve(
@@ -355,9 +359,9 @@ def _solve(
     sample_weight: ArrayLike | None,
     tol: float,
     max_iter: int | None,
-    warm_start: ArrayLike | None,
+    start: ArrayLike | None,
 ) -> MachineSolution:
     weights = check_row_weights(sample_weight, len(K))
     machine = Machine(loss.check(y, C * weights), C, loss, weights, max_iter)
-    start = None if warm_start is None else check_start(warm_start, len(K))
-    return machine.solve(K, tol=tol, warm_start=start)
+    first = None if start is None else check_start(start, len(K))
+    return machine.solve(K, tol=tol, warm_start=first)

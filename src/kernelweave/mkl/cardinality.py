@@ -26,7 +26,17 @@ from numpy.typing import ArrayLike
 
 from kernelweave._allowance import used_up
 from kernelweave._checks import RowWeights, Scale, Targets
-from kernelweave._parameters import Cost, Function, MaxIter, MaxTime, Nonnegative, Tol, Whole, checked
+from kernelweave._parameters import (
+    Cost,
+    Function,
+    MaxIter,
+    MaxTime,
+    Nonnegative,
+    Tol,
+    Whole,
+    checked,
+    renamed,
+)
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array, Index
 from kernelweave.gram import Gram
@@ -209,6 +219,7 @@ def solve_convex(
     return replace(found, weights=weights)
 
 
+@renamed(warm_start="start")
 @checked
 def solve_cardinality_mkl(
     gram: Gram | ArrayLike,
@@ -224,7 +235,7 @@ def solve_cardinality_mkl(
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
     max_time: MaxTime = None,
-    warm_start: Solution | WarmStart | None = None,
+    start: Solution | WarmStart | None = None,
     callback: Annotated[Callback | None, Function() | None] = None,
 ) -> CardinalitySolution:
     """Learn the weights of at most k kernels with a support vector machine, with a proven bound of the optimum.
@@ -261,7 +272,7 @@ def solve_cardinality_mkl(
         Nodes of the tree. Default: 1000.
     max_time : float, optional
         Seconds after which no further node is computed.
-    warm_start : Solution or WarmStart, optional
+    start : Solution or WarmStart, optional
         The solution of a similar problem, whose subset is tried first.
     callback : callable, optional
         ``callback(node, objective, rel_gap)`` before every node; a true value stops the solver.
@@ -298,7 +309,7 @@ def solve_cardinality_mkl(
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelweave import solve_cardinality_mkl
+    >>> from kernelweave.solvers import solve_cardinality_mkl
     >>> X = np.random.default_rng(0).normal(size=(40, 6))
     >>> gram = X[:, None, :] * X[None, :, :]
     >>> result = solve_cardinality_mkl(gram, np.sign(X[:, 0] - X[:, 2] + X[:, 4]), C=1.0, k=2)
@@ -308,7 +319,7 @@ def solve_cardinality_mkl(
     whole = make_kernel_problem(
         gram, y, C, "simplex", loss=loss, epsilon=epsilon, sample_weight=sample_weight, scale=scale
     )
-    warm = check_warm(warm_start, whole.n_kernels, whole.gram.n_samples)
+    warm = check_warm(start, whole.n_kernels, whole.gram.n_samples)
     problem = CardinalityProblem(whole, min(k, whole.n_kernels), ridge)
     return solve_cardinality(problem, tol=tol, max_iter=max_iter, warm=warm, callback=callback)
 

@@ -240,7 +240,7 @@ class Gaussians(_GaussianFamily):
         --------
         >>> import kernelweave as kw
         >>> X = [[0.0, 0.0], [1.0, 2.0]]
-        >>> [kw.Gaussians.of_columns(X, each=each).distances[:, 0, 1] for each in (False, True)]
+        >>> [kw.solvers.Gaussians.of_columns(X, each=each).distances[:, 0, 1] for each in (False, True)]
         [array([5.]), array([1., 4.])]
         """
         values, each = check_value(ROWS, "X", X), check_value(Flag(), "each", each)
@@ -416,7 +416,7 @@ class KernelFamily(Family):
     >>> X = np.random.default_rng(0).normal(size=(60, 3))
     >>> y = np.sign(X[:, 0] * X[:, 1])
     >>> columns = X.T[:, :, None] * X.T[:, None, :]
-    >>> family = kw.KernelFamily(
+    >>> family = kw.solvers.KernelFamily(
     ...     lambda t: np.tensordot(t, columns, 1) ** 2,
     ...     start=np.ones(3),
     ...     derivative=lambda t: 2 * np.tensordot(t, columns, 1) * columns,

@@ -31,6 +31,7 @@ from kernelweave._parameters import (
     Whole,
     check_value,
     checked,
+    renamed,
 )
 from kernelweave._threads import one_blas_thread
 from kernelweave._types import Array
@@ -76,6 +77,7 @@ def check_alphas(alphas: ArrayLike) -> Array:
     return np.sort(check_value(Alphas(), "alphas", alphas))[::-1]
 
 
+@renamed(weights0="start")
 @checked
 def rls2_path(
     gram: Gram | FeatureStack | BlockStatistics | KernelStream | ArrayLike,
@@ -92,7 +94,7 @@ def rls2_path(
     max_time: MaxTime = None,
     delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
     relax: Annotated[ArrayLike | None, Alphas(table=True) | None] = None,
-    weights0: Start = None,
+    start: Start = None,
     fit_intercept: Annotated[bool, Flag()] = False,
     callback: Annotated[PathCallback | None, Function() | None] = None,
 ) -> Path[Solution]:
@@ -130,7 +132,7 @@ def rls2_path(
     relax : float, array of shape (n_relax,) or (n_alphas, n_relax), optional
         Other regularisation parameters > 0: weights along the path are as without, ``dual_coef`` is ridge regression
         with ``K(d)`` at these, one for all points of the path, several, or several for each.
-    weights0 : array of shape (n_kernels,), optional
+    start : array of shape (n_kernels,), optional
         Weights on the simplex with which the first regularisation parameter begins. Default: Lemma 5.
     fit_intercept : bool, default=False
         Statistics only: with an intercept, which is not penalised.
@@ -157,7 +159,7 @@ def rls2_path(
 
     References
     ----------
-    P1, section 5.2 (30 log-spaced values, descending, warm start) and equation (15) for `df`.
+    RLS2 paper, section 5.2 (30 log-spaced values, descending, warm start) and equation (15) for `df`.
 
     Examples
     --------
@@ -181,7 +183,7 @@ def rls2_path(
         shared_weights=shared_weights,
         max_iter=max_iter,
         relax=relax,
-        weights0=weights0,
+        weights0=start,
         on_solution=callback,
         delta=delta,
     )
@@ -190,6 +192,7 @@ def rls2_path(
 # ---- machines along C -----------------------------------------------------------------------------
 
 
+@renamed(method="solver")
 @checked
 def svm_mkl_path(
     gram: Gram | FeatureStack | ChunkedFeatures | ArrayLike,
@@ -202,7 +205,7 @@ def svm_mkl_path(
     sample_weight: RowWeights = None,
     scale: Scale = None,
     tol: Tol = 1e-4,
-    method: Annotated[str, OneOf(*METHODS)] = "auto",
+    solver: Annotated[str, OneOf(*METHODS)] = "auto",
     max_iter: MaxIter = None,
     max_time: MaxTime = None,
     callback: Annotated[PathCallback | None, Function() | None] = None,
@@ -223,7 +226,7 @@ def svm_mkl_path(
         Labels -1 and 1, or targets for ``loss="epsilon-insensitive"``; None for `RowFeatures`, which have them.
     Cs : array of shape (n_values,)
         Weights of the loss > 0, in any order.
-    weight_set, loss, epsilon, sample_weight, scale, tol, method
+    weight_set, loss, epsilon, sample_weight, scale, tol, solver
         See `solve_svm_mkl`.
     max_iter : int, optional
         Outer iterations for each C. Default: 500; of `RowFeatures` passes, 100.
@@ -252,14 +255,15 @@ def svm_mkl_path(
     >>> import numpy as np, kernelweave as kw
     >>> Z = np.random.default_rng(0).normal(size=(60, 12))
     >>> y = np.where(Z[:, 0] - Z[:, 9] > 0, 1, -1)
-    >>> path = kw.svm_mkl_path(kw.FeatureStack(Z, [0, 4, 8, 12]), y, np.geomspace(1e-3, 1.0, 4), loss="logistic")
+    >>> stack, Cs = kw.FeatureStack(Z, [0, 4, 8, 12]), np.geomspace(1e-3, 1.0, 4)
+    >>> path = kw.solvers.svm_mkl_path(stack, y, Cs, loss="logistic")
     >>> path.feature_coef.shape, bool(path.rel_gap.max() <= 1e-4)
     ((4, 12), True)
     """
     values = np.unique(COSTS.read(Cs))
     given = as_loss(loss, epsilon), weight_set, float(values[0]), sample_weight, scale
     problem = cast(MarginForm, Problem(gram, y, *given, fit_intercept=True).form)
-    found, kind = _along_costs(problem, values, method, tol, max_iter), kind_of(gram)
+    found, kind = _along_costs(problem, values, solver, tol, max_iter), kind_of(gram)
     return Path.collect((one.of_kind(kind) for one in found), len(values), callback)
 
 

@@ -80,6 +80,7 @@ def machine_problem(
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
+        Weights of the rows, as the solver had them.
 
     Returns
     -------
@@ -132,12 +133,14 @@ def margin_problem(
     C : float
         Weight of the loss > 0.
     weight_set : "simplex" or WeightSet, default="simplex"
+        Where weights may lie.
     loss : str or Loss, default="hinge"
         A loss of `kernelweave.losses`, or its name: "hinge", "squared-hinge" and "logistic" for labels,
         "epsilon-insensitive", "squared", "huber", "quantile" and "poisson" for numbers.
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
+        Weights of the rows, as the solver had them.
     scale : array of shape (n_kernels,), optional
         Factors s_m > 0. Default: 1.
 
@@ -206,6 +209,7 @@ def cardinality_problem(
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
+        Weights of the rows, as the solver had them.
     scale : array of shape (n_kernels,), optional
         Factors s_m > 0. Default: 1.
 
@@ -223,7 +227,7 @@ def cardinality_problem(
     >>> import numpy as np, kernelweave as kw
     >>> X = np.random.default_rng(0).normal(size=(40, 6))
     >>> gram, y = X[:, None, :] * X[None, :, :], np.sign(X[:, 0] - X[:, 2] + X[:, 4])
-    >>> result = kw.solve_cardinality_mkl(gram, y, C=1.0, k=2)
+    >>> result = kw.solvers.solve_cardinality_mkl(gram, y, C=1.0, k=2)
     >>> result.verify(kw.problems.cardinality_problem(gram, y, C=1.0, k=2)).status
     Status.CONVERGED
     """
@@ -248,8 +252,8 @@ def rls2_problem(
 
         1/2 sum_i sample_weight_i (y_i - f_i)^2 + alpha/2 c'K(d) c ,     f = K(d) c ,
 
-    Problem 5 of P1 (arXiv 1001.2709). With ``r = y - K(d) c - alpha N c``, N the inverse of the weights of rows, any
-    (d, c) has the gap ``1/2 r'N^-1 r + alpha/2 (max_m s_m c'K_m c - c'K(d) c)``.
+    Problem 5 of the RLS2 paper (arXiv 1001.2709). With ``r = y - K(d) c - alpha N c``, N the inverse of the weights of
+    rows, any (d, c) has the gap ``1/2 r'N^-1 r + alpha/2 (max_m s_m c'K_m c - c'K(d) c)``.
 
     Parameters
     ----------
@@ -258,6 +262,7 @@ def rls2_problem(
     y : array of shape (n_samples,) or (n_samples, n_outputs)
         Targets, as given to the solver; None for statistics.
     sample_weight : array of shape (n_samples,), optional
+        Weights of the rows, as the solver had them.
     scale : array of shape (n_kernels,), optional
         Factors s_m > 0. Default: 1.
     fit_intercept : bool, default=False
@@ -317,6 +322,7 @@ def rkl_problem(
     epsilon : float, default=0.1
         Half width of the tube of the epsilon-insensitive loss.
     sample_weight : array of shape (n_samples,), optional
+        Weights of the rows, as the solver had them.
     scale : array of shape (n_kernels,), optional
         Factors s_m > 0. Default: 1.
 
@@ -365,6 +371,7 @@ def alignf_problem(
     y : array of shape (n_samples,)
         Labels or real targets.
     sample_weight : array of shape (n_samples,), optional
+        Weights of the rows, as the solver had them.
     scale : array of shape (n_kernels,), optional
         Factors s_m > 0. Default: 1.
 
@@ -382,7 +389,7 @@ def alignf_problem(
     >>> import numpy as np, kernelweave as kw
     >>> X = np.random.default_rng(0).normal(size=(40, 3))
     >>> gram, y = X[:, None, :] * X[None, :, :], X[:, 0]
-    >>> kw.solve_alignf(gram, y).verify(kw.problems.alignf_problem(gram, y)).status
+    >>> kw.solvers.solve_alignf(gram, y).verify(kw.problems.alignf_problem(gram, y)).status
     Status.CONVERGED
     """
     stack = as_gram(gram)
@@ -419,6 +426,7 @@ def easy_mkl_problem(
     lam : float, default=0.1
         From 0 (the nearest points of the two convex hulls) to 1 (the means of the classes).
     sample_weight : array of shape (n_samples,), optional
+        Weights of the rows, as the solver had them.
     scale : array of shape (n_kernels,), optional
         Factors s_m > 0. Default: 1.
 
@@ -436,7 +444,7 @@ def easy_mkl_problem(
     >>> import numpy as np, kernelweave as kw
     >>> X = np.random.default_rng(0).normal(size=(40, 3))
     >>> gram, y = X[:, None, :] * X[None, :, :], np.sign(X[:, 0] + 0.1)
-    >>> kw.solve_easy_mkl(gram, y, 0.5).verify(kw.problems.easy_mkl_problem(gram, y, 0.5)).status
+    >>> kw.solvers.solve_easy_mkl(gram, y, 0.5).verify(kw.problems.easy_mkl_problem(gram, y, 0.5)).status
     Status.CONVERGED
     """
     stack = as_gram(gram)

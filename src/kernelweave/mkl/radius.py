@@ -16,7 +16,17 @@ from kernelweave._checks import (
     Targets,
     check_scale,
 )
-from kernelweave._parameters import Cost, Function, MaxIter, MaxTime, Nonnegative, OneOf, Tol, checked
+from kernelweave._parameters import (
+    Cost,
+    Function,
+    MaxIter,
+    MaxTime,
+    Nonnegative,
+    OneOf,
+    Tol,
+    checked,
+    renamed,
+)
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array, Index
 from kernelweave.gram import Gram, as_gram
@@ -65,6 +75,7 @@ NORMS: dict[int | None, tuple[Region, Stationarity]] = {
 }
 
 
+@renamed(step="solver")
 @checked
 def solve_radius(
     gram: Gram | ArrayLike | Family,
@@ -79,7 +90,7 @@ def solve_radius(
     scale: Scale = None,
     ridge: Nonnegative = 0.0,
     tol: Tol = 1e-4,
-    step: Annotated[str, OneOf(*STEPS)] = "auto",
+    solver: Annotated[str, OneOf(*STEPS)] = "auto",
     max_iter: MaxIter = MOST,
     max_time: MaxTime = None,
     start: RowWeights = None,
@@ -128,7 +139,7 @@ def solve_radius(
         criterion differentiable, if rows repeat. With it a weight is not exactly equivalent to a repetition.
     tol : float, default=1e-4
         Largest relative gap of "rkl", "do" and "margin" on sums of kernels. Otherwise: `stationarity` of the weights.
-    step : {"auto", "newton", "spectral", "armijo"}, default="auto"
+    solver : {"auto", "newton", "spectral", "armijo"}, default="auto"
         "newton" is for "rkl" and "do" on sums of kernels, which are equivalent to convex problems. The others are
         projected gradients with Armijo's rule, the first step length guessed after Barzilai and Borwein, or the last
         one doubled. "auto": Newton where it applies, else "spectral"; with a ridge
@@ -180,13 +191,13 @@ def solve_radius(
     (0, True)
     """
     family = _family(gram, kind, norm, scale, ridge)
-    if step == "newton" and not _has_newton(family, kind):
+    if solver == "newton" and not _has_newton(family, kind):
         if kind == "do":
             raise InputError(
-                f"`ridge` needs step='spectral' or 'armijo' with kind={kind!r}, got ridge={ridge:g}."
+                f"`ridge` needs solver='spectral' or 'armijo' with kind={kind!r}, got ridge={ridge:g}."
             )
         raise InputError(
-            f"step='newton' is for kind='rkl' and kind='do' on sums of kernels, got kind={kind!r}. Use 'spectral'."
+            f"solver='newton' is for kind='rkl' and kind='do' on sums of kernels, got kind={kind!r}. Use 'spectral'."
         )
     targets = np.asarray(y, dtype=np.float64)
     if targets.shape != (family.n_samples,):
@@ -208,7 +219,7 @@ def solve_radius(
         raise InputError(f"`start` must hold {family.n_parameters} nonnegative numbers, not all zero.")
     return solve_radius_problem(
         family, Machine(targets, C, given, own), kind, norm,
-        tol=tol, step=step, max_iter=max_iter or MOST, start=first, callback=callback,
+        tol=tol, step=solver, max_iter=max_iter or MOST, start=first, callback=callback,
     )  # fmt: skip
 
 

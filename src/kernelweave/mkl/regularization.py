@@ -344,7 +344,7 @@ class Criteria:
     rss : float
         Weighted sum of squared residuals, per output, for `mallows_cp`.
     evidence : float
-        Log marginal likelihood of the Gaussian-process reading (P1, section 4.1): prior covariance
+        Log marginal likelihood of the Gaussian-process reading (the RLS2 paper, section 4.1): prior covariance
         ``tau^2 K(d)``, noise variance ``alpha tau^2``, at the maximising scale tau^2.
     noise_variance : float
         ``alpha tau^2`` at this scale.

@@ -1,4 +1,4 @@
-"""RLS2: least squares with kernel weights on the simplex (P1, Problems 5 to 8).
+"""RLS2: least squares with kernel weights on the simplex (the RLS2 paper, Problems 5 to 8).
 
 For kernels ``K(d) = sum_m d_m s_m K_m``, d on the simplex, targets y and alpha > 0,
 
@@ -18,7 +18,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._checks import Floats, RowWeights, Scale, Start
-from kernelweave._parameters import Flag, Function, MaxIter, MaxTime, Number, OneOf, Tol, check_value, checked
+from kernelweave._parameters import (
+    Flag,
+    Function,
+    MaxIter,
+    MaxTime,
+    Number,
+    OneOf,
+    Tol,
+    check_value,
+    checked,
+    renamed,
+)
 from kernelweave.gram import BlockStatistics, FeatureStack, Gram, KernelStream, kind_of
 from kernelweave.mkl.loop import Callback
 from kernelweave.mkl.problem import make_ridge_form
@@ -26,6 +37,7 @@ from kernelweave.mkl.solve import SOLVERS, along_alphas
 from kernelweave.results import Solution
 
 
+@renamed(weights0="start")
 @checked
 def solve_rls2(
     gram: Gram | FeatureStack | BlockStatistics | KernelStream | ArrayLike,
@@ -37,7 +49,7 @@ def solve_rls2(
     sample_weight: RowWeights = None,
     scale: Scale = None,
     shared_weights: Annotated[bool, Flag()] = True,
-    weights0: Start = None,
+    start: Start = None,
     max_iter: MaxIter = None,
     max_time: MaxTime = None,
     delta: Annotated[float, Number(above=0, below=1, remedy="It is a relative residual.")] = 1e-2,
@@ -72,7 +84,7 @@ def solve_rls2(
         Factors s_m > 0. Default: 1.
     shared_weights : bool, default=True
         With several outputs: one set of weights for all (the objectives are added), or one for each.
-    weights0 : array of shape (n_kernels,), optional
+    start : array of shape (n_kernels,), optional
         Starting weights on the simplex. Default: Lemma 5.
     max_iter : int, optional
         Default: 200 factorisations (newton) or 50000 rounds (alternating, as in the paper).
@@ -136,7 +148,7 @@ def solve_rls2(
         single=single,
         solver=solver,
         tol=tol,
-        weights0=weights0,
+        weights0=start,
         max_iter=max_iter,
         shared_weights=shared_weights,
         relax=relax,

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from kernelweave._checks import InputError, as_floats, check_finite
 from kernelweave._devices import Kind
-from kernelweave._parameters import Function, MaxIter, MaxTime, Tol, checked
+from kernelweave._parameters import Function, MaxIter, MaxTime, Tol, checked, renamed
 from kernelweave._threads import blas_threads_for, one_blas_thread
 from kernelweave._types import Array
 from kernelweave.gram import kind_of
@@ -68,11 +68,12 @@ PathCallback = Callable[[int, Solution], object]
 SOLVERS = ("newton", *published.RIDGE)
 
 
+@renamed(step="solver")
 @checked
 def solve(
     problem: Problem,
     *,
-    step: str = "auto",
+    solver: str = "auto",
     start: Solution | WarmStart | None = None,
     tol: Tol = 1e-6,
     max_iter: MaxIter = None,
@@ -84,7 +85,8 @@ def solve(
     Parameters
     ----------
     problem : Problem
-    step : str, default="auto"
+        Kernels, targets, loss and set of weights.
+    solver : str, default="auto"
         How weights move. For least squares on the simplex one of "newton" and "alternating", see `solve_rls2`; for
         others a method of `solve_svm_mkl`.
     start : Solution or WarmStart, optional
@@ -107,7 +109,7 @@ def solve(
     Raises
     ------
     InputError
-        A step that does not fit the problem.
+        A solver that does not fit the problem.
 
     Notes
     -----
@@ -133,12 +135,12 @@ def solve(
     form = problem.form
     if not form.least_squares:
         found = solve_margin(
-            cast(MarginForm, form), step, tol=tol, max_iter=max_iter, start=start, callback=callback
+            cast(MarginForm, form), solver, tol=tol, max_iter=max_iter, start=start, callback=callback
         )
         return confirmed(problem, found, tol).of_kind(kind_of(problem.kernels))
-    if step not in ("auto", *SOLVERS):
+    if solver not in ("auto", *SOLVERS):
         raise InputError(
-            f"`step`={step!r} does not fit {problem.loss!r} on the simplex. Possible: auto, {', '.join(SOLVERS)}."
+            f"`solver`={solver!r} does not fit {problem.loss!r} on the simplex. Possible: auto, {', '.join(SOLVERS)}."
         )
     cost, weights = problem.C, _weights_of(start, form.n_kernels)
     # the objective of the solver is divided by C
@@ -148,7 +150,7 @@ def solve(
     (found,) = along_alphas(
         cast(RidgeForm, form),
         np.array([1.0 / cost]),
-        solver="newton" if step == "auto" else step,
+        solver="newton" if solver == "auto" else solver,
         tol=tol,
         single=problem.single,
         weights0=weights,
@@ -338,13 +340,13 @@ def relaxed_along(
 
 def check_simplex(weights: ArrayLike, n_kernels: int) -> Array:
     """Check that starting weights are on the simplex, and return them."""
-    array = as_floats(weights, "weights0")
+    array = as_floats(weights, "start")
     if array.shape != (n_kernels,):
         raise InputError(
-            f"`weights0` must have one entry per kernel (n_kernels={n_kernels}), got shape {array.shape}."
+            f"`start` must have one entry per kernel (n_kernels={n_kernels}), got shape {array.shape}."
         )
     if not (array >= 0).all() or not abs(array.sum() - 1.0) < 1e-6:
-        raise InputError("`weights0` must be nonnegative and sum to 1. Divide it by its sum.")
+        raise InputError("`start` must be nonnegative and sum to 1. Divide it by its sum.")
     return array / array.sum()
 
 
@@ -484,7 +486,7 @@ def _features_of(problem: FeatureProblem, warm: WarmStart) -> Array | None:
     """Coefficients of all features to start from, in the solver's units."""
     given = warm.feature_coef
     if given is not None and np.shape(given) == (problem.stack.n_features,):
-        return as_floats(given, "warm_start.feature_coef") / problem.factors
+        return as_floats(given, "start.feature_coef") / problem.factors
     if warm.weights is None or warm.dual_coef is None:
         return None
     shares = np.repeat(np.maximum(warm.weights, 0.0), problem.stack.widths)
@@ -517,16 +519,16 @@ def _weights_of(warm_start: Solution | WarmStart | None, n_kernels: int) -> Arra
         return None
     if not isinstance(warm_start, (Solution, WarmStart)):
         raise InputError(
-            "`warm_start` must be an earlier result or a kernelweave.results.WarmStart, got "
+            "`start` must be an earlier result or a kernelweave.results.WarmStart, got "
             f"{type(warm_start).__name__}. For weights alone pass WarmStart(weights)."
         )
     if warm_start.weights is None:
         return None
-    weights = as_floats(warm_start.weights, "warm_start.weights")
+    weights = as_floats(warm_start.weights, "start.weights")
     if weights.shape != (n_kernels,):
         raise InputError(
-            f"`warm_start` must be a solution for {n_kernels} kernels, got weights of shape "
+            f"`start` must be a solution for {n_kernels} kernels, got weights of shape "
             f"{weights.shape}. Leave it out for another stack."
         )
-    check_finite(weights, "warm_start.weights")
+    check_finite(weights, "start.weights")
     return weights

@@ -26,6 +26,7 @@ from kernelweave._parameters import (
     OneOf,
     Tol,
     checked,
+    renamed,
     unchecked,
 )
 from kernelweave.gram import ChunkedFeatures, FeatureStack, Gram
@@ -37,6 +38,7 @@ from kernelweave.mkl.weight_sets import GivenWeightSet
 from kernelweave.results import Solution, WarmStart
 
 
+@renamed(method="solver", warm_start="start")
 @checked
 def solve_svm_mkl(
     gram: Gram | FeatureStack | ChunkedFeatures | ArrayLike,
@@ -49,10 +51,10 @@ def solve_svm_mkl(
     sample_weight: RowWeights = None,
     scale: Scale = None,
     tol: Tol = 1e-4,
-    method: Annotated[str, OneOf(*METHODS)] = "auto",
+    solver: Annotated[str, OneOf(*METHODS)] = "auto",
     max_iter: MaxIter = None,
     max_time: MaxTime = None,
-    warm_start: Solution | WarmStart | None = None,
+    start: Solution | WarmStart | None = None,
     callback: Annotated[Callback | None, Function() | None] = None,
 ) -> Solution:
     """Learn kernel weights with a support vector machine, and certify the solution.
@@ -87,7 +89,7 @@ def solve_svm_mkl(
         Factors s_m > 0. Default: 1.
     tol : float, default=1e-4
         Stop when ``gap <= tol * primal``.
-    method : str, default="auto"
+    solver : str, default="auto"
         One of "auto", "newton", "interior-point", "reduced-gradient", "cutting-plane", "closed-form", "dual-newton":
         "newton" on the weights, and "interior-point" on weights and coefficients at once, for all but Lp balls;
         "reduced-gradient" is SimpleMKL with a line search by derivatives, and "cutting-plane" is
@@ -102,7 +104,7 @@ def solve_svm_mkl(
         Outer iterations. Default: 500; of `RowFeatures` passes over the rows, 100.
     max_time : float, optional
         Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
-    warm_start : Solution or WarmStart, optional
+    start : Solution or WarmStart, optional
         The solution of a similar problem; for `RowFeatures` it takes the place of the one on a sample.
     callback : callable, optional
         ``callback(iteration, objective, rel_gap)``; a true value stops the solver.
@@ -116,7 +118,7 @@ def solve_svm_mkl(
     Raises
     ------
     InputError
-        Wrong shapes, NaN, asymmetric matrices, C <= 0, one class, a method that does not fit the set.
+        Wrong shapes, NaN, asymmetric matrices, C <= 0, one class, a solver that does not fit the set.
     NotPSDError
         A matrix that cannot be a kernel.
 
@@ -152,5 +154,5 @@ def solve_svm_mkl(
         gram, y, as_loss(loss, epsilon), weight_set, C, sample_weight, scale, fit_intercept=True
     )
     return unchecked(solve)(
-        problem, step=method, start=warm_start, tol=tol, max_iter=max_iter, callback=callback
+        problem, solver=solver, start=start, tol=tol, max_iter=max_iter, callback=callback
     )

@@ -290,6 +290,7 @@ class CappedSimplex(ShareSet, AlternatingSet):
     Attributes
     ----------
     cap : float
+        Upper bound of each weight.
     """
 
     cap: Annotated[float, Number(above=0, most=1)]
@@ -369,6 +370,7 @@ class LpBall(AlternatingSet):
     Attributes
     ----------
     p : float
+        Of the norm.
     """
 
     p: Annotated[float, Number(above=1, infinite=True, remedy="For p = 1 use the simplex.")]
@@ -424,6 +426,7 @@ class ElasticNet(ShareSet, AlternatingSet):
     Attributes
     ----------
     mix : float
+        Between the sum of all kernels (0) and the simplex (1).
     """
 
     mix: Annotated[

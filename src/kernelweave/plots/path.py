@@ -32,11 +32,15 @@ class RegularizationPathDisplay(drawing.Checked):
     Parameters
     ----------
     alphas, df : arrays of shape (n_alphas,)
+        Regularisation parameters.
     values : array of shape (n_alphas, n_lines)
+        A row for each name.
     names : array of str, shape (n_lines,)
+        In the order of the values.
     chosen : int or None
         Position of the chosen regularisation parameter, if one was chosen.
     ylabel : str
+        What the vertical axis is called.
     parameter : {"alpha", "C"}, default="alpha"
         Regularisation parameter to draw against; C is 1 / alpha.
 
@@ -169,9 +173,11 @@ class CVCurveDisplay(drawing.Display):
     Parameters
     ----------
     alphas, mean, error : arrays of shape (n_alphas,)
+        Regularisation parameters.
     chosen : int
         Position of the chosen regularisation parameter.
     ylabel : str, default="score"
+        What the vertical axis is called.
     parameter : {"alpha", "C"}, default="alpha"
         Regularisation parameter to draw against; C is 1 / alpha.
 
@@ -266,6 +272,7 @@ class SelectionCriteriaDisplay(drawing.Display):
     Parameters
     ----------
     alphas : array of shape (n_alphas,)
+        Regularisation parameters.
     criteria : dict of str to array of shape (n_alphas,)
         ``gcv``, ``aic``, ``bic`` and ``cp`` are drawn; others are left out.
     chosen : int or None

@@ -87,7 +87,9 @@ class KernelWeightsDisplay(_Bars):
     Parameters
     ----------
     names : array of str, shape (n_kernels,)
+        In the order of the values.
     values : array of shape (n_kernels,) or (n_kernels, n_outputs)
+        A row for each name.
     outputs : sequence of str, default=("",)
         Names of the columns of `values`.
 
@@ -139,9 +141,11 @@ class ColumnRelevanceDisplay(_Bars):
     Parameters
     ----------
     names : array of str, shape (n_columns,)
+        In the order of the values.
     values : array of shape (n_columns,)
         Fractions of the trace of the metric.
     outputs : sequence of str, default=("",)
+        Classes or outputs, in the order of the columns.
 
     Attributes
     ----------
@@ -195,9 +199,11 @@ class KernelContributionsDisplay(_Bars):
     Parameters
     ----------
     names : array of str, shape (n_kernels,)
+        In the order of the values.
     values : array of shape (n_kernels,) or (n_kernels, n_outputs)
         In units of the target.
     outputs : sequence of str, default=("",)
+        Classes or outputs, in the order of the columns.
 
     Attributes
     ----------
@@ -243,6 +249,7 @@ class LayerWeightsDisplay(drawing.ListDisplay):
     names : sequence of arrays of str
         Kernels of every layer, the lowest first.
     weights : sequence of arrays of shape (n_kernels,) or (n_kernels, n_outputs)
+        Of the kernels of every layer.
     outputs : sequence of str, default=("",)
         Classes or outputs, drawn side by side.
 

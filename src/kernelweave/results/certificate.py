@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kernelweave._allowance import used_up
+from kernelweave._forms import ShortRepr
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -138,7 +139,7 @@ def relative_gap(primal: float, gap: float) -> float:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(ShortRepr):
     """Bounds on the distance of a solution from the optimum.
 
     Attributes

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._devices import Kind, hosted, is_foreign, namespace_of
+from kernelweave._forms import ShortRepr
 from kernelweave._types import Array
 from kernelweave.results.certificate import Status
 from kernelweave.results.solution import RelaxedSolution, Solution
@@ -22,7 +23,7 @@ Measure = Callable[[bool], Mapping[str, Array]]
 
 
 @dataclass(frozen=True)
-class Path(Generic[S_co]):
+class Path(ShortRepr, Generic[S_co]):
     """Solutions along regularisation parameters, and their numbers as arrays.
 
     Attributes

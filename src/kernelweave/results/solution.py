@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._devices import Kind, hosted
+from kernelweave._forms import ShortRepr
 from kernelweave._types import Array
 from kernelweave.judge import SETS, digest, seal
 from kernelweave.results.certificate import Certificate, Status, relative_gap
@@ -81,7 +82,7 @@ GIVEN = ("weights", "dual_coef", "feature_coef")
 
 
 @dataclass(frozen=True)
-class Solution:
+class Solution(ShortRepr):
     """Weights of kernels and the machine on their sum, with a certificate.
 
     `weights`, `dual_coef` and `feature_coef` are arrays of the library of the kernels or features, on their device if

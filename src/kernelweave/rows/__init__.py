@@ -1,1 +1,17 @@
-"""Rows in chunks, of any number: where they come from, and sums, cross-validation and predictions of them."""
+"""Rows in chunks, of any number: where they come from, and sums, cross-validation and predictions of them.
+
+Names are imported on first use, and listed only in `__init__.pyi`.
+"""
+
+from kernelweave._lazy import names_in, value_at
+
+_PLACES = names_in(__file__)
+__all__ = sorted(_PLACES)
+
+
+def __getattr__(name: str) -> object:
+    return value_at(_PLACES, name, globals())
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -111,9 +111,9 @@ def block_statistics(
     --------
     >>> import numpy as np, kernelweave as kw
     >>> Z = np.random.default_rng(0).normal(size=(1000, 6))
-    >>> kw.block_statistics(Z, Z[:, 0] - Z[:, 5], groups=[0, 2, 4, 6])
+    >>> kw.rows.block_statistics(Z, Z[:, 0] - Z[:, 5], groups=[0, 2, 4, 6])
     BlockStatistics(1000 rows, 6 features in 3 blocks, 1 outputs)
-    >>> kw.block_statistics(((Z[k::4], Z[k::4, 0]) for k in range(4)), folds=5)
+    >>> kw.rows.block_statistics(((Z[k::4], Z[k::4, 0]) for k in range(4)), folds=5)
     FoldStatistics(5 folds by row, 1000 rows)
     """
     request = Request(y, sample_weight, target, weight, columns, groups, features, max_memory)

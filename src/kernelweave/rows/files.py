@@ -174,7 +174,7 @@ def _separator(path: Path) -> str:
     # tables do not contain this character, so that a line is one field
     head = pd.read_csv(path, sep="\x01", header=None, nrows=1, dtype=str, na_filter=False, quoting=3)
     line = str(head.iloc[0, 0]) if len(head) else ""
-    return max((",", ";", "\t"), key=lambda mark: (line.count(mark), mark == ","))
+    return max((",", ";", "\t", "|"), key=lambda mark: (line.count(mark), mark == ","))
 
 
 # ---- both -----------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ class FoldStatistics(AddedRows):
     --------
     >>> import numpy as np, kernelweave as kw
     >>> Z = np.random.default_rng(0).normal(size=(300, 6))
-    >>> folds = kw.FoldStatistics(5, [0, 2, 4, 6]).add(Z, Z[:, 0] - Z[:, 5])
+    >>> folds = kw.rows.FoldStatistics(5, [0, 2, 4, 6]).add(Z, Z[:, 0] - Z[:, 5])
     >>> sum(part.n_rows for part in folds.parts), folds.total.n_rows
     (300, 300)
     """

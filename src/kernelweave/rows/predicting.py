@@ -74,9 +74,9 @@ def predict_rows(
     --------
     >>> import numpy as np, kernelweave as kw
     >>> Z = np.random.default_rng(0).normal(size=(100, 3))
-    >>> statistics = kw.block_statistics(Z, Z[:, 0] + 2.0)
+    >>> statistics = kw.rows.block_statistics(Z, Z[:, 0] + 2.0)
     >>> result = kw.solve_rls2(statistics, alpha=1e-6, fit_intercept=True)
-    >>> bool(np.allclose(kw.predict_rows(result, Z), Z[:, 0] + 2.0, atol=1e-4))
+    >>> bool(np.allclose(kw.rows.predict_rows(result, Z), Z[:, 0] + 2.0, atol=1e-4))
     True
     """
     if not isinstance(solution, Solution | Path) or not math.prod(np.shape(solution.feature_coef)):

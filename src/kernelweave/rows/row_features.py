@@ -131,7 +131,7 @@ class RowFeatures(ChunkedFeatures):
     >>> rows = kw.RowFeatures([(Z[k::3], y[k::3]) for k in range(3)], groups=[0, 4, 8, 12])
     >>> rows
     RowFeatures(300 rows, 12 features in 3 blocks)
-    >>> path = kw.svm_mkl_path(rows, None, [0.01, 0.1, 1.0], loss="logistic")
+    >>> path = kw.solvers.svm_mkl_path(rows, None, [0.01, 0.1, 1.0], loss="logistic")
     >>> path.feature_coef.shape, bool(path.rel_gap.max() <= 1e-4)
     ((3, 12), True)
     """

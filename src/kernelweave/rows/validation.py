@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import COSTS, Alphas, InputError, KernelWarning, Scale
 from kernelweave._devices import hosted
+from kernelweave._forms import ShortRepr
 from kernelweave._parameters import (
     Flag,
     Function,
@@ -50,7 +51,7 @@ RULES = ("min", "1se")
 
 
 @dataclass(frozen=True)
-class CrossValidated(ABC):
+class CrossValidated(ShortRepr, ABC):
     """A path on all rows, and what the paths without each fold say of the rows of that fold.
 
     Attributes
@@ -266,6 +267,7 @@ def rls2_path_cv(
     alphas : array of shape (n_alphas,), optional
         Regularisation parameters > 0. Default: `n_alphas` as `rls2_path` chooses for all rows.
     n_alphas : int, default=30
+        Number of automatic regularisation parameters.
     tol : float, default=1e-4
         Relative gap of every solution.
     rule : {"min", "1se"}, default="min"
@@ -306,8 +308,8 @@ def rls2_path_cv(
     >>> import numpy as np, kernelweave as kw
     >>> rng = np.random.default_rng(0)
     >>> Z = rng.normal(size=(500, 12))
-    >>> folds = kw.block_statistics(Z, Z[:, 0] + 0.1 * rng.normal(size=500), groups=[0, 4, 8, 12], folds=5)
-    >>> found = kw.rls2_path_cv(folds)
+    >>> folds = kw.rows.block_statistics(Z, Z[:, 0] + 0.1 * rng.normal(size=500), groups=[0, 4, 8, 12], folds=5)
+    >>> found = kw.rows.rls2_path_cv(folds)
     >>> found.mse.shape, bool(found.mean_mse[found.best_index] < 0.02)
     ((5, 30), True)
     """
@@ -488,11 +490,13 @@ def svm_mkl_path_cv(
     Parameters
     ----------
     rows : RowFeatures
+        What is read, in chunks.
     Cs : array of shape (n_values,)
         Weights of the loss > 0. Without a fold C is the same: the sum of losses has fewer terms.
     weight_set, loss, epsilon, scale
         As for `solve_svm_mkl`; weights on the simplex or in an elastic net.
     folds : int, default=5
+        Number of folds.
     fold_by : {"row", "file"}, default="row"
         Whether folds are made of rows or of files; a row's fold follows from its number in its file, as for
         `block_statistics`.
@@ -536,7 +540,7 @@ def svm_mkl_path_cv(
     >>> Z = rng.normal(size=(500, 12))
     >>> y = np.where(Z[:, 0] - Z[:, 9] + rng.normal(size=500) > 0, 1, -1)
     >>> rows = kw.RowFeatures(Z, y, groups=[0, 4, 8, 12])
-    >>> found = kw.svm_mkl_path_cv(rows, [1e-3, 1e-2, 1e-1], loss="logistic")
+    >>> found = kw.rows.svm_mkl_path_cv(rows, [1e-3, 1e-2, 1e-1], loss="logistic")
     >>> found.accuracy.shape, bool(found.mean_accuracy.max() > 0.75)
     ((5, 3), True)
     """

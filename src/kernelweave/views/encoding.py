@@ -303,7 +303,7 @@ class GramEncoder:
         if inner.size and (apart := float(np.abs(inner - inner.T).max())) > 1e-8 * float(np.abs(inner).max()):
             raise InputError(
                 f"A precomputed kernel must be symmetric, got max |K - K'| = {apart:.3g}. Use (K + K.T) / 2, or "
-                "kw.repair_gram."
+                "kw.solvers.repair_gram."
             )
         return GramTable(K, np.arange(len(K)), np.diag(K).copy())
 

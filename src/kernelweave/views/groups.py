@@ -9,6 +9,9 @@ from pathlib import Path
 
 from kernelweave._errors import InputError
 
+#: In place of views: those that the table suggests.
+AUTO = "auto"
+
 
 def read_views(views: str | Mapping[str, str | list[str]]) -> dict[str, list[str]]:
     """Views as a table, or from a TOML or GMT file: names to column names, in which ``*`` and ``?`` match any text."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
+from cyclopts.exceptions import UnknownOptionError
 
 from kernelweave._errors import InputError
 from kernelweave._extensions import load_extensions
 from kernelweave_app import runs
+from kernelweave_app.cli.arguments import with_output
+from kernelweave_app.cli.console import Output, printing
 from kernelweave_app.cli.learning import demo, evidence, fit, recommend
 from kernelweave_app.cli.papers import list_datasets, reproduce, scoreboard
 from kernelweave_app.cli.paths import path
@@ -20,8 +24,18 @@ from kernelweave_app.cli.rows import margins, statistics
 from kernelweave_app.cli.using import evaluate, export, predict
 
 
-def make_app(asked: str = "") -> App:
-    """The command line; of the command that is asked for with all options and names, which have to be imported."""
+def make_app(asked: str = "", *, brief: bool = False, helps: bool = False) -> App:
+    """The command line; of the command that is asked for with all options and names, which have to be imported.
+
+    Parameters
+    ----------
+    asked : str
+        The name of a command, or "all".
+    brief : bool
+        Show only the usual settings in the help of a command that fits.
+    helps : bool
+        Whether help is to be shown, which names what takes long to import.
+    """
     app = App(
         name="kernelweave",
         help="Multiple kernel learning: which data sources and which kernels matter, and how well can I "
@@ -32,23 +46,39 @@ def make_app(asked: str = "") -> App:
         suppress_keyboard_interrupt=False,
     )
     for command in COMMANDS:
-        if command.__name__ == asked:
+        if asked in (command.__name__, "all"):
             from kernelweave_app.cli.options import completed
 
-            command = completed(command)
-        app.command(command)
-    app.command(list_datasets, name="datasets")
+            command = completed(command, brief=brief, helps=helps)
+        app.command(with_output(command))
+    app.command(with_output(list_datasets), name="datasets")
+    app.command(completion)
+    app.command(schema)
     return app
 
 
 def run(argv: list[str]) -> int:
     """Run the command line; user errors end with one line on standard error."""
+    output = Output()
     try:
         load_extensions()
-        app = make_app(*argv[:1])
-        status = app(argv, exit_on_error=False, print_error=False)
+        if HELP_LEARNER in argv or any(word.startswith(f"{HELP_LEARNER}=") for word in argv):
+            from kernelweave_app.cli.helping import print_learner
+
+            return print_learner(argv)
+        brief = not {"--help", "-h"}.isdisjoint(argv) and HELP_ALL not in argv
+        argv = ["--help" if word == HELP_ALL else word for word in argv]
+        if brief and argv[0] == "fit":
+            from kernelweave_app.cli.helping import print_fit
+
+            return print_fit()
+        app = make_app(*argv[:1], brief=brief, helps=not {"--help", "-h"}.isdisjoint(argv))
+        with printing(output):
+            status = app(argv, exit_on_error=False, print_error=False)
+            if output.json:
+                _print_json(argv[0], output)
     except CycloptsError as error:
-        return _fail(_describe(error))
+        return _fail(_describe(error, *argv[:1]))
     except InputError as error:
         return _fail(_with_options(" ".join(str(error).split()), *argv[:1]))
     except OSError as error:
@@ -59,8 +89,28 @@ def run(argv: list[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _describe(error: CycloptsError) -> str:
+def _print_json(command: str, output: Output) -> None:
+    """Print what a command has said and reported as one JSON object."""
+    from kernelweave import __version__
+    from kernelweave_app.cli.output import PrintedTable, Result
+
+    messages = [line for line in output.messages if line]
+    found: dict[str, Any] = {"command": command, "version": __version__, "messages": messages}
+    result = Result(**found, **output.result, tables=[PrintedTable(**one) for one in output.tables])
+    print(result.model_dump_json(indent=1, exclude_none=True))
+
+
+def _describe(error: CycloptsError, asked: str = "") -> str:
     from pydantic import ValidationError
+
+    if isinstance(error, UnknownOptionError):
+        # as cyclopts compares names, the hyphens alone make them alike
+        name = str(error.token.keyword or error.token.value).partition("=")[0]
+        known = [one for part in error.argument_collection for one in part.names if one.startswith("--")]
+        close = difflib.get_close_matches(name.lstrip("-"), [one[2:] for one in known], n=1, cutoff=0.7)
+        more = f"{asked} {HELP_ALL}" if asked in WITH_SETTINGS else f"{asked} --help".strip()
+        hint = f"Did you mean --{close[0]}?" if close else f"For all options: kernelweave {more}"
+        return f"Unknown option: {name}. {hint}"
 
     cause = error.__cause__ or error.__context__
     if isinstance(cause, ValidationError):
@@ -152,6 +202,35 @@ def studio(
     )
 
 
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print a script that completes commands and options, for the shell to read.
+
+    Example: kernelweave completion bash > ~/.local/share/bash-completion/completions/kernelweave
+
+    Parameters
+    ----------
+    shell
+        For bash the file of the example, for zsh a file _kernelweave in a folder of $fpath, for fish
+        ~/.config/fish/completions/kernelweave.fish.
+    """
+    print(make_app("all").generate_completion(prog_name="kernelweave", shell=shell))
+
+
+def schema() -> None:
+    """Print the JSON schema of what commands print with --json.
+
+    Example: kernelweave schema
+    """
+    import json
+
+    from kernelweave_app.cli.output import Result
+
+    print(json.dumps(Result.model_json_schema(), indent=1))
+
+
+#: Options of help for commands that have settings, and these commands.
+HELP_ALL, HELP_LEARNER = "--help-all", "--help-learner"
+WITH_SETTINGS = ("fit", "path", "recommend")
 COMMANDS: tuple[Callable[..., object], ...] = (
     *(demo, fit, path, recommend, predict, evaluate),
     *(evidence, export, statistics, margins, reproduce, scoreboard, studio),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
+
+from kernelweave_app.cli.console import output
 
 #: One value or several after an option.
 SEVERAL = Parameter(consume_multiple=True)
@@ -18,6 +23,41 @@ NoSeed = Annotated[int, Parameter(help="Every command takes it; here no random n
 Folds = Annotated[int, Parameter(help="Folds for cross-validation; 0 for none.")]
 FoldBy = Annotated[str, Parameter(help="row or file: what goes to a fold together.")]
 FoldSeed = Annotated[int, Parameter(help="Other numbers make other folds.")]
+
+
+_OUTPUT = Group("Output", sort_key=1000)
+Json = Annotated[
+    bool,
+    Parameter(
+        help="Print one JSON object instead, see kernelweave schema.",
+        group=_OUTPUT,
+        negative=(),
+        show_default=False,
+    ),
+]
+Quiet = Annotated[
+    bool, Parameter(help="Print nothing but errors.", group=_OUTPUT, negative=(), show_default=False)
+]
+
+
+def with_output(command: Callable[..., object]) -> Callable[..., object]:
+    """A command with the options that all commands have: `json` and `quiet`."""
+
+    @wraps(command)
+    def call(*args: Any, json: bool = False, quiet: bool = False, **kwargs: Any) -> object:
+        output().json, output().quiet = json, quiet
+        return command(*args, **kwargs)
+
+    hints = get_type_hints(command, include_extras=True)
+    own = inspect.signature(command).parameters.values()
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        for name, kind in (("json", Json), ("quiet", Quiet))
+    ]
+    parameters = [*(one.replace(annotation=hints.get(one.name, one.annotation)) for one in own), *more]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {one.name: one.annotation for one in parameters}
+    return call
 
 
 @dataclass(frozen=True)

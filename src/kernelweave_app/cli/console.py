@@ -1,10 +1,13 @@
-"""Output: lines, tables, findings, and a progress bar on a terminal."""
+"""Output: lines, tables, findings, and a progress bar on a terminal; or one JSON object, or nothing."""
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
@@ -25,44 +28,115 @@ MOST_ROWS = 12
 EVERY = 5.0
 
 
+@dataclass
+class Output:
+    """How a command prints, and what it has said where that becomes one JSON object.
+
+    Attributes
+    ----------
+    json, quiet : bool
+    messages : list of str
+    tables : list of dict
+        "title", "heads" and "rows" of texts.
+    result : dict
+        What a command reports beside its messages, by the fields of `kernelweave_app.cli.output.Result`.
+    """
+
+    json: bool = False
+    quiet: bool = False
+    messages: list[str] = field(default_factory=list)
+    tables: list[dict[str, Any]] = field(default_factory=list)
+    result: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> bool:
+        """Whether lines are printed as they are said."""
+        return not (self.json or self.quiet)
+
+
+_outputs = [Output()]
+
+
+@contextmanager
+def printing(output: Output) -> Iterator[Output]:
+    """Print as `output` says."""
+    _outputs.append(output)
+    try:
+        yield output
+    finally:
+        _outputs.pop()
+
+
+def output() -> Output:
+    """How the command at hand prints."""
+    return _outputs[-1]
+
+
 def make_console() -> Console:
     """Console on standard output; a new one each time, so that redirected output is respected."""
     return Console(file=sys.stdout, highlight=False, soft_wrap=True)
 
 
-def say(text: str) -> None:
+def say(text: str, style: str = "") -> None:
     """Print a line, as it is."""
-    make_console().print(text, markup=False)
+    output().messages.append(text)
+    if output().shown:
+        make_console().print(text, markup=False, style=style or None)
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def report(**values: Any) -> None:
+    """Fields of the JSON object of the command at hand."""
+    output().result |= values
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> None:
     """Aligned columns; whole lines if the output is not a terminal."""
+    if title and output().shown:
+        make_console().print(title, style="bold", markup=False)
+    cells = [[f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+    output().tables.append({"title": title, "heads": [str(head) for head in headers], "rows": cells})
+    if not output().shown:
+        return
     table = Table(*headers, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*(f"{cell:.4g}" if isinstance(cell, float) else escape(str(cell)) for cell in row))
+    for row in cells:
+        table.add_row(*map(escape, row))
     console = make_console()
     if not console.is_terminal:
         console = Console(file=sys.stdout, highlight=False, width=WIDE)
     console.print(table)
 
 
+def known(value: Any) -> float | None:
+    """A number as JSON has it: None where it is not finite."""
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def scores_of(intervals: Any, values: Any) -> dict[str, Any]:
+    """Scores with the ends of their intervals, for JSON."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if known(value) is not None:
+            one = intervals.get(name)
+            ends = {} if one is None else {"low": known(one.low), "high": known(one.high)}
+            found[name] = {"value": float(value), **ends}
+    return found
+
+
 def print_findings(found: Found) -> None:
     """Sentences by question, and the tables that are for terminals too."""
     from kernelweave.inspection.registry import QUESTIONS, sentences_of, tables_of
 
-    console = make_console()
     for table in tables_of(found):
         if table.brief:
-            console.print(table.title, style="bold")
-            print_table(table.heads, table.shown(MOST_ROWS))
+            print_table(table.heads, table.shown(MOST_ROWS), table.title)
             if len(table.rows) > MOST_ROWS:
-                console.print(f"... and {len(table.rows) - MOST_ROWS} more rows, in the report.")
+                say(f"... and {len(table.rows) - MOST_ROWS} more rows, in the report.")
             if table.note:
                 say(table.note)
     for topic, head in QUESTIONS.items():
         said = [one.text for _, one in sentences_of(found) if one.topic == topic]
         if said:
-            console.print(head, style="bold")
+            say(head, style="bold")
             for text in said:
                 say(f"  {text}")
 
@@ -92,7 +166,7 @@ class Steps:
         self.done = 0
         self._start = self._last = time.monotonic()
         console = make_console()
-        if console.is_terminal:
+        if console.is_terminal and output().shown:
             columns = (
                 *Progress.get_default_columns()[:-1],
                 MofNCompleteColumn(),
@@ -120,7 +194,7 @@ class Steps:
         text = self.unit if left is None or done == total else f"{self.unit}, about {duration(left)} left"
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total, left=text)
-        elif now - self._last > EVERY:
+        elif output().shown and now - self._last > EVERY:
             self._last = now
             print(f"{self.label}: {done} of {total or 'some'} {text}", flush=True)
 

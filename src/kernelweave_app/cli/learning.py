@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,19 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from kernelweave._errors import InputError
+from kernelweave._forms import numbered
 from kernelweave_app import runs
 from kernelweave_app.cli.arguments import Names, Settings
-from kernelweave_app.cli.console import Steps, print_findings, say
+from kernelweave_app.cli.console import Steps, known, print_findings, report, say, scores_of
 from kernelweave_app.runs.folders import csv_text, whole_folder, write_text, writing
 
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
+    from kernelweave.inspection.held import HeldOut
     from kernelweave.inspection.registry import Found
     from kernelweave_app.runs.joining import Joined
     from kernelweave_app.runs.preparing import Prepared
     from kernelweave_app.runs.reading import Run
     from kernelweave_app.runs.spec import Spec
 
+#: Seconds for a fit and what shows how sure its sources are; and the findings that show it.
+BUDGET = 60.0
+OF_BUDGET = ("omission", "stability")
 #: Fits of other models, which return their predictions of the held-out rows.
 Rivals = Callable[["Run", "BaseMKL"], dict[str, Callable[[], Any]]]
 
@@ -37,13 +43,14 @@ def fit(
     settings: Settings = None,
     overwrite: bool = False,
     estimate: bool = False,
+    budget: float = BUDGET,
 ) -> None:
     """Fit a model on a table, choose the regularisation parameter by cross-validation, and write a report.
 
     The folder holds the model (model.skops), report.html, predictions.csv of the held-out rows, spec.toml, and
     script.py, which makes the same model with Python.
 
-    Example: kernelweave fit patients.csv --target outcome --views views.toml --out run
+    Example: kernelweave fit patients.csv --target outcome --views auto --out run
 
     Several labels of 0 and 1, or no and yes: --target asthma,copd,pneumonia
 
@@ -60,26 +67,38 @@ def fit(
         Replace the results of an earlier run.
     estimate
         Fit parts of the rows only, and say how long the whole would take and how much memory it needs.
+    budget
+        Seconds for the fit with what follows: where there are several sources, further fits show how sure their weights
+        are, until the time is over. The fit itself is finished. 0 for none.
     """
+    from kernelweave_app.cli.early import check_run
     from kernelweave_app.cli.options import final_spec
 
+    if not 0 <= budget < float("inf"):
+        raise InputError(f"--budget must be a number of seconds, 0 or more, got {budget}.")
     given = final_spec(spec, settings)
+    check_run(table, given, None if estimate else out, overwrite=overwrite, made="model.skops")
     if estimate:
         data = runs.reading.read_all(runs.reading.files_of(table, given), given, labelled=True)
         prepared = runs.preparing.prepare(data, given)
         say_found(data, prepared, table, given)
         say_estimate(given, prepared)
-    elif not out:
-        raise InputError("A folder for the results is needed: --out FOLDER.")
     else:
-        fit_table(table, given, out, overwrite=overwrite)
+        fit_table(table, given, out, overwrite=overwrite, budget=budget)
 
 
-def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, rivals: Rivals | None = None) -> None:
-    """Fit a model on a table, and write the files of the run; it is compared with `rivals`."""
-    from kernelweave.inspection.registry import Basis, compute
+def fit_table(
+    table: str, spec: Spec, out: str, *, overwrite: bool, rivals: Rivals | None = None, budget: float = 0.0
+) -> None:
+    """Fit a model on a table, and write the files of the run; it is compared with `rivals`.
+
+    Within the `budget` of seconds further fits show how sure the weights of its sources are.
+    """
+    from kernelweave.inspection.answering import source_answer
+    from kernelweave.inspection.registry import Basis, compute, possible
     from kernelweave.inspection.scores import score_texts
 
+    end = time.monotonic() + budget
     run = runs.reading.read_run(runs.reading.files_of(table, spec), spec, labelled=True)
     prepared = run.prepared
     model = runs.fitting.make_model(spec, prepared, run.test)
@@ -89,6 +108,11 @@ def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, rivals: Riva
             say(f"Fitting on {len(run.train)} rows, {len(run.test)} held out.")
         else:
             say(f"{prepared.division.said}.")
+        if budget and prepared.n_sources > 1:
+            say(
+                f"Time: the fit, and until {budget:g} s are over further fits that show how sure the weights of the "
+                "sources are (--budget)."
+            )
         runs.fitting.fit_model(model, prepared, run.train, Steps("path x folds"))
         runs.fitting.calibrate_model(model, spec, prepared, run.train)
         if spec.probabilities != "none" and not hasattr(model, "calibration_"):
@@ -97,14 +121,94 @@ def fit_table(table: str, spec: Spec, out: str, *, overwrite: bool, rivals: Riva
         if held is not None:
             say("Held-out: " + ", ".join(f"{name} {text}" for name, text in score_texts(held).items()))
         outer = runs.nested.nested_predictions(spec, prepared, run.train, Steps("path x folds, outer fold"))
-        found = runs.evidence.gather(model, spec, prepared, (run.train, run.test), held, outer)
+        rows = (run.train, run.test)
+        found = runs.evidence.gather(model, spec, prepared, rows, held, outer)
+        if budget and prepared.n_sources > 1:
+
+            def add(kind: str, report: Callable[[str], bool]) -> None:
+                basis = runs.evidence.basis_of(
+                    model, spec, prepared, rows, held, report=report, jobs=spec.jobs
+                )
+                found[kind] = compute(kind, basis)
+
+            _add_until(end, [kind for kind in OF_BUDGET if kind in possible(found)], add)
+        if (answer := source_answer(found)) is not None:
+            found = {"answer": answer, **found}
         if rivals is not None:
             found["baselines"] = compute("baselines", Basis(held=held, others=rivals(run, model)))
         say_model(model, {name: one for name, one in found.items() if name not in said})
         runs.writing.write_run(folder, run, model, held)
         runs.writing.write_report(folder, run, model, held, found)
         made = [name for name in runs.writing.FILES if (folder / name).exists()]
+        _report_fit(run, model, held, found)
+    report(files=[str(Path(out) / name) for name in made])
     say(f"Wrote {out}: {', '.join(made)}")
+
+
+def _add_until(end: float, kinds: list[str], add: Callable[[str, Callable[[str], bool]], None]) -> None:
+    """Compute findings that take further fits until the time is over; each has an equal part of what is left."""
+    from kernelweave.inspection.registry import repeated
+
+    for k, kind in enumerate(kinds):
+        stop = time.monotonic() + (end - time.monotonic()) / (len(kinds) - k)
+        if time.monotonic() >= stop:
+            say(f"The time is over; not computed: {', '.join(kinds[k:])}. Later: kernelweave evidence.")
+            return
+        with Steps(repeated()[kind].title.lower()) as steps:
+
+            def told(text: str, steps: Steps = steps, stop: float = stop) -> bool:
+                steps.total = runs.evidence.total_of(text) or steps.total
+                return steps.advance(text) or time.monotonic() > stop
+
+            try:
+                add(kind, told)
+            except KeyboardInterrupt:
+                if time.monotonic() < stop:
+                    raise
+                say(f"The time was not enough for {kind}. Later: kernelweave evidence.")
+            except InputError as error:
+                # the fit is there, whatever cannot be said of it
+                say(f"Not computed: {kind}. {error}")
+
+
+def _report_fit(run: Run, model: BaseMKL, held: HeldOut | None, found: Found) -> None:
+    """What `--json` says of a fit."""
+    from kernelweave.inspection.scores import held_intervals
+
+    scores = {} if held is None else held_intervals(held)
+    sources = []
+    if "answer" in found:
+        of = found["answer"].details["sources"]
+        for name, one in found["answer"].values.items():
+            tested = of[name]
+            loss = {
+                "loss": tested.get("loss"),
+                "loss_low": tested.get("low"),
+                "loss_high": tested.get("high"),
+            }
+            ends = {"low": known(one.low), "high": known(one.high)}
+            sources.append(
+                {"name": name, "weight": one.value, "needed": tested["needed"], "p_value": tested.get("p")}
+                | ends
+                | loss
+            )
+    else:
+        sources = [{"name": name, "weight": one.value} for name, one in found["views"].values.items()]
+    report(
+        task=run.prepared.task,
+        learner=type(model.model_.learner).__name__,
+        n_training=len(run.train),
+        n_held_out=len(run.test),
+        scores=scores_of(scores, {} if held is None else held.scores),
+        sources=sources,
+        certificate={
+            "objective": float(model.objective_),
+            "rel_gap": float(model.rel_gap_),
+            "status": str(model.status_),
+            "n_iter": int(model.n_iter_),
+        },
+        settings=run.spec.model_dump(),
+    )
 
 
 def say_found(data: Joined, prepared: Prepared, name: str, spec: Spec) -> Found:
@@ -113,6 +217,11 @@ def say_found(data: Joined, prepared: Prepared, name: str, spec: Spec) -> Found:
     doubts = runs.doubts.doubts_of_table(prepared)
     for sentence in (*prepared.facts(data), *(one.sentence for one in doubts.values())):
         say(sentence)
+    if prepared.suggested:
+        listed = ", ".join(f"{view} ({len(names)})" for view, names in prepared.suggested.items())
+        say(
+            f"By their names the columns are of several sources: {listed}. To weigh sources, add --views auto."
+        )
     now = runs.fitting.chosen(spec, prepared.task)
     if now.method != spec.method:
         say(f"Learner: {now.method}, as a plain fit chooses.")
@@ -125,18 +234,21 @@ def say_model(model: BaseMKL, found: Found) -> None:
     """Print what was found, the regularisation parameter and the certificate."""
     from kernelweave.learners import Learner
 
-    print_findings(found)
-    if model.defaults_:
-        say(model.explain_defaults())
+    print_findings({name: one for name, one in found.items() if name != "kernels" or "answer" not in found})
+    learner = model.model_.learner
     ridge = f", ridge at {model.relax_:.4g}" if hasattr(model, "relax_") else ""
     parameter = f"C {model.C_:.4g}" if hasattr(model, "C_") else f"alpha {model.alpha_:.4g}{ridge}"
+    if model.defaults_:
+        say("What was not stated was chosen from the training data; the report says how.")
     say(
-        f"{parameter}; objective {model.objective_:.6g}, at most {model.rel_gap_:.1e} of it above the optimum "
-        f"({model.status_}, {model.n_iter_} iterations)."
+        f"{type(learner).__name__}, {parameter}: {model.status_} in {numbered(model.n_iter_, 'iteration')}; objective "
+        f"{model.objective_:.6g}, within {model.rel_gap_:.1e} (relative) of the optimum."
     )
-    learner = model.model_.learner
     if learner.certificate != Learner.certificate:
         say(learner.certificate)
+    if "answer" in found:
+        say("Answer", style="bold")
+        say(f"  {found['answer'].sentence}")
 
 
 def say_estimate(spec: Spec, prepared: Prepared) -> None:
@@ -253,9 +365,11 @@ def recommend(
     out
         File for the recommended settings, to be used as `fit --spec`.
     """
+    from kernelweave_app.cli.early import check_run
     from kernelweave_app.cli.options import final_spec
 
     given = final_spec(spec, settings)
+    check_run(table, given)
     data = runs.reading.read_all(runs.reading.files_of(table, given), given, labelled=True)
     found = runs.recommending.recommend(data, given, question)
     say(found.question.title)
@@ -325,6 +439,10 @@ def evidence(
     jobs
         Fits at the same time; -1 for one on each core.
     """
+    from kernelweave_app.cli.early import check_model
+
+    check_model(run, [table])
+    from kernelweave.inspection.answering import source_answer
     from kernelweave.inspection.registry import compute, possible, repeated
     from kernelweave_app.cli.options import evidence_names
     from kernelweave_app.reports import draw_pictures
@@ -366,12 +484,12 @@ def evidence(
     for kind in [known[name] for name in what] or possible(found):
         with Steps(repeated()[kind].title.lower(), counts.get(kind) or None) as steps:
 
-            def report(text: str, steps: Steps = steps) -> bool:
+            def told(text: str, steps: Steps = steps) -> bool:
                 # a division or a size takes several fits
                 steps.total = runs.evidence.total_of(text) or steps.total
                 return steps.advance(text)
 
-            how: Any = {"refit": not fixed, "max_false": max_false, "jobs": jobs, "report": report}
+            how: Any = {"refit": not fixed, "max_false": max_false, "jobs": jobs, "report": told}
             try:
                 rows, count = (train, asked.test), counts.get(kind, 0)
                 basis = runs.evidence.basis_of(model, spec, prepared, rows, held, count=count, **how)
@@ -385,6 +503,8 @@ def evidence(
             break
     if interrupted:
         say("Interrupted; what is done is kept.")
+    if (answer := source_answer(found)) is not None:
+        found = {"answer": answer, **{name: one for name, one in found.items() if name != "answer"}}
     with writing():
         runs.writing.write_report(folder, asked, model, held, found)
         for name in (runs.writing.FIGURES, runs.writing.TABLES):

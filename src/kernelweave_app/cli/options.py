@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Group, Parameter
 from pydantic import BaseModel, Field, create_model
 
-from kernelweave._errors import InputError
+from kernelweave._errors import InputError, check_known
 from kernelweave_app.runs.settings import SpecField
 from kernelweave_app.runs.spec import (
     DEFAULT,
@@ -27,12 +27,22 @@ KINDS: dict[str, Any] = {"number": float, "whole number": int, "yes/no": bool}
 OF_LEARNERS = Group("Parameters of learners")
 
 
-def fit_options() -> type[BaseModel]:
+#: Settings of a run that a short help shows.
+USUAL = (
+    *("target", "task", "method", "kernels", "views", "join", "key", "missing", "cv", "scoring", "test_size"),
+    *("group", "drop", "types", "seed"),
+)
+
+
+def fit_options(*, brief: bool = False) -> type[BaseModel]:
     """A record of all options, for the learners registered now; those not given are not set."""
-    return create_model("Options", **{name: _option(field) for name, field in known_fields().items()})
+    fields = known_fields().items()
+    return create_model(
+        "Options", **{name: _option(field, hidden=brief and name not in USUAL) for name, field in fields}
+    )
 
 
-def _option(field: SpecField) -> Any:
+def _option(field: SpecField, *, hidden: bool = False) -> Any:
     """Type, default and help text of an option."""
     kind: Any = Literal[field.choices] if field.choices else KINDS.get(field.kind, str)
     about, default = field.help, field.default
@@ -44,11 +54,15 @@ def _option(field: SpecField) -> Any:
     elif field.several:
         # given once, a text with commas; given several times, a list
         kind, default = Annotated[list[str] | None, Parameter(negative=())], None
+    if hidden:
+        kind = Annotated[kind, Parameter(show=False)]
     return kind, Field(default=default, description=about)
 
 
-def completed(command: Callable[..., object]) -> Callable[..., object]:
-    """A command whose parameter `spec` is filled from options, and whose help names findings."""
+def completed(
+    command: Callable[..., object], *, brief: bool = False, helps: bool = False
+) -> Callable[..., object]:
+    """A command whose parameter `spec` is filled from options, and whose help names findings if it is to be shown."""
 
     @wraps(command)
     def call(*args: Any, **kwargs: Any) -> object:
@@ -56,9 +70,9 @@ def completed(command: Callable[..., object]) -> Callable[..., object]:
 
     call.__annotations__ = dict(command.__annotations__)
     if "spec" in call.__annotations__:
-        call.__annotations__["spec"] = Annotated[fit_options() | None, Parameter(name="*")]
+        call.__annotations__["spec"] = Annotated[fit_options(brief=brief) | None, Parameter(name="*")]
     about = command.__doc__ or ""
-    if "Names of findings" in about:
+    if helps and "Names of findings" in about:
         about = about.replace("Names of findings", ", ".join(evidence_names()))
     call.__doc__ = about
     return call
@@ -87,7 +101,10 @@ def final_spec(options: BaseModel | None, file: Path | None) -> Spec:
         method = "rls2"
         if "alphas" in given:
             given["method"] = method
-    parameter = parameter_of(method)
+    # what learners are called is kept, so that an unknown name is refused before they are imported
+    fields = known_fields()
+    check_known(method, fields["method"].choices, "method")
+    parameter = parameter_of(method) if {"alphas", "Cs"} & given.keys() else ""
     if parameter == "C" and "alphas" in given:
         raise InputError(
             f"--alphas is for learners with an alpha, and {method} has a C, which is 1 / alpha. "
@@ -98,4 +115,18 @@ def final_spec(options: BaseModel | None, file: Path | None) -> Spec:
             f"--cs is for learners with a C, and {method} has an alpha. Write --alphas, such as --alphas 0.1,1,10."
         )
     own = {name: given.pop(name) for name in list(given) if name not in Spec.model_fields}
+    _check_own(method, own, fields)
     return check_spec({**values, **given, "learner_params": {**values.get("learner_params", {}), **own}})
+
+
+def _check_own(method: str, own: dict[str, Any], fields: Mapping[str, SpecField]) -> None:
+    """Raise for an option that the learner does not have, which would have no effect."""
+    for name in own:
+        learners = fields[name].learners
+        # which learner a plain fit takes depends on the target
+        if method != DEFAULT and method not in learners:
+            has = [field.flag for field in fields.values() if method in field.learners]
+            raise InputError(
+                f"{fields[name].flag} is for {', '.join(learners)}, and {method} does not have it. Leave it out, or "
+                f"name another learner with --method. Of its own {method} has {', '.join(has)}."
+            )

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from kernelweave._errors import InputError
 from kernelweave_app.cli.arguments import SEVERAL, NoSeed
-from kernelweave_app.cli.console import Steps, duration, print_table, say
+from kernelweave_app.cli.console import Steps, duration, output, print_table, report, say
 from kernelweave_app.runs.folders import write_text, writing
 
 #: Rows of a table that are printed, and failures.
@@ -263,7 +263,6 @@ def _write(experiment: Any, options: Any, rows: Any, folder: Path) -> None:
 def list_datasets(
     *names: str,
     download: bool = False,
-    as_json: Annotated[bool, Parameter(name="--json")] = False,
     seed: NoSeed = 0,
 ) -> None:
     """List the data sets of the papers: size, task, source, licence, whether they are here, and how to get them.
@@ -276,8 +275,6 @@ def list_datasets(
         Data sets to describe; all of them as a table by default.
     download
         Download those that are not available here and have an address.
-    as_json
-        Machine-readable.
     """
     from kernelweave import datasets
     from kernelweave.datasets.finding import find_local
@@ -289,10 +286,10 @@ def list_datasets(
     places = {row.name: find_local(row)[0] for row in infos if row.name != "14cancer"}
     if any(row.name == "14cancer" for row in infos):
         places["14cancer"] = "yes" if datasets.is_here("14cancer") else ""
-    if as_json:
+    if output().json:
         keep = [f.name for f in dataclasses.fields(infos[0]) if f.name in SAID]
         values = [{key: getattr(row, key) for key in keep} | {"here": places[row.name]} for row in infos]
-        print(json.dumps(values, indent=1))
+        report(datasets=values)
     elif not names:
         heads = ("name", "rows", "columns", "task", "papers", "here", "licence", "source")
         rows = [

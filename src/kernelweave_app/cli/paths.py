@@ -71,10 +71,13 @@ def path(
     overwrite
         Replace the results of an earlier run.
     """
-    from kernelweave.gram.statistics_files import kind_of
+    from kernelweave_app.cli.early import check_run
     from kernelweave_app.cli.options import final_spec
 
     given = final_spec(spec, settings)
+    check_run(table, given, out, overwrite=overwrite, made=FILES[0])
+    from kernelweave.gram.statistics_files import kind_of
+
     of_statistics = Path(table).suffix == ".npz" and kind_of(table)
     (_path_of_statistics if of_statistics else _path_of_table)(table, given, out, overwrite)
 

@@ -10,7 +10,8 @@ from cyclopts import Parameter
 from kernelweave._errors import InputError
 from kernelweave_app import runs
 from kernelweave_app.cli.arguments import ALONE, NewTables, NoSeed
-from kernelweave_app.cli.console import print_table, say
+from kernelweave_app.cli.console import print_table, report, say, scores_of
+from kernelweave_app.cli.early import check_model
 from kernelweave_app.runs.folders import csv_text, write_text, writing
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 def _read(model: str, table: str, beside: NewTables) -> tuple[BaseMKL, NewRows]:
     """A model and the rows of a table as it takes them."""
+    check_model(model, [table])
     fitted = runs.reading.load_model(model)
     rows = runs.reading.read_new(
         fitted, Path(model), table, beside.join, beside.key, beside.view or [], beside.gram or []
@@ -70,6 +72,7 @@ def predict(
     frame = runs.predictions.predictions(fitted, rows.X, std=std, coverage=coverage, keys=rows.keys)
     with writing():
         write_text(Path(out), csv_text(frame))
+    report(files=[out])
     say(f"Wrote {len(frame)} predictions to {out}")
 
 
@@ -99,9 +102,9 @@ def evaluate(
     out
         CSV file for the predictions beside the truth.
     """
+    fitted, rows = _read(model, table, beside)
     from kernelweave.inspection.arguments import target_names
 
-    fitted, rows = _read(model, table, beside)
     task = "classification" if hasattr(fitted, "classes_") else "regression"
     names = target_names(fitted)
     say(f"Found {table}: {runs.columns.describe(rows.table)}.")
@@ -119,6 +122,12 @@ def evaluate(
             )
     found = runs.predictions.predictions(fitted, rows.X, keys=rows.keys)
     apart = runs.evidence.scores_apart(fitted, Path(model), table, rows.X, found, y)
+    report(
+        task=task,
+        scores=scores_of({}, apart.others),
+        scores_in_fit=scores_of({}, apart.fitted) if apart.n_fitted else None,
+        files=[out] if out else [],
+    )
     if apart.n_fitted:
         say(apart.sentence)
         heads, *lines = apart.table()
@@ -146,10 +155,12 @@ def export(model: str, /, *, out: str, single: bool = False, seed: NoSeed = 0) -
     single
         Read numbers in single precision; the graph computes in double precision all the same.
     """
+    check_model(model)
     from kernelweave.persistence.onnx_file import to_onnx
 
     fitted = runs.reading.load_model(model)
     with writing():
         file = to_onnx(fitted, out, dtype="float32" if single else "float64")
+    report(files=[out])
     say(f"Found a {type(fitted).__name__} of {fitted.n_kernels_} kernels.")
     say(f"Wrote {file.stat().st_size / 1e6:.2f} MB to {out}")

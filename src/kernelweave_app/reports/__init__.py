@@ -7,6 +7,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -68,9 +69,10 @@ def svg(figure: Figure | SubFigure) -> str:
     return text.getvalue()
 
 
-def _inline(text: str) -> str:
-    """The SVG element alone, without the XML header and document type, which contain addresses of other hosts."""
-    return text[text.index("<svg") :]
+def _inline(text: str, name: str) -> str:
+    """The SVG element alone, an image with a name, without the header, which contains addresses of other hosts."""
+    start = text.index("<svg")
+    return f'<svg role="img" aria-label="{escape(name, quote=True)}"{text[start + len("<svg") :]}'
 
 
 def close(figure: Figure | SubFigure) -> None:
@@ -243,7 +245,7 @@ def make_report(
     ]
     drawn = draw_pictures(model, held, X) if pictures is None else pictures
     more = draw_findings(found)
-    figures = [(picture.title, _inline(picture.svg)) for picture in (*drawn, *more)]
+    figures = [(picture.title, _inline(picture.svg, picture.title)) for picture in (*drawn, *more)]
     for picture in (*(drawn if pictures is None else ()), *more):
         close(picture.figure)
     environment = Environment(
@@ -274,9 +276,20 @@ def make_report(
                 one.about,
             )
             for one in learner.settings().values()
+            if _matters(one.name, given, classes=hasattr(model, "classes_"))
         ],
         citation=learner.reference(),
     )
+
+
+def _matters(name: str, given: Mapping[str, Any], *, classes: bool) -> bool:
+    """Whether a parameter of a learner is worth a line: it has a value, and the loss at hand has it."""
+    if given[name] is None:
+        return False
+    if name == "epsilon":
+        loss = given.get("loss", "auto")
+        return loss == "epsilon-insensitive" or (loss == "auto" and not classes)
+    return True
 
 
 def _tiles(held: HeldOut | None, found: Found) -> list[tuple[str, str]]:

@@ -54,10 +54,15 @@ def need_column(table: DataFrame, name: str, what: str) -> Series:
     """Return a column by name; unknown names get the closest ones."""
     if name in table.columns:
         return table[name]
-    close = difflib.get_close_matches(name, list(table.columns), n=3)
+    raise no_column(name, what, list(table.columns))
+
+
+def no_column(name: str, what: str, columns: list[str]) -> InputError:
+    """The error about a column that is not among these."""
+    close = difflib.get_close_matches(name, columns, n=3)
     hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
-    listing = ", ".join(map(repr, list(table.columns)[:12])) + (", ..." if table.shape[1] > 12 else "")
-    raise InputError(f"There is no column {name!r} for {what}.{hint} Columns: {listing}.")
+    listing = ", ".join(map(repr, columns[:12])) + (", ..." if len(columns) > 12 else "")
+    return InputError(f"There is no column {name!r} for {what}.{hint} Columns: {listing}.")
 
 
 def describe(table: DataFrame) -> str:

@@ -60,7 +60,7 @@ def whole_folder(path: str, *, overwrite: bool, files: Sequence[str]) -> Iterato
     folder = Path(os.path.realpath(path))
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{path} is a file; --out needs a folder.")
-    _check_free(folder, overwrite, files[0])
+    check_free(folder, overwrite, files[0])
     new = [parent for parent in folder.parents if not parent.exists()]
     name = f".{folder.name}.{uuid.uuid4().hex}.part"
     part = folder / name if folder.exists() else folder.with_name(name)
@@ -71,7 +71,7 @@ def whole_folder(path: str, *, overwrite: bool, files: Sequence[str]) -> Iterato
         yield part
         with writing():
             if not _appears(part, folder):
-                _check_free(folder, overwrite, files[0])
+                check_free(folder, overwrite, files[0])
                 _move_in(part, folder, files)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
@@ -83,7 +83,18 @@ def whole_folder(path: str, *, overwrite: bool, files: Sequence[str]) -> Iterato
         raise
 
 
-def _check_free(folder: Path, overwrite: bool, first: str) -> None:
+def model_file(name: str) -> Path:
+    """The model file of a run folder, or the file itself."""
+    source = Path(name)
+    if source.is_dir():
+        source = source / "model.skops"
+    if not source.exists():
+        raise InputError(f"There is no model at {name}. Pass the folder of a run, or a .skops file.")
+    return source
+
+
+def check_free(folder: Path, overwrite: bool, first: str) -> None:
+    """Raise for a folder that holds an earlier result which may not be replaced."""
     if (folder / first).exists() and not overwrite:
         raise InputError(f"{folder} already holds {first}. Name another folder, or pass --overwrite.")
 

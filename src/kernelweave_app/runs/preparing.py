@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_row_weights
+from kernelweave._forms import numbered
 from kernelweave._parameters import LARGEST_NUMBER
 from kernelweave._types import DataFrame, Series
-from kernelweave.views.groups import expand_views, names_in, read_views
+from kernelweave.views.groups import AUTO, expand_views, names_in, read_views
+from kernelweave.views.proposing import by_names, propose_views
 from kernelweave_app.runs.columns import (
     check_cells,
     need_column,
@@ -57,6 +59,11 @@ class Prepared:
         What the values of the column mean that marks held-out rows.
     plain : bool
         Whether kernels are left to a plain fit, which leaves out identifiers itself.
+    proposed : str
+        What in the table the views were taken from, where it was asked to suggest some: "names", "types" or
+        "correlations" of the columns, or "nothing".
+    suggested : dict of str to list of str
+        Views that the names of the columns suggest, where none were asked for.
     """
 
     X: Any
@@ -72,6 +79,8 @@ class Prepared:
     names: tuple[str, ...] = ()
     division: Division | None = None
     plain: bool = False
+    proposed: str = ""
+    suggested: dict[str, list[str]] = field(default_factory=dict)
 
     def target(self, rows: Any = slice(None)) -> Any:
         """The target of some rows as estimators take it: several with their names."""
@@ -92,6 +101,11 @@ class Prepared:
     def frame(self) -> DataFrame:
         """The columns to learn from, without sparse views and kernels."""
         return self.X.frame if isinstance(self.X, Tables) else self.X
+
+    @property
+    def n_sources(self) -> int:
+        """Views of the rows, of columns, sparse or precomputed."""
+        return len(self.X.views) if isinstance(self.X, Tables) else len(self.views)
 
     @property
     def n_missing(self) -> int:
@@ -128,7 +142,11 @@ class Prepared:
             found.append(f"Left out {self.n_dropped} rows with missing values.")
         why = "" if self.reason == "as asked" else f", because {self.reason}"
         found.append(f"Task: {self.said}{why}.")
-        found += [f"View {view}: {len(columns)} columns." for view, columns in self.views.items()]
+        if self.proposed == "nothing":
+            found.append("No views were found: names, types and correlations of the columns suggest none.")
+        elif self.proposed:
+            found.append(f"Views were taken from the {self.proposed} of the columns.")
+        found += [f"View {view}: {numbered(len(columns), 'column')}." for view, columns in self.views.items()]
         for view, rows in data.sparse.items():
             found.append(f"View {view}: {rows.shape[1]} sparse columns, {rows.nnz} entries.")
         for view, one in data.grams.items():
@@ -156,13 +174,19 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
     columns = [c for c in table.columns if c not in leave]
     if not columns and not data.further:
         raise InputError("There is no column left to learn from.")
-    if spec.views:
+    proposed, suggested = "", {}
+    if spec.views == AUTO:
+        proposal = propose_views(table[columns])
+        views, proposed = dict(proposal.views), proposal.reason or "nothing"
+    elif spec.views:
         partial = isinstance(spec.views, str) and spec.views.lower().endswith(".gmt")
         views = expand_views(read_views(spec.views), columns, partial=partial)
     else:
         known = set(columns)
         views = {name: [c for c in found if c in known] for name, found in data.views.items()}
         views = {name: found for name, found in views.items() if found}
+        if not views and not data.further:
+            suggested = by_names(columns)
     if views:
         # columns outside all views are not used, so their missing values do not matter
         used = {c for view in views.values() for c in view}
@@ -219,6 +243,8 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
         names=tuple(targets) if len(targets) > 1 else (),
         division=division,
         plain=plain_kernels(spec.kernels),
+        proposed=proposed,
+        suggested=suggested,
     )
 
 

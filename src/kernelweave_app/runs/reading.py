@@ -11,6 +11,7 @@ from kernelweave._errors import InputError
 from kernelweave._types import DataFrame, Series
 from kernelweave.estimators import BaseMKL
 from kernelweave_app.runs.columns import need_column, types_of_run, with_types
+from kernelweave_app.runs.folders import model_file
 from kernelweave_app.runs.formats import read_file, read_table
 from kernelweave_app.runs.further_views import READERS, Readers, new_grams, read_views, with_further
 from kernelweave_app.runs.joining import (
@@ -129,12 +130,7 @@ def load_model(name: str) -> BaseMKL:
     """Read the model of a run folder or a file."""
     from kernelweave.persistence import load
 
-    source = Path(name)
-    if source.is_dir():
-        source = source / "model.skops"
-    if not source.exists():
-        raise InputError(f"There is no model at {name}. Pass the folder of a run, or a .skops file.")
-    return load(source)
+    return load(model_file(name))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave.estimators.routes import TOO_MANY_ROWS, TOO_MANY_TILES
 from kernelweave.fitting.memory import memory_budget
-from kernelweave.views.groups import names_in
+from kernelweave.views.groups import AUTO, names_in
 from kernelweave_app.runs.doubts import doubts_of_table
 from kernelweave_app.runs.fitting import OF_PATHS, chosen, unused_settings
 from kernelweave_app.runs.further_views import Tables
@@ -147,6 +147,11 @@ def _advise(asked: Question, spec: Spec, prepared: Prepared, train: Rows, n_held
         if plain and not prepared.views:
             why = "the kernels that this learner is made for"
             found += [Advice(name, value, why) for name, value in asked.settings.items()]
+    if asked.name == "sources" and prepared.suggested:
+        listed = ", ".join(
+            f"{view} ({numbered(len(of), 'column')})" for view, of in prepared.suggested.items()
+        )
+        found.append(Advice("views", AUTO, f"by their names the columns are of several sources: {listed}"))
     # views that were given name their columns themselves
     names = {} if spec.views else prepared.row_names
     if names and len(names) < prepared.X.shape[1]:

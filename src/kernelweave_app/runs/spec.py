@@ -181,8 +181,9 @@ class Spec(BaseModel):
         A number, median or scale, or a multiple such as 4*median, in place of that of all Gaussian and
         Laplacian kernels; the default bank has a quarter of it, it and four times it.
     views
-        TOML file with a table [views] of names and columns, a GMT file of gene sets, or that table itself;
-        kernels are put on every view.
+        TOML file with a table [views] of names and columns, such as genes = "gene_*", a GMT file of gene sets, or
+        that table itself; kernels are put on every view. "auto" takes views from the names of the columns, or else
+        from their types or from blocks of correlated columns.
     join
         Further tables, separated by commas, whose rows are matched by `key`; each table becomes a view.
     view

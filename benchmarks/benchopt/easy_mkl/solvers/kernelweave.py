@@ -25,7 +25,9 @@ class Solver(BaseSolver):
         if stop_val > 1.0:
             self.gamma, self.seconds = np.ones(len(self.y)), 0.0
             return
-        found, self.seconds = timed(lambda: kw.solve_easy_mkl(self.gram, self.y, self.lam, tol=stop_val))
+        found, self.seconds = timed(
+            lambda: kw.solvers.solve_easy_mkl(self.gram, self.y, self.lam, tol=stop_val)
+        )
         self.gamma = np.abs(found.dual_coef)
 
     def get_result(self):

@@ -90,7 +90,7 @@ def solve_align(
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelweave import solve_align
+    >>> from kernelweave.solvers import solve_align
     >>> X = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
     >>> solve_align(X[:, None, :] * X[None, :, :], X @ [2.0, 1.0]).weights
     array([0.8, 0.2])
@@ -169,7 +169,7 @@ def solve_alignf(
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelweave import solve_alignf
+    >>> from kernelweave.solvers import solve_alignf
     >>> X = np.random.default_rng(0).normal(size=(40, 4))
     >>> result = solve_alignf(X[:, None, :] * X[None, :, :], X[:, 0] - 2 * X[:, 2])
     >>> int(np.argmax(result.weights)), result.rel_gap <= 1e-10

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kernelweave._checks import InputError, RowWeights, Scale, Start, Targets, check_row_weights, check_scale
-from kernelweave._parameters import MaxIter, MaxTime, Number, Tol, checked
+from kernelweave._parameters import MaxIter, MaxTime, Number, Tol, checked, renamed
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array
 from kernelweave.gram import Gram, as_gram
@@ -28,6 +28,7 @@ SMALLEST_RIDGE = 1e-12
 UNEVEN = 1e-12
 
 
+@renamed(warm_start="start")
 @checked
 def solve_easy_mkl(
     gram: Gram | ArrayLike,
@@ -39,7 +40,7 @@ def solve_easy_mkl(
     tol: Tol = 1e-8,
     max_iter: MaxIter = None,
     max_time: MaxTime = None,
-    warm_start: Start = None,
+    start: Start = None,
 ) -> Solution:
     """Weight kernels by the margin of each in one common solution (EasyMKL), and certify the solution.
 
@@ -69,7 +70,7 @@ def solve_easy_mkl(
         Largest number of SMO steps. Default: 1000000 plus 100 for each row.
     max_time : float, optional
         Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
-    warm_start : array of shape (n_samples,), optional
+    start : array of shape (n_samples,), optional
         `dual_coef` of a similar problem, for example at another `lam`; see `solve_svc`.
 
     Returns
@@ -105,7 +106,7 @@ def solve_easy_mkl(
     Examples
     --------
     >>> import numpy as np
-    >>> from kernelweave import solve_easy_mkl
+    >>> from kernelweave.solvers import solve_easy_mkl
     >>> X = np.random.default_rng(0).normal(size=(40, 3))
     >>> result = solve_easy_mkl(X[:, None, :] * X[None, :, :], np.sign(X[:, 1]), 0.5)
     >>> int(np.argmax(result.weights)), result.rel_gap <= 1e-8
@@ -122,9 +123,9 @@ def solve_easy_mkl(
         ridge = lam if lam > 0 else SMALLEST_RIDGE * float(diagonal.mean())
         if ridge == 0.0:
             raise InputError("The kernels must not all be zero.")
-        start = None if warm_start is None else check_start(warm_start, stack.n_samples)
+        first = None if start is None else check_start(start, stack.n_samples)
         machine = Machine(labels, 1.0 / ridge, SquaredHinge(), row_weight, max_iter).solve(
-            K, tol=0.1 * tol, warm_start=start, entry_error=entry_error(stack)
+            K, tol=0.1 * tol, warm_start=first, entry_error=entry_error(stack)
         )
         b = machine.dual_coef
         if not b.any():  # stopped before the first step: the means of the classes

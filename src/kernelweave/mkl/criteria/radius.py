@@ -92,7 +92,7 @@ class RadiusMargin:
             ridge=ridge,
             sample_weight=machine.sample_weight if ridge else None,
             tol=tol,
-            warm_start=self._beta,
+            start=self._beta,
             check=False,
         )
         self._beta = beta = ball.dual_coef

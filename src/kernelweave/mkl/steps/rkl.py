@@ -243,7 +243,7 @@ class RKLSession(SessionOf[RKLPoint]):
     def at(self, t: Array, tol: float) -> RKLPoint:
         """Scale the weights to radius 1, and solve machine and ball."""
         K = self.family.kernel(t)
-        ball = solve_meb(K, tol=tol, warm_start=self._beta, check=False)
+        ball = solve_meb(K, tol=tol, start=self._beta, check=False)
         self._beta = beta = ball.dual_coef
         r2 = ball.radius2
         if not r2 > FLAT * float(K.diagonal().mean()):
