@@ -55,7 +55,7 @@ export KERNELWEAVE_DATA
 endif
 
 .PHONY: help setup demo studio test test-rest test-nightly test-all shake test-noext test-oldest quick arrays lint format types layers \
-  docs wheel bench claims stress clean
+  docs pages wheel bench claims stress clean
 .DELETE_ON_ERROR:
 
 help:
@@ -170,7 +170,10 @@ types: $(STAMPS)/group-lint
 layers: $(STAMPS)/group-lint
 	PYTHONPATH=src $(BIN)/lint-imports --cache-dir build/import_linter
 
-# The fields of settings for the command line, after parameters of learners or estimators have changed.
+# Every Python block of the pages, with the packages that some of them need.
+pages: $(STAMPS)/group-test $(STAMPS)/group-docs $(STAMPS)/group-pages
+	MPLBACKEND=Agg $(BIN)/python -m pytest -q -n0 tests/test_pages.py -k every_block -p no:cacheprovider $(ARGS)
+
 docs: $(STAMPS)/group-docs
 	$(BIN)/python -m sphinx -W -E --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html
 	$(BIN)/python docs/_ext/check_offline.py docs/_build/html

@@ -45,7 +45,7 @@ def measured(name: str, repeats: int) -> dict[str, Any]:
         y = rng.poisson(np.exp(f)).astype(float)
     kernels = [kw.kernels.RBF(0.5).on([k]) for k in range(N_KERNELS)]
     gram = np.stack([kernel(X) for kernel in kernels], axis=-1)
-    path, seconds = least(lambda: kw.svm_mkl_path(gram, y, COSTS, loss=name, tol=1e-3), repeats)
+    path, seconds = least(lambda: kw.solvers.svm_mkl_path(gram, y, COSTS, loss=name, tol=1e-3), repeats)
     estimator = kw.MKLClassifierCV if kind.classifies else kw.MKLRegressorCV
     learner = kw.learners.SimpleMKL(loss=name, tol=1e-3)
     model, of_folds = least(

@@ -64,23 +64,36 @@ html_theme_options = {
     # the table of methods needs the place
     "secondary_sidebar_items": {"**": ["page-toc"], "methods": []},
 }
-# Pages without others beside them.
-html_sidebars = {
-    name: []
-    for name in (
-        *(
-            "install",
-            "getting_started",
-            "tour",
-            "choosing",
-            "methods",
-            "coming_from",
-            "benchmarks",
-            "troubleshooting",
-        ),
-        *("faq", "glossary", "architecture", "contributing", "changelog"),
-    )
+# The table of methods needs the width.
+html_sidebars = {"methods": []}
+
+# Former addresses of pages, which lead to the present ones.
+MOVED = {
+    **{
+        f"user_guide/{name}": f"reference/{name}"
+        for name in ("datasets", "learners", "normalisers", "numbers", "representations")
+    },
+    **{f"user_guide/{name}": f"papers/{name}" for name in ("gaussian_process", "two_layers")},
 }
+
+
+def write_former_addresses(app, exception):
+    """A page at each former address that leads to the present one, without scripts."""
+    if exception is None and app.builder.format == "html":
+        for former, present in MOVED.items():
+            page = Path(app.outdir, f"{former}.html")
+            page.parent.mkdir(parents=True, exist_ok=True)
+            link = f"../{present}.html"
+            page.write_text(
+                f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Moved</title>'
+                f'<meta http-equiv="refresh" content="0; url={link}">'
+                f'<p>This page is now <a href="{link}">here</a>.</p></html>\n'
+            )
+
+
+def setup(app):
+    app.connect("build-finished", write_former_addresses)
+
 
 # The gallery runs every examples/plot_*.py. Without such a file there is no gallery, and no page for it.
 if any((HERE.parent / "examples").glob("plot_*.py")):

@@ -67,11 +67,40 @@ def test_the_paper_has_its_parts_and_references():
     head, body = text.split("---\n", 2)[1:]
     settings = yaml.safe_load(head)
     assert {"title", "tags", "authors", "affiliations", "date", "bibliography"} <= set(settings)
-    for heading in ("Summary", "Statement of need", "References"):
+    parts = (
+        "Summary",
+        "Statement of need",
+        "State of the field",
+        "Research impact",
+        "How it was written",
+        "References",
+    )
+    for heading in parts:
         assert f"\n# {heading}\n" in body
     known = set(re.findall(r"^@\w+\{(\w+),", (ROOT / settings["bibliography"]).read_text(), re.M))
     assert set(re.findall(r"@(\w+)", body)) == known
     assert len(body.split()) < 1000
+
+
+def test_one_command_fills_in_the_address_of_the_project(tmp_path, capsys):
+    address = runpy.run_path(str(ROOT / ".ci" / "address"))
+    for name in address["FILES"]:
+        copy = tmp_path / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text((ROOT / name).read_text())
+    tracked = [path for path in ROOT.glob("*.*") if path.is_file()] + [*(ROOT / "docs").glob("*.md")]
+    with_it = {
+        str(path.relative_to(ROOT)) for path in tracked if address["PLACEHOLDER"] in path.read_text("utf8")
+    }
+    assert with_it <= set(address["FILES"])
+    assert address["main"]([], tmp_path) == (1 if with_it else 0)
+    assert address["main"](["git@host:owner/name"], tmp_path) == 2
+    assert address["main"](["https://host.org/owner/name.git"], tmp_path) == 0
+    assert address["main"]([], tmp_path) == 0
+    urls = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]["urls"]
+    if with_it:
+        assert urls["Issues"] == "https://host.org/owner/name/issues"
+    capsys.readouterr()
 
 
 @pytest.mark.parametrize(
@@ -113,7 +142,7 @@ def cells(row):
 
 def test_ranks_on_the_page_of_choices_are_those_of_the_comparison():
     note = (ROOT / "docs" / "design_notes" / "defaults.md").read_text()
-    page = (ROOT / "docs" / "choosing.md").read_text()
+    page = (ROOT / "docs" / "understand.md").read_text()
     for there, here in (("mean rank, all", "mean rank on"), ("median seconds", "median seconds")):
         [measured] = re.findall(rf"^\| {there} .*$", note, re.M)
         [told] = re.findall(rf"^\| {here} .*$", page, re.M)
@@ -126,7 +155,7 @@ def test_means_on_the_page_of_choices_are_those_of_the_experiments():
     rkl = pd.read_csv(results / "rkl" / "tests.csv")
     rkl = rkl[(rkl["protocol"] == "fair") & (rkl["sets"] == "without colon")].set_index("method")["mean"]
     wanted = [f"{rkl[name]:.1f}" for name in ("mkl-l1", "rkl", "mkl-l2", "uniform", "rbf")]
-    page = (ROOT / "docs" / "choosing.md").read_text()
+    page = (ROOT / "docs" / "understand.md").read_text()
     number = r"\b\d\d\.\d\b"
     assert re.findall(number, next(row for row in page.splitlines() if "RKL paper" in row)) == wanted
     sets = pd.read_csv(results / "cardinality" / "results.csv").fillna({"protocol": ""})

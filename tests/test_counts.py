@@ -56,7 +56,7 @@ def test_the_optimum_at_one_kernel_is_that_of_a_cone_program(C, fit_intercept, r
     terms = cp.exp(f) - cp.multiply(y, f) + xlogy(y, y) - y
     best = conic_value(cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + C * weight @ terms)))
     found = Machine(y, C, LOSS, weight, fit_intercept=fit_intercept).solve(K, tol=1e-9)
-    assert found.status is kw.Status.CONVERGED
+    assert found.status is kw.solvers.Status.CONVERGED
     assert found.primal == pytest.approx(best, rel=1e-6)
     assert found.primal - found.gap == pytest.approx(best, rel=1e-6)
 
@@ -102,11 +102,11 @@ def test_all_forms_of_kernels_have_one_optimum(C, level, rng):
     dense = kw.solve_svm_mkl(stack_of(Z), y, C, **given)
     for kernels in (stack.gram(), stack):
         found = kw.solve_svm_mkl(kernels, y, C, **given)
-        assert found.status is kw.Status.CONVERGED
+        assert found.status is kw.solvers.Status.CONVERGED
         assert found.primal == pytest.approx(dense.primal, rel=2e-8)
     rows = kw.RowFeatures(Z, y, groups=GROUPS, sample_weight=weight)
     found = kw.solve_svm_mkl(rows, None, C, loss=LOSS, tol=1e-8)
-    assert found.status is kw.Status.CONVERGED
+    assert found.status is kw.solvers.Status.CONVERGED
     assert found.primal == pytest.approx(dense.primal, rel=2e-8)
 
 
@@ -121,7 +121,7 @@ def test_few_kernels_are_the_best_ones(rng):
         mkl_primal_by_conic(gram[:, :, list(pair)], y, costs, limits, "poisson")
         for pair in itertools.combinations(range(3), 2)
     )
-    found = kw.solve_cardinality_mkl(gram, y, 0.5, 2, loss=LOSS, sample_weight=weight, tol=1e-8)
+    found = kw.solvers.solve_cardinality_mkl(gram, y, 0.5, 2, loss=LOSS, sample_weight=weight, tol=1e-8)
     assert np.count_nonzero(found.weights) <= 2
     assert found.primal == pytest.approx(best, rel=1e-6)
 

@@ -223,11 +223,11 @@ def test_a_restart_loses_nothing_and_a_closed_client_says_what_to_do(data):
         client.run(_process)
         restart = threading.Timer(0.4, client.restart)
         restart.start()
-        found = kw.block_statistics(rows, y, groups=groups, sample_weight=w, features=slow)
+        found = kw.rows.block_statistics(rows, y, groups=groups, sample_weight=w, features=slow)
         restart.join()
         assert_allclose(products(found), products(kw.BlockStatistics(groups).add(Z, y, w)), rtol=1e-12)
         close = threading.Timer(0.4, client.close)
         close.start()
         with pytest.raises(RuntimeError, match="continue by `into=`"):
-            kw.block_statistics(rows, y, groups=groups, sample_weight=w, features=slow)
+            kw.rows.block_statistics(rows, y, groups=groups, sample_weight=w, features=slow)
         close.join()

@@ -452,7 +452,7 @@ def test_rows_of_a_chunk_are_in_or_not_after_ctrl_c():
 def test_paths_of_sums_are_the_same_on_products_and_on_rows(rng, monkeypatch):
     Z = rng.normal(size=(80, 24)) @ rng.normal(size=(24, 24))
     y = Z[:, :3].sum(axis=1) + rng.normal(size=80)
-    sums = kw.block_statistics(Z, y, groups=[0, 5, 6, 14, 24])
+    sums = kw.rows.block_statistics(Z, y, groups=[0, 5, 6, 14, 24])
     monkeypatch.setattr("kernelweave.mkl.features.block_descent.MANY_ROWS", 1)
     found = []
     for most, piece in [(24, 2**23), (23, 2**23), (23, 1)]:

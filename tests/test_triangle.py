@@ -47,7 +47,7 @@ def test_sums_from_the_memory_of_another_process_can_be_added_to(rng):
     """Ray hands arrays over that cannot be written to."""
     Z, y = rng.normal(size=(60, 13)), rng.normal(size=60)
     parts = [
-        kw.block_statistics(Z[rows], y[rows], groups=np.arange(0, 14, 13), folds=3)
+        kw.rows.block_statistics(Z[rows], y[rows], groups=np.arange(0, 14, 13), folds=3)
         for rows in np.split(np.arange(60), 3)
     ]
     wanted = parts[0].copy().merge(parts[1]).merge(parts[2])
