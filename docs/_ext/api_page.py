@@ -28,7 +28,7 @@ SECTIONS = [
     (
         "Estimators",
         "scikit-learn's contract in full. The CV variants choose the regularisation parameter on a path.",
-        ["MKLRegressor", "MKLClassifier", "MKLRegressorCV", "MKLClassifierCV"],
+        ["MKLRegressor", "MKLClassifier", "MKLSurvival", "MKLRegressorCV", "MKLClassifierCV"],
     ),
     ("Kernels", "Immutable kernel objects, which can be added, multiplied and transformed.", ["kernels"]),
     ("Banks", "Lists of kernels, those of the papers and a default.", ["banks"]),

@@ -17,6 +17,7 @@ from kernelweave.estimators.cv import MKLClassifierCV as MKLClassifierCV
 from kernelweave.estimators.cv import MKLRegressorCV as MKLRegressorCV
 from kernelweave.estimators.regressor import MKLRegressor as MKLRegressor
 from kernelweave.estimators.selecting import SelectViews as SelectViews
+from kernelweave.estimators.survival import MKLSurvival as MKLSurvival
 from kernelweave.fitting.stacks import KernelBank as KernelBank
 from kernelweave.machines import losses as losses
 from kernelweave.mkl import weight_sets as weight_sets

@@ -135,6 +135,8 @@ class BaseMKL(ReportingMixin, ReadingMixin):
 
     #: Whether a score of predictions chooses the decision too.
     _decides: ClassVar[bool] = True
+    #: Whether `scoring` is a score of scikit-learn.
+    _scores_predictions: ClassVar[bool] = True
 
     gram_: str
     approximation_: dict[str, Any]
@@ -251,7 +253,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         weights = targets.sample_weight
         kept = np.arange(n_rows) if weights is None else np.flatnonzero(weights > 0)
         labels, weights = targets.labels[kept], None if weights is None else weights[kept]
-        if isinstance(self.scoring, str):
+        if isinstance(self.scoring, str) and self._scores_predictions:
             named = labels[:, 0] if targets.flat and labels.ndim == 2 and targets.classes is None else labels
             if isinstance(targets.classes, np.ndarray):
                 named = targets.classes[labels.astype(np.intp)]
@@ -261,7 +263,9 @@ class BaseMKL(ReportingMixin, ReadingMixin):
         if weights is not None and (weights == 1.0).all():
             weights = None
         with blas_threads_for(len(kept)):
-            numbers = np.concatenate([target[kept] for target in targets.problems], axis=1)
+            numbers = np.concatenate(targets.problems, axis=1)[kept]
+            if targets.evidence is not None:
+                numbers = targets.evidence[kept]
 
             def make(kind: learners.Learner) -> tuple[Source[Any], str]:
                 return self._make_source(rows, encoder, kept, weights, kind, numbers)
@@ -280,6 +284,7 @@ class BaseMKL(ReportingMixin, ReadingMixin):
                 multilabel=targets.multilabel,
                 groups=None if groups is None else groups[kept],
                 screen=self._is_plain,
+                evidence=None if targets.evidence is None else numbers,
             )
             problems = problems_of(task)
             if isinstance(source, TableSource) and (corrections := source.corrections()):

@@ -43,6 +43,8 @@ class Targets:
     classes : array, list of arrays, or None
     class_weight : array of shape (n_classes,) or (n_labels, 2), or None
     multilabel : bool
+    evidence : array of shape (n_rows, n_outputs), or None
+        Numbers with which kernels are compared, if these are not the targets.
     """
 
     problems: list[Array]
@@ -53,6 +55,7 @@ class Targets:
     classes: Classes | None = None
     class_weight: Array | None = None
     multilabel: bool = False
+    evidence: Array | None = None
 
 
 def read_numbers(y: Any, sample_weight: ArrayLike | None, n_rows: int) -> Targets:
@@ -66,11 +69,11 @@ def read_numbers(y: Any, sample_weight: ArrayLike | None, n_rows: int) -> Target
             "`y` must be numeric for regression, got text. Encode it as numbers, or use MKLClassifier."
         )
     targets = check_value(Floats(ndim=(1, 2)), "y", given)
-    _check_length(targets, n_rows)
+    check_length(targets, n_rows)
     labels = targets.reshape(n_rows, -1)
     several = labels.shape[1] > 1
     names = np.array(column_names(y, labels.shape[1], "output"), dtype=object) if several else None
-    weights = _row_weights(sample_weight, n_rows)
+    weights = row_weights(sample_weight, n_rows)
     return Targets([labels], labels, weights, names, flat=targets.ndim == 1)
 
 
@@ -78,8 +81,8 @@ def read_classes(y: Any, sample_weight: ArrayLike | None, n_rows: int, class_wei
     """Targets of a classification: a problem for each class if there are more than two, or for each label."""
     indicator = read_indicator(y)
     y, names = (read_labels(y), None) if indicator is None else indicator
-    _check_length(y, n_rows)
-    weights = _row_weights(sample_weight, n_rows)
+    check_length(y, n_rows)
+    weights = row_weights(sample_weight, n_rows)
     counted = np.ones(n_rows) if weights is None else weights
     used = counted > 0
     factors: Array | None = None
@@ -119,7 +122,7 @@ def read_classes(y: Any, sample_weight: ArrayLike | None, n_rows: int, class_wei
     return Targets(problems, codes.astype(np.float64), weights, classes=classes, class_weight=factors)
 
 
-def _check_length(y: NDArray[Any], n_rows: int) -> None:
+def check_length(y: NDArray[Any], n_rows: int) -> None:
     if len(y) != n_rows:
         raise InputError(
             f"Found input variables with inconsistent numbers of samples: [{n_rows}, {len(y)}]. `X` and `y` must have "
@@ -127,7 +130,7 @@ def _check_length(y: NDArray[Any], n_rows: int) -> None:
         )
 
 
-def _row_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array | None:
+def row_weights(sample_weight: ArrayLike | None, n_rows: int) -> Array | None:
     if sample_weight is None:
         return None
     weights = as_floats(sample_weight, "sample_weight")

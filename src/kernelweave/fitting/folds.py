@@ -569,8 +569,9 @@ def negative_loss(loss: Loss, targets: Sequence[Array], sample_weight: Array | N
     y = np.concatenate(targets, axis=1)
 
     def score(values: Array, rows: Rows) -> float:
-        weight = None if sample_weight is None else sample_weight[rows]
-        return -float(np.average(loss.value(y[rows], values).mean(axis=1), weights=weight))
+        weight = np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
+        totals = [loss.total(one, weight, f) for one, f in zip(y[rows].T, values.T, strict=True)]
+        return -float(np.mean(totals)) / float(weight.sum())
 
     return score
 

@@ -111,6 +111,8 @@ class Task:
     screen : bool
         Set kernels to zero in which rows hardly resemble each other, or of a view in which none aligns with the
         targets beyond chance; see `kernelweave.gram.uninformative.spread_and_alignment`. At least one stays.
+    evidence : array of shape (n_samples, n_outputs), or None
+        Numbers that take the place of the targets there.
     """
 
     source: Source[Any]
@@ -126,6 +128,7 @@ class Task:
     groups: Rows | None = None
     costs: Array | None = None
     screen: bool = False
+    evidence: Array | None = None
 
     def take(self, rows: Rows) -> Task:
         """The task on some of its rows."""
@@ -135,6 +138,7 @@ class Task:
             targets=tuple(target[rows] for target in self.targets),
             sample_weight=None if self.sample_weight is None else self.sample_weight[rows],
             groups=None if self.groups is None else self.groups[rows],
+            evidence=None if self.evidence is None else self.evidence[rows],
         )
 
     def weights_of(self, problem: int) -> Array | None:
@@ -296,7 +300,7 @@ def _screened(task: Task, raw: Gram) -> dict[str, Rows]:
 
     A view is judged by its best kernel: others may say in more detail what that one says.
     """
-    targets = np.concatenate(task.targets, axis=1)
+    targets = np.concatenate(task.targets, axis=1) if task.evidence is None else task.evidence
     spread, beyond = spread_and_alignment(raw, targets, task.sample_weight)
     even = spread >= SPREAD
     views = np.array([kernel.view for kernel in getattr(task.source, "kernels", ())] or task.source.names)

@@ -14,6 +14,7 @@ from kernelweave.inspection.registry import *
 from kernelweave.inspection.scores import *
 from kernelweave.inspection.sources import *
 from kernelweave.inspection.stability import *
+from kernelweave.inspection.survival import *
 from kernelweave.inspection.two_layers import *
 from kernelweave.inspection.weights import *
 

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from kernelweave._checks import InputError, check_known
 from kernelweave._parameters import Function, InstanceOf, Number, OneOf, Rule, Text, Unfit, Whole
 from kernelweave._types import Labels
-from kernelweave.estimators import BaseMKL, MKLClassifier, MKLRegressor
+from kernelweave.estimators import BaseMKL, MKLClassifier, MKLRegressor, MKLSurvival
 
 #: Names of kernels.
 Names = NDArray[np.object_]
@@ -22,7 +22,8 @@ Names = NDArray[np.object_]
 Model = Annotated[
     BaseMKL,
     InstanceOf(
-        (MKLClassifier, MKLRegressor), "a fitted MKLRegressor, MKLClassifier or one of their CV variants"
+        (MKLClassifier, MKLRegressor, MKLSurvival),
+        "a fitted MKLRegressor, MKLClassifier, one of their CV variants, or MKLSurvival",
     ),
 ]
 

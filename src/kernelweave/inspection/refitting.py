@@ -19,7 +19,7 @@ from sklearn.utils import get_tags
 from kernelweave._checks import InputError
 from kernelweave._interrupts import interrupts_noticed
 from kernelweave._types import BaseCrossValidator, Features, Splits, Tree
-from kernelweave.estimators import MKLClassifier, MKLRegressor
+from kernelweave.estimators import MKLClassifier, MKLRegressor, MKLSurvival
 from kernelweave.estimators.missing import in_order
 from kernelweave.inspection.held import HeldOut
 from kernelweave.learners import RLS2, MetricRLS2
@@ -115,7 +115,7 @@ class Rows:
     def fit(self, estimator: Any, places: Places) -> Any:
         """A clone of an estimator, fitted on some rows; its own folds keep groups together."""
         params = {name: value[places] for name, value in self.params.items()}
-        if self.groups is not None and isinstance(estimator, MKLClassifier | MKLRegressor):
+        if self.groups is not None and isinstance(estimator, MKLClassifier | MKLRegressor | MKLSurvival):
             params["groups"] = self.groups[places]
         return clone(estimator).fit(self.take(places), take_rows(self.y, places), **params)
 
@@ -153,7 +153,8 @@ def splitter_of(estimator: Any, rows: Rows, cv: Splits) -> BaseCrossValidator:
 
 def plainly(estimator: Any) -> Any:
     """An estimator that is not fitted, without a choice of the regularisation parameter: that of a fitted one."""
-    kind = MKLClassifier if is_classifier(estimator) else MKLRegressor
+    kinds = (MKLClassifier, MKLRegressor, MKLSurvival)
+    kind: Any = next(one for one in kinds if isinstance(estimator, one))
     options = clone(estimator).get_params(deep=False)
     known = kind().get_params(deep=False)
     learner = clone(estimator.model_.learner)

@@ -48,6 +48,7 @@ class SimpleMKL(MarginLearner):
     """
 
     name = "simple"
+    any_loss = True
     any_way = ("auto",)
 
     solver: Annotated[str, OneOf(*methods_for(Simplex))] = "auto"
@@ -82,6 +83,7 @@ class SILP(MarginLearner):
     """
 
     name = "silp"
+    any_loss = True
     solver = "cutting-plane"
 
     tol = 1e-6
@@ -116,6 +118,7 @@ class LpMKL(MarginLearner):
     """
 
     name = "lp"
+    any_loss = True
     any_way = ("auto", "dual-newton")
 
     p: Annotated[float, Number(least=1), Shown("Norm p")] = 2.0
@@ -170,6 +173,7 @@ class ElasticNetMKL(MarginLearner):
     """
 
     name = "elastic-net"
+    any_loss = True
     any_way = ("auto",)
 
     mix: Annotated[float, Number(least=0, most=1), Shown("Share of the 1-norm (mix)")] = 0.5
@@ -210,6 +214,7 @@ class SoftMarginMKL(MarginLearner):
     """
 
     name = "soft-margin"
+    any_loss = True
     any_way = ("auto",)
 
     theta: Annotated[float, Number(above=0, most=1), Shown("Largest weight (theta)")] = 0.5
@@ -236,6 +241,7 @@ class Uniform(MarginLearner):
     """
 
     name = "uniform"
+    any_loss = True
     any_way = ("auto",)
     sparse = False
 
@@ -265,6 +271,7 @@ class BestKernel(MarginLearner):
     """
 
     name = "best"
+    any_loss = True
     validates = True
 
     n_folds: CriterionFolds = 3
@@ -300,9 +307,9 @@ class BestKernel(MarginLearner):
                     found = own.solve(np.ascontiguousarray(K[np.ix_(train, train)]), tol=1e-4)
                     f = K[np.ix_(fold, train)] @ found.dual_coef + found.intercept
                 y = machine.y[fold]
-                if classification:
-                    wrong = (f > 0) != (y > 0)
+                wrong = (f > 0) != (y > 0) if classification else np.square(f - y)
+                if machine.loss.scores:
+                    losses[m] += machine.loss.total(y, weight[fold], f)
                 else:
-                    wrong = machine.loss.value(y, f) if machine.loss.scores else np.square(f - y)
-                losses[m] += float(weight[fold] @ wrong)
+                    losses[m] += float(weight[fold] @ wrong)
         return losses

@@ -16,7 +16,7 @@ from kernelweave._checks import InputError
 from kernelweave._parameters import Cost, Epsilon, InstanceOf, OneOf, Shown, check_value
 from kernelweave._threads import blas_threads_for
 from kernelweave.gram import FeatureGram, FeatureStack, Gram
-from kernelweave.learners.base import Array, Learner, TrainingSet
+from kernelweave.learners.base import LEARNERS, Array, Learner, TrainingSet
 from kernelweave.learners.folds import deal
 from kernelweave.learners.on_features import TOGETHER, Start, machine_on, pays, solve_on
 from kernelweave.machines.loss import LOSSES, Loss
@@ -194,6 +194,8 @@ class CostLearner(Learner):
     regularization_parameter = "C"
     leading: ClassVar[tuple[str, ...]] = ("C",)
     own_intercept = True
+    #: Whether weights are those of any loss, also of one that is no sum over rows.
+    any_loss: ClassVar[bool] = False
     #: Values of `solver` that stand for the best way, on features too; none for learners that need kernels.
     any_way: ClassVar[tuple[str, ...]] = ()
     # where they are no parameters: the loss, the half width of its tube, the step of the solver, the most iterations
@@ -261,6 +263,11 @@ class CostLearner(Learner):
                 f"loss={self.loss!r} of {type(self).__name__} is for classification. For regression use loss='auto', "
                 "the epsilon-insensitive loss."
             )
+        if not loss.rowwise and not self.any_loss:
+            raise InputError(
+                f"loss={self.loss!r} is no sum over rows, which {type(self).__name__} needs. Take one of "
+                f"{', '.join(repr(name) for name, kind in LEARNERS.items() if getattr(kind, 'any_loss', False))}."
+            )
         return loss
 
     def requested(self) -> float | None:
@@ -283,7 +290,10 @@ class CostLearner(Learner):
 
     def check_task(self, classification: bool) -> None:
         super().check_task(classification)
-        self.loss_for(classification)
+        if not self.loss_for(classification).rowwise:
+            raise InputError(
+                f"loss={self.loss!r} is no sum over rows. Use MKLSurvival for censored times, or kw.solve."
+            )
 
     @property
     def scoring_loss(self) -> Loss | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 from scipy.linalg import lapack
 
@@ -79,6 +81,42 @@ class Bordered:
         """The inverse of the bordered matrix without its last row and column."""
         inverse = self._inverse(np.eye(len(self._ones)))
         return inverse - np.outer(self._ones, self._ones) / self._total
+
+
+class Root(Protocol):
+    """A factor U of a second derivative ``H = U U'``, by its products."""
+
+    def transposed(self, Z: Array) -> Array:
+        """``U'Z``."""
+
+    def times(self, z: Array) -> Array:
+        """``U z``."""
+
+
+class Coupled:
+    """``(K + H^-1)^-1`` for second derivatives ``H = U U'`` of rows together: ``U (I + U'K U)^-1 U'``.
+
+    H may be singular: coefficients are in its range.
+    """
+
+    def __init__(self, K: Array, root: Root) -> None:
+        self.root = root
+        inner = np.ascontiguousarray(root.transposed(root.transposed(K).T))
+        inner.flat[:: len(inner) + 1] += 1.0
+        with blas_threads_for(len(inner)):
+            self._factor, info = lapack.dpotrf(inner.T, lower=1, clean=0, overwrite_a=1)
+        if info != 0:
+            raise NotPSDError(INDEFINITE)
+
+    def solve(self, g: Array) -> Array:
+        """The product with a vector."""
+        return self.root.times(lapack.dpotrs(self._factor, self.root.transposed(g), lower=1)[0])
+
+    def quadratic_forms(self, U: Array) -> Array:
+        """``U P U'`` for U of shape (k, n), P the inverse."""
+        with blas_threads_for(U.shape[1]):
+            half = lapack.dtrtrs(self._factor, self.root.transposed(U.T), lower=1)[0]
+            return np.asarray(half.T @ half)
 
 
 class Weighted(Bordered):

@@ -26,7 +26,7 @@ from kernelweave._checks import InputError, check_vector
 from kernelweave._parameters import ReadableSignature
 from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array, Index
-from kernelweave.machines.bordered import Bordered, Weighted
+from kernelweave.machines.bordered import Bordered, Coupled, Root, Weighted
 from kernelweave.machines.box import BoxProblem, WithData, kernel_product, project
 from kernelweave.machines.rounding import EPS
 from kernelweave.machines.smo import solve_box
@@ -133,6 +133,9 @@ class Loss(ABC):
     smooth: ClassVar[bool] = False
     #: Whether it is half the squared error: on the simplex RLS2, which has solvers of its own.
     squares: ClassVar[bool] = False
+    #: Whether it is a sum over rows. One that is not has its own `total`, `gradient`, `gradient_within`, `curvature`,
+    #: `root` (a factor of the second derivative), `dual_term`, `dual_slope`, `gap`, `infeasibility`, `free`, `system`.
+    rowwise: ClassVar[bool] = True
     #: Whether folds choose by the loss itself: of predictions for which no squared error is meant.
     scores: ClassVar[bool] = False
     #: Whether decision values are a function of the mean of the targets, and have no unit: see `prediction`.
@@ -178,6 +181,28 @@ class Loss(ABC):
     @abstractmethod
     def conjugate(self, y: Array, b: Array) -> Array:
         """``sup_f -b f - loss(y, f)`` for every row: the conjugate at ``-b``; infinity outside of the bounds."""
+
+    # ---- all rows together ------------------------------------------------------------------------
+
+    def total(self, y: Array, costs: Array, f: Array) -> float:
+        """The loss of all rows."""
+        return float(costs @ self.value(y, f))
+
+    def gradient(self, y: Array, costs: Array, f: Array) -> Array:
+        """Its derivatives by f."""
+        return costs * self.slope(y, f)
+
+    def gradient_within(self, y: Array, costs: Array, f: Array, error: Array | float) -> tuple[Array, Array]:
+        """Bounds of the derivatives at decision values that are off by at most an error."""
+        return self.gradient(y, costs, f - error), self.gradient(y, costs, f + error)
+
+    def curvature(self, y: Array, costs: Array, f: Array) -> Array:
+        """Second derivatives, or somewhat more: a diagonal."""
+        return costs * self.second_derivative(y, f)
+
+    def root(self, y: Array, costs: Array, f: Array) -> Root | None:
+        """A factor of the second derivative that is no diagonal; None where it is one."""
+        return None
 
     # ---- targets ----------------------------------------------------------------------------------
 
@@ -243,6 +268,11 @@ class Loss(ABC):
         low, high = limits_of(self.slope, y)
         with np.errstate(invalid="ignore"):
             return np.where(costs > 0, costs * low, 0.0), np.where(costs > 0, costs * high, 0.0)
+
+    def infeasibility(self, y: Array, costs: Array, b: Array) -> float:
+        """The largest violation of a constraint of the dual by coefficients, but for their sum."""
+        low, high = self.bounds(y, costs)
+        return float(np.maximum(low - b, b - high).max(initial=0.0))
 
     def _shares(self, y: Array, costs: Array, b: Array) -> Array:
         """Coefficients as shares of the costs, within their bounds."""
@@ -384,7 +414,7 @@ class Loss(ABC):
 
     def system(
         self, K: Array, y: Array, costs: Array, b: Array, rows: Index, *, fit_intercept: bool = True
-    ) -> Bordered | None:
+    ) -> Bordered | Coupled | None:
         """The linear system of the change of free coefficients with the kernel; None if there is none.
 
         Parameters

@@ -1,4 +1,4 @@
-"""The losses, as values without data: hinge, squared hinge, tube, squares, Huber, quantiles, counts, logistic.
+"""The losses, as values without data: hinge, squared hinge, tube, squares, Huber, quantiles, counts, logistic, Cox.
 
 A loss of your own is a subclass of `Loss` with its three formulas, passed as an object wherever a loss is asked for,
 or by its name if it has one.
@@ -25,6 +25,7 @@ from kernelweave.machines.rounding import EPS
 from kernelweave.results import Certificate, MachineSolution, Status, relative_gap
 
 __all__ = [
+    "Cox",
     "EpsilonInsensitive",
     "Hinge",
     "Huber",
@@ -567,6 +568,9 @@ class Logistic(Loss):
         """The multipliers as shares of the costs, between 0 and 1."""
         return np.clip(np.divide(y * b, costs, out=np.zeros_like(b), where=costs > 0), 0.0, 1.0)
 
+
+# names are listed in the order in which classes are defined, and the hinge comes first
+from kernelweave.machines.cox import Cox  # noqa: E402
 
 #: What functions take as `loss`.
 LOSS = OneOf(known=LOSSES) | InstanceOf((Loss,), "a Loss")

@@ -120,7 +120,7 @@ class Machine:
         if intercept is None:
             intercept = loss.intercept(y, costs, product) if self.fit_intercept else 0.0
         f = product + intercept
-        primal = 0.5 * float(b @ product) + float(costs @ loss.value(y, f))
+        primal = 0.5 * float(b @ product) + loss.total(y, costs, f)
         return Values(primal, loss.gap(y, costs, b, f), intercept)
 
     def rounding(self, b: Array, product: Array, at: Values, error: Array) -> float:
@@ -131,12 +131,13 @@ class Machine:
         error = error + EPS * np.where(product != 0.0, np.abs(f), 0.0)
         if not loss.linked:
             error = error + EPS * np.abs(y - f)
+        low, high = loss.gradient_within(y, costs, f, error)
         return loss.gap_error(y, costs, b, f) + of_machine(
             b,
             f,
             error,
-            low=costs * loss.slope(y, f - error),
-            high=costs * loss.slope(y, f + error),
+            low=low,
+            high=high,
             dual_slope=loss.dual_slope(y, costs, b) if self.fit_intercept else f,
             loss=at.primal,
             gap=at.gap,
@@ -166,8 +167,7 @@ class Machine:
 
     def infeasibility(self, b: Array) -> float:
         """The largest violation of a dual constraint by coefficients."""
-        low, high = self.loss.bounds(self.y, self.costs)
-        outside = float(np.maximum(low - b, b - high).max(initial=0.0))
+        outside = self.loss.infeasibility(self.y, self.costs, b)
         return max(outside, abs(math.fsum(b.tolist())) if self.fit_intercept else 0.0)
 
     def feasible(self, b: Array, tolerance: float) -> bool:
@@ -182,7 +182,8 @@ class Machine:
         """The machine in numbers, of all given rows."""
         if not self.loss.judged:
             raise InputError(
-                f"A certificate of {self.loss!r} cannot be exported: judges know the losses of kernelweave only."
+                f"A certificate of {self.loss!r} cannot be exported: judges do not know this loss. "
+                "`problem.certify(solution)` computes it here."
             )
         weights = of_given_rows(check_row_weights(self.sample_weight, len(self.y)), rows)
         return Statement(

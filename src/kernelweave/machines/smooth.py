@@ -69,15 +69,15 @@ class Smooth:
 
     def value(self, f: Array) -> float:
         """The sum of the costs."""
-        return float(self.costs @ self.loss.value(self.y, f))
+        return float(self.loss.total(self.y, self.costs, f))
 
     def coefficients(self, f: Array) -> Array:
         """Minus the derivatives, which are feasible coefficients of the rows but for their sum."""
-        return -self.costs * self.loss.slope(self.y, f)
+        return -self.loss.gradient(self.y, self.costs, f)
 
     def curvature(self, f: Array) -> Array:
         """Second derivatives, or somewhat more."""
-        return self.costs * self.loss.second_derivative(self.y, f)
+        return self.loss.curvature(self.y, self.costs, f)
 
     def intercept(self, product: Array, start: float) -> float:
         """The best intercept for ``f = product + intercept``."""

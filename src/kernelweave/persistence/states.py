@@ -64,6 +64,7 @@ ESTIMATORS: dict[str, type[BaseMKL]] = {
     "MKLClassifierCV": estimators.MKLClassifierCV,
     "MKLRegressor": estimators.MKLRegressor,
     "MKLRegressorCV": estimators.MKLRegressorCV,
+    "MKLSurvival": estimators.MKLSurvival,
 }
 
 #: What to do about a class that is not known here.

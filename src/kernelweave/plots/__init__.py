@@ -2,6 +2,7 @@
 
 from kernelweave.plots.layers import *
 from kernelweave.plots.path import *
+from kernelweave.plots.survival import *
 from kernelweave.plots.weights import *
 
 # names stand in the `__all__` of their modules only

@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -327,5 +328,6 @@ def _adjoint(
     if not len(free):
         # the intercept is the middle of an interval, which is constant here
         return np.zeros(0)
-    system = machine.loss.system(K, machine.y, machine.costs, b, free)
+    # learners of this criterion take losses that are sums over rows
+    system = cast(Bordered | None, machine.loss.system(K, machine.y, machine.costs, b, free))
     return np.zeros(len(free)) if system is None else system.solve(by_coefficient, by_intercept)[0]

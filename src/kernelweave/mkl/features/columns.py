@@ -16,6 +16,7 @@ from kernelweave._threads import blas_threads_for
 from kernelweave._types import Array, Index
 from kernelweave.gram.base import pieces
 from kernelweave.gram.features import FeatureStack
+from kernelweave.machines.bordered import Root
 from kernelweave.mkl.features.problem import FeatureProblem
 
 #: Numbers of the working columns that are held; of more, pieces are read again and again.
@@ -217,6 +218,15 @@ class WorkingColumns:
             self._changes += 1
         total = float(self._h.sum())
         return *self.reduced(self._C, self._x, total, ridge), total
+
+    def second_derivative_of(self, root: Root, ridge: float) -> Array:
+        """``X U U'X'`` plus a ridge, for a loss whose second derivative is no diagonal; of columns that are held."""
+        C = np.zeros((self.n_columns, self.n_columns))
+        with blas_threads_for(self._rows.shape[1]):
+            half = root.transposed(self._rows.T)
+            C += half.T @ half
+        C.flat[:: len(C) + 1] += ridge
+        return C
 
     def reduced(self, C: Array, x: Array, total: float, ridge: float) -> tuple[Array, Array]:
         """A second derivative less the share of the intercept, plus a ridge; and ``x / total``, for ``x = X h``."""

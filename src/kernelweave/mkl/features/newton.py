@@ -350,7 +350,7 @@ class MarginDescent:
         penalty = self._penalty(self.w)
         support = self.problem.weight_set.support(np.square(self._norms(G)))
         along = float(self.w @ G)
-        primal = float(self.costs @ loss.value(self.y, f)) + penalty
+        primal = loss.total(self.y, self.costs, f) + penalty
         of_norms = max(0.0, penalty + 0.5 * support - along)
         # minus the derivatives of a loss are best for it
         of_loss = 0.0 if self.smooth.exact else loss.gap(self.y, self.costs, b, f)
@@ -370,6 +370,7 @@ class MarginDescent:
         return (
             self._few_sweeps
             and self.smooth.exact
+            and self.problem.machine.loss.rowwise
             and isinstance(self.norm, SumOfNorms)
             and self.norm.ridge == 0.0
             and self.chosen.held
@@ -453,7 +454,11 @@ class MarginDescent:
             step = self._model_on_rows(h, b, G, aim) - self.w
         else:
             coarse = COARSE if smooth.exact and not self.problem.machine.loss.quadratic else 0.0
-            C, _, _ = chosen.second_derivative(h, coarse, self.norm.ridge)
+            root = self.problem.machine.loss.root(self.y, self.costs, f) if chosen.held else None
+            if root is None:
+                C, _, _ = chosen.second_derivative(h, coarse, self.norm.ridge)
+            else:
+                C = chosen.second_derivative_of(root, self.norm.ridge)
             extent = primal + float((np.square(b[used]) / h[used]).sum())
             q = C @ self.w + G - self.norm.ridge * self.w
             step = self.norm.minimise(C, q, chosen.offsets, self.w, aim, extent) - self.w

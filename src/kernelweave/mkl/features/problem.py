@@ -430,10 +430,10 @@ class FeatureProblem:
             steepest = cost * (float(np.linalg.norm(rest)) + wrong)
             sizes = float(np.linalg.norm(product) + np.linalg.norm(slope) + np.linalg.norm(y)) * length
         else:
-            losses, gap = float(costs @ loss.value(y, f)), loss.gap(y, costs, b, f)
+            losses, gap = loss.total(y, costs, f), loss.gap(y, costs, b, f)
             slope = loss.dual_slope(y, costs, b)
-            slopes = (np.abs(costs * loss.slope(y, f + side)) for side in (-wrong, wrong))
-            steepest = float(np.linalg.norm(np.maximum(*slopes)))
+            slopes = np.abs(loss.gradient_within(y, costs, f, wrong))
+            steepest = float(np.linalg.norm(slopes.max(axis=0)))
             # a loss with a link bounds what its targets add
             level = 0.0 if loss.linked else np.abs(y)
             sizes = float(np.abs(b) @ (np.abs(product) + np.abs(slope) + level))
@@ -782,6 +782,10 @@ def make_feature_problem(
         stack, targets, summary = summarised(rows, centered=fit_intercept)
         fit_intercept = False
     elif isinstance(rows, ChunkedFeatures):
+        if loss is not None and not loss.rowwise:
+            raise InputError(
+                f"{loss!r} is no sum over rows, so that rows cannot be read in chunks. Pass a FeatureStack of all rows."
+            )
         targets, sample_weight = rows.y, rows.sample_weight
     factors = check_scale(scale, stack.n_kernels)
     own = check_row_weights(sample_weight, stack.n_samples)

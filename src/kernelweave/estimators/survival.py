@@ -1,0 +1,330 @@
+"""Survival analysis with learnt kernel weights: Cox's model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from kernelweave import learners, recipe
+from kernelweave._callbacks import with_callbacks
+from kernelweave._checks import InputError, as_floats, check_finite
+from kernelweave._docstrings import inherits_parameters
+from kernelweave._parameters import OneOf
+from kernelweave._types import Features, Target
+from kernelweave.estimators.choosing import N_FOLDS, Candidates
+from kernelweave.estimators.estimator import BaseMKL
+from kernelweave.estimators.targets import Targets, check_length, row_weights
+from kernelweave.fitting.folds import Fold, FoldScores, content_folds, negative_loss, score_folds
+from kernelweave.fitting.survival import baseline, concordant, harrell, read_times, targets_of, value_at
+from kernelweave.fitting.task import NormalizedProblem, Report, Task
+from kernelweave.machines.losses import Cox
+
+__all__ = ["MKLSurvival"]
+
+Array = NDArray[np.float64]
+
+#: Values of C that folds choose from: those of a Cox model are smaller than those of classifiers.
+COSTS = np.geomspace(1e-3, 10.0, 9)
+#: What chooses C, by the values of `scoring`.
+SCORES = {
+    "likelihood": "partial likelihood, mean over folds",
+    "concordance": "concordance, mean over folds",
+}
+LEARNER_SAID = (
+    "'lp' with p = 2, kernel weights of a 2-norm of at most 1: all kernels take part, good ones more."
+)
+
+
+@inherits_parameters
+@dataclass(kw_only=True, repr=False, eq=False)
+class MKLSurvival(BaseMKL):
+    """Cox's model of censored times with learnt kernel weights.
+
+    The hazard of a row is a baseline times ``exp(f)``. Minimises over weights d in a set and f of the kernel
+    ``sum_m d_m s_m K_m`` the penalised partial likelihood
+
+        1/2 ||f||^2 + C sum_{events i} w_i [log sum_{j: t_j >= t_i} w_j exp(f_j) - f_i] ,
+
+    with Breslow's treatment of equal times. Rows of several strata have baselines of their own.
+
+    Parameters
+    ----------
+    learner : str, Learner or None, default=None
+        One that takes any loss: "lp" (p = 2, the default), "simple", "elastic-net", "soft-margin", "silp", "uniform"
+        (equal weights), "best". Its loss is Cox's.
+    C : float or "auto", optional
+        Larger fits the data more. None is "auto" without a learner: the best of nine values from 0.001 to 10 on five
+        folds. With a learner None is its own C.
+    scoring : {"likelihood", "concordance"}, default="likelihood"
+        What chooses C on the folds: the partial likelihood of their test rows, or Harrell's concordance.
+
+    Attributes
+    ----------
+    weights_ : array of shape (n_kernels,)
+    event_times_ : array of shape (n_events,)
+        Distinct times of events, over all strata.
+    strata_ : array
+        Names of the strata; empty without.
+    baselines_ : list of (array, array)
+        For every stratum, or for all rows, times of events and the cumulative hazard of a row with risk 0.
+    C_, alpha_ : float
+        The regularisation parameter of the model, ``alpha_ = 1 / C_``.
+    objective_, gap_, rel_gap_ : float
+        Certificate: the objective is at most `gap_` above the optimum.
+    status_ : str
+    Cs_, alphas_, cv_results_, best_index_, best_score_
+        Of the choice of C.
+    kernels_, kernel_names_, normalizers_, dual_coef_, support_, coef_, gram_, n_iter_, feature_importances_
+        As those of `MKLRegressor`.
+    n_features_in_, feature_names_in_
+
+    References
+    ----------
+    D. R. Cox, Regression models and life-tables, Journal of the Royal Statistical Society B 34 (1972).
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(120, 3))
+    >>> time, event = rng.exponential(np.exp(-2.0 * X[:, 0])), rng.random(120) < 0.8
+    >>> model = kw.MKLSurvival().fit(X, np.column_stack([event, time]))
+    >>> model.score(X, np.column_stack([event, time])) > 0.7
+    True
+    >>> model.predict_survival_function(X[:2], times=[0.5, 1.0]).shape
+    (2, 2)
+    """
+
+    scoring: Annotated[str, OneOf(*SCORES)] = "likelihood"
+
+    _scores_predictions: ClassVar[bool] = False
+    _decides: ClassVar[bool] = False
+
+    @with_callbacks
+    def fit(
+        self,
+        X: Features,
+        y: Target,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Learn weights and coefficients.
+
+        Parameters
+        ----------
+        X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
+            As `MKLRegressor.fit` takes it: one table, views, sample indices or a kernel stack.
+        y : structured array, data frame or array of shape (n_samples, 2) or (n_samples, 3)
+            Events and times: the columns `event` (True or 1, and False or 0 where the time is censored) and `time`, at
+            least 0, or these two in this order. A third column, `stratum`, names groups with a baseline of their own.
+        sample_weight : array-like of shape (n_samples,), optional
+            A weight is equivalent to repetitions of the row; rows of weight 0 are dropped.
+        groups : array-like of shape (n_samples,), optional
+            Rows of one group, such as a patient, share a fold.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_anew(X, y, sample_weight, {"groups": groups})
+
+    def _read_targets(self, y: Any, sample_weight: ArrayLike | None, n_rows: int) -> Targets:
+        time, event, strata = read_times(y)
+        check_length(time, n_rows)
+        weights = row_weights(sample_weight, n_rows)
+        names = np.empty(0) if strata is None else np.unique(strata)
+        targets = targets_of(time, event, strata, weights)
+        self._read = time, event, strata, weights
+        self.strata_ = names
+        loss = Cox(stratified=strata is not None)
+        costs = np.ones(n_rows) if weights is None else weights
+        residuals = -loss.gradient(targets, costs, np.zeros(n_rows))
+        return Targets([targets[:, None]], targets, weights, evidence=residuals[:, None])
+
+    def _default_learner(self) -> learners.Learner:
+        name, params = recipe.CLASSIFICATION
+        return learners.LEARNERS[name](**{**params, "solver": "auto"})
+
+    def _checked_learner(self) -> learners.Learner:
+        learner = self._resolved_learner()
+        if "loss" not in learner.get_params(deep=False) or not getattr(learner, "any_loss", False):
+            known = (
+                repr(name) for name, kind in learners.LEARNERS.items() if getattr(kind, "any_loss", False)
+            )
+            raise InputError(
+                f"`learner` of {type(self).__name__} must be one that takes any loss, {', '.join(known)}, got "
+                f"{type(learner).__name__}."
+            )
+        return clone(learner).set_params(loss=Cox(stratified=bool(len(self.strata_))))
+
+    def _chooses_cost(self, learner: learners.Learner) -> bool:
+        return self.C == "auto" or (self.C is None and self.learner is None)
+
+    def _candidates_of(
+        self,
+        task: Task,
+        problems: list[NormalizedProblem],
+        learner: learners.Learner,
+        labels: Array,
+        folds: list[Fold],
+    ) -> Candidates:
+        if not self._chooses_cost(learner):
+            return Candidates(np.array([learner.requested()], dtype=np.float64))
+        event = task.targets[0][:, 0] > 0.0
+        folds = content_folds(task.content, event.astype(float), N_FOLDS, stratify=True, groups=task.groups)
+        searcher = clone(learner)
+        if searcher.tol < recipe.COST_TOL:
+            searcher.set_params(tol=recipe.COST_TOL)
+        likelihood = negative_loss(searcher.scoring_loss, task.targets, task.sample_weight)
+
+        def concordance(values: Array, rows: NDArray[np.intp]) -> float:
+            # of a stratum the times are apart from those of others
+            target, risk = task.targets[0][rows, 0], values[:, 0]
+            weight = None if task.sample_weight is None else task.sample_weight[rows]
+            return _by_strata(np.abs(target), target > 0.0, risk, weight, bool(len(self.strata_)))
+
+        score = likelihood if self.scoring == "likelihood" else concordance
+
+        def scores(report: Report) -> FoldScores:
+            return score_folds(task, searcher, folds, 1.0 / COSTS, score, report=report)
+
+        return Candidates(
+            1.0 / COSTS,
+            len(folds),
+            task.source.n_samples,
+            SCORES[self.scoring],
+            scores,
+            tests=[test for _, test in folds],
+            skips=True,
+        )
+
+    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, params: dict[str, Any]) -> None:
+        super()._fit(X, y, sample_weight, params)
+        if self.learner is None:
+            self.defaults_["learner"] = LEARNER_SAID
+        time, event, strata, weights = self._read
+        del self._read
+        risk = self.predict(X)
+        parts = [np.ones(len(time), dtype=bool)]
+        if strata is not None:
+            parts = [strata == name for name in self.strata_]
+        self.baselines_ = [
+            baseline(time[rows], event[rows], risk[rows], None if weights is None else weights[rows])
+            if (
+                event[rows] & (np.ones(rows.sum()) if weights is None else weights[rows] > 0).astype(bool)
+            ).any()
+            else (np.empty(0), np.empty(0))
+            for rows in parts
+        ]
+        self.event_times_ = np.unique(np.concatenate([times for times, _ in self.baselines_]))
+
+    # ---- predicting -------------------------------------------------------------------------------
+
+    def predict(self, X: Features) -> Array:
+        """Risk of rows: the logarithm of the hazard relative to the baseline.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        array of shape (n_rows,)
+            Rows with a larger risk are expected to have the event earlier; differences count, not levels.
+        """
+        return np.ascontiguousarray(self._decide(X)[:, 0])
+
+    def predict_cumulative_hazard(
+        self, X: Features, times: ArrayLike | None = None, *, strata: ArrayLike | None = None
+    ) -> Array:
+        """Cumulative hazards of rows up to some times, by Breslow's estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        times : array-like of shape (n_times,), optional
+            Default: `event_times_`. After the last event the hazard stays as it is.
+        strata : array-like of shape (n_rows,), optional
+            The stratum of every row, if there were strata in the fit.
+
+        Returns
+        -------
+        array of shape (n_rows, n_times)
+        """
+        check_is_fitted(self)
+        when = self.event_times_ if times is None else np.atleast_1d(as_floats(times, "times"))
+        check_finite(when, "times")
+        risk = self.predict(X)
+        if not len(self.strata_):
+            if strata is not None:
+                raise InputError("`strata` are for models that were fitted with strata. Leave them out.")
+            return np.exp(risk)[:, None] * value_at(*self.baselines_[0], when, 0.0)
+        own = np.full(len(risk), None) if strata is None else np.asarray(strata)
+        if strata is None or own.shape != risk.shape or not np.isin(own, self.strata_).all():
+            raise InputError(
+                f"`strata` must name the stratum of each of the {len(risk)} rows, one of {self.strata_.tolist()[:10]}."
+            )
+        levels = np.array([value_at(*one, when, 0.0) for one in self.baselines_])
+        return np.exp(risk)[:, None] * levels[np.searchsorted(self.strata_, own)]
+
+    def predict_survival_function(
+        self, X: Features, times: ArrayLike | None = None, *, strata: ArrayLike | None = None
+    ) -> Array:
+        """Probabilities that the event comes later than some times.
+
+        Parameters
+        ----------
+        X, times, strata
+            See `predict_cumulative_hazard`.
+
+        Returns
+        -------
+        array of shape (n_rows, n_times)
+        """
+        return np.exp(-self.predict_cumulative_hazard(X, times, strata=strata))
+
+    def score(self, X: Features, y: Target, sample_weight: ArrayLike | None = None) -> float:
+        """Harrell's concordance: how often, of two rows, the one with the larger risk has its event first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : as in `fit`
+            With strata, pairs are those within a stratum.
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        float
+            1 for the right order of all pairs, 0.5 for chance.
+        """
+        time, event, strata = read_times(y)
+        risk = self.predict(X)
+        check_length(time, len(risk))
+        weights = row_weights(sample_weight, len(risk))
+        place = time if strata is None else np.abs(Cox.targets(time, event, strata))
+        return _by_strata(place, event, risk, weights, strata is not None)
+
+
+def _by_strata(
+    time: Array, event: NDArray[np.bool_], risk: Array, weight: Array | None, stratified: bool
+) -> float:
+    """Harrell's concordance of pairs within strata, whose numbers are the whole parts of the times."""
+    if not stratified:
+        return harrell(time, event, risk, weight)
+    level = np.floor(time)
+    found = []
+    for one in np.unique(level):
+        rows = level == one
+        own = None if weight is None else weight[rows]
+        pairs, right, same = concordant(time[rows], event[rows], risk[rows], own)
+        each = np.ones(rows.sum()) if own is None else own
+        found.append((float(each @ pairs), float(each @ (right + 0.5 * same))))
+    total, right_ones = np.sum(found, axis=0)
+    return float(right_ones / total) if total > 0.0 else float("nan")

@@ -1,0 +1,324 @@
+"""Scores of survival models on rows: concordance, Brier scores, calibration at a time, and curves of groups of risk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
+
+from kernelweave._checks import Floats, InputError
+from kernelweave._parameters import InstanceOf, Number, OneOf, Rule, Unfit, Whole, checked
+from kernelweave._types import Array, Features
+from kernelweave.estimators import MKLSurvival
+from kernelweave.fitting.survival import brier, harrell, kaplan_meier, read_times, uno, value_at
+from kernelweave.inspection.arguments import OptionalEntries
+
+__all__ = [
+    "RiskGroups",
+    "SurvivalCalibration",
+    "brier_scores",
+    "concordance",
+    "integrated_brier_score",
+    "risk_groups",
+    "survival_calibration",
+]
+
+SurvivalModel = Annotated[MKLSurvival, InstanceOf((MKLSurvival,), "a fitted MKLSurvival")]
+Groups = Annotated[int, Whole(2)]
+
+
+@dataclass(frozen=True)
+class Times(Rule):
+    """Events and times of rows."""
+
+    def read(self, value: Any) -> Any:
+        """What was given, if events and times can be read."""
+        if value is None:
+            raise Unfit
+        read_times(value)
+        return value
+
+    def kinds(self) -> tuple[str, ...]:
+        """The types that it takes."""
+        return ("ArrayLike",)
+
+    def words(self) -> str:
+        """What is expected."""
+        return "events and times of rows"
+
+
+GivenTimes = Annotated[Any, Times()]
+OptionalTimes = Annotated[Any, Times() | None]
+Line = Annotated[ArrayLike, Floats()]
+#: Of a 95 % interval.
+QUANTILE = float(ndtri(0.975))
+
+
+@dataclass(frozen=True)
+class RiskGroups:
+    """Kaplan-Meier curves of rows with small to large predicted risk.
+
+    Attributes
+    ----------
+    names : list of str
+        Of the groups, the smallest risk first.
+    rows : list of array of int
+        Positions of the rows of each group.
+    times, survival, errors : list of arrays
+        Of each group the distinct times, the share without an event after each, and its standard error.
+    """
+
+    names: list[str]
+    rows: list[NDArray[np.intp]]
+    times: list[Array]
+    survival: list[Array]
+    errors: list[Array]
+
+
+@dataclass(frozen=True)
+class SurvivalCalibration:
+    """Predicted and observed survival at one time, by groups of predictions.
+
+    Attributes
+    ----------
+    time : float
+    predicted : array of shape (n_groups,)
+        Mean predicted probability of an event later than the time.
+    observed, low, high : arrays of shape (n_groups,)
+        The Kaplan-Meier estimate of each group there, and a 95 % interval by Greenwood's formula.
+    n_rows : array of int, shape (n_groups,)
+    """
+
+    time: float
+    predicted: Array
+    observed: Array
+    low: Array
+    high: Array
+    n_rows: NDArray[np.intp]
+
+
+def _read(y: Any, n_rows: int) -> tuple[Array, NDArray[np.bool_]]:
+    time, event, _ = read_times(y)
+    if len(time) != n_rows:
+        raise InputError(f"`y` must have an event and a time for each of the {n_rows} rows, got {len(time)}.")
+    return time, event
+
+
+@checked
+def concordance(
+    y: GivenTimes,
+    risk: Line,
+    *,
+    kind: Annotated[str, OneOf("harrell", "uno")] = "harrell",
+    training: OptionalTimes = None,
+    tau: Annotated[float | None, Number(above=0) | None] = None,
+) -> float:
+    """How often, of two rows, the one with the larger risk has its event first.
+
+    Parameters
+    ----------
+    y : structured array, frame or array with events and times
+        As `MKLSurvival.fit` takes it; strata are not used.
+    risk : array-like of shape (n_rows,)
+    kind : {"harrell", "uno"}, default="harrell"
+        "uno" weights pairs by the inverse square of the share that is not censored by then, so that the value does not
+        depend on how rows were censored.
+    training : as y, optional
+        For "uno" the rows that censoring is estimated from. Default: `y`.
+    tau : float, optional
+        For "uno" events before this time are counted.
+
+    Returns
+    -------
+    float
+        1 for the right order of all pairs that can be compared, 0.5 for chance; equal risks count half.
+
+    References
+    ----------
+    F. E. Harrell et al., Evaluating the yield of medical tests, JAMA 247 (1982); H. Uno et al., On the C-statistics for
+    evaluating overall adequacy of risk prediction procedures, Statistics in Medicine 30 (2011).
+
+    Examples
+    --------
+    >>> concordance([[1, 2.0], [1, 3.0], [0, 4.0]], [0.9, 0.1, 0.5])
+    0.6666666666666666
+    """
+    values = np.asarray(risk)
+    time, event = _read(y, len(values))
+    if kind == "harrell":
+        return harrell(time, event, values)
+    others = (time, event) if training is None else read_times(training)[:2]
+    return uno(time, event, values, others, tau)
+
+
+@checked
+def brier_scores(
+    y: GivenTimes,
+    survival: Annotated[ArrayLike, Floats((2,))],
+    times: Line,
+    *,
+    training: OptionalTimes = None,
+) -> Array:
+    """Squared errors of predicted survival at some times, with weights against censoring.
+
+    Parameters
+    ----------
+    y : structured array, frame or array with events and times
+    survival : array-like of shape (n_rows, n_times)
+        As `MKLSurvival.predict_survival_function` returns it for these times.
+    times : array-like of shape (n_times,)
+    training : as y, optional
+        The rows that censoring is estimated from. Default: `y`.
+
+    Returns
+    -------
+    array of shape (n_times,)
+        0 is best; 0.25 for predictions of 0.5.
+
+    References
+    ----------
+    E. Graf et al., Assessment and comparison of prognostic classification schemes for survival data, Statistics in
+    Medicine 18 (1999).
+
+    Examples
+    --------
+    >>> brier_scores([[1, 2.0], [1, 5.0]], [[0.2, 0.1], [1.0, 0.9]], [3.0, 4.0]).round(3)
+    array([0.02, 0.01])
+    """
+    when, values = np.asarray(times), np.asarray(survival)
+    if values.shape[1] != len(when):
+        raise InputError(f"`survival` must have shape (n_rows, {len(when)}), got {values.shape}.")
+    time, event = _read(y, len(values))
+    others = (time, event) if training is None else read_times(training)[:2]
+    return brier(time, event, values, when, others)
+
+
+@checked
+def integrated_brier_score(
+    y: GivenTimes,
+    survival: Annotated[ArrayLike, Floats((2,))],
+    times: Line,
+    *,
+    training: OptionalTimes = None,
+) -> float:
+    """The mean of `brier_scores` over a range of times, by trapezes.
+
+    Parameters
+    ----------
+    y, survival, training
+        See `brier_scores`.
+    times : array-like of shape (n_times,)
+        At least two, ascending.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(integrated_brier_score([[1, 2.0], [1, 5.0]], [[0.2, 0.1], [1.0, 0.9]], [3.0, 4.0]), 4)
+    0.015
+    """
+    when = np.asarray(times)
+    if len(when) < 2 or not (np.diff(when) > 0.0).all():
+        raise InputError("`times` must be at least two ascending numbers.")
+    return float(
+        np.trapezoid(brier_scores(y, survival, when, training=training), when) / (when[-1] - when[0])
+    )
+
+
+def _divided(values: Array, n_groups: int) -> list[NDArray[np.intp]]:
+    if len(values) < n_groups:
+        raise InputError(f"{len(values)} rows cannot be divided into {n_groups} groups. Take fewer groups.")
+    return np.array_split(np.argsort(values, kind="stable"), n_groups)
+
+
+@checked
+def risk_groups(estimator: SurvivalModel, X: Features, y: GivenTimes, *, n_groups: Groups = 3) -> RiskGroups:
+    """Kaplan-Meier curves of rows, divided into groups of equal size by their predicted risk.
+
+    Parameters
+    ----------
+    estimator : fitted MKLSurvival
+    X, y
+        Rows that were not in the fit.
+    n_groups : int, default=3
+
+    Returns
+    -------
+    RiskGroups
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(90, 2))
+    >>> y = np.column_stack([rng.random(90) < 0.8, rng.exponential(np.exp(-2.0 * X[:, 0]))])
+    >>> model = kw.MKLSurvival([kw.kernels.Linear()], "simple", C=1.0).fit(X[:60], y[:60])
+    >>> found = risk_groups(model, X[60:], y[60:])
+    >>> found.names
+    ['low risk', 'risk 2 of 3', 'high risk']
+    """
+    risk = estimator.predict(X)
+    time, event = _read(y, len(risk))
+    rows = _divided(risk, n_groups)
+    names = ["low risk", *(f"risk {k + 1} of {n_groups}" for k in range(1, n_groups - 1)), "high risk"]
+    curves = [kaplan_meier(time[own], event[own]) for own in rows]
+    return RiskGroups(names, rows, *([one[k] for one in curves] for k in range(3)))
+
+
+@checked
+def survival_calibration(
+    estimator: SurvivalModel,
+    X: Features,
+    y: GivenTimes,
+    *,
+    time: Annotated[float, Number(above=0)],
+    n_groups: Groups = 5,
+    strata: OptionalEntries = None,
+) -> SurvivalCalibration:
+    """Whether as many rows survive a time as a model predicts, by groups of predictions of equal size.
+
+    Parameters
+    ----------
+    estimator : fitted MKLSurvival
+    X, y
+        Rows that were not in the fit.
+    time : float
+    n_groups : int, default=5
+    strata : array-like of shape (n_rows,), optional
+        See `MKLSurvival.predict_cumulative_hazard`.
+
+    Returns
+    -------
+    SurvivalCalibration
+
+    Examples
+    --------
+    >>> import numpy as np, kernelweave as kw
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> y = np.column_stack([rng.random(200) < 0.8, rng.exponential(np.exp(-X[:, 0]))])
+    >>> model = kw.MKLSurvival([kw.kernels.Linear()], "simple", C=1.0).fit(X[:100], y[:100])
+    >>> found = survival_calibration(model, X[100:], y[100:], time=1.0, n_groups=2)
+    >>> bool(((found.low < found.predicted) & (found.predicted < found.high)).all())
+    True
+    """
+    predicted = estimator.predict_survival_function(X, [time], strata=strata)[:, 0]
+    when, event = _read(y, len(predicted))
+    found = []
+    groups = _divided(predicted, n_groups)
+    for own in groups:
+        times, share, error = kaplan_meier(when[own], event[own])
+        middle, width = (
+            float(value_at(times, values, time, before)) for values, before in ((share, 1.0), (error, 0.0))
+        )
+        low, high = max(middle - QUANTILE * width, 0.0), min(middle + QUANTILE * width, 1.0)
+        found.append((float(predicted[own].mean()), middle, low, high))
+    predictions, middles, lows, highs = np.array(found).T
+    return SurvivalCalibration(
+        time, predictions, middles, lows, highs, np.array([len(own) for own in groups])
+    )

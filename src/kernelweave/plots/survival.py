@@ -1,0 +1,103 @@
+"""Curves of survival."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
+
+from kernelweave import inspection
+from kernelweave._checks import InputError
+from kernelweave._parameters import InstanceOf, checked
+from kernelweave._types import Axes, Features
+from kernelweave.inspection.survival import QUANTILE, GivenTimes, Groups, SurvivalModel
+from kernelweave.plots import drawing
+
+__all__ = ["RiskGroupsDisplay"]
+
+
+@dataclass(eq=False, repr=False)
+class RiskGroupsDisplay(drawing.Checked):
+    """Kaplan-Meier curves of groups of predicted risk, with 95 % bands.
+
+    Parameters
+    ----------
+    groups : RiskGroups
+        See `kernelweave.inspection.risk_groups`.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    lines_ : list of Line2D
+    """
+
+    groups: Annotated[inspection.RiskGroups, InstanceOf((inspection.RiskGroups,), "a RiskGroups")]
+
+    def _belong(self) -> None:
+        if not self.groups.names:
+            raise InputError("`groups` must have at least one group.")
+
+    @checked
+    def plot(self, ax: Axes | None = None, *, name: drawing.Title = None, **style: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Default: a new figure.
+        name : str, optional
+            Title.
+        **style : dict
+            Passed to `Axes.step`.
+
+        Returns
+        -------
+        self
+        """
+        self.figure_, self.ax_ = drawing.axes(ax, (6.5, 4.2))
+        found, self.lines_ = self.groups, []
+        parts = zip(found.names, found.rows, found.times, found.survival, found.errors, strict=True)
+        for rank, (label, rows, times, survival, errors) in enumerate(parts):
+            own = {**drawing.line_style(rank), "label": f"{label} ({len(rows)} rows)", "where": "post"}
+            when, share, width = [0.0, *times], [1.0, *survival], [0.0, *(QUANTILE * errors)]
+            (line,) = self.ax_.step(when, share, **{**own, **style})
+            self.lines_.append(line)
+            low = [max(a - b, 0.0) for a, b in zip(share, width, strict=True)]
+            high = [min(a + b, 1.0) for a, b in zip(share, width, strict=True)]
+            self.ax_.fill_between(
+                when, low, high, step="post", alpha=0.15, color=line.get_color(), linewidth=0
+            )
+        self.ax_.set(xlabel="time", ylabel="share without an event", ylim=(0.0, 1.02))
+        drawing.titled(self.ax_, name or "")
+        drawing.legend_beside(self.ax_)
+        drawing.plain(self.ax_)
+        return self
+
+    @classmethod
+    @checked
+    def from_estimator(
+        cls,
+        estimator: SurvivalModel,
+        X: Features,
+        y: GivenTimes,
+        *,
+        n_groups: Groups = 3,
+        ax: Axes | None = None,
+        **plot_kwargs: Any,
+    ) -> RiskGroupsDisplay:
+        """Divide rows by their predicted risk, and draw.
+
+        Parameters
+        ----------
+        estimator : fitted MKLSurvival
+        X, y
+            Rows that were not in the fit.
+        n_groups : int, default=3
+        ax : matplotlib Axes, optional
+        **plot_kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        RiskGroupsDisplay
+        """
+        return cls(inspection.risk_groups(estimator, X, y, n_groups=n_groups)).plot(ax, **plot_kwargs)

@@ -1,0 +1,376 @@
+"""Cox's partial likelihood against its definition, a cone program and another package, and the estimator with it.
+
+Modules: `machines/cox`, `estimators/survival`, `fitting/survival`, `inspection/survival`, `plots/survival`.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import kernelweave as kw
+from kernelweave import inspection
+from kernelweave.machines.losses import Cox
+from kernelweave.machines.machine import Machine
+from oracles import conic_value, factor_of
+
+SETS = [
+    kw.weight_sets.Simplex(),
+    kw.weight_sets.LpBall(1.5),
+    kw.weight_sets.LpBall(2.0),
+    kw.weight_sets.LpBall(np.inf),
+    kw.weight_sets.ElasticNet(0.5),
+    kw.weight_sets.CappedSimplex(0.5),
+]
+
+
+def data(rng, n=40, *, stratified=False):
+    """Times with ties, events, strata, targets, and weights of rows with a zero."""
+    X = rng.normal(size=(n, 3))
+    time = np.ceil(6.0 * rng.exponential(np.exp(-X[:, 0])))
+    event = rng.random(n) < 0.7
+    strata = rng.integers(0, 3, n) if stratified else None
+    weight = rng.uniform(0.2, 2.0, n)
+    weight[3] = 0.0
+    return X, time, event, strata, Cox.targets(time, event, strata), weight
+
+
+def by_definition(time, event, strata, costs, f):
+    """The loss and its second derivative, event by event."""
+    strata = np.zeros(len(time)) if strata is None else strata
+    shares, total, H = costs / costs.max(), 0.0, np.zeros((len(f), len(f)))
+    for i in np.flatnonzero(event & (costs > 0)):
+        e = shares * np.exp(f) * ((time >= time[i]) & (strata == strata[i]))
+        p = e / e.sum()
+        total += costs[i] * (np.log(e.sum()) - f[i])
+        H += costs[i] * (np.diag(p) - np.outer(p, p))
+    return total, H
+
+
+# ---- the loss ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stratified", [False, True])
+def test_value_derivatives_and_factor_are_those_of_the_definition(stratified, rng):
+    loss = Cox(stratified)
+    for n in (3, 40, 90):
+        _X, time, event, strata, y, weight = data(rng, n + 4, stratified=stratified)
+        event[:4] = True
+        y, f = Cox.targets(time, event, strata), 2.0 * rng.normal(size=len(time))
+        total, H = by_definition(time, event, strata, weight, f)
+        assert loss.total(y, weight, f) == pytest.approx(total, rel=1e-12)
+        steps = 1e-6 * np.eye(len(f))
+        slopes = [(loss.total(y, weight, f + s) - loss.total(y, weight, f - s)) / 2e-6 for s in steps]
+        # of differences; measured: 1e-8
+        np.testing.assert_allclose(loss.gradient(y, weight, f), slopes, atol=1e-7)
+        U = loss.root(y, weight, f).transposed(np.eye(len(f))).T
+        np.testing.assert_allclose(U @ U.T, H, atol=1e-13 * weight.sum())
+        z = rng.normal(size=len(f))
+        np.testing.assert_allclose(loss.root(y, weight, f).times(z), U @ z, atol=1e-12)
+        least = np.linalg.eigvalsh(np.diag(loss.curvature(y, weight, f)) - H).min()
+        assert least > -1e-12 * weight.sum()
+        low, high = loss.gradient_within(y, weight, f, 0.1)
+        other = loss.gradient(y, weight, f + rng.uniform(-0.1, 0.1, len(f)))
+        assert (low <= other + 1e-12).all()
+        assert (other <= high + 1e-12).all()
+
+
+@pytest.mark.parametrize("stratified", [False, True])
+def test_the_conjugate_is_the_closed_form_of_its_coefficients(stratified, rng):
+    """At minus a derivative the inequality of Young is an equality, and elsewhere the gap is Bregman's divergence."""
+    loss = Cox(stratified)
+    *_, y, weight = data(rng, 120, stratified=stratified)
+    for spread in (0.1, 1.0, 5.0):
+        f, other = spread * rng.normal(size=120), spread * rng.normal(size=120)
+        b = -loss.gradient(y, weight, f)
+        assert loss.infeasibility(y, weight, b) < 1e-12 * np.abs(b).sum()
+        back = -loss.gradient(y, weight, loss.dual_slope(y, weight, b))
+        np.testing.assert_allclose(back, b, atol=1e-11)
+        total = loss.total(y, weight, f)
+        assert loss.dual_term(y, weight, b) == pytest.approx(total + b @ f, rel=1e-11, abs=1e-10)
+        assert loss.gap(y, weight, b, f) <= loss.gap_error(y, weight, b, f)
+        divergence = loss.total(y, weight, other) - total + b @ (other - f)
+        assert loss.gap(y, weight, b, other) == pytest.approx(divergence, rel=1e-9)
+        # no decision values give more than the conjugate
+        for _ in range(20):
+            some = f + rng.normal(size=120)
+            assert -b @ some - loss.total(y, weight, some) <= -loss.dual_term(y, weight, b) + 1e-9
+        assert loss.infeasibility(y, weight, -b) > 1e-3
+
+
+def test_sums_over_rows_of_the_formulas_of_rows(rng):
+    loss, ones = Cox(), np.ones(40)
+    *_, y, _ = data(rng)
+    f = rng.normal(size=40)
+    assert loss.value(y, f).sum() == pytest.approx(loss.total(y, ones, f), rel=1e-12)
+    b = -loss.slope(y, f)
+    assert loss.conjugate(y, b).sum() == pytest.approx(-loss.dual_term(y, ones, b), rel=1e-10)
+    assert np.isinf(loss.conjugate(y, -b)).all()
+
+
+def test_decision_values_of_any_size_have_a_loss(rng):
+    """Exponentials overflow and vanish, logarithms do not."""
+    loss = Cox()
+    *_, y, weight = data(rng, 80)
+    f = 1000.0 * rng.normal(size=80)
+    loss_there = loss.total(y, weight, f)
+    size = np.abs(y)
+    used = (y > 0) & (weight > 0)
+    # the largest at risk decides
+    largest = [f[(size >= size[i]) & (weight > 0)].max() for i in np.flatnonzero(used)]
+    assert loss_there == pytest.approx(weight[used] @ (largest - f[used]), rel=1e-3)
+    assert np.isfinite(loss.gradient(y, weight, f)).all()
+    moved = loss.total(y, weight, f + 1e5)
+    assert moved == pytest.approx(loss_there, rel=1e-9)
+
+
+def test_weights_are_repetitions_up_to_a_constant(rng):
+    X, _time, _event, _, y, _ = data(rng)
+    K, weight = X @ X.T, rng.integers(1, 4, 40).astype(float)
+    again = np.repeat(np.arange(40), weight.astype(int))
+    one = Machine(y, 1.0, Cox(), weight).solve(K, tol=1e-12)
+    two = Machine(y[again], 1.0, Cox()).solve(K[np.ix_(again, again)], tol=1e-12)
+    f, g = K @ one.dual_coef, (K[np.ix_(again, again)] @ two.dual_coef)
+    np.testing.assert_allclose(f[again], g, atol=1e-6)
+
+
+@pytest.mark.parametrize("stratified", [False, True])
+@pytest.mark.parametrize("C", [0.05, 3.0])
+def test_the_optimum_at_one_kernel_is_that_of_a_cone_program(C, stratified, rng):
+    import cvxpy as cp
+
+    X, time, event, strata, y, weight = data(rng, 25, stratified=stratified)
+    K = X @ X.T + np.exp(-np.square(X[:, None] - X[None]).sum(-1))
+    F = factor_of(K)
+    w = cp.Variable(len(F))
+    f, terms = F.T @ w, []
+    groups = np.zeros(25) if strata is None else strata
+    for i in np.flatnonzero(event & (weight > 0)):
+        rows = np.flatnonzero((time >= time[i]) & (groups == groups[i]) & (weight > 0))
+        terms.append(weight[i] * (cp.log_sum_exp(f[rows] + np.log(weight[rows] / weight.max())) - f[i]))
+    best = conic_value(cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + C * cp.sum(cp.hstack(terms)))))
+    found = Machine(y, C, Cox(stratified), weight).solve(K, tol=1e-10)
+    assert found.status is kw.solvers.Status.CONVERGED
+    assert found.primal == pytest.approx(best, rel=1e-6)
+    assert found.primal - found.gap == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("weight_set", SETS, ids=str)
+def test_weights_of_kernels_and_features_are_certified_and_agree(weight_set, rng):
+    X, *_, y, weight = data(rng, 60)
+    Z = np.column_stack([X, X**2, rng.normal(size=(60, 3))])
+    stack = kw.FeatureStack(Z, [0, 3, 6, 9])
+    gram = np.stack([part @ part.T for part in np.split(Z, 3, axis=1)], axis=-1)
+    for C in (0.05, 2.0):
+        how = {"loss": Cox(), "weights": weight_set, "C": C, "sample_weight": weight}
+        problems = kw.Problem(gram, y, **how), kw.Problem(stack, y, **how)
+        on_kernels, on_features = (kw.solve(one, tol=1e-9) for one in problems)
+        assert on_kernels.status is on_features.status is kw.solvers.Status.CONVERGED
+        assert on_kernels.primal == pytest.approx(on_features.primal, rel=2e-9)
+        for problem, one in zip(problems, (on_kernels, on_features), strict=True):
+            certificate = problem.certify(one)
+            assert certificate.rel_gap <= 1e-9
+            assert one.verify(problem).status is kw.solvers.Status.CONVERGED
+        # another point has a certificate that bounds the same optimum
+        optimum = on_kernels.primal
+        rough = kw.solve(problems[0], tol=1e-2)
+        other = problems[0].certify(rough)
+        assert other.primal - other.gap <= optimum * (1.0 + 1e-9) <= other.primal * (1.0 + 2e-9)
+
+
+def test_certificates_of_coefficients_outside_are_refuted(rng):
+    X, *_, y, _ = data(rng)
+    problem = kw.Problem((X @ X.T)[:, :, None], y, loss="cox", C=1.0)
+    found = kw.solve(problem, tol=1e-9)
+    from dataclasses import replace
+
+    turned = replace(found, dual_coef=-found.dual_coef)
+    assert not problem.certify(turned).gap < np.inf
+    with pytest.raises(kw.InputError, match="cannot be exported"):
+        problem.statement(found)
+
+
+def test_what_needs_sums_over_rows_is_refused(rng):
+    X, *_, y, _ = data(rng)
+    with pytest.raises(kw.InputError, match="no sum over rows"):
+        kw.MKLRegressor(learner=kw.learners.MLMKL(loss=Cox())).fit(X, y)
+    with pytest.raises(kw.InputError, match="Use MKLSurvival"):
+        kw.MKLRegressor(learner=kw.learners.SimpleMKL(loss="cox")).fit(X, y)
+    with pytest.raises(kw.InputError, match="0 is neither"):
+        kw.solve(kw.Problem((X @ X.T)[:, :, None], 0.0 * y, loss="cox"))
+    with pytest.raises(kw.InputError, match="no events"):
+        kw.solve(kw.Problem((X @ X.T)[:, :, None], -np.abs(y), loss="cox"))
+
+
+# ---- the estimator ----------------------------------------------------------------------------------
+
+
+def known():
+    """Rows whose numbers below were computed by scikit-survival."""
+    rng = np.random.RandomState(5)
+    X = rng.normal(size=(40, 3))
+    time = np.ceil(6.0 * rng.exponential(np.exp(-X[:, 0])))
+    return X, np.column_stack([rng.random_sample(40) < 0.7, time])
+
+
+#: ``CoxPHSurvivalAnalysis(alpha=2.0, ties="breslow", tol=1e-13)`` of scikit-survival 0.28.0 on these rows.
+COEF = [0.766705550115, 0.029326927073, -0.110634491597]
+SURVIVAL = [
+    [0.8605476725279448, 0.4738659732996154, 0.23060890255329528],
+    [0.9064617049110782, 0.613637373701428, 0.38316510264281023],
+]
+CONCORDANCE = 0.7618069815195072
+#: ``concordance_index_censored``, ``concordance_index_ipcw(tau=9)``, ``brier_score`` and ``integrated_brier_score`` of
+#: the last 20 rows, with the first 20 for censoring.
+HARRELL, UNO = 0.782258064516129, 0.7661793081157319
+BRIER, INTEGRATED = [0.133114095749, 0.095852795346, 0.168557324383], 0.12334425270625521
+
+
+def linear(**more):
+    return kw.MKLSurvival([kw.kernels.Linear()], kw.learners.Uniform(tol=1e-12), normalize=None, **more)
+
+
+def test_one_linear_kernel_is_a_ridge_cox_regression():
+    X, y = known()
+    model = linear(C=0.5).fit(X, y)
+    np.testing.assert_allclose(model.coef_, COEF, atol=1e-6)
+    found = model.predict_survival_function(X[:2], [2.0, 5.0, 10.0])
+    np.testing.assert_allclose(found, SURVIVAL, atol=1e-6)
+    np.testing.assert_allclose(-np.log(found), model.predict_cumulative_hazard(X[:2], [2.0, 5.0, 10.0]))
+    assert model.score(X, y) == pytest.approx(CONCORDANCE, abs=1e-12)
+
+
+def test_scores_are_those_of_another_package():
+    X, y = known()
+    model = linear(C=0.5).fit(X, y)
+    risk, times = model.predict(X[20:]), [2.0, 4.0, 6.0]
+    assert inspection.concordance(y[20:], risk) == pytest.approx(HARRELL, abs=1e-12)
+    own = inspection.concordance(y[20:], risk, kind="uno", training=y[:20], tau=9.0)
+    assert own == pytest.approx(UNO, abs=1e-9)
+    survival = model.predict_survival_function(X[20:], times)
+    found = inspection.brier_scores(y[20:], survival, times, training=y[:20])
+    np.testing.assert_allclose(found, BRIER, atol=1e-6)
+    whole = inspection.integrated_brier_score(y[20:], survival, times, training=y[:20])
+    assert whole == pytest.approx(INTEGRATED, abs=1e-6)
+
+
+def test_pairs_in_blocks_are_all_pairs(rng, monkeypatch):
+    from kernelweave.fitting import survival
+
+    time, event = rng.integers(1, 12, 60).astype(float), rng.random(60) < 0.6
+    risk, weight = rng.integers(0, 6, 60).astype(float), rng.uniform(0.1, 2.0, 60)
+    outlives = (time > time[:, None]) | ((time == time[:, None]) & ~event)
+    pairs = outlives * event[:, None] * weight
+    expected = pairs, pairs * (risk < risk[:, None]), pairs * (risk == risk[:, None])
+    for block in (7, 60, 2000):
+        monkeypatch.setattr(survival, "BLOCK", block)
+        for found, whole in zip(survival.concordant(time, event, risk, weight), expected, strict=True):
+            np.testing.assert_allclose(found, whole.sum(axis=1), atol=1e-12)
+
+
+def test_forms_of_the_target_are_the_same():
+    X, y = known()
+    record = np.array([(bool(e), t) for e, t in y], dtype=[("dead", bool), ("days", float)])
+    frame = pd.DataFrame({"time": y[:, 1], "event": y[:, 0].astype(bool)})
+    expected = linear(C=0.5).fit(X, y).predict(X)
+    for other in (record, frame, y.tolist()):
+        np.testing.assert_array_equal(linear(C=0.5).fit(X, other).predict(X), expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda y: y[:, ::-1], "seem to be swapped"),
+        (lambda y: y * [1, -1], "must not be negative"),
+        (lambda y: y * [0, 1], "No row has an event"),
+        (lambda y: np.where(y == y[0, 1], np.nan, y), "NaN"),
+        (lambda y: y[:, 1], "got shape"),
+        (lambda y: np.column_stack([y, y]), "got 4 columns"),
+        (lambda y: y[:-1], "rows|length|entry"),
+        (lambda y: np.add(y, [1, 0]), "must be 1, or 0"),
+        (lambda y: np.array(["a"] * 40), "must hold events and times"),
+    ],
+)
+def test_wrong_targets_have_their_message(change, said):
+    X, y = known()
+    with pytest.raises(kw.InputError, match=said):
+        linear(C=0.5).fit(X, change(y))
+
+
+def test_learners_that_do_not_fit_are_refused():
+    X, y = known()
+    for learner in ("rls2", "deep-uniform"):
+        with pytest.raises(kw.InputError, match="takes any loss"):
+            kw.MKLSurvival(learner=learner).fit(X, y)
+
+
+def test_strata_have_baselines_of_their_own(rng):
+    X, time, event, strata, *_ = data(rng, 90, stratified=True)
+    time = time * 10.0**strata
+    y = pd.DataFrame({"event": event, "time": time, "stratum": np.array(["a", "b", "c"])[strata]})
+    model = linear(C=1.0).fit(X, y)
+    # the order within strata is all that counts
+    other = linear(C=1.0).fit(X, y.assign(time=np.where(strata == 1, np.sqrt(time), time)))
+    np.testing.assert_allclose(model.predict(X), other.predict(X), atol=1e-9)
+    when = [float(np.median(time))]
+    found = model.predict_survival_function(X, when, strata=y["stratum"])
+    assert found.shape == (90, 1)
+    assert np.ptp([found[strata == k].mean() for k in range(3)]) > 0.2
+    with pytest.raises(kw.InputError, match="must name the stratum"):
+        model.predict_survival_function(X, when)
+    assert 0.5 < model.score(X, y) < 1.0
+    # one baseline alone is that of its rows
+    rows = strata == 0
+    times, hazard = model.baselines_[0]
+    risk = model.predict(X)[rows]
+    first = times[0]
+    at_risk = np.exp(risk[time[rows] >= first]).sum()
+    deaths = (event[rows] & (time[rows] == first)).sum()
+    assert hazard[0] == pytest.approx(deaths / at_risk, rel=1e-12)
+
+
+@pytest.mark.parametrize("scoring", ["likelihood", "concordance"])
+def test_a_plain_fit_chooses_c_and_is_saved(scoring, rng, tmp_path):
+    X, time, event, _, _, weight = data(rng, 80)
+    y = np.column_stack([event, time])
+    model = kw.MKLSurvival(scoring=scoring).fit(X, y, sample_weight=weight)
+    assert model.status_ == "converged"
+    assert model.rel_gap_ <= 1e-6
+    scores = model.cv_results_["test_score"]
+    assert len(scores) == 9
+    assert model.Cs_[np.argmax(scores)] == model.C_
+    assert "concordance" in model.explain_defaults() or scoring == "likelihood"
+    assert model.score(X, y) > 0.6
+    path = tmp_path / "model.kw"
+    kw.save(model, path)
+    again = kw.load(path)
+    np.testing.assert_array_equal(again.predict_survival_function(X), model.predict_survival_function(X))
+    assert again.score(X, y) == model.score(X, y)
+    survival = model.predict_survival_function(X)
+    assert (np.diff(survival, axis=1) <= 0.0).all()
+    assert (survival > 0.0).all()
+    assert (survival < 1.0).all()
+
+
+def test_views_equal_weights_and_inspection(rng):
+    X, time, event, *_ = data(rng, 90)
+    y = np.column_stack([event, time])
+    tables = {"signal": X, "noise": rng.normal(size=(90, 2))}
+    model = kw.MKLSurvival([kw.kernels.Linear()], "simple", C=1.0).fit(tables, y)
+    weights = inspection.kernel_weights(model)
+    assert len(weights.names) == 2
+    assert model.weights_[0] > 0.8
+    equal = kw.MKLSurvival([kw.kernels.Linear()], "uniform", C=1.0).fit(tables, y)
+    assert equal.weights_.tolist() == [0.5, 0.5]
+    test = inspection.permutation_test(clone(model), tables, y, n_permutations=19, cv=2)
+    assert test.p_value == 0.05
+    assert len(inspection.weight_stability(model, tables, y, n_samples=4).names) == 2
+    groups = inspection.risk_groups(model, tables, y)
+    assert [len(rows) for rows in groups.rows] == [30, 30, 30]
+    middle = [float(np.interp(0.0, [0], [s[len(s) // 2]])) for s in groups.survival]
+    display = kw.plots.RiskGroupsDisplay.from_estimator(model, tables, y)
+    assert len(display.lines_) == 3
+    assert len(middle) == 3
+    found = inspection.survival_calibration(model, tables, y, time=6.0)
+    assert (np.diff(found.predicted) > 0.0).all()
+    assert (found.low <= found.observed).all()
