@@ -78,6 +78,17 @@ class Visit:
     def open(self, path):
         self.page.goto(self.studio.inside + path)
         expect(self.page.get_by_role("heading", level=1)).to_be_visible()
+        if "/method" in path:
+            self.unfold()
+
+    def unfold(self):
+        """Open all settings of the page of methods."""
+        self.page.locator("details.kw-all").first.wait_for(state="attached")
+        self.page.evaluate("document.querySelectorAll('details.kw-all').forEach((fold) => fold.open = true)")
+
+    def tab(self, name):
+        """Look behind a tab of the page Understand."""
+        self.page.get_by_role("tab", name=name, exact=True).click()
 
     def choose(self, label, option, exact=True):
         """Pick an option of a select by its label."""
@@ -94,6 +105,7 @@ class Visit:
 
     def choose_learner(self, title):
         """Pick a learner, and wait until the fields of the path, which are drawn anew for it, are there."""
+        self.unfold()
         self.page.locator(".kw-pick details").first.wait_for(state="attached")
         self.page.evaluate(
             "document.querySelectorAll('.kw-pick details').forEach((fold) => fold.open = true)"

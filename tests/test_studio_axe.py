@@ -40,6 +40,7 @@ SHOWN = {
     "/understand": ["Learning curve", "Permutation test"],
     "/compare": ["Scores", "Are the differences real?", "Settings that differ"],
 }
+TABS = ("More computations", "Kernels", "Path", "Rows", "For a paper", "Solver")
 STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 #: Windows by width and colours: colours are the same at any width.
 WINDOWS = ((1280, "light"), (390, "dark"))
@@ -187,7 +188,12 @@ def test_axe_finds_nothing_serious_on_any_page(visit, studio):
     diabetes, _, wines = studio.runs
     for path in PAGES:
         check.open(path)
+        for name in TABS if path == "/understand" else ():
+            here.tab(name)
+            check.look(f"{path}, {name}")
         for words in SHOWN.get(path, ()):
+            if path == "/understand":
+                here.tab("More computations")
             expect(page.get_by_role("region", name=words, exact=True)).to_be_visible()
     for path in ("/understand", "/use", "/runs"):
         check.open(f"{path}?run={diabetes}", f"{path} of a regression")
@@ -253,6 +259,7 @@ def test_axe_finds_nothing_serious_in_what_opens_on_pages(visit, studio):
     here.open(f"/runs?run={wines}")
     check.over("delete of a run", button(page, "Delete"))
     here.open(f"/understand?run={wines}")
+    here.tab("Kernels")
     check.over(
         "figures for print", page.get_by_role("button", name=re.compile("^Download figure")).first, MENU
     )

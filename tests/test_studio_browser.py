@@ -75,7 +75,7 @@ def test_the_journey_on_wine(visit, tmp_path):
     here = visit()
     page = here.page
     clear_tables(here)
-    page.get_by_role("button", name="Wine").click()
+    here.choose("Choose a table", re.compile("^wine "), exact=False)
     expect(page.get_by_text("Classification: the target is not numeric (3 classes).")).to_be_visible()
     expect(page.get_by_text("class_1", exact=True)).to_be_visible()
     page.get_by_role("tab", name="Rows").click()
@@ -108,6 +108,7 @@ def test_the_journey_on_wine(visit, tmp_path):
     expect(page.get_by_text(re.compile(r"chemistry: .*RBF")).first).to_be_visible()
     page.get_by_role("button", name="Method").click()
     page.wait_for_url("**/method")
+    here.unfold()
     here.choose_learner("RLS2")
     page.get_by_label("How many", exact=True).fill("12")
     page.get_by_label("Folds", exact=True).fill("5")
@@ -116,6 +117,7 @@ def test_the_journey_on_wine(visit, tmp_path):
     wait_done(here, "Wine in two views")
     page.get_by_role("button", name="Understand").click()
     page.wait_for_url("**/understand*")
+    here.tab("Path")
     expect(page.get_by_role("region", name="Regularisation path")).to_be_visible()
     status = page.get_by_role("status", name="At the cursor")
     before = status.inner_text()
@@ -125,13 +127,15 @@ def test_the_journey_on_wine(visit, tmp_path):
         page.keyboard.press("ArrowLeft")
     expect(status).not_to_have_text(before)
     assert "alpha" in status.inner_text()
-    for heading in (
-        "Choice of the regularisation parameter",
-        "Weights of kernels",
-        "Confusion",
-        "Certificate",
+    for tab, heading in (
+        ("Path", "Choice of the regularisation parameter"),
+        ("Kernels", "Weights of kernels"),
+        ("Rows", "Confusion"),
+        ("Solver", "Certificate"),
     ):
+        here.tab(tab)
         expect(page.get_by_role("heading", name=heading, exact=True)).to_be_visible()
+    here.tab("Scores")
     page.get_by_role("link", name="Model and files").click()
     page.wait_for_url("**/use*")
     for name in ("model.skops", "script.py", "report.html", "predictions.csv", "spec.toml"):
@@ -145,7 +149,7 @@ def test_the_journey_on_breast_cancer(visit, tmp_path):
     here = visit()
     page = here.page
     clear_tables(here)
-    page.get_by_role("button", name="Breast cancer").click()
+    here.choose("Choose a table", re.compile("^breast-cancer "), exact=False)
     expect(page.get_by_text("malignant", exact=True)).to_be_visible()
     here.open("/kernels")
     page.get_by_role("button", name="By name").click()
@@ -161,7 +165,9 @@ def test_the_journey_on_breast_cancer(visit, tmp_path):
     page.get_by_role("button", name="Understand").click()
     page.wait_for_url("**/understand*")
     # a learner with a C is shown in its own parameter
+    here.tab("Path")
     expect(page.get_by_role("status", name="At the cursor")).to_contain_text(re.compile(r"^C [\d.]+"))
+    here.tab("Scores")
     page.get_by_role("link", name="Model and files").click()
     page.wait_for_url("**/use*")
     here.choose("Table", "breast-cancer")
@@ -209,8 +215,10 @@ def test_the_journey_on_two_tables(visit, studio, tmp_path):
     wait_done(here, "<b>Two</b> tables")
     page.get_by_role("button", name="Understand").click()
     page.wait_for_url("**/understand*")
+    here.tab("Kernels")
     expect(page.get_by_role("region", name="Weights by view")).to_contain_text("means")
     assert page.locator("img[src=x]").count() == 0
+    here.tab("Scores")
     page.get_by_role("link", name="Model and files").click()
     page.wait_for_url("**/use*")
     for name in ("model.skops", "script.py"):
@@ -497,7 +505,7 @@ def test_large_files_of_views_are_read_or_refused_aloud(visit, tmp_path):
     here = visit()
     page = here.page
     clear_tables(here)
-    page.get_by_role("button", name="Wine").click()
+    here.choose("Choose a table", re.compile("^wine "), exact=False)
     expect(page.get_by_text("Classification: the target is not numeric (3 classes).")).to_be_visible()
     here.open("/kernels")
     genes = "\t".join(f"gene{k}" for k in range(700_000))
@@ -539,7 +547,7 @@ def test_a_table_of_many_columns_is_quick(visit, studio, rng):
     expect(page.get_by_label("Kernels", exact=True).first).to_have_value(re.compile("by what the rows hold"))
     (studio.folder / "wide.csv").unlink()
     clear_tables(here)
-    page.get_by_role("button", name="Wine").click()
+    here.choose("Choose a table", re.compile("^wine "), exact=False)
     expect(page.get_by_text("Classification: the target is not numeric (3 classes).")).to_be_visible()
 
 
@@ -574,10 +582,12 @@ def test_numbers_can_be_read_on_any_ground(visit, studio):
         here = visit(color_scheme=scheme)
         page = here.page
         here.open(f"/understand?run={run}")
+        here.tab("Rows")
         expect(page.locator(".kw-confusion")).to_be_visible()
         ratios = page.evaluate(CONTRAST)
         assert len(ratios) == 9
         assert min(ratios) >= 4.5, scheme
+        here.tab("Path")
         # the slider says the regularisation parameter, not its position
         expect(page.locator(".q-slider__text").first).to_contain_text("alpha")
 
@@ -589,9 +599,12 @@ def test_what_is_missing_is_said(visit, studio):
     (run, name), (_, second) = (quick_run(studio, "one value", alphas="10.0", test_size=0) for _ in range(2))
     assert (name, second) == ("one value", "one value 2")
     here.open(f"/understand?run={run}")
+    here.tab("Path")
     expect(page.get_by_text("there is no path to draw")).to_be_visible()
     expect(page.get_by_role("status", name="At the cursor")).to_contain_text("alpha 10")
-    expect(page.get_by_text("No rows were held out")).to_be_visible()
+    here.tab("Rows")
+    expect(page.get_by_text("No rows were held out, so")).to_be_visible()
+    here.tab("Solver")
     expect(page.get_by_role("figure", name="relative gap at every iteration")).to_be_visible()
     chosen = page.get_by_role("combobox", name="Run", exact=True).input_value()
     assert re.fullmatch(r"one value · \d\d \w+ \d\d:\d\d", chosen)
@@ -599,6 +612,7 @@ def test_what_is_missing_is_said(visit, studio):
     expect(page.get_by_label("Command", exact=True)).to_contain_text("spec.toml --out again")
     other, _ = quick_run(studio, "größe", views={"größe": ["alcohol", "hue"]}, method="uniform")
     here.open(f"/understand?run={other}")
+    here.tab("Solver")
     expect(page.get_by_text("There is no record of single steps")).to_be_visible()
     here.open(f"/compare?runs={run},{other}")
     table = page.get_by_role("table", name="Settings that differ")

@@ -141,6 +141,7 @@ def test_a_click_on_the_path_moves_the_cursor(visit, several):
     here = visit()
     page = here.page
     here.open(f"/understand?run={several}")
+    here.tab("Path")
     status = page.get_by_role("status", name="At the cursor")
     chart = page.get_by_role("region", name="Regularisation path").get_by_role("img")
     expect(chart.locator("canvas").first).to_be_visible()
@@ -230,6 +231,7 @@ def test_confusion_matrices_of_many_classes_fit_the_screen(visit, several):
     here = visit(width=1280)
     page = here.page
     here.open(f"/understand?run={several}")
+    here.tab("Rows")
     table = page.locator(".kw-confusion")
     expect(table).to_be_visible()
     assert table.locator("td").count() == 49
@@ -248,7 +250,7 @@ def test_scores_say_how_sure_they_are_and_what_to_distrust(visit, several):
     card = page.get_by_role("region", name="seven classes", exact=True)
     expect(card).to_contain_text(re.compile(r"0\.\d\d \(0\.\d\d to [01]\.\d\d\)\s*accuracy, held out"))
     expect(card).to_contain_text("In brackets 95 % intervals, over the rows.")
-    expect(page.get_by_role("listitem").filter(has_text="fewer than 10 held-out rows")).to_be_visible()
+    expect(page.get_by_role("listitem").filter(has_text="fewer than 10 held-out rows").first).to_be_visible()
 
 
 # ---- what can be read -----------------------------------------------------------------------------------------------
@@ -263,6 +265,7 @@ def test_colours_of_contributions_mean_one_thing(visit, several, scheme):
     here = visit(color_scheme=scheme)
     page = here.page
     here.open(f"/understand?run={several}")
+    here.tab("Rows")
     card = page.get_by_role("region", name="Contributions to single rows")
     legend = card.get_by_role("note", name="Colours")
     expect(legend).to_contain_text("Blue raises the decision value")

@@ -54,7 +54,7 @@ def test_evidence_is_computed_shown_and_printed(visit):
         until(lambda one=one: ask(page, f"/api/runs/{one['id']}")[1]["state"] == "done", 240)
     place = f"/api/runs/{run['id']}"
     here.open(f"/understand?run={run['id']}")
-    expect(page.get_by_role("heading", name="How good are the predictions?").first).to_be_visible()
+    expect(page.get_by_role("heading", name="Which sources matter?").first).to_be_visible()
     status, found = ask(page, f"{place}/evidence")
     assert status == 200
     for one in found["statements"]:
@@ -64,17 +64,25 @@ def test_evidence_is_computed_shown_and_printed(visit):
     lines = page.get_by_text(re.compile("^Bars: weights of the model. Lines: 95 %"))
     expect(lines).to_have_count(0)
 
+    here.tab("More computations")
     # a button, progress, and sentences and intervals that were not there
     page.get_by_label("Halves of the rows").fill("6")
     page.get_by_label("False selections").fill("0.5")
     page.get_by_role("button", name="Compute: Stability of weights").click()
+    expect(page.get_by_role("button", name="Stop: Stability of weights")).to_have_count(0, timeout=90_000)
+    here.tab("Kernels")
     weights = page.get_by_role("region", name="Weights of kernels")
     expect(weights.get_by_text(re.compile("^Bars: weights of the model. Lines: 95 %"))).to_be_visible(
         timeout=90_000
     )
     halves = ask(page, f"{place}/evidence")[1]["numbers"]["stability"]
     assert (halves["n"], halves["details"]["tolerated"]) == (6, 0.5)
-    for title in ("Weights of kernels with intervals", "Regularisation path", "Contribution of each kernel"):
+    for tab, title in (
+        ("Kernels", "Weights of kernels with intervals"),
+        ("Path", "Regularisation path"),
+        ("Rows", "Contribution of each kernel"),
+    ):
+        here.tab(tab)
         expect(page.get_by_role("button", name=f"Download figure: {title}", exact=True)).to_be_visible()
 
     # many permutations are stopped, and those that are done are kept

@@ -483,7 +483,7 @@ HOSTILE = {
 def test_files_of_projects_that_are_not_what_they_seem_are_refused(served, case, monkeypatch):
     from kernelweave_app.studio.checking import Limits
 
-    monkeypatch.setattr(served.studio, "limits", Limits(project_unpacked=10_000_000))
+    monkeypatch.setattr(served.studio, "limits", Limits(upload=1_000_000))
     root = served.studio.places.root
     before = sorted(p for p in root.parent.rglob("*") if "sqlite" not in p.name)
     names = served.client.get("/api/projects").json()

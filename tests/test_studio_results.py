@@ -3,6 +3,7 @@
 Modules: `studio/results`, `studio/comparing`, `studio/predicting`, `studio/methods`.
 """
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,7 +28,7 @@ from kernelweave_app.studio import results
 from kernelweave_app.studio.comparing import paired_tests
 from kernelweave_app.studio.methods import scorers
 from kernelweave_app.studio.results import describe_curve, describe_held, describe_model, describe_path, plain
-from kernelweave_app.studio.schema import Curve, PathPoint
+from kernelweave_app.studio.schema import Curve, Data, PathPoint
 
 
 def wine(n_rows=90, seed=0):
@@ -377,11 +378,17 @@ def test_predictions_of_new_rows_stand_at_their_rows(classes, rng, tmp_path):
     new = frame.iloc[5:12].copy()
     new.loc[7, "a"] = np.nan
     rows = SimpleNamespace(table=new, X=new[["a", "b"]], keys=None, stands_for={})
+    data = Data(tables=["set-x"])
     catalogue = SimpleNamespace(
-        new_rows=lambda model, folder, data: rows, paths=lambda data: {"t 1": "x.csv"}
+        new_rows=lambda model, folder, data: rows,
+        paths=lambda data: {"t 1": "x.csv"},
+        names=lambda data: ["t 1"],
+        entry=lambda file: SimpleNamespace(
+            ref=SimpleNamespace(uses=["table"], name="x.csv"), path=lambda: Path("x.csv")
+        ),
     )
     spec = Spec(target="y", missing="drop")
-    found, path = predict_table(tmp_path / "m.skops", spec, tmp_path, catalogue, None)
+    found, path = predict_table(tmp_path / "m.skops", spec, tmp_path, catalogue, data)
     assert (found.artifact, found.n_rows, found.n_missing) == ("predictions-t_1.csv", 7, 1)
     table = pd.read_csv(path, dtype={"prediction": object}).set_index("row")
     assert table.index.tolist() == list(range(5, 12))
@@ -396,7 +403,7 @@ def test_predictions_of_new_rows_stand_at_their_rows(classes, rng, tmp_path):
         assert found.scores["R^2"] == pytest.approx(r2_score(new["y"][known], guess))
     assert table["truth"].tolist() == new["y"].tolist() or not classes
     with pytest.raises(kw.InputError, match="1 of 7 rows have missing values"):
-        predict_table(tmp_path / "m.skops", Spec(target="y"), tmp_path, catalogue, None)
+        predict_table(tmp_path / "m.skops", Spec(target="y"), tmp_path, catalogue, data)
     # a target that is not there, or of other classes, is not scored
     rows.table = new.drop(columns="y") if not classes else new.assign(y="w")
-    assert predict_table(tmp_path / "m.skops", spec, tmp_path, catalogue, None)[0].scores == {}
+    assert predict_table(tmp_path / "m.skops", spec, tmp_path, catalogue, data)[0].scores == {}

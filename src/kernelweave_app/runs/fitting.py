@@ -119,13 +119,19 @@ def plain_learner(spec: Spec, task: str) -> tuple[Learner | None, dict[str, str]
 
 
 def describe_choice(spec: Spec, task: str) -> str:
-    """How the regularisation parameter is chosen, in the words of a splitter or those of a plain fit."""
+    """How the regularisation parameter is chosen, in words."""
     if fits_plainly(spec):
         now = chosen(spec, task)
         what = "C" if path_setting(now.method) == "Cs" else "alpha"
         folds = f"{N_FOLDS} folds" + (f" that keep rows of one {spec.group} together" if spec.group else "")
         return f"{now.method}, as a plain fit chooses, with {what} by {folds}"
-    return repr(make_cv(spec, task))
+    what = f"{spec.cv} random divisions" if spec.splits == "random" else f"{spec.cv} folds"
+    what += f", repeated {spec.repeats} times" if spec.repeats > 1 else ""
+    if spec.group:
+        what += f", that keep rows of one {spec.group} together"
+    elif task == "classification" and spec.stratify:
+        what += " with the same fractions of classes"
+    return f"The regularisation parameter is chosen by {what}"
 
 
 def count_alphas(spec: Spec, task: str) -> tuple[int, int]:

@@ -220,7 +220,7 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
         named = ", ".join(f"{name!r} ({count})" for name, count in worst.items() if count)
         raise InputError(
             f"Features must be known, got {rows} rows with missing values (NaN), most of them in {named}. Leave these "
-            "rows out (`missing` = drop), fill the cells (impute) or skip them (skip), or drop the columns."
+            "rows out, fill the cells, or skip them (`missing`); or leave out the columns (`drop`)."
         )
     _check_infinite(table, columns, "Features must be finite")
     X: Any = table[columns]

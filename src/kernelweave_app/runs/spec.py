@@ -503,6 +503,8 @@ def in_words_of(place: str, message: str) -> str:
     '--jobs: 0 folds at once is not possible.'
     >>> in_words_of("form", "`test_size` must be a number >= 0 and < 1, got 2.0.")
     "'Share of rows held out' must be a number >= 0 and < 1, got 2.0."
+    >>> in_words_of("form", "The kernel is not symmetric. Pass another with --gram K=FILE.")
+    'The kernel is not symmetric.'
     """
 
     def said_there(found: re.Match[str]) -> str:
@@ -511,7 +513,15 @@ def in_words_of(place: str, message: str) -> str:
             return found[0]
         return field.flag if place == "options" else repr(field.label)
 
+    if place == "form":
+        sentences = re.split(r"(?<=\.) (?=[A-Z])", message)
+        # what to type elsewhere is no help on a page
+        message = " ".join(one for one in sentences if not _TYPED.search(one)) or message
     return message if place == "file" else re.sub(r"(?:Setting )?`(\w+)`", said_there, message)
+
+
+#: Words of a command line, or of Python.
+_TYPED = re.compile(r"(?<![\w-])--[a-z]|\bkw\.|kernelweave\.[a-z]+_|kernelweave (?:fit|predict) ")
 
 
 # ---- reading and checking ----------------------------------------------------------------------------

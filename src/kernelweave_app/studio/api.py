@@ -27,6 +27,7 @@ from kernelweave_app.runs.settings import SpecField
 from kernelweave_app.runs.spec import spec_fields
 from kernelweave_app.studio.jobs import EvidenceDesk
 from kernelweave_app.studio.methods import methods
+from kernelweave_app.studio.portable import pack_run
 from kernelweave_app.studio.projects import Projects, describe_files, pack, receive_project, replace_file
 from kernelweave_app.studio.schema import (
     Checked,
@@ -96,6 +97,7 @@ ROUTES: tuple[tuple[str, str, Callable[..., Any], str, str], ...] = (
     ("GET", "/tables/{table_id}/outliers", Studio.outliers, "tables", ""),
     ("POST", "/missing", Studio.missing, "tables", "MissingQuestion"),
     ("POST", "/held-out", Studio.marked, "tables", "HeldOutQuestion"),
+    ("POST", "/consequences", Studio.consequences, "tables", "ConsequencesQuestion"),
     ("POST", "/alignments", Studio.alignments, "tables", "AlignmentsQuestion"),
     ("POST", "/join", Studio.join, "tables", ""),
     ("POST", "/target", Studio.target, "tables", "TargetQuestion"),
@@ -215,6 +217,13 @@ def _add_files(router: APIRouter) -> None:
         gone = BackgroundTask(path.unlink, missing_ok=True)
         named = f"{name}.kernelweave.zip"
         return FileResponse(path, media_type="application/zip", filename=named, background=gone)
+
+    @router.get("/runs/{run_id}/folder", tags=["runs"], response_class=FileResponse)
+    def download_folder(studio: Here, run_id: RunId) -> FileResponse:
+        """The folder of a run as a zip archive that runs elsewhere: model, tables, settings and scripts."""
+        path = pack_run(studio, run_id)
+        gone = BackgroundTask(path.unlink, missing_ok=True)
+        return FileResponse(path, media_type="application/zip", filename=f"{run_id}.zip", background=gone)
 
     @router.get("/runs/{run_id}/files/{name:path}", tags=["runs"], response_class=FileResponse)
     def download_file(studio: Here, run_id: RunId, name: str, show: bool = False) -> FileResponse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 import warnings
 from collections import OrderedDict
@@ -22,9 +23,10 @@ from kernelweave_app.runs.columns import check_cells, columns_of_objects, hold_o
 from kernelweave_app.runs.folders import write_text
 from kernelweave_app.runs.formats import check_file, format_of, read_file, read_rows
 from kernelweave_app.runs.formats.kernel_matrices import GramFile, read_grams
+from kernelweave_app.runs.formats.text import BINARY, text_encoding
 from kernelweave_app.runs.further_views import Readers, with_further
 from kernelweave_app.runs.joining import Joined, join_tables, name_tables, pair_names
-from kernelweave_app.runs.predictions import sparse_views_of
+from kernelweave_app.runs.predictions import columns_of, sparse_views_of
 from kernelweave_app.runs.reading import NewRows, match_new
 from kernelweave_app.studio.checking import Limits
 from kernelweave_app.studio.schema import Data, TableRef, Use
@@ -51,6 +53,10 @@ SHIPPED = {
 }
 
 
+#: The set of the table of coefficients: columns standardised over all rows, and a column that marks the training rows.
+PROSTATE = "prostate-table-1"
+
+
 @dataclass(frozen=True)
 class Entry:
     """A table, and where its file is."""
@@ -73,6 +79,8 @@ class Catalogue:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[Path, int, int, str], tuple[Any, int]] = OrderedDict()
         self._answers: OrderedDict[Hashable, Any] = OrderedDict()
+        #: What is to be known of files that were changed when they came.
+        self.notes: dict[Path, str] = {}
 
     def inside(self, places: Places) -> Catalogue:
         """The tables of other places, with the same memory."""
@@ -87,6 +95,7 @@ class Catalogue:
         found: dict[str, Entry] = {}
         for path in self.places.tables():
             ref = describe_file(path)
+            ref.about = self.notes.get(path, "")
             found[ref.id] = Entry(ref, partial(Path, path))
         for name, (_, about) in SHIPPED.items():
             found[f"set-{name}"] = self._set(name, about)
@@ -228,11 +237,33 @@ class Catalogue:
             "gram": [str(self.entry(file).path()) for file in dict.fromkeys(data.kernels)],
         }
 
+    def names(self, data: Data) -> list[str]:
+        """Names of the tables of new rows, or of their other files where there is none."""
+        return list(self.paths(data)) or [
+            self.entry(file).path().name.partition(".")[0] for file in data.files
+        ]
+
+    def width(self, file: str) -> int:
+        """Columns of the kernel matrices of a file; 0 where it holds none."""
+        try:
+            return self._grams(str(self.entry(file).path())).shape[1]
+        except InputError:
+            return 0
+
     def new_rows(self, model: BaseMKL, folder: Path, data: Data) -> NewRows:
         """New rows as the model of a run takes them."""
-        self.tables(data)  # a table is needed, and not too many cells
-        read = {name: self._whole(Path(path), Path(path).name) for name, path in self.paths(data).items()}
-        [first, *_] = self.paths(data).values()
+        import pandas as pd
+
+        if data.tables or columns_of(model):
+            self.tables(data)  # a table is needed, and not too many cells
+            read = {name: self._whole(Path(path), Path(path).name) for name, path in self.paths(data).items()}
+            [first, *_] = self.paths(data).values()
+        else:
+            # kernels alone: their rows, by name or number
+            first = str(self.entry(data.files[0]).path())
+            rows = self._grams(first)
+            names = list(rows.rows or range(1, rows.shape[0] + 1))
+            read = {Path(first).name: Joined(pd.DataFrame({data.key or "row": names}))}
         files = self.further(data)
         lacking = [view for view in sparse_views_of(model) if view not in read[next(iter(read))].sparse]
         given = dict(one.split("=", 1) for one in files["view"])
@@ -319,6 +350,10 @@ def load_set(name: str) -> DataFrame:
         return frame
     from kernelweave import datasets
 
+    if name == PROSTATE:
+        data = datasets.load("prostate", protocol="rls2", download=False)
+        assert data.train is not None
+        return data.frame().rename(columns={"target": "lpsa"}).assign(train=np.where(data.train, "T", "F"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return datasets.load(name, download=False).frame()
@@ -336,6 +371,10 @@ def _sets_of_the_papers() -> list[tuple[str, str]]:
         if here:
             row = datasets.info(name)
             found.append((name, f"{row.n_samples} rows, {row.task}"))
+        if here and name == "prostate":
+            found.append(
+                (PROSTATE, "as in Table 1 of the RLS2 paper: standardised, 67 rows to train on, 30 to test")
+            )
     return found
 
 
@@ -364,7 +403,9 @@ def take_in(part: Path, name: str, places: Places, limits: Limits) -> TableRef:
     # read under its own suffix, so that a file that cannot be parsed is refused before it is stored
     trial = part.with_name(f"{part.stem}-{name}")
     part.rename(trial)
+    trial.chmod(0o600)  # tables may be confidential
     try:
+        read_as = _to_utf8(trial, name)
         check_file(trial, name, limits)
         try_reading(trial)
         if not places.files.is_dir():
@@ -379,4 +420,31 @@ def take_in(part: Path, name: str, places: Places, limits: Limits) -> TableRef:
         raise InputError(str(error).replace(str(trial), name)) from None
     finally:
         trial.unlink(missing_ok=True)
-    return describe_file(path)
+    return describe_file(path).model_copy(update={"about": read_as})
+
+
+#: How much of a text is shown.
+EXAMPLE = 20
+
+
+def _to_utf8(path: Path, name: str) -> str:
+    """Write text of Western Europe as UTF-8, and say so; empty for any other file."""
+    if not name.lower().endswith((".csv", ".tsv", ".tab")) or text_encoding(path.read_bytes()[:4]) != "utf-8":
+        return ""
+    content = path.read_bytes()
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if BINARY & set(content):
+            return ""
+        try:
+            text = content.decode("cp1252")
+        except UnicodeDecodeError:
+            text = content.decode("latin-1")
+        path.write_text(text, encoding="utf8", newline="")
+        example = re.split(r"[\r\n,;\t]", text[: error.start][-EXAMPLE:])[-1]
+        example += re.split(r"[\r\n,;\t]", text[error.start : error.start + EXAMPLE])[0]
+        return (
+            f"It was not UTF-8 and is read as Western European text, such as {example!r}. Check its accents."
+        )
+    return ""

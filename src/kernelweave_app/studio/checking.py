@@ -23,22 +23,23 @@ class Limits(FileLimits):
     Attributes
     ----------
     upload : int
-        Bytes of a table that is uploaded.
+        Bytes of a table, however it comes: uploaded, or in the file of a project.
     unpacked, cells, columns : int
         Of a table, see `FileLimits`.
     views : int
         Bytes of a file of views.
-    project, project_unpacked : int
-        Bytes of the file of a project, and of what is in it.
     body : int
         Bytes of any other request.
     """
 
     upload: int = 200_000_000
     views: int = 32_000_000
-    project: int = 2_000_000_000
-    project_unpacked: int = 2**33
     body: int = 4 * 2**20
+
+    @property
+    def project(self) -> int:
+        """Bytes of the file of a project, packed and unpacked: ten tables of the largest size."""
+        return 10 * self.upload
 
 
 #: Suffixes of text, which has no control characters but these.

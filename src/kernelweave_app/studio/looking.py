@@ -29,11 +29,13 @@ from kernelweave_app.runs.preparing import Rows as Positions
 from kernelweave_app.runs.row_names import left_out, why_names
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.catalogue import Catalogue, memory_of
+from kernelweave_app.studio.consequences import consequences
 from kernelweave_app.studio.schema import (
     Alignments,
     Column,
     ColumnKind,
     Columns,
+    Consequence,
     Data,
     Further,
     Gap,
@@ -506,6 +508,14 @@ def alignment(K: Array, L: Array) -> float:
 Answer = TypeVar("Answer")
 
 
+def or_problem(look: Callable[[], Answer]) -> Answer | str:
+    """What is seen, or why nothing can be."""
+    try:
+        return look()
+    except InputError as error:
+        return str(error)
+
+
 class Looking:
     """Questions about tables; answers are kept as long as the files do not change."""
 
@@ -617,6 +627,24 @@ class Looking:
             return describe_division(table[spec.holdout], spec.holdout_values)
 
         return self.catalogue.answer(data, ("held-out", _roles(spec)), look)
+
+    def consequences(self, data: Data, spec: Spec = DEFAULTS) -> list[Consequence]:
+        """What follows from these tables and settings, warnings first."""
+
+        def look() -> list[Consequence]:
+            asked = spec.model_copy(update={"key": data.key or spec.key})
+            joined = self.catalogue.join(data, spec.rows)
+            columns = joined.table.columns
+            target = (
+                or_problem(lambda: self.target(data, spec.target, spec.task))
+                if spec.target in columns
+                else None
+            )
+            marked = or_problem(lambda: self.marked(data, spec)) if spec.holdout in columns else None
+            files = {file: str(self.catalogue.entry(file).path()) for file in data.files}
+            return consequences(joined, files, asked, target, marked)
+
+        return self.catalogue.answer(data, ("consequences", spec.model_dump_json()), look)
 
     def outliers(self, table_id: TableId) -> Outliers:
         """Numbers far from the median of their column."""

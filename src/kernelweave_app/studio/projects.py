@@ -316,15 +316,22 @@ def pack(studio: Studio, project: str) -> Path:
     here = studio.inside(project)
     path = studio.places.uploads / f"{secrets.token_hex(8)}.zip"
     runs: list[StoredRun] = []
+    checksums: dict[str, str] = {}
+
+    def write(archive: zipfile.ZipFile, path: Path, name: str) -> None:
+        packed = path.name.lower().endswith(_PACKED)
+        archive.write(path, name, zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED)
+        checksums[name] = checksum(path)
+
     try:
         with room(studio.places.root), zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             for table in here.places.tables():
-                _write(archive, table, f"tables/{table.name}")
+                write(archive, table, f"tables/{table.name}")
             for row in here.store.runs(FINAL):
                 stored, files = dump_run(here, row["id"])
                 runs.append(stored)
                 for name, file in files.items():
-                    _write(archive, file, f"runs/{stored.id}/{name}")
+                    write(archive, file, f"runs/{stored.id}/{name}")
             index = StoredProject(
                 format="kernelweave project",
                 version=1,
@@ -332,17 +339,13 @@ def pack(studio: Studio, project: str) -> Path:
                 folder=about.folder,
                 draft=here.draft(),
                 runs=runs,
+                checksums=checksums,
             )
             archive.writestr(INDEX, index.model_dump_json())
     except BaseException:
         path.unlink(missing_ok=True)
         raise
     return path
-
-
-def _write(archive: zipfile.ZipFile, path: Path, name: str) -> None:
-    packed = path.name.lower().endswith(_PACKED)
-    archive.write(path, name, zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED)
 
 
 # ---- in -------------------------------------------------------------------------------------------------------------
@@ -403,7 +406,7 @@ def _unpack_all(path: Path, folder: Path, limits: Limits) -> tuple[StoredProject
     tables: dict[str, Path] = {}
     files: Files = {}
     # what a directory says of sizes may be wrong, so the unpacked bytes are counted
-    whole, counted = replace(limits, unpacked=limits.project_unpacked), 0
+    whole, counted = replace(limits, unpacked=limits.project), 0
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         names = [member.filename for member in members]
@@ -420,6 +423,8 @@ def _unpack_all(path: Path, folder: Path, limits: Limits) -> tuple[StoredProject
                 for chunk in whole.unpack(source, "The file of a project", counted):
                     counted += out.write(chunk)
             _sort_in(member.filename, target, tables, files)
+            if member.filename.startswith("tables/") and target.stat().st_size > limits.upload:
+                raise InputError(f"{member.filename:.80} is larger than the limit of {limits.upload} bytes.")
     if (folder / str(names.index(INDEX))).stat().st_size > LARGEST_INDEX:
         raise InputError(f"{INDEX} is larger than {LARGEST_INDEX} bytes.")
     try:
@@ -430,6 +435,13 @@ def _unpack_all(path: Path, folder: Path, limits: Limits) -> tuple[StoredProject
         raise InputError(f"{INDEX} is not that of a project: {where}: {first['msg']:.200}.") from None
     except RecursionError:
         raise InputError(f"{INDEX} is not that of a project: it is nested too deeply.") from None
+    for name, wanted in index.checksums.items():
+        place = folder / str(names.index(name)) if name in names else None
+        if place is None or checksum(place) != wanted:
+            raise InputError(
+                f"{name:.80} is not as it was exported, so that the results of this project may not be its own. "
+                "Export the project again."
+            )
     for name, file in tables.items():
         check_file(file, name, limits)
     for parts in files.values():
@@ -477,6 +489,7 @@ def _store(studio: Studio, index: StoredProject, tables: dict[str, Path], files:
     try:
         here = studio.inside(project.id)
         for table, path in tables.items():
+            path.chmod(0o600)
             path.rename(here.places.files / table)
         for run in index.runs:
             load_run(here, run, files.get(run.id, {}), index.folder)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kernelweave._errors import InputError
 from kernelweave.fitting.folds import first_good
 from kernelweave.inspection import Path, column_relevance, kernel_weights, layer_weights, view_weights
 from kernelweave.inspection.held import HeldOut
@@ -87,8 +88,41 @@ def describe_model(
             for name, history in zip(output_names(model, len(model.history_)), model.history_, strict=True)
         ],
         remarks=remarks,
+        coefficients=describe_coefficients(model, prepared),
+        squared_error=squared_error(held) if held is not None and prepared.task == "regression" else [],
         defaults=model.explain_defaults().splitlines() if getattr(model, "defaults_", None) else [],
     )
+
+
+#: Columns of a model whose coefficients are shown.
+MOST_COEFFICIENTS = 200
+
+
+def describe_coefficients(model: BaseMKL, prepared: Prepared) -> dict[str, float]:
+    """The intercept and the coefficients of a linear model of numbers; empty for others."""
+    names = [str(name) for name in getattr(model, "feature_names_in_", [])]
+    some = prepared.X.iloc[: min(len(prepared.y), 10)]
+    if not 0 < len(names) <= MOST_COEFFICIENTS or prepared.names or prepared.task != "regression":
+        return {}
+    try:
+        slopes, start = np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
+        made = start + some.to_numpy(dtype=float) @ slopes
+    except (AttributeError, TypeError, ValueError, InputError):
+        return {}
+    # of columns that are prepared first the coefficients are not those of the table
+    if not np.allclose(made, np.ravel(model.predict(some)), rtol=1e-6, atol=1e-9):
+        return {}
+    return {"intercept": start, **dict(zip(names, map(float, slopes), strict=True))}
+
+
+def squared_error(held: HeldOut) -> list[float]:
+    """Mean squared error of held-out rows, and its standard error; empty for fewer than two rows."""
+    squares = np.square(
+        np.asarray(held.truth, dtype=float) - np.asarray(held.prediction, dtype=float)
+    ).ravel()
+    if len(squares) < 2:
+        return []
+    return [float(squares.mean()), float(squares.std(ddof=1) / np.sqrt(len(squares)))]
 
 
 def _floats(values: ArrayLike) -> list[float | None]:

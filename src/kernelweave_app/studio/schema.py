@@ -211,6 +211,17 @@ class Marked(Record):
     )
 
 
+class Consequence(Record):
+    """What follows from the chosen tables and settings, and what mends it."""
+
+    topic: str
+    text: str
+    kind: Literal["", "warn"] = Field(default="warn", description="Whether it is likely a mistake.")
+    fix: str = Field(default="", description="What a button says that mends it; empty where nothing does.")
+    settings: dict[str, Any] = Field(default={}, description="Settings that the button changes.")
+    leave_out: TableId | None = Field(default=None, description="The file that the button leaves out.")
+
+
 class Gap(Record):
     """Missing cells of a column, and what would fill them."""
 
@@ -318,6 +329,7 @@ class Summary(Record):
     n_training: int
     n_held: int
     seconds: float
+    fit_seconds: Real = Field(default=None, description="Of the fit alone; null in runs of older versions.")
 
 
 #: Tags of a run, and characters of one; characters of its note.
@@ -449,6 +461,8 @@ class Predicted(Record):
         default={}, description="For each of several tables of the run, the new table that replaces it."
     )
     n_missing: int = Field(default=0, description="Rows without a prediction, because a cell is missing.")
+    n_flagged: int = Field(default=0, description="Rows with a remark in the column `mind`.")
+    compared: bool = Field(default=True, description="Whether new rows were compared with the training rows.")
 
 
 def _known(kind: str) -> str:
@@ -679,6 +693,13 @@ class Results(Record):
     convergence: list[Convergence]
     remarks: list[str]
     defaults: list[str] = []
+    coefficients: dict[str, float] = Field(
+        default={},
+        description="The intercept and the coefficient of each column, of linear models of few columns.",
+    )
+    squared_error: list[float] = Field(
+        default=[], description="Mean squared error of the held-out rows, and its standard error."
+    )
 
 
 class Difference(Record):
@@ -813,3 +834,6 @@ class StoredProject(Record):
     folder: str = Field(default="", description="Where the tables were, which scripts of its runs name.")
     draft: Draft = Draft()
     runs: list[StoredRun] = []
+    checksums: dict[str, str] = Field(
+        default={}, description="SHA-256 of the files in the archive, by their names."
+    )

@@ -163,6 +163,9 @@ PAGE_POLICY = (
     "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
+#: Stands for the nonce in the scripts of the framework and of this package, before anything else is put into a page.
+#: What a page is made of cannot know it.
+MARK = secrets.token_urlsafe(24)
 #: For everything that is not a page: data that a browser should not run, and reports and figures, which have their own
 #: styles and pictures, and no scripts.
 DATA_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
@@ -342,9 +345,7 @@ class Guard:
             talk = Talk(receive, send, self.access.ends(connection, inside))
             await self.app(scope, talk.receive, talk.send)
             return
-        nonce = secrets.token_urlsafe(16)
-        scope.setdefault("state", {})["nonce"] = nonce
-        answer = _Answer(send, nonce)
+        answer = _Answer(send, secrets.token_urlsafe(16))
         if refusal is not None:
             await refusal(scope, receive, answer)
             return
@@ -412,7 +413,7 @@ class _Body:
 
 
 class _Answer:
-    """Adds the headers, and the nonce to the scripts of pages."""
+    """Adds the headers, and the nonce to the scripts of pages that have the mark."""
 
     def __init__(self, send: Send, nonce: str) -> None:
         self.send, self.nonce, self.started = send, nonce, False
@@ -437,8 +438,7 @@ class _Answer:
             self._parts.append(message.get("body", b""))
             if message.get("more_body"):
                 return
-            # input of users is escaped in these pages, so that every script tag comes from the framework
-            body = b"".join(self._parts).replace(b"<script", f'<script nonce="{self.nonce}"'.encode())
+            body = b"".join(self._parts).replace(MARK.encode(), self.nonce.encode())
             MutableHeaders(scope=self._page)["Content-Length"] = str(len(body))
             await self.send(self._page)
             await self.send({"type": "http.response.body", "body": body})

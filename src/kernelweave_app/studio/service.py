@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from kernelweave._errors import InputError
+from kernelweave._types import DataFrame
 from kernelweave.views.groups import expand_views, parse_views
 from kernelweave_app.runs.fitting import (
     check_scoring,
@@ -173,7 +174,10 @@ class Studio(Looking):
 
     async def upload(self, name: str, stream: AsyncIterator[bytes]) -> TableRef:
         """Receive a table as a stream of bytes: checked in size and content, then moved to the project's folder."""
-        return await receive_table(name, stream, self.places, self.limits)
+        found = await receive_table(name, stream, self.places, self.limits)
+        if found.about:
+            self.catalogue.notes[self.places.files / found.name] = found.about
+        return found
 
     def remove_table(self, table_id: TableId) -> None:
         """Delete a file of the data folder."""
@@ -428,14 +432,26 @@ class Studio(Looking):
         return export_run(self.mlflow_folder, run, folder, files, self.lineage(run_id))
 
     def predict(self, run_id: RunId, data: Data) -> Predicted:
-        """Predict the rows of a table with the model of a run."""
+        """Predict new rows with the model of a run. What each file is used as follows from its content."""
         spec = Spec(**json.loads(self.store.run(run_id)["request"])["spec"])
         folder = self.places.run(run_id)
         with room(self.places.root):
             model = self.artifact(run_id, "model.skops")
-            found, path = predict_table(model, spec, folder, self.catalogue, data)
+            training = self._training_rows(run_id, spec)
+            found, path = predict_table(model, spec, folder, self.catalogue, data, training)
         self.store.write(run_id, Artifact(name=path.name, kind="predictions", size=path.stat().st_size))
         return found
+
+    def _training_rows(self, run_id: str, spec: Spec) -> DataFrame | None:
+        """The training rows of a run; None where its tables have changed or are gone."""
+        lineage = self.lineage(run_id)
+        try:
+            if lineage is None or lineage.changed:
+                return None
+            _, _, prepared = self.prepared(self.run(run_id).request.data, spec)
+            return prepared.frame.iloc[split(prepared, spec)[0]]
+        except InputError:
+            return None
 
     def compare(self, run_id: Annotated[list[RunId], Query(min_length=1, max_length=10)]) -> Comparison:
         """Runs side by side: scores with their spread, weights, settings that differ."""

@@ -325,7 +325,9 @@ class Job:
         progress.flush("reading is done")
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
+            began = time.monotonic()
             fit_model(model, prepared, train, progress)
+            fit_seconds = time.monotonic() - began
             self._remark(caught)
         kept = progress.stopped
         # before anything else that takes time: whatever comes, the model is there
@@ -371,6 +373,7 @@ class Job:
             "n_training": len(train),
             "n_held": len(test),
             "seconds": time.monotonic() - begin,
+            "fit_seconds": fit_seconds,
         }
         if progress.stopped:
             reason = "Stopped on request; what was finished is kept."

@@ -206,8 +206,20 @@ def look_at_text(path: Path, encoding: str = "") -> tuple[dict[str, object], lis
     lines = list(map(str, table[0]))
     suffixes = {suffix.lower() for suffix in path.suffixes}
     separator = find_separator(lines, usual="\t" if {".tsv", ".tab"} & suffixes else ",")
+    rows = [line for line in lines[1:] if line.strip()]
+    other = next((s for s in SEPARATORS if s != separator and rows and all(s in line for line in rows)), "")
+    if other and separator in lines[0] and not any(separator in line for line in rows):
+        raise InputError(
+            f"{path} separates the names of its columns by {separator!r}, and its rows by {other!r}. Use one of them."
+        )
     records = csv.reader((f"{line}\n" for line in lines), delimiter=separator)
-    header, first = next(records, []), next(records, [])
+    try:
+        header, first = next(records, []), next(records, [])
+    except csv.Error:
+        raise InputError(
+            f"{path} has a cell of more than {csv.field_size_limit():,} characters in its first lines. Shorten it, "
+            "leave its column out, or close its quotation mark."
+        ) from None
     named = [name for name in header if name]
     if len(set(named)) < len(named):
         raise same_name(path, named)

@@ -61,7 +61,7 @@ def base(**parts: Any) -> Tree:
         "animation": False,
         ":color": f"[{', '.join(colour(k) for k in range(N_COLOURS))}]",
         "textStyle": {"fontFamily": "Roboto, Helvetica Neue, Arial, sans-serif", ":color": "kw('ink')"},
-        "grid": {"left": 8, "right": 18, "top": 34, "bottom": 30, "containLabel": True},
+        "grid": {"left": 16, "right": 18, "top": 34, "bottom": 30, "containLabel": True},
         "tooltip": {
             "trigger": "item",
             # rich text is drawn, not interpreted, as names may contain anything
@@ -167,7 +167,12 @@ def band(points: Sequence[tuple[Any, float, float]], rank: int, name: str) -> li
 def names_axis(names: Sequence[str], width: int) -> Tree:
     """A vertical axis of names, the first on top."""
     found = axis("", category=list(names)[::-1])
-    found["axisLabel"] |= {"width": width, "overflow": "truncate", "interval": 0}
+    # names break on narrow screens, so that the chart keeps most of the width
+    found["axisLabel"] |= {
+        ":width": f"Math.min({width}, innerWidth * 0.3)",
+        "overflow": "break",
+        "interval": 0,
+    }
     return found
 
 

@@ -16,10 +16,10 @@ from kernelweave._errors import InputError
 from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import read_types
 from kernelweave_app.runs.spec import Spec, label_of
-from kernelweave_app.studio.looking import FAR, MOST_OUTLIERS, ROLES, role_of, with_role
+from kernelweave_app.studio.looking import FAR, MOST_OUTLIERS, ROLES, or_problem, role_of, with_role
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.desk import ELSEWHERE, Desk
-from kernelweave_app.studio.pages.form import Form
+from kernelweave_app.studio.pages.form import Form, show_consequences
 from kernelweave_app.studio.pages.frame import page, start
 from kernelweave_app.studio.pages.kernels import ask_for_file
 from kernelweave_app.studio.pages.pieces import (
@@ -31,14 +31,13 @@ from kernelweave_app.studio.pages.pieces import (
     counted,
     drop_zone,
     dropdown,
-    empty,
     file_row,
+    guarded,
     hint,
     icon_button,
     later,
     note,
     number,
-    or_problem,
     pick_column,
     plural,
     said,
@@ -47,6 +46,7 @@ from kernelweave_app.studio.pages.pieces import (
     stack,
     stat,
     switch,
+    tabbed,
     tag,
     text,
     titled,
@@ -55,11 +55,13 @@ from kernelweave_app.studio.pages.pieces import (
     warn,
     word_button,
 )
+from kernelweave_app.studio.pages.story import SourceRow, draw_sources
 from kernelweave_app.studio.projects import replace_file
 from kernelweave_app.studio.schema import (
     Alignments,
     Column,
     Columns,
+    Consequence,
     Data,
     Further,
     Gap,
@@ -74,6 +76,7 @@ from kernelweave_app.studio.schema import (
     Use,
 )
 from kernelweave_app.studio.service import Studio
+from kernelweave_app.studio.templates import EXAMPLE, PAPERS, Template
 
 
 @dataclass(frozen=True)
@@ -177,17 +180,6 @@ async def ask(
     return None, ""
 
 
-#: What each value of `missing` does, in a sentence.
-DOES = {
-    "error": "As chosen, a run is refused while cells are missing: leave rows out, fill the cells, or skip them.",
-    "drop": "As chosen, rows with a missing cell are left out.",
-    "impute": "As chosen, numbers are filled with the mean, categories with the most frequent one.",
-    "impute-median": "As chosen, numbers are filled with the median, categories with the most frequent one, and "
-    "columns of 0 and 1 mark what was filled.",
-    "impute-nearest": "As chosen, numbers are filled from the five nearest rows, categories with the most frequent "
-    "one.",
-    "skip": "As chosen, nothing is filled: rows are compared in the columns that both have.",
-}
 VIEWS = {
     "complete": "their kernels are predicted from those of the other views",
     "renormalize": "the weight of the view goes to the others",
@@ -217,7 +209,7 @@ def show_missing(found: Missing, spec: Spec) -> None:
         whole = found.n_rows - found.n_incomplete
         text(
             f"{plural(found.n_incomplete, 'row')} of {found.n_rows} {lack(found.n_incomplete)} a cell, {whole} "
-            f"{are(whole)} complete. {DOES[spec.missing]}"
+            f"{are(whole)} complete."
         )
         for view, count in found.views.items():
             text(f"{plural(count, 'row')} {lack(count)} all of view {view}: {VIEWS[spec.missing_views]}.")
@@ -498,15 +490,22 @@ def drawing(column: Column) -> str:
 
 #: Size of a table, its first rows, numbers far from the others, and names of columns after joining.
 Look = tuple[Table, Rows, Outliers, dict[str, str]]
-#: The target, missing cells, held-out rows, and each table; texts say what is wrong.
-Looks = tuple[Target | str | None, Missing | str | None, Marked | str | None, list[Look | str]]
+#: The target, missing cells, held-out rows, what follows, and each table; texts say what is wrong.
+Looks = tuple[
+    Target | str | None, Missing | str | None, Marked | str | None, list[Consequence] | str, list[Look | str]
+]
 #: Rows that are shown at once.
 SHOWN_ROWS = 50
 WIDEST = 30
 READING = "Reading the tables"
 #: What files are used as.
 USES: dict[Use, str] = {"table": "table", "kernels": "kernels", "sparse": "sparse view"}
-EXAMPLES = {"set-wine": "Wine", "set-breast-cancer": "Breast cancer", "set-diabetes": "Diabetes"}
+#: The sources of the example after its fits without each of them, with ten divisions of the rows.
+PICTURE = [
+    SourceRow("worst", "0.016", 0.0158, -0.0018, 0.0334, "inconclusive"),
+    SourceRow("error", "0.006", 0.0058, 0.0013, 0.0104, "no"),
+    SourceRow("mean", "0.001", 0.0006, -0.0167, 0.0178, "no"),
+]
 
 
 class DataPage:
@@ -566,6 +565,8 @@ class DataPage:
             pick = dropdown(options, props="clearable", label=label, with_input=True)
             pick.on_value_change(lambda event: self.add(event.value))
             pick.style("width: 100%")
+            if not ids and not gone:
+                hint("No table is chosen yet.")
             for table_id in ids:
                 ref = refs[table_id]
                 self._file(table_id, ref.name, ref.about or f"{ref.source}, {size(ref.size)}", ref.uses)
@@ -712,27 +713,65 @@ class DataPage:
     # ---- contents --------------------------------------------------------------------------------
 
     def examples(self) -> None:
-        """Without a table: some to begin with."""
+        """Without a table: what this is for, a picture of a result, an example, and tables of the papers."""
+        with card("What this is for"), stack("kw-story kw-hero"):
+            with ui.element("section").classes("kw-verdict"):
+                text(
+                    "Find out which of several sources of data predict an outcome, and how sure that is.", "p"
+                ).classes("kw-said")
+                text("Drop a table above. Or begin with an example:", "p")
+                self.template(EXAMPLE, "unelevated")
+                ui.button("Tour in five steps", icon="tour", on_click=lambda: start(self.studio)).props(
+                    "flat no-caps"
+                )
+            with (
+                ui.element("section")
+                .classes("kw-matter")
+                .props('role=img aria-label="A picture of a result"')
+            ):
+                text("The example: which sources matter?", "h3")
+                draw_sources(PICTURE)
+                hint("Loss of accuracy when the model is fitted without the source, with 95 % intervals.")
         with (
-            card(),
-            empty("table_view", "No table is chosen yet. To try the studio, choose a built-in data set:"),
-            stack("kw-row").style("justify-content: center"),
+            card(
+                "The papers in one press",
+                "Tables and settings of published results; the run is then yours to start.",
+            ),
+            stack("kw-grid"),
         ):
-            for table_id, name in EXAMPLES.items():
-                word_button(name, "", partial(self.begin, table_id), "outline")
-            ui.button("Tour in five steps", icon="tour", on_click=lambda: start(self.studio))
+            for one in PAPERS:
+                with stack():
+                    self.template(one, "outline")
+                    if not one.is_here:
+                        note(
+                            f"The data set {one.data} is not on this computer. Put its file into the folder of data "
+                            "sets, as the user guide describes, and load this page again.",
+                            "warn",
+                        )
+
+    def template(self, one: Template, props: str) -> None:
+        """A button that takes a table and settings."""
+
+        async def take() -> None:
+            draft = await offload(lambda: one.draft)
+            await offload(self.studio.change_draft, lambda _: draft)
+            ui.navigate.to("/method")
+
+        button = word_button(one.title, "play_arrow", guarded(take), f"no-caps {props}")
+        button.set_enabled(one.is_here)
+        hint(one.about, "p")
 
     def read(self) -> tuple[Joining | None, Looks]:
         """The tables side by side, and what they hold."""
         desk = self.desk
         joined = desk.joined()
         if joined is None or joined.problem:
-            return joined, (None, None, None, [])
+            return joined, (None, None, None, [], [])
         return joined, self._look(desk, joined)
 
     def show(self, found: tuple[Joining | None, Looks]) -> None:
         """What the chosen tables hold."""
-        joined, (target, missing, marked, tables) = found
+        joined, (target, missing, marked, told, tables) = found
         data = self.desk.data
         if joined is None or data is None:
             return
@@ -745,6 +784,11 @@ class DataPage:
         with stack("kw-two"):
             self._target(data, joined, target)
             self._roles(joined, marked)
+        if not isinstance(told, str):
+            # the column of held-out rows says at its field what it does
+            show_consequences(
+                [one for one in told if one.topic != "held-out rows"], self.form.set, self.leave_out
+            )
         show_further(joined.further)
         if isinstance(missing, str):
             note(missing, "bad")
@@ -794,6 +838,7 @@ class DataPage:
             or_problem(lambda: studio.target(data, spec.target, spec.task)) if has_target else None,
             or_problem(lambda: studio.missing(data, spec)),
             or_problem(lambda: studio.marked(data, spec)) if has_marks else None,
+            or_problem(lambda: studio.consequences(data, spec)),
             [or_problem(partial(look, table_id)) for table_id in data.tables],
         )
 
@@ -913,12 +958,4 @@ class DataPage:
                 "Rows": lambda: show_rows(rows, table),
                 "Outliers": lambda: show_outliers(far, table.name, table.n_rows),
             }
-            with ui.tabs().props("dense align=left no-caps") as tabs:
-                for name in parts:
-                    ui.tab(name)
-            with (
-                ui.tab_panels(tabs, value="Columns").props("animated=false").style("background: transparent")
-            ):
-                for name, draw in parts.items():
-                    with ui.tab_panel(name).style("padding: 0"):
-                        draw()
+            tabbed(parts)

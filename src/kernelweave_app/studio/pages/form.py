@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from nicegui import ui
@@ -14,7 +15,17 @@ from kernelweave_app.runs.fitting import parse_values
 from kernelweave_app.runs.settings import SpecField
 from kernelweave_app.runs.spec import applies, in_words_of, spec_fields
 from kernelweave_app.studio.pages.desk import Desk
-from kernelweave_app.studio.pages.pieces import dropdown, explained, said
+from kernelweave_app.studio.pages.pieces import (
+    card,
+    dropdown,
+    explained,
+    guarded,
+    note,
+    said,
+    stack,
+    word_button,
+)
+from kernelweave_app.studio.schema import Consequence
 
 #: What choices say, by setting; others are shown as they are written.
 WORDS: dict[str, dict[str, str]] = {
@@ -184,3 +195,34 @@ class Form:
                 validation=lambda given: self.take(name, lambda: given or "", keep),
             )
             return entry.props(f"{drawn} debounce=500")
+
+
+def show_consequences(
+    found: Sequence[Consequence],
+    change: Callable[..., object],
+    leave_out: Callable[[str], Awaitable[None]] | None = None,
+    title: str = "Before you start",
+) -> None:
+    """What follows from the choices so far, each with a button that mends it.
+
+    Parameters
+    ----------
+    found : sequence of Consequence
+    change : callable
+        Is given settings by their names.
+    leave_out : callable, optional
+        Is given the id of a file; without it such buttons are left out.
+    title : str
+        Of the card, which is left out where there is nothing to say.
+    """
+    if not found:
+        return
+    with card(title), stack("kw-stack tight"):
+        for one in found:
+            mend: Callable[[], object] = partial(change, **one.settings)
+            if one.leave_out and leave_out is not None:
+                mend = partial(leave_out, one.leave_out)
+            with note(one.text, one.kind):
+                if one.fix and (one.settings or leave_out is not None):
+                    button = word_button(one.fix, "", guarded(mend), "flat dense no-caps")
+                    button.props["aria-label"] = f"{one.fix}: {one.topic}"

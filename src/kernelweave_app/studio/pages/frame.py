@@ -6,14 +6,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from nicegui import ui
+from jinja2 import FunctionLoader
+from nicegui import Client, ui
+from nicegui.client import templates
 
 from kernelweave._drawing import COLOURS, LOWERS, RAISES
 from kernelweave_app.runs.spec import Spec
 from kernelweave_app.studio.pages.pieces import guarded, icon_button, link, said, stack, text, word_button
 from kernelweave_app.studio.schema import Data, Draft
-from kernelweave_app.studio.security import address_of, project_of
+from kernelweave_app.studio.security import MARK, address_of, project_of
 from kernelweave_app.studio.service import Studio
 
 #: Colours of charts, --c1, --c2, ... in the style sheet, and those of contributions: the same in light and dark, and in
@@ -276,6 +279,20 @@ AGAIN = 30.0
 
 
 def head() -> None:
-    """Style and script of all pages."""
+    """Style and script of all pages; only the scripts of the framework and these get the nonce."""
     ui.add_css(CSS, shared=True)
     ui.add_head_html(f"<script>{SCRIPT}</script>", shared=True)
+    Client.shared_head_html = marked(Client.shared_head_html)
+    loader: Any = templates.env.loader
+
+    def read(name: str) -> str:
+        return marked(str(loader.get_source(templates.env, name)[0]))
+
+    templates.env.loader = FunctionLoader(read)
+    if templates.env.cache is not None:
+        templates.env.cache.clear()
+
+
+def marked(page: str) -> str:
+    """A page of constants whose scripts have the mark of the nonce."""
+    return page.replace("<script", f'<script nonce="{MARK}"')

@@ -17,14 +17,15 @@ from kernelweave._parameters import said as written
 from kernelweave.learners import LEARNERS
 from kernelweave_app.runs.estimating import span
 from kernelweave_app.runs.fitting import MOST_ALPHAS, OF_PATHS, chosen, path_setting
-from kernelweave_app.runs.questions import PRESETS, QUESTIONS, grouped, preset_settings
+from kernelweave_app.runs.questions import OTHERS, PRESETS, QUESTIONS, grouped, preset_settings
 from kernelweave_app.runs.recommending import Recommendation
 from kernelweave_app.runs.settings import SpecField, kept, learner_settings
 from kernelweave_app.runs.spec import DEFAULT, Spec, label_of
 from kernelweave_app.runs.writing import in_words
+from kernelweave_app.studio.looking import or_problem
 from kernelweave_app.studio.methods import explanation, has_probabilities, methods, scorers
 from kernelweave_app.studio.pages.desk import Desk
-from kernelweave_app.studio.pages.form import Form, a_list, a_number
+from kernelweave_app.studio.pages.form import Form, a_list, a_number, show_consequences
 from kernelweave_app.studio.pages.frame import page
 from kernelweave_app.studio.pages.pieces import (
     Part,
@@ -39,7 +40,6 @@ from kernelweave_app.studio.pages.pieces import (
     note,
     nothing,
     once,
-    or_problem,
     plural,
     simple_table,
     size,
@@ -51,7 +51,7 @@ from kernelweave_app.studio.pages.pieces import (
     waiting,
     word_button,
 )
-from kernelweave_app.studio.schema import Checked, Expected, Method, RunRequest
+from kernelweave_app.studio.schema import Checked, Consequence, Expected, Method, RunRequest
 from kernelweave_app.studio.service import Studio
 
 ABOUT_NUMBER = (
@@ -93,11 +93,20 @@ class Guide:
     desk : Desk
     changed : callable
         Called after settings have changed.
+    choose : callable
+        Is given the name of a learner and its parameters.
     """
 
-    def __init__(self, studio: Studio, desk: Desk, changed: Callable[[], object]) -> None:
-        self.studio, self.desk, self.changed = studio, desk, changed
-        self.question = "predict"
+    def __init__(
+        self,
+        studio: Studio,
+        desk: Desk,
+        changed: Callable[[], object],
+        choose: Callable[[str, dict[str, object]], object],
+    ) -> None:
+        self.studio, self.desk, self.changed, self.choose = studio, desk, changed, choose
+        found = [one.name for one, names in grouped() if desk.spec.method in names]
+        self.question = found[0] if found and found[0] != OTHERS.name else "predict"
         self.found: Recommendation | None = None
         self.measured: tuple[Spec, Expected] | None = None
         self.problem = ""
@@ -112,24 +121,44 @@ class Guide:
 
     def build(self) -> None:
         """Draw the card."""
-        with card(
-            "Where to begin", "Choose what you want to know; learner and settings follow from the table."
-        ):
+        with card("Where to begin", "These four are enough; all other settings follow from the table."):
             with stack("kw-row"):
                 dropdown(
                     {one.name: one.title for one in QUESTIONS},
                     value=self.question,
                     label="Question",
-                    on_change=lambda event: setattr(self, "question", event.value),
+                    on_change=lambda event: self.ask(event.value),
                 ).classes("grow")
+                with stack("grow"):
+                    self.learner()
                 once("Recommend", "auto_awesome", self.recommend)
-                once("How long will it take?", "timer", self.measure, "outline")
             self.presets()
+            with stack("kw-row"):
+                once("How long will it take?", "timer", self.measure, "outline")
             self.told()
+
+    def ask(self, question: str) -> None:
+        """Another question, with learners of its own."""
+        self.question = question
+        self.learner.refresh()
+
+    @ui.refreshable_method
+    def learner(self) -> None:
+        """The learners of the question."""
+        names = dict((one.name, names) for one, names in grouped())[self.question]
+        titles = {name: PLAIN if name == DEFAULT else LEARNERS[name].__name__ for name in names}
+        now = self.desk.spec.method
+        dropdown(
+            titles,
+            value=now if now in titles else None,
+            label="Learner for this question",
+            on_change=lambda event: self.choose(event.value, {}),
+        ).style("width: 100%")
 
     def presets(self) -> None:
         """Quick, careful, paper, and what each sets."""
-        with stack("kw-row"):
+        with stack("kw-row").props('role=group aria-label="How careful?"'):
+            text("How careful?", "span")
             for one in PRESETS:
                 button = word_button(
                     one.title, "", guarded(partial(self.take_preset, one.name)), "outline padding='4px 14px'"
@@ -213,6 +242,13 @@ class Guide:
                 )
 
 
+#: What would be run, or why nothing can; and what follows from the choices.
+Ready = tuple[Checked | str, list[Consequence]]
+#: Fits times squared training rows from which on the time is measured before the start, and seconds until then: the
+#: settings may change again.
+MUCH_WORK, SETTLED = 5e7, 1.5
+
+
 class StartCard:
     """What would be run, and a button that starts it.
 
@@ -280,14 +316,22 @@ class StartCard:
             self.button.set_enabled(False)
         self.ready.renew()
 
-    def check(self) -> Checked | str:
-        """What would be run, or why nothing can."""
-        data = self.desk.data
+    def check(self) -> Ready:
+        """What would be run, or why nothing can, and what follows from the choices."""
+        data, spec = self.desk.data, self.desk.spec
         assert data is not None
-        return or_problem(lambda: self.studio.check(data, self.desk.spec))
+        told = or_problem(lambda: self.studio.consequences(data, spec))
+        return or_problem(lambda: self.studio.check(data, spec)), [] if isinstance(told, str) else told
 
-    def show(self, found: Checked | str) -> None:
-        """What would be run, or why nothing can."""
+    def change(self, **settings: Any) -> None:
+        """Mend something by one press."""
+        self.desk.set(**settings)
+        self.guide.changed()
+
+    def show(self, ready: Ready) -> None:
+        """What would be run, or why nothing can, and what follows from the choices."""
+        found, told = ready
+        show_consequences(told, self.change, title="Mind")
         self.button.set_enabled(not isinstance(found, str) and not self.wrong)
         if self.wrong or isinstance(found, str):
             note(self.first_correct() if self.wrong else str(found), "bad")
@@ -299,12 +343,18 @@ class StartCard:
             if found.n_steps:
                 number, _, fits = plural(found.n_steps, "fit").partition(" ")
                 stat(number, f"{fits} at most")
-        hint(f"{found.task.capitalize()}: {found.reason}. {found.splitter}").style("overflow-wrap: anywhere")
+        hint(f"{found.task.capitalize()}: {found.reason}. {found.splitter}.").style("overflow-wrap: anywhere")
         if found.n_dropped:
             note(
                 f"{plural(found.n_dropped, 'row')} with missing values {are(found.n_dropped)} left out.",
                 "warn",
             )
+        if self.guide.expected() is None:
+            work = (found.n_steps or 1) * found.n_training**2
+            if work < MUCH_WORK:
+                hint("Expected time: likely under a minute.")
+            else:
+                ui.timer(SETTLED, self.guide.measure, once=True)
 
 
 class MethodPage:
@@ -313,7 +363,7 @@ class MethodPage:
     def __init__(self, studio: Studio) -> None:
         self.studio, self.desk = studio, Desk(studio)
         self.form = Form(lambda: self.desk, self.check)
-        self.guide = Guide(studio, self.desk, self.renew)
+        self.guide = Guide(studio, self.desk, self.renew, self.choose)
         #: the task, and the number of classes
         self.target = ("classification", 2)
         self.start = StartCard(studio, self.desk, self.guide, self.form.wrong)
@@ -333,11 +383,14 @@ class MethodPage:
         """Everything below the heading."""
         self.target = target
         self.guide.build()
-        self.learners()
-        with stack("kw-narrow"):
-            self.path()
-            self.validation()
-        self.computing()
+        with ui.element("details").classes("kw-all"):
+            text("All settings: learner, path, validation", "summary")
+            with stack():
+                self.learners()
+                with stack("kw-narrow"):
+                    self.path()
+                    self.validation()
+                self.computing()
         self.start.build()
 
     def check(self) -> None:
@@ -346,6 +399,7 @@ class MethodPage:
 
     def renew(self) -> None:
         """Draw everything again after the guide has changed settings."""
+        self.guide.learner.refresh()
         self.learners.refresh()
         self.path.refresh()
         self.validation.refresh()
@@ -407,6 +461,7 @@ class MethodPage:
         """Store a learner and its parameters."""
         before = has_probabilities(self.desk.spec)
         if self.form.set(method=name, learner_params=params):
+            self.guide.learner.refresh()
             self.learners.refresh()
             self.path.refresh()
             if has_probabilities(self.desk.spec) != before:

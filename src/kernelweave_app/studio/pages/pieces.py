@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal, SupportsFloat, TypeVar
@@ -340,19 +340,22 @@ def later(content: str, draw: Callable[..., object], read: Callable[[], object] 
     return Part(content, draw, read).build()
 
 
-def or_problem(look: Callable[[], Answer]) -> Answer | str:
-    """What is seen, or why nothing can be."""
-    try:
-        return look()
-    except InputError as error:
-        return str(error)
-
-
 def nothing(icon: str, content: str, label: str = "", path: str = "", arrow: str = "arrow_back") -> None:
     """A card where there is nothing yet, and the way to where it is made."""
     with card(), empty(icon, content):
         if label:
             word_button(label, arrow, path, "outline")
+
+
+def tabbed(parts: Mapping[str, Callable[[], object]]) -> None:
+    """Parts of a page of which one is shown at a time, the first at the beginning."""
+    with ui.tabs().props("dense align=left no-caps outside-arrows mobile-arrows") as tabs:
+        for name in parts:
+            ui.tab(name)
+    with ui.tab_panels(tabs, value=next(iter(parts))).props("animated=false").classes("kw-panels"):
+        for name, draw in parts.items():
+            with ui.tab_panel(name), stack():
+                draw()
 
 
 def redraw(chart: ui.echart, options: Tree) -> None:

@@ -854,6 +854,11 @@ class Board:
                 with ui.element("tbody"):
                     for run in shown:
                         self.row(run)
+            if len(found) > 1 and self.wanted.score.endswith("held out"):
+                hint(
+                    "Whoever chooses the best of several runs by the score of held-out rows makes that score too good. "
+                    "Keep other rows for the last look."
+                )
             if len(found) > PAGE:
                 with stack("kw-end"):
                     turner(self.first, PAGE, len(found), "run", self.go_on)

@@ -25,9 +25,12 @@ from kernelweave._errors import InputError
 from kernelweave._types import Tree
 from kernelweave.estimators.choosing import not_an_estimate
 from kernelweave.inspection.registry import QUESTIONS, Finding, repeated
+from kernelweave_app.runs.spec import in_words_of
+from kernelweave_app.studio.catalogue import PROSTATE
 from kernelweave_app.studio.jobs import FIGURES, GOING, OF_EVIDENCE
 from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import STABILITY, stability
+from kernelweave_app.studio.pages.naming import plain_names
 from kernelweave_app.studio.pages.pieces import (
     are,
     bar,
@@ -50,12 +53,14 @@ from kernelweave_app.studio.pages.pieces import (
     stack,
     stat,
     switch,
+    tabbed,
     tables,
     tag,
     text,
     word_button,
 )
 from kernelweave_app.studio.pages.runs import RunPage, round_off, short
+from kernelweave_app.studio.pages.story import announced, show_story
 from kernelweave_app.studio.schema import (
     Evidence,
     EvidenceProgress,
@@ -66,6 +71,7 @@ from kernelweave_app.studio.schema import (
     Weights,
 )
 from kernelweave_app.studio.service import Studio
+from kernelweave_papers.printed import RLS2_TABLE1
 
 #: Kernels of one layer that are shown.
 MOST_COLUMNS = 24
@@ -188,32 +194,36 @@ class EvidenceCard:
     Parameters
     ----------
     studio : Studio
-    run_id : str
+    run : Run
     found : Evidence
     renewed : callable
         Is given the evidence when it has changed.
     """
 
     def __init__(
-        self, studio: Studio, run_id: str, found: Evidence, renewed: Callable[[Evidence], None]
+        self, studio: Studio, run: Run, found: Evidence, renewed: Callable[[Evidence], None]
     ) -> None:
         self.renewed = renewed
-        self.studio, self.run_id, self.found = studio, run_id, found
+        self.studio, self.run, self.run_id, self.found = studio, run, run.id, found
         self.counts = {kind: one.usual for kind, one in repeated().items()}
         self.refit, self.max_false = True, 1.0
-        self.lines: dict[str, Callable[[], object]] = {}
+        #: by kind and place: the story has the next one too
+        self.lines: dict[tuple[str, bool], Callable[[], object]] = {}
         #: the bar and the words of what is being computed
-        self.bars: dict[str, tuple[ui.linear_progress, TextElement]] = {}
+        self.bars: dict[tuple[str, bool], tuple[ui.linear_progress, TextElement]] = {}
         #: what was read first is not taken for newer: buttons and the timer may ask at the same time
         self.asking = asyncio.Lock()
 
     def build(self) -> None:
         """Draw the card."""
         about = "Each of these takes time and can be stopped; what is done is kept."
-        with card("How sure?", about), stack("kw-stack"):
+        with card("More computations", about), stack("kw-stack"):
             for kind in self.found.kinds:
                 self.place(kind)
         self.parts()
+
+    def watch(self) -> None:
+        """Look at what is being computed, from now on."""
         self.timer = ui.timer(EVERY, self.look, active=self.busy())
 
     def busy(self) -> bool:
@@ -235,16 +245,22 @@ class EvidenceCard:
     def take(self, found: Evidence) -> None:
         """Draw anew what has changed; fields and buttons of what has not stay as they are."""
         before, self.found = self.found, found
-        for kind, draw in self.lines.items():
+        for (kind, brief), draw in list(self.lines.items()):
             old, new = before.progress.get(kind), found.progress.get(kind)
             if old == new and bool(before.numbers.get(kind)) == bool(found.numbers.get(kind)):
                 continue
-            if old and new and (old.state, old.stopping) == (new.state, new.stopping) and kind in self.bars:
-                self.advance(kind, new)
+            if (
+                old
+                and new
+                and (old.state, old.stopping) == (new.state, new.stopping)
+                and (kind, brief) in self.bars
+            ):
+                self.advance(kind, new, brief)
             else:
                 draw()
         if found.numbers != before.numbers:
             self.parts.refresh()
+            self.paper.refresh()
             self.renewed(found)
         # the page may have been left
         if not self.timer.is_deleted:
@@ -255,29 +271,37 @@ class EvidenceCard:
         how = {"refit": self.refit, "max_false": self.max_false}
         await self.ask(self.studio.evidence.start, kind, int(self.counts[kind] or 0), **how)
 
-    def place(self, kind: str) -> None:
-        """A line that is drawn anew without the others."""
+    def place(self, kind: str, brief: bool = False) -> None:
+        """A line that is drawn anew without the others; a brief one has no fields."""
 
         @ui.refreshable
         def shown() -> None:
-            self.bars.pop(kind, None)
-            self.line(kind)
+            self.bars.pop((kind, brief), None)
+            self.line(kind, brief)
 
         shown()
-        self.lines[kind] = shown.refresh
+        self.lines[kind, brief] = shown.refresh
 
-    def line(self, kind: str) -> None:
+    def place_next(self, kind: str) -> None:
+        """The line of the next computation, in the story."""
+        for key in [key for key in self.lines if key[1]]:
+            del self.lines[key]
+        self.place(kind, True)
+
+    def line(self, kind: str, brief: bool) -> None:
         """What it is, how many, a button or the progress."""
         declared = repeated()[kind]
-        title, counted = declared.title, declared.counted
+        title, counted = declared.title, "" if brief else declared.counted
         now = self.found.progress.get(kind)
-        with stack("kw-proof").props(f'role=group aria-label="{title}"'):
+        named = f"Next: {title}" if brief else title
+        with stack("kw-proof").props(f'role=group aria-label="{named}"'):
             with ui.element("div"):
-                text(title, "h3")
-                hint(declared.about, "p")
+                text(title, "h4" if brief else "h3")
+                work = announced(self.run, self.found, kind, int(self.counts[kind] or 0), self.refit)
+                hint(f"{declared.about} {work}", "p")
             with stack("kw-row"):
                 if now is not None and now.state in GOING:
-                    self.progress(kind, title)
+                    self.progress(kind, title, brief)
                     return
                 if counted:
                     field = ui.number(
@@ -289,10 +313,10 @@ class EvidenceCard:
                         on_change=lambda event: self.counts.update({kind: int(event.value or 0)}),
                     )
                     field.props("outlined dense").style("width: 11rem")
-                if kind == "permutation":
+                if kind == "permutation" and not brief:
                     again = ui.switch("Fit again", value=self.refit).bind_value_to(self, "refit")
                     again.tooltip("Off: models stay, and only the targets of held-out rows are permuted")
-                if kind == "stability":
+                if kind == "stability" and not brief:
                     field = ui.number("False selections", value=self.max_false, min=0.01)
                     # one where the field is empty
                     field.bind_value_to(self, "max_false", lambda given: 1.0 if given is None else given)
@@ -304,17 +328,17 @@ class EvidenceCard:
                     "play_arrow",
                     guarded(lambda: self.start(kind)),
                     "outline no-caps",
-                    f"Compute: {title}",
+                    f"Compute: {named}",
                 )
             if now is not None and now.reason:
                 note(now.reason, "bad" if now.state == "failed" else "warn")
 
-    def progress(self, kind: str, title: str) -> None:
+    def progress(self, kind: str, title: str, brief: bool) -> None:
         """A bar, the time left, and a button that stops."""
         now = self.found.progress[kind]
         shown = ui.linear_progress(0.0, show_value=False).style("width: 12rem")
-        self.bars[kind] = shown, hint("", "span")
-        self.advance(kind, now)
+        self.bars[kind, brief] = shown, hint("", "span")
+        self.advance(kind, now, brief)
         stop = word_button(
             "Stopping" if now.stopping else "Stop",
             "stop",
@@ -324,9 +348,9 @@ class EvidenceCard:
         )
         stop.set_enabled(not now.stopping)
 
-    def advance(self, kind: str, now: EvidenceProgress) -> None:
+    def advance(self, kind: str, now: EvidenceProgress, brief: bool) -> None:
         """Move the bar; the button beside it stays, so that no press on it is lost."""
-        bar, said = self.bars[kind]
+        bar, said = self.bars[kind, brief]
         total = max(1, now.total or len(self.found.kinds))
         bar.set_value(min(1.0, now.done / total))
         bar.props["aria-label"] = f"{repeated()[kind].title}: {now.done} of {now.total}"
@@ -348,6 +372,10 @@ class EvidenceCard:
                 options, tall = make(tree[key]["details"])
                 charts.figure(options, title, caption, height=tall)
         self.classes()
+
+    @ui.refreshable_method
+    def paper(self) -> None:
+        """Figures and tables for print."""
         with card("For a paper"), stack():
             own_width(self.run_id, list(FIGURES))
             tables(self.run_id, self.found.tables)
@@ -538,6 +566,19 @@ def _size(n_classes: int) -> str:
     return "" if n_classes <= FEW_CLASSES else "many" if n_classes <= MANY_CLASSES else "many dense"
 
 
+def plainly(results: Results) -> tuple[Results, dict[str, str]]:
+    """Results with kernels named as people think, and their labels by these names."""
+    found = results.model_copy(deep=True)
+    lists = [found.weights.names, *(path.names for path in found.paths)]
+    lists += [layer.names for layer in found.weights.layers[:1]]
+    if found.contributions is not None:
+        lists.append(found.contributions.kernels)
+    plain = plain_names(list(dict.fromkeys(name for names in lists for name in names)))
+    for names in lists:
+        names[:] = [plain[name] for name in names]
+    return found, {name: label for label, name in plain.items()}
+
+
 class UnderstandPage(RunPage):
     """The page that explains a finished run."""
 
@@ -548,50 +589,103 @@ class UnderstandPage(RunPage):
         super().__init__(studio, run_id)
         #: what is known beyond the results
         self.known: Tree = {}
+        #: labels of kernels by the names that are shown
+        self.formulas: dict[str, str] = {}
 
     def renew(self, found: Evidence) -> None:
         """Draw anew what shows what was computed."""
         self.known = found.numbers
+        self.story.refresh(self.run, found, self.proofs)
         self.answers.refresh(found)
         self.weight_bars.refresh()
 
     @ui.refreshable_method
+    def story(self, run: Run, found: Evidence, proofs: EvidenceCard) -> None:
+        """The answers on one screen."""
+        show_story(run, found, proofs.place_next)
+
+    @ui.refreshable_method
     def answers(self, found: Evidence) -> None:
         """Sentences by question, and a table of their numbers."""
-        with stack("kw-answers"):
-            for topic, head in QUESTIONS.items():
-                said = [one for one in found.statements if one.topic == topic]
-                if not said:
-                    continue
-                with ui.element("section").classes(f"kw-{topic}"):
-                    text(head, "h3")
-                    with ui.element("ul"):
-                        for one in said:
-                            text(one.text, "li")
-        with ui.expansion("The numbers behind these sentences").props("dense"):
-            rows = [
-                [one.text if not k else "", " › ".join(map(str, cited.source)), f"{cited.value:.6g}"]
-                for one in found.statements
-                for k, cited in enumerate(one.numbers)
-            ]
-            heads = ["sentence", "in evidence.json", "number"]
-            simple_table(heads, rows, numbers=(2,), label="Numbers of the sentences")
+        with card("All answers"):
+            with stack("kw-answers"):
+                for topic, head in QUESTIONS.items():
+                    said = [one for one in found.statements if one.topic == topic]
+                    if not said:
+                        continue
+                    with ui.element("section").classes(f"kw-{topic}"):
+                        text(head, "h3")
+                        with ui.element("ul"):
+                            for one in said:
+                                text(in_words_of("form", one.text), "li")
+            with ui.expansion("The numbers behind these sentences").props("dense"):
+                rows = [
+                    [one.text if not k else "", " › ".join(map(str, cited.source)), f"{cited.value:.6g}"]
+                    for one in found.statements
+                    for k, cited in enumerate(one.numbers)
+                ]
+                heads = ["sentence", "in evidence.json", "number"]
+                simple_table(heads, rows, numbers=(2,), label="Numbers of the sentences")
 
     async def show(self, run: Run) -> None:
-        """Answers, evidence, and everything that was computed."""
+        """The story, and everything else behind tabs."""
         results = await offload(self.studio.results, run.id)
-        self.summary(run, results)
+        results, self.formulas = plainly(results)
         found = await self.evidence(run.id)
-        if found is not None:
-            with card("Answers"):
-                self.answers(found)
-        for remark in results.remarks:
-            note(remark, "warn")
+        proofs = None
         if found is not None:
             self.known = found.numbers
-            EvidenceCard(self.studio, run.id, found, self.renew).build()
+            self.run = run
+            proofs = self.proofs = EvidenceCard(self.studio, run, found, self.renew)
+            self.story(run, found, proofs)
+        for remark in results.remarks:
+            note(in_words_of("form", remark), "warn")
+        parts: dict[str, Callable[[], object]] = {"Scores": lambda: self.scores(run, results, found)}
+        if proofs is not None:
+            parts["More computations"] = proofs.build
+        parts["Kernels"] = lambda: self.kernels(results)
+        if results.paths:
+            parts["Path"] = lambda: self.paths(run, results)
+        parts["Rows"] = lambda: self.rows(run, results)
+        if proofs is not None:
+            parts["For a paper"] = proofs.paper
+        parts["Solver"] = lambda: self.certificate(results)
+        tabbed(parts)
+        if proofs is not None:
+            proofs.watch()
+
+    def coefficients(self, run: Run, results: Results) -> None:
+        """The coefficients of a linear model with its test error, beside those that a paper printed."""
+        with card("Coefficients"):
+            rows = [
+                [name, f"{value:.3f}".replace("-0.000", "0.000")]
+                for name, value in results.coefficients.items()
+            ]
+            for name, value in zip(("test error", "std error"), results.squared_error, strict=False):
+                rows.append([name, f"{value:.3f}"])
+            heads = ["", "this model"]
+            if run.request.data.tables == [f"set-{PROSTATE}"]:
+                printed = {name: row["rls2"].text for name, row in RLS2_TABLE1.items()}
+                rows = [[*row, printed.get(row[0], "")] for row in rows]
+                heads.append("printed in Table 1")
+            simple_table(heads, rows, numbers=range(1, len(heads)), label="Coefficients")
+            if results.squared_error:
+                hint("Test error: the mean squared error of the held-out rows, with its standard error.")
+
+    def scores(self, run: Run, results: Results, found: Evidence | None) -> None:
+        """All scores, and all sentences."""
+        if results.coefficients:
+            self.coefficients(run, results)
+        self.summary(run, results)
+        if found is not None:
+            self.answers(found)
+
+    def kernels(self, results: Results) -> None:
+        """Weights of kernels, by view and by layer, and what was left to defaults."""
+        self.weights(results)
+        if results.weights.layers:
+            self.layers(results)
         if results.defaults:
-            # a line for each kernel: below it the path would be far away
             with (
                 card(),
                 ui.expansion("What was left to defaults").props("dense"),
@@ -599,20 +693,21 @@ class UnderstandPage(RunPage):
             ):
                 for line in results.defaults:
                     text(line.strip(), "p")
-        if results.paths:
-            PathCard(run.id, results).build()
+
+    def paths(self, run: Run, results: Results) -> None:
+        """The path, and how its end was chosen."""
+        PathCard(run.id, results).build()
         if results.curve is not None:
             self.curve(results)
-        self.weights(results)
-        if results.weights.layers:
-            self.layers(results)
-        if results.contributions is not None:
-            ContributionsCard(run.id, results).build()
+
+    def rows(self, run: Run, results: Results) -> None:
+        """Single rows: contributions, and those that were held out."""
         if results.held is not None:
             self.held(results)
         else:
             self.none_held(results)
-        self.certificate(results)
+        if results.contributions is not None:
+            ContributionsCard(run.id, results).build()
 
     async def evidence(self, run_id: str) -> Evidence | None:
         """What is known beyond the results; None for a run of an older version."""
@@ -643,7 +738,6 @@ class UnderstandPage(RunPage):
                 with_weight = "kernel with a weight" if run.summary.n_active == 1 else "kernels with a weight"
                 stat(str(run.summary.n_active), with_weight, f"of {run.summary.n_kernels}")
                 stat(run.summary.regularization.split(" = ")[1], run.summary.regularization.split(" = ")[0])
-                stat(f"{results.certificate.rel_gap or 0:.0e}", "relative gap")
                 stat(str(run.summary.n_training), "rows learnt from")
                 stat(str(run.summary.n_held), "rows held out")
 
@@ -688,10 +782,10 @@ class UnderstandPage(RunPage):
                 self.weight_bars(found)
                 with ui.expansion("As a table").props("dense"):
                     rows = [
-                        [n, *(round(v, 5) for v in row)]
+                        [n, *(round(v, 5) for v in row), self.formulas.get(n, n)]
                         for n, row in zip(found.names, found.values, strict=True)
                     ]
-                    big_table(["kernel", *found.outputs], rows, label="Weights of kernels")
+                    big_table(["kernel", *found.outputs, "formula"], rows, label="Weights of kernels")
             with card("Weights by view"):
                 self.share_bars(found.views)
                 mean = "; the mean over classes or targets" if len(found.outputs) > 1 else ""
@@ -725,7 +819,9 @@ class UnderstandPage(RunPage):
                 prints(self.run_id, "stability", "Weights of kernels with intervals")
             prints(self.run_id, "weights", "Weights of kernels")
         if stable:
-            options, height = stability(stable["details"])
+            plain = {label: name for name, label in self.formulas.items()}
+            details = {**stable["details"], "names": [plain.get(n, n) for n in stable["details"]["names"]]}
+            options, height = stability(details)
             charts.figure(options, label + "; lines are intervals", STABILITY, height=height)
             return
         names, values = found.names[:MOST_BARS], found.values[:MOST_BARS]

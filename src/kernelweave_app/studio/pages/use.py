@@ -37,7 +37,10 @@ FILES = {
     "report.html": ("Report", "One page with all figures, to be read or printed anywhere."),
     "predictions.csv": ("Predictions", "Of the held-out rows, beside the truth."),
     "spec.toml": ("Settings", "For the command line: kernelweave fit TABLE --spec spec.toml --out FOLDER."),
-    "script.py": ("Python script", "Shown below."),
+    "script.py": (
+        "Python script",
+        "Shown below. It reads the tables of this computer, and the one in the folder its own.",
+    ),
     "grams.json": (
         "Names of rows",
         "Of the precomputed kernels; kernelweave predict reads it beside the model.",
@@ -47,10 +50,6 @@ FILES = {
         "Which columns came from which; kernelweave predict reads it beside the model.",
     ),
 }
-
-
-#: What is chosen beside tables, by what the files are.
-BESIDE = {"kernels": "Kernels of new rows with training rows", "sparse": "Sparse views of new rows"}
 
 
 def pick_files(label: str, refs: list[TableRef], *, several: bool) -> ui.select:
@@ -88,33 +87,28 @@ class UsePage(RunPage):
     def predict(self, run: Run, tables: list[TableRef]) -> None:
         """Choose a table and predict its rows."""
         data = run.request.data
-        several = len(data.tables) > 1
         with card("Predict", "Choose a table with the columns of the model."):
             ordered = sorted(tables, key=lambda r: (r.source != "data folder", r.name.lower()))
-            label = "Tables, joined by the same key" if several else "Table"
-            picks = {"table": pick_files(label, ordered, several=several)}
-            for use, label in BESIDE.items():
-                if getattr(data, use):
-                    picks[use] = pick_files(label, [ref for ref in tables if use in ref.uses], several=True)
+            several = len(data.files) > 1
+            label = "Files of the new rows" if several else "Table"
+            pick = pick_files(label, ordered, several=several)
+            if several:
+                hint("In any order: tables, kernels and sparse views are told by their contents.")
 
             async def uploaded(new: str) -> None:
-                refs = {ref.id: ref for ref in await offload(self.studio.tables)}
-                use: str = refs[new].uses[0] if new in refs else "table"
-                use = use if use in picks else "table"
-                pick = picks[use]
-                names = {ref.id: ref.name for ref in refs.values() if use == "table" or use in ref.uses}
-                pick.set_options(names, value=[*(pick.value or []), new] if pick.multiple else new)
+                refs = await offload(self.studio.tables)
+                now = [*(pick.value or []), new] if several else new
+                pick.set_options({ref.id: ref.name for ref in refs}, value=now)
 
-            drop_zone("Or drop a new file here", uploaded)
+            drop_zone(
+                "Or drop new files here" if several else "Or drop a new file here", uploaded, multiple=several
+            )
 
             async def go() -> None:
-                chosen = {use: pick.value or [] for use, pick in picks.items()}
-                found = chosen.pop("table")
-                found = [found] if isinstance(found, str) else found
-                if not found:
+                found = pick.value if several else [pick.value]
+                if not found or not found[0]:
                     raise InputError("Choose a table first.")
-                key = data.key if len(found) > 1 or data.kernels else ""
-                new = Data.model_validate({"tables": found, "key": key, **chosen})
+                new = Data(tables=found, key=data.key)
                 self.result.refresh(await offload(self.studio.predict, run.id, new))
                 self.files.refresh(run, await offload(self.studio.artifacts, run.id))
 
@@ -146,6 +140,18 @@ class UsePage(RunPage):
                     "like these were left out of training too.",
                     "warn",
                 )
+            if found.n_flagged:
+                note(
+                    f"{plural(found.n_flagged, 'row')} {has(found.n_flagged)} a remark in the column mind: cells that "
+                    "were filled, new categories, or no training row near.",
+                    "warn",
+                )
+            if not found.compared:
+                hint(
+                    "The tables of this run have changed, so that new rows are not compared with the training rows."
+                )
+            if any(name.startswith("low") for name in found.columns):
+                hint("Low and high: intervals that hold the target of 90 % of new rows.")
             if not found.scores and not found.apart:
                 hint("The table has no known target, so there is no score.")
             big_table(
@@ -161,6 +167,10 @@ class UsePage(RunPage):
         """Everything but figures."""
         made = {file.name: file for file in artifacts}
         with card("Files"), stack("kw-stack tight"):
+            with file_row(
+                "Folder", "Model, tables, settings and scripts with relative paths. It runs elsewhere."
+            ):
+                link("Download", f"/api/runs/{run.id}/folder", download="Download the folder of the run")
             for name, (title, about) in FILES.items():
                 if name in made:
                     self.file(run, name, title, f"{about} {size(made[name].size)}")

@@ -1,0 +1,310 @@
+"""What follows from a choice of tables and settings, said before a run starts, each with a change that mends it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from kernelweave._errors import InputError
+from kernelweave._forms import numbered
+from kernelweave._types import DataFrame
+from kernelweave.views.groups import names_in
+from kernelweave.views.levels import is_called
+from kernelweave_app.runs.columns import date_format, read_types, with_types
+from kernelweave_app.runs.doubts import find_giveaways
+from kernelweave_app.runs.joining import Joined
+from kernelweave_app.runs.lineage import checksum
+from kernelweave_app.runs.preparing import Prepared, prepare
+from kernelweave_app.runs.recommending import UNEQUAL
+from kernelweave_app.runs.row_names import why_names
+from kernelweave_app.runs.spec import Spec
+from kernelweave_app.studio.schema import Consequence, Marked, Target
+
+#: Names that a sentence lists, and columns of text that are looked at.
+SHOWN, MOST_TEXTS = 3, 300
+#: Fraction of the cells of a text column that are numbers, from which on the others are told.
+MOSTLY_NUMBERS = 0.8
+#: Rows of a table that are copies of others, as a fraction, and columns from which on that is no chance.
+COPIES, COLUMNS_OF_COPIES = 0.05, 5
+#: Rows that a group has on average, at least, and how many groups.
+ROWS_OF_GROUP, FEWEST_GROUPS = 2, 5
+_SUBJECTS = re.compile(r"(?i:patient|subject|participant|mouse|animal|donor|user|customer|person)s?")
+_DAY_OR_MONTH = re.compile(r"\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4}")
+#: What each way to treat missing cells does.
+DOES = {
+    "error": "With this setting, runs fail if cells are missing.",
+    "drop": "Rows with a missing cell are left out.",
+    "impute": "Numbers are filled with the mean, categories with the most frequent one.",
+    "impute-median": "Numbers are filled with the median, categories with the most frequent one, and columns of "
+    "0 and 1 mark what was filled.",
+    "impute-nearest": "Numbers are filled from the five nearest rows, categories with the most frequent one.",
+    "skip": "Nothing is filled: rows are compared in the columns that both have.",
+}
+
+
+def consequences(
+    joined: Joined,
+    files: dict[str, str],
+    spec: Spec,
+    target: Target | str | None,
+    marked: Marked | str | None,
+) -> list[Consequence]:
+    """What a reader of a table has to know before a run starts.
+
+    Parameters
+    ----------
+    joined : Joined
+        The tables side by side.
+    files : dict of str to str
+        Paths of the chosen files by their ids.
+    spec : Spec
+    target : Target, str or None
+        What the target column implies, or why nothing can be said.
+    marked : Marked, str or None
+        The same of the column of held-out rows.
+
+    Returns
+    -------
+    list of Consequence
+        Warnings first.
+    """
+    found = [*_same_files(files), *_lost_rows(joined, spec), *_held_out(marked)]
+    table = with_types(joined.table, spec.types)
+    if not isinstance(target, str) and target is not None:
+        found += _of_target(target, spec)
+    leave = {
+        spec.target,
+        spec.weights,
+        spec.group,
+        spec.holdout,
+        spec.key,
+        joined.names,
+        *names_in(spec.drop),
+    }
+    columns = [name for name in table.columns if name not in leave]
+    found += [*_empty_columns(table, columns, spec), *_of_texts(table, columns, spec)]
+    found += _of_prepared(
+        joined,
+        spec,
+        {name for one in found if one.topic == "numbers as text" for name in one.settings["types"]},
+    )
+    return sorted(found, key=lambda one: one.kind != "warn")
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(repr(name) for name in names[:SHOWN]) + more
+
+
+def _dropped(spec: Spec, names: list[str]) -> dict[str, Any]:
+    return {"drop": list(dict.fromkeys([*names_in(spec.drop), *names]))}
+
+
+def _same_files(files: dict[str, str]) -> Iterator[Consequence]:
+    seen: dict[str, str] = {}
+    for file, path in files.items():
+        first = seen.setdefault(checksum(path), path)
+        if first != path:
+            one, other = (each.rpartition("/")[2] for each in (first, path))
+            yield Consequence(
+                topic="same file",
+                text=f"{one} and {other} have the same contents. As two views they count twice.",
+                fix=f"Leave out {other}",
+                leave_out=file,
+            )
+
+
+def _lost_rows(joined: Joined, spec: Spec) -> Iterator[Consequence]:
+    lost = {view: keys for view, keys in joined.missing.items() if keys}
+    if not lost or joined.kinds:
+        return
+    keys = dict.fromkeys(str(key) for keys in lost.values() for key in keys)
+    lacking = "; ".join(f"{len(keys)} not in {view}" for view, keys in lost.items())
+    yield Consequence(
+        topic="lost rows",
+        text=f"{numbered(len(keys), 'row')} of the tables {'is' if len(keys) == 1 else 'are'} lost by joining "
+        f"({lacking}), such as {_listed(list(keys))}. {numbered(len(joined.table), 'row')} "
+        f"{'remains' if len(joined.table) == 1 else 'remain'}.",
+        fix="Keep rows that lack a table",
+        settings={"rows": "all"},
+    )
+
+
+def _held_out(marked: Marked | str | None) -> Iterator[Consequence]:
+    if marked is None:
+        return
+    problem = marked if isinstance(marked, str) else marked.problem
+    if isinstance(marked, str) or problem:
+        yield Consequence(topic="held-out rows", text=problem)
+        return
+    more = marked.n_held > marked.n_training
+    then = " More rows are held out than trained on: are the two sides swapped?" if more else ""
+    yield Consequence(
+        topic="held-out rows",
+        kind="warn" if more else "",
+        text=f"{marked.said}.{then}",
+        fix="Swap held-out and training rows",
+        settings={"holdout_values": marked.swapped or ""},
+    )
+
+
+def _of_target(target: Target, spec: Spec) -> Iterator[Consequence]:
+    if target.problem:
+        yield Consequence(topic="target", text=target.problem)
+    if target.n_missing:
+        yield Consequence(
+            topic="target missing",
+            kind="" if spec.missing == "drop" else "warn",
+            text=f"{numbered(target.n_missing, 'row')} {'has' if target.n_missing == 1 else 'have'} no target"
+            + (" and will be left out." if spec.missing == "drop" else ", and runs fail."),
+            fix="" if spec.missing == "drop" else "Leave out rows with a missing cell",
+            settings={"missing": "drop"},
+        )
+    if len(target.classes) < 2:
+        return
+    name, fewest = min(target.classes.items(), key=lambda pair: pair[1])
+    most = max(target.classes.values())
+    if fewest < spec.cv:
+        yield Consequence(
+            topic="rare class",
+            text=f"Class {name!r} has {numbered(fewest, 'row')}, fewer than the {spec.cv} folds: "
+            + ("nothing can be tested on it." if fewest == 1 else "some folds have none of it."),
+        )
+    if most >= UNEQUAL * fewest and not (spec.balanced or spec.class_weights):
+        yield Consequence(
+            topic="unequal classes",
+            kind="",
+            text=f"The largest class has {most} rows, class {name!r} {fewest}. A model may predict the largest class "
+            "nearly always.",
+            fix="Weight classes equally",
+            settings={"balanced": True},
+        )
+
+
+def _empty_columns(table: DataFrame, columns: list[str], spec: Spec) -> Iterator[Consequence]:
+    part = table[columns]
+    known = part.notna().sum()
+    empty = [str(name) for name in columns if known[name] == 0]
+    numbers = part.select_dtypes("number")
+    low, high = numbers.min(), numbers.max()
+    constant = [str(name) for name in numbers.columns if known[name] and low[name] == high[name]]
+    others = [name for name in columns if name not in numbers.columns][:MOST_TEXTS]
+    constant += [str(name) for name in others if known[name] and part[name].nunique() == 1]
+    for names, what in ((empty, "no value in any row"), (constant, "the same value in every row")):
+        if names:
+            yield Consequence(
+                topic="empty column" if names is empty else "constant column",
+                text=f"{_named(names)} {what}.",
+                fix="Leave out",
+                settings=_dropped(spec, names),
+            )
+
+
+def _named(names: list[str]) -> str:
+    """Columns as the beginning of a sentence."""
+    return f"Column {names[0]!r} has" if len(names) == 1 else f"Columns {_listed(names)} have"
+
+
+def _of_texts(table: DataFrame, columns: list[str], spec: Spec) -> Iterator[Consequence]:
+    import pandas as pd
+
+    texts = (
+        table[columns].select_dtypes(exclude=["number", "bool", "datetime", "category"]).columns[:MOST_TEXTS]
+    )
+    for name in texts:
+        known = table[name].dropna().astype(str).str.strip()
+        if not len(known) or date_format(table[name]):
+            continue
+        numbers = pd.to_numeric(known, errors="coerce").notna()
+        if MOSTLY_NUMBERS <= numbers.mean() < 1.0:
+            others = list(dict.fromkeys(known[~numbers]))
+            types = {**read_types(spec.types), str(name): "number"}
+            yield Consequence(
+                topic="numbers as text",
+                text=f"Column {str(name)!r} is text because of {_listed(others)} among {int(numbers.sum())} numbers.",
+                fix="Read it as numbers; other cells are missing",
+                settings={"types": types},
+            )
+        elif known.str.fullmatch(_DAY_OR_MONTH.pattern).mean() > MOSTLY_NUMBERS:
+            yield Consequence(
+                topic="ambiguous dates",
+                text=f"Column {str(name)!r} looks like dates in which day and month can be confused, such as "
+                f"{known.iloc[0]!r}. It is read as text. Write dates as 2026-11-28, or leave the column out.",
+                fix="Leave out",
+                settings=_dropped(spec, [str(name)]),
+            )
+    for name in columns:
+        last = str(name).rpartition(".")[2]  # of several tables, after the name of the table
+        if not (is_called(last) or _SUBJECTS.fullmatch(last)):
+            continue
+        n, known = table[name].nunique(), int(table[name].notna().sum())
+        if (
+            not spec.group
+            and FEWEST_GROUPS <= n <= known / ROWS_OF_GROUP
+            and not why_names(table[name], str(name))
+        ):
+            yield Consequence(
+                topic="repeated names",
+                text=f"Column {str(name)!r} has {n} values in {known} rows. Rows of one {name} in both training and "
+                "held-out rows make scores too good.",
+                fix="Keep its rows together",
+                settings={"group": str(name)},
+            )
+
+
+def _of_prepared(joined: Joined, spec: Spec, told: set[str]) -> Iterator[Consequence]:
+    try:
+        filled = spec.model_copy(update={"missing": "impute", "holdout": ""})
+        prepared = prepare(
+            joined, filled.model_copy(update={"drop": [*names_in(spec.drop), *names_in(spec.holdout)]})
+        )
+    except InputError:
+        return
+    yield from _of_rows(prepared, spec, told)
+    cells = prepared.frame.isna()
+    if prepared.n_missing:
+        rows, columns = int(cells.any(axis=1).sum()), int(cells.any().sum())
+        is_refused = spec.missing == "error"
+        yield Consequence(
+            topic="missing cells",
+            kind="warn" if is_refused else "",
+            text=f"{numbered(prepared.n_missing, 'cell')} in {numbered(columns, 'column')} "
+            f"{'is' if prepared.n_missing == 1 else 'are'} missing, in {numbered(rows, 'row')} of {len(cells)}. "
+            f"{DOES[spec.missing]}",
+            fix="Fill them" if is_refused else "",
+            settings={"missing": "impute"},
+        )
+
+
+def _of_rows(prepared: Prepared, spec: Spec, told: set[str]) -> Iterator[Consequence]:
+    names, read = prepared.row_names, prepared.row_names_read
+    for name, why in names.items():
+        if name in told:
+            continue
+        gone = name not in read
+        yield Consequence(
+            topic="identifier",
+            kind="" if gone else "warn",
+            text=f"Column {name!r} looks like a row identifier ({why}), which says nothing about new rows. "
+            + ("It is left out." if gone else "It is used as a feature."),
+            fix="" if gone else "Leave out",
+            settings=_dropped(spec, [name]),
+        )
+    copies = [name for name in find_giveaways(prepared) if name not in names]
+    if copies:
+        yield Consequence(
+            topic="copy of the target",
+            text=f"{_named(copies)} the target in another form. If new rows will not have "
+            f"{'it' if len(copies) == 1 else 'them'}, the scores are too good.",
+            fix="Leave out",
+            settings=_dropped(spec, copies),
+        )
+    frame = prepared.frame
+    same = int(frame.duplicated().sum()) if frame.shape[1] >= COLUMNS_OF_COPIES else 0
+    if same > COPIES * len(frame):
+        yield Consequence(
+            topic="equal rows",
+            text=f"{numbered(same, 'row')} of {len(frame)} {'is a copy' if same == 1 else 'are copies'} of other rows. "
+            "Copies in both training and held-out rows make scores too good.",
+        )
