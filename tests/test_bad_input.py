@@ -97,7 +97,7 @@ FITS = {
         "Unknown column 'agee'.*Did you mean 'age'.*Known.*'bmi'"),
     "name without names": (reg(kernels=[Linear().on(["age"])]), X, Y, {}, kw.InputError, "no names.*data frame"),
     "column out of range": (reg(kernels=[Linear().on([5])]), X, Y, {}, kw.InputError, "Column 5.*3 columns.*Use"),
-    "kernels by name": (reg(kernels="rbf"), X, Y, {}, kw.InputError, "list of kernels.*'rbf'.*call it"),
+    "kernels by name": (reg(kernels="rbf"), X, Y, {}, kw.InputError, "list of kernels.*'rbf'.*kw.kernels.RBF"),
     "kernel by name": (reg(kernels=["rbf"]), X, Y, {}, kw.InputError, r"`kernels\[0\]`.*RBF.*'rbf'.*Custom"),
     "kernel class": (reg(kernels=[RBF]), X, Y, {}, kw.InputError, r"`kernels\[0\]` must be a kernel.*RBF\(gamma"),
     "kernels a number": (reg(kernels=5), X, Y, {}, kw.InputError, "list of kernels.*got 5"),

@@ -475,15 +475,15 @@ def test_rows_that_no_fold_had_are_left_out(rng):
     task, _, Y, weight = make_task(rng, n=6, outputs=2)
     values = rng.normal(size=(6, 2))
     values[1, 0] = values[4] = np.nan
-    held = OutOfFold.of(task, values)
+    held = OutOfFold.of(task, RLS2(), values)
     rows = [0, 2, 3, 5]
     for found, wanted in ((held.values, values), (held.truth, Y), (held.weights, weight)):
         np.testing.assert_array_equal(found, wanted[rows])
-    assert OutOfFold.of(task, np.full((6, 2), np.nan)) is None
+    assert OutOfFold.of(task, RLS2(), np.full((6, 2), np.nan)) is None
     apart = replace(task, targets=(Y[:, :1], Y[:, 1:]))
-    np.testing.assert_array_equal(OutOfFold.of(apart, values).truth, Y[rows])
+    np.testing.assert_array_equal(OutOfFold.of(apart, RLS2(), values).truth, Y[rows])
     classes, *_ = make_task(rng, n=6, outputs=3, classes=True)
-    np.testing.assert_array_equal(OutOfFold.of(classes, values).truth, classes.codes[rows])
+    np.testing.assert_array_equal(OutOfFold.of(classes, RLS2(), values).truth, classes.codes[rows])
 
 
 def test_intervals_are_quantiles_of_weighted_errors():

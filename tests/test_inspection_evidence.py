@@ -669,6 +669,8 @@ def test_all_functions_of_rows_are_among_those():
         for name, one in public.items()
         if inspect.isfunction(one) and "X" in inspect.signature(one).parameters
     }
+    # of censored times, in `test_survival`
+    taking -= {"survival_calibration", "risk_groups"}
     assert taking == {name.partition(",")[0] for name in FUNCTIONS}
 
 

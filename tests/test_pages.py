@@ -35,6 +35,7 @@ BLOCK = re.compile(r"(?:^<!-- (needs|program): (.*?) -->\n)?^```python\n(.*?)^``
 
 
 @pytest.mark.sampled(2)
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("page", WITH_CODE)
 def test_every_block_runs_as_copied(page, capsys, tmp_path, monkeypatch):
     """In order, in one scope and an empty folder; results after `>>>` are compared.
@@ -289,14 +290,14 @@ def test_parameters_on_pages_exist():
 @pytest.mark.parametrize(
     "wrong",
     [
-        "`verbose=`",
-        "`verbose=True`",
+        "`verbosity=`",
+        "`verbosity=True`",
         # solvers have one, for coefficients
         "`warm_start=True`",
         "`RLS2(warm_start=True)`",
         "`kw.learners.SimpleMKL(warm_start=None)`",
         "`Css=[1.0]`",
-        "`set_params(learner__verbose=1)`",
+        "`set_params(learner__verbosity=1)`",
         "```python\nmodel = kw.MKLClassifier(warm_start=True)\n```",
         "```python\n>>> kw.solve_rls2(gram, y, lam=0.1)\n```",
         "```\n>>> model.predict(X, std=True)\n```",

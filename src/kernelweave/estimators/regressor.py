@@ -240,7 +240,8 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         ----------
         RLS2 paper, section 4.1.
         """
-        model, mean = self.model_, self._mean(X)
+        mean = self._mean(X)
+        model = self.model_
         if not return_std:
             return mean[:, 0] if model.flat else mean
         if not hasattr(self, "prior_scale_"):

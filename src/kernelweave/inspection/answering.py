@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from kernelweave._drawing import percent
+from kernelweave._parameters import InstanceOf, checked
 from kernelweave.inspection.registry import MOST_NAMED, Finding, Found, Interval, Table, named
 
 __all__ = ["source_answer"]
 
 
-def source_answer(found: Found) -> Finding | None:
+@checked
+def source_answer(found: Annotated[Found, InstanceOf((Mapping,), "a dict of findings by name, as `findings` returns it")]) -> Finding | None:
     """The sources with their weights, intervals, and what a model loses without them.
 
     Parameters
