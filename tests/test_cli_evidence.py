@@ -268,4 +268,4 @@ def test_another_table_is_refused(done, tmp_path, capsys):
     assert main(["evidence", str(run), str(tmp_path / "other.csv")]) == 2
     assert "Name the table of the run" in capsys.readouterr().err
     assert main(["evidence", str(tmp_path), str(table)]) == 2
-    assert "lacks spec.toml" in capsys.readouterr().err
+    assert "There is no model at" in capsys.readouterr().err

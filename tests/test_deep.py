@@ -109,7 +109,7 @@ def test_every_step_of_the_projected_gradient_gains_a_share_of_what_it_promises(
 #: Criteria, and the losses for which they are defined.
 CRITERIA = [
     ("span", "hinge"),
-    *itertools.product(("out-of-fold", "dual"), LOSSES),
+    *itertools.product(("out-of-fold", "dual"), [name for name, kind in LOSSES.items() if kind.rowwise]),
     *(("logistic", loss) for loss in LOSSES if as_loss(loss).classifies),
 ]
 

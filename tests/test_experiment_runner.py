@@ -350,7 +350,7 @@ def test_datasets_command(capsys):
     assert "heart: Heart disease" in done.stdout
     assert "licence:" in done.stdout
     assert main(["datasets", "--json"]) == 0
-    every = json.loads(capsys.readouterr().out)
+    every = json.loads(capsys.readouterr().out)["datasets"]
     assert {row["name"] for row in every} == set(datasets.names())
     assert main(["datasets", "hart"]) == 2
     assert "Did you mean 'heart'" in capsys.readouterr().err

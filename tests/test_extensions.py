@@ -137,7 +137,7 @@ def test_command_line_files_and_scripts_know_what_a_package_brings(elsewhere, tm
     assert "loss='wide-margin'" in said["load"]
     assert (
         said["settings"].strip()
-        == "auto hinge squared-hinge epsilon-insensitive squared huber quantile poisson logistic wide-margin"
+        == "auto hinge squared-hinge epsilon-insensitive squared huber quantile poisson logistic cox wide-margin"
     )
     assert said["loss"].strip() == "WideMargin(margin=2.0)"
     assert "WideMargin(margin=1.0)" in said["by_name"]

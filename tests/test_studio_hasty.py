@@ -489,7 +489,7 @@ def test_buttons_and_fields_stay_while_other_evidence_goes_on(studio, finished, 
                 for one in user.find(ui.element).elements
                 if one.props.get("aria-label") == "Learning curve"
             ]
-            [stop] = [
+            stop, *_ = [
                 b
                 for b in user.find(ui.button).elements
                 if str(b.props.get("aria-label")).startswith("Stop: ")
