@@ -14,7 +14,9 @@ __all__ = ["source_answer"]
 
 
 @checked
-def source_answer(found: Annotated[Found, InstanceOf((Mapping,), "a dict of findings by name, as `findings` returns it")]) -> Finding | None:
+def source_answer(
+    found: Annotated[Found, InstanceOf((Mapping,), "a dict of findings by name, as `findings` returns it")],
+) -> Finding | None:
     """The sources with their weights, intervals, and what a model loses without them.
 
     Parameters
