@@ -142,11 +142,11 @@ def documented(module: types.ModuleType) -> list[str]:
 
     Constants are described by the module's own docstring.
     """
-    shared = set(module.__all__) & {name for _, _, names in SECTIONS for name in names}
+    places = {name.split(".")[-1]: name for _, _, names in SECTIONS for name in names}
     own = [
         name
         for name in module.__all__
-        if name not in shared or getattr(module, name) is not getattr(kernelweave, name)
+        if name not in places or getattr(module, name) is not attrgetter(places[name])(kernelweave)
     ]
     return [f"{module.__name__}.{name}" for name in own if callable(getattr(module, name))]
 
