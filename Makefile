@@ -120,6 +120,7 @@ test-all:
 	@$(MAKE) --no-print-directory test-nightly
 	@$(MAKE) --no-print-directory test-oldest
 	@$(MAKE) --no-print-directory test-noext
+	@$(MAKE) --no-print-directory pages
 
 # On the NumPy twins of the compiled functions. Everything else sees these functions through the solvers alone.
 test-noext: $(STAMPS)/group-test
