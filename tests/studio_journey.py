@@ -64,7 +64,12 @@ class Keyboard(Pointer):
     def press(self, found):
         """Go to what was found by Tab, and press it."""
         expect(found).to_be_enabled()
+        # of a list of tabs Tab reaches one; arrows lead to the others
+        is_tab = found.get_attribute("role") == "tab"
         for _ in range(MOST_STOPS):
+            if is_tab and self.page.evaluate("document.activeElement.getAttribute('role') === 'tab'"):
+                self.to_tab(found)
+                break
             if found.evaluate("(e) => e === document.activeElement"):
                 break
             self.page.keyboard.press("Tab")
@@ -72,6 +77,14 @@ class Keyboard(Pointer):
             raise AssertionError(f"{MOST_STOPS} stops do not reach {found}")
         self.page.keyboard.press("Enter")
         self.count += 1
+
+    def to_tab(self, found):
+        """From one tab to another, by arrows."""
+        for _ in range(20):
+            if found.evaluate("(e) => e === document.activeElement"):
+                return
+            self.page.keyboard.press("ArrowRight")
+        raise AssertionError(f"no arrow leads to {found}")
 
 
 def look(visit, name, *paths):

@@ -221,9 +221,10 @@ SURVIVAL = [
 ]
 CONCORDANCE = 0.7618069815195072
 #: ``concordance_index_censored``, ``concordance_index_ipcw(tau=9)``, ``brier_score`` and ``integrated_brier_score`` of
-#: the last 20 rows, with the first 20 for censoring.
-HARRELL, UNO = 0.782258064516129, 0.7661793081157319
-BRIER, INTEGRATED = [0.133114095749, 0.095852795346, 0.168557324383], 0.12334425270625521
+#: the last 20 rows, with the first 20 for censoring. Equal times are put apart, events first: that package weights an
+#: event by the share that is not censored *at* its time, which is biased where rows are censored at that time too.
+HARRELL, UNO = 0.7481481481481481, 0.7139855604058173
+BRIER, INTEGRATED = [0.114436096506, 0.085672607922, 0.155364010256], 0.11028633065150972
 
 
 def linear(**more):
@@ -243,6 +244,9 @@ def test_one_linear_kernel_is_a_ridge_cox_regression():
 def test_scores_are_those_of_another_package():
     X, y = known()
     model = linear(C=0.5).fit(X, y)
+    order = np.lexsort((1 - y[:, 0], y[:, 1]))
+    y = np.array(y, dtype=float)
+    y[order, 1] += 1e-3 * np.arange(len(y))
     risk, times = model.predict(X[20:]), [2.0, 4.0, 6.0]
     assert inspection.concordance(y[20:], risk) == pytest.approx(HARRELL, abs=1e-12)
     own = inspection.concordance(y[20:], risk, kind="uno", training=y[:20], tau=9.0)
@@ -252,6 +256,31 @@ def test_scores_are_those_of_another_package():
     np.testing.assert_allclose(found, BRIER, atol=1e-6)
     whole = inspection.integrated_brier_score(y[20:], survival, times, training=y[:20])
     assert whole == pytest.approx(INTEGRATED, abs=1e-6)
+
+
+def test_brier_scores_of_whole_times_are_not_biased():
+    rng = np.random.default_rng(0)
+    event, censored = rng.integers(1, 5, (2, 20_000))
+    y = np.c_[event <= censored, np.minimum(event, censored)]
+    found = inspection.brier_scores(y, np.full((len(y), 3), 0.3), [1, 2, 3])
+    # by the share that is not censored at the time: 0.397, 0.308, 0.231
+    np.testing.assert_allclose(found, [0.39, 0.29, 0.19], atol=0.01)
+
+
+def test_missing_strata_are_named():
+    X, y = known()
+    frame = pd.DataFrame({"event": y[:, 0], "time": y[:, 1], "stratum": 1.0})
+    frame.loc[3, "stratum"] = np.nan
+    with pytest.raises(kw.InputError, match="Row 3 has no stratum"):
+        linear().fit(X, frame)
+
+
+def test_errors_of_risks_are_refused():
+    X, y = known()
+    model = linear().fit(X, y)
+    for function in (inspection.learning_curve, inspection.out_of_fold_scores):
+        with pytest.raises(kw.InputError, match="kw.inspection.concordance"):
+            function(model, X, y)
 
 
 def test_pairs_in_blocks_are_all_pairs(rng, monkeypatch):

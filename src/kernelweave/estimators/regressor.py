@@ -286,7 +286,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         Raises
         ------
         InputError
-            Fewer than ``coverage / (1 - coverage)`` training rows; `upper` of other rows.
+            Fewer than ``coverage / (1 - coverage)`` training rows; `upper` of other targets, or of another estimator.
 
         References
         ----------
@@ -308,6 +308,8 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         other = None
         if upper is not None:
             check_is_fitted(upper)
+            if not isinstance(upper, MKLRegressor):
+                raise InputError(f"`upper` must be an MKLRegressor, got {type(upper).__name__}.")
             other = upper.model_, upper._mean(X)
         ends = np.stack(self.model_.ends(self._mean(X), coverage, other), axis=-1)
         return ends[:, 0] if self.model_.flat else ends

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kernelweave._checks import InputError, as_floats, check_finite
+from kernelweave._checks import InputError, as_floats, check_finite, is_missing
 from kernelweave._types import Array
 from kernelweave.machines.losses import Cox
 
@@ -64,7 +64,12 @@ def read_times(y: Any) -> tuple[Array, NDArray[np.bool_], NDArray[Any] | None]:
             " The columns seem to be swapped: the event comes first." if np.isin(times, (0, 1)).all() else ""
         )
         raise InputError(f"Events must be 1, or 0 where the time is censored, got {wrong:g}.{swapped}")
-    return times, seen > 0.0, columns.get("stratum")
+    strata = columns.get("stratum")
+    if strata is not None and any(missing := [is_missing(one) for one in np.asarray(strata, dtype=object)]):
+        raise InputError(
+            f"Row {missing.index(True)} has no stratum. Fill missing strata, or leave these rows out."
+        )
+    return times, seen > 0.0, strata
 
 
 def targets_of(
@@ -86,6 +91,12 @@ def targets_of(
 def value_at(times: Array, values: Array, when: ArrayLike, before: float) -> Array:
     """A function with steps at some times, at others; `before` the first of them."""
     place = np.searchsorted(times, np.asarray(when, dtype=np.float64), side="right")
+    return np.asarray(np.r_[before, values][place])
+
+
+def value_before(times: Array, values: Array, when: ArrayLike, before: float) -> Array:
+    """The limit of such a function from the left: an event at a time is seen unless the row was censored before."""
+    place = np.searchsorted(times, np.asarray(when, dtype=np.float64), side="left")
     return np.asarray(np.r_[before, values][place])
 
 
@@ -192,7 +203,7 @@ def uno(
     tau: float | None = None,
 ) -> float:
     """The same with pairs weighted by the inverse square of the share that is not censored by then."""
-    share = value_at(*censoring(*training), time, 1.0)
+    share = value_before(*censoring(*training), time, 1.0)
     use = event & (share > 0.0) & (time < (np.inf if tau is None else tau))
     own = np.where(use, 1.0 / np.square(np.where(share > 0.0, share, 1.0)), 0.0)
     pairs, right, same = concordant(time, event, risk)
@@ -209,7 +220,7 @@ def brier(
 ) -> Array:
     """Squared errors of predicted survival (n_rows, n_times) at every time, weighted against censoring."""
     curve = censoring(*training)
-    later, own = value_at(*curve, times, 1.0), value_at(*curve, time, 1.0)
+    later, own = value_at(*curve, times, 1.0), value_before(*curve, time, 1.0)
     with np.errstate(divide="ignore"):
         of_times, of_rows = (np.where(one > 0.0, 1.0 / one, 0.0) for one in (later, own))
     died = (time[:, None] <= times) & event[:, None]

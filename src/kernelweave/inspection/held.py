@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from kernelweave._errors import InputError
 from kernelweave._forms import ShortRepr
 from kernelweave._parameters import Number, check_value
 from kernelweave._types import Array, DataFrame, Features, Labels
@@ -144,6 +145,11 @@ class HeldOut(ShortRepr):
     @classmethod
     def of(cls, model: Any, X: Features, y: Any) -> Self:
         """The predictions of a model for rows."""
+        if hasattr(model, "predict_cumulative_hazard"):
+            raise InputError(
+                "Risks of censored times have no errors that could be averaged here. Use kw.inspection.concordance and "
+                "brier_scores, or cross_val_score of scikit-learn, which takes the concordance."
+            )
         return cls.of_columns(model, predicted_columns(model, X), y)
 
     @classmethod

@@ -273,7 +273,8 @@ class Cox(Loss):
         if not ((targets > 0.0) & (costs > 0.0)).any():
             raise InputError(
                 "`y` has no events: all times are censored, and nothing can be learnt of them. Check the column of "
-                "events, which is 1 where the event was seen."
+                "events, which is 1 where the event was seen. If other rows have events, these are the rows of a fold: "
+                "give C, or fewer folds."
             )
         return targets
 

@@ -197,7 +197,7 @@ def load(path: FilePath, *, functions: Functions = None) -> Fitted:
     functions : dict of str to callable, or None, default=None
         The functions of `Custom` and `Pairwise` kernels by the names of these, which label them in `kernel_names_`: the
         function with which the model was fitted, or the kernel, which is needed where it has a `diag`. The values of a
-        few training rows are compared with those of the file.
+        few training rows are compared with those of the file, unless some rows lack a view.
 
     Returns
     -------

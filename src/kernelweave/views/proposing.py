@@ -62,6 +62,8 @@ def propose_views(table: DataFrame) -> Proposal:
     {'gene': ['gene_a', 'gene_b'], 'lipid': ['lipid_a', 'lipid_b'], 'other': ['age']}
     """
     names = [str(name) for name in table.columns]
+    if len(set(names)) < len(names):
+        return Proposal({}, "")
     if found := by_names(names):
         return Proposal(found, "names")
     if found := _by_types(table, names):
@@ -122,7 +124,10 @@ def _by_correlation(table: DataFrame, names: Sequence[str]) -> dict[str, list[st
     from scipy.cluster.hierarchy import cut_tree, linkage
     from scipy.spatial.distance import squareform
 
-    values = table.iloc[:MOST_ROWS].to_numpy(dtype=float, na_value=np.nan)
+    try:
+        values = np.asarray(table[:MOST_ROWS].to_numpy(), dtype=np.float64)
+    except (TypeError, ValueError):
+        return {}  # not all columns are numbers
     values = np.where(np.isnan(values), np.nanmean(values, axis=0, keepdims=True), values)
     scale = values.std(axis=0)
     if not np.all(np.isfinite(values)) or np.any(scale == 0):

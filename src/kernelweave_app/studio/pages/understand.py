@@ -315,13 +315,15 @@ class EvidenceCard:
                     field.props("outlined dense").style("width: 11rem")
                 if kind == "permutation" and not brief:
                     again = ui.switch("Fit again", value=self.refit).bind_value_to(self, "refit")
-                    again.tooltip("Off: models stay, and only the targets of held-out rows are permuted")
+                    again.props["title"] = (
+                        "Off: models stay, and only the targets of held-out rows are permuted"
+                    )
                 if kind == "stability" and not brief:
                     field = ui.number("False selections", value=self.max_false, min=0.01)
                     # one where the field is empty
                     field.bind_value_to(self, "max_false", lambda given: 1.0 if given is None else given)
                     field.props("outlined dense").style("width: 9rem")
-                    field.tooltip("Sources that predict nothing and may be selected, on average")
+                    field.props["title"] = "Sources that predict nothing and may be selected, on average"
                 known = bool(self.found.numbers.get(kind))
                 word_button(
                     "Compute again" if known and kind != "baselines" else "Compute",
