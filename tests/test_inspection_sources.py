@@ -526,7 +526,9 @@ def test_what_is_said_of_a_selection_has_three_outcomes():
     assert "false selections by 0.01." in said(linear_model(X, y, alpha=0.3), y, max_false=0.01)
     # weights that are never zero: nothing about how often
     lp = kw.MKLRegressor(kw.banks.linear_features(10), "lp", C=1.0).fit(X, y)
-    assert said(lp, y, count=2).startswith("This method gives every kernel a weight and selects none")
+    assert said(lp, y, count=2).startswith(
+        "Of the kernels that it learns from, this method gives each a weight and selects none"
+    )
     found = inspection.weight_stability(lp, X, y, n_samples=2)
     assert found.samples.min() > 0
     assert (found.largest, found.selected, bool(np.isnan(found.view_frequency).any())) == (0, (), True)

@@ -279,7 +279,7 @@ def test_errors_of_risks_are_refused():
     X, y = known()
     model = linear().fit(X, y)
     for function in (inspection.learning_curve, inspection.out_of_fold_scores):
-        with pytest.raises(kw.InputError, match="kw.inspection.concordance"):
+        with pytest.raises(kw.InputError, match=r"kw\.inspection\.concordance"):
             function(model, X, y)
 
 

@@ -410,7 +410,8 @@ def _says_selected(made: Finding, found: WeightStability, sparse: bool) -> Findi
     if not sparse:
         return made.says(
             "sure",
-            "This method gives every kernel a weight and selects none: its weights have intervals, and there is "
+            "Of the kernels that it learns from, this method gives each a weight and selects none: its weights "
+            "have intervals, and there is "
             "nothing to say about how often a source is selected.",
         )
     if not found.largest:

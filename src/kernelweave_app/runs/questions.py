@@ -44,7 +44,7 @@ QUESTIONS = (
         "All kernels take part, good ones more.",
         (DEFAULT, "lp", "soft-margin"),
         {},
-        "the learner of a plain fit, whose weights leave no kernel out",
+        "the learner of a plain fit, which leaves out only kernels that agree with the target no more than chance",
     ),
     Question(
         "sources",

@@ -7,6 +7,7 @@ import secrets
 import zipfile
 from pathlib import Path
 
+from kernelweave import InputError
 from kernelweave_app.studio.service import Studio
 from kernelweave_app.studio.store import room
 
@@ -38,10 +39,17 @@ def pack_run(studio: Studio, run_id: str) -> Path:
     -------
     Path
     """
+    if not any(made.name.startswith("model.") for made in studio.artifacts(run_id)):
+        raise InputError("This run has no model, so that a folder of it would not run elsewhere.")
     request = json.loads(studio.store.run(run_id)["request"])
     beside = request.get("files", {})
-    paths = [*request["paths"].values(), *beside.get("gram", ())]
-    paths += [one.partition("=")[2].partition("#")[0] for one in beside.get("view", ())]
+    kernels = [
+        *beside.get("gram", ()),
+        *(one.partition("=")[2].partition("#")[0] for one in beside.get("view", ())),
+    ]
+    # an imported project may name any file of this computer
+    own = [path for path in kernels if Path(path).resolve().is_relative_to(studio.places.root.resolve())]
+    paths = [*request["paths"].values(), *own]
     names: dict[str, str] = {}
     for path in dict.fromkeys(map(str, paths)):
         name, number = Path(path).name, 2
@@ -52,7 +60,10 @@ def pack_run(studio: Studio, run_id: str) -> Path:
     order = sorted(names, key=len, reverse=True)
     folder, out = studio.places.run(run_id), studio.places.uploads / f"{secrets.token_hex(8)}.zip"
     try:
-        with room(studio.places.root), zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        with (
+            room(studio.places.root),
+            zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive,
+        ):
             archive.writestr("README.txt", README.format(name=studio.run(run_id).name))
             for path, name in names.items():
                 if Path(path).is_file():

@@ -141,7 +141,8 @@ def flags(X: Any, training: DataFrame | None, spec: Spec, missing: NDArray[np.bo
             )
     if training is not None and X.shape[1]:
         training = training[list(X.columns)]
-        texts = [name for name in X.columns if name not in X.select_dtypes("number").columns]
+        # dates are new in nearly every new row
+        texts = list(X.select_dtypes(exclude=["number", "datetime", "datetimetz", "timedelta"]).columns)
         for name in texts:
             known = set(training[name].dropna().astype(str))
             # texts to read and identifiers differ in every row
@@ -169,6 +170,10 @@ def _far(X: DataFrame, training: DataFrame) -> NDArray[np.bool_]:
         mean, spread = np.nanmean(old, axis=0), np.nanstd(old, axis=0)
     scale = np.where(spread > 0, spread, 1.0)
     old, new = (np.nan_to_num((part - mean) / scale, nan=0.0, posinf=1e6, neginf=-1e6) for part in (old, new))
+    # rows that are equal would make any other row unusual
+    old = np.unique(old, axis=0)
+    if len(old) < 3:
+        return np.zeros(len(X), dtype=bool)
     tree = KDTree(old)
     usual = np.quantile(tree.query(old, k=2)[0][:, 1], 1.0 - FAR)
     return np.asarray(tree.query(new)[0] > max(2.0 * usual, 1e-9))

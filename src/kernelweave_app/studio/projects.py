@@ -324,7 +324,10 @@ def pack(studio: Studio, project: str) -> Path:
         checksums[name] = checksum(path)
 
     try:
-        with room(studio.places.root), zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        with (
+            room(studio.places.root),
+            zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive,
+        ):
             for table in here.places.tables():
                 write(archive, table, f"tables/{table.name}")
             for row in here.store.runs(FINAL):

@@ -236,7 +236,7 @@ class Studio(Looking):
         if spec.gram:
             raise InputError("Setting `gram`: name the files of kernels in `data`.")
         if isinstance(spec.views, str) and spec.views:
-            raise InputError("Setting `views`: give the views themselves, not the name of a file.")
+            raise InputError("Setting `views`: give the views themselves, not 'auto' or the name of a file.")
         several = len(data.tables) > 1 or bool(data.kernels)
         ways: dict[str, str] = {"key": data.key if several else spec.key}
         if len(data.tables) > 1 and data.by_order:
