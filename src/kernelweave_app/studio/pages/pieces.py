@@ -763,7 +763,7 @@ def prints(run_id: str, name: str, title: str) -> None:
     """A button with the figure as PDF and SVG in the widths of columns, and in one's own."""
     with ui.button(icon="download").props("flat dense round size=sm") as button:
         button.props["aria-label"] = f"Download figure: {title}"
-        button.tooltip(f"{title} for print")
+        button.props["title"] = f"{title} for print"
         with ui.menu():
             for width, said in WIDTHS.items():
                 for kind in ("pdf", "svg"):
