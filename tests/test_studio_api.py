@@ -292,6 +292,8 @@ def test_methods_and_settings_follow_learners_and_the_spec(served):
     assert set(methods) == set(kw.learners.LEARNERS)
     for name, learner in kw.learners.LEARNERS.items():
         method = methods[name]
+        if not learner.__module__.startswith("kernelweave"):
+            continue  # one of another test
         assert method["summary"], name
         assert {p["name"] for p in method["parameters"]} == set(learner().get_params()), name
         assert all(p["about"] for p in method["parameters"]), name
@@ -333,7 +335,7 @@ def test_methods_and_settings_follow_learners_and_the_spec(served):
         ({"group": "hue", "repeats": 3}, "Repeated folds"),
         ({"holdout": "alcohol"}, "does not say which rows are held out"),
         ({"holdout": "alcohol", "holdout_values": "none of them"}, "holds out no rows"),
-        ({"views": "/etc/passwd"}, "not the name of a file"),
+        ({"views": "/etc/passwd"}, "or the name of a file"),
         ({"join": "/etc/passwd"}, "name all tables in `data`"),
         ({"views": {"v": ["nothing"]}}, "no column matches"),
     ],
