@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from kernelweave._checks import Floats, InputError
-from kernelweave._parameters import InstanceOf, Number, OneOf, Rule, Unfit, Whole, checked
+from kernelweave._parameters import InstanceOf, Number, OneOf, Positive, Rule, Unfit, Whole, checked
 from kernelweave._types import Array, Features
 from kernelweave.estimators import MKLSurvival
 from kernelweave.fitting.survival import brier, harrell, kaplan_meier, read_times, uno, value_at
@@ -276,7 +276,7 @@ def survival_calibration(
     X: Features,
     y: GivenTimes,
     *,
-    time: Annotated[float, Number(above=0)],
+    time: Positive,
     n_groups: Groups = 5,
     strata: OptionalEntries = None,
 ) -> SurvivalCalibration:

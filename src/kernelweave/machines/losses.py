@@ -417,7 +417,7 @@ class Poisson(Loss):
         if not targets[costs > 0].any():
             raise InputError(
                 f"All targets are 0, so that the best mean is 0 and its logarithm infinite. {self!r} needs rows with "
-                "counts."
+                "counts. If other rows have some, these are the rows of a fold: give C, or fewer folds."
             )
         return targets
 
