@@ -343,7 +343,8 @@ def check_gram_stack(gram: ArrayLike, *, tol: float = 1e-8) -> NDArray[np.float6
     check_finite(diagonal, "gram")
     # most kernels pass; the others are looked at one by one
     largest, size = np.abs(diagonal).max(axis=1), np.abs(stack[0]).max(axis=0)
-    odd = (largest > 1.0 / SMALLEST) | (largest < SMALLEST) | (largest <= tol * (size + largest))
+    with np.errstate(over="ignore"):
+        odd = (largest > 1.0 / SMALLEST) | (largest < SMALLEST) | (largest <= tol * (size + largest))
     for m in np.flatnonzero(odd | (diagonal.min(axis=1) < 0.0) | ~np.isfinite(size)):
         _refuse_negative_or_distance(diagonal[m], stack[0, :, m], f"Kernel {m}", tol)
     return stack

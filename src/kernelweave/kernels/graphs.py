@@ -42,7 +42,7 @@ class WeisfeilerLehman(CountKernel):
 
     Notes
     -----
-    Put it on one column, or on a view, of graphs, each of which is
+    Put it on one column, or on a view, of graphs. A graph is one of these:
 
     - a pair ``(edges, labels)``: pairs ``(i, j)`` of numbers of nodes from 0, or triples ``(i, j, label)`` whose edges
       have labels too, and a label for each node;
