@@ -451,6 +451,7 @@ for case in sys.argv[1:]:
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="the unit of ru_maxrss is that of Linux")
 def test_the_budget_bounds_the_peak():
     cases = [f"{what} {normalize} {budget}" for what, normalize, budget, _ in PEAKS]

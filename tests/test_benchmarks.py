@@ -223,6 +223,7 @@ def test_the_page_of_benchmarks_has_the_seconds_of_the_results():
                 assert printed == (f"{min(reached):.2g}" if reached else "–"), (title, solver, gap)
 
 
+@pytest.mark.full
 def test_a_watched_studio_says_its_memory_and_its_blocks(tmp_path, monkeypatch):
     pytest.importorskip("nicegui")
     studio = importlib.import_module("benchmarks.studio")

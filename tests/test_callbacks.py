@@ -242,6 +242,7 @@ def test_a_stop_at_the_last_step_of_a_batch_ends_a_search(rng, relax, batch):
     assert fit(model, data, Recorder(last)).best_score_ == pytest.approx(fit(model, data, whole).best_score_)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_steps_name_the_parameter_of_the_learner(rng, n_jobs):
     X, y = rows(rng, "binary")

@@ -286,7 +286,7 @@ def test_a_path_ends_where_it_is_interrupted(rng, monkeypatch):
     assert part.status[-1] is Status.INTERRUPTED
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_a_wrong_start_costs_time_alone(rng):
     gram, y = hard()
     cold = kw.solvers.solve_cardinality_mkl(gram, y, 1.0, 3)
@@ -314,6 +314,7 @@ def test_a_subset_begins_with_its_own_part_of_what_is_near(ridge, rng):
 # ---- the proof ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ridge", [0.0, 2.0])
 def test_the_proof_can_be_checked_and_refuses_what_is_wrong(ridge):
     from dataclasses import replace

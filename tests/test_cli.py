@@ -464,6 +464,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("step", ["save", "write_text", "make_report"])
 @pytest.mark.parametrize("why", FAILURES)
 def test_a_run_that_fails_leaves_nothing(step, why, tiny_run, tmp_path, monkeypatch, capsys):

@@ -48,7 +48,7 @@ def done(tmp_path_factory, no_drawing):
     return table, run, before
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_all_kinds_are_in_the_file_beside_what_was_there(done):
     _, run, before = done
     tree = json.loads((run / "evidence.json").read_text("utf8"))
@@ -85,6 +85,7 @@ def in_a_column(model, found_of_run):
     return found
 
 
+@pytest.mark.full
 def test_texts_of_figures_fit_into_a_column(done):
     _, run, _ = done
     found = in_a_column(kw.load(run / "model.skops"), read_evidence(run))
@@ -188,6 +189,7 @@ def test_a_new_run_takes_the_evidence_of_an_earlier_one_away(done, tmp_path):
     assert folders == {"figures"}
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("undrawn")
 def test_of_several_targets_all_that_they_can_have_is_computed(tmp_path):
     frame = load_diabetes(as_frame=True).frame.iloc[:60][["bmi", "bp", "s5", "target"]]

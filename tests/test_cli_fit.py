@@ -135,7 +135,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", CASES)
 def test_the_script_makes_the_same_model(case, wine, diabetes, tmp_path):
     out = tmp_path / "run"
@@ -181,6 +181,7 @@ def test_the_script_makes_the_same_model(case, wine, diabetes, tmp_path):
         assert (new == given).all()
 
 
+@pytest.mark.full
 def test_tables_are_joined_by_a_key(two_tables, tmp_path, capsys):
     body, serum = map(str, two_tables)
     out = tmp_path / "run"
@@ -211,6 +212,7 @@ def test_cells_that_look_like_formulas_are_text_to_a_spreadsheet(wine, tmp_path)
     assert not any(name.startswith(("=", "@")) for name in held.columns)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.filterwarnings("ignore:Fitting was interrupted")
 @pytest.mark.parametrize("method", ["rls2", "simple"])
 @pytest.mark.parametrize("step", [9, 15])
@@ -246,6 +248,7 @@ def test_the_script_of_a_fit_that_was_stopped_makes_its_model(method, step, diab
     np.testing.assert_allclose(again.predict(space["X"]), model.predict(space["X"]), rtol=1e-5)
 
 
+@pytest.mark.full
 def test_a_plain_fit_keeps_groups_together(tmp_path, capsys):
     """Folds, held-out rows, evidence and the script."""
     rng = np.random.default_rng(0)
@@ -398,6 +401,7 @@ def test_probabilities(wine, tmp_path, capsys, method):
     np.testing.assert_allclose(names["model"].predict_proba(X), model.predict_proba(X), atol=1e-9)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.drawn
 @pytest.mark.parametrize("kind", ["regression", "classes"])
 @pytest.mark.parametrize("command", ["fit", "path"])
@@ -437,7 +441,7 @@ def test_scores_of_two_classes_take_any_labels(labels, tmp_path):
     assert 0.7 < model.best_score_ <= 1.0
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_rows_may_lack_cells_and_tables(tmp_path, capsys, monkeypatch):
     rng = np.random.default_rng(0)
     z = rng.normal(size=(80, 3))

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 FAST = ["--alphas", "6", "--cv", "3"]
 
 
+@pytest.mark.full
 def test_new_tables_are_joined_as_those_of_the_run(two_tables, tmp_path, capsys):
     body, serum = two_tables
     run, out = tmp_path / "run", tmp_path / "p.csv"

@@ -398,6 +398,7 @@ def published(name, table) -> bytes:
 WITH_ADDRESS = [name for name in SMALL if registry()[name].url]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", WITH_ADDRESS)
 def test_downloads_in_the_published_layout(name, data_dir, folder, site):
     pytest.importorskip("pooch")

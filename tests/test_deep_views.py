@@ -615,6 +615,7 @@ def command(*arguments):
         return main(list(arguments))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("method", "options"),
     [

@@ -46,7 +46,7 @@ def covers(late, best):
     assert late.status is not kw.solvers.Status.CONVERGED or late.gap <= TOL * abs(late.primal)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("weight_set", SETS, ids=repr)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_margin_problems(number, loss, weight_set):

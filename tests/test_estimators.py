@@ -235,6 +235,7 @@ WEIGHTED = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", WEIGHTED)
 def test_a_weight_is_a_repetition_in_any_order(rng, kind, options):

@@ -440,7 +440,7 @@ def test_the_optimum_lies_between_the_bounds(case, rng):
         assert found.primal == pytest.approx(solution.objective(), rel=1e-7)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @every_case
 def test_the_tolerance_is_honoured(case, rng):
     problem = make_problem(case, rng)
@@ -467,7 +467,7 @@ def test_the_tolerance_is_honoured(case, rng):
 # ---- what must change nothing ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @every_case
 def test_the_order_of_rows_and_kernels_does_not_matter(case, rng):
     problem = make_problem(case, rng)
@@ -491,7 +491,7 @@ def test_a_weight_is_a_repetition(case, rng):
     weighted.same(repeated, rows)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @every_case
 def test_a_row_may_be_cut_in_two_whatever_its_weight(case, rng):
     if case.name in ROWS_COUNT:
@@ -535,7 +535,7 @@ def test_a_scale_is_a_factor_of_the_kernel(case, rng):
     undone.same(case.solve(problem))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(6)
 @every_case
 @pytest.mark.parametrize("a", [1e-6, 1e6])
 def test_a_factor_of_all_kernels_is_one_of_the_regularisation_parameter(case, a, rng):
@@ -552,6 +552,7 @@ def test_a_factor_of_all_kernels_is_one_of_the_regularisation_parameter(case, a,
     solution.same(scaled, power=a**of_value)
 
 
+@pytest.mark.sampled(4)
 @every_case
 def test_copies_of_all_kernels_change_nothing(case, rng):
     if case.name in COPIES_COUNT:
@@ -656,7 +657,7 @@ def test_a_row_of_weight_zero_is_absent(case, rng):
     np.testing.assert_array_equal(decide(model, X), decide(plain, X))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @local
 @every_case
 def test_the_normaliser_undoes_factors_of_kernels(case, rng):
@@ -685,6 +686,7 @@ def assert_certified(known, weight_set, loss, rng, C=3.0):
     assert found.rel_gap <= 1e-7
 
 
+@pytest.mark.sampled(3)
 @every_set
 @pytest.mark.parametrize("loss", [*LOSSES, POISSON])
 def test_every_weight_set_is_certified(known, loss, rng):

@@ -484,7 +484,7 @@ def small(tmp_path_factory):
     return in_small(tmp_path_factory.mktemp("mlmkl"), METHODS)
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_small_tables(small):
     experiment, options, rows = small
     tables = experiment.tables(rows, options)
@@ -506,6 +506,7 @@ def test_small_tables(small):
     assert {"cd_printed", "cd_tuned", "steps"} <= set(drawn)
 
 
+@pytest.mark.full
 def test_optimistic_columns_and_only_they_are_chosen_by_test_scores(tmp_path):
     methods = ("l2mkl", "mlmkl-1", "mlmkl-2", "mlmkl-3", "rbf")
     experiment, options, rows = in_small(tmp_path, methods, datasets=("postoperative",), Cs=(1.0,), steps=1)

@@ -325,6 +325,7 @@ def test_one_vs_all_is_the_classifier(rng):
         np.testing.assert_allclose(path.coef[k] @ X.T, model.decision_function(X).T, atol=1e-4)
 
 
+@pytest.mark.full
 def test_fourteen_cancers_by_one_command(tmp_path, monkeypatch, rng, capsys):
     """Simulated files in the published format, smaller: Table 5 beside the printed numbers, and Figure 9."""
     from kernelweave.datasets import fourteen_cancers

@@ -120,6 +120,7 @@ for step in (fit, load, described, predict, script, by_name, settings, save, los
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="copies processes")
 def test_command_line_files_and_scripts_know_what_a_package_brings(elsewhere, tmp_path):
     rng = np.random.default_rng(0)
@@ -147,6 +148,7 @@ def test_command_line_files_and_scripts_know_what_a_package_brings(elsewhere, tm
 TAKEN = "import kernelweave as kw\nkw.inspection.finding('views', title='Mine', needs=())(lambda basis: None)"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -56,7 +56,8 @@ QUICK = ("--kernels", "linear", "--method", "uniform", "--cs", "0.1,1", "--cv", 
     "extra",
     [
         "bare",
-        *(pytest.param(one, marks=pytest.mark.full) for one in ("plot", "save", "cli", "studio", "all")),
+        *(pytest.param(one, marks=pytest.mark.full) for one in ("cli", "all")),
+        *(pytest.param(one, marks=pytest.mark.nightly) for one in ("plot", "save", "studio")),
     ],
 )
 def test_commands_and_functions_run_or_say_what_to_install(extra):

@@ -625,6 +625,7 @@ def strict(Z, device):
     return xp.asarray(np.ascontiguousarray(Z), device=xp.Device(device))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("device", ["CPU_DEVICE", "device1"])
 @pytest.mark.parametrize("many_rows", [False, True], ids=["rows", "products"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

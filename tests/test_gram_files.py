@@ -97,6 +97,7 @@ def test_rows_and_columns_are_matched_by_name(folder, parts, monkeypatch):
     assert run(["evaluate", "run", "new.csv", "--target", "y", "--gram", "gnew.npz"]) == 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("file", ["g.npz", "stack.npz"])
 def test_the_script_makes_the_same_model(file, folder, monkeypatch):
     monkeypatch.chdir(folder)

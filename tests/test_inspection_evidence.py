@@ -313,6 +313,7 @@ def test_every_number_in_a_sentence_is_that_of_the_file(tmp_path, kind):
 KINDS = ["classes", "numbers", "three classes", "targets", "layers"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_shown_weights_sum_to_one(kind):
     """In the file, in tables and in the results of the studio, of every output and layer."""
@@ -674,7 +675,7 @@ def test_all_functions_of_rows_are_among_those():
     assert taking == {name.partition(",")[0] for name in FUNCTIONS}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("group", ["tables", "views", "kernels", "views of kernels", "rows without a view"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_inspection_takes_what_fit_took(group, name):
@@ -885,6 +886,7 @@ def test_a_gain_of_no_row_is_none_only_if_there_are_many():
     assert (gain(400).value, gain(400).n) == (0.0, 400)
 
 
+@pytest.mark.full
 def test_intervals_out_of_fold_know_how_much_was_learnt():
     """Ten coefficients of 24 rows: intervals of independent rows cover 84 and 83 % of R^2 and RMSE of the whole fit."""
     slopes, covered = np.array([1.0, 0.5, *[0.0] * 8]), np.zeros(2)

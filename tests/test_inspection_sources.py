@@ -484,6 +484,7 @@ def linear_model(X, y, **options):
     return kw.MKLRegressor(kw.banks.linear_features(X.shape[1]), "rls2", **options).fit(X, y)
 
 
+@pytest.mark.full
 def test_few_sources_of_noise_are_selected_and_all_that_predict():
     """In 12 tables of noise none was seen; all 10 columns have a weight in 80 % of the halves of every table."""
     rng, false = np.random.default_rng(0), []

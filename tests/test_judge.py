@@ -178,6 +178,7 @@ def test_infeasible_coefficients_are_moved_into_the_box_with_sum_zero(rng):
                 assert found == clipped
 
 
+@pytest.mark.sampled(2)
 @needs_long_double
 @pytest.mark.parametrize("hostile", [False, True])
 def test_certificates_over_all_scales_are_confirmed(hostile, tmp_path):
@@ -208,6 +209,7 @@ def test_logistic_certificates_with_costs_far_above_the_coefficients_are_confirm
     assert judge.judge(exported(tmp_path, found, problem, data), data)[0] == ""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("loss", [None, "logistic", "squared-hinge"])
 def test_certificates_of_features_are_confirmed(loss, tmp_path):
     for number in range(12):
@@ -239,6 +241,7 @@ def certificate(request, tmp_path):
     raise AssertionError("no such problem")
 
 
+@pytest.mark.sampled(4)
 @needs_long_double
 def test_changed_numbers_are_refused(certificate, rng):
     content, data = certificate
@@ -360,6 +363,7 @@ def weighted_by_targets(seed):
     yield found, kw.problems.easy_mkl_problem(gram, y, lam, **options), data
 
 
+@pytest.mark.sampled(4)
 @needs_long_double
 @pytest.mark.parametrize("seed", range(40))
 def test_kernels_weighted_by_the_targets_are_confirmed(seed, tmp_path):

@@ -62,6 +62,7 @@ def with_loss(learner, loss):
     return learner if loss is None else type(learner)(**{**learner.get_params(), "loss": loss})
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("loss", [*LOSSES, None])
 @pytest.mark.parametrize("name", EVERY)
 def test_both_ways_have_one_answer(data, name, loss):

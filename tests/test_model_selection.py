@@ -369,6 +369,7 @@ def test_a_score_that_is_nan_is_refused(rng):
     assert splits(model).shape == (12, len(ALPHAS))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["outputs", "classes"])
 def test_parallel_folds_give_the_same_numbers(rng, kind):
     X, y = data(rng, kind)
@@ -764,6 +765,7 @@ def test_a_plain_regression_solves_few_problems_and_chooses_as_if_it_solved_all(
     assert model.ridge_rel_gap_ <= 1e-8
 
 
+@pytest.mark.full
 def test_of_many_rows_few_problems_have_all_of_them(monkeypatch, rng):
     from kernelweave.fitting import folds as search
 
@@ -1010,6 +1012,7 @@ def test_the_score_of_a_plain_fit_is_that_of_scikit_learn_of_rows_out_of_fold(rn
     assert model.best_score_ == pytest.approx(expected, abs=1e-3 if name == "neg_log_loss" else 0.02)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("learner", [None, RLS2(relax=None, n_alphas=8)])
 @pytest.mark.parametrize("kind", ["regression", "outputs"])
 def test_a_score_of_numbers_is_that_of_rows_out_of_fold(rng, kind, learner):
@@ -1064,6 +1067,7 @@ def test_the_accuracy_and_equal_classes_leave_decisions_as_they_are(rng):
         np.testing.assert_allclose(model.model_.shift, 0.0, atol=1e-10)
 
 
+@pytest.mark.full
 def test_a_scorer_of_decisions_chooses_the_decision_as_its_name_does(rng):
     X, y = rare(rng, 70)
     y = (y == "b").astype(int)

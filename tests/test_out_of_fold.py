@@ -308,6 +308,7 @@ def patients(seed=0, n_patients=30, each=8):
     return X, y, group, new, new[:, 0] + rng.normal(size=400)
 
 
+@pytest.mark.full
 def test_numbers_of_new_patients_need_folds_of_patients():
     """Measured: alpha 11, 5, 9 and 24, 13, 56; 90 % intervals cover 7, 7, 5 and 83, 90, 95 % of new patients."""
     covered = []

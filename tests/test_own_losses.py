@@ -109,7 +109,7 @@ def optimum(gram, y, costs, known, loss, intercept=True):
     return conic_value(cp.Problem(cp.Minimize(0.5 * norms + costs @ terms), known.limits(d)))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", FOUR)
 @pytest.mark.parametrize("loss", [Huber(0.3), Quantile(0.7), Counts()], ids=lambda loss: loss.name)
 def test_own_losses_reach_the_optimum_on_kernels_and_features(loss, name, rng):
@@ -188,6 +188,7 @@ def test_few_systems(loss, most, rng):
         assert found.n_iter <= 1.5 * most
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("loss", [Huber(0.3), Quantile(0.7)], ids=lambda loss: loss.name)
 def test_early_stops_are_honest(loss, rng):
     Z, gram, y, weight = data(rng, loss)

@@ -34,7 +34,7 @@ WITH_CODE = sorted(
 BLOCK = re.compile(r"(?:^<!-- (needs|program): (.*?) -->\n)?^```python\n(.*?)^```$", re.S | re.M)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("page", WITH_CODE)
 def test_every_block_runs_as_copied(page, capsys, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ pytestmark = needs_long_double
 ONCE_WRONG = [75, 482, 736, 1034, 1055, 1976]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("route", raw_scales.ROUTES)
 def test_no_certificate_is_wrong(route):
     numbers = [*range(60), *ONCE_WRONG]

@@ -121,6 +121,7 @@ def test_weights_of_rows_and_elastic_net(data: tuple[np.ndarray, ...], small_sam
     assert one.verify(problem).status is kw.solvers.Status.CONVERGED
 
 
+@pytest.mark.full
 def test_sources_and_workers_agree(data: tuple[np.ndarray, ...], small_sample: None, tmp_path: Path) -> None:
     import dask.array as da
     import pandas as pd

@@ -171,6 +171,7 @@ def command(capsys, *argv):
 FAST = ("--method", "simple", "--cs", "1,10", "--cv", "3")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kernels", ["default", "linear; rbf(gamma='median')"])
 @pytest.mark.usefixtures("undrawn")
 def test_a_run_with_a_sparse_view(folder, words, tmp_path, capsys, kernels, monkeypatch):
@@ -206,6 +207,7 @@ def test_a_run_with_a_sparse_view(folder, words, tmp_path, capsys, kernels, monk
     assert "words: " in (tmp_path / "run" / "report.html").read_text()
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("undrawn")
 def test_groups_of_columns_beside_a_sparse_view(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(folder)
@@ -262,6 +264,7 @@ def test_an_svmlight_file_alone(folder, tmp_path, capsys, monkeypatch):
     assert status == 0, said
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("undrawn")
 def test_rows_with_missing_values_leave_the_sparse_rows_with_them(folder, words, tmp_path, capsys):
     table = pd.read_csv(folder / "table.csv")
@@ -277,6 +280,7 @@ def test_rows_with_missing_values_leave_the_sparse_rows_with_them(folder, words,
     np.testing.assert_array_equal(rows.toarray(), words[kept].toarray())
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("argv", "expected"),
     [

@@ -16,7 +16,7 @@ pytestmark = needs_long_double
 
 
 @pytest.mark.full
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("hostile", "first"),
     [(False, first) for first in range(0, 1600, MANY)] + [(True, first) for first in range(0, 400, MANY)],
@@ -95,6 +95,7 @@ def problem_of(p):
     return kw.problems.machine_problem(p.gram[:, :, 0], p.y, p.parameter, loss, **given)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("hostile", [False, True])
 def test_a_second_opinion_agrees(hostile):
     """What solvers call solved is verified by code that they do not use; RKL was refuted in 3 of 180."""

@@ -135,7 +135,7 @@ def told(frame):
     return frame[[name for name in frame if name.startswith(("prediction", "decision"))]]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_is_repeated_by_its_command_and_its_script(place, kind, tmp_path, monkeypatch):
     """Both make the model of the run: the same predictions of the rows that were held out."""

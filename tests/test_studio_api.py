@@ -390,6 +390,7 @@ def test_a_run_leaves_scores_and_a_path(served, done):
     assert sum(last["weights"].values()) == pytest.approx(1.0, abs=1e-4)
 
 
+@pytest.mark.full
 def test_results_agree_with_the_model_file(served, done):
     results = get(served, f"/api/runs/{done['id']}/results")
     model = kw.load(served.studio.artifact(done["id"], "model.skops"))
@@ -477,7 +478,7 @@ def test_results_of_another_version_are_no_server_error(served, done):
     assert known == json.loads(kept)
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_files_are_complete_and_the_script_makes_the_same_model(served, done, tmp_path):
     files = {f["name"]: f for f in get(served, f"/api/runs/{done['id']}/files")}
     named = {"model.skops", "report.html", "predictions.csv", "spec.toml", "script.py"}

@@ -207,6 +207,7 @@ def test_axe_finds_nothing_serious_on_any_page(visit, studio):
     check.end()
 
 
+@pytest.mark.nightly
 def test_axe_finds_nothing_serious_in_what_opens_on_pages(visit, studio):
     here = visit(bypass_csp=True, reduced_motion="reduce")
     page, check = here.page, Check(here)

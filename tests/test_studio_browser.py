@@ -145,6 +145,7 @@ def test_the_journey_on_wine(visit, tmp_path):
     assert here.sockets, "pages talk over a websocket"
 
 
+@pytest.mark.nightly
 def test_the_journey_on_breast_cancer(visit, tmp_path):
     here = visit()
     page = here.page
@@ -520,6 +521,7 @@ def test_large_files_of_views_are_read_or_refused_aloud(visit, tmp_path):
     expect(page.get_by_role("group", name="View BODY")).to_contain_text("2 columns")
 
 
+@pytest.mark.nightly
 def test_a_table_of_many_columns_is_quick(visit, studio, rng):
     names = [f"gene_{k:05d}" for k in range(20_000)]
     frame = pd.DataFrame(rng.normal(size=(40, 20_000)).round(4), columns=names)

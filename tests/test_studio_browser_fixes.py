@@ -105,6 +105,7 @@ def several(shelf):
 # ---- clicks ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_a_double_click_starts_one_run_and_is_heard_at_once(visit):
     here = visit()
     page = here.page

@@ -144,6 +144,7 @@ def test_a_file_on_its_way_arrives_while_another_is_answered(visit, tmp_path):  
     assert {f["name"] for f in files} == {"one.csv", "two.csv", "three.csv"}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_of_projects_fits_the_screen(visit, scheme):  # noqa: F811
     for width in (1280, 390):

@@ -44,6 +44,7 @@ def ask(page, address, body=None):
     )
 
 
+@pytest.mark.nightly
 def test_evidence_is_computed_shown_and_printed(visit):
     here = visit()
     page = here.page
@@ -117,6 +118,7 @@ def test_evidence_is_computed_shown_and_printed(visit):
     here.errors[:] = [said for said in here.errors if "status of 4" not in said]
 
 
+@pytest.mark.nightly
 def test_formulas_are_typeset_and_the_tour_leads_by_keyboard(visit):
     here = visit()
     page = here.page

@@ -31,7 +31,7 @@ def served(tmp_path_factory):
     served.close()
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["allowed", "not allowed"]
 )

@@ -28,6 +28,9 @@ from studio_server import run_here
 from studio_user import named, press, until, visiting
 from test_studio_leaderboard import ACCURACY, put
 
+# Pages themselves are in files of their own; what only happens to hurried users takes a minute.
+pytestmark = pytest.mark.full
+
 ROWS, MORE, OTHER = (file_id(name) for name in ("rows.csv", "more.csv", "other.csv"))
 
 

@@ -63,6 +63,7 @@ def process_of(served, run_id):
     return psutil.Process(served.studio.store.run(run_id)["pid"])
 
 
+@pytest.mark.full
 def test_a_run_is_a_detached_process_with_limited_threads(served, monkeypatch):
     monkeypatch.setenv(TOKEN_VARIABLE, "a token of the server alone")
     run = served.run(**slow_request())
@@ -76,7 +77,7 @@ def test_a_run_is_a_detached_process_with_limited_threads(served, monkeypatch):
     assert served.wait(run)["state"] == "cancelled"
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_runs_wait_for_their_turn(served):
     first, second, third = served.run(**slow_request()), served.run(**QUICK), served.run(**QUICK)
     going(served.client, first)
@@ -114,6 +115,7 @@ def test_cancelling_keeps_what_is_done(served):
     assert {"model.skops", "report.html", "script.py"} <= names
 
 
+@pytest.mark.full
 def test_cancelling_before_anything_is_done(served):
     request = slow_request()
     request["spec"]["alphas"] = "1000"
@@ -265,6 +267,7 @@ def test_a_second_command_opens_the_first_studio(tmp_path, capsys):
     assert any("its runs go on" in line for line in first.lines)
 
 
+@pytest.mark.full
 def test_runs_learn_probabilities(served):
     spec = {"target": "target", "kernels": "linear", "alphas": "3", "cv": 3, "probabilities": "platt"}
     done = served.made(

@@ -213,6 +213,7 @@ def test_views_from_a_file_begin_on_the_page_of_tables(studio):
     visiting(studio, visit)
 
 
+@pytest.mark.full
 def test_a_column_of_names_can_be_read_as_text(studio):
     Desk(studio).set(target="y")
 

@@ -48,7 +48,7 @@ def described(table, **settings):
     return model, describe_model(model, spec, prepared, rows, held, [], [])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("method", ["mlmkl", "2lmkl", "dmkl", "deep-uniform", "gaussian", "parametric"])
 @pytest.mark.parametrize("kernels", ["linear; rbf(gamma=0.1)", "default"])
@@ -175,6 +175,7 @@ def test_long_tables_of_held_out_rows_say_that_they_are_cut(monkeypatch):
     assert np.sum(found.held.confusion) == 27
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("settings", "names"),
     [

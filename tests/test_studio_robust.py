@@ -64,6 +64,7 @@ def start(served, **headers):
         return answer.json()
 
 
+@pytest.mark.full
 def test_fifty_starts_at_once_have_fifty_names(served, monkeypatch):
     # checking takes most of the time, and is not what is tried here
     monkeypatch.setattr(served.studio, "check", lambda *_: SimpleNamespace(task="classification"))

@@ -256,6 +256,7 @@ def test_the_cookie_alone_opens_nothing(served):
     assert httpx.get(f"{served.inside}/api/about", headers=old).status_code == 401
 
 
+@pytest.mark.full
 def test_a_session_that_ends_under_load_ends_everywhere(served, monkeypatch):
     """Requests without pause from several sides: from one moment on all are refused, and the websocket is closed."""
 
@@ -369,6 +370,7 @@ def test_other_addresses_need_a_flag_and_a_token(host):
     check_host(host, exposed=True, token="x" * 20)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_command_refuses_other_addresses(tmp_path):
     command = [sys.executable, "-m", "kernelweave_app.cli", "studio", "--host", "0.0.0.0", "--no-browser"]

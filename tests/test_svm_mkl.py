@@ -1063,6 +1063,7 @@ def test_a_tolerance_below_rounding_ends_in_a_stall(loss, rng):
         assert result.n_iter <= 100
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("method", ON_SIMPLEX)
 def test_the_gap_covers_rounding_errors(method, loss, rng):

@@ -85,6 +85,7 @@ def test_groups_are_not_split(scope):
         assert set(groups[train]).isdisjoint(groups[test])
 
 
+@pytest.mark.full
 def test_the_permutation_test_of_the_library_gives_the_same(scope):
     found = run(scope, "A permutation test")
     own = kw.inspection.permutation_test(found["svm"], found["data"], found["y"], cv=3, n_permutations=20)
