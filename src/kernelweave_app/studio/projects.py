@@ -51,6 +51,7 @@ from kernelweave_app.studio.store import (
     DiskFull,
     Places,
     no_project,
+    packing,
     received,
     room,
     safe_name,
@@ -314,41 +315,34 @@ def pack(studio: Studio, project: str) -> Path:
     """
     about = Projects(studio).one(project)
     here = studio.inside(project)
-    path = studio.places.uploads / f"{secrets.token_hex(8)}.zip"
     runs: list[StoredRun] = []
     checksums: dict[str, str] = {}
 
-    def write(archive: zipfile.ZipFile, path: Path, name: str) -> None:
-        packed = path.name.lower().endswith(_PACKED)
-        archive.write(path, name, zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED)
-        checksums[name] = checksum(path)
+    with packing(studio.places) as archive:
 
-    try:
-        with (
-            room(studio.places.root),
-            zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive,
-        ):
-            for table in here.places.tables():
-                write(archive, table, f"tables/{table.name}")
-            for row in here.store.runs(FINAL):
-                stored, files = dump_run(here, row["id"])
-                runs.append(stored)
-                for name, file in files.items():
-                    write(archive, file, f"runs/{stored.id}/{name}")
-            index = StoredProject(
-                format="kernelweave project",
-                version=1,
-                name=about.name,
-                folder=about.folder,
-                draft=here.draft(),
-                runs=runs,
-                checksums=checksums,
-            )
-            archive.writestr(INDEX, index.model_dump_json())
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    return path
+        def write(path: Path, name: str) -> None:
+            packed = path.name.lower().endswith(_PACKED)
+            archive.write(path, name, zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED)
+            checksums[name] = checksum(path)
+
+        for table in here.places.tables():
+            write(table, f"tables/{table.name}")
+        for row in here.store.runs(FINAL):
+            stored, files = dump_run(here, row["id"])
+            runs.append(stored)
+            for name, file in files.items():
+                write(file, f"runs/{stored.id}/{name}")
+        index = StoredProject(
+            format="kernelweave project",
+            version=1,
+            name=about.name,
+            folder=about.folder,
+            draft=here.draft(),
+            runs=runs,
+            checksums=checksums,
+        )
+        archive.writestr(INDEX, index.model_dump_json())
+    return Path(str(archive.filename))
 
 
 # ---- in -------------------------------------------------------------------------------------------------------------
