@@ -195,9 +195,14 @@ class Catalogue:
     def answer(self, data: Data, question: Hashable, look: Callable[[], Read]) -> Read:
         """The answer to a question about files, from memory if they have not changed."""
         versions = tuple(_version(self.entry(file).path()) for file in data.files)
-        return self._from_memory(
-            self._answers, (versions, data.key, question), look, lambda _: 1, MOST_ANSWERS
-        )
+        return self._answer((versions, data.key, question), look)
+
+    def of_file(self, path: Path, question: Hashable, look: Callable[[], Read]) -> Read:
+        """The answer to a question about a file of the project, from memory if it has not changed."""
+        return self._answer((_version(path), question), look)
+
+    def _answer(self, key: Hashable, look: Callable[[], Read]) -> Read:
+        return self._from_memory(self._answers, key, look, lambda _: 1, MOST_ANSWERS)
 
     def paths(self, data: Data) -> dict[str, str]:
         """Names and files of the tables to learn from."""

@@ -23,6 +23,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -48,7 +49,6 @@ from kernelweave_app.studio.store import (
     FINAL,
     FIRST,
     OF_RECORDS,
-    DiskFull,
     Places,
     no_project,
     packing,
@@ -497,12 +497,8 @@ def _store(studio: Studio, index: StoredProject, tables: dict[str, Path], files:
     return projects.one(project.id)
 
 
-#: Name of what is kept about a file, before its id.
-KEPT = "file"
-
-
 def describe_files(studio: Studio) -> list[TableFile]:
-    """Describe the table files of a project; one that has not changed since is not read again.
+    """Describe the table files of a project; one that has not changed is read once.
 
     Parameters
     ----------
@@ -523,25 +519,16 @@ def describe_files(studio: Studio) -> list[TableFile]:
 
 
 def _describe(studio: Studio, path: Path, n_runs: int) -> TableFile:
-    about = path.stat()
-    key, version = f"{KEPT} {file_id(path.name)}", [about.st_mtime_ns, about.st_size]
-    kept = studio.store.draft(key)
-    if kept is None or kept["version"] != version:
-        kept = {
-            "version": version,
-            "checksum": checksum(path),
-            "n_rows": None,
-            "n_columns": None,
-            "problem": "",
-        }
+    def look() -> dict[str, Any]:
+        found: dict[str, Any] = {"checksum": checksum(path), "n_rows": None, "n_columns": None}
         try:
             if uses_of(path)[0] == "table":
-                kept["n_rows"], kept["n_columns"] = studio.catalogue.read_file(path, path.name).shape
+                found["n_rows"], found["n_columns"] = studio.catalogue.read_file(path, path.name).shape
         except InputError as error:
-            kept["problem"] = str(error)
-        with contextlib.suppress(DiskFull):  # looked at again next time
-            studio.store.set_draft(key, kept)
-    known = {name: value for name, value in kept.items() if name != "version"}
+            found["problem"] = str(error)
+        return found
+
+    about, known = path.stat(), studio.catalogue.of_file(path, "file", look)
     named = {"id": file_id(path.name), "name": path.name, "size": about.st_size, "since": about.st_mtime}
     return TableFile.model_validate({**named, "n_runs": n_runs, **known})
 
