@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -89,6 +89,7 @@ def draw_pictures(
     path: Any = None,
     *,
     with_path: bool = True,
+    only: str = "",
 ) -> list[Picture]:
     """Draw everything that a report shows.
 
@@ -103,6 +104,8 @@ def draw_pictures(
         The path, if it has been solved already; by default it is solved again.
     with_path : bool, default=True
         Draw the path. Deep kernels have none, because its weights would be local solutions, each at the cost of a fit.
+    only : str, default=""
+        Draw the picture of this name alone.
 
     Returns
     -------
@@ -120,7 +123,10 @@ def draw_pictures(
 
     drawn: list[Picture] = []
 
-    def add(name: str, title: str, shown: Any) -> None:
+    def add(name: str, title: str, draw: Callable[[], Any]) -> None:
+        if only not in ("", name):
+            return
+        shown = draw()
         figure = getattr(shown, "figure_", shown)
         if figure is not None:
             drawn.append(Picture(name, title, figure))
@@ -130,46 +136,49 @@ def draw_pictures(
     rest = "" if target_names(model) else " against the rest"
     which = f" ({first}{rest})" if first else ""
     if deep:
-        add("weights", "Weights of every layer", plots.LayerWeightsDisplay.from_estimator(model))
+        add("weights", "Weights of every layer", partial(plots.LayerWeightsDisplay.from_estimator, model))
     else:
-        add("weights", "Kernel weights", plots.KernelWeightsDisplay.from_estimator(model))
+        add("weights", "Kernel weights", partial(plots.KernelWeightsDisplay.from_estimator, model))
     if inspection.column_relevance(model):
-        add("relevance", "Columns in the learnt metric", plots.ColumnRelevanceDisplay.from_estimator(model))
+        shown = partial(plots.ColumnRelevanceDisplay.from_estimator, model)
+        add("relevance", "Columns in the learnt metric", shown)
     if getattr(model, "cv_results_", None) is not None:
-        curve = plots.CVCurveDisplay.from_estimator(model)
+        curve = partial(plots.CVCurveDisplay.from_estimator, model)
         add("choice", "Choice of the regularisation parameter", curve)
     if deep:
         if "criterion" in model.history_[0]:
-            add("descent", f"Descent of the criterion{which}", plots.DescentDisplay.from_estimator(model))
-        matrices = plots.KernelMatricesDisplay.from_estimator(model)
+            descent = partial(plots.DescentDisplay.from_estimator, model)
+            add("descent", f"Descent of the criterion{which}", descent)
+        matrices = partial(plots.KernelMatricesDisplay.from_estimator, model)
         add("matrices", f"Kernel matrices of every layer{which}", matrices)
-        add("spectra", f"Eigenvalues of every layer{which}", plots.LayerSpectraDisplay.from_estimator(model))
+        spectra = partial(plots.LayerSpectraDisplay.from_estimator, model)
+        add("spectra", f"Eigenvalues of every layer{which}", spectra)
     elif with_path and (path is not None or len(targets_of(model, 0))):
         # a model file may be without training rows
         path = inspection.regularization_path(model) if path is None else path
         lines = path.alphas, path.df, path.fractions, list(path.names), path.chosen
         parameter = "C" if hasattr(model, "C_") else "alpha"
         display = plots.RegularizationPathDisplay(*lines, "kernel weight (fraction)", parameter)
-        add("path", f"Regularisation path{which}", display.plot().figure_)
+        add("path", f"Regularisation path{which}", display.plot)
         if parameter == "alpha":
-            add("path-df", f"Path against degrees of freedom{which}", display.plot(x="df").figure_)
+            add("path-df", f"Path against degrees of freedom{which}", partial(display.plot, x="df"))
         if path.criteria:
-            criteria = plots.SelectionCriteriaDisplay(path.alphas, path.criteria, path.chosen).plot()
+            criteria = plots.SelectionCriteriaDisplay(path.alphas, path.criteria, path.chosen).plot
             add("criteria", f"Selection criteria along the path{which}", criteria)
     if X is not None:
-        parts = plots.KernelContributionsDisplay.from_estimator(model, X)
+        parts = partial(plots.KernelContributionsDisplay.from_estimator, model, X)
         add("contributions", "Contribution of each kernel", parts)
     if held is not None:
         if held.classes or not classes:
-            add("held-out", "Held-out rows", held_figure(held))
+            add("held-out", "Held-out rows", partial(held_figure, held))
         if classes:
-            add("roc", "Receiver operating characteristic", ranking_figure(held, "roc"))
-            add("precision", "Precision and recall", ranking_figure(held, "precision"))
+            add("roc", "Receiver operating characteristic", partial(ranking_figure, held, "roc"))
+            add("precision", "Precision and recall", partial(ranking_figure, held, "precision"))
         else:
-            add("residuals", "Residuals of held-out rows", residual_figure(held))
+            add("residuals", "Residuals of held-out rows", partial(residual_figure, held))
     histories = [history for history in model.history_ if len(history.get("rel_gap", ()))]
     if histories:
-        add("convergence", "Convergence", convergence_figure(model, histories))
+        add("convergence", "Convergence", partial(convergence_figure, model, histories))
     return drawn
 
 

@@ -248,6 +248,11 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
     )
 
 
+def taken_columns(spec: Spec, *more: str | None) -> set[str]:
+    """Columns that are no features: those with another role, those that are left out, and some more."""
+    return {spec.target, spec.weights, spec.group, spec.holdout, *names_in(spec.drop), *filter(None, more)}
+
+
 def needed_columns(spec: Spec, targets: Sequence[str]) -> list[str]:
     """Columns without which a row of several tables cannot be used."""
     return [name for name in (*targets, spec.weights, spec.group, spec.holdout) if name]

@@ -182,6 +182,12 @@ def make_router() -> APIRouter:
     return router
 
 
+def _archive(path: Path, name: str) -> FileResponse:
+    """A zip file that is deleted once it has been sent."""
+    gone = BackgroundTask(path.unlink, missing_ok=True)
+    return FileResponse(path, media_type="application/zip", filename=name, background=gone)
+
+
 def _add_files(router: APIRouter) -> None:
     """Files that come, and files that go."""
 
@@ -212,18 +218,13 @@ def _add_files(router: APIRouter) -> None:
     @router.get("/projects/{project_id}/file", tags=["projects"], response_class=FileResponse)
     def export_project(studio: Everywhere, project_id: ProjectId) -> FileResponse:
         """A project as one file, a zip archive without pickles: tables, draft, and the runs that have ended."""
-        path = pack(studio, project_id)
         name = re.sub(r"[^\w .()-]", "_", Projects(studio).one(project_id).name)
-        gone = BackgroundTask(path.unlink, missing_ok=True)
-        named = f"{name}.kernelweave.zip"
-        return FileResponse(path, media_type="application/zip", filename=named, background=gone)
+        return _archive(pack(studio, project_id), f"{name}.kernelweave.zip")
 
     @router.get("/runs/{run_id}/folder", tags=["runs"], response_class=FileResponse)
     def download_folder(studio: Here, run_id: RunId) -> FileResponse:
         """The folder of a run as a zip archive that runs elsewhere: model, tables, settings and scripts."""
-        path = pack_run(studio, run_id)
-        gone = BackgroundTask(path.unlink, missing_ok=True)
-        return FileResponse(path, media_type="application/zip", filename=f"{run_id}.zip", background=gone)
+        return _archive(pack_run(studio, run_id), f"{run_id}.zip")
 
     @router.get("/runs/{run_id}/files/{name:path}", tags=["runs"], response_class=FileResponse)
     def download_file(studio: Here, run_id: RunId, name: str, show: bool = False) -> FileResponse:

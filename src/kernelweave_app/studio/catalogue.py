@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import threading
@@ -78,7 +79,7 @@ class Catalogue:
         self.places, self.limits = places, limits
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[Path, int, int, str], tuple[Any, int]] = OrderedDict()
-        self._answers: OrderedDict[Hashable, Any] = OrderedDict()
+        self._answers: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         #: What is to be known of files that were changed when they came.
         self.notes: dict[Path, str] = {}
 
@@ -97,10 +98,8 @@ class Catalogue:
             ref = describe_file(path)
             ref.about = self.notes.get(path, "")
             found[ref.id] = Entry(ref, partial(Path, path))
-        for name, (_, about) in SHIPPED.items():
+        for name, about in built_in_sets().items():
             found[f"set-{name}"] = self._set(name, about)
-        for name, about in _sets_of_the_papers():
-            found.setdefault(f"set-{name}", self._set(name, about))
         return found
 
     def _set(self, name: str, about: str) -> Entry:
@@ -159,40 +158,51 @@ class Catalogue:
         self, path: Path, name: str, use: str, read: Callable[[Path], Read], size_of: Callable[[Read], int]
     ) -> Read:
         """What a file holds, checked, or from memory if it has not changed."""
-        key = (*_version(path), use)
+        version = _version(path)
+
+        def look() -> Read:
+            if path.parent != self.places.sets:
+                check_file(path, name, self.limits)
+            with self._lock:
+                # a file that has changed takes the place of what it was
+                for old in [old for old in self._kept if old[0] == path and old[1:3] != version[1:]]:
+                    del self._kept[old]
+            return read(path)
+
+        return self._from_memory(self._kept, (*version, use), look, size_of, KEPT_BYTES)
+
+    def _from_memory(
+        self,
+        memory: OrderedDict[Any, tuple[Any, int]],
+        key: Hashable,
+        look: Callable[[], Read],
+        size_of: Callable[[Read], int],
+        most: int,
+    ) -> Read:
+        """What is in a memory of a size, or is looked for and put there; what was not asked for the longest is lost."""
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                found: Read = self._kept[key][0]
-                return found
-        if path.parent != self.places.sets:
-            check_file(path, name, self.limits)
-        found = read(path)
-        size = size_of(found)
+            if key in memory:
+                memory.move_to_end(key)
+                known: Read = memory[key][0]
+                return known
+        found = look()
         with self._lock:
-            # a file that has changed takes the place of what it was
-            for old in [old for old in self._kept if old[0] == path and old[1:3] != key[1:3]]:
-                del self._kept[old]
-            self._kept[key] = found, size
-            while len(self._kept) > 1 and sum(size for _, size in self._kept.values()) > KEPT_BYTES:
-                self._kept.popitem(last=False)
+            memory[key] = found, size_of(found)
+            while len(memory) > 1 and sum(size for _, size in memory.values()) > most:
+                memory.popitem(last=False)
         return found
 
     def answer(self, data: Data, question: Hashable, look: Callable[[], Read]) -> Read:
         """The answer to a question about files, from memory if they have not changed."""
         versions = tuple(_version(self.entry(file).path()) for file in data.files)
-        key = (versions, data.key, question)
-        with self._lock:
-            if key in self._answers:
-                self._answers.move_to_end(key)
-                found: Read = self._answers[key]
-                return found
-        found = look()
-        with self._lock:
-            self._answers[key] = found
-            while len(self._answers) > MOST_ANSWERS:
-                self._answers.popitem(last=False)
-        return found
+        return self._answer((versions, data.key, question), look)
+
+    def of_file(self, path: Path, question: Hashable, look: Callable[[], Read]) -> Read:
+        """The answer to a question about a file of the project, from memory if it has not changed."""
+        return self._answer((_version(path), question), look)
+
+    def _answer(self, key: Hashable, look: Callable[[], Read]) -> Read:
+        return self._from_memory(self._answers, key, look, lambda _: 1, MOST_ANSWERS)
 
     def paths(self, data: Data) -> dict[str, str]:
         """Names and files of the tables to learn from."""
@@ -359,22 +369,20 @@ def load_set(name: str) -> DataFrame:
         return datasets.load(name, download=False).frame()
 
 
-def _sets_of_the_papers() -> list[tuple[str, str]]:
+def built_in_sets() -> dict[str, str]:
+    """Built-in sets whose data are on this computer, and what they are."""
     from kernelweave import datasets
 
-    found = []
+    found = {name: about for name, (_, about) in SHIPPED.items()}
     for name in datasets.names():
-        try:
-            here = datasets.is_here(name)
-        except InputError:
-            here = False
-        if here:
-            row = datasets.info(name)
-            found.append((name, f"{row.n_samples} rows, {row.task}"))
-        if here and name == "prostate":
-            found.append(
-                (PROSTATE, "as in Table 1 of the RLS2 paper: standardised, 67 rows to train on, 30 to test")
-            )
+        with contextlib.suppress(InputError):
+            if datasets.is_here(name):
+                row = datasets.info(name)
+                found.setdefault(name, f"{row.n_samples} rows, {row.task}")
+                if name == "prostate":
+                    found[PROSTATE] = (
+                        "as in Table 1 of the RLS2 paper: standardised, 67 rows to train on, 30 to test"
+                    )
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
@@ -15,7 +14,7 @@ from kernelweave_app.runs.columns import date_format, read_types, with_types
 from kernelweave_app.runs.doubts import find_giveaways
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.lineage import checksum
-from kernelweave_app.runs.preparing import Prepared, prepare
+from kernelweave_app.runs.preparing import Prepared, prepare, taken_columns
 from kernelweave_app.runs.recommending import UNEQUAL
 from kernelweave_app.runs.row_names import why_names
 from kernelweave_app.runs.spec import Spec
@@ -73,15 +72,7 @@ def consequences(
     table = with_types(joined.table, spec.types)
     if not isinstance(target, str) and target is not None:
         found += _of_target(target, spec)
-    leave = {
-        spec.target,
-        spec.weights,
-        spec.group,
-        spec.holdout,
-        spec.key,
-        joined.names,
-        *names_in(spec.drop),
-    }
+    leave = taken_columns(spec, spec.key, joined.names)
     columns = [name for name in table.columns if name not in leave]
     found += [*_empty_columns(table, columns, spec), *_of_texts(table, columns, spec)]
     found += _of_prepared(
@@ -97,8 +88,10 @@ def _listed(names: list[str]) -> str:
     return ", ".join(repr(name) for name in names[:SHOWN]) + more
 
 
-def _dropped(spec: Spec, names: list[str]) -> dict[str, Any]:
-    return {"drop": list(dict.fromkeys([*names_in(spec.drop), *names]))}
+def _without(spec: Spec, names: list[str], topic: str, text: str) -> Consequence:
+    """A warning of columns, with a button that leaves them out."""
+    drop = list(dict.fromkeys([*names_in(spec.drop), *names]))
+    return Consequence(topic=topic, text=text, fix="Leave out", settings={"drop": drop})
 
 
 def _same_files(files: dict[str, str]) -> Iterator[Consequence]:
@@ -123,9 +116,8 @@ def _lost_rows(joined: Joined, spec: Spec) -> Iterator[Consequence]:
     lacking = "; ".join(f"{len(keys)} not in {view}" for view, keys in lost.items())
     yield Consequence(
         topic="lost rows",
-        text=f"{numbered(len(keys), 'row')} of the tables {'is' if len(keys) == 1 else 'are'} lost by joining "
-        f"({lacking}), such as {_listed(list(keys))}. {numbered(len(joined.table), 'row')} "
-        f"{'remains' if len(joined.table) == 1 else 'remain'}.",
+        text=f"{numbered(len(keys), 'row of the tables is', 'rows of the tables are')} lost by joining ({lacking}), "
+        f"such as {_listed(list(keys))}. {numbered(len(joined.table), 'row remains', 'rows remain')}.",
         fix="Keep rows that lack a table",
         settings={"rows": "all"},
     )
@@ -156,7 +148,7 @@ def _of_target(target: Target, spec: Spec) -> Iterator[Consequence]:
         yield Consequence(
             topic="target missing",
             kind="" if spec.missing == "drop" else "warn",
-            text=f"{numbered(target.n_missing, 'row')} {'has' if target.n_missing == 1 else 'have'} no target"
+            text=f"{numbered(target.n_missing, 'row has', 'rows have')} no target"
             + (" and will be left out." if spec.missing == "drop" else ", and runs fail."),
             fix="" if spec.missing == "drop" else "Leave out rows with a missing cell",
             settings={"missing": "drop"},
@@ -193,12 +185,8 @@ def _empty_columns(table: DataFrame, columns: list[str], spec: Spec) -> Iterator
     constant += [str(name) for name in others if known[name] and part[name].nunique() == 1]
     for names, what in ((empty, "no value in any row"), (constant, "the same value in every row")):
         if names:
-            yield Consequence(
-                topic="empty column" if names is empty else "constant column",
-                text=f"{_named(names)} {what}.",
-                fix="Leave out",
-                settings=_dropped(spec, names),
-            )
+            topic = "empty column" if names is empty else "constant column"
+            yield _without(spec, names, topic, f"{_named(names)} {what}.")
 
 
 def _named(names: list[str]) -> str:
@@ -227,13 +215,11 @@ def _of_texts(table: DataFrame, columns: list[str], spec: Spec) -> Iterator[Cons
                 settings={"types": types},
             )
         elif known.str.fullmatch(_DAY_OR_MONTH.pattern).mean() > MOSTLY_NUMBERS:
-            yield Consequence(
-                topic="ambiguous dates",
-                text=f"Column {str(name)!r} looks like dates in which day and month can be confused, such as "
-                f"{known.iloc[0]!r}. It is read as text. Write dates as 2026-11-28, or leave the column out.",
-                fix="Leave out",
-                settings=_dropped(spec, [str(name)]),
+            text = (
+                f"Column {str(name)!r} looks like dates in which day and month can be confused, such as "
+                f"{known.iloc[0]!r}. It is read as text. Write dates as 2026-11-28, or leave the column out."
             )
+            yield _without(spec, [str(name)], "ambiguous dates", text)
     for name in columns:
         last = str(name).rpartition(".")[2]  # of several tables, after the name of the table
         if not (is_called(last) or _SUBJECTS.fullmatch(last)):
@@ -282,24 +268,16 @@ def _of_rows(prepared: Prepared, spec: Spec, told: set[str]) -> Iterator[Consequ
     for name, why in names.items():
         if name in told:
             continue
-        gone = name not in read
-        yield Consequence(
-            topic="identifier",
-            kind="" if gone else "warn",
-            text=f"Column {name!r} looks like a row identifier ({why}), which says nothing about new rows. "
-            + ("It is left out." if gone else "It is used as a feature."),
-            fix="" if gone else "Leave out",
-            settings=_dropped(spec, [name]),
-        )
+        text = f"Column {name!r} looks like a row identifier ({why}), which says nothing about new rows. "
+        if name in read:
+            yield _without(spec, [name], "identifier", f"{text}It is used as a feature.")
+        else:
+            yield Consequence(topic="identifier", kind="", text=f"{text}It is left out.")
     copies = [name for name in find_giveaways(prepared) if name not in names]
     if copies:
-        yield Consequence(
-            topic="copy of the target",
-            text=f"{_named(copies)} the target in another form. If new rows will not have "
-            f"{'it' if len(copies) == 1 else 'them'}, the scores are too good.",
-            fix="Leave out",
-            settings=_dropped(spec, copies),
-        )
+        them = "it" if len(copies) == 1 else "them"
+        text = f"{_named(copies)} the target in another form. If new rows will not have {them}, scores are too good."
+        yield _without(spec, copies, "copy of the target", text)
     frame = prepared.frame
     same = int(frame.duplicated().sum()) if frame.shape[1] >= COLUMNS_OF_COPIES else 0
     if same > COPIES * len(frame):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -24,7 +25,7 @@ from kernelweave_app.runs.columns import check_target, date_format, detect_task,
 from kernelweave_app.runs.division import counts_of, read_division, texts_of
 from kernelweave_app.runs.further_views import TABLE, Tables
 from kernelweave_app.runs.joining import Joined
-from kernelweave_app.runs.preparing import Prepared, prepare, rows_with
+from kernelweave_app.runs.preparing import Prepared, prepare, rows_with, taken_columns
 from kernelweave_app.runs.preparing import Rows as Positions
 from kernelweave_app.runs.row_names import left_out, why_names
 from kernelweave_app.runs.spec import Spec
@@ -419,13 +420,12 @@ def _column_medians(values: Array) -> Array:
     return np.asarray((ordered[low, at] + ordered[high, at]) / 2.0)
 
 
-def align_views(prepared: Prepared, seed: int = 0) -> Alignments:
+def align_views(prepared: Prepared) -> Alignments:
     """Centred alignment of the linear kernels of views, and of the target, on some rows.
 
     Parameters
     ----------
     prepared : Prepared
-    seed : int, default=0
 
     Returns
     -------
@@ -435,7 +435,7 @@ def align_views(prepared: Prepared, seed: int = 0) -> Alignments:
     n_rows = len(prepared.y)
     rows: Positions = np.arange(n_rows)
     if n_rows > MOST_ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(n_rows, MOST_ROWS, replace=False))
+        rows = np.sort(np.random.default_rng(0).choice(n_rows, MOST_ROWS, replace=False))
     grams = {name: centred(_linear(part)) for name, part in list(_parts(prepared, rows).items())[:MOST_VIEWS]}
     grams = {name: K for name, K in grams.items() if K.any()}
     target = centred(target_kernel(prepared.y[rows], prepared.task))
@@ -514,6 +514,20 @@ def or_problem(look: Callable[[], Answer]) -> Answer | str:
         return look()
     except InputError as error:
         return str(error)
+
+
+Looked = TypeVar("Looked", bound="Looking")
+
+
+def kept(method: Callable[[Looked, Data, Spec], Answer]) -> Callable[..., Answer]:
+    """Keep the answer of a method as long as neither the files nor the settings change."""
+
+    @wraps(method)
+    def asked(self: Looked, data: Data, spec: Spec = DEFAULTS) -> Answer:
+        question = method.__name__, spec.model_dump_json()
+        return self.catalogue.answer(data, question, lambda: method(self, data, spec))
+
+    return asked
 
 
 class Looking:
@@ -599,52 +613,44 @@ class Looking:
         """The task that a target column implies."""
         return describe_target(self.catalogue.join(data).table, target, task)
 
+    @kept
     def missing(self, data: Data, spec: Spec = DEFAULTS) -> Missing:
         """Missing cells of the columns to learn from, and what would fill them."""
+        joined = self.catalogue.join(data, spec.rows)
+        table = with_types(joined.table, spec.types)
+        rows = (one.column for one in joined.grams.values())
+        known = set(table.columns) - taken_columns(spec, data.key, joined.names, *rows)
+        views = spec.views if isinstance(spec.views, dict) else joined.views
+        views = {view: [c for c in names if c in known] for view, names in views.items()}
+        used = {c for names in views.values() for c in names} if isinstance(spec.views, dict) else known
+        columns = [c for c in table.columns if c in known and c in used]
+        return describe_missing(table, columns, views)
 
-        def look() -> Missing:
-            joined = self.catalogue.join(data, spec.rows)
-            table = with_types(joined.table, spec.types)
-            leave = {spec.target, spec.weights, spec.group, spec.holdout, data.key, joined.names}
-            leave.update(names_in(spec.drop), (one.column for one in joined.grams.values()))
-            known = set(table.columns) - leave
-            views = spec.views if isinstance(spec.views, dict) else joined.views
-            views = {view: [c for c in names if c in known] for view, names in views.items()}
-            used = {c for names in views.values() for c in names} if isinstance(spec.views, dict) else known
-            columns = [c for c in table.columns if c in known and c in used]
-            return describe_missing(table, columns, views)
+    def _joined(self, data: Data, spec: Spec) -> tuple[Joined, Spec]:
+        """The tables side by side, and the settings with their key."""
+        joined = self.catalogue.join(data, spec.rows)
+        return joined, spec.model_copy(update={"key": data.key or spec.key})
 
-        return self.catalogue.answer(data, ("missing", _roles(spec)), look)
-
+    @kept
     def marked(self, data: Data, spec: Spec = DEFAULTS) -> Marked:
         """The rows that a column holds out."""
+        joined, spec = self._joined(data, spec)
+        need_column(joined.table, spec.holdout, "the held-out rows")
+        table = with_types(rows_with(joined, spec, [spec.holdout]), spec.types)
+        return describe_division(table[spec.holdout], spec.holdout_values)
 
-        def look() -> Marked:
-            asked = spec.model_copy(update={"key": data.key or spec.key})
-            joined = self.catalogue.join(data, spec.rows)
-            need_column(joined.table, spec.holdout, "the held-out rows")
-            table = with_types(rows_with(joined, asked, [spec.holdout]), spec.types)
-            return describe_division(table[spec.holdout], spec.holdout_values)
-
-        return self.catalogue.answer(data, ("held-out", _roles(spec)), look)
-
+    @kept
     def consequences(self, data: Data, spec: Spec = DEFAULTS) -> list[Consequence]:
         """What follows from these tables and settings, warnings first."""
-
-        def look() -> list[Consequence]:
-            asked = spec.model_copy(update={"key": data.key or spec.key})
-            joined = self.catalogue.join(data, spec.rows)
-            columns = joined.table.columns
-            target = (
-                or_problem(lambda: self.target(data, spec.target, spec.task))
-                if spec.target in columns
-                else None
-            )
-            marked = or_problem(lambda: self.marked(data, spec)) if spec.holdout in columns else None
-            files = {file: str(self.catalogue.entry(file).path()) for file in data.files}
-            return consequences(joined, files, asked, target, marked)
-
-        return self.catalogue.answer(data, ("consequences", spec.model_dump_json()), look)
+        joined, keyed = self._joined(data, spec)
+        target: Target | str | None = None
+        if spec.target in joined.table.columns:
+            target = or_problem(lambda: self.target(data, spec.target, spec.task))
+        marked: Marked | str | None = None
+        if spec.holdout in joined.table.columns:
+            marked = or_problem(lambda: self.marked(data, spec))
+        files = {file: str(self.catalogue.entry(file).path()) for file in data.files}
+        return consequences(joined, files, keyed, target, marked)
 
     def outliers(self, table_id: TableId) -> Outliers:
         """Numbers far from the median of their column."""
@@ -655,32 +661,12 @@ class Looking:
             Data(tables=[table_id]), question, lambda: look(self.catalogue.read(table_id))
         )
 
+    @kept
     def alignments(self, data: Data, spec: Spec = DEFAULTS) -> Alignments:
         """How alike the views of a run are, and how alike the target."""
-
-        def look() -> Alignments:
-            # missing cells are filled for the comparison, whatever a fit does about them
-            asked = spec.model_copy(update={"missing": "impute", "key": data.key or spec.key})
-            return align_views(prepare(self.catalogue.join(data, spec.rows), asked))
-
-        return self.catalogue.answer(data, ("alignments", spec.target, spec.task, _roles(spec)), look)
-
-
-def _roles(spec: Spec) -> str:
-    """The settings that decide which columns are features, as text."""
-    names = {
-        "target",
-        "weights",
-        "group",
-        "holdout",
-        "holdout_values",
-        "drop",
-        "views",
-        "rows",
-        "types",
-        "key",
-    }
-    return spec.model_dump_json(include=names)
+        joined, spec = self._joined(data, spec)
+        # missing cells are filled for the comparison, whatever a fit does about them
+        return align_views(prepare(joined, spec.model_copy(update={"missing": "impute"})))
 
 
 def _further(joined: Joined) -> list[Further]:

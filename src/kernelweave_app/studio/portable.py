@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import secrets
-import zipfile
 from pathlib import Path
 
 from kernelweave import InputError
 from kernelweave_app.studio.service import Studio
-from kernelweave_app.studio.store import room
+from kernelweave_app.studio.store import packing
 
 #: Files whose text names tables.
 TEXTS = (".py", ".toml", ".json", ".html")
@@ -58,26 +56,19 @@ def pack_run(studio: Studio, run_id: str) -> Path:
         names[path] = f"data/{name}"
     # the longest first: one path may begin with another
     order = sorted(names, key=len, reverse=True)
-    folder, out = studio.places.run(run_id), studio.places.uploads / f"{secrets.token_hex(8)}.zip"
-    try:
-        with (
-            room(studio.places.root),
-            zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive,
-        ):
-            archive.writestr("README.txt", README.format(name=studio.run(run_id).name))
-            for path, name in names.items():
-                if Path(path).is_file():
-                    archive.write(path, name)
-            for made in studio.artifacts(run_id):
-                file = folder / made.name
-                if file.suffix not in TEXTS:
-                    archive.write(file, made.name)
-                    continue
-                text = file.read_text("utf8")
-                for path in order:
-                    text = text.replace(path, names[path])
-                archive.writestr(made.name, text.replace(f"{folder}/", ""))
-    except BaseException:
-        out.unlink(missing_ok=True)
-        raise
-    return out
+    folder = studio.places.run(run_id)
+    with packing(studio.places) as archive:
+        archive.writestr("README.txt", README.format(name=studio.run(run_id).name))
+        for path, name in names.items():
+            if Path(path).is_file():
+                archive.write(path, name)
+        for made in studio.artifacts(run_id):
+            file = folder / made.name
+            if file.suffix not in TEXTS:
+                archive.write(file, made.name)
+                continue
+            text = file.read_text("utf8")
+            for path in order:
+                text = text.replace(path, names[path])
+            archive.writestr(made.name, text.replace(f"{folder}/", ""))
+    return Path(str(archive.filename))

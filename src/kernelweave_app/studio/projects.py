@@ -23,6 +23,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -48,9 +49,9 @@ from kernelweave_app.studio.store import (
     FINAL,
     FIRST,
     OF_RECORDS,
-    DiskFull,
     Places,
     no_project,
+    packing,
     received,
     room,
     safe_name,
@@ -314,41 +315,34 @@ def pack(studio: Studio, project: str) -> Path:
     """
     about = Projects(studio).one(project)
     here = studio.inside(project)
-    path = studio.places.uploads / f"{secrets.token_hex(8)}.zip"
     runs: list[StoredRun] = []
     checksums: dict[str, str] = {}
 
-    def write(archive: zipfile.ZipFile, path: Path, name: str) -> None:
-        packed = path.name.lower().endswith(_PACKED)
-        archive.write(path, name, zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED)
-        checksums[name] = checksum(path)
+    with packing(studio.places) as archive:
 
-    try:
-        with (
-            room(studio.places.root),
-            zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive,
-        ):
-            for table in here.places.tables():
-                write(archive, table, f"tables/{table.name}")
-            for row in here.store.runs(FINAL):
-                stored, files = dump_run(here, row["id"])
-                runs.append(stored)
-                for name, file in files.items():
-                    write(archive, file, f"runs/{stored.id}/{name}")
-            index = StoredProject(
-                format="kernelweave project",
-                version=1,
-                name=about.name,
-                folder=about.folder,
-                draft=here.draft(),
-                runs=runs,
-                checksums=checksums,
-            )
-            archive.writestr(INDEX, index.model_dump_json())
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    return path
+        def write(path: Path, name: str) -> None:
+            packed = path.name.lower().endswith(_PACKED)
+            archive.write(path, name, zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED)
+            checksums[name] = checksum(path)
+
+        for table in here.places.tables():
+            write(table, f"tables/{table.name}")
+        for row in here.store.runs(FINAL):
+            stored, files = dump_run(here, row["id"])
+            runs.append(stored)
+            for name, file in files.items():
+                write(file, f"runs/{stored.id}/{name}")
+        index = StoredProject(
+            format="kernelweave project",
+            version=1,
+            name=about.name,
+            folder=about.folder,
+            draft=here.draft(),
+            runs=runs,
+            checksums=checksums,
+        )
+        archive.writestr(INDEX, index.model_dump_json())
+    return Path(str(archive.filename))
 
 
 # ---- in -------------------------------------------------------------------------------------------------------------
@@ -503,12 +497,8 @@ def _store(studio: Studio, index: StoredProject, tables: dict[str, Path], files:
     return projects.one(project.id)
 
 
-#: Name of what is kept about a file, before its id.
-KEPT = "file"
-
-
 def describe_files(studio: Studio) -> list[TableFile]:
-    """Describe the table files of a project; one that has not changed since is not read again.
+    """Describe the table files of a project; one that has not changed is read once.
 
     Parameters
     ----------
@@ -529,25 +519,16 @@ def describe_files(studio: Studio) -> list[TableFile]:
 
 
 def _describe(studio: Studio, path: Path, n_runs: int) -> TableFile:
-    about = path.stat()
-    key, version = f"{KEPT} {file_id(path.name)}", [about.st_mtime_ns, about.st_size]
-    kept = studio.store.draft(key)
-    if kept is None or kept["version"] != version:
-        kept = {
-            "version": version,
-            "checksum": checksum(path),
-            "n_rows": None,
-            "n_columns": None,
-            "problem": "",
-        }
+    def look() -> dict[str, Any]:
+        found: dict[str, Any] = {"checksum": checksum(path), "n_rows": None, "n_columns": None}
         try:
             if uses_of(path)[0] == "table":
-                kept["n_rows"], kept["n_columns"] = studio.catalogue.read_file(path, path.name).shape
+                found["n_rows"], found["n_columns"] = studio.catalogue.read_file(path, path.name).shape
         except InputError as error:
-            kept["problem"] = str(error)
-        with contextlib.suppress(DiskFull):  # looked at again next time
-            studio.store.set_draft(key, kept)
-    known = {name: value for name, value in kept.items() if name != "version"}
+            found["problem"] = str(error)
+        return found
+
+    about, known = path.stat(), studio.catalogue.of_file(path, "file", look)
     named = {"id": file_id(path.name), "name": path.name, "size": about.st_size, "since": about.st_mtime}
     return TableFile.model_validate({**named, "n_runs": n_runs, **known})
 

@@ -169,8 +169,9 @@ class Studio(Looking):
     # ---- tables -----------------------------------------------------------------------------------
 
     def tables(self) -> list[TableRef]:
-        """All tables to choose from."""
-        return [entry.ref for entry in self.catalogue.entries().values()]
+        """All tables to choose from, those of the project first."""
+        refs = [entry.ref for entry in self.catalogue.entries().values()]
+        return sorted(refs, key=lambda ref: (ref.source != "data folder", ref.name.lower()))
 
     async def upload(self, name: str, stream: AsyncIterator[bytes]) -> TableRef:
         """Receive a table as a stream of bytes: checked in size and content, then moved to the project's folder."""

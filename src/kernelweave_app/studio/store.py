@@ -15,6 +15,7 @@ import shutil
 import sqlite3
 import threading
 import time
+import zipfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from copy import copy
@@ -25,6 +26,7 @@ from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from kernelweave._errors import InputError
+from kernelweave_app.runs.evidence import EVIDENCE
 from kernelweave_app.runs.formats import upload_suffixes
 from kernelweave_app.studio.schema import (
     Artifact,
@@ -81,6 +83,34 @@ LONGEST_FILE_NAME = 120
 FIRST = "first"
 #: File with the model of a run.
 MODEL = "model.skops"
+#: Files of a run by their names: kind, title, and what is to be known; those without a title are listed nowhere.
+FILES = {
+    MODEL: ("model", "Model", "Load it with kernelweave.load(…); nothing in it is executed."),
+    "report.html": ("report", "Report", "One page with all figures, to be read or printed anywhere."),
+    "predictions.csv": ("predictions", "Predictions", "Of the held-out rows, beside the truth."),
+    "spec.toml": (
+        "settings",
+        "Settings",
+        "For the command line: kernelweave fit TABLE --spec spec.toml --out FOLDER.",
+    ),
+    "script.py": (
+        "script",
+        "Python script",
+        "Shown below. It reads the tables of this computer, and the one in the folder its own.",
+    ),
+    "grams.json": (
+        "settings",
+        "Names of rows",
+        "Of the precomputed kernels; kernelweave predict reads it beside the model.",
+    ),
+    "tables.json": (
+        "settings",
+        "Tables",
+        "Which columns came from which; kernelweave predict reads it beside the model.",
+    ),
+    EVIDENCE: ("results", "", ""),
+    "lineage.json": ("settings", "", ""),
+}
 #: File in a run's folder whose time says since when the run, asked to stop, has been writing what it has.
 SAVING = "saving"
 
@@ -204,6 +234,21 @@ async def received(stream: AsyncIterator[bytes], places: Places, name: str, most
             yield part
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def packing(places: Places) -> Iterator[zipfile.ZipFile]:
+    """A zip file among the uploads, to be written; whoever asked for it deletes it, and one that fails is not left."""
+    path = places.uploads / f"{secrets.token_hex(8)}.zip"
+    try:
+        with (
+            room(places.root),
+            zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive,
+        ):
+            yield archive
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def free_path(folder: Path, name: str) -> Path:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelweave._errors import InputError
 from kernelweave_app.runs.spec import Spec
-from kernelweave_app.studio.catalogue import PROSTATE, SHIPPED, load_set
+from kernelweave_app.studio.catalogue import PROSTATE, built_in_sets, load_set
 from kernelweave_app.studio.schema import Data, Draft
 
 
@@ -33,14 +32,7 @@ class Template:
     @property
     def is_here(self) -> bool:
         """Whether its data are on this computer."""
-        from kernelweave import datasets
-
-        if self.data in SHIPPED:
-            return True
-        try:
-            return bool(datasets.is_here("prostate" if self.data == PROSTATE else self.data))
-        except InputError:
-            return False
+        return self.data in built_in_sets()
 
     @property
     def draft(self) -> Draft:

@@ -44,6 +44,7 @@ from kernelweave_app.studio.jobs import (
 )
 from kernelweave_app.studio.schema import Artifact, Metric, PathPoint, Results
 from kernelweave_app.studio.store import (
+    FILES,
     KEPT,
     MODEL,
     SAVING,
@@ -392,7 +393,7 @@ class Job:
         with self.stopping.hold():
             with writing():
                 save(model, self.folder / MODEL, training_rows=True)
-            self._list_file(MODEL, "model")
+            self._list_file(MODEL, FILES[MODEL][0])
             self._tell("The model is written.")
 
     def _renew(self) -> None:
@@ -501,20 +502,9 @@ class Job:
         )
 
     def _list_files(self) -> None:
-        kinds = {
-            MODEL: "model",
-            "report.html": "report",
-            "predictions.csv": "predictions",
-            "spec.toml": "settings",
-            "script.py": "script",
-            "tables.json": "settings",
-            EVIDENCE: "results",
-            "lineage.json": "settings",
-            "grams.json": "settings",
-        }
-        for name, kind in kinds.items():
+        for name in FILES:
             if (self.folder / name).exists():
-                self._list_file(name, kind)
+                self._list_file(name, FILES[name][0])
         for path in sorted((self.folder / "figures").glob("*")):
             self._list_file(f"figures/{path.name}", "figure")
 
@@ -624,13 +614,12 @@ def draw_figure(folder: Path, name: str) -> Picture:
     """Draw a figure from the files of a run: of its evidence, its results, its model and its held-out rows."""
     from kernelweave import plots
     from kernelweave.persistence import load
-    from kernelweave_app.reports import Picture
-    from kernelweave_app.reports.figures import draw_findings, held_figure, ranking_figure, residual_figure
+    from kernelweave_app.reports import Picture, draw_pictures
+    from kernelweave_app.reports.figures import draw_findings
 
     for picture in draw_findings(read_evidence(folder), name):
         return picture
     results = Results.model_validate_json((folder / RESULTS).read_bytes(), extra="ignore")
-    figure: Any = None
     if name == "contributions" and results.contributions is not None:
         parts = results.contributions
         # of every output and kernel over the rows of the page, the largest first
@@ -639,45 +628,32 @@ def draw_figure(folder: Path, name: str) -> Picture:
         order = order[sizes[order].sum(axis=1) > 0]
         one, names = sizes.shape[1] == 1, [parts.kernels[m] for m in order]
         shown = sizes[order, 0] if one else sizes[order]
-        figure = (
-            plots.KernelContributionsDisplay(names, shown, ("",) if one else parts.outputs).plot().figure_
-        )
-    elif name == "path" and results.paths:
+        display: Any = plots.KernelContributionsDisplay(names, shown, ("",) if one else parts.outputs)
+        return Picture(name, name, display.plot().figure_)
+    if name == "path" and results.paths:
         path = results.paths[0]
         df = np.array([np.nan if v is None else v for v in path.df])
         lines = np.array(path.alphas), df, np.array(path.weights), path.names, path.chosen
         display = plots.RegularizationPathDisplay(*lines, "kernel weight (fraction)", path.parameter)
-        figure = display.plot().figure_
-    elif name == "weights" and results.weights.names:
-        figure = plots.KernelWeightsDisplay.from_estimator(load(folder / MODEL)).figure_
-    elif name == "relevance" and results.weights.relevance:
-        figure = plots.ColumnRelevanceDisplay.from_estimator(load(folder / MODEL)).figure_
-    elif name == "choice" and results.curve is not None:
-        figure = plots.CVCurveDisplay.from_estimator(load(folder / MODEL)).figure_
-    elif results.held is not None:
-        held = _read_held(folder, results.task)
-        classes = results.task == "classification"
-        if name in ("roc", "precision") and classes:
-            figure = ranking_figure(held, name)
-        elif name == ("confusion" if classes else "held-out"):
-            figure = held_figure(held)
-        elif name == "residuals" and not classes:
-            figure = residual_figure(held)
-    if figure is None:
-        raise InputError(f"This figure could not be drawn: this run has no figure {name}.")
-    return Picture(name, name, figure)
+        return Picture(name, name, display.plot().figure_)
+    model = load(folder / MODEL)
+    held = None if results.held is None else _read_held(folder, model, results.task)
+    # of classes, held-out rows are drawn as a confusion matrix
+    named = "held-out" if name == "confusion" and results.task == "classification" else name
+    for picture in draw_pictures(model, held, with_path=False, only=named):
+        return picture
+    raise InputError(f"This figure could not be drawn: this run has no figure {name}.")
 
 
-def _read_held(folder: Path, task: str) -> HeldOut:
+def _read_held(folder: Path, model: BaseMKL, task: str) -> HeldOut:
     """Held-out rows, from the file of predictions."""
     import pandas as pd
 
     from kernelweave.inspection.held import HeldOut
-    from kernelweave.persistence import load
 
     kinds = {"truth": str, "prediction": str} if task == "classification" else None
     table = pd.read_csv(folder / "predictions.csv", dtype=kinds, keep_default_na=not kinds)
-    return HeldOut.of_columns(load(folder / MODEL), table, table["truth"].to_numpy())
+    return HeldOut.of_columns(model, table, table["truth"].to_numpy())
 
 
 def print_figure(folder: str, name: str, width: float, kind: str) -> Tree:

@@ -24,7 +24,6 @@ from kernelweave_app.studio.pages.frame import page, start
 from kernelweave_app.studio.pages.kernels import ask_for_file
 from kernelweave_app.studio.pages.pieces import (
     Part,
-    are,
     bar,
     big_table,
     card,
@@ -190,7 +189,7 @@ VIEWS = {
 def show_sides(joined: Joining) -> None:
     """How many rows tables have in common, and which are missing from each."""
     most = max(side.n_rows for side in joined.sides)
-    text(f"{plural(joined.n_rows, 'row')} {are(joined.n_rows)} in every table.").style("font-weight: 500")
+    text(f"{plural(joined.n_rows, 'row is', 'rows are')} in every table.").style("font-weight: 500")
     for side in joined.sides:
         bar(side.name, side.n_rows / most, f"{side.n_rows}")
         if side.n_missing:
@@ -208,11 +207,13 @@ def show_missing(found: Missing, spec: Spec) -> None:
             tag(f"{plural(found.n_cells, 'cell')} in {plural(found.n_columns, 'column')}", "warn")
         whole = found.n_rows - found.n_incomplete
         text(
-            f"{plural(found.n_incomplete, 'row')} of {found.n_rows} {lack(found.n_incomplete)} a cell, {whole} "
-            f"{are(whole)} complete."
+            f"Of {plural(found.n_rows, 'row')}, {plural(found.n_incomplete, 'lacks', 'lack')} a cell, and "
+            f"{plural(whole, 'is', 'are')} complete."
         )
         for view, count in found.views.items():
-            text(f"{plural(count, 'row')} {lack(count)} all of view {view}: {VIEWS[spec.missing_views]}.")
+            text(
+                f"{plural(count, 'row lacks', 'rows lack')} all of view {view}: {VIEWS[spec.missing_views]}."
+            )
         simple_table(
             ["column", "missing", "share", "mean", "median", "most frequent", "from nearest rows"],
             [_gap(gap, found.n_rows) for gap in found.columns],
@@ -222,11 +223,6 @@ def show_missing(found: Missing, spec: Spec) -> None:
         rest = found.n_columns - len(found.columns)
         more = f" {plural(rest, 'more column')} with fewer missing cells." if rest > 0 else ""
         hint(f"Of all rows here; a run takes these numbers from its training rows.{more}")
-
-
-def lack(count: int) -> str:
-    """The verb after so many."""
-    return "lacks" if count == 1 else "lack"
 
 
 def _gap(gap: Gap, n_rows: int) -> list[object]:
@@ -555,10 +551,9 @@ class DataPage:
         refs = {ref.id: ref for ref in self.studio.tables()}
         ids, gone = self.desk.found()
         with card("Tables"):
-            groups = sorted(refs.values(), key=lambda r: (r.source != "data folder", r.name.lower()))
             options = {
-                ref.id: f"{ref.name}  ·  {ref.about}" if ref.about else f"{ref.name}  ·  {size(ref.size)}"
-                for ref in groups
+                ref.id: f"{ref.name}  ·  {ref.about or size(ref.size)}"
+                for ref in refs.values()
                 if ref.id not in ids
             }
             label = "Choose a table" if not ids else "Add another table, joined by a key"
@@ -605,10 +600,6 @@ class DataPage:
             return replace(now, files={file: use for file, use in now.files.items() if file != table_id})
 
         await self.choose(others)
-
-    async def begin(self, table_id: str) -> None:
-        """Choose one table alone."""
-        await self.choose(lambda _: Choice({table_id: "table"}))
 
     async def choose(self, choosing: Choosing) -> bool:
         """Choose files, one choice after the other; tells whether that was possible."""

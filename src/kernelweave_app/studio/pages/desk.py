@@ -10,6 +10,7 @@ from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import read_types
 from kernelweave_app.runs.joining import rename_shared
 from kernelweave_app.runs.kernels_of import BANKS
+from kernelweave_app.runs.preparing import taken_columns
 from kernelweave_app.runs.settings import settled
 from kernelweave_app.runs.spec import DEFAULT, Spec, check_spec
 from kernelweave_app.studio.schema import Data, Draft, Joining, Use
@@ -228,7 +229,7 @@ class Desk:
         assert isinstance(spec.views, dict)
         views = {view: [now[c] for c in names if now.get(c)] for view, names in spec.views.items()}
         views = {view: names for view, names in views.items() if names}
-        roles = {spec.target, spec.weights, spec.group, spec.holdout, *names_in(spec.drop)}
+        roles = taken_columns(spec)
         assert self.data is not None
         for table_id, name in zip(dict.fromkeys(self.data.tables), self._names(self.data), strict=True):
             found = [c for c, origin in columns.items() if origin[0] == table_id and c not in roles]
@@ -285,9 +286,7 @@ class Desk:
 
     def features(self, joined: Joining) -> list[str]:
         """Columns to learn from, before views."""
-        spec = self.spec
-        key = self.data.key if self.data else ""
-        leave = {spec.target, spec.weights, spec.group, spec.holdout, key, *names_in(spec.drop)}
+        leave = taken_columns(self.spec, self.data.key if self.data else "")
         return [name for name in joined.columns if name not in leave]
 
     def views(self) -> dict[str, list[str]]:

@@ -44,6 +44,7 @@ from kernelweave_app.studio.pages.pieces import (
     stat,
     tag,
     text,
+    thumb,
     titled,
     warn,
     word_button,
@@ -160,14 +161,10 @@ def show_kernels(found: KernelPreviews) -> None:
     )
     with stack("kw-thumbs"):
         for kernel in found.kernels[:THUMBNAILS]:
-            with ui.element("figure").classes("kw-thumb"):
-                picture = ui.element("img")
-                picture.props["src"] = kernel.thumbnail
-                picture.props["alt"] = f"Gram matrix of {kernel.name}"
-                with ui.element("figcaption"):
-                    text(kernel.name, "b").style("font-weight: 500")
-                    rank = f", rank {kernel.rank}" if kernel.rank is not None else ""
-                    text(f"alignment {kernel.alignment:.3f}{rank}", "span")
+            with thumb(kernel.thumbnail, f"Gram matrix of {kernel.name}"):
+                text(kernel.name, "b").style("font-weight: 500")
+                rank = f", rank {kernel.rank}" if kernel.rank is not None else ""
+                text(f"alignment {kernel.alignment:.3f}{rank}", "span")
     if found.n_looked < found.n_kernels:
         hint(
             f"The {THUMBNAILS} best aligned of {found.n_looked} kernels, which are spread evenly over "

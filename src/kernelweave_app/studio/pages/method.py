@@ -29,7 +29,6 @@ from kernelweave_app.studio.pages.form import Form, a_list, a_number, show_conse
 from kernelweave_app.studio.pages.frame import page
 from kernelweave_app.studio.pages.pieces import (
     Part,
-    are,
     card,
     counted,
     dropdown,
@@ -44,7 +43,6 @@ from kernelweave_app.studio.pages.pieces import (
     simple_table,
     size,
     stack,
-    stat,
     switch,
     text,
     typeset,
@@ -338,17 +336,14 @@ class StartCard:
             return
         with stack("kw-stats"):
             counted("training row", found.n_training)
-            stat(str(found.n_held), "row held out" if found.n_held == 1 else "rows held out")
+            counted("row held out", found.n_held, several="rows held out")
             counted("column", found.n_columns)
             if found.n_steps:
-                number, _, fits = plural(found.n_steps, "fit").partition(" ")
-                stat(number, f"{fits} at most")
+                counted("fit at most", found.n_steps, several="fits at most")
         hint(f"{found.task.capitalize()}: {found.reason}. {found.splitter}.").style("overflow-wrap: anywhere")
         if found.n_dropped:
-            note(
-                f"{plural(found.n_dropped, 'row')} with missing values {are(found.n_dropped)} left out.",
-                "warn",
-            )
+            rows = plural(found.n_dropped, "row with missing values is", "rows with missing values are")
+            note(f"{rows} left out.", "warn")
         if self.guide.expected() is None:
             work = (found.n_steps or 1) * found.n_training**2
             if work < MUCH_WORK:

@@ -112,10 +112,25 @@ def stat(value: str, label: str, note: str = "") -> None:
         text(label, "span")
 
 
-def counted(name: str, count: int, note: str = "") -> None:
+def counted(name: str, count: int, note: str = "", several: str = "") -> None:
     """A number of things."""
-    number, _, word = plural(count, name).partition(" ")
+    number, _, word = plural(count, name, several).partition(" ")
     stat(number, word, note)
+
+
+@contextmanager
+def thumb(source: str, alternative: str) -> Iterator[ui.element]:
+    """A small picture; what is made in the context stands in its caption, which it yields."""
+    with ui.element("figure").classes("kw-thumb"):
+        picture = ui.element("img").props("loading=lazy")
+        picture.props["src"], picture.props["alt"] = source, alternative
+        with ui.element("figcaption") as caption:
+            yield caption
+
+
+def verbatim(content: str, label: str) -> None:
+    """Text of a program, as it is, that scrolls by the keyboard too."""
+    text(content, "pre").classes("kw-log").props("tabindex=0").props["aria-label"] = label
 
 
 def tag(content: str, kind: str = "", icon: str = "") -> ui.element:
@@ -455,31 +470,8 @@ def size(value: float | None) -> str:
     return ""
 
 
-def duration(seconds: float | None) -> str:
-    """A duration as text."""
-    if seconds is None:
-        return ""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
-
-
-def has(count: int) -> str:
-    """The verb after so many."""
-    return "has" if count == 1 else "have"
-
-
-def are(count: int) -> str:
-    """The verb after so many."""
-    return "is" if count == 1 else "are"
-
-
 def plural(count: int, name: str, several: str = "") -> str:
-    """A count with its noun."""
+    """A count with its noun, and with a verb where both forms are given."""
     return f"{count:,} {name if count == 1 else several or name + 's'}".replace(",", "\u202f")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -27,10 +26,8 @@ from kernelweave_app.studio.pages.pieces import (
     card,
     confirm,
     dropdown,
-    duration,
     empty,
     guarded,
-    has,
     hint,
     icon_button,
     later,
@@ -48,6 +45,7 @@ from kernelweave_app.studio.pages.pieces import (
     tag,
     text,
     turner,
+    verbatim,
     word_button,
 )
 from kernelweave_app.studio.schema import (
@@ -253,12 +251,6 @@ class RunPage(ABC):
         """Draw what is below the heading."""
 
 
-def short(name: str) -> str:
-    """A short name of a kernel."""
-    name = re.sub(r"RBF\(gamma=([^()]*)\)", r"RBF \1", name)
-    return re.sub(r"Polynomial\(degree=(\d+)\)", r"degree \1", name)
-
-
 def round_off(value: object) -> object:
     """A cell with a readable number of digits."""
     return float(f"{value:.4g}") if isinstance(value, float) else value
@@ -315,7 +307,7 @@ def show_lineage(found: Lineage | None) -> None:
         hint(f"Made with {versions}; seed {found.seed}; on {found.when}.")
         if found.command:
             hint("The same again:")
-            text(found.command, "pre").classes("kw-log").props('tabindex=0 aria-label="Command of the run"')
+            verbatim(found.command, "Command of the run")
 
 
 #: Number of points from which a stage is drawn.
@@ -458,12 +450,10 @@ def state_tag(run: Run) -> ui.element:
 def progress_line(run: Run) -> str:
     """The progress of a run in words."""
     if run.state == "running" and run.total:
-        left = (
-            f", about {duration(run.seconds_left)} left" if run.seconds_left is not None and run.done else ""
-        )
+        left = f", about {span(run.seconds_left)} left" if run.seconds_left is not None and run.done else ""
         return f"{run.done} of {run.total} steps{left}"
     if run.state in FINAL and run.started and run.finished:
-        return f"took {duration(run.finished - run.started)}"
+        return f"took {span(run.finished - run.started)}"
     return ""
 
 
@@ -607,9 +597,9 @@ class OneRun:
                     stat(score(metric), metric.name)
         if run.summary is not None:
             found = run.summary
+            active = plural(found.n_active, "has", "have")
             hint(
-                f"{found.n_active} of {plural(found.n_kernels, 'kernel')} {has(found.n_active)} a weight. "
-                f"{found.regularization}, relative gap "
+                f"Of {plural(found.n_kernels, 'kernel')}, {active} a weight. {found.regularization}, relative gap "
                 f"{found.rel_gap or 0:.1e}, {found.status}; it {progress_line(run)}."
             )
         with stack("kw-row"):
@@ -639,11 +629,9 @@ class OneRun:
         opened = run.state == "failed"
         with ui.expansion("Log", value=opened).props("dense"):
             lines = [f"{time.strftime('%H:%M:%S', time.localtime(e.time))}  {e.text}" for e in found.events]
-            text("\n".join(lines), "pre").classes("kw-log").props('tabindex=0 aria-label="Events"')
+            verbatim("\n".join(lines), "Events")
             if opened or "Traceback" in found.text:
-                text(found.text, "pre").classes("kw-log").props(
-                    'tabindex=0 aria-label="Output of the process"'
-                )
+                verbatim(found.text, "Output of the process")
 
 
 #: Seconds between two queries of the store.
@@ -908,7 +896,7 @@ class Board:
             self.cell("learner", run.method)
             self.cell("table", f"{table_of(run, self.tables)}: {run.request.spec.target}")
             seconds = seconds_of(run)
-            self.cell("took", duration(seconds) if run.state in FINAL and seconds is not None else "–", "num")
+            self.cell("took", span(seconds) if run.state in FINAL and seconds is not None else "–", "num")
             self.cell("started", when(run))
 
     @staticmethod
@@ -988,7 +976,8 @@ class Board:
             return
         names = ", ".join(shorten(run.name, 60) for run in ended[:5])
         more = f" and {len(ended) - 5} more" if len(ended) > 5 else ""
-        rest = f" {plural(going, 'run')} that {has(going)} not ended stay." if going else ""
+        stay = plural(going, "run that has not ended stays", "runs that have not ended stay")
+        rest = f" {stay}." if going else ""
 
         async def do() -> None:
             # some may have been deleted in another window

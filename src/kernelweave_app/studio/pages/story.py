@@ -11,8 +11,9 @@ from nicegui import ui
 from kernelweave._drawing import percent, score_text
 from kernelweave._types import Tree
 from kernelweave.inspection.registry import Finding, Interval, repeated
+from kernelweave_app.runs.estimating import span
 from kernelweave_app.runs.spec import in_words_of
-from kernelweave_app.studio.pages.pieces import card, duration, hint, plural, stack, stat, tag, text
+from kernelweave_app.studio.pages.pieces import card, hint, plural, stack, stat, tag, text
 from kernelweave_app.studio.schema import Evidence, Run
 
 #: Sources of the chart, sentences of a part, and characters of a sentence that are shown at once.
@@ -195,7 +196,7 @@ def announced(run: Run, found: Evidence, kind: str, count: int, refit: bool = Tr
         return "No fits; seconds."
     seconds = run.summary.fit_seconds
     # halves of the rows take less, and are not counted as whole
-    return f"{plural(fits, 'fit')}" + (f", about {duration(fits * seconds)}." if seconds else ".")
+    return f"{plural(fits, 'fit')}" + (f", about {span(fits * seconds)}." if seconds else ".")
 
 
 def show_story(run: Run, found: Evidence, place_next: Callable[[str], None]) -> None:

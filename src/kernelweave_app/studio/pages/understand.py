@@ -25,6 +25,7 @@ from kernelweave._errors import InputError
 from kernelweave._types import Tree
 from kernelweave.estimators.choosing import not_an_estimate
 from kernelweave.inspection.registry import QUESTIONS, Finding, repeated
+from kernelweave_app.runs.estimating import span
 from kernelweave_app.runs.spec import in_words_of
 from kernelweave_app.studio.catalogue import PROSTATE
 from kernelweave_app.studio.jobs import FIGURES, GOING, OF_EVIDENCE
@@ -32,13 +33,11 @@ from kernelweave_app.studio.pages import charts
 from kernelweave_app.studio.pages.charts import STABILITY, stability
 from kernelweave_app.studio.pages.naming import plain_names
 from kernelweave_app.studio.pages.pieces import (
-    are,
     bar,
     big_table,
     card,
     counted,
     dropdown,
-    duration,
     guarded,
     hint,
     link,
@@ -59,7 +58,7 @@ from kernelweave_app.studio.pages.pieces import (
     text,
     word_button,
 )
-from kernelweave_app.studio.pages.runs import RunPage, round_off, short
+from kernelweave_app.studio.pages.runs import RunPage, round_off
 from kernelweave_app.studio.pages.story import announced, show_story
 from kernelweave_app.studio.schema import (
     Evidence,
@@ -357,7 +356,7 @@ class EvidenceCard:
         bar.set_value(min(1.0, now.done / total))
         bar.props["aria-label"] = f"{repeated()[kind].title}: {now.done} of {now.total}"
         words = {"waiting": "waits for another computation", "starting": "is starting"}
-        left = f", {duration(now.seconds_left)} left" if now.seconds_left is not None else ""
+        left = f", {span(now.seconds_left)} left" if now.seconds_left is not None else ""
         counted = f"{now.done} of {now.total}{left}" if now.total else f"{now.done} done{left}"
         said.set_text(words.get(now.state, counted))
 
@@ -537,7 +536,7 @@ class PathCard:
             values = [item for item in values if item[1] > 0]
             with stack("kw-stack tight"):
                 for name, weight in values[:AT_CURSOR]:
-                    bar(short(name), weight / values[0][1], percent(weight, 1))
+                    bar(name, weight / values[0][1], percent(weight, 1))
             if len(values) > AT_CURSOR:
                 rest = path.n_active[k] - AT_CURSOR
                 hint(
@@ -956,7 +955,7 @@ class UnderstandPage(RunPage):
                             )
         total = sum(map(sum, counts))
         wrong = total - sum(row[i] for i, row in enumerate(counts))
-        hint(f"{plural(wrong, 'row')} of {total} {are(wrong)} misclassified.")
+        hint(f"Of {plural(total, 'row')}, {plural(wrong, 'is', 'are')} misclassified.")
 
     # ---- certificate ------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ from kernelweave_app.studio.pages.pieces import (
     drop_zone,
     dropdown,
     file_row,
-    has,
     hint,
     link,
     note,
@@ -28,28 +27,12 @@ from kernelweave_app.studio.pages.pieces import (
     stack,
     stat,
     text,
+    thumb,
+    verbatim,
 )
 from kernelweave_app.studio.pages.runs import RunPage, round_off
 from kernelweave_app.studio.schema import Artifact, Data, Predicted, Run, TableRef
-
-FILES = {
-    "model.skops": ("Model", "Load it with kernelweave.load(…); nothing in it is executed."),
-    "report.html": ("Report", "One page with all figures, to be read or printed anywhere."),
-    "predictions.csv": ("Predictions", "Of the held-out rows, beside the truth."),
-    "spec.toml": ("Settings", "For the command line: kernelweave fit TABLE --spec spec.toml --out FOLDER."),
-    "script.py": (
-        "Python script",
-        "Shown below. It reads the tables of this computer, and the one in the folder its own.",
-    ),
-    "grams.json": (
-        "Names of rows",
-        "Of the precomputed kernels; kernelweave predict reads it beside the model.",
-    ),
-    "tables.json": (
-        "Tables",
-        "Which columns came from which; kernelweave predict reads it beside the model.",
-    ),
-}
+from kernelweave_app.studio.store import FILES
 
 
 def pick_files(label: str, refs: list[TableRef], *, several: bool) -> ui.select:
@@ -88,10 +71,9 @@ class UsePage(RunPage):
         """Choose a table and predict its rows."""
         data = run.request.data
         with card("Predict", "Choose a table with the columns of the model."):
-            ordered = sorted(tables, key=lambda r: (r.source != "data folder", r.name.lower()))
             several = len(data.files) > 1
             label = "Files of the new rows" if several else "Table"
-            pick = pick_files(label, ordered, several=several)
+            pick = pick_files(label, tables, several=several)
             if several:
                 hint("In any order: tables, kernels and sparse views are told by their contents.")
 
@@ -135,15 +117,12 @@ class UsePage(RunPage):
             for old, new in found.stands_for.items():
                 hint(f"{new} is used for {old}.")
             if found.n_missing:
-                note(
-                    f"{plural(found.n_missing, 'row')} with missing values {has(found.n_missing)} no prediction; rows "
-                    "like these were left out of training too.",
-                    "warn",
-                )
+                rows = plural(found.n_missing, "row with missing values has", "rows with missing values have")
+                note(f"{rows} no prediction; rows like these were left out of training too.", "warn")
             if found.n_flagged:
                 note(
-                    f"{plural(found.n_flagged, 'row')} {has(found.n_flagged)} a remark in the column mind: cells that "
-                    "were filled, new categories, or no training row near.",
+                    f"{plural(found.n_flagged, 'row has', 'rows have')} a remark in the column mind: cells that were "
+                    "filled, new categories, or no training row near.",
                     "warn",
                 )
             if not found.compared:
@@ -171,8 +150,8 @@ class UsePage(RunPage):
                 "Folder", "Model, tables, settings and scripts with relative paths. It runs elsewhere."
             ):
                 link("Download", f"/api/runs/{run.id}/folder", download="Download the folder of the run")
-            for name, (title, about) in FILES.items():
-                if name in made:
+            for name, (_, title, about) in FILES.items():
+                if title and name in made:
                     self.file(run, name, title, f"{about} {size(made[name].size)}")
             for name, file in made.items():
                 if file.kind == "predictions" and name not in FILES:
@@ -193,18 +172,14 @@ class UsePage(RunPage):
         with card("Figures", "As SVG and PDF."), stack("kw-figures"):
             for name in made:
                 stem = name.removesuffix(".svg")
-                with ui.element("figure").classes("kw-thumb"):
-                    picture = ui.element("img")
-                    picture.props["src"] = within(address(run.id, name, show=True))
-                    picture.props["alt"] = stem.removeprefix("figures/").replace("-", " ")
-                    picture.props["loading"] = "lazy"
-                    with ui.element("figcaption").classes("kw-row"):
-                        text(stem.removeprefix("figures/").replace("-", " "), "b").style(
-                            "font-weight: 500; flex: 1"
-                        )
-                        for kind in ("svg", "pdf"):
-                            said = f"Download {stem.removeprefix('figures/')} as {kind.upper()}"
-                            link(kind.upper(), address(run.id, f"{stem}.{kind}"), download=said)
+                what = stem.removeprefix("figures/")
+                plainly = what.replace("-", " ")
+                with thumb(within(address(run.id, name, show=True)), plainly) as caption:
+                    caption.classes("kw-row")
+                    text(plainly, "b").style("font-weight: 500; flex: 1")
+                    for kind in ("svg", "pdf"):
+                        said = f"Download {what} as {kind.upper()}"
+                        link(kind.upper(), address(run.id, f"{stem}.{kind}"), download=said)
 
     def again(self, run: Run) -> tuple[str, str]:
         """The script and the command that repeat a run; empty where it left none."""
@@ -220,10 +195,10 @@ class UsePage(RunPage):
             return
         what = STOPPED if STOPPED in content else AGAIN
         with card("The same in Python", f"With the public interface alone: {what}"):
-            text(content, "pre").classes("kw-log").props('tabindex=0 aria-label="Python script"')
+            verbatim(content, "Python script")
         if STOPPED in content:
             return
         with card(
             "The same on the command line", "With the tables and the settings of this run, on this machine."
         ):
-            text(command, "pre").classes("kw-log").props('tabindex=0 aria-label="Command"')
+            verbatim(command, "Command")
