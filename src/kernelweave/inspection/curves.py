@@ -403,7 +403,7 @@ def _learning_curve(basis: Basis) -> Finding:
 @finding("calibration", title="Calibration of probabilities", needs=("held",))
 def _calibration(basis: Basis) -> Finding | None:
     held = basis.held
-    if held.several or held.probability is None or len(held.truth) < 2:
+    if held.several or held.probability is None or held.classes is None or len(held.truth) < 2:
         return None
     meaning = "The fraction of rows in a class by their probability, and mean squared errors (Brier scores)."
     made = of_held(held, {}, meaning)

@@ -114,9 +114,11 @@ class LayerDescent(ShortRepr):
     Attributes
     ----------
     criterion : array of shape (n_steps,)
+        The criterion on the training rows after each step, that of the initial weights first.
     names : tuple of arrays of str
         Kernels of every layer.
     weights : tuple of arrays of shape (n_steps, n_kernels of the layer)
+        Weights of every layer after each step, the lowest layer first.
     validation, validation_error : arrays of shape (n_steps,) or None
         Mean loss, and error rate (for regression the root mean squared error), on validation rows.
     kept : int

@@ -54,6 +54,7 @@ class PairedTest:
     low, high : float
         An interval of the difference.
     p_value : float
+        Two-sided: the probability of a difference at least as large if the two models were equally good.
     n : int
         Rows, or folds.
     counts : dict of str to int

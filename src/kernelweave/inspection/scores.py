@@ -679,7 +679,7 @@ def _nested(basis: Basis) -> Finding | None:
     found = {
         name: one for name, one in held_intervals(*basis.nested).items() if not name.startswith(OF_CLASS)
     }
-    n_folds = sum(len(np.unique(one.folds)) for one in basis.nested)
+    n_folds = sum(len(np.unique(one.folds)) for one in basis.nested if one.folds is not None)
     meaning = (
         f"Scores of rows that were predicted by models of {n_folds} folds, for which everything was learnt and chosen "
         "again without these rows."

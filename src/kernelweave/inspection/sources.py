@@ -13,6 +13,7 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known
+from kernelweave._docstrings import inherits_attributes
 from kernelweave._drawing import rounded
 from kernelweave._forms import ShortRepr
 from kernelweave._parameters import Each, Flag, Text, Whole, checked
@@ -81,6 +82,7 @@ class SourceLosses(ShortRepr):
     low, high : array of shape (n_sources,)
         An interval of the loss.
     p_values : array of shape (n_sources,)
+        For the hypothesis that the score loses nothing without the source.
     adjusted : array of shape (n_sources,)
         The same, corrected for the number of sources (Holm).
     interrupted : bool
@@ -97,6 +99,7 @@ class SourceLosses(ShortRepr):
     interrupted: bool
 
 
+@inherits_attributes
 @dataclass(frozen=True)
 class SourceTest(SourceLosses):
     """What the score of new rows loses where rows of one source are exchanged.
@@ -118,6 +121,7 @@ class SourceTest(SourceLosses):
         return min(1.0, len(self.names) / (self.n_permutations + 1))
 
 
+@inherits_attributes
 @dataclass(frozen=True)
 class SourceRefitTest(SourceLosses):
     """What the score of new rows loses when the model is fitted without a source.
@@ -132,6 +136,7 @@ class SourceRefitTest(SourceLosses):
     scores : array of shape (n_divisions, n_sources + 1)
         By division: with all sources, and without each.
     level : float
+        The fraction of samples in which an interval contains the loss, 0.95 by default.
     """
 
     without: Array

@@ -64,6 +64,7 @@ class WeightStability(ShortRepr):
     weights : array of shape (n_kernels, n_outputs)
         Of the model itself, as fractions that sum to one over the kernels, as all that follow.
     samples : array of shape (n_done, n_kernels, n_outputs)
+        Weights of the fit on each sample of the rows, as fractions too.
     low, high : array of shape (n_kernels, n_outputs)
         Percentiles over the samples.
     views : tuple of str
@@ -80,6 +81,7 @@ class WeightStability(ShortRepr):
     bound : float
         On the expected number of false selections; NaN where `largest` is 0.
     level : float
+        The fraction of the samples between `low` and `high`.
     interrupted : bool
         Whether fewer samples were done than asked for.
     """
