@@ -26,7 +26,7 @@ from kernelweave._checks import InputError, check_known, warn_user
 from kernelweave._drawing import OF_ROWS, percent, rounded, score_form, score_text
 from kernelweave._errors import needed
 from kernelweave._extensions import load_extensions
-from kernelweave._parameters import InstanceOf, Texts, checked
+from kernelweave._parameters import InstanceOf, Texts, checked, renamed
 from kernelweave._types import Features, Tree
 from kernelweave.inspection.arguments import Jobs, Model, OptionalTargets, Seed
 from kernelweave.inspection.held import IN_FIT, HeldOut, rows_in_fit
@@ -502,8 +502,12 @@ class Basis:
         Whether permutations repeat the whole fit.
     max_false : float
         False selections of sources that are tolerated, on average.
-    seed, n_jobs, report
-        Of functions of this package.
+    random_state : int
+        Number from which random numbers follow.
+    n_jobs : int, optional
+        Fits at the same time.
+    report : callable, optional
+        Called with a text after every step; a true value ends.
     """
 
     model: BaseMKL = ABSENT
@@ -521,14 +525,14 @@ class Basis:
     count: int = 0
     refit: bool = True
     max_false: float = 1.0
-    seed: int = 0
+    random_state: int = 0
     n_jobs: int | None = None
     report: Callable[[str], bool] | None = None
 
     @property
     def how(self) -> Tree:
         """How to repeat fits."""
-        return {"n_jobs": self.n_jobs, "seed": self.seed, "report": self.report}
+        return {"n_jobs": self.n_jobs, "random_state": self.random_state, "report": self.report}
 
 
 Found = dict[str, Finding]
@@ -720,6 +724,7 @@ def tables_of(found: Found) -> list[Table]:
     return [table for one in found.values() for table in one.tables]
 
 
+@renamed(seed="random_state")
 @checked
 def findings(
     estimator: Model,
@@ -728,7 +733,7 @@ def findings(
     *,
     training: Annotated[Any, InstanceOf((tuple,), "a pair (X, y)") | None] = None,
     names: Annotated[Sequence[str], Texts()] = (),
-    seed: Seed = 0,
+    random_state: Seed = 0,
     n_jobs: Jobs = None,
 ) -> Found:
     """What can be said about a fitted model: numbers with their meaning, intervals, sample sizes and sentences.
@@ -745,7 +750,7 @@ def findings(
         The rows of the fit, for findings that take further fits.
     names : sequence of str, optional
         Findings that take further fits: "permutation", "sources", "omission", "stability" and "learning curve".
-    seed : int, default=0
+    random_state : int, default=0
         Of the random numbers: the same one gives the same result.
     n_jobs : int, optional
         Fits at the same time.
@@ -785,7 +790,7 @@ def findings(
         training=ABSENT if training is None else Rows(*training),
         rows=ABSENT if training is None else Rows(*training),
         estimator=clone(estimator),
-        seed=seed,
+        random_state=random_state,
         n_jobs=n_jobs,
     )
     known = repeated()

@@ -16,7 +16,7 @@ from kernelweave._checks import InputError, check_known
 from kernelweave._docstrings import inherits_attributes
 from kernelweave._drawing import rounded
 from kernelweave._forms import ShortRepr
-from kernelweave._parameters import Each, Flag, Text, Whole, checked
+from kernelweave._parameters import Each, Flag, Text, Whole, checked, renamed
 from kernelweave._types import Array, Features, Labels, Splits, Tree
 from kernelweave.estimators.classifier import curve_of
 from kernelweave.estimators.parameters import stated
@@ -144,6 +144,7 @@ class SourceRefitTest(SourceLosses):
     level: float
 
 
+@renamed(seed="random_state")
 @checked
 def source_test(
     estimator: Model,
@@ -152,7 +153,7 @@ def source_test(
     *,
     n_permutations: Annotated[int | None, Whole(1) | None] = None,
     scoring: Scoring = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
     report: Report = None,
 ) -> SourceTest:
     """Does a fitted model use a source for new rows? Its contributions are exchanged between rows.
@@ -177,7 +178,7 @@ def source_test(
         leaves its p-value valid.
     scoring : str or callable, optional
         Default: accuracy, or R^2.
-    seed : int, default=0
+    random_state : int, default=0
         Of the random numbers: the same one gives the same result.
     report : callable, optional
         Called with a text after every source; a true value ends, like Ctrl-C, and sources that are done are kept.
@@ -242,7 +243,7 @@ def source_test(
                 break
         return found
 
-    starts = np.random.default_rng(seed).integers(2**32, size=len(sources)).tolist()
+    starts = np.random.default_rng(random_state).integers(2**32, size=len(sources)).tolist()
     tasks = zip(sources, starts, strict=True)
     found, stopped = each_done(exchange, tasks, 1, report, "source", len(sources))
     p_values = np.array([permutation_p_value(score, one) for one in found])
@@ -517,7 +518,12 @@ SO = {
 def _sources(basis: Basis) -> Finding:
     held = basis.held_rows
     found = source_test(
-        basis.model, held.X, held.y, n_permutations=basis.count or None, seed=basis.seed, report=basis.report
+        basis.model,
+        held.X,
+        held.y,
+        n_permutations=basis.count or None,
+        random_state=basis.random_state,
+        report=basis.report,
     )
     score = "accuracy" if is_classifier(basis.model) else "R^2"
     meaning = (
@@ -569,7 +575,7 @@ MOST_OMITTED = 10
 )
 def _omission(basis: Basis) -> Finding:
     weighted = [name for name, share in view_weights(basis.model).items() if share > 0]
-    random = ShuffleSplit(basis.count, test_size=0.2, random_state=basis.seed)
+    random = ShuffleSplit(basis.count, test_size=0.2, random_state=basis.random_state)
     found = source_refit_test(
         basis.model,
         **basis.rows.given,

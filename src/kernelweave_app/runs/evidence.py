@@ -219,7 +219,7 @@ def basis_of(
         count=count,
         refit=refit,
         max_false=max_false,
-        seed=spec.seed,
+        random_state=spec.seed,
         n_jobs=jobs,
         report=report,
     )
