@@ -80,7 +80,7 @@ def uses(n: int, repeats: int) -> dict[str, Any]:
     for seed in range(repeats):
         rng = np.random.default_rng(seed)
         model = model_of(*table(rng, 100))
-        found = source_test(model, *table(rng, n), seed=seed)
+        found = source_test(model, *table(rng, n), random_state=seed)
         X, y = table(rng, 20_000)
         error, wrong = np.square(y - model.predict(X)).mean(), False
         for name, answer in zip(found.names, answers_of(found, CERTAIN / n), strict=True):
@@ -163,7 +163,7 @@ def growing(n: int, classes: bool, predict: bool, repeats: int) -> dict[str, Any
     answers, gains, held = [], [], []
     for seed in range(repeats):
         rng = np.random.default_rng([seed, n])
-        curve = kw.inspection.learning_curve(model, *drawn(rng, n), sizes=(0.8, 1.0), seed=seed)
+        curve = kw.inspection.learning_curve(model, *drawn(rng, n), sizes=(0.8, 1.0), random_state=seed)
         answers.append(more_rows(curve.gain))
         (X, y), further = drawn(rng, int(curve.sizes[-1])), drawn(rng, 5000)
         less, more = (model.fit(X[:k], y[:k]).score(*further) for k in curve.sizes)

@@ -298,8 +298,8 @@ BAD = {
         "--theta must be a number > 0 and <= 1, got 7.0.",
     ),
     "step of another learner": (
-        lambda t, w: ["fit", str(w), "--target", "target", "--method", "rkl", "--step", "adam"],
-        "--step must be 'auto', 'newton', 'spectral' or 'armijo', got 'adam'.",
+        lambda t, w: ["fit", str(w), "--target", "target", "--method", "rkl", "--solver", "adam"],
+        "--solver must be 'auto', 'newton', 'spectral' or 'armijo', got 'adam'.",
     ),
     "class weights": (
         lambda t, w: ["fit", str(w), "--target", "target", "--class-weights", "0=x"],

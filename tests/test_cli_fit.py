@@ -357,10 +357,10 @@ def test_settings_of_other_learners_are_named(wine, tmp_path, capsys):
     run = [*fit, "--method", "silp", "--spec", str(tmp_path / "spec.toml"), "--out", str(tmp_path / "run")]
     assert main(run) == 0
     assert "Not used by silp: solver, theta." in capsys.readouterr().out
-    run = [*fit, "--method", "rkl", "--step", "armijo", "--tol", "1e-3", "--out", str(tmp_path / "other")]
+    run = [*fit, "--method", "rkl", "--solver", "armijo", "--tol", "1e-3", "--out", str(tmp_path / "other")]
     assert main(run) == 0
     assert "Not used" not in capsys.readouterr().out
-    assert "step='armijo'" in (tmp_path / "other" / "script.py").read_text()
+    assert "solver='armijo'" in (tmp_path / "other" / "script.py").read_text()
 
 
 @pytest.mark.parametrize("method", ["platt", "isotonic"])

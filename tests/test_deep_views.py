@@ -324,14 +324,14 @@ def test_some_rows_give_the_blocks_of_all(normalize):
     model = kw.MKLClassifier(BASE, DeepUniform(C=2.0), normalize=normalize).fit(X, THREE)
     full, part = (
         inspection.layer_grams(model, output=1),
-        inspection.layer_grams(model, output=1, max_rows=20, seed=5),
+        inspection.layer_grams(model, output=1, max_rows=20, random_state=5),
     )
     assert len(part.rows) == 20
     assert (np.diff(part.rows) > 0).all()
     for K, block in zip(full.kernels, part.kernels, strict=True):
         np.testing.assert_allclose(block, K[np.ix_(part.rows, part.rows)], rtol=1e-10, atol=1e-13)
     np.testing.assert_array_equal(part.target, THREE[part.rows])
-    other = inspection.layer_grams(model, max_rows=20, seed=6)
+    other = inspection.layer_grams(model, max_rows=20, random_state=6)
     assert (other.rows != part.rows).any()
     decided = full.kernels[-1] @ model.dual_coef_[:, 1] + model.intercept_[1]
     np.testing.assert_allclose(decided, model.decision_function(X)[:, 1], rtol=1e-7, atol=1e-9)

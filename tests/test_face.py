@@ -3,6 +3,7 @@
 Modules: `_lazy`, `views/proposing`, `inspection/answering`, `cli/early`, `cli/helping`, `cli/output`.
 """
 
+import enum
 import inspect
 import json
 import re
@@ -17,6 +18,8 @@ import pytest
 
 import kernelweave as kw
 from kernelweave import InputError
+from kernelweave._docstrings import read_docstring
+from kernelweave.persistence.states import from_state, to_state
 from kernelweave.views.proposing import by_names, propose_views
 
 pytest.importorskip("cyclopts")
@@ -354,6 +357,7 @@ SPELLINGS = {
     "rls2_path": (lambda **o: kw.rls2_path(GRAM, X[:, 0], [1.0], **o), "weights0", "start", EVEN),
     "solve_svc": (lambda **o: kw.solve_svc(np.eye(20), LABELS, 1.0, **o), "warm_start", "start", np.zeros(20)),
     "solve_svr": (lambda **o: kw.solve_svr(np.eye(20), LABELS, 1.0, **o), "warm_start", "start", np.zeros(20)),
+    "compare_numbers": (lambda **o: kw.inspection.compare_numbers(*X.T, **o), "seed", "random_state", 3),
     "solve_meb": (lambda **o: kw.solve_meb(np.eye(20), **o), "warm_start", "start", np.full(20, 0.05)),
 }  # fmt: skip
 
@@ -364,9 +368,34 @@ def test_one_word_for_each_idea_and_former_ones_warn(name):
     now = call(**{present: value})
     with pytest.warns(DeprecationWarning, match=f"`{former}` of {name} is now `{present}`"):
         before = call(**{former: value})
-    np.testing.assert_array_equal(now.weights, before.weights)
+    np.testing.assert_array_equal(getattr(now, "weights", now), getattr(before, "weights", before))
     with pytest.raises(InputError, match="Give"):
         call(**{former: value, present: value})
+
+
+def test_former_names_of_settings_of_learners(tmp_path):
+    from kernelweave_app.runs.spec import check_spec
+
+    now = kw.learners.RKL(solver="armijo")
+    with pytest.warns(DeprecationWarning, match="`step` of RKL is now `solver`; .* version 0.4"):
+        assert repr(kw.learners.RKL(step="armijo")) == repr(now)
+    with pytest.warns(DeprecationWarning, match="`step` of RKL"):
+        assert repr(kw.learners.RKL().set_params(step="armijo")) == repr(now)
+    model = kw.MKLClassifier([kw.kernels.Linear()], kw.learners.RKL())
+    with pytest.warns(DeprecationWarning, match="`step` of RKL"):
+        assert model.set_params(learner__step="armijo").learner.solver == "armijo"
+    with pytest.raises(InputError, match="Give `solver` alone"):
+        kw.learners.RKL(step="armijo", solver="newton")
+    # in files of settings, and beside the steps of deep learners
+    with pytest.warns(DeprecationWarning, match="`step` of rkl is now `solver`"):
+        found = check_spec({"target": "y", "method": "rkl", "learner_params": {"step": "armijo"}})
+    assert found.learner_params == {"solver": "armijo"}
+    assert check_spec(
+        {"target": "y", "method": "mlmkl", "learner_params": {"step": "adam"}}
+    ).learner_params == {"step": "adam"}
+    # model files are read without a word
+    state = json.loads(json.dumps(to_state(now)).replace('"solver"', '"step"'))
+    assert repr(from_state(state)) == repr(now)
 
 
 # ---- estimators -------------------------------------------------------------------------------------
@@ -422,15 +451,75 @@ ESTIMATORS = (kw.MKLClassifier, kw.MKLRegressor, kw.MKLClassifierCV, kw.MKLRegre
 
 
 @pytest.mark.parametrize("owner", ESTIMATORS, ids=lambda one: one.__name__)
-def test_every_parameter_is_explained_where_it_stands(owner):
-    from kernelweave._docstrings import read_docstring
-
-    entries = read_docstring(owner.__doc__).parameters
-    for name, parameter in inspect.signature(owner).parameters.items():
-        assert len(entries[name].about.split()) >= 4, name
-        assert not re.match(r"[Ss]ee\b", entries[name].about), name
-        assert "Any" not in repr(parameter.annotation), name
+def test_parameters_of_estimators_are_explained_where_they_stand(owner):
+    for name, entry in read_docstring(owner.__doc__).parameters.items():
+        assert len(entry.about.split()) >= 4, name
+        assert not re.match(r"[Ss]ee\b", entry.about), name
     assert not re.search(r"see `?MKL(Regressor|Classifier)`?\b(?!CV)", owner.__doc__)
+
+
+MODULES = ("normalizers", "problems", "results", "views")
+
+
+def public_signatures():
+    """Names, parameters and docstrings of public functions, classes, and methods of estimators."""
+    found = {}
+    for name in (*kw.__all__, *MODULES):
+        value = getattr(kw, name)
+        inside = value.__all__ if inspect.ismodule(value) else ()
+        found |= {f"{name}.{own}": getattr(value, own) for own in inside} or {name: value}
+    found |= {
+        f"{owner.__name__}.{name}": getattr(owner, name)
+        for owner in (*ESTIMATORS, kw.MKLSurvival)
+        for name in dir(owner)
+        if not name.startswith("_")
+        and getattr(inspect.getattr_static(owner, name), "__module__", "").startswith("kernelweave.")
+    }
+    for name, value in found.items():
+        # enumerations, errors and protocols have the constructors of Python
+        if callable(value) and not (
+            inspect.isclass(value)
+            and (issubclass(value, enum.Enum | Exception) or getattr(value, "_is_protocol", False))
+        ):
+            parameters = dict(inspect.signature(value).parameters)
+            parameters.pop("self", None)
+            # abstract classes that declare no constructor
+            if [str(one) for one in parameters.values()] != ["*args", "**kwargs"]:
+                yield name, parameters, inspect.getdoc(value)
+
+
+def unexplained(parameters, text):
+    """Parameters without a text where they stand, or of any type."""
+    entries = read_docstring(text).fields
+    return [
+        name
+        for name, one in parameters.items()
+        if name not in entries
+        or not entries[name].about
+        or (re.search(r"\bAny\b", str(one.annotation)) and one.kind is not one.VAR_KEYWORD)
+    ]
+
+
+def test_every_public_parameter_has_a_text_and_a_type():
+    found = list(public_signatures())
+    assert sum(len(parameters) for _, parameters, _ in found) > 1400
+    assert {name: lacking for name, *parts in found if (lacking := unexplained(*parts))} == {}
+
+
+def test_parameters_without_a_text_or_a_type_are_found():
+    def some(a: int, b: int, c: "Any", d: int):  # noqa: F821
+        """Do.
+
+        Parameters
+        ----------
+        a : int
+            One.
+        b : int
+        c : object
+            Three.
+        """
+
+    assert unexplained(inspect.signature(some).parameters, some.__doc__) == ["b", "c", "d"]
 
 
 def test_reports_have_a_dark_mode_names_of_figures_and_only_what_applies(mice):

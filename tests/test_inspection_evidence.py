@@ -143,7 +143,7 @@ def test_a_perfect_score_out_of_fold_has_an_interval():
 def test_learning_curves_are_those_of_scikit_learn(patients):
     X, y = patients
     sizes = [0.3, 0.6, 1.0]
-    found = inspection.learning_curve(Ridge(), X, (y == "ill") * 1.0, sizes=sizes, cv=4, seed=2)
+    found = inspection.learning_curve(Ridge(), X, (y == "ill") * 1.0, sizes=sizes, cv=4, random_state=2)
     at, _, scores = model_selection.learning_curve(
         Ridge(), X, (y == "ill") * 1.0, train_sizes=sizes, cv=4, shuffle=True, random_state=2
     )
@@ -158,7 +158,7 @@ def test_learning_curves_are_those_of_scikit_learn(patients):
     assert np.isnan(other.gain.low)
     with joblib.parallel_config(backend="threading"):
         beside = inspection.learning_curve(
-            Ridge(), X, (y == "ill") * 1.0, sizes=sizes, cv=4, seed=2, n_jobs=2
+            Ridge(), X, (y == "ill") * 1.0, sizes=sizes, cv=4, random_state=2, n_jobs=2
         )
     np.testing.assert_array_equal(found.scores, beside.scores)
     with pytest.raises(InputError, match="at most the training rows of a fold, 90, got 91"):

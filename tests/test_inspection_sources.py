@@ -131,7 +131,7 @@ def test_permutations_are_those_of_scikit_learn(patients, groups):
     X, y = patients
     model = LogisticRegression(C=0.01)
     cv = 3 if groups is None else model_selection.GroupKFold(3)
-    found = inspection.permutation_test(model, X, y, n_permutations=12, cv=cv, groups=groups, seed=4)
+    found = inspection.permutation_test(model, X, y, n_permutations=12, cv=cv, groups=groups, random_state=4)
     score, permuted, p_value = model_selection.permutation_test_score(
         model, X, y, n_permutations=12, cv=cv, groups=groups, random_state=4
     )
@@ -353,7 +353,7 @@ def test_stability_of_halves_is_that_of_fits_by_hand(patients):
     model = kw.MKLClassifierCV(kw.banks.linear_features(4), "rls2", n_alphas=4, cv=2, standardize=True).fit(
         X, y
     )
-    found = inspection.weight_stability(model, X, y, n_samples=6, seed=3)
+    found = inspection.weight_stability(model, X, y, n_samples=6, random_state=3)
     assert found.samples.shape == (6, 4, 1)
     rng = np.random.default_rng(3)
     for k in range(6):
@@ -432,7 +432,7 @@ def test_a_repetition_of_rows_leaves_C_to_the_share_of_weights(patients):
             kw.banks.linear_features(4), kw.learners.SimpleMKL(C=2.0, tol=1e-10), standardize=True, **options
         ).fit(X, y, sample_weight=weight)
         found = inspection.weight_stability(
-            model, X, y, n_samples=2, seed=5, params={"sample_weight": weight}
+            model, X, y, n_samples=2, random_state=5, params={"sample_weight": weight}
         )
         draw = np.random.default_rng(5)
         parts = [draw.permutation(np.flatnonzero(y == name)) for name in ("ill", "well")]

@@ -270,7 +270,7 @@ def test_models_are_saved_and_loaded(cancer, tmp_path):
     (learners.RKL(norm=3), "`norm` must be 1, 2 or None"),
     (learners.ChapelleRadius(norm=None), "`norm` must be 1 or 2"),
     (learners.ChapelleRadius(variant="x"), "`variant` must be"),
-    (learners.DoRadius(step="x"), "`step` must be"),
+    (learners.DoRadius(solver="x"), "`solver` must be"),
 ], ids=lambda value: type(value).__name__ if not isinstance(value, str) else "")  # fmt: skip
 def test_bad_parameters(learner, message, rng):
     X, y = rng.normal(size=(20, 2)), np.arange(20) % 2

@@ -14,8 +14,11 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import kernelweave as kw
@@ -92,6 +95,146 @@ def test_commands_of_the_tour_run(tmp_path, monkeypatch):
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
     assert (tmp_path / "run" / "script.py").is_file()
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 143
+
+
+# ---- commands on pages --------------------------------------------------------------------------------
+
+#: Pages with commands; lists of changes name what is gone.
+COMMANDED = {
+    str(page.relative_to(DOCS.parent)): page
+    for page in (*sorted(DOCS.rglob("*.md")), *sorted(DOCS.parent.glob("*.md")))
+    if not {"_build", "generated", "changes"} & set(page.parts) and page.name != "CHANGELOG.md"
+}
+
+
+def command_lines(text):
+    """Commands of the blocks of a page, as lists of words."""
+    for block in re.findall(r"^```(?:console|bash|sh)\n(.*?)^```$", text, re.S | re.M):
+        for line in re.sub(r"\\\n\s*", " ", block).splitlines():
+            for one in line.removeprefix("$ ").split(" && "):
+                yield shlex.split(one, comments=True)
+
+
+@functools.cache
+def parser(command):
+    from kernelweave_app.cli.app import make_app
+
+    return make_app(command)
+
+
+@functools.cache
+def extras():
+    """Names between the brackets of an installation."""
+    return tomllib.loads((DOCS.parent / "pyproject.toml").read_text("utf8"))["project"][
+        "optional-dependencies"
+    ]
+
+
+def wrong_command(words, *, whole=True):
+    """What is wrong with a command that a page shows; a part of one need not have all arguments."""
+    from cyclopts import CycloptsError, MissingArgumentError
+
+    root = DOCS.parent
+    match words:
+        case ["kernelweave", command, *_]:
+            try:
+                parser(command).parse_args(words[1:], exit_on_error=False, print_error=False)
+            except MissingArgumentError as error:
+                return str(error) if whole else ""
+            except CycloptsError as error:
+                return str(error)
+        case ["make", *targets]:
+            done = subprocess.run(["make", "-n", *targets], cwd=root, capture_output=True, text=True)
+            return done.stderr if done.returncode else ""
+        case ["python", "-m", "pip", "install", *given]:
+            asked = {name for one in given for name in re.findall(r"\.\[(.*)\]", one)}
+            return str(asked - set(extras()) or "")
+        case ["python", "-c", code]:
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+            return done.stderr if done.returncode else ""
+        case ["python", script, *_]:
+            return "" if any(root.glob(f"*/**/{script}")) else f"There is no {script}."
+        case ["cd", folder]:
+            return "" if folder == "kernelweave" or (root / folder).is_dir() else f"There is no {folder}."
+        case ["benchopt", "run", name, *_]:
+            return "" if (root / "benchmarks" / "benchopt" / name).is_dir() else f"There is no {name}."
+        case ["git", "clone", *_] | ["sbatch", *_]:
+            return ""
+        case _:
+            return f"Nobody checks {words}."
+
+
+@pytest.mark.parametrize("page", COMMANDED)
+def test_commands_on_pages_are_those_of_the_program(page):
+    """By its own parser: commands, options, the number and the kinds of their arguments."""
+    pytest.importorskip("cyclopts")
+    text = COMMANDED[page].read_text("utf8")
+    spans = re.findall(r"`(kernelweave [^`]*)`", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M))
+    shown = [(words, True) for words in command_lines(text) if words]
+    shown += [(shlex.split(span), False) for span in spans]
+    wrong = [(words, said) for words, whole in shown if (said := wrong_command(words, whole=whole))]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "kernelweave fiit table.csv --target y",
+        "kernelweave fit table.csv --targets y",
+        "kernelweave fit --target y",
+        "kernelweave fit table.csv --cv many --target y",
+        "make testing",
+        "python -m pip install '.[clii]'",
+        "python -c 'import kernelwave'",
+        "python judges.py",
+        "cd benchmark",
+        "cargo install kernelweave",
+    ],
+)
+def test_commands_that_do_not_exist_are_found(wrong):
+    pytest.importorskip("cyclopts")
+    assert wrong_command(shlex.split(wrong))
+
+
+def write_tables(folder):
+    """The tables that commands on pages name, 60 rows each."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 6))
+    frame = pd.DataFrame(X, columns=[*(f"gene_{k}" for k in range(3)), *(f"lipid_{k}" for k in range(3))])
+    ill = np.where(X[:, 0] + X[:, 3] + 0.3 * rng.normal(size=60) > 0, "ill", "well")
+    several = {name: (X[:, k] > 0.3) * 1 for k, name in enumerate(("asthma", "copd", "pneumonia"))}
+    frame.assign(outcome=ill).to_csv(folder / "table.csv", index=False)
+    for name in ("patients", "new"):
+        frame.assign(**several).to_csv(folder / f"{name}.csv", index=False)
+    rows = frame.assign(id=[f"p{k}" for k in range(60)], ill=ill)
+    rows.iloc[:55, [0, 1, 2, 6, 7]].mask(rng.random((55, 5)) < [0.1, 0.1, 0.1, 0, 0]).to_csv(
+        folder / "rna.csv", index=False
+    )
+    rows.iloc[5:, 3:7].to_csv(folder / "protein.csv", index=False)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "page",
+    [
+        "getting_started.md",
+        "reference/learners.md",
+        "user_guide/deep_kernels.md",
+        "user_guide/missing_values.md",
+    ],
+)
+def test_commands_on_pages_run(page, tmp_path, monkeypatch):
+    """As copied, one after the other, in a folder with the tables that they name."""
+    pytest.importorskip("cyclopts")
+    monkeypatch.chdir(tmp_path)
+    write_tables(tmp_path)
+    commands = [words for words in command_lines((DOCS / page).read_text("utf8")) if words]
+    assert commands
+    for program, *arguments in commands:
+        assert program == "kernelweave"
+        command = [sys.executable, "-c", "from kernelweave_app.cli import main; exit(main())", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, (arguments, done.stdout + done.stderr)
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("**/*.md")), ids=lambda page: page.stem)

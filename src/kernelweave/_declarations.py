@@ -18,7 +18,16 @@ from typing import Any, ClassVar, Final, dataclass_transform
 
 from kernelweave._docstrings import Entry, read_docstring, with_parameters
 from kernelweave._errors import InputError
-from kernelweave._parameters import Form, Kind, Rule, Shown, check_value, rules_of, shown_of
+from kernelweave._parameters import (
+    Form,
+    Kind,
+    Rule,
+    Shown,
+    check_value,
+    rules_of,
+    shown_of,
+    with_present_names,
+)
 
 __all__ = ["USUAL", "Declaration", "Declared", "declared"]
 
@@ -129,6 +138,8 @@ class Declaration:
 
     #: The parameters, its own first, with their defaults.
     declared_fields: ClassVar[Mapping[str, inspect.Parameter]] = {}
+    #: Present names of parameters by former ones, which are taken for one version with a warning.
+    former: ClassVar[Mapping[str, str]] = {}
     #: Those that come first.
     leading: ClassVar[tuple[str, ...]] = ()
     #: The docstring as it is written.
@@ -182,6 +193,7 @@ def _constructor(fields: Mapping[str, inspect.Parameter]) -> Any:
                 f"{name} takes its parameters by name ({', '.join(fields)}), got {len(args)} without a name: "
                 f"write {name}({next(iter(fields), 'name')}={args[0]!r})."
             )
+        with_present_names(given, type(self).former, name)
         for unknown in given.keys() - fields.keys():
             close = difflib.get_close_matches(unknown, fields, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else f" Known: {', '.join(fields)}."

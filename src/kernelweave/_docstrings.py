@@ -46,8 +46,17 @@ class Docstring:
     @property
     def parameters(self) -> dict[str, Entry]:
         """The parameters by name; names that share a line share their entry."""
+        return self.entries("Parameters")
+
+    @property
+    def fields(self) -> dict[str, Entry]:
+        """Parameters of a data class by name, some of which it may list as attributes."""
+        return self.entries("Attributes") | self.parameters
+
+    def entries(self, heading: str) -> dict[str, Entry]:
+        """What a section lists, by name."""
         found: dict[str, Entry] = {}
-        for block in filter(None, re.split(r"\n(?=\S)", self.sections.get("Parameters", ""))):
+        for block in filter(None, re.split(r"\n(?=\S)", self.sections.get(heading, ""))):
             head, _, below = block.partition("\n")
             names, _, kind = head.partition(" : ")
             plain_kind = re.sub(r",?\s*(default[=:].*|optional)$", "", kind.strip())
@@ -56,14 +65,14 @@ class Docstring:
         return found
 
 
-def with_parameters(text: str | None, entries: Mapping[str, Entry]) -> str:
+def with_parameters(text: str | None, entries: Mapping[str, Entry], heading: str = "Parameters") -> str:
     """A docstring with other parameters; their types are written as they are given."""
     whole = inspect.cleandoc(text or "")
     start, *rest = HEADING.split(whole)
     listed = "\n".join(f"{name} : {entry.kind}\n{entry.lines}" for name, entry in entries.items())
-    parts = [start.rstrip(), *([f"Parameters\n----------\n{listed}"] if entries else [])]
+    parts = [start.rstrip(), *([f"{heading}\n{'-' * len(heading)}\n{listed}"] if entries else [])]
     for name, body in zip(rest[::2], rest[1::2], strict=True):
-        if name.strip() != "Parameters":
+        if name.strip() != heading:
             title = name.strip()
             parts.append(title + "\n" + "-" * len(title) + "\n" + body.strip("\n"))
     return "\n\n".join(parts) + "\n"
@@ -88,13 +97,22 @@ def plain(text: str) -> str:
 
 def inherits_parameters(cls: type[T]) -> type[T]:
     """Add to the docstring of a class the parameters that only its bases describe, in the order of its constructor."""
+    return _inheriting(cls, "Parameters")
+
+
+def inherits_attributes(cls: type[T]) -> type[T]:
+    """The same for a data class that lists its fields as attributes."""
+    return _inheriting(cls, "Attributes")
+
+
+def _inheriting(cls: type[T], heading: str) -> type[T]:
     if cls.__doc__ is None:  # python -OO
         return cls
     known: dict[str, Entry] = {}
     for base in reversed(cls.__mro__):
-        known |= read_docstring(vars(base).get("__doc__")).parameters
+        known |= read_docstring(vars(base).get("__doc__")).entries(heading)
     entries = {name: known[name] for name in inspect.signature(cls).parameters if name in known}
     cls.__doc__ = with_parameters(
-        cls.__doc__, {name: replace(one, kind=one.written) for name, one in entries.items()}
+        cls.__doc__, {name: replace(one, kind=one.written) for name, one in entries.items()}, heading
     )
     return cls

@@ -52,6 +52,7 @@ __all__ = [
     "shown",
     "shown_of",
     "unchecked",
+    "with_present_names",
 ]
 
 P = ParamSpec("P")
@@ -601,22 +602,26 @@ def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            for former in names.keys() & kwargs.keys():
-                present = names[former]
-                if present in kwargs:
-                    raise InputError(f"`{former}` is the former name of `{present}`. Give `{present}` alone.")
-                warnings.warn(
-                    f"`{former}` of {function.__name__} is now `{present}`; the former name will be removed in "
-                    "version 0.4.",
-                    DeprecationWarning,
-                    stacklevel=2,
-                )
-                kwargs[present] = kwargs.pop(former)
+            with_present_names(kwargs, names, function.__name__)
             return function(*args, **kwargs)
 
         return call
 
     return decorate
+
+
+def with_present_names(given: dict[str, Any], names: Mapping[str, str], owner: str) -> None:
+    """Put present names of parameters in the place of former ones, with a warning for who called the caller of this."""
+    for former in names.keys() & given.keys():
+        present = names[former]
+        if present in given:
+            raise InputError(f"`{former}` is the former name of `{present}`. Give `{present}` alone.")
+        warnings.warn(
+            f"`{former}` of {owner} is now `{present}`; the former name will be removed in version 0.4.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+        given[present] = given.pop(former)
 
 
 def unchecked(function: Callable[P, R]) -> Callable[P, R]:

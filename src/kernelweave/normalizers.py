@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelweave._checks import InputError, check_known
+from kernelweave._docstrings import inherits_parameters
 from kernelweave._parameters import Number, OneOf, ReadableSignature, check_fields
 from kernelweave._sparse import is_sparse, unit_rows
 from kernelweave._types import Features, FittedPart, Tree, Values
@@ -51,6 +52,7 @@ class FittedNormalizer:
     center_total : array of shape (n_kernels,) or None
         ``p' K_m p``.
     probability : array of shape (n_samples,) or None
+        Weights of the training rows, with sum 1; None for equal rows.
     constant : array of bool, shape (n_kernels,), or None
         Kernels that are set to zero: those that are constant on the training rows, of which only rounding errors remain
         after centring, and those that were left out as noise.
@@ -285,6 +287,7 @@ class MeanDiagonal(_Diagonal):
     mean = True
 
 
+@inherits_parameters
 @dataclass(frozen=True, eq=False)
 class FeatureNorm(Trace):
     """Unit norm of each feature, RLS2 paper, (16): ``s_i = 1 / ||x^i||^2``.
@@ -387,7 +390,18 @@ NORMALIZERS: dict[str, type[Normalizer]] = {
 
 
 def resolve(normalize: str | Normalizer | None) -> Normalizer:
-    """Turn a name, None or an object into a normaliser; unknown names list the known ones."""
+    """Turn a name, None or an object into a normaliser.
+
+    Parameters
+    ----------
+    normalize : str, Normalizer or None
+        What estimators take as `normalize`. None: kernels stay as they are. An unknown name is an error that lists
+        the known ones.
+
+    Returns
+    -------
+    Normalizer
+    """
     if normalize is None:
         return NoNormalizer()
     if isinstance(normalize, Normalizer):

@@ -70,7 +70,7 @@ class MicroarrayOptions(Options):
 def table(name: str) -> tuple[Array, NDArray[np.int64], NDArray[np.bool_] | None]:
     """Genes, with each sample (row) standardised, classes, and the published split."""
     data = datasets.load(name)
-    X, y, train = data.X, data.y, data.train
+    X, y, train = data.X, data.y.astype(np.int64), data.train
     if train is None:
         counts = np.bincount(y)
         keep = counts[y] >= FEWEST

@@ -214,8 +214,9 @@ class Prostate(Experiment):
         method = columns(options)[check_known(str(cell["method"]), columns(options), "method")]
         data = datasets.load("prostate", protocol="rls2")
         assert data.train is not None
-        X, y = data.X[data.train], data.y[data.train]
-        X_test, y_test = data.X[~data.train], data.y[~data.train]
+        targets = data.y.astype(float)
+        X, y = data.X[data.train], targets[data.train]
+        X_test, y_test = data.X[~data.train], targets[~data.train]
         published = method.fit(X, y, np.array([method.published]))[0]
         folds = KFold(options.folds, shuffle=True, random_state=options.seed)
         errors = np.array(

@@ -66,7 +66,8 @@ def draw(number: int, seed: int) -> tuple[Array, Array, Array, Array]:
     if number == 0:
         data = datasets.load("binarystrings")
         assert data.train is not None
-        return data.X[data.train], data.y[data.train], data.X[~data.train], data.y[~data.train]
+        y = data.y.astype(float)
+        return data.X[data.train], y[data.train], data.X[~data.train], y[~data.train]
     rng = np.random.default_rng([seed, number])
     X = rng.integers(0, 2, size=(N_TRAIN + N_TEST, N_BITS)).astype(float)
     y = X[:, :RELEVANT].sum(axis=1) + NOISE * rng.standard_normal(len(X))

@@ -24,12 +24,15 @@ class Dataset:
     Attributes
     ----------
     name : str
+        The name under which it was loaded.
     X : array of shape (n_samples, n_features)
         Numbers; categories as 0/1 indicators, one for each level.
     y : array of shape (n_samples,)
         Regression: the target. Classification: positions in `target_names`.
     task : {"regression", "binary", "multiclass"}
+        What is predicted: numbers, one of two classes, or one of several.
     feature_names : tuple of str
+        Names of the columns of `X`; an indicator is called ``column=level``.
     target_names : tuple of str
         Class labels, sorted; empty for regression.
     train : bool array of shape (n_samples,) or None
@@ -39,14 +42,16 @@ class Dataset:
     n_dropped : int
         Rows left out because of missing cells.
     standardized : bool
+        Whether the columns have mean 0 and standard deviation 1, as the protocol asks.
     found : str
         Where the copy was found.
     info : DatasetInfo
+        Its description: source, licence, checksums.
     """
 
     name: str
     X: Array
-    y: NDArray[Any]
+    y: NDArray[np.float64] | NDArray[np.int64]
     task: str
     feature_names: tuple[str, ...]
     target_names: tuple[str, ...]

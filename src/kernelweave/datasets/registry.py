@@ -22,8 +22,11 @@ class DatasetInfo:
     Attributes
     ----------
     name : str
+        The name that `kernelweave.datasets.load` takes.
     title : str
+        What the set is, in a few words.
     task : {"regression", "binary", "multiclass"}
+        What is predicted: numbers, one of two classes, or one of several.
     n_samples, n_features : int
         Size of the published table, before rows with missing cells are left out and categories become columns.
     file : str
@@ -55,6 +58,8 @@ class DatasetInfo:
         Form of the downloaded file; None for ours.
     bytes_sha256, content_sha256 : str
         Checksums of the file, and of its content.
+    columns : tuple of str
+        Names of the columns without the target, where the downloaded file has none of its own; else empty.
     """
 
     name: str
@@ -90,7 +95,17 @@ def registry() -> dict[str, DatasetInfo]:
 
 
 def info(name: str) -> DatasetInfo:
-    """The row of one data set; unknown names list the known ones."""
+    """Description of one data set: its size, its source, its licence and how to get it.
+
+    Parameters
+    ----------
+    name : str
+        One of those that `kernelweave.datasets.registry` lists; an unknown name is an error that lists them.
+
+    Returns
+    -------
+    DatasetInfo
+    """
     return registry()[check_known(name, registry(), "data set")]
 
 

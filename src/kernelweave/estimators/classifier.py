@@ -163,6 +163,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+            New rows in the form that `fit` took: an array, a data frame or views with the same columns.
 
         Returns
         -------
@@ -184,6 +185,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+            New rows in the form that `fit` took: an array, a data frame or views with the same columns.
 
         Returns
         -------
@@ -278,6 +280,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+            New rows in the form that `fit` took: an array, a data frame or views with the same columns.
 
         Returns
         -------
@@ -318,6 +321,7 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+            New rows in the form that `fit` took: an array, a data frame or views with the same columns.
 
         Returns
         -------
@@ -344,7 +348,9 @@ class MKLClassifier(ClassifierMixin, BaseMKL):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+            New rows in the form that `fit` took: an array, a data frame or views with the same columns.
         coverage : float, default=0.9
+            Smallest probability, for new rows of each class, that the set has the true one.
 
         Returns
         -------

@@ -77,8 +77,11 @@ class _CrossValidated(BaseMKL):
         Parameters
         ----------
         X : array-like, SciPy sparse matrix or data frame of shape (n_samples, n_features), or several of them
+            As `MKLRegressor.fit` takes it: one table, views, sample indices or a kernel stack.
         y : array-like of shape (n_samples,), (n_samples, n_outputs) or (n_samples, n_labels)
+            Numbers for a regressor, and labels of classes for a classifier; columns for several targets or labels.
         sample_weight : array-like of shape (n_samples,), optional
+            A weight is equivalent to repetitions of the row; rows of weight 0 are dropped.
         **params : dict
             Metadata for the splitter, such as ``groups``, which a number of folds keeps together too.
 

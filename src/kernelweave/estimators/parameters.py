@@ -172,6 +172,7 @@ class Parameters(BaseEstimator):
         Parameters
         ----------
         **params : dict
+            Values by name; those of a part after two underscores, as in ``learner__C=1.0``.
 
         Returns
         -------

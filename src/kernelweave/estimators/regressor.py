@@ -222,6 +222,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+            New rows in the form that `fit` took: an array, a data frame or views with the same columns.
         return_std : bool, default=False
             Also return the posterior standard deviation under the Gaussian-process reading of the model: prior
             covariance ``prior_scale_ * K(d)``, independent noise of variance ``noise_variance_``. The learnt weights
@@ -271,6 +272,7 @@ class MKLRegressor(RegressorMixin, BaseMKL):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+            New rows in the form that `fit` took: an array, a data frame or views with the same columns.
         coverage : float, default=0.9
             For rows drawn as the training rows were, on average over rows: intervals are of the same width everywhere.
         upper : MKLRegressor, optional

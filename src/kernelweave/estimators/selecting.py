@@ -117,9 +117,11 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : dict, list or `kernelweave.Views` of tables, or one table
+            The views, or one table whose columns the parameter `views` of the estimator divides.
         y : array-like
             Targets or labels, for the estimator.
         sample_weight : array-like of shape (n_samples,), optional
+            Passed to the `fit` of the estimator.
         groups : array-like of shape (n_samples,), optional
             Of the rows, which the folds of the estimator keep together.
 
@@ -214,6 +216,7 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         indices : bool, default=False
+            Whether positions are returned instead of a mask.
 
         Returns
         -------
@@ -229,6 +232,7 @@ class SelectViews(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : ignored
+            Accepted because scikit-learn passes it; views have names of their own.
 
         Returns
         -------

@@ -232,6 +232,7 @@ class MKLSurvival(BaseMKL):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+            New rows in the form that `fit` took: an array, a data frame or views with the same columns.
 
         Returns
         -------
@@ -248,6 +249,7 @@ class MKLSurvival(BaseMKL):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+            New rows in the form that `fit` took: an array, a data frame or views with the same columns.
         times : array-like of shape (n_times,), optional
             Default: `event_times_`. After the last event the hazard stays as it is.
         strata : array-like of shape (n_rows,), optional
@@ -295,9 +297,11 @@ class MKLSurvival(BaseMKL):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+            Rows in the form that `fit` took.
         y : as in `fit`
             With strata, pairs are those within a stratum.
         sample_weight : array-like of shape (n_rows,), optional
+            Factors of rows: a pair counts by the product of both.
 
         Returns
         -------

@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 
 from kernelweave._checks import Floats, InputError
 from kernelweave._forms import ShortRepr
-from kernelweave._parameters import OneOf, Whole, checked
+from kernelweave._parameters import OneOf, Whole, checked, renamed
 from kernelweave._types import Array, Features, Splits
 from kernelweave.inspection.arguments import (
     Entries,
@@ -79,6 +79,7 @@ class LearningCurve(ShortRepr):
     interrupted: bool
 
 
+@renamed(seed="random_state")
 @checked
 def learning_curve(
     estimator: Estimator,
@@ -92,7 +93,7 @@ def learning_curve(
     params: Params = None,
     level: Level = 0.95,
     n_jobs: Jobs = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
     report: Report = None,
 ) -> LearningCurve:
     """Would more rows help? Scores of test folds for growing numbers of training rows.
@@ -122,7 +123,7 @@ def learning_curve(
         Fraction of samples that intervals cover.
     n_jobs : int, optional
         Fits at the same time.
-    seed : int, default=0
+    random_state : int, default=0
         Of the order of training rows.
     report : callable, optional
         Called with a text after every fit; a true value ends, like Ctrl-C, and what is done is kept.
@@ -154,7 +155,7 @@ def learning_curve(
     ([5, 40], (2, 3), True)
     """
     rows = Rows.read(estimator, X, y, params, groups)
-    rng = np.random.RandomState(seed)
+    rng = np.random.RandomState(random_state)
     folds = [(rng.permutation(train), test) for train, test in rows.folds(splitter_of(estimator, rows, cv))]
     numbers = _numbers(np.asarray(sizes), min(len(train) for train, _ in folds))
     parts = [(train[:size], test) for size in numbers for train, test in folds]
@@ -403,7 +404,7 @@ def _learning_curve(basis: Basis) -> Finding:
 @finding("calibration", title="Calibration of probabilities", needs=("held",))
 def _calibration(basis: Basis) -> Finding | None:
     held = basis.held
-    if held.several or held.probability is None or len(held.truth) < 2:
+    if held.several or held.probability is None or held.classes is None or len(held.truth) < 2:
         return None
     meaning = "The fraction of rows in a class by their probability, and mean squared errors (Brier scores)."
     made = of_held(held, {}, meaning)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError
 from kernelweave._forms import ShortRepr
-from kernelweave._parameters import Flag, checked
+from kernelweave._parameters import Flag, checked, renamed
 from kernelweave._types import Array, Labels
 from kernelweave.fitting.task import problems_of
 from kernelweave.inspection.arguments import (
@@ -114,9 +114,11 @@ class LayerDescent(ShortRepr):
     Attributes
     ----------
     criterion : array of shape (n_steps,)
+        The criterion on the training rows after each step, that of the initial weights first.
     names : tuple of arrays of str
         Kernels of every layer.
     weights : tuple of arrays of shape (n_steps, n_kernels of the layer)
+        Weights of every layer after each step, the lowest layer first.
     validation, validation_error : arrays of shape (n_steps,) or None
         Mean loss, and error rate (for regression the root mean squared error), on validation rows.
     kept : int
@@ -204,6 +206,7 @@ class LayerGrams(ShortRepr):
     output: str
 
 
+@renamed(seed="random_state")
 @checked
 def layer_grams(
     estimator: Model,
@@ -211,7 +214,7 @@ def layer_grams(
     output: Output = None,
     weights: WhichWeights = "learnt",
     max_rows: MostRows = MAX_ROWS,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> LayerGrams:
     """Kernel matrices of every layer on the training rows of a fitted estimator.
 
@@ -225,7 +228,7 @@ def layer_grams(
         Those of the model, or the equal weights from which learners start.
     max_rows : int, default=1000
         With more training rows, a random sample of this size is used.
-    seed : int, default=0
+    random_state : int, default=0
         Seed of that sample.
 
     Returns
@@ -253,7 +256,7 @@ def layer_grams(
     n = model.task.source.n_samples
     rows = np.arange(n)
     if n > max_rows:
-        rows = np.sort(np.random.default_rng(seed).choice(n, max_rows, replace=False))
+        rows = np.sort(np.random.default_rng(random_state).choice(n, max_rows, replace=False))
         gram = gram.restrict(rows)
     own = model.weights_of(which)
     if weights == "initial":
@@ -293,6 +296,7 @@ class LayerSpectra(ShortRepr):
     output: str
 
 
+@renamed(seed="random_state")
 @checked
 def layer_spectra(
     estimator: Model,
@@ -301,7 +305,7 @@ def layer_spectra(
     weights: WhichWeights = "learnt",
     center: Annotated[bool, Flag()] = False,
     max_rows: MostRows = MAX_ROWS,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> LayerSpectra:
     """Eigenvalues of the kernel matrices of every layer on the training rows, as shares of the trace.
 
@@ -318,7 +322,7 @@ def layer_spectra(
         intercept.
     max_rows : int, default=1000
         With more training rows, a random sample of this size is used.
-    seed : int, default=0
+    random_state : int, default=0
         Seed of that sample.
 
     Returns
@@ -334,7 +338,9 @@ def layer_spectra(
     >>> [round(float(e.sum()), 6) for e in found.eigenvalues]
     [1.0, 1.0]
     """
-    grams = layer_grams(estimator, output=output, weights=weights, max_rows=max_rows, seed=seed)
+    grams = layer_grams(
+        estimator, output=output, weights=weights, max_rows=max_rows, random_state=random_state
+    )
     found = []
     for K in grams.kernels:
         if center:

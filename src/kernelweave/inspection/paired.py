@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from kernelweave._checks import Floats, InputError, Targets
-from kernelweave._parameters import Positive, checked
+from kernelweave._parameters import Positive, checked, renamed
 from kernelweave._types import Array, Labels
 from kernelweave.inspection.arguments import Entries, Level, Seed
 from kernelweave.inspection.held import HeldOut
@@ -54,6 +54,7 @@ class PairedTest:
     low, high : float
         An interval of the difference.
     p_value : float
+        Two-sided: the probability of a difference at least as large if the two models were equally good.
     n : int
         Rows, or folds.
     counts : dict of str to int
@@ -126,9 +127,10 @@ def compare_classes(y_true: Entries, first: Entries, second: Entries, *, level: 
     )
 
 
+@renamed(seed="random_state")
 @checked
 def compare_numbers(
-    y_true: Targets, first: Targets, second: Targets, *, level: Level = 0.95, seed: Seed = 0
+    y_true: Targets, first: Targets, second: Targets, *, level: Level = 0.95, random_state: Seed = 0
 ) -> PairedTest:
     """A paired permutation test: whether two regressions have the same mean squared error on the same rows.
 
@@ -142,7 +144,7 @@ def compare_numbers(
     level : float, default=0.95
         Of the interval of the difference, with quantiles of Student's t and the correction of `score_intervals` for the
         skewness of the differences.
-    seed : int, default=0
+    random_state : int, default=0
         Of the random numbers: the same one gives the same result.
 
     Returns
@@ -180,7 +182,7 @@ def compare_numbers(
                 vectorized=True,
                 n_resamples=N_SIGNS,
                 batch=max(1, 2_000_000 // n),
-                random_state=np.random.default_rng(seed),
+                random_state=np.random.default_rng(random_state),
             )
             p_value = float(found.pvalue)
         # what rounding leaves is no spread

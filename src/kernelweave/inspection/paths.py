@@ -34,6 +34,7 @@ class Path(ShortRepr):
     df : array of shape (n_alphas,)
         Degrees of freedom, RLS2 paper, (15).
     names : array of str, shape (n_kernels,)
+        Labels of the kernels, in the order of the columns of `weights`.
     weights : array of shape (n_alphas, n_kernels)
         In the scale of the solver, as `weights_`.
     coef : array of shape (n_alphas, n_features) or None

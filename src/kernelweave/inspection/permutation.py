@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.metrics import check_scoring
 
 from kernelweave._forms import ShortRepr
-from kernelweave._parameters import Flag, Whole, checked
+from kernelweave._parameters import Flag, Whole, checked, renamed
 from kernelweave._types import Array, BaseCrossValidator, Features, Splits
 from kernelweave.estimators.scoring import Known
 from kernelweave.inspection.arguments import (
@@ -65,6 +65,7 @@ def permutation_p_value(score: float, permuted: Array) -> float:
     return float((as_large.sum() + 1) / (len(permuted) + 1))
 
 
+@renamed(seed="random_state")
 @checked
 def permutation_test(
     estimator: Estimator,
@@ -78,7 +79,7 @@ def permutation_test(
     groups: OptionalEntries = None,
     params: Params = None,
     n_jobs: Jobs = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
     report: Report = None,
 ) -> PermutationTest:
     """Could a score be chance? The targets are permuted, and everything is done again.
@@ -111,7 +112,7 @@ def permutation_test(
         Arguments of `fit` with an entry for each row, such as ``{"sample_weight": w}``; they stay with the rows.
     n_jobs : int, optional
         Permutations at the same time.
-    seed : int, default=0
+    random_state : int, default=0
         Of the random numbers: the same one gives the same result.
     report : callable, optional
         Called with a text after every permutation; a true value ends, like Ctrl-C, and what is done is kept.
@@ -152,7 +153,7 @@ def permutation_test(
     models = [rows.fit(estimator, train) for train, _ in folds]
     score = float(np.mean([rows.score(one, fold, scoring) for one, fold in zip(models, folds, strict=True)]))
     # the same sequence as scikit-learn's permutation_test_score
-    rng = np.random.RandomState(seed)
+    rng = np.random.RandomState(random_state)
     if refit:
         orders = (_permuted(rng, np.arange(len(rows)), rows) for _ in range(n_permutations))
         tasks: Iterator[Any] = (

@@ -26,14 +26,17 @@ from kernelweave._checks import InputError, check_known, warn_user
 from kernelweave._drawing import OF_ROWS, percent, rounded, score_form, score_text
 from kernelweave._errors import needed
 from kernelweave._extensions import load_extensions
-from kernelweave._parameters import InstanceOf, Texts, checked
+from kernelweave._parameters import InstanceOf, Texts, checked, renamed
 from kernelweave._types import Features, Tree
 from kernelweave.inspection.arguments import Jobs, Model, OptionalTargets, Seed
 from kernelweave.inspection.held import IN_FIT, HeldOut, rows_in_fit
 from kernelweave.inspection.refitting import Rows
 
 if TYPE_CHECKING:
-    from kernelweave._types import DataFrame
+    from numpy.typing import NDArray
+
+    from kernelweave._types import DataFrame, Index, Splits
+    from kernelweave.estimators import BaseMKL
 
 __all__ = ["Basis", "Finding", "Interval", "Table", "finding", "findings"]
 
@@ -67,6 +70,7 @@ class Interval:
     Attributes
     ----------
     value : float
+        The number itself, in its own unit.
     low, high : float
         Ends of the interval; NaN where there is none.
     method : str
@@ -104,7 +108,9 @@ class Table:
     name, title : str
         A name for files, and a heading.
     heads : list of str
+        Headings of the columns.
     rows : list of lists of texts and numbers
+        Cells of each row, one for each heading; None for an empty cell.
     note : str
         What a reader has to know.
     formats : dict of str to str
@@ -118,7 +124,7 @@ class Table:
     name: str
     title: str
     heads: list[str]
-    rows: list[list[Any]]
+    rows: Sequence[Sequence[object]]
     note: str = ""
     formats: Mapping[str, str] = field(default_factory=dict)
     brief: bool = False
@@ -140,11 +146,11 @@ class Table:
         """Cells as texts."""
         formats = [self.formats.get(head, ".4g").partition("@") for head in self.heads]
 
-        def text(cell: Any, form: str, rows: str, row: list[Any]) -> str:
+        def text(cell: object, form: str, rows: str, row: Sequence[object]) -> str:
             if not isinstance(cell, float):
                 return "–" if cell is None else str(cell)
-            n = row[self.heads.index(rows)] if rows in self.heads else int(rows or 0)
-            return shown(cell, score_form(row[0]) if form == "name" else form, n)
+            n = cast(int, row[self.heads.index(rows)]) if rows in self.heads else int(rows or 0)
+            return shown(cell, score_form(str(row[0])) if form == "name" else form, n)
 
         return [
             [text(cell, form, rows, row) for cell, (form, _, rows) in zip(row, formats, strict=True)]
@@ -253,7 +259,9 @@ class Finding:
     details : dict
         Further numbers, as lists and dicts that JSON has.
     tables : tuple of Table
+        Tables that are shown below the sentences.
     sentences : tuple of Sentence
+        What is said about the numbers, in the order in which it is shown.
     verdicts : tuple of Verdict
         Of findings that decide something.
     rows : int
@@ -460,6 +468,9 @@ def named(source: str) -> str:
 
 # ---- what findings are computed from ---------------------------------------------------------------
 
+#: The value of what is not there. A finding is computed only if what it needs is there, so that types do not name it.
+ABSENT: Any = None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Basis:
@@ -468,7 +479,9 @@ class Basis:
     Attributes
     ----------
     model : fitted estimator
+        The model that is described.
     held : HeldOut
+        Rows with targets that were not in the fit, and their predictions.
     nested : sequence of HeldOut
         Rows predicted by models of outer folds, one for each division of the rows.
     table : object
@@ -489,33 +502,37 @@ class Basis:
         Whether permutations repeat the whole fit.
     max_false : float
         False selections of sources that are tolerated, on average.
-    seed, n_jobs, report
-        Of functions of this package.
+    random_state : int
+        Number from which random numbers follow.
+    n_jobs : int, optional
+        Fits at the same time.
+    report : callable, optional
+        Called with a text after every step; a true value ends.
     """
 
-    model: Any = None
-    held: Any = None
-    nested: Any = None
-    table: Any = None
-    training: Any = None
-    held_rows: Any = None
-    rows: Any = None
-    estimator: Any = None
-    folds: Callable[[], Any] = lambda: 5
-    inner: Callable[[], Any] = lambda: 5
-    divisions: Callable[[int], Any] | None = None
-    others: Any = None
+    model: BaseMKL = ABSENT
+    held: HeldOut = ABSENT
+    nested: Sequence[HeldOut] = ABSENT
+    table: object = ABSENT
+    training: Rows = ABSENT
+    held_rows: Rows = ABSENT
+    rows: Rows = ABSENT
+    estimator: BaseMKL = ABSENT
+    folds: Callable[[], Splits] = lambda: 5
+    inner: Callable[[], Splits] = lambda: 5
+    divisions: Callable[[int], Sequence[tuple[Index, Index]]] = ABSENT
+    others: Mapping[str, Callable[[], NDArray[np.generic]]] = ABSENT
     count: int = 0
     refit: bool = True
     max_false: float = 1.0
-    seed: int = 0
+    random_state: int = 0
     n_jobs: int | None = None
     report: Callable[[str], bool] | None = None
 
     @property
     def how(self) -> Tree:
         """How to repeat fits."""
-        return {"n_jobs": self.n_jobs, "seed": self.seed, "report": self.report}
+        return {"n_jobs": self.n_jobs, "random_state": self.random_state, "report": self.report}
 
 
 Found = dict[str, Finding]
@@ -578,7 +595,15 @@ MOST_REPEATED = 10_000
 
 
 def finding(
-    name: str, *, title: str, needs: tuple[str, ...], **more: Any
+    name: str,
+    *,
+    title: str,
+    needs: tuple[str, ...],
+    about: str = "",
+    counted: str = "",
+    usual: int = 0,
+    least: int = 1,
+    possible: Callable[[Found], bool] = lambda found: True,
 ) -> Callable[[Callable[[Basis], Finding | None]], Callable[[Basis], Finding | None]]:
     """Declare a finding: the one place that makes its numbers, its sentences and its table.
 
@@ -590,8 +615,17 @@ def finding(
         A heading.
     needs : tuple of str
         Attributes of `Basis` without which it cannot be computed.
-    **more
-        `about`, `counted`, `usual`, `least` and `possible` of a finding that takes time, see `Declaration`.
+    about : str, default=""
+        For a finding that takes time: the question, and how it is answered. Findings without it are computed with every
+        fit.
+    counted : str, default=""
+        What is repeated, if the number of repetitions can be set.
+    usual : int, default=0
+        Number of repetitions as a rule; 0 if the function determines it.
+    least : int, default=1
+        Smallest number of repetitions.
+    possible : callable, optional
+        Given the other findings by name, whether this one can be computed for the model.
 
     Examples
     --------
@@ -611,7 +645,7 @@ def finding(
         there = str(REGISTRY[name].function.__module__) if name in REGISTRY else ""
         if there.partition(".")[0] in PACKAGES and there != function.__module__:
             raise InputError(f"There is a finding {name!r} already, of {there}. Give yours another name.")
-        REGISTRY[name] = Declaration(name, title, function, needs, **more)
+        REGISTRY[name] = Declaration(name, title, function, needs, about, counted, usual, least, possible)
         return function
 
     return declare
@@ -690,6 +724,7 @@ def tables_of(found: Found) -> list[Table]:
     return [table for one in found.values() for table in one.tables]
 
 
+@renamed(seed="random_state")
 @checked
 def findings(
     estimator: Model,
@@ -698,7 +733,7 @@ def findings(
     *,
     training: Annotated[Any, InstanceOf((tuple,), "a pair (X, y)") | None] = None,
     names: Annotated[Sequence[str], Texts()] = (),
-    seed: Seed = 0,
+    random_state: Seed = 0,
     n_jobs: Jobs = None,
 ) -> Found:
     """What can be said about a fitted model: numbers with their meaning, intervals, sample sizes and sentences.
@@ -715,7 +750,7 @@ def findings(
         The rows of the fit, for findings that take further fits.
     names : sequence of str, optional
         Findings that take further fits: "permutation", "sources", "omission", "stability" and "learning curve".
-    seed : int, default=0
+    random_state : int, default=0
         Of the random numbers: the same one gives the same result.
     n_jobs : int, optional
         Fits at the same time.
@@ -750,12 +785,12 @@ def findings(
         )
     basis = Basis(
         model=estimator,
-        held=None if X is None else HeldOut.of(estimator, X, y),
-        held_rows=None if X is None else Rows(X, y),
-        training=None if training is None else Rows(*training),
-        rows=None if training is None else Rows(*training),
+        held=ABSENT if X is None else HeldOut.of(estimator, X, y),
+        held_rows=ABSENT if X is None else Rows(X, y),
+        training=ABSENT if training is None else Rows(*training),
+        rows=ABSENT if training is None else Rows(*training),
         estimator=clone(estimator),
-        seed=seed,
+        random_state=random_state,
         n_jobs=n_jobs,
     )
     known = repeated()

@@ -12,7 +12,7 @@ from scipy import stats
 
 from kernelweave._checks import InputError
 from kernelweave._drawing import score_form, score_text
-from kernelweave._parameters import Whole, checked
+from kernelweave._parameters import Whole, checked, renamed
 from kernelweave._types import Array, Features, Splits
 from kernelweave.estimators.choosing import not_an_estimate
 from kernelweave.inspection.arguments import (
@@ -96,6 +96,7 @@ def middle(samples: Array, level: float) -> Array:
 # ---- scores of rows that a model had not seen ------------------------------------------------------
 
 
+@renamed(seed="random_state")
 @checked
 def score_intervals(
     y_true: Entries,
@@ -105,7 +106,7 @@ def score_intervals(
     probability: Annotated[ArrayLike | None, OfRows((2,)) | None] = None,
     classes: OptionalEntries = None,
     level: Level = 0.95,
-    seed: Seed = 0,
+    random_state: Seed = 0,
 ) -> dict[str, Interval]:
     """Scores of held-out rows with intervals: how far they would vary with other rows of the same kind.
 
@@ -132,7 +133,7 @@ def score_intervals(
         without `classes` are a regression.
     level : float, default=0.95
         Fraction of samples that intervals cover.
-    seed : int, default=0
+    random_state : int, default=0
         Of the draws of recalls.
 
     Returns
@@ -176,9 +177,10 @@ def score_intervals(
         None if given is None else np.asarray(given, dtype=float) for given in (decision, probability)
     )
     held = HeldOut(truth.astype(kind), guess.astype(kind), names, values, shares)
-    return held_intervals(held, level=level, seed=seed)
+    return held_intervals(held, level=level, seed=random_state)
 
 
+@renamed(seed="random_state")
 @checked
 def out_of_fold_scores(
     estimator: Estimator,
@@ -190,7 +192,7 @@ def out_of_fold_scores(
     params: Params = None,
     level: Level = 0.95,
     n_jobs: Jobs = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
     report: Report = None,
 ) -> dict[str, Interval]:
     """How good is a whole fit? Scores of all rows, each predicted by a model that has not seen it.
@@ -218,7 +220,7 @@ def out_of_fold_scores(
         Fraction of samples that intervals cover.
     n_jobs : int, optional
         Fits at the same time.
-    seed : int, default=0
+    random_state : int, default=0
         Of the random numbers: the same one gives the same result.
     report : callable, optional
         Called with a text after every fit; a true value ends, like Ctrl-C, and folds that are done are kept.
@@ -263,7 +265,7 @@ def out_of_fold_scores(
     tasks = ((rows, estimator, fold) for fold in folds)
     done, _ = each_done(_predicted, tasks, n_jobs, report, "fold", len(folds))
     tests = [test for _, test in folds[: len(done)]]
-    return held_intervals(*divisions_of(tests, done), level=level, seed=seed)
+    return held_intervals(*divisions_of(tests, done), level=level, seed=random_state)
 
 
 def _predicted(rows: Rows, estimator: Any, fold: Any) -> HeldOut:
@@ -679,7 +681,7 @@ def _nested(basis: Basis) -> Finding | None:
     found = {
         name: one for name, one in held_intervals(*basis.nested).items() if not name.startswith(OF_CLASS)
     }
-    n_folds = sum(len(np.unique(one.folds)) for one in basis.nested)
+    n_folds = sum(len(np.unique(one.folds)) for one in basis.nested if one.folds is not None)
     meaning = (
         f"Scores of rows that were predicted by models of {n_folds} folds, for which everything was learnt and chosen "
         "again without these rows."

@@ -13,9 +13,10 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from kernelweave._checks import InputError, check_known
+from kernelweave._docstrings import inherits_attributes
 from kernelweave._drawing import rounded
 from kernelweave._forms import ShortRepr
-from kernelweave._parameters import Each, Flag, Text, Whole, checked
+from kernelweave._parameters import Each, Flag, Text, Whole, checked, renamed
 from kernelweave._types import Array, Features, Labels, Splits, Tree
 from kernelweave.estimators.classifier import curve_of
 from kernelweave.estimators.parameters import stated
@@ -81,6 +82,7 @@ class SourceLosses(ShortRepr):
     low, high : array of shape (n_sources,)
         An interval of the loss.
     p_values : array of shape (n_sources,)
+        For the hypothesis that the score loses nothing without the source.
     adjusted : array of shape (n_sources,)
         The same, corrected for the number of sources (Holm).
     interrupted : bool
@@ -97,6 +99,7 @@ class SourceLosses(ShortRepr):
     interrupted: bool
 
 
+@inherits_attributes
 @dataclass(frozen=True)
 class SourceTest(SourceLosses):
     """What the score of new rows loses where rows of one source are exchanged.
@@ -118,6 +121,7 @@ class SourceTest(SourceLosses):
         return min(1.0, len(self.names) / (self.n_permutations + 1))
 
 
+@inherits_attributes
 @dataclass(frozen=True)
 class SourceRefitTest(SourceLosses):
     """What the score of new rows loses when the model is fitted without a source.
@@ -132,6 +136,7 @@ class SourceRefitTest(SourceLosses):
     scores : array of shape (n_divisions, n_sources + 1)
         By division: with all sources, and without each.
     level : float
+        The fraction of samples in which an interval contains the loss, 0.95 by default.
     """
 
     without: Array
@@ -139,6 +144,7 @@ class SourceRefitTest(SourceLosses):
     level: float
 
 
+@renamed(seed="random_state")
 @checked
 def source_test(
     estimator: Model,
@@ -147,7 +153,7 @@ def source_test(
     *,
     n_permutations: Annotated[int | None, Whole(1) | None] = None,
     scoring: Scoring = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
     report: Report = None,
 ) -> SourceTest:
     """Does a fitted model use a source for new rows? Its contributions are exchanged between rows.
@@ -172,7 +178,7 @@ def source_test(
         leaves its p-value valid.
     scoring : str or callable, optional
         Default: accuracy, or R^2.
-    seed : int, default=0
+    random_state : int, default=0
         Of the random numbers: the same one gives the same result.
     report : callable, optional
         Called with a text after every source; a true value ends, like Ctrl-C, and sources that are done are kept.
@@ -237,7 +243,7 @@ def source_test(
                 break
         return found
 
-    starts = np.random.default_rng(seed).integers(2**32, size=len(sources)).tolist()
+    starts = np.random.default_rng(random_state).integers(2**32, size=len(sources)).tolist()
     tasks = zip(sources, starts, strict=True)
     found, stopped = each_done(exchange, tasks, 1, report, "source", len(sources))
     p_values = np.array([permutation_p_value(score, one) for one in found])
@@ -512,7 +518,12 @@ SO = {
 def _sources(basis: Basis) -> Finding:
     held = basis.held_rows
     found = source_test(
-        basis.model, held.X, held.y, n_permutations=basis.count or None, seed=basis.seed, report=basis.report
+        basis.model,
+        held.X,
+        held.y,
+        n_permutations=basis.count or None,
+        random_state=basis.random_state,
+        report=basis.report,
     )
     score = "accuracy" if is_classifier(basis.model) else "R^2"
     meaning = (
@@ -564,7 +575,7 @@ MOST_OMITTED = 10
 )
 def _omission(basis: Basis) -> Finding:
     weighted = [name for name, share in view_weights(basis.model).items() if share > 0]
-    random = ShuffleSplit(basis.count, test_size=0.2, random_state=basis.seed)
+    random = ShuffleSplit(basis.count, test_size=0.2, random_state=basis.random_state)
     found = source_refit_test(
         basis.model,
         **basis.rows.given,

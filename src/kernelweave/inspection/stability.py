@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kernelweave._checks import InputError
 from kernelweave._drawing import percent
 from kernelweave._forms import ShortRepr
-from kernelweave._parameters import Flag, OneOf, Positive, Whole, checked
+from kernelweave._parameters import Flag, OneOf, Positive, Whole, checked, renamed
 from kernelweave._types import Array, Features
 from kernelweave.estimators.parameters import stated
 from kernelweave.fitting.model import fractions_of
@@ -64,6 +64,7 @@ class WeightStability(ShortRepr):
     weights : array of shape (n_kernels, n_outputs)
         Of the model itself, as fractions that sum to one over the kernels, as all that follow.
     samples : array of shape (n_done, n_kernels, n_outputs)
+        Weights of the fit on each sample of the rows, as fractions too.
     low, high : array of shape (n_kernels, n_outputs)
         Percentiles over the samples.
     views : tuple of str
@@ -80,6 +81,7 @@ class WeightStability(ShortRepr):
     bound : float
         On the expected number of false selections; NaN where `largest` is 0.
     level : float
+        The fraction of the samples between `low` and `high`.
     interrupted : bool
         Whether fewer samples were done than asked for.
     """
@@ -102,6 +104,7 @@ class WeightStability(ShortRepr):
     interrupted: bool
 
 
+@renamed(seed="random_state")
 @checked
 def weight_stability(
     estimator: Model,
@@ -116,7 +119,7 @@ def weight_stability(
     params: Params = None,
     level: Level = 0.95,
     n_jobs: Jobs = None,
-    seed: Seed = 0,
+    random_state: Seed = 0,
     report: Report = None,
 ) -> WeightStability:
     """Kernel weights over samples of the rows, with intervals, and a selection of sources with a bound on its errors.
@@ -160,7 +163,7 @@ def weight_stability(
         Fraction of samples that intervals cover.
     n_jobs : int, optional
         Samples at the same time.
-    seed : int, default=0
+    random_state : int, default=0
         Of the random numbers: the same one gives the same result.
     report : callable, optional
         Called with a text after every sample; a true value ends, like Ctrl-C, and what is done is kept.
@@ -210,7 +213,7 @@ def weight_stability(
     scaled = not choose_again and not isinstance(resolve(stated(estimator)["normalize"]), Trace)
     tasks = (
         (rows, fresh, places, weight[places].sum() / weight.sum() if scaled else 1.0)
-        for places in _samples(rows, n_samples, sampling, is_classifier(estimator), seed)
+        for places in _samples(rows, n_samples, sampling, is_classifier(estimator), random_state)
     )
     found, stopped = each_done(_weights_of, tasks, n_jobs, report, "sample", n_samples)
     own = _columns(estimator.model_.weights)

@@ -85,11 +85,13 @@ class SurvivalCalibration:
     Attributes
     ----------
     time : float
+        The time at which survival is compared, in the unit of the times.
     predicted : array of shape (n_groups,)
         Mean predicted probability of an event later than the time.
     observed, low, high : arrays of shape (n_groups,)
         The Kaplan-Meier estimate of each group there, and a 95 % interval by Greenwood's formula.
     n_rows : array of int, shape (n_groups,)
+        Rows in each group.
     """
 
     time: float
@@ -123,6 +125,7 @@ def concordance(
     y : structured array, frame or array with events and times
         As `MKLSurvival.fit` takes it; strata are not used.
     risk : array-like of shape (n_rows,)
+        Predicted risk, as `MKLSurvival.predict` returns it: the larger, the earlier the event.
     kind : {"harrell", "uno"}, default="harrell"
         "uno" weights pairs by the inverse square of the share that is not censored by then, so that the value does not
         depend on how rows were censored.
@@ -167,9 +170,11 @@ def brier_scores(
     Parameters
     ----------
     y : structured array, frame or array with events and times
+        Observed events and times, as `MKLSurvival.fit` takes them.
     survival : array-like of shape (n_rows, n_times)
         As `MKLSurvival.predict_survival_function` returns it for these times.
     times : array-like of shape (n_times,)
+        The times at which survival was predicted, in the unit of the times of `y`.
     training : as y, optional
         The rows that censoring is estimated from. Default: `y`.
 
@@ -243,9 +248,11 @@ def risk_groups(estimator: SurvivalModel, X: Features, y: GivenTimes, *, n_group
     Parameters
     ----------
     estimator : fitted MKLSurvival
+        The model whose predictions are grouped.
     X, y
         Rows that were not in the fit.
     n_groups : int, default=3
+        Number of groups, each of nearly the same number of rows.
 
     Returns
     -------
@@ -285,10 +292,13 @@ def survival_calibration(
     Parameters
     ----------
     estimator : fitted MKLSurvival
+        The model whose predictions are grouped.
     X, y
         Rows that were not in the fit.
     time : float
+        The time that rows survive or not, in the unit of the times of `y`.
     n_groups : int, default=5
+        Number of groups, each of nearly the same number of rows.
     strata : array-like of shape (n_rows,), optional
         See `MKLSurvival.predict_cumulative_hazard`.
 

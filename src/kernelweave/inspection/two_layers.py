@@ -28,6 +28,7 @@ class TwoLayers(ShortRepr):
     Attributes
     ----------
     names : array of str, shape (n_kernels,)
+        Labels of the kernels of the first layer.
     weights : array of shape (n_kernels,)
         d of the combined kernel ``sum_i d_i s_i K_i``; shares of ``||f1||^2`` with a nonlinear second layer.
     scale : array of shape (n_kernels,)

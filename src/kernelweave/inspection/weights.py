@@ -33,6 +33,7 @@ class KernelWeights(ShortRepr):
     Attributes
     ----------
     names : array of str, shape (n_kernels,)
+        Labels of the kernels, in the order of `weights`.
     weights : array of shape (n_kernels,) or (n_kernels, n_outputs)
         In the scale of the solver, as `weights_`; one column per class or output if each has its own weights.
     outputs : tuple of str
@@ -117,6 +118,16 @@ def views_of(estimator: Model) -> list[str]:
 
 def view_of(label: str) -> str:
     """The view part of a kernel label, inferred from the text; `Kernel.view` is exact.
+
+    Parameters
+    ----------
+    label : str
+        The label of a kernel, as in `kernel_names_`.
+
+    Returns
+    -------
+    str
+        The name of the view, or of the columns where the kernel has no view.
 
     Examples
     --------

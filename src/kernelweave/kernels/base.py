@@ -518,6 +518,15 @@ def is_kernel(kernel: object, owner: str) -> Kernel:
 def from_dict(description: Mapping[str, object]) -> Kernel:
     """Read the description that :meth:`Kernel.to_dict` wrote.
 
+    Parameters
+    ----------
+    description : dict
+        The name of the kernel as ``"kernel"``, and its parameters by name; kernels inside it are dicts too.
+
+    Returns
+    -------
+    Kernel
+
     Raises
     ------
     InputError

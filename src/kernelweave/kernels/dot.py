@@ -318,8 +318,8 @@ class Elementwise(Kernel, described=False):
            [1.   , 1.543]])
     """
 
-    function: Callable[..., Any]
-    derivative: Callable[..., Any]
+    function: Callable[[FloatArray], FloatArray]
+    derivative: Callable[[FloatArray], FloatArray]
     name: str | None = None
 
     statistic: ClassVar[str] = "dot"

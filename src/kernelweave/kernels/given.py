@@ -256,9 +256,7 @@ class Pairwise(Custom, described=False):
 
     arguments: ClassVar[str] = "two objects"
 
-    def __init__(
-        self, function: Callable[[Any, Any], float], name: str | None = None, repair: bool = False
-    ) -> None:
+    def __init__(self, function: Callable[..., float], name: str | None = None, repair: bool = False) -> None:
         super().__init__(function, None, name, repair)
 
     def _gram(self, left: Table, right: Table | None) -> FloatArray:

@@ -611,6 +611,17 @@ def exact_kernel(kernel: Kernel) -> Kernel:
 
 
 def maps_of(kernel: Kernel) -> list[FeatureMap]:
-    """Return the maps of the approximate parts of a kernel."""
+    """Return the maps of the approximate parts of a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Any kernel, also a sum, a product or a multiple.
+
+    Returns
+    -------
+    list of FeatureMap
+        Empty if no part is approximate.
+    """
     own = [kernel.map] if isinstance(kernel, Approximate) else []
     return own + [one for part in kernel.inner for one in maps_of(part)]

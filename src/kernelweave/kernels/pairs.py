@@ -229,6 +229,7 @@ def pairwise_statistic(kind: str, A: PairRows, B: PairRows | None = None) -> Flo
     kind : {"sqdist", "dot", "l1"}
         Squared Euclidean distance, inner product, or sum of absolute differences.
     A : array or SciPy sparse array of shape (n, n_columns)
+        One row for each object, in finite numbers.
     B : the same of shape (m, n_columns) or None
         None: pairs within `A`; the result is then exactly symmetric, and distances are exactly 0 on the
         diagonal.
@@ -326,7 +327,10 @@ def statistic_panels(kind: str, A: PairRows, entries: int) -> Iterator[tuple[sli
 
     Parameters
     ----------
-    kind, A : see `pairwise_statistic`
+    kind : {"sqdist", "dot", "l1"}
+        The statistic, as in `pairwise_statistic`.
+    A : array or SciPy sparse array of shape (n, n_columns)
+        The rows, whose pairs are compared.
     entries : int
         Numbers computed at a time; at least one row.
 

@@ -82,7 +82,18 @@ def __getattr__(name: str) -> type[Learner]:
 
 
 def resolve(learner: str | Learner) -> Learner:
-    """Turn a short name or an object into a learner; unknown names list the known ones."""
+    """Turn a short name or an object into a learner.
+
+    Parameters
+    ----------
+    learner : str or Learner
+        What estimators take as `learner`. A name gives the learner with its defaults; an unknown one is an error that
+        lists the known ones.
+
+    Returns
+    -------
+    Learner
+    """
     if isinstance(learner, Learner):
         chosen = learner
     elif isinstance(learner, str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from kernelweave._checks import InputError
 from kernelweave._declarations import Declaration, Declared, declared
 from kernelweave._docstrings import plain, read_docstring
-from kernelweave._parameters import MaxTime, Tol, check_values
+from kernelweave._parameters import MaxTime, Tol, check_values, with_present_names
 from kernelweave.gram import FeatureStack, Gram
 from kernelweave.kernels.base import Kernel
 from kernelweave.kernels.steps import Step
@@ -112,6 +112,11 @@ class Learner(Declaration, BaseEstimator, ABC):
         if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
             raise InputError(f"There is a learner {name!r} already, {known.__name__}. Take another `name`.")
         LEARNERS[name] = cls
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name."""
+        with_present_names(params, type(self).former, type(self).__name__)
+        return super().set_params(**params)
 
     def check(self) -> None:
         """Raise `InputError` for parameters that cannot be used: those that break the rules of their fields."""

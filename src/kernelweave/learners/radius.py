@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar
@@ -77,7 +77,7 @@ class RadiusLearner(CostLearner, abstract=True):
 
     Parameters
     ----------
-    step
+    solver
         Guess of the step length of the projected gradient.
     tol
         Stationarity at which to stop.
@@ -85,16 +85,18 @@ class RadiusLearner(CostLearner, abstract=True):
         Steps; default 200.
     """
 
-    step: Annotated[str, OneOf(*LOCAL_STEPS), Shown("Steps")] = "auto"
+    former: ClassVar[Mapping[str, str]] = {"step": "solver"}
+
+    solver: Annotated[str, OneOf(*LOCAL_STEPS)] = "auto"
     tol = 1e-3
     max_iter: MaxIter = None
 
     def _minimise(self, output: Output, kind: str, norm: int | None) -> Solution:
         # convex problems may start from the last solution; others would stay near its local minimum
-        convex = kind in ("rkl", "do") and self.step in ("auto", "newton")
+        convex = kind in ("rkl", "do") and self.solver in ("auto", "newton")
         family = WeightedSum(output.gram, output.problem.scale)
         return solve_radius_problem(
-            family, output.machine, kind, norm, tol=output.tol, step=self.step, max_iter=self.max_iter or MOST,
+            family, output.machine, kind, norm, tol=output.tol, step=self.solver, max_iter=self.max_iter or MOST,
             start=output.start.weights if convex else None,
         )  # fmt: skip
 
@@ -112,7 +114,7 @@ class RKL(RadiusLearner, MarginLearner):
         Weight of the loss > 0, on a kernel whose ball has radius 1.
     norm
         Constraint on the weights, which does not change the learnt kernel.
-    step
+    solver
         Newton steps, or the published projected gradient with one of two guesses of the step length. "auto": Newton.
     tol
         Relative gap at which to stop; see `kernelweave.solvers.solve_radius`.
@@ -131,7 +133,7 @@ class RKL(RadiusLearner, MarginLearner):
     name = "rkl"
 
     norm: Annotated[int | None, OneOf(1, 2, None), Shown("Norm of the weights")] = 1
-    step: Annotated[str, OneOf(*STEPS), Shown("Steps")] = "auto"
+    solver: Annotated[str, OneOf(*STEPS)] = "auto"
     tol = 1e-9
 
     def learn(self, output: Output) -> Solution:
@@ -182,7 +184,7 @@ class DoRadius(RadiusLearner):
     ----------
     C
         Weight of the squared hinge > 0.
-    step
+    solver
         Newton steps, or a projected gradient. "auto": Newton.
     tol
         Relative gap at which to stop.
@@ -202,7 +204,7 @@ class DoRadius(RadiusLearner):
     regression = False
     loss = "squared-hinge"
 
-    step: Annotated[str, OneOf(*STEPS), Shown("Steps")] = "auto"
+    solver: Annotated[str, OneOf(*STEPS)] = "auto"
     tol = 1e-6
 
     def learn(self, output: Output) -> Solution:
@@ -281,7 +283,7 @@ class FamilyLearner(RadiusLearner, MarginLearner, abstract=True):
 
         def run(start: Array, max_iter: int, tol: float) -> RadiusSolution:
             return solve_radius_problem(
-                family, machine, self.kind, tol=tol, step=self.step, max_iter=max_iter, start=start
+                family, machine, self.kind, tol=tol, step=self.solver, max_iter=max_iter, start=start
             )
 
         starts = STARTS if self.start is None else (self.start,)

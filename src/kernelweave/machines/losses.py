@@ -578,7 +578,19 @@ GivenLoss: TypeAlias = Annotated[str | Loss, LOSS]
 
 
 def as_loss(loss: str | Loss, epsilon: float = 0.1) -> Loss:
-    """A loss by its name, or as it is; `epsilon` is for those that have a tube."""
+    """A loss by its name, or as it is.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        What functions take as `loss`: a name gives the loss with the defaults of its parameters.
+    epsilon : float, default=0.1
+        Half the width of the tube of the ε-insensitive loss, in the unit of the targets, if `loss` is its name.
+
+    Returns
+    -------
+    Loss
+    """
     given: str | Loss = check_value(LOSS, "loss", loss)
     if isinstance(given, Loss):
         return given

@@ -91,7 +91,7 @@ def solve_radius(
     ridge: Nonnegative = 0.0,
     tol: Tol = 1e-4,
     solver: Annotated[str, OneOf(*STEPS)] = "auto",
-    max_iter: MaxIter = MOST,
+    max_iter: MaxIter = None,
     max_time: MaxTime = None,
     start: RowWeights = None,
     callback: Annotated[Callback | None, Function() | None] = None,
@@ -144,8 +144,8 @@ def solve_radius(
         projected gradients with Armijo's rule, the first step length guessed after Barzilai and Borwein, or the last
         one doubled. "auto": Newton where it applies, else "spectral"; with a ridge
         "do" takes "spectral" as well.
-    max_iter : int, default=200
-        Largest number of steps.
+    max_iter : int, optional
+        Largest number of steps; 200 by default.
     max_time : float, optional
         Seconds after which the solution so far is returned, with the status ``MAX_TIME`` and its gap.
     start : array of shape (n_parameters,), optional

@@ -547,7 +547,15 @@ class Orthant(Region):
 
 @dataclass(frozen=True)
 class Parameters(Orthant):
-    """Between bounds, each in its own unit: parameters of a family of kernels instead of weights."""
+    """Between bounds, each in its own unit: parameters of a family of kernels instead of weights.
+
+    Parameters
+    ----------
+    lower : float or array of shape (n_parameters,), default=0
+        The smallest value of each parameter.
+    upper : float or array of shape (n_parameters,), default=inf
+        The largest value of each parameter.
+    """
 
     lower: float | Array = 0.0
     upper: float | Array = math.inf
@@ -569,7 +577,19 @@ GivenWeightSet: TypeAlias = Annotated[str | WeightSet, WEIGHTS]
 
 
 def as_weight_set(weights: str | WeightSet, n_kernels: int) -> WeightSet:
-    """Return a weight set from ``"simplex"`` or an object, after checking it for the number of kernels."""
+    """Return a weight set from ``"simplex"`` or an object, after checking it for the number of kernels.
+
+    Parameters
+    ----------
+    weights : {"simplex"} or WeightSet
+        What problems take as `weights`. The formulas of a set of your own are checked against each other.
+    n_kernels : int
+        Number of kernels, for which the set must not be empty.
+
+    Returns
+    -------
+    WeightSet
+    """
     given: str | WeightSet = check_value(WEIGHTS, "weights", weights)
     value = Simplex() if isinstance(given, str) else given
     value.check(n_kernels)

@@ -361,6 +361,9 @@ def from_state(state: State, outside: Callable[[State], Any] | None = None) -> A
             raise InputError(
                 f"This is not a model file, or it has a {word} of another module, {name!r:.40}. {BRING_IT}"
             )
+        for former, present in getattr(known[name], "former", {}).items():
+            if former in params:
+                params[present] = params.pop(former)
         made = known[name](**params)
         if word == "loss":
             check_types(made, params)

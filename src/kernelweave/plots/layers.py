@@ -35,6 +35,7 @@ class DescentDisplay(drawing.ListDisplay):
     weights : sequence of arrays of shape (n_steps, n_kernels of the layer)
         Drawn as fractions of those of a layer.
     validation, validation_error : arrays of shape (n_steps,), optional
+        Mean loss and error rate on validation rows, the error on an axis of its own.
     kept : int, optional
         The step whose weights were kept.
     error_label : str, default="error rate"

@@ -63,6 +63,7 @@ class Status(enum.Enum):
         Remedy("raise max_iter", "max_iter"),
         Remedy("raise tol"),
         Remedy("change the step", "step"),
+        Remedy("change the solver", "solver"),
     )
     EMPTIED = (
         "The next step would have left a layer without weights, and was not taken.",
@@ -132,7 +133,20 @@ def limit_reached() -> Status | None:
 
 
 def relative_gap(primal: float, gap: float) -> float:
-    """``gap / |primal|``; 0 when both are zero."""
+    """``gap / |primal|``; 0 when both are zero.
+
+    Parameters
+    ----------
+    primal : float
+        The value of the objective at a solution.
+    gap : float
+        Its largest possible distance from the optimum, in the same unit.
+
+    Returns
+    -------
+    float
+        Infinity for a gap above a value of zero.
+    """
     if gap == 0:
         return 0.0
     return gap / abs(primal) if primal != 0 else float("inf")
@@ -158,6 +172,7 @@ class Certificate(ShortRepr):
     stationarity : float or None
         If the criterion is not convex: the decrease predicted by its linear model, as a share of the value.
     status : Status
+        Why the solver ended: ``CONVERGED`` if the gap is within its tolerance.
     """
 
     kind: str

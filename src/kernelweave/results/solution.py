@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kernelweave._checks import InputError
 from kernelweave._devices import Kind, hosted
+from kernelweave._docstrings import inherits_attributes
 from kernelweave._forms import ShortRepr
 from kernelweave._types import Array
 from kernelweave.judge import SETS, digest, seal
@@ -35,16 +36,21 @@ class Statement:
     Attributes
     ----------
     loss : str
+        The name of the loss, such as "hinge"; empty for the alignment, which has none.
     C : float
         Weight of the loss.
     sample_weight : array of shape (n_samples,)
+        Factor of the loss of each row, 1 for equal rows.
     scale : array of shape (n_kernels,)
+        Factor of each kernel before it is weighted.
     regularization : float
         Factor of the squared norm.
     weight_set : str
+        The class of the set of weights, such as "Simplex".
     set_value : float or None
         Parameter of the set.
     intercept : bool
+        Whether decision values have a constant term that is not penalised.
     parameters : dict
         Those of the loss, by name.
     ball : array of shape (n_samples,)
@@ -96,6 +102,7 @@ class Solution(ShortRepr):
         Coefficients, signed: ``f = K(weights) @ dual_coef + intercept``. Empty if weights are found without a machine,
         and for statistics, which do not hold the rows.
     intercept : float or array of shape (n_outputs,)
+        The constant term of the decision values; 0 for problems without one.
     certificate : Certificate
         Of weights and machine together if the problem is convex in the weights; otherwise of the machine at these
         weights.
@@ -293,6 +300,7 @@ class Solution(ShortRepr):
         return kind(**{f.name: getattr(self, f.name) for f in fields(Solution)} | more)
 
 
+@inherits_attributes
 @dataclass(frozen=True)
 class MachineSolution(Solution):
     """A machine on one kernel.
@@ -330,6 +338,7 @@ class MachineSolution(Solution):
         )
 
 
+@inherits_attributes
 @dataclass(frozen=True)
 class Ball(MachineSolution):
     """The minimum enclosing ball of the rows in the feature space of one kernel.
@@ -350,6 +359,7 @@ class Ball(MachineSolution):
     center_norm2: float = math.nan
 
 
+@inherits_attributes
 @dataclass(frozen=True)
 class RadiusSolution(Solution):
     """A kernel learnt by margin and radius.
@@ -378,6 +388,7 @@ class RadiusSolution(Solution):
         return math.nan if found is None else found
 
 
+@inherits_attributes
 @dataclass(frozen=True)
 class AlignmentSolution(Solution):
     """Weights from the alignment of kernels with the targets, nonnegative with sum 1.
@@ -400,6 +411,7 @@ class AlignmentSolution(Solution):
         return self.certificate.primal
 
 
+@inherits_attributes
 @dataclass(frozen=True)
 class RelaxedSolution(Solution):
     """RLS2 with weights of one regularisation parameter and the coefficients of others.
@@ -459,11 +471,13 @@ class WarmStart:
     Attributes
     ----------
     weights : array of shape (n_kernels,) or None
+        Kernel weights from which the first step starts; None for the usual ones.
     dual_coef : array of shape (n_samples,) or None
         Signed coefficients of the machine. Neither need be feasible.
     feature_coef : array of shape (n_features,) or None
         For features, with the `intercept`; taken before those of the machine.
     intercept : float
+        The constant term that belongs to `feature_coef`.
     """
 
     weights: Array | None = None

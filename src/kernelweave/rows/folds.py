@@ -70,6 +70,7 @@ class FoldStatistics(AddedRows):
     Parameters
     ----------
     n_folds : int, default=5
+        Number of folds, at least 2.
     groups, names, columns
         As for `BlockStatistics`.
     by : {"row", "file"}, default="row"

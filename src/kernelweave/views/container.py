@@ -231,7 +231,17 @@ class Views:
 
 
 def holds_views(X: object) -> bool:
-    """Whether something is a table of several views: `Views`, a dict, or a list of tables of two dimensions."""
+    """Whether something is a table of several views.
+
+    Parameters
+    ----------
+    X : object
+        Anything. `Views`, a dict and a list of tables of two dimensions are several views.
+
+    Returns
+    -------
+    bool
+    """
     if isinstance(X, (list, tuple)):
         return bool(X) and all(isinstance(t, PrecomputedView) or _is_table(t) for t in X)
     # a sparse matrix of keys is a dict too
@@ -419,7 +429,19 @@ def _row_index(key: Any) -> Any:
 
 
 def by_rows(X: Features, rows: str = "same") -> Features | Views:
-    """What estimators take as X, as something of which `take_rows` takes rows; `rows` as in `Views`."""
+    """What estimators take as X, as something of which `take_rows` takes rows.
+
+    Parameters
+    ----------
+    X : array-like, frame, sparse matrix, or views
+        Rows in any form that `fit` takes.
+    rows : str, default="same"
+        How the rows of several views belong together, as in `Views`.
+
+    Returns
+    -------
+    Views for several views, compressed rows for sparse matrices, and everything else as it is.
+    """
     if holds_views(X):
         return X if isinstance(X, Views) else Views(X, rows)
     if is_sparse(X):
@@ -428,7 +450,19 @@ def by_rows(X: Features, rows: str = "same") -> Features | Views:
 
 
 def take_rows(table: T, rows: Rows) -> T:
-    """Some rows of a table, of views, or of a list."""
+    """Some rows of a table, of views, or of a list.
+
+    Parameters
+    ----------
+    table : array, frame, sparse matrix, Views or list
+        As `by_rows` returns it.
+    rows : array of int
+        Positions of the rows, in the order in which they are returned.
+
+    Returns
+    -------
+    The same kind of object with these rows.
+    """
     return cast(T, _taken(table, rows))
 
 

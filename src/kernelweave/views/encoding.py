@@ -260,6 +260,11 @@ def _some(cells: Sequence[Cells | None]) -> tuple[Cells | None, ...] | None:
 class GramEncoder:
     """Turn precomputed views into tables of kernel values with the training rows.
 
+    Parameters
+    ----------
+    missing : bool, default=False
+        Whether rows may lack the view: all values of such a row are missing.
+
     Attributes
     ----------
     columns_ : array of int, shape (n_train,)
@@ -483,7 +488,16 @@ def _of_view(name: str, make: Callable[..., Table], view: TableLike) -> Table:
 def as_table(X: TableLike, *, missing: Annotated[bool, Flag()] = False) -> Table:
     """Return `X` as a table: a table as it is, an array as numeric columns, a frame with its own categories.
 
-    Several views become one `BlockTable`. With `missing`, missing cells are kept as NaN; otherwise they are an error.
+    Parameters
+    ----------
+    X : array-like, frame, sparse matrix, views or Table
+        The rows. Several views become one `BlockTable`.
+    missing : bool, default=False
+        Whether missing cells are kept as NaN; otherwise they are an error.
+
+    Returns
+    -------
+    Table
 
     Examples
     --------
@@ -497,6 +511,22 @@ def as_tables(
     X: TableLike, Z: TableLike | None = None, *, missing: bool = False
 ) -> tuple[Table, Table | None]:
     """Return `X` and `Z` as tables with the same columns; categories are those of `X`, in several views those of `Z`.
+
+    Parameters
+    ----------
+    X : array-like, frame, sparse matrix, views or Table
+        Rows in any form.
+    Z : the same, optional
+        Further rows with the columns of `X`.
+    missing : bool, default=False
+        Whether missing cells are kept as NaN; otherwise they are an error.
+
+    Returns
+    -------
+    left : Table
+        That of `X`.
+    right : Table or None
+        That of `Z`.
 
     Raises
     ------

@@ -30,7 +30,17 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ColumnSlice:
-    """A slice of columns as a hashable value; a name as `stop` is included, an integer `stop` is not."""
+    """A slice of columns as a hashable value.
+
+    Parameters
+    ----------
+    start : int, str or None
+        Position or name of the first column; None: the first of the table.
+    stop : int, str or None
+        Where it ends: a name is included, a position is not. None: with the last column.
+    step : int, optional
+        Every how many columns one is taken; all by default.
+    """
 
     start: int | str | None
     stop: int | str | None
@@ -46,7 +56,13 @@ class ColumnSlice:
 
 @dataclass(frozen=True)
 class ColumnMask:
-    """A boolean column mask as a hashable value: one entry per column of the table."""
+    """A boolean column mask as a hashable value.
+
+    Parameters
+    ----------
+    values : tuple of bool
+        One for each column of the table: whether it is taken.
+    """
 
     values: tuple[bool, ...]
 
@@ -60,7 +76,15 @@ class ColumnMask:
 
 @dataclass(frozen=True)
 class ViewColumns:
-    """Columns of a view, by its name: `columns` among those of the view, None for all of them."""
+    """Columns of a view, by its name.
+
+    Parameters
+    ----------
+    view : str
+        The name of the view.
+    columns : ColumnSlice, ColumnMask, tuple of int or str, optional
+        Which of the columns of the view, by names or positions within it; all by default.
+    """
 
     view: str
     columns: ColumnSlice | ColumnMask | tuple[int | str, ...] | None = None

@@ -108,7 +108,7 @@ class Cells:
         One for each row.
     """
 
-    def __init__(self, values: Sequence[object] | NDArray[Any]) -> None:
+    def __init__(self, values: Sequence[object] | NDArray[np.generic]) -> None:
         self._column = np.empty(len(values), dtype=object)
         for i, value in enumerate(values):
             self._column[i] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
@@ -635,7 +635,9 @@ class SparseTable(Table):
     Parameters
     ----------
     values : SciPy sparse matrix or array of shape (n_rows, n_columns)
+        The cells; those that are not stored are 0.
     names : sequence of str or None, default=None
+        Names of the columns, if they have any.
     levels, cells, dates : None, default=None
         All columns are numeric.
 
@@ -647,9 +649,9 @@ class SparseTable(Table):
     (2, [[2.0], [0.0]])
     """
 
-    values: Any
-    names: Any = None
-    levels: Any = None
+    values: csr_array
+    names: tuple[str, ...] | None = None
+    levels: tuple[int, ...] | None = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if not is_sparse(self.values):

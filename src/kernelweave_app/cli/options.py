@@ -11,7 +11,7 @@ from cyclopts import Group, Parameter
 from pydantic import BaseModel, Field, create_model
 
 from kernelweave._errors import InputError, check_known
-from kernelweave_app.runs.settings import SpecField
+from kernelweave_app.runs.settings import SpecField, learner_of
 from kernelweave_app.runs.spec import (
     DEFAULT,
     Spec,
@@ -124,7 +124,7 @@ def _check_own(method: str, own: dict[str, Any], fields: Mapping[str, SpecField]
     for name in own:
         learners = fields[name].learners
         # which learner a plain fit takes depends on the target
-        if method != DEFAULT and method not in learners:
+        if method != DEFAULT and method not in learners and name not in learner_of(method).former:
             has = [field.flag for field in fields.values() if method in field.learners]
             raise InputError(
                 f"{fields[name].flag} is for {', '.join(learners)}, and {method} does not have it. Leave it out, or "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -241,13 +241,13 @@ def make_report(
 
     from kernelweave._docstrings import read_docstring
     from kernelweave._parameters import said
-    from kernelweave.inspection.registry import QUESTIONS, Basis, collect, sentences_of, tables_of
+    from kernelweave.inspection.registry import ABSENT, QUESTIONS, Basis, collect, sentences_of, tables_of
     from kernelweave_app.reports.figures import draw_findings
 
     learner = model.model_.learner
     given = learner.get_params(deep=False)
     if found is None:
-        found = collect(Basis(model=model, held=held))
+        found = collect(Basis(model=model, held=held or ABSENT))
     sentences = sentences_of(found)
     answers = [
         (head, [one.text for _, one in sentences if one.topic == topic]) for topic, head in QUESTIONS.items()
@@ -326,5 +326,5 @@ def _bars(table: Table) -> list[float | None]:
     """Widths of bars beside the rows of a table of fractions with one column, as parts of the largest."""
     if len(table.heads) != 2 or not table.formats:
         return [None] * len(table.rows)
-    fractions = [float(row[1] or 0.0) for row in table.rows]
+    fractions = [float(cast("float | None", row[1]) or 0.0) for row in table.rows]
     return [round(value / (max(fractions) or 1.0), 4) for value in fractions]

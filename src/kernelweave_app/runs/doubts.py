@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,14 @@ def doubts_of_table(prepared: Prepared) -> Found:
     return collect(Basis(table=prepared))
 
 
+def _read(basis: Basis) -> Prepared:
+    """The table that rows were read from."""
+    return cast(Prepared, basis.table)
+
+
 @finding("row names", title="Columns that look like names of rows", needs=("table",))
 def _names_doubt(basis: Basis) -> Finding | None:
-    names = basis.table.row_names_read
+    names = _read(basis).row_names_read
     if not names:
         return None
     what, them = ("A column looks", "it") if len(names) == 1 else (f"{len(names)} columns look", "them")
@@ -36,8 +41,8 @@ def _names_doubt(basis: Basis) -> Finding | None:
 
 @finding("giveaways", title="Columns that give the target away", needs=("table",))
 def _giveaways_doubt(basis: Basis) -> Finding | None:
-    names = basis.table.row_names
-    copies = {name: why for name, why in find_giveaways(basis.table).items() if name not in names}
+    table = _read(basis)
+    copies = {name: why for name, why in find_giveaways(table).items() if name not in table.row_names}
     if not copies:
         return None
     what, them = ("A column tells", "it") if len(copies) == 1 else (f"{len(copies)} columns tell", "them")

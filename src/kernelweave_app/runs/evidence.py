@@ -18,7 +18,7 @@ from kernelweave._types import DataFrame, Labels, Tree
 from kernelweave.estimators import BaseMKL
 from kernelweave.fitting.folds import split_rows
 from kernelweave.inspection.held import IN_FIT, HeldOut, rows_in_fit
-from kernelweave.inspection.registry import Basis, Finding, Found, Rows, collect
+from kernelweave.inspection.registry import ABSENT, Basis, Finding, Found, Rows, collect
 from kernelweave.inspection.scores import score_texts
 from kernelweave.views import PrecomputedView
 from kernelweave_app.runs.doubts import doubts_of_table
@@ -52,7 +52,7 @@ def gather(
     nested: list[HeldOut] | None = None,
 ) -> Found:
     """What can be said about a fitted model and its table without further fits; `rows` as in `basis_of`."""
-    basis = replace(basis_of(model, spec, prepared, rows, held), nested=nested)
+    basis = replace(basis_of(model, spec, prepared, rows, held), nested=nested or ABSENT)
     return {**collect(basis), **doubts_of_table(prepared)}
 
 
@@ -206,8 +206,8 @@ def basis_of(
     once = spec.model_copy(update={"repeats": 1})
     return Basis(
         model=model,
-        held=held,
-        held_rows=Rows(prepared.X.iloc[test], prepared.y[test]) if len(test) else None,
+        held=held or ABSENT,
+        held_rows=Rows(prepared.X.iloc[test], prepared.y[test]) if len(test) else ABSENT,
         training=_rows_of(prepared.some(train)),
         rows=_rows_of(prepared),
         # processes are used for repetitions, not inside of them
@@ -215,11 +215,11 @@ def basis_of(
         folds=lambda: [(train, test)] if len(test) else _folds(spec, prepared, train, train),
         inner=lambda: _folds(once, prepared, train, np.arange(len(train))),
         divisions=lambda k: _divisions(spec, prepared, train, k),
-        others=None if held is None or prepared.names else _others(spec, prepared, rows),
+        others=ABSENT if held is None or prepared.names else _others(spec, prepared, rows),
         count=count,
         refit=refit,
         max_false=max_false,
-        seed=spec.seed,
+        random_state=spec.seed,
         n_jobs=jobs,
         report=report,
     )

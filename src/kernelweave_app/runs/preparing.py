@@ -219,8 +219,9 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
         worst = missing.sum().nlargest(3)
         named = ", ".join(f"{name!r} ({count})" for name, count in worst.items() if count)
         raise InputError(
-            f"Features must be known, got {rows} rows with missing values (NaN), most of them in {named}. Leave these "
-            "rows out, fill the cells, or skip them (`missing`); or leave out the columns (`drop`)."
+            f"Features must be known, got {rows} rows with missing values (NaN), most of them in {named}. Say what is "
+            "done with such cells (`missing`: drop leaves the rows out, impute fills the cells, skip computes without "
+            "them), or leave out the columns (`drop`)."
         )
     _check_infinite(table, columns, "Features must be finite")
     X: Any = table[columns]

@@ -28,14 +28,33 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import PydanticCustomError
 
 import kernelweave
 from kernelweave._declarations import declared
 from kernelweave._docstrings import read_docstring
 from kernelweave._errors import InputError, check_known
-from kernelweave._parameters import Flag, Form, Number, OneOf, Rule, Shown, Whole, check_value, rules_of
+from kernelweave._parameters import (
+    Flag,
+    Form,
+    Number,
+    OneOf,
+    Rule,
+    Shown,
+    Whole,
+    check_value,
+    rules_of,
+    with_present_names,
+)
 from kernelweave._types import Tree
 from kernelweave_app.runs.settings import (
     SpecField,
@@ -372,11 +391,14 @@ class Spec(BaseModel):
 
     @field_validator("learner_params")
     @classmethod
-    def _check_params(cls, given: Tree) -> Tree:
+    def _check_params(cls, given: Tree, info: ValidationInfo) -> Tree:
         if not given:
             return given
         known = learner_settings()
+        given, method = dict(given), info.data.get("method")
         try:
+            if method != DEFAULT and method is not None:
+                with_present_names(given, learner_of(method).former, method)
             return {
                 name: written(known[check_known(name, known, "setting")], value)
                 for name, value in given.items()
