@@ -471,6 +471,8 @@ class Basis:
     held : HeldOut
     nested : sequence of HeldOut
         Rows predicted by models of outer folds, one for each division of the rows.
+    held_times, nested_times : HeldTimes
+        Rows with censored times that were not fitted, and training rows predicted by models of outer folds.
     table : object
         What the rows were read from, for findings of an application about its tables.
     training, held_rows, rows : Rows
@@ -496,6 +498,8 @@ class Basis:
     model: Any = None
     held: Any = None
     nested: Any = None
+    held_times: Any = None
+    nested_times: Any = None
     table: Any = None
     training: Any = None
     held_rows: Any = None

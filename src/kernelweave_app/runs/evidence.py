@@ -18,6 +18,7 @@ from kernelweave._types import DataFrame, Labels, Tree
 from kernelweave.estimators import BaseMKL
 from kernelweave.fitting.folds import split_rows
 from kernelweave.inspection.held import IN_FIT, HeldOut, rows_in_fit
+from kernelweave.inspection.held_times import HeldTimes, is_survival
 from kernelweave.inspection.registry import Basis, Finding, Found, Rows, collect
 from kernelweave.inspection.scores import score_texts
 from kernelweave.views import PrecomputedView
@@ -39,7 +40,7 @@ OTHERS: dict[str, Tree] = {
     "a linear model": {"method": "uniform", "kernels": "linear"},
 }
 #: Findings with scores of rows that were not in the fit that predicted them.
-OUT_OF_FIT = ("held out", "nested", "folds")
+OUT_OF_FIT = ("held out", "nested", "held-out times", "out-of-fold times", "folds")
 Report = Callable[[str], bool]
 
 
@@ -48,12 +49,18 @@ def gather(
     spec: Spec,
     prepared: Prepared,
     rows: tuple[Positions, Positions],
-    held: HeldOut | None = None,
-    nested: list[HeldOut] | None = None,
+    held: HeldOut | HeldTimes | None = None,
+    nested: list[HeldOut] | HeldTimes | None = None,
 ) -> Found:
     """What can be said about a fitted model and its table without further fits; `rows` as in `basis_of`."""
-    basis = replace(basis_of(model, spec, prepared, rows, held), nested=nested)
+    of = "nested_times" if isinstance(nested, HeldTimes) else "nested"
+    basis = replace(basis_of(model, spec, prepared, rows, held), **{of: nested})
     return {**collect(basis), **doubts_of_table(prepared)}
+
+
+def texts_of(held: HeldOut | HeldTimes) -> dict[str, str]:
+    """Scores of held-out rows as texts."""
+    return held.texts if isinstance(held, HeldTimes) else score_texts(held)
 
 
 def read_evidence(folder: Path) -> Found:
@@ -134,6 +141,9 @@ def scores_apart(
     def scores(rows: NDArray[np.bool_]) -> tuple[dict[str, float], dict[str, str]]:
         if not rows.any():
             return {}, {}
+        if is_survival(model):
+            times = HeldTimes.of(model, X.iloc[np.flatnonzero(rows)], y[rows])
+            return {name: times.scores[name] for name in times.texts}, times.texts
         held = HeldOut.of_columns(model, frame[rows], y[rows])
         made, texts = (
             {name: value for name, value in held.scores.items() if value == value},
@@ -172,7 +182,7 @@ def basis_of(
     spec: Spec,
     prepared: Prepared,
     rows: tuple[Positions, Positions],
-    held: HeldOut | None,
+    held: HeldOut | HeldTimes | None,
     *,
     count: int = 0,
     refit: bool = True,
@@ -189,7 +199,7 @@ def basis_of(
     prepared : Prepared
     rows : pair of arrays
         Training and held-out rows.
-    held : HeldOut or None
+    held : HeldOut, HeldTimes or None
     count : int, default=0
         Permutations, divisions, samples or sizes; 0 for the usual number.
     refit : bool, default=True
@@ -206,7 +216,8 @@ def basis_of(
     once = spec.model_copy(update={"repeats": 1})
     return Basis(
         model=model,
-        held=held,
+        held=held if isinstance(held, HeldOut) else None,
+        held_times=held if isinstance(held, HeldTimes) else None,
         held_rows=Rows(prepared.X.iloc[test], prepared.y[test]) if len(test) else None,
         training=_rows_of(prepared.some(train)),
         rows=_rows_of(prepared),
@@ -215,7 +226,7 @@ def basis_of(
         folds=lambda: [(train, test)] if len(test) else _folds(spec, prepared, train, train),
         inner=lambda: _folds(once, prepared, train, np.arange(len(train))),
         divisions=lambda k: _divisions(spec, prepared, train, k),
-        others=None if held is None or prepared.names else _others(spec, prepared, rows),
+        others=None if not isinstance(held, HeldOut) or prepared.names else _others(spec, prepared, rows),
         count=count,
         refit=refit,
         max_false=max_false,

@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from kernelweave._errors import InputError
 from kernelweave.inspection.held import HeldOut, divisions_of
+from kernelweave.inspection.held_times import HeldTimes
 from kernelweave_app.runs.fitting import fit_model, make_cv, make_model
 from kernelweave_app.runs.preparing import Prepared, Rows
-from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.spec import SURVIVAL, Spec
+from kernelweave_app.runs.survival import out_of_fold
 
 
 def nested_predictions(
@@ -17,7 +19,7 @@ def nested_predictions(
     rows: Rows,
     progress: object = None,
     report: Callable[[str], bool] = lambda _: False,
-) -> list[HeldOut]:
+) -> list[HeldOut] | HeldTimes:
     """Fit and choose again on each outer fold's training rows, and predict the others.
 
     Parameters
@@ -34,9 +36,12 @@ def nested_predictions(
 
     Returns
     -------
-    list of HeldOut
-        The rows with their predictions, one for each division of the rows; for `Basis.nested`.
+    list of HeldOut, or HeldTimes
+        The rows with their predictions, one for each division of the rows; of survival, where outer folds are those of
+        `cv`, one for all.
     """
+    if prepared.task == SURVIVAL:
+        return out_of_fold(spec, prepared, rows, progress, report)
     if not spec.nested:
         return []
     if spec.nested == 1:
