@@ -25,6 +25,7 @@ from kernelweave.inspection.registry import (
     at,
     ends,
     finding,
+    intervals_of,
 )
 from kernelweave.inspection.scores import FEWEST_ROWS, NEW_ROWS, OF_95, delta_interval
 from kernelweave.inspection.survival import QUANTILE, RiskGroups, SurvivalCalibration
@@ -216,7 +217,9 @@ class HeldTimes(ShortRepr):
         parts: list[list[NDArray[np.intp]]] = [[] for _ in range(N_GROUPS)]
         for fold in np.unique(folds):
             own = np.flatnonzero(folds == fold)
-            for k, some in enumerate(np.array_split(own[np.argsort(self.risk[own], kind="stable")], N_GROUPS)):
+            for k, some in enumerate(
+                np.array_split(own[np.argsort(self.risk[own], kind="stable")], N_GROUPS)
+            ):
                 parts[k].append(some)
         rows = [np.sort(np.concatenate(part)) for part in parts]
         curves = [kaplan_meier(self.time[own], self.event[own]) for own in rows]
@@ -228,15 +231,17 @@ class HeldTimes(ShortRepr):
         predicted = self.predicted_at(time)
         groups = np.array_split(np.argsort(predicted, kind="stable"), n_groups)
         observed = [_observed(kaplan_meier(self.time[own], self.event[own]), time) for own in groups]
-        values = [[one.value, one.low, one.high] for one in observed]
+        middle, low, high = np.array([[one.value, one.low, one.high] for one in observed]).T
         means = np.array([predicted[own].mean() for own in groups])
-        return SurvivalCalibration(time, means, *np.array(values).T, np.array([len(own) for own in groups]))
+        return SurvivalCalibration(time, means, middle, low, high, np.array([len(own) for own in groups]))
 
 
 def _observed(curve: tuple[Array, Array, Array], time: float, n: int = 0) -> Interval:
     """Kaplan-Meier's estimate at a time, with a 95 % interval by Greenwood's formula."""
     times, share, error = curve
-    middle, spread = (float(value_at(times, one, time, before)) for one, before in ((share, 1.0), (error, 0.0)))
+    middle, spread = (
+        float(value_at(times, one, time, before)) for one, before in ((share, 1.0), (error, 0.0))
+    )
     low, high = max(middle - QUANTILE * spread, 0.0), min(middle + QUANTILE * spread, 1.0)
     return Interval(middle, low, high, "Greenwood", n)
 
@@ -272,8 +277,8 @@ def _scores_of(held: HeldTimes, where: str, name: str, note: str) -> Finding:
     if BRIER in found and WITHOUT in found:
         made = made.says(
             "score",
-            "Errors of predicted survival (integrated Brier score) of these rows are {v:score}; {w:score} with the same "
-            "curve for all.",
+            "The integrated Brier score of these rows, a mean squared error of predicted survival, is {v:score}; with "
+            "the same curve for all it is {w:score}.",
             v=at(BRIER),
             w=at(WITHOUT),
         )
@@ -295,8 +300,8 @@ def _out_of_fold(basis: Basis) -> Finding:
     held = basis.nested_times
     n_folds = len(np.unique(held.folds))
     note = (
-        f"Each row was predicted by a model of the other {n_folds - 1} of {n_folds} folds, with a C of its own. Pairs of "
-        "rows are those of the same fold."
+        f"Each row was predicted by a model of the other {n_folds - 1} of {n_folds} folds, with a C of its own. Pairs "
+        "of rows are those of the same fold."
     )
     made = _scores_of(held, "training rows out of fold", "out-of-fold", note)
     if GAIN not in made.values:
@@ -356,7 +361,7 @@ def _risk_groups(basis: Basis) -> Finding | None:
     )
     return made.says(
         "score",
-        f"At time {{t:g}}, {{v:percent}} of the third of the rows with the smallest risk have no event yet, and "
+        "At time {t:g}, {v:percent} of the third of the rows with the smallest risk have no event yet, and "
         "{w:percent} of the third with the largest.",
         t=("details", "time"),
         v=at(found.names[0]),
@@ -380,12 +385,10 @@ def _calibration(basis: Basis) -> Finding | None:
         "high": found.high,
     }
     names = [f"group {k + 1}" for k in range(n_groups)]
-    values = {
-        name: Interval(*one, "Greenwood", int(n))
-        for name, n, *one in zip(names, found.n_rows, found.observed, found.low, found.high, strict=True)
-    }
+    values = intervals_of(names, found.observed, found.low, found.high, method="Greenwood")
     meaning = (
-        f"Predicted and observed (Kaplan-Meier) survival at time {found.time:g}, by groups of predictions out of fold."
+        f"Predicted and observed (Kaplan-Meier) survival at time {found.time:g}, by groups of predictions out of "
+        "fold."
     )
     formats = dict.fromkeys(("predicted", "observed", "low", "high"), "percent@rows")
     note = f"{OF_95} of what was observed. {meaning}"

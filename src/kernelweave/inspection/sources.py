@@ -280,7 +280,9 @@ def _score_of(estimator: BaseMKL, truth: Labels, scoring: Scoring) -> Callable[[
     if isinstance(estimator, MKLSurvival):
         time, event, strata = read_times(truth)
         if scoring is not None or strata is not None:
-            raise InputError("Sources of survival models are tested by the concordance of rows without strata.")
+            raise InputError(
+                "Sources of survival models are tested by the concordance of rows without strata."
+            )
         return lambda values: harrell(time, event, values[:, 0])
     if scoring is None and classes is None:
         numbers = truth.astype(float)
@@ -521,7 +523,8 @@ def _usual_score(model: Any) -> str:
     usual=0,
     possible=lambda found: (
         ("simplest" in found or "held-out times" in found)
-        and len(found["views"].values) > 1 and not found["kernels"].details["in layers"]
+        and len(found["views"].values) > 1
+        and not found["kernels"].details["in layers"]
     ),
 )
 def _sources(basis: Basis) -> Finding:

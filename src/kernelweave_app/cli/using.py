@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -146,10 +146,13 @@ def evaluate(
     if task == "survival":
         spec = _spec_of_times(Path(model), target, time, event)
     elif time or event:
-        raise InputError(f"--time and --event are for a survival model; this model is a {kind}. Name the --target.")
+        raise InputError(
+            f"--time and --event are for a survival model; this model is a {kind}. Name the --target."
+        )
     elif not target:
         raise InputError("--target must name the column with the truth.")
     say(f"Found {table}: {runs.columns.describe(rows.table)}.")
+    y: Any
     if task == "survival":
         runs.survival.need_targets(rows.table, spec)
         y = runs.survival.read_times(rows.table, spec)

@@ -241,7 +241,7 @@ def make_report(
     learner = model.model_.learner
     given = learner.get_params(deep=False)
     if found is None:
-        of = {"held" if isinstance(held, HeldOut) else "held_times": held}
+        of: Any = {"held" if isinstance(held, HeldOut) else "held_times": held}
         found = collect(Basis(model=model, **of))
     sentences = sentences_of(found)
     answers = [

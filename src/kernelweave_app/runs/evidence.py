@@ -53,8 +53,9 @@ def gather(
     nested: list[HeldOut] | HeldTimes | None = None,
 ) -> Found:
     """What can be said about a fitted model and its table without further fits; `rows` as in `basis_of`."""
-    of = "nested_times" if isinstance(nested, HeldTimes) else "nested"
-    basis = replace(basis_of(model, spec, prepared, rows, held), **{of: nested})
+    times = isinstance(nested, HeldTimes)
+    basis = basis_of(model, spec, prepared, rows, held)
+    basis = replace(basis, nested=None if times else nested, nested_times=nested if times else None)
     return {**collect(basis), **doubts_of_table(prepared)}
 
 

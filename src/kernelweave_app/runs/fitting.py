@@ -265,7 +265,7 @@ def _survival_model(spec: Spec, prepared: Prepared, held: Rows, alpha: float | N
     known = [name for name, kind in LEARNERS.items() if getattr(kind, "any_loss", False)]
     if now.method not in known:
         raise InputError(
-            f"Survival needs a learner that takes any loss, {', '.join(known)}, got `method` = {now.method}. Choose one "
+            f"Survival needs a learner that takes any loss, {', '.join(known)}, got `method` {now.method}. Choose one "
             "of these."
         )
     if "loss" in spec.learner_params:
@@ -277,7 +277,7 @@ def _survival_model(spec: Spec, prepared: Prepared, held: Rows, alpha: float | N
         values, number = parse_values("Cs", spec.Cs)
         if values is None or number != 1:
             raise InputError(
-                f"Survival chooses C itself, or takes one number such as 0.5, got `Cs` = {spec.Cs}. Leave it out."
+                f"Survival chooses C itself, or takes one number such as 0.5, got `Cs` {spec.Cs}. Leave it out."
             )
         cost = float(values[0])
     plain = spec.method == DEFAULT and not settled(now.method, spec.learner_params)
@@ -318,9 +318,10 @@ def assemble(
             raise InputError("Setting `targets` is for regression, but this is a classification.")
         classifier = MKLClassifierCV if over_path else MKLClassifier
         return classifier(bank, learner, class_weight=class_weight(spec, prepared), **options)
+    article = "" if prepared.task == SURVIVAL else "a "
     for name in ("balanced", "class_weights", "probabilities"):
         if spec.differs(name):
-            raise InputError(f"Setting `{name}` is for classes, but this is a {prepared.task}.")
+            raise InputError(f"Setting `{name}` is for classes, but this is {article}{prepared.task}.")
     if prepared.task == SURVIVAL:
         del options["fit_intercept"]
         return MKLSurvival(bank, learner, **{**options, "scoring": spec.scoring or "likelihood"})

@@ -128,7 +128,7 @@ def _row_lines(run: Run) -> list[str]:
     read = with_types(data.table, spec.types).loc[prepared.frame.index]
     lines += date_lines(read, columns)
     if prepared.task == SURVIVAL:
-        lines += time_lines(spec, list(map(str, read.columns)))
+        lines += time_lines(spec, read)
     else:
         lines += target_lines(targets, classification=prepared.task == "classification")
     return [*lines, _columns_line(data, prepared, columns)]

@@ -1,10 +1,8 @@
-"""Survival in runs: columns of times and events, and the scores of training rows by models of outer folds."""
+"""Survival in runs: columns of times and events, and what they say of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +10,10 @@ from numpy.typing import NDArray
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave._types import DataFrame, Series
-from kernelweave.estimators import BaseMKL
-from kernelweave.inspection.held_times import HeldTimes
 from kernelweave.views.groups import names_in
 from kernelweave_app.runs.columns import NO, YES, need_column, need_target
 from kernelweave_app.runs.division import counts_of, texts_of
-from kernelweave_app.runs.spec import SURVIVAL, Spec
+from kernelweave_app.runs.spec import Spec
 
 #: Words for rows with an event and for censored ones, beside those of labels.
 EVENT = (*YES, "t", "y", "event", "dead", "died", "death", "deceased")
@@ -39,7 +35,9 @@ def columns_of_times(spec: Spec, columns: Sequence[str]) -> tuple[str, str, list
             f"Settings `time` and `event` take the place of `target`, got target {spec.target!r}. Leave it out."
         )
     if spec.task != "auto":
-        raise InputError(f"Settings `time` and `event` are for survival, got task={spec.task!r}. Leave it out.")
+        raise InputError(
+            f"Settings `time` and `event` are for survival, got task={spec.task!r}. Leave it out."
+        )
     for name, other in (("time", "event"), ("event", "time")):
         if not getattr(spec, name).strip():
             raise InputError(
@@ -91,17 +89,26 @@ def read_events(column: Series, values: Sequence[str] = ()) -> NDArray[np.bool_]
     counts = counts_of(texts)
     listed = ", ".join(f"{one} ({numbered(n, 'row')})" for one, n in list(counts.items())[:MOST_VALUES])
     if values:
-        wanted = {value.lower() for value in values}
+        wanted = _plain(values)
         if unknown := wanted - counts.keys():
-            raise InputError(f"Column {name!r} of the event has no value {min(unknown)!r}. Its values: {listed}.")
+            raise InputError(
+                f"Column {name!r} of the event has no value {min(unknown)!r}. Its values: {listed}."
+            )
         return texts.isin(wanted).to_numpy()
     if not counts.keys() <= {*EVENT, *CENSORED}:
         last = max(counts)
         raise InputError(
             f"Column {name!r} does not say which rows have the event: expected 0 and 1, true and false, yes and no, or "
-            f"dead and alive, got {listed}. Name the value of an event, such as event '{name}={last}'."
+            f"dead and alive, got {listed}. Name the value of an event, such as `event` '{name}={last}'."
         )
     return texts.isin(EVENT).to_numpy()
+
+
+def _plain(values: Sequence[str]) -> set[str]:
+    """Values as `texts_of` writes cells, in lower case."""
+    import pandas as pd
+
+    return set(texts_of(pd.Series(list(values), dtype=object)).str.lower())
 
 
 def read_times(table: DataFrame, spec: Spec) -> NDArray[np.float64]:
@@ -124,8 +131,8 @@ def read_times(table: DataFrame, spec: Spec) -> NDArray[np.float64]:
     seen = read_events(table[event], values)
     if not seen.any():
         raise InputError(
-            f"No row has an event: column {event!r} is {table[event].iloc[0]} in all rows that count as censored. Name "
-            f"the value of an event, such as event '{event}=1', or choose another column."
+            f"No row has an event: column {event!r} of `event` holds only {table[event].iloc[0]!s:.40} or other words "
+            f"for censored rows. Name the value of an event, such as '{event}=2', or choose another column."
         )
     return np.column_stack([seen.astype(float), numbers])
 
@@ -140,15 +147,15 @@ def _refuse(table: DataFrame, wrong: NDArray[np.bool_], what: str, shown: str = 
     more = f" and {len(places) - MOST_ROWS} more" if len(places) > MOST_ROWS else ""
     raise InputError(
         f"{what}, in {'row' if len(places) == 1 else 'rows'} {', '.join(rows)}{more} (the first row is 0). Correct "
-        f"these cells, or leave the rows out{'' if shown else ' (`missing` = drop)'}."
+        f"these cells, or leave the rows out{'' if shown else ' with `missing` drop'}."
     )
 
 
-def time_lines(spec: Spec, columns: Sequence[str]) -> list[str]:
+def time_lines(spec: Spec, table: DataFrame) -> list[str]:
     """Lines of a script that make y of the columns of a table."""
-    time, event, values = columns_of_times(spec, columns)
+    time, event, values = columns_of_times(spec, list(map(str, table.columns)))
     marks = f"table[{event!r}].astype(str).str.strip().str.lower().str.replace(r'^(-?\\d+)\\.0$', r'\\1', regex=True)"
-    of = sorted({value.lower() for value in values}) if values else list(EVENT)
+    of = sorted(_plain(values) or {*texts_of(table[event]).str.lower()} & {*EVENT})
     return [
         f"event = {marks}.isin({of!r})",
         f"y = np.column_stack([event, table[{time!r}].astype(float)])",
@@ -165,57 +172,3 @@ def said(y: NDArray[np.float64]) -> str:
     """
     n = int(y[:, 0].sum())
     return f"{numbered(len(y), 'row')}, {numbered(n, 'event')}, {len(y) - n} censored"
-
-
-def held_times(model: BaseMKL, prepared: Any, test: Any) -> HeldTimes:
-    """The held-out rows of a run with their predictions."""
-    from kernelweave_app.runs.predictions import predictions
-
-    part, train = prepared.some(test), np.setdiff1d(np.arange(len(prepared.y)), test)
-    held = HeldTimes.of(model, part.X, part.y, prepared.y[train])
-    table = predictions(model, part.X, keys=part.keys)
-    return replace(held, table=table.assign(time=part.y[:, 1], event=part.y[:, 0].astype(int)))
-
-
-def out_of_fold(
-    spec: Spec, prepared: Any, rows: Any, progress: object, report: Callable[[str], bool] = lambda _: False
-) -> HeldTimes:
-    """The training rows as models of the other folds predict them, each with a C of its own; equal weights beside.
-
-    Parameters
-    ----------
-    spec : Spec
-        `cv` is the number of folds.
-    prepared : Prepared
-    rows : array of int
-    progress : callback, optional
-        Called with the steps of every fit.
-    report : callable
-        Called after every fold; a true value stops.
-
-    Returns
-    -------
-    HeldTimes
-    """
-    from kernelweave_app.runs.fitting import fit_model, make_cv, make_model
-
-    every = prepared.some(rows)
-    event = every.y[:, 0]
-    enough = min(event.sum(), (1.0 - event).sum()) >= spec.cv
-    folds = make_cv(spec, "classification" if enough else SURVIVAL)
-    try:
-        parts = list(folds.split(every.frame, event, every.groups))
-    except ValueError as error:
-        raise InputError(f"The rows cannot be divided into {spec.cv} folds: {error}") from error
-    times = np.unique(every.y[event > 0, 1])
-    equal = spec.model_copy(update={"method": "uniform", "learner_params": {}})
-    found: list[HeldTimes] = []
-    for k, (inside, outside) in enumerate(parts):
-        seen, new = rows[inside], every.some(outside)
-        model = fit_model(make_model(spec, prepared, rows[outside]), prepared, seen, progress)
-        held = HeldTimes.of(model, new.X, new.y, prepared.y[seen], times=times)
-        other = fit_model(make_model(equal, prepared, rows[outside]), prepared, seen, progress)
-        found.append(replace(held, equal=other.predict(new.X)))
-        if report(f"fold {k + 1} of {len(parts)}"):
-            break
-    return HeldTimes.joined(found, [outside for _, outside in parts[: len(found)]], every.y)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave.estimators import BaseMKL
@@ -23,7 +25,6 @@ from kernelweave_app.runs.preparing import Prepared, Rows
 from kernelweave_app.runs.reading import Run
 from kernelweave_app.runs.scripts import script
 from kernelweave_app.runs.spec import SURVIVAL, Spec, applies, check_spec, own_fields, read_spec
-from kernelweave_app.runs.survival import held_times
 
 #: Folders of the command `evidence`, in a run.
 FIGURES, TABLES = "evidence-figures", "evidence-tables"
@@ -45,7 +46,10 @@ def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> HeldOut | Held
     if not len(test):
         return None
     if prepared.task == SURVIVAL:
-        return held_times(model, prepared, test)
+        part, train = prepared.some(test), np.setdiff1d(np.arange(len(prepared.y)), test)
+        times = HeldTimes.of(model, part.X, part.y, prepared.y[train])
+        table = predictions(model, part.X, keys=part.keys)
+        return replace(times, table=with_truth(table, part.y, ("event", "time")))
     part = prepared.some(test)
     table = predictions(model, part.X, keys=part.keys)
     return HeldOut.of_columns(model, with_truth(table, part.y, part.names), part.y)
