@@ -5,8 +5,10 @@ Modules: `runs/survival`.
 
 import json
 import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -48,13 +50,9 @@ def run(tmp_path_factory):
     """A folder with a table, a run and what the command printed as JSON."""
     folder = tmp_path_factory.mktemp("survival")
     patients().to_csv(folder / "patients.csv", index=False)
-    made = subprocess.run(
-        [sys.executable, "-m", "kernelweave_app.cli", "fit", str(folder / "patients.csv"), *TIMES, *FAST]
-        + ["--views", "auto", "--budget", "0", "--out", str(folder / "run"), "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    fit = ["fit", str(folder / "patients.csv"), *TIMES, *FAST, "--views", "auto", "--budget", "0"]
+    command = [sys.executable, "-m", "kernelweave_app.cli", *fit, "--out", str(folder / "run"), "--json"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True)
     (folder / "told.json").write_text(made.stdout)
     return folder
 
@@ -62,7 +60,9 @@ def run(tmp_path_factory):
 def test_a_run_has_scores_out_of_fold_beside_equal_weights(run):
     told = json.loads((run / "told.json").read_text())
     Result(**told)
-    assert told["task"] == "survival" and told["n_training"] == 88 and told["n_held_out"] == 22
+    assert told["task"] == "survival"
+    assert told["n_training"] == 88
+    assert told["n_held_out"] == 22
     outer = told["scores_out_of_fold"]
     one = outer["concordance"]
     assert 0.6 < one["low"] < one["value"] < one["high"] < 1.0
@@ -154,7 +154,8 @@ def test_predictions_at_times(run, capsys):
     assert main([*predict, "--std"]) == 2
     assert main([*predict, "--coverage", "0.9"]) == 2
     said_ = capsys.readouterr().err
-    assert "--times must be numbers" in said_ and "this model is a survival model" in said_
+    assert "--times must be numbers" in said_
+    assert "this model is a survival model" in said_
 
 
 def test_evaluate_takes_the_columns_of_the_run(run, tmp_path, capsys):
@@ -192,13 +193,15 @@ def test_evidence_of_sources(run, capsys):
     assert (
         "Does the model use gene? Yes: where it is exchanged between held-out rows, the mean loss of" in text
     )
-    assert "has a mean concordance of" in text and "R^2" not in text and "accuracy" not in text
+    assert "has a mean concordance of" in text
+    assert "R^2" not in text
+    assert "accuracy" not in text
     assert "Concordance of 88 training rows out of fold" in text  # is kept
     assert main([*command[:3], "--what", "learning-curve"]) == 2
 
 
 @pytest.mark.parametrize(
-    "values, words",
+    ("values", "words"),
     [
         (["dead", "alive"], True),
         (["Yes", "no"], True),
@@ -215,7 +218,7 @@ def test_events_are_read_by_words_or_by_a_value(values, words):
     if words:
         assert read_events(column).tolist() == [True, False]
     else:
-        with pytest.raises(InputError, match="does not say which rows have the event.*status="):
+        with pytest.raises(InputError, match=r"does not say which rows have the event.*status="):
             read_events(column)
     assert read_events(column, [str(values[0])]).tolist() == [True, False]
     with pytest.raises(InputError, match="has no value 'gone'"):
@@ -228,7 +231,7 @@ def test_names_of_columns_may_hold_the_sign():
 
 
 @pytest.mark.parametrize(
-    "rows, column, value, words",
+    ("rows", "column", "value", "words"),
     [
         ([3, 7], "days", -5, r"negative values, in rows 3 \(-5\), 7 \(-5\)"),
         ([4], "days", None, "missing values, in row 4"),
@@ -255,13 +258,14 @@ def test_rows_without_a_time_are_left_out_where_that_is_asked_for(tmp_path, caps
     text = capsys.readouterr().out
     kept = table.dropna()
     y = np.column_stack([kept["status"] == "dead", kept["days"]])
-    assert "Left out 2 rows with missing values." in text and said(y) in text
+    assert "Left out 2 rows with missing values." in text
+    assert said(y) in text
     assert kw.load(tmp_path / "run" / "model.skops").C_ == 0.1
     assert "rows were held out" not in text  # those out of fold played no part
 
 
 @pytest.mark.parametrize(
-    "more, words",
+    ("more", "words"),
     [
         (["--time", "days"], "--event is needed beside --time"),
         (["--event", "status"], "--time is needed beside --event"),
@@ -303,3 +307,25 @@ def test_the_time_of_a_run_is_estimated(tmp_path, capsys):
     patients(60).to_csv(tmp_path / "p.csv", index=False)
     assert main(["fit", str(tmp_path / "p.csv"), *TIMES, *FAST, "--estimate"]) == 0
     assert "Time:" in capsys.readouterr().out
+
+
+def test_the_commands_of_the_guide_run(tmp_path, monkeypatch, capsys):
+    text = (Path(__file__).parents[1] / "docs" / "user_guide" / "survival.md").read_text("utf8")
+    [commands] = re.findall(r"^```console\n(.*?)^```$", text, re.S | re.M)
+    monkeypatch.chdir(tmp_path)
+    patients(60).to_csv("patients.csv", index=False)
+    patients(20, seed=1).to_csv("new.csv", index=False)
+    for line in commands.splitlines():
+        program, *arguments = shlex.split(line.removeprefix("$ "))
+        assert program == "kernelweave"
+        # a quick fit in place of the usual one
+        assert main([*arguments, *([*FAST, "--budget", "0"] if arguments[0] == "fit" else [])]) == 0
+    assert list(pd.read_csv("risks.csv"))[2:] == ["survival at 365", "survival at 730"]
+
+
+def test_the_studio_leads_to_the_command_line():
+    pytest.importorskip("nicegui")
+    from kernelweave_app.studio.service import Studio
+
+    with pytest.raises(InputError, match="--time days --event died"):
+        Studio.confined(None, Spec(time="days", event="died"))

@@ -109,7 +109,8 @@ def test_equal_risks_gain_nothing_and_a_better_one_gains(fitted):
     model, X, y = fitted
     held = HeldTimes.of(model, X[70:], y[70:], y[:70])
     same = HeldTimes(**{**vars(held), "equal": held.risk}).intervals
-    assert same[GAIN].value == 0.0 and not np.isfinite(same[GAIN].low)
+    assert same[GAIN].value == 0.0
+    assert not np.isfinite(same[GAIN].low)
     chance = HeldTimes(**{**vars(held), "equal": np.random.default_rng(0).normal(size=50)}).intervals
     assert chance[GAIN].low > 0.0
     assert chance[GAIN].value == pytest.approx(chance[CONCORDANCE].value - chance[EQUAL].value, abs=1e-12)
@@ -120,7 +121,8 @@ def test_groups_and_calibration_are_by_predictions(fitted):
     held = HeldTimes.of(model, X[70:], y[70:], y[:70])
     groups = held.groups()
     means = [held.risk[rows].mean() for rows in groups.rows]
-    assert means == sorted(means) and sorted(np.concatenate(groups.rows)) == list(range(50))
+    assert means == sorted(means)
+    assert sorted(np.concatenate(groups.rows)) == list(range(50))
     found = held.calibration(held.middle, 2)
     same = kw.inspection.survival_calibration(model, X[70:], y[70:], time=held.middle, n_groups=2)
     for name in ("predicted", "observed", "low", "high"):
@@ -157,7 +159,8 @@ def test_findings_say_what_was_scored(fitted):
     rows = kw.inspection.registry.Rows(X[70:], y[70:])
     found = collect(Basis(model=model, held_times=held, nested_times=nested, held_rows=rows))
     assert {"held-out times", "out-of-fold times", "risk groups", "survival calibration"} <= found.keys()
-    assert found["rows"].details["task"] == "survival" and not found["rows"].sentences[1:]
+    assert found["rows"].details["task"] == "survival"
+    assert not found["rows"].sentences[1:]
     value = found["held-out times"].values[CONCORDANCE].value
     assert f"is {value:.2f}" in found["held-out times"].sentence
     assert found["out-of-fold times"].verdicts[0].answer == "yes"
