@@ -36,7 +36,7 @@ _RANGES: dict[str, tuple[float | None, float | None]] = {
     "rmse": _LOSS,
     "mae": _LOSS,
     "log loss": _LOSS,
-    "brier": _SHARE,
+    **dict.fromkeys(("brier", "integrated brier", "concordance"), _SHARE),
     **dict.fromkeys(
         (
             *("accuracy", "balanced accuracy", "top k accuracy", "f1", "precision", "recall", "jaccard"),

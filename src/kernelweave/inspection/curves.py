@@ -349,6 +349,7 @@ MOST_CLASSES = 40
     about="Would more rows help? The model is fitted on growing parts of the rows.",
     counted="sizes",
     usual=5,
+    possible=lambda found: found["rows"].details["task"] != "survival",
 )
 def _learning_curve(basis: Basis) -> Finding:
     found = learning_curve(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from kernelweave._types import DataFrame, Index, Splits
     from kernelweave.estimators import BaseMKL
+    from kernelweave.inspection.held_times import HeldTimes
 
 __all__ = ["Basis", "Finding", "Interval", "Table", "finding", "findings"]
 
@@ -484,6 +485,8 @@ class Basis:
         Rows with targets that were not in the fit, and their predictions.
     nested : sequence of HeldOut
         Rows predicted by models of outer folds, one for each division of the rows.
+    held_times, nested_times : HeldTimes
+        Rows with censored times that were not fitted, and training rows predicted by models of outer folds.
     table : object
         What the rows were read from, for findings of an application about its tables.
     training, held_rows, rows : Rows
@@ -513,6 +516,8 @@ class Basis:
     model: BaseMKL = ABSENT
     held: HeldOut = ABSENT
     nested: Sequence[HeldOut] = ABSENT
+    held_times: HeldTimes = ABSENT
+    nested_times: HeldTimes = ABSENT
     table: object = ABSENT
     training: Rows = ABSENT
     held_rows: Rows = ABSENT

@@ -294,7 +294,7 @@ def held_intervals(*held: HeldOut, level: float = LEVEL, seed: int = 0) -> dict[
             for name in names
         }
     scores = _mean_over(held, [one.row_scores for one in held])
-    found = {name: _delta(one, level) for name, one in scores.items()}
+    found = {name: delta_interval(one, level) for name, one in scores.items()}
     return found if held[0].classes is None else found | _shares(held, scores["accuracy"], level, seed)
 
 
@@ -313,7 +313,7 @@ def held_gain(before: Sequence[HeldOut], after: Sequence[HeldOut], level: float)
     gain = _mean_over(after, gains)[name]
     if after[0].classes is not None:
         gain = replace(gain, influence=np.append(gain.influence, [0.5**0.5, -(0.5**0.5)]))
-    return replace(_delta(gain, level), n=len(after[0].truth))
+    return replace(delta_interval(gain, level), n=len(after[0].truth))
 
 
 def _mean_over(held: Sequence[HeldOut], scores: Sequence[Mapping[str, RowScore]]) -> dict[str, RowScore]:
@@ -377,7 +377,7 @@ def around(influence: Array, level: float) -> Array:
     return error * np.array([-t - max(-more, 0.0), t + max(more, 0.0)])
 
 
-def _delta(score: RowScore, level: float) -> Interval:
+def delta_interval(score: RowScore, level: float) -> Interval:
     """An interval on a scale without ends."""
     value, n = score.value, len(score.influence)
     # on the scales of losses, and of fractions
@@ -458,12 +458,15 @@ def of_held(held: HeldOut, values: Mapping[str, Interval], meaning: str, **more:
 @finding("rows", title="Rows", needs=("model",))
 def _rows(basis: Basis) -> Finding:
     n = int(basis.model.model_.task.source.n_samples)
+    survival = hasattr(basis.model, "predict_cumulative_hazard")
     n_held = 0 if basis.held is None else len(basis.held.truth)
+    n_held = n_held if basis.held_times is None else len(basis.held_times.time)
+    task = "classification" if hasattr(basis.model, "classes_") else "survival" if survival else "regression"
     made = Finding(
         {"training": Interval(n), "held out": Interval(n_held)},
         "Rows from which the model was learnt, and rows that it had not seen.",
         form="d",
-        details={"task": "classification" if hasattr(basis.model, "classes_") else "regression"},
+        details={"task": task},
     )
     if n < FEWEST_TRAINING:
         made = made.says(
@@ -472,7 +475,7 @@ def _rows(basis: Basis) -> Finding:
             "another model.",
             n=at("training"),
         )
-    if not n_held and not basis.nested:
+    if not n_held and not basis.nested and basis.nested_times is None:
         made = made.says(
             "distrust",
             "{n:d} rows were held out: there is no score of rows that played no part in the choice. Hold out a "

@@ -18,10 +18,12 @@ from kernelweave._drawing import rounded
 from kernelweave._forms import ShortRepr
 from kernelweave._parameters import Each, Flag, Text, Whole, checked, renamed
 from kernelweave._types import Array, Features, Labels, Splits, Tree
+from kernelweave.estimators import MKLSurvival
 from kernelweave.estimators.classifier import curve_of
 from kernelweave.estimators.parameters import stated
 from kernelweave.estimators.scoring import fold_score
 from kernelweave.fitting.stacks import BankSource, KernelBank, StackSource
+from kernelweave.fitting.survival import harrell, read_times
 from kernelweave.inspection.arguments import (
     Jobs,
     Level,
@@ -177,7 +179,7 @@ def source_test(
         to 3,999, and 100 up to 15,999. A source ends when 20 exchanges score at least as well as the model, which
         leaves its p-value valid.
     scoring : str or callable, optional
-        Default: accuracy, or R^2.
+        Default: accuracy, R^2, or the concordance of survival models.
     random_state : int, default=0
         Of the random numbers: the same one gives the same result.
     report : callable, optional
@@ -218,7 +220,7 @@ def source_test(
             "learner of one layer, such as rls2 or simple."
         )
     truth = Rows.read(estimator, X, y).y
-    if truth.ndim != 1:
+    if truth.ndim != 1 and not isinstance(estimator, MKLSurvival):
         raise InputError(f"`y` must have one target for each row, got shape {truth.shape}.")
     parts = estimator.kernel_contributions(X)
     parts = parts[:, :, None] if parts.ndim == 2 else parts
@@ -281,6 +283,13 @@ def _score_of(estimator: BaseMKL, truth: Labels, scoring: Scoring) -> Callable[[
     """The score as a function of decision values, (n_rows, n_outputs)."""
     # scores by default are computed here: scikit-learn's checks would take most of the time of a permutation
     classes: Any = estimator.classes_ if is_classifier(estimator) else None
+    if isinstance(estimator, MKLSurvival):
+        time, event, strata = read_times(truth)
+        if scoring is not None or strata is not None:
+            raise InputError(
+                "Sources of survival models are tested by the concordance of rows without strata."
+            )
+        return lambda values: harrell(time, event, values[:, 0])
     if scoring is None and classes is None:
         numbers = truth.astype(float)
         total = float(np.square(numbers - numbers.mean()).sum())
@@ -504,6 +513,13 @@ SO = {
 }
 
 
+def _usual_score(model: Any) -> str:
+    """The name of the score of a model."""
+    if isinstance(model, MKLSurvival):
+        return "concordance"
+    return "accuracy" if is_classifier(model) else "R^2"
+
+
 @finding(
     "sources",
     title="Test of every source",
@@ -512,7 +528,9 @@ SO = {
     counted="permutations",
     usual=0,
     possible=lambda found: (
-        "simplest" in found and len(found["views"].values) > 1 and not found["kernels"].details["in layers"]
+        ("simplest" in found or "held-out times" in found)
+        and len(found["views"].values) > 1
+        and not found["kernels"].details["in layers"]
     ),
 )
 def _sources(basis: Basis) -> Finding:
@@ -525,7 +543,7 @@ def _sources(basis: Basis) -> Finding:
         random_state=basis.random_state,
         report=basis.report,
     )
-    score = "accuracy" if is_classifier(basis.model) else "R^2"
+    score = _usual_score(basis.model)
     meaning = (
         f"Loss of {score} where the source is exchanged between held-out rows, its 2.5 and 97.5 % points over "
         f"up to {found.n_permutations} permutations; p-values corrected for the number of sources (Holm), which cannot "
@@ -584,7 +602,7 @@ def _omission(basis: Basis) -> Finding:
         n_jobs=basis.n_jobs,
         report=basis.report,
     )
-    score, n = "accuracy" if is_classifier(basis.model) else "R^2", len(found.scores)
+    score, n = _usual_score(basis.model), len(found.scores)
     meaning = (
         f"Mean {score} over {n} divisions of the rows when the model is fitted without the source; with all sources it "
         f"is {rounded(found.score, len(basis.rows))}. {OF_95} of the loss, of the t-test corrected for rows in common; "

@@ -10,7 +10,9 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return the exit status: 0, 2 for input that cannot be used, 130 after Ctrl-C.
+    """Run a command and return the exit status.
+
+    It is 0, 2 for input that cannot be used, 130 after Ctrl-C, and 141 where nobody reads the output any more.
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from kernelweave._errors import InputError
 from kernelweave._extensions import load_extensions
 from kernelweave_app import runs
 from kernelweave_app.cli.arguments import with_output
-from kernelweave_app.cli.console import Output, printing
+from kernelweave_app.cli.console import Output, Terminal, printing
 from kernelweave_app.cli.learning import demo, evidence, fit, recommend
 from kernelweave_app.cli.papers import list_datasets, reproduce, scoreboard
 from kernelweave_app.cli.paths import path
@@ -42,6 +43,7 @@ def make_app(asked: str = "", *, brief: bool = False, helps: bool = False) -> Ap
         "predict?",
         version=lambda: __import__("kernelweave").__version__,
         result_action="return_value",
+        console=Terminal(),
         # `run` reports what is left after Ctrl-C
         suppress_keyboard_interrupt=False,
     )
@@ -77,10 +79,15 @@ def run(argv: list[str]) -> int:
             status = app(argv, exit_on_error=False, print_error=False)
             if output.json:
                 _print_json(argv[0], output)
+        sys.stdout.flush()
     except CycloptsError as error:
         return _fail(_describe(error, *argv[:1]))
     except InputError as error:
         return _fail(_with_options(" ".join(str(error).split()), *argv[:1]))
+    except BrokenPipeError:
+        # the reader has all that it wants; what is left to flush goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED
     except OSError as error:
         return _fail(f"{error.strerror or error}{': ' + str(error.filename) if error.filename else ''}")
     except KeyboardInterrupt:
@@ -228,6 +235,8 @@ def schema() -> None:
     print(json.dumps(Result.model_json_schema(), indent=1))
 
 
+#: Exit status where the reader of the output has gone, as that of a program that the signal SIGPIPE ends.
+CLOSED = 141
 #: Options of help for commands that have settings, and these commands.
 HELP_ALL, HELP_LEARNER = "--help-all", "--help-learner"
 WITH_SETTINGS = ("fit", "path", "recommend")

@@ -95,6 +95,8 @@ class RowTables:
         blocks and the end, such as 0,10,25. Default: every column is a block.
     columns
         Columns that are features. Default: all others.
+    drop
+        Columns to leave out, separated by commas.
     weight
         Column of sample weights.
     max_memory
@@ -105,19 +107,37 @@ class RowTables:
 
     groups: str = ""
     columns: Names = None
+    drop: str = ""
     weight: str = ""
     max_memory: str = "auto"
     jobs: int = 1
 
-    def arguments(self) -> dict[str, Any]:
-        """The same as functions of the library take it."""
+    def arguments(self, tables: Any, target: Names | str) -> dict[str, Any]:
+        """The same as functions of the library take it, for tables with a target."""
+        groups, columns = block_ends(self.groups), self.columns
+        if self.drop:
+            groups, columns = self._without(tables, [target] if isinstance(target, str) else target or [])
         return {
-            "groups": block_ends(self.groups),
-            "columns": self.columns,
+            "groups": groups,
+            "columns": columns,
             "weight": self.weight or None,
             "max_memory": None if self.max_memory == "auto" else self.max_memory,
             "n_jobs": self.jobs,
         }
+
+    def _without(self, tables: Any, targets: list[str]) -> tuple[Any, list[str] | None]:
+        """Blocks and columns without those that are left out."""
+        from kernelweave._errors import check_known
+        from kernelweave.rows.files import columns_of, find_files
+        from kernelweave.views.groups import expand_views, names_in, read_views
+
+        known, groups = columns_of(next(iter(find_files(tables).values()))), block_ends(self.groups)
+        gone = {check_known(name, known, "column in `drop`") for name in names_in(self.drop)}
+        left = [name for name in known if name not in {*gone, *targets, self.weight}]
+        if isinstance(groups, str):
+            views = expand_views(read_views(groups), left, partial=groups.lower().endswith(".gmt"))
+            return views, self.columns
+        return groups, [name for name in self.columns or left if name not in gone]
 
 
 def block_ends(groups: str) -> Any:

@@ -72,9 +72,17 @@ def output() -> Output:
     return _outputs[-1]
 
 
+class Terminal(Console):
+    """A console that leaves it to the command line to end where nobody reads its output."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise."""
+        raise BrokenPipeError
+
+
 def make_console() -> Console:
     """Console on standard output; a new one each time, so that redirected output is respected."""
-    return Console(file=sys.stdout, highlight=False, soft_wrap=True)
+    return Terminal(file=sys.stdout, highlight=False, soft_wrap=True)
 
 
 def say(text: str, style: str = "") -> None:
@@ -102,7 +110,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]], title:
         table.add_row(*map(escape, row))
     console = make_console()
     if not console.is_terminal:
-        console = Console(file=sys.stdout, highlight=False, width=WIDE)
+        console = Terminal(file=sys.stdout, highlight=False, width=WIDE)
     console.print(table)
 
 

@@ -46,8 +46,13 @@ def check_run(
 
         if spec.views != AUTO:
             read_views(spec.views)
-    if not spec.join and not spec.target.count(","):
+    if spec.join:
+        return
+    if not spec.target.count(","):
         check_column(table, spec.target, "the target")
+    check_column(table, spec.time, "the time")
+    if "=" not in spec.event:
+        check_column(table, spec.event, "the event")
 
 
 def check_column(table: str, name: str, what: str) -> None:

@@ -25,6 +25,7 @@ Example:
 What to fit
   --target NAME       column to predict; several with commas between them
   --task KIND         regression or classification; default: seen in the target
+  --time, --event     survival: columns of times and of events (status=2)
   --views FILE        sources: "auto" (by the names of columns), or a TOML file:
                       [views] and lines such as genes = "gene_*"
   --join FILES        further tables, each a source; rows matched by --key NAME

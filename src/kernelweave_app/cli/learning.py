@@ -21,6 +21,7 @@ from kernelweave_app.runs.folders import csv_text, whole_folder, write_text, wri
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
     from kernelweave.inspection.held import HeldOut
+    from kernelweave.inspection.held_times import HeldTimes
     from kernelweave.inspection.registry import Found
     from kernelweave_app.runs.joining import Joined
     from kernelweave_app.runs.preparing import Prepared
@@ -53,6 +54,8 @@ def fit(
     Example: kernelweave fit patients.csv --target outcome --views auto --out run
 
     Several labels of 0 and 1, or no and yes: --target asthma,copd,pneumonia
+
+    Survival: --time days --event died, or --event status=2
 
     Parameters
     ----------
@@ -96,7 +99,6 @@ def fit_table(
     """
     from kernelweave.inspection.answering import source_answer
     from kernelweave.inspection.registry import ABSENT, Basis, compute, possible
-    from kernelweave.inspection.scores import score_texts
 
     end = time.monotonic() + budget
     run = runs.reading.read_run(runs.reading.files_of(table, spec), spec, labelled=True)
@@ -119,7 +121,8 @@ def fit_table(
             say("The fit was stopped: no probabilities were learnt.")
         held = runs.writing.score_held(model, prepared, run.test)
         if held is not None:
-            say("Held-out: " + ", ".join(f"{name} {text}" for name, text in score_texts(held).items()))
+            texts = runs.evidence.texts_of(held)
+            say("Held-out: " + ", ".join(f"{name} {text}" for name, text in texts.items()))
         outer = runs.nested.nested_predictions(spec, prepared, run.train, Steps("path x folds, outer fold"))
         rows = (run.train, run.test)
         found = runs.evidence.gather(model, spec, prepared, rows, held, outer)
@@ -140,7 +143,7 @@ def fit_table(
         runs.writing.write_run(folder, run, model, held)
         runs.writing.write_report(folder, run, model, held, found)
         made = [name for name in runs.writing.FILES if (folder / name).exists()]
-        _report_fit(run, model, held, found)
+        _report_fit(run, model, held, outer, found)
     report(files=[str(Path(out) / name) for name in made])
     say(f"Wrote {out}: {', '.join(made)}")
 
@@ -171,11 +174,23 @@ def _add_until(end: float, kinds: list[str], add: Callable[[str, Callable[[str],
                 say(f"Not computed: {kind}. {error}")
 
 
-def _report_fit(run: Run, model: BaseMKL, held: HeldOut | None, found: Found) -> None:
+def _report_fit(
+    run: Run,
+    model: BaseMKL,
+    held: HeldOut | HeldTimes | None,
+    outer: list[HeldOut] | HeldTimes,
+    found: Found,
+) -> None:
     """What `--json` says of a fit."""
+    from kernelweave.inspection.held_times import HeldTimes
     from kernelweave.inspection.scores import held_intervals
 
-    scores = {} if held is None else held_intervals(held)
+    if isinstance(held, HeldTimes):
+        scores: Any = held.intervals
+    else:
+        scores = {} if held is None else held_intervals(held)
+    if isinstance(outer, HeldTimes):
+        report(scores_out_of_fold=scores_of(outer.intervals, outer.scores))
     sources = []
     if "answer" in found:
         of = found["answer"].details["sources"]

@@ -29,8 +29,21 @@ OF_LEARNERS = Group("Parameters of learners")
 
 #: Settings of a run that a short help shows.
 USUAL = (
-    *("target", "task", "method", "kernels", "views", "join", "key", "missing", "cv", "scoring", "test_size"),
-    *("group", "drop", "types", "seed"),
+    *(
+        "target",
+        "task",
+        "time",
+        "event",
+        "method",
+        "kernels",
+        "views",
+        "join",
+        "key",
+        "missing",
+        "cv",
+        "scoring",
+    ),
+    *("test_size", "group", "drop", "types", "seed"),
 )
 
 
@@ -94,8 +107,11 @@ def final_spec(options: BaseModel | None, file: Path | None) -> Spec:
     if given.get("holdout", values.get("holdout")) != values.get("holdout"):
         values.pop("holdout_values", None)  # of another column
     method = str(given.get("method", values.get("method", DEFAULT)))
-    if method == DEFAULT and (
-        "alphas" in given or not plain_kernels(given.get("kernels", values.get("kernels")))
+    survival = any(given.get(name, values.get(name)) for name in ("time", "event"))
+    if (
+        method == DEFAULT
+        and not survival
+        and ("alphas" in given or not plain_kernels(given.get("kernels", values.get("kernels"))))
     ):
         # as estimators choose
         method = "rls2"

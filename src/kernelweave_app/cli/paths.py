@@ -75,6 +75,8 @@ def path(
     from kernelweave_app.cli.options import final_spec
 
     given = final_spec(spec, settings)
+    if given.survival:
+        raise InputError("Paths of survival are not written here. The report of the command fit shows one.")
     check_run(table, given, out, overwrite=overwrite, made=FILES[0])
     from kernelweave.gram.statistics_files import kind_of
 

@@ -81,7 +81,7 @@ def statistics(
                 seed=seed,
                 into=into,
                 progress=steps.show,
-                **how.arguments(),
+                **how.arguments(given, target),
             )
         interrupted = any("Interrupted" in str(one.message) for one in caught)
     with writing():
@@ -207,7 +207,7 @@ def margins(
     classifies, given = as_loss(loss, epsilon).classifies, _find_tables(rows, target)
     with whole_folder(out, overwrite=overwrite, files=FILES) as folder:
         with Steps("rows") as steps:
-            features = RowFeatures(given, target=target, progress=steps.show, **how.arguments())
+            features = RowFeatures(given, target=target, progress=steps.show, **how.arguments(given, target))
             steps.close()
             say(
                 f"Read {features.n_samples:,} rows, {features.n_features} features in {features.n_kernels} blocks."

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from kernelweave._errors import InputError
 from kernelweave_app import runs
-from kernelweave_app.cli.arguments import ALONE, NewTables, NoSeed
+from kernelweave_app.cli.arguments import ALONE, Names, NewTables, NoSeed
 from kernelweave_app.cli.console import print_table, report, say, scores_of
 from kernelweave_app.cli.early import check_model
 from kernelweave_app.runs.folders import csv_text, write_text, writing
@@ -17,6 +17,7 @@ from kernelweave_app.runs.folders import csv_text, write_text, writing
 if TYPE_CHECKING:
     from kernelweave.estimators import BaseMKL
     from kernelweave_app.runs.reading import NewRows
+    from kernelweave_app.runs.spec import Spec
 
 
 def _read(model: str, table: str, beside: NewTables) -> tuple[BaseMKL, NewRows]:
@@ -40,6 +41,7 @@ def predict(
     beside: Annotated[NewTables, Parameter(name="*")] = ALONE,
     std: bool = False,
     coverage: float | None = None,
+    times: Names = None,
     seed: NoSeed = 0,
 ) -> None:
     """Predict the rows of a table, or of several, with a fitted model.
@@ -59,21 +61,50 @@ def predict(
     coverage
         How often intervals hold the target, above 0 and below 1 (regression): columns low and high. Default 0.9 where
         folds chose a parameter of the model.
+    times
+        Times, separated by blanks or commas, until which the probability of no event is written (survival): columns
+        such as "survival at 365" beside the risk. Default: quarters of the times of events of the fit.
     """
     fitted, rows = _read(model, table, beside)
-    classifier = hasattr(fitted, "classes_")
-    if std and classifier:
-        raise InputError("--std is for regression; this model is a classifier.")
-    if coverage is not None and classifier:
-        raise InputError("--coverage is for regression; this model is a classifier.")
-    say(
-        f"Found {table}: {runs.columns.describe(rows.table)}; a {'classifier' if classifier else 'regression model'}."
+    kind = _kind_of(fitted)
+    for option, given, whose in (
+        ("--std", std, "regression model"),
+        ("--coverage", coverage is not None, "regression model"),
+        ("--times", times is not None, "survival model"),
+    ):
+        if given and kind != whose:
+            raise InputError(f"{option} is for a {whose}; this model is a {kind}.")
+    say(f"Found {table}: {runs.columns.describe(rows.table)}; a {kind}.")
+    frame = runs.predictions.predictions(
+        fitted, rows.X, std=std, coverage=coverage, keys=rows.keys, times=_numbers(times)
     )
-    frame = runs.predictions.predictions(fitted, rows.X, std=std, coverage=coverage, keys=rows.keys)
     with writing():
         write_text(Path(out), csv_text(frame))
     report(files=[out])
     say(f"Wrote {len(frame)} predictions to {out}")
+
+
+def _kind_of(model: BaseMKL) -> str:
+    """What a model is, in words."""
+    from kernelweave.inspection.held_times import is_survival
+
+    if is_survival(model):
+        return "survival model"
+    return "classifier" if hasattr(model, "classes_") else "regression model"
+
+
+def _numbers(times: list[str] | None) -> list[float] | None:
+    """Times of an option, separated by blanks or commas."""
+    if times is None:
+        return None
+    parts = [part for text in times for part in text.split(",") if part.strip()]
+    try:
+        found = sorted({float(part) for part in parts})
+    except ValueError:
+        found = []
+    if not found or not all(0.0 <= time < float("inf") for time in found):
+        raise InputError(f"--times must be numbers, 0 or more, got {', '.join(parts) or 'none'}.")
+    return found
 
 
 def evaluate(
@@ -81,7 +112,9 @@ def evaluate(
     table: str,
     /,
     *,
-    target: str,
+    target: str = "",
+    time: str = "",
+    event: str = "",
     out: str = "",
     beside: Annotated[NewTables, Parameter(name="*")] = ALONE,
     seed: NoSeed = 0,
@@ -99,16 +132,32 @@ def evaluate(
     target
         Column with the truth; for a model of several targets their names with commas between them, in any order, or as
         many other columns in the order of the model.
+    time, event
+        Of survival the columns of the time and of the event, in place of a target; default those of the run.
     out
         CSV file for the predictions beside the truth.
     """
     fitted, rows = _read(model, table, beside)
     from kernelweave.inspection.arguments import target_names
 
-    task = "classification" if hasattr(fitted, "classes_") else "regression"
+    kind = _kind_of(fitted)
+    task = {"classifier": "classification", "survival model": "survival"}.get(kind, "regression")
     names = target_names(fitted)
+    if task == "survival":
+        spec = _spec_of_times(Path(model), target, time, event)
+    elif time or event:
+        raise InputError(
+            f"--time and --event are for a survival model; this model is a {kind}. Name the --target."
+        )
+    elif not target:
+        raise InputError("--target must name the column with the truth.")
     say(f"Found {table}: {runs.columns.describe(rows.table)}.")
-    if names:
+    y: Any
+    if task == "survival":
+        runs.survival.need_targets(rows.table, spec)
+        y = runs.survival.read_times(rows.table, spec)
+        say(f"{runs.survival.said(y).capitalize()}.")
+    elif names:
         y, stands_for = runs.columns.target_of_model(rows.table, target, names, task)
         for name, column in stands_for.items():
             say(f"Column {column} is the truth of {name}.")
@@ -137,8 +186,22 @@ def evaluate(
             say(f"{name}: {text}")
     if out:
         with writing():
-            write_text(Path(out), csv_text(runs.predictions.with_truth(found, y, names)))
+            truth = ("event", "time") if task == "survival" else names
+            write_text(Path(out), csv_text(runs.predictions.with_truth(found, y, truth)))
         say(f"Wrote {out}")
+
+
+def _spec_of_times(model: Path, target: str, time: str, event: str) -> Spec:
+    """Settings that name the columns of time and event; where none are named, those of the run."""
+    from kernelweave_app.runs.spec import Spec
+
+    if target:
+        raise InputError("--target is for other models; of a survival model name --time and --event.")
+    folder = model if model.is_dir() else model.parent
+    if not (time and event) and (folder / "spec.toml").is_file():
+        of = runs.writing.spec_of(folder)
+        time, event = time or of.time, event or of.event
+    return Spec(time=time, event=event)
 
 
 def export(model: str, /, *, out: str, single: bool = False, seed: NoSeed = 0) -> None:

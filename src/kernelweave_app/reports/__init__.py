@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kernelweave._types import DataFrame, Figure, SubFigure
     from kernelweave.estimators import BaseMKL
     from kernelweave.inspection.held import HeldOut
+    from kernelweave.inspection.held_times import HeldTimes
     from kernelweave.inspection.registry import Found, Table
 
 __all__ = ["Picture", "close", "draw_pictures", "make_report", "svg"]
@@ -84,7 +85,7 @@ def close(figure: Figure | SubFigure) -> None:
 
 def draw_pictures(
     model: BaseMKL,
-    held: HeldOut | None = None,
+    held: HeldOut | HeldTimes | None = None,
     X: DataFrame = None,
     path: Any = None,
     *,
@@ -114,6 +115,7 @@ def draw_pictures(
     """
     from kernelweave import inspection, plots
     from kernelweave.inspection.arguments import outputs_of, target_names, targets_of
+    from kernelweave.inspection.held import HeldOut
     from kernelweave_app.reports.figures import (
         convergence_figure,
         held_figure,
@@ -168,7 +170,7 @@ def draw_pictures(
     if X is not None:
         parts = partial(plots.KernelContributionsDisplay.from_estimator, model, X)
         add("contributions", "Contribution of each kernel", parts)
-    if held is not None:
+    if isinstance(held, HeldOut):
         if held.classes or not classes:
             add("held-out", "Held-out rows", partial(held_figure, held))
         if classes:
@@ -206,7 +208,7 @@ def make_report(
     title: str,
     data: list[str],
     settings: Mapping[str, object],
-    held: HeldOut | None = None,
+    held: HeldOut | HeldTimes | None = None,
     X: DataFrame = None,
     pictures: list[Picture] | None = None,
     found: Found | None = None,
@@ -241,13 +243,15 @@ def make_report(
 
     from kernelweave._docstrings import read_docstring
     from kernelweave._parameters import said
+    from kernelweave.inspection.held import HeldOut
     from kernelweave.inspection.registry import ABSENT, QUESTIONS, Basis, collect, sentences_of, tables_of
     from kernelweave_app.reports.figures import draw_findings
 
     learner = model.model_.learner
     given = learner.get_params(deep=False)
     if found is None:
-        found = collect(Basis(model=model, held=held or ABSENT))
+        of: Any = {"held" if isinstance(held, HeldOut) else "held_times": held or ABSENT}
+        found = collect(Basis(model=model, **of))
     sentences = sentences_of(found)
     answers = [
         (head, [one.text for _, one in sentences if one.topic == topic]) for topic, head in QUESTIONS.items()
@@ -301,22 +305,23 @@ def _matters(name: str, given: Mapping[str, Any], *, classes: bool) -> bool:
     return True
 
 
-def _tiles(held: HeldOut | None, found: Found) -> list[tuple[str, str]]:
+def _tiles(held: HeldOut | HeldTimes | None, found: Found) -> list[tuple[str, str]]:
     """The scores at the top of a report with what they are."""
+    from kernelweave.inspection.held import HeldOut
     from kernelweave.inspection.registry import Finding, Interval
 
     made = []
-    for source in ("held out", "nested", "folds"):
+    for source in ("held out", "nested", "held-out times", "out-of-fold times", "folds"):
         of = found.get(source, Finding())
         scores = (
             held.scores
-            if source == "held out" and held is not None
+            if source == "held out" and isinstance(held, HeldOut)
             else {k: v.value for k, v in of.values.items()}
         )
-        where = of.details.get("said", source)
+        where = of.details.get("said", source.removesuffix(" times").replace("-", " "))
         for name, value in scores.items():
             one = of.values.get(name, Interval(value))
-            n = of.rows or (0 if held is None else len(held.truth))
+            n = of.rows or (len(held.truth) if isinstance(held, HeldOut) else one.n)
             said = "; ".join(filter(None, (f"{name}, {where}", one.in_words(name, n))))
             made.append((score_text(name, value, n), said))
     return made

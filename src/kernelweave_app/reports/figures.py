@@ -16,7 +16,8 @@ from kernelweave.estimators import BaseMKL
 from kernelweave.inspection.arguments import outputs_of
 from kernelweave.inspection.held import HeldOut
 from kernelweave.inspection.registry import Finding, Found
-from kernelweave.plots import KernelWeightsDisplay
+from kernelweave.inspection.survival import RiskGroups
+from kernelweave.plots import KernelWeightsDisplay, RiskGroupsDisplay
 from kernelweave.plots.drawing import legend, legend_beside, line_style, log_axis, plain, short
 from kernelweave_app.reports import Picture
 
@@ -225,12 +226,38 @@ def _permutation(found: Finding) -> Figure:
     return figure
 
 
+def _risk_groups(found: Finding) -> Figure | SubFigure:
+    tree = found.details
+    parts = ([np.array(one) for one in tree[key]] for key in ("times", "survival", "errors"))
+    groups = RiskGroups(tree["names"], [np.arange(n) for n in tree["rows"]], *parts)
+    return RiskGroupsDisplay(groups).plot().figure_
+
+
+def _survival_calibration(found: Finding) -> Figure:
+    tree = found.details
+    figure, ax = _frame()
+    observed = np.array(tree["observed"])
+    spread = np.abs(np.array([tree["low"], tree["high"]]) - observed)
+    ax.plot([0, 1], [0, 1], color=GREY, linewidth=1)
+    ax.errorbar(tree["predicted"], observed, spread, marker="o", markersize=4, color=COLOURS[0])
+    ax.set(
+        xlabel=f"predicted share without an event at time {tree['time']:g}",
+        ylabel="observed share",
+        xlim=(-0.02, 1.02),
+        ylim=(-0.02, 1.02),
+    )
+    plain(ax)
+    return figure
+
+
 #: Figures by the names of findings: names of files, titles, and what draws them.
 OF_FINDINGS: dict[str, tuple[str, str, Callable[[Finding], Figure | SubFigure]]] = {
     "stability": ("stability", "Weights over halves of the rows", _stability),
     "learning curve": ("learning-curve", "Learning curve", _curve),
     "calibration": ("calibration", "Calibration of probabilities", _calibration),
     "permutation": ("permutation", "Score among those of permuted targets", _permutation),
+    "risk groups": ("risk-groups", "Survival by risk out of fold", _risk_groups),
+    "survival calibration": ("survival-calibration", "Calibration of survival", _survival_calibration),
 }
 
 

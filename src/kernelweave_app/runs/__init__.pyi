@@ -11,4 +11,5 @@ from kernelweave_app.runs import preparing as preparing
 from kernelweave_app.runs import reading as reading
 from kernelweave_app.runs import recommending as recommending
 from kernelweave_app.runs import spec as spec
+from kernelweave_app.runs import survival as survival
 from kernelweave_app.runs import writing as writing

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kernelweave._types import Series
 from kernelweave.inspection.registry import Basis, Finding, Found, collect, finding
 from kernelweave_app.runs.preparing import Prepared
+from kernelweave_app.runs.spec import SURVIVAL
 
 #: Columns that are told by name.
 SHOWN = 5
@@ -95,9 +96,13 @@ def find_giveaways(prepared: Prepared) -> dict[str, str]:
     # rows from all over a table, which may be sorted by class: a cheap look at many columns
     some = np.unique(np.linspace(0, len(table) - 1, SOME).astype(np.intp))
     numbers: Any = table.select_dtypes("number")
+    y = np.asarray(prepared.y)
     if prepared.task == "regression":
-        return _on_a_line(numbers, np.asarray(prepared.y, dtype=float), some)
-    classes, codes = np.unique(np.asarray(prepared.y), return_inverse=True)
+        return _on_a_line(numbers, y.astype(float), some)
+    on_a_line: dict[str, str] = {}
+    if prepared.task == SURVIVAL:
+        on_a_line, y = _on_a_line(numbers, y[:, 1], some), y[:, 0]
+    classes, codes = np.unique(y, return_inverse=True)
     # more values than these cannot be told from one that differs in every row
     most = max(MOST_VALUES, 2 * len(classes))
     values, here = numbers.iloc[some].to_numpy(dtype=float), codes[some]
@@ -108,7 +113,7 @@ def find_giveaways(prepared: Prepared) -> dict[str, str]:
     for one in firsts[:MOST_PAIRS]:
         few &= ~(values[here != here[one]] == values[one]).any(axis=0)
     plain = set(numbers.columns[~few])
-    return {
+    return on_a_line | {
         name: "each of its values has rows of one class only"
         for name in table.columns
         if name not in plain and _tells(table[name], codes, most)

@@ -17,7 +17,7 @@ from kernelweave.estimators import BaseMKL
 from kernelweave.fitting.memory import memory_budget
 from kernelweave_app.runs.fitting import count_alphas, fit_model, make_model
 from kernelweave_app.runs.preparing import Prepared, Rows, split
-from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.spec import SURVIVAL, Spec
 
 #: Rows of the first fit, and by how much the next ones are larger.
 FIRST = 60
@@ -36,6 +36,8 @@ NOISE, UNEVEN = 1.5, 2.0
 SHORT = 0.5
 #: Steps of a fit that has to be worth beginning.
 FEWEST_STEPS = 3
+#: Time of fits with equal weights beside those of learnt ones.
+EQUAL = 0.1
 #: Matrices of rows by rows that a fit holds beside its kernels.
 WORKING = 3
 
@@ -229,7 +231,9 @@ def fits_of(spec: Spec, task: str, power: float) -> float:
     n_alphas, n_folds = count_alphas(spec, task)
     # a path is one fold more
     found = 1.0 + 1.0 / (n_folds + 1)
-    if spec.nested:
+    if task == SURVIVAL:
+        found += (1.0 + EQUAL) * spec.cv * (1.0 - 1.0 / spec.cv) ** power
+    elif spec.nested:
         found += spec.nested * (1.0 - 1.0 / spec.nested) ** power
     if task == "classification" and spec.probabilities != "none":
         found += spec.cv / (n_alphas * (n_folds + 1))
@@ -245,7 +249,9 @@ def _exponent(measured: list[tuple[int, float]]) -> float:
 
 
 def _classes(prepared: Prepared, train: Rows) -> NDArray[np.intp]:
-    """The class of every training row; one for numbers and for several targets."""
+    """The class of every training row, or whether it has an event; one for numbers and for several targets."""
+    if prepared.task == SURVIVAL:
+        return prepared.y[train, 0].astype(np.intp)
     if prepared.task == "regression" or prepared.names:
         return np.zeros(len(train), dtype=np.intp)
     return np.unique(np.asarray(prepared.y)[train].astype(str), return_inverse=True)[1]

@@ -18,6 +18,7 @@ from kernelweave._types import DataFrame, Labels, Tree
 from kernelweave.estimators import BaseMKL
 from kernelweave.fitting.folds import split_rows
 from kernelweave.inspection.held import IN_FIT, HeldOut, rows_in_fit
+from kernelweave.inspection.held_times import HeldTimes, is_survival
 from kernelweave.inspection.registry import ABSENT, Basis, Finding, Found, Rows, collect
 from kernelweave.inspection.scores import score_texts
 from kernelweave.views import PrecomputedView
@@ -39,7 +40,7 @@ OTHERS: dict[str, Tree] = {
     "a linear model": {"method": "uniform", "kernels": "linear"},
 }
 #: Findings with scores of rows that were not in the fit that predicted them.
-OUT_OF_FIT = ("held out", "nested", "folds")
+OUT_OF_FIT = ("held out", "nested", "held-out times", "out-of-fold times", "folds")
 Report = Callable[[str], bool]
 
 
@@ -48,12 +49,23 @@ def gather(
     spec: Spec,
     prepared: Prepared,
     rows: tuple[Positions, Positions],
-    held: HeldOut | None = None,
-    nested: list[HeldOut] | None = None,
+    held: HeldOut | HeldTimes | None = None,
+    nested: list[HeldOut] | HeldTimes | None = None,
 ) -> Found:
     """What can be said about a fitted model and its table without further fits; `rows` as in `basis_of`."""
-    basis = replace(basis_of(model, spec, prepared, rows, held), nested=nested or ABSENT)
+    times = isinstance(nested, HeldTimes)
+    basis = basis_of(model, spec, prepared, rows, held)
+    basis = replace(
+        basis,
+        nested=ABSENT if times or not nested else nested,
+        nested_times=nested if times else ABSENT,
+    )
     return {**collect(basis), **doubts_of_table(prepared)}
+
+
+def texts_of(held: HeldOut | HeldTimes) -> dict[str, str]:
+    """Scores of held-out rows as texts."""
+    return held.texts if isinstance(held, HeldTimes) else score_texts(held)
 
 
 def read_evidence(folder: Path) -> Found:
@@ -134,6 +146,9 @@ def scores_apart(
     def scores(rows: NDArray[np.bool_]) -> tuple[dict[str, float], dict[str, str]]:
         if not rows.any():
             return {}, {}
+        if is_survival(model):
+            times = HeldTimes.of(model, X.iloc[np.flatnonzero(rows)], y[rows])
+            return {name: times.scores[name] for name in times.texts}, times.texts
         held = HeldOut.of_columns(model, frame[rows], y[rows])
         made, texts = (
             {name: value for name, value in held.scores.items() if value == value},
@@ -172,7 +187,7 @@ def basis_of(
     spec: Spec,
     prepared: Prepared,
     rows: tuple[Positions, Positions],
-    held: HeldOut | None,
+    held: HeldOut | HeldTimes | None,
     *,
     count: int = 0,
     refit: bool = True,
@@ -189,7 +204,7 @@ def basis_of(
     prepared : Prepared
     rows : pair of arrays
         Training and held-out rows.
-    held : HeldOut or None
+    held : HeldOut, HeldTimes or None
     count : int, default=0
         Permutations, divisions, samples or sizes; 0 for the usual number.
     refit : bool, default=True
@@ -206,7 +221,8 @@ def basis_of(
     once = spec.model_copy(update={"repeats": 1})
     return Basis(
         model=model,
-        held=held or ABSENT,
+        held=held if isinstance(held, HeldOut) else ABSENT,
+        held_times=held if isinstance(held, HeldTimes) else ABSENT,
         held_rows=Rows(prepared.X.iloc[test], prepared.y[test]) if len(test) else ABSENT,
         training=_rows_of(prepared.some(train)),
         rows=_rows_of(prepared),
@@ -215,7 +231,7 @@ def basis_of(
         folds=lambda: [(train, test)] if len(test) else _folds(spec, prepared, train, train),
         inner=lambda: _folds(once, prepared, train, np.arange(len(train))),
         divisions=lambda k: _divisions(spec, prepared, train, k),
-        others=ABSENT if held is None or prepared.names else _others(spec, prepared, rows),
+        others=_others(spec, prepared, rows) if isinstance(held, HeldOut) and not prepared.names else ABSENT,
         count=count,
         refit=refit,
         max_false=max_false,

@@ -16,9 +16,10 @@ from kernelweave._parameters import check_value
 from kernelweave._types import BaseCrossValidator, Labels
 from kernelweave.estimators import BaseMKL
 from kernelweave.estimators.choosing import N_FOLDS
+from kernelweave.estimators.survival import COSTS as SURVIVAL_COSTS
 from kernelweave.kernels import MAPS, FeatureMap
 from kernelweave.kernels.stationary import Width
-from kernelweave.learners import Learner
+from kernelweave.learners import LEARNERS, Learner
 from kernelweave.mkl.path import check_alphas
 from kernelweave.normalizers import Normalizer
 from kernelweave.views.groups import names_in
@@ -26,7 +27,7 @@ from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.kernels_of import is_plain, make_kernels
 from kernelweave_app.runs.preparing import Array, Prepared, Rows
 from kernelweave_app.runs.settings import learner_of, learner_settings, settled
-from kernelweave_app.runs.spec import DEFAULT, Spec, chosen, plain_kernels
+from kernelweave_app.runs.spec import DEFAULT, SURVIVAL, Spec, chosen, plain_kernels
 
 #: Rules of `normalize` that can use further rows.
 TRANSDUCTIVE = ("mean-diagonal", "trace", "norm", "center")
@@ -98,7 +99,7 @@ def parse_gamma(text: str) -> float | str | tuple[str, float] | None:
 
 def fits_plainly(spec: Spec) -> bool:
     """Whether the learner and its regularisation parameter are left to a plain fit, without a path of one's own."""
-    return (
+    return spec.survival or (
         spec.method == DEFAULT
         and plain_kernels(spec.kernels)
         and not any(spec.differs(name) for name in OF_PATHS)
@@ -120,6 +121,8 @@ def plain_learner(spec: Spec, task: str) -> tuple[Learner | None, dict[str, str]
 
 def describe_choice(spec: Spec, task: str) -> str:
     """How the regularisation parameter is chosen, in words."""
+    if spec.survival:
+        return f"{chosen(spec, task).method}, with C by {N_FOLDS} folds"
     if fits_plainly(spec):
         now = chosen(spec, task)
         what = "C" if path_setting(now.method) == "Cs" else "alpha"
@@ -139,6 +142,8 @@ def count_alphas(spec: Spec, task: str) -> tuple[int, int]:
     now = chosen(spec, task)
     if not fits_plainly(spec):
         return parse_path(now)[1], spec.cv * spec.repeats
+    if spec.survival:
+        return (1, 0) if spec.differs("Cs") else (len(SURVIVAL_COSTS), N_FOLDS)
     learner = make_learner(now)
     if learner.regularization_parameter == "C":
         return len(recipe.COSTS), N_FOLDS
@@ -233,6 +238,8 @@ def make_model(spec: Spec, prepared: Prepared, held: Rows, alpha: float | None =
         raise InputError(
             "Setting `jobs`: 0 folds at once is not possible. Use 1, or -1 for one on each core."
         )
+    if prepared.task == SURVIVAL:
+        return _survival_model(spec, prepared, held, alpha)
     path, n_alphas = parse_path(now)
     if alpha is not None:
         learner = make_learner(now)
@@ -252,6 +259,31 @@ def make_model(spec: Spec, prepared: Prepared, held: Rows, alpha: float | None =
     return assemble(spec, prepared, held, make_learner(now), options, over_path=True)
 
 
+def _survival_model(spec: Spec, prepared: Prepared, held: Rows, alpha: float | None) -> BaseMKL:
+    """The estimator of a run of survival: C by its own folds, or the one that is named."""
+    now = chosen(spec, SURVIVAL)
+    known = [name for name, kind in LEARNERS.items() if getattr(kind, "any_loss", False)]
+    if now.method not in known:
+        raise InputError(
+            f"Survival needs a learner that takes any loss, {', '.join(known)}, got `method` {now.method}. Choose one "
+            "of these."
+        )
+    if "loss" in spec.learner_params:
+        raise InputError("The loss of survival is that of Cox's model, got another `loss`. Leave it out.")
+    cost: float | str = "auto"
+    if alpha is not None:
+        cost = 1.0 / alpha
+    elif spec.differs("Cs"):
+        values, number = parse_values("Cs", spec.Cs)
+        if values is None or number != 1:
+            raise InputError(
+                f"Survival chooses C itself, or takes one number such as 0.5, got `Cs` {spec.Cs}. Leave it out."
+            )
+        cost = float(values[0])
+    plain = spec.method == DEFAULT and not settled(now.method, spec.learner_params)
+    return assemble(spec, prepared, held, None if plain else make_learner(now), {"C": cost})
+
+
 def assemble(
     spec: Spec,
     prepared: Prepared,
@@ -262,7 +294,7 @@ def assemble(
     over_path: bool = False,
 ) -> BaseMKL:
     """An estimator with the kernels and the data handling of a spec, this learner, and what chooses its parameter."""
-    from kernelweave.estimators import MKLClassifier, MKLRegressor
+    from kernelweave.estimators import MKLClassifier, MKLRegressor, MKLSurvival
     from kernelweave.estimators.cv import MKLClassifierCV, MKLRegressorCV
 
     bank = make_kernels(spec, prepared)
@@ -286,9 +318,13 @@ def assemble(
             raise InputError("Setting `targets` is for regression, but this is a classification.")
         classifier = MKLClassifierCV if over_path else MKLClassifier
         return classifier(bank, learner, class_weight=class_weight(spec, prepared), **options)
+    article = "" if prepared.task == SURVIVAL else "a "
     for name in ("balanced", "class_weights", "probabilities"):
         if spec.differs(name):
-            raise InputError(f"Setting `{name}` is for classes, but this is a regression.")
+            raise InputError(f"Setting `{name}` is for classes, but this is {article}{prepared.task}.")
+    if prepared.task == SURVIVAL:
+        del options["fit_intercept"]
+        return MKLSurvival(bank, learner, **{**options, "scoring": spec.scoring or "likelihood"})
     return (MKLRegressorCV if over_path else MKLRegressor)(bank, learner, targets=spec.targets, **options)
 
 
@@ -359,7 +395,7 @@ def check_scoring(model: BaseMKL, prepared: Prepared, rows: Rows) -> None:
 
     from kernelweave.estimators.scoring import is_pooled, reason_against
 
-    if not isinstance(model.scoring, str):
+    if not isinstance(model.scoring, str) or prepared.task == SURVIVAL:
         return
     check_known(model.scoring, get_scorer_names(), "scoring")
     y = prepared.y[rows]

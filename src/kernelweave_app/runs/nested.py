@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
 
 from kernelweave._errors import InputError
 from kernelweave.inspection.held import HeldOut, divisions_of
+from kernelweave.inspection.held_times import HeldTimes
 from kernelweave_app.runs.fitting import fit_model, make_cv, make_model
 from kernelweave_app.runs.preparing import Prepared, Rows
-from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.spec import SURVIVAL, Spec
 
 
 def nested_predictions(
@@ -17,7 +21,7 @@ def nested_predictions(
     rows: Rows,
     progress: object = None,
     report: Callable[[str], bool] = lambda _: False,
-) -> list[HeldOut]:
+) -> list[HeldOut] | HeldTimes:
     """Fit and choose again on each outer fold's training rows, and predict the others.
 
     Parameters
@@ -34,9 +38,12 @@ def nested_predictions(
 
     Returns
     -------
-    list of HeldOut
-        The rows with their predictions, one for each division of the rows; for `Basis.nested`.
+    list of HeldOut, or HeldTimes
+        The rows with their predictions, one for each division of the rows; of survival, where outer folds are those of
+        `cv`, one for all.
     """
+    if prepared.task == SURVIVAL:
+        return _out_of_fold(spec, prepared, rows, progress, report)
     if not spec.nested:
         return []
     if spec.nested == 1:
@@ -56,3 +63,49 @@ def nested_predictions(
         if report(f"outer fold {k + 1} of {spec.nested}"):
             break
     return divisions_of([outside for _, outside in parts[: len(found)]], found)
+
+
+def _out_of_fold(
+    spec: Spec,
+    prepared: Prepared,
+    rows: Rows,
+    progress: object,
+    report: Callable[[str], bool] = lambda _: False,
+) -> HeldTimes:
+    """The training rows as models of the other folds predict them, each with a C of its own; equal weights beside.
+
+    Parameters
+    ----------
+    spec : Spec
+        `cv` is the number of folds.
+    prepared : Prepared
+    rows : array of int
+    progress : callback, optional
+        Called with the steps of every fit.
+    report : callable
+        Called after every fold; a true value stops.
+
+    Returns
+    -------
+    HeldTimes
+    """
+    every = prepared.some(rows)
+    event = every.y[:, 0]
+    enough = min(event.sum(), (1.0 - event).sum()) >= spec.cv
+    folds = make_cv(spec, "classification" if enough else SURVIVAL)
+    try:
+        parts = list(folds.split(every.frame, event, every.groups))
+    except ValueError as error:
+        raise InputError(f"The rows cannot be divided into {spec.cv} folds: {error}") from error
+    times = np.unique(every.y[event > 0, 1])
+    equal = spec.model_copy(update={"method": "uniform", "learner_params": {}})
+    found: list[HeldTimes] = []
+    for k, (inside, outside) in enumerate(parts):
+        seen, new = rows[inside], every.some(outside)
+        model = fit_model(make_model(spec, prepared, rows[outside]), prepared, seen, progress)
+        held = HeldTimes.of(model, new.X, new.y, prepared.y[seen], times=times)
+        other = fit_model(make_model(equal, prepared, rows[outside]), prepared, seen, progress)
+        found.append(replace(held, equal=other.predict(new.X)))
+        if report(f"fold {k + 1} of {len(parts)}"):
+            break
+    return HeldTimes.joined(found, [outside for _, outside in parts[: len(found)]], every.y)

@@ -12,6 +12,7 @@ from kernelweave._types import DataFrame, Labels, Series
 from kernelweave.estimators import BaseMKL
 from kernelweave.fitting.out_of_fold import fewest
 from kernelweave.inspection.held import predicted_columns
+from kernelweave.inspection.held_times import is_survival, survival_columns
 from kernelweave.views import GramEncoder, TableEncoder, ViewsEncoder
 from kernelweave_app.runs.columns import check_cells, need_column, with_dates
 from kernelweave_app.runs.further_views import Tables
@@ -19,7 +20,7 @@ from kernelweave_app.runs.further_views import Tables
 #: How often intervals of predictions hold the target.
 COVERAGE = 0.9
 #: What columns of predictions begin with.
-MADE = ("prediction", "low", "high", "std", "decision", "probability", "truth")
+MADE = ("prediction", "low", "high", "std", "decision", "probability", "truth", "risk", "survival")
 
 
 def _views_of(model: BaseMKL) -> dict[str, Any]:
@@ -81,12 +82,18 @@ def _tables_of(model: BaseMKL, table: DataFrame, further: Mapping[str, Any]) -> 
 
 
 def predictions(
-    model: BaseMKL, X: DataFrame, *, std: bool = False, coverage: float | None = None, keys: Series = None
+    model: BaseMKL,
+    X: DataFrame,
+    *,
+    std: bool = False,
+    coverage: float | None = None,
+    keys: Series = None,
+    times: Sequence[float] | None = None,
 ) -> DataFrame:
     """A table of predictions, their intervals, decision values and standard deviations.
 
     Without `coverage` intervals are those of `COVERAGE`, where folds of the fit give them without further fits; `keys`,
-    a series, names the rows.
+    a series, names the rows. Of survival risks, and the probabilities of no event until some `times`.
     """
     import pandas as pd
 
@@ -98,6 +105,8 @@ def predictions(
     if keys is not None:
         taken = keys.name == "row" or str(keys.name).split(" ")[0] in MADE
         table[f"key {keys.name}" if taken else keys.name] = keys.to_numpy()
+    if is_survival(model):
+        return table.assign(**survival_columns(model, X, times))
     return table.assign(**predicted_columns(model, X, std=std, coverage=coverage))
 
 

@@ -19,7 +19,6 @@ from kernelweave.views.proposing import by_names, propose_views
 from kernelweave_app.runs.columns import (
     check_cells,
     need_column,
-    need_target,
     read_target,
     with_dates,
     with_types,
@@ -28,7 +27,8 @@ from kernelweave_app.runs.division import Division, read_division
 from kernelweave_app.runs.further_views import Tables
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.row_names import find_row_names, left_out
-from kernelweave_app.runs.spec import Spec, plain_kernels
+from kernelweave_app.runs.spec import SURVIVAL, Spec, plain_kernels
+from kernelweave_app.runs.survival import need_targets, read_times, said
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -42,7 +42,7 @@ class Prepared:
     ----------
     X : DataFrame, or Tables with sparse views and kernels
     y : array of shape (n_rows,) or (n_rows, n_targets)
-        With several targets labels of 0 and 1, or numbers.
+        With several targets labels of 0 and 1, or numbers; of survival events and times.
     task, reason : str
         The task that the target implies, and why.
     weights, groups : array or None
@@ -128,6 +128,8 @@ class Prepared:
     @property
     def said(self) -> str:
         """The task in words."""
+        if self.task == SURVIVAL:
+            return f"{self.task} ({said(self.y)})"
         if not self.names:
             return self.task
         several = "several labels" if self.task == "classification" else "regression with several targets"
@@ -158,7 +160,7 @@ class Prepared:
 def prepare(data: Joined, spec: Spec) -> Prepared:
     """Separate the target, weights and groups from a table and detect the task."""
     table = with_types(data.table, spec.types)
-    targets = need_target(table, spec.target)
+    targets = need_targets(table, spec)
     # names of rows say nothing about other rows
     leave = {*targets, data.names, *(one.column for one in data.grams.values())}
     for name, what in (
@@ -200,7 +202,7 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
             table = table[~table[columns].isna().all(axis=1)]
         if table.empty:
             raise InputError(
-                f"No row has {spec.target!r} and a table to learn from. Is it the same kind of key?"
+                f"No row has {spec.predicted!r} and a table to learn from. Is it the same kind of key?"
             )
         table = table.astype({name: data.kinds[name] for name in needed if name in data.kinds})
     missing = missing_cells(table, columns, views, spec)
@@ -212,7 +214,10 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
     table = with_dates(table, columns)
     check_cells(table, [*targets, *columns])
     _check_infinite(table, targets, "The target must be finite")
-    y, task, reason = read_target(table, targets, _stated_task(spec))
+    if spec.survival:
+        y, task, reason = read_times(table, spec), SURVIVAL, "as asked"
+    else:
+        y, task, reason = read_target(table, targets, _stated_task(spec))
     # rows, held out or not, whose cells cannot be used for fitting or prediction
     rows = int(missing.any(axis=1).sum())
     if rows and spec.missing in ("error", "drop"):
@@ -241,7 +246,7 @@ def prepare(data: Joined, spec: Spec) -> Prepared:
         views=views,
         n_dropped=n_rows - len(table),
         keys=table[spec.key] if spec.key else None,
-        names=tuple(targets) if len(targets) > 1 else (),
+        names=tuple(targets) if len(targets) > 1 and not spec.survival else (),
         division=division,
         plain=plain_kernels(spec.kernels),
         proposed=proposed,
@@ -323,6 +328,7 @@ def split(prepared: Prepared, spec: Spec) -> tuple[Rows, Rows]:
 
     y, rows = prepared.y, np.arange(len(prepared.y))
     classes = prepared.task == "classification" and not prepared.names
+    shares = kept_shares(prepared)
     if prepared.held is not None:
         if prepared.division is not None and prepared.division.problem:
             raise InputError(prepared.division.problem)
@@ -335,7 +341,7 @@ def split(prepared: Prepared, spec: Spec) -> tuple[Rows, Rows]:
             if prepared.groups is not None:
                 train, test = next(GroupShuffleSplit(1, **how).split(rows, groups=prepared.groups))
             else:
-                train, test = map(np.sort, train_test_split(rows, stratify=y if classes else None, **how))
+                train, test = map(np.sort, train_test_split(rows, stratify=shares, **how))
         except ValueError as error:
             raise InputError(
                 f"No rows can be held out: {error} Hold out more or fewer (`test_size`), or none (0); or use more rows."
@@ -350,4 +356,14 @@ def split(prepared: Prepared, spec: Spec) -> tuple[Rows, Rows]:
             f"The {len(counted)} training rows are all of class {y[counted].tolist()[0]!r}; at least two classes "
             "are needed. Hold out other rows."
         )
+    if prepared.task == SURVIVAL and not y[counted, 0].any():
+        raise InputError(f"None of the {len(counted)} training rows has an event. Hold out other rows.")
     return train, test
+
+
+def kept_shares(prepared: Prepared) -> Any:
+    """Classes, or events, whose shares held-out rows keep; None for numbers and several targets."""
+    if prepared.task == SURVIVAL:
+        events = prepared.y[:, 0]
+        return events if min(events.sum(), (1.0 - events).sum()) >= 2 else None
+    return prepared.y if prepared.task == "classification" and not prepared.names else None

@@ -89,6 +89,11 @@ def recommend(data: Joined, spec: Spec, about: str = "predict") -> Recommendatio
     has a third of the rows of another; outer folds where few rows are held out; columns that name the rows are left
     out. Nothing is fitted.
     """
+    if spec.survival:
+        raise InputError(
+            "Learners are recommended for classes and numbers, not for survival. Fit with the learner of a plain fit, "
+            "whose report has equal weights beside it."
+        )
     asked = question(about)
     # the settings of the table and the kernels; those of learner and path at their defaults
     fresh = {name: Spec.model_fields[name].default for name in OF_PATHS if name != "group"}

@@ -14,16 +14,23 @@ from kernelweave.estimators import BaseMKL
 from kernelweave.kernels import FeatureMap, Kernel
 from kernelweave.learners import Learner
 from kernelweave.normalizers import Normalizer
-from kernelweave_app.runs.columns import date_lines, need_target, target_lines, type_lines, with_types
+from kernelweave_app.runs.columns import date_lines, target_lines, type_lines, with_types
 from kernelweave_app.runs.fitting import calibration_cv, chosen, make_model
 from kernelweave_app.runs.formats import format_of
 from kernelweave_app.runs.further_views import TABLE, Tables, further_lines
 from kernelweave_app.runs.joining import Joined
 from kernelweave_app.runs.kernels_of import BANKS, kernels_by_view, parse_kernels
-from kernelweave_app.runs.preparing import Prepared, lacking_keys, needed_columns, other_columns
+from kernelweave_app.runs.preparing import (
+    Prepared,
+    kept_shares,
+    lacking_keys,
+    needed_columns,
+    other_columns,
+)
 from kernelweave_app.runs.reading import Run
 from kernelweave_app.runs.settings import learner_of
-from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.spec import SURVIVAL, Spec
+from kernelweave_app.runs.survival import need_targets, time_lines
 
 #: First line of a script.
 AGAIN = "this script makes the same model again."
@@ -101,7 +108,7 @@ def script(run: Run, alpha: float | None = None) -> str:
 def _row_lines(run: Run) -> list[str]:
     """The rows and columns to learn from: X and y."""
     spec, data, prepared = run.spec, run.data, run.prepared
-    columns, targets = list(prepared.X.columns), need_target(data.table, spec.target)
+    columns, targets = list(prepared.X.columns), need_targets(data.table, spec)
     lines = []
     if data.kinds:
         needed = needed_columns(spec, targets)
@@ -120,7 +127,10 @@ def _row_lines(run: Run) -> list[str]:
         ]
     read = with_types(data.table, spec.types).loc[prepared.frame.index]
     lines += date_lines(read, columns)
-    lines += target_lines(targets, classification=prepared.task == "classification")
+    if prepared.task == SURVIVAL:
+        lines += time_lines(spec, read)
+    else:
+        lines += target_lines(targets, classification=prepared.task == "classification")
     return [*lines, _columns_line(data, prepared, columns)]
 
 
@@ -138,7 +148,8 @@ def _division_lines(run: Run) -> list[str]:
     if spec.group:
         splitter = f"splitter = model_selection.GroupShuffleSplit(1, {how})"
         return [*lines, splitter, "train, test = next(splitter.split(rows, groups=groups))"]
-    stratify = "y" if prepared.task == "classification" and not prepared.names else "None"
+    stratify = "y[:, 0]" if prepared.task == SURVIVAL else "y"
+    stratify = "None" if kept_shares(prepared) is None else stratify
     return [
         *lines,
         f"train, test = model_selection.train_test_split(rows, {how}, stratify={stratify})",

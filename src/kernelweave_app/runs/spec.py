@@ -78,6 +78,8 @@ Real = Annotated[float, Field(allow_inf_nan=False)]
 
 #: The learner that a plain fit chooses.
 DEFAULT = "default"
+#: The task of a run with columns of times and events.
+SURVIVAL = "survival"
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,11 @@ class Spec(BaseModel):
     task
         Type of the target; "auto" treats text, yes/no and up to 10 distinct whole numbers as classes. Several
         targets are labels (classification) or numbers (regression).
+    time
+        Survival, in place of a target: column of times, until the event or until the row was last seen without one.
+    event
+        Survival: column that says whether the event was seen at the time: 1 and 0, true and false, yes and no, or
+        dead and alive; of other values name that of an event, such as "status=2".
     method
         Learner: how the weights of kernels are found. default: as a plain fit in Python chooses. With the
         default kernels that is for classes lp with p = 2 and the best C of four by five folds, for numbers
@@ -319,6 +326,8 @@ class Spec(BaseModel):
 
     target: Annotated[Text, _data("Target")] = ""
     task: Annotated[str, OneOf("auto", "regression", "classification"), _data("Task")] = "auto"
+    time: Annotated[Text, _data("Time")] = ""
+    event: Annotated[Text, _data("Event")] = ""
     method: Annotated[Text, Learners(), _model("Learner")] = DEFAULT
     kernels: Annotated[Text | dict[str, Text], _kernels("Kernels")] = "default"
     gamma: Annotated[Text, _kernels("Width of Gaussian kernels")] = ""
@@ -406,6 +415,16 @@ class Spec(BaseModel):
         except InputError as error:
             raise _refused(error) from None
 
+    @property
+    def survival(self) -> bool:
+        """Whether times of events are predicted."""
+        return bool(self.time.strip() or self.event.strip())
+
+    @property
+    def predicted(self) -> str:
+        """What is predicted, in words."""
+        return f"{self.time} until {self.event}" if self.survival else self.target
+
     def with_params(self, **values: Any) -> Spec:
         """These settings with some parameters of the learner changed, without a check."""
         return self.model_copy(update={"learner_params": {**self.learner_params, **values}})
@@ -421,24 +440,32 @@ def _refused(error: InputError) -> PydanticCustomError:
 
 # ---- fields ---------------------------------------------------------------------------------------
 
-_CLASSES: Callable[[Spec, str], bool] = lambda spec, task: task != "regression"  # noqa: E731  one of many below
+_CLASSES: Callable[[Spec, str], bool] = lambda spec, task: (  # noqa: E731  one of many below
+    task != "regression" and not spec.survival
+)
+#: What a run of survival does not have: it chooses C on folds of its own.
+_UNCENSORED: Callable[[Spec, str], bool] = lambda spec, task: not spec.survival  # noqa: E731
 #: When a setting would do something; all others always.
 APPLIES: dict[str, Callable[[Spec, str], bool]] = {
     "key": lambda spec, task: bool(spec.key or spec.join),
     "rows": lambda spec, task: bool(spec.join),
     "holdout_values": lambda spec, task: bool(spec.holdout),
     "test_size": lambda spec, task: not spec.holdout,
-    "stratify": lambda spec, task: task != "regression" and not spec.group,
+    "stratify": lambda spec, task: _CLASSES(spec, task) and not spec.group,
+    **dict.fromkeys(
+        ("task", "alphas", "splits", "repeats", "rule", "nested", "intercept"),
+        _UNCENSORED,
+    ),
     "balanced": _CLASSES,
     "class_weights": _CLASSES,
     "probabilities": _CLASSES,
-    "targets": lambda spec, task: task != "classification",
+    "targets": lambda spec, task: task != "classification" and not spec.survival,
     "n_features": lambda spec, task: spec.approximation not in ("auto", "none"),
 }
 
 
 def applies(field: SpecField, spec: Spec, task: str = "") -> bool:
-    """Whether a setting would do something beside the others; `task` is "", "classification" or "regression"."""
+    """Whether a setting would do something beside the others; `task` is "", or what was found in the target."""
     if field.learners:
         return chosen(spec, task or "classification").method in field.learners
     return field.name not in APPLIES or APPLIES[field.name](spec, task)
@@ -561,18 +588,22 @@ def chosen(spec: Spec, task: str) -> Spec:
     Parameters
     ----------
     spec : Spec
-    task : {"classification", "regression"}
+    task : {"classification", "regression", "survival"}
     """
     if spec.method != DEFAULT:
         return spec
+    from kernelweave import recipe
     from kernelweave.estimators.defaults import default_learner
 
-    name, params = default_learner(
-        plain=plain_kernels(spec.kernels),
-        classes=task == "classification",
-        has_alpha=spec.differs("alphas"),
-        has_cost=spec.differs("Cs"),
-    )
+    if spec.survival:
+        name, params = recipe.CLASSIFICATION
+    else:
+        name, params = default_learner(
+            plain=plain_kernels(spec.kernels),
+            classes=task == "classification",
+            has_alpha=spec.differs("alphas"),
+            has_cost=spec.differs("Cs"),
+        )
     known = learner_of(name).settings()
     params = {key: value for key, value in params.items() if key in known}
     return spec.model_copy(update={"method": name, "learner_params": {**params, **spec.learner_params}})

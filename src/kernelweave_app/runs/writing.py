@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from kernelweave._errors import InputError
 from kernelweave._forms import numbered
 from kernelweave.estimators import BaseMKL
 from kernelweave.inspection.held import HeldOut
+from kernelweave.inspection.held_times import HeldTimes
 from kernelweave.inspection.registry import Found
 from kernelweave_app.reports import Picture
 from kernelweave_app.runs.columns import describe
@@ -21,7 +24,7 @@ from kernelweave_app.runs.predictions import predictions, with_truth
 from kernelweave_app.runs.preparing import Prepared, Rows
 from kernelweave_app.runs.reading import Run
 from kernelweave_app.runs.scripts import script
-from kernelweave_app.runs.spec import Spec, applies, check_spec, own_fields, read_spec
+from kernelweave_app.runs.spec import SURVIVAL, Spec, applies, check_spec, own_fields, read_spec
 
 #: Folders of the command `evidence`, in a run.
 FIGURES, TABLES = "evidence-figures", "evidence-tables"
@@ -38,16 +41,21 @@ SILENT = {
 }
 
 
-def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> HeldOut | None:
+def score_held(model: BaseMKL, prepared: Prepared, test: Rows) -> HeldOut | HeldTimes | None:
     """The held-out rows with their predictions; None without held-out rows."""
     if not len(test):
         return None
+    if prepared.task == SURVIVAL:
+        part, train = prepared.some(test), np.setdiff1d(np.arange(len(prepared.y)), test)
+        times = HeldTimes.of(model, part.X, part.y, prepared.y[train])
+        table = predictions(model, part.X, keys=part.keys)
+        return replace(times, table=with_truth(table, part.y, ("event", "time")))
     part = prepared.some(test)
     table = predictions(model, part.X, keys=part.keys)
     return HeldOut.of_columns(model, with_truth(table, part.y, part.names), part.y)
 
 
-def write_run(folder: Path, run: Run, model: BaseMKL, held: HeldOut | None) -> None:
+def write_run(folder: Path, run: Run, model: BaseMKL, held: HeldOut | HeldTimes | None) -> None:
     """Write the files of a run, the model first, except the report (see `write_report`).
 
     Parameters
@@ -55,7 +63,7 @@ def write_run(folder: Path, run: Run, model: BaseMKL, held: HeldOut | None) -> N
     folder : Path
     run : Run
     model : fitted estimator
-    held : HeldOut or None
+    held : HeldOut, HeldTimes or None
         Of `score_held`.
     """
     import tomli_w
@@ -85,7 +93,7 @@ def write_report(
     folder: Path,
     run: Run,
     model: BaseMKL,
-    held: HeldOut | None,
+    held: HeldOut | HeldTimes | None,
     found: Found,
     *,
     title: str = "",
@@ -98,7 +106,7 @@ def write_report(
     folder : Path
     run : Run
     model : fitted estimator
-    held : HeldOut or None
+    held : HeldOut, HeldTimes or None
         Of `score_held`.
     found : dict of str to Finding
         Of `kernelweave_app.runs.evidence.gather`, and what was computed later.
@@ -117,7 +125,7 @@ def write_report(
     with writing():
         report = make_report(
             model,
-            title=title or f"{run.file}: {run.spec.target}",
+            title=title or f"{run.file}: {run.spec.predicted}",
             data=about,
             settings={"Table": run.file, **used_settings(run.spec, prepared)},
             held=held,
@@ -153,7 +161,8 @@ def used_settings(spec: Spec, prepared: Prepared) -> dict[str, str]:
     now = chosen(spec, prepared.task)
     unused = {"Cs" if path_setting(now.method) == "alphas" else "alphas"}
     if fits_plainly(spec):
-        unused |= {*OF_PATHS}
+        # those of survival predict its rows
+        unused |= {*OF_PATHS} - ({"cv"} if spec.survival else set())
     if not prepared.n_missing and not prepared.n_dropped:
         unused |= {"missing", "missing_views"}
     elif len(prepared.views) < 2:

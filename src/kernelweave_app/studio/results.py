@@ -12,6 +12,7 @@ from kernelweave._errors import InputError
 from kernelweave.fitting.folds import first_good
 from kernelweave.inspection import Path, column_relevance, kernel_weights, layer_weights, view_weights
 from kernelweave.inspection.held import HeldOut
+from kernelweave.inspection.held_times import HeldTimes
 from kernelweave_app.runs.fitting import chosen
 from kernelweave_app.runs.preparing import Prepared, Rows
 from kernelweave_app.runs.spec import Spec
@@ -47,7 +48,7 @@ def describe_model(
     spec: Spec,
     prepared: Prepared,
     rows: tuple[Rows, Rows],
-    held: HeldOut | None,
+    held: HeldOut | HeldTimes | None,
     paths: list[Path],
     remarks: list[str],
 ) -> Results:
@@ -60,7 +61,7 @@ def describe_model(
     prepared : Prepared
     rows : pair of arrays
         Training and held-out rows.
-    held : HeldOut or None
+    held : HeldOut, HeldTimes or None
     paths : list of Path
         One for each output that has its own.
     remarks : list of str
@@ -74,14 +75,14 @@ def describe_model(
     shown = test if len(test) else train
     return Results(
         task=prepared.task,
-        target=spec.target,
+        target=spec.predicted,
         method=chosen(spec, prepared.task).method,
         estimator=type(model).__name__,
         weights=describe_weights(model),
         curve=describe_curve(model, spec.rule),
         paths=[describe_path(path) for path in paths],
         contributions=describe_contributions(model, prepared, shown[:MOST_ROWS], held=bool(len(test))),
-        held=None if held is None else describe_held(held),
+        held=describe_held(held) if isinstance(held, HeldOut) else None,
         certificate=describe_certificate(model),
         convergence=[
             Convergence(output=name, history={key: _floats(v) for key, v in history.items() if len(v)})
@@ -89,7 +90,9 @@ def describe_model(
         ],
         remarks=remarks,
         coefficients=describe_coefficients(model, prepared),
-        squared_error=squared_error(held) if held is not None and prepared.task == "regression" else [],
+        squared_error=squared_error(held)
+        if isinstance(held, HeldOut) and prepared.task == "regression"
+        else [],
         defaults=model.explain_defaults().splitlines() if getattr(model, "defaults_", None) else [],
     )
 

@@ -228,6 +228,11 @@ class Studio(Looking):
     @staticmethod
     def confined(data: Data, spec: Spec) -> Spec:
         """Settings without paths: views come as a table, further tables by their ids."""
+        if spec.survival:
+            raise InputError(
+                "Survival is learnt on the command line, not in the studio. "
+                f"Use kernelweave fit table.csv --time {spec.time or 'TIME'} --event {spec.event or 'EVENT'}."
+            )
         if spec.join:
             raise InputError("Setting `join`: name all tables in `data`.")
         if spec.view:

@@ -28,6 +28,7 @@ from kernelweave._forms import numbered
 from kernelweave._types import DataFrame, Tree
 from kernelweave.estimators.choosing import not_an_estimate
 from kernelweave.fitting.task import PathStep
+from kernelweave.inspection.held_times import HeldTimes
 from kernelweave.inspection.registry import compute
 from kernelweave.inspection.scores import held_intervals
 from kernelweave.inspection.weights import fractions_of
@@ -346,14 +347,14 @@ class Job:
         write_run(self.folder, portable, model, held)
         self._list_files()
         found = [] if kept else self._paths(model, progress)
-        outer: list[HeldOut] = []
-        if not progress.stopped and spec.nested:
+        outer: list[HeldOut] | HeldTimes = []
+        if not progress.stopped and (spec.nested or spec.survival):
             progress.draws, progress.stage = False, "nested"
             try:
                 outer = nested_predictions(spec, prepared, train, progress, lambda _: progress.stopped)
             except KeyboardInterrupt:
                 self.remarks.append("Stopped during nested cross-validation.")
-            self._keep(outer, "nested")
+            self._keep(outer, "out of fold" if spec.survival else "nested")
         progress.end("writing")
         self._renew()
         pictures = self._pictures(model, held, prepared.X.iloc[train], found)
@@ -426,7 +427,7 @@ class Job:
         """Classes with a problem of their own; none for two classes and for regressions."""
         import numpy as np
 
-        if prepared.task == "regression":
+        if prepared.task != "classification":
             return []
         found = [str(name) for name in np.unique(prepared.y[rows])]
         return found if len(found) > 2 else []
@@ -457,8 +458,8 @@ class Job:
         progress.stage = progress.output = ""
         return found
 
-    def _keep_scores(self, model: BaseMKL, held: HeldOut | None) -> None:
-        self._keep([held] if held else [], "held out")
+    def _keep_scores(self, model: BaseMKL, held: HeldOut | HeldTimes | None) -> None:
+        self._keep(held if isinstance(held, HeldTimes) else [held] if held else [], "held out")
         results = getattr(model, "cv_results_", None)
         if results is not None:
             name = f"{results['score_name']}, {not_an_estimate('alpha or C')}"
@@ -466,16 +467,20 @@ class Job:
             n = int(model.model_.task.source.n_samples)
             self.store.write(self.run_id, Metric(name=name, value=value, n=n))
 
-    def _keep(self, held: list[HeldOut], where: str) -> None:
+    def _keep(self, held: list[HeldOut] | HeldTimes, where: str) -> None:
         """Scores of rows that models had not seen, with their intervals."""
-        for name, one in (held_intervals(*held) if held else {}).items():
+        if isinstance(held, HeldTimes):
+            found, scores = held.intervals, held.scores
+        else:
+            found, scores = (held_intervals(*held), held[0].scores) if held else ({}, {})
+        for name, one in found.items():
             value, low, high = one.cells
-            if name in held[0].scores and value is not None:
+            if name in scores and value is not None:
                 score = Metric(name=f"{name}, {where}", value=value, low=low, high=high, n=one.n)
                 self.store.write(self.run_id, score)
 
     def _pictures(
-        self, model: BaseMKL, held: HeldOut | None, X: DataFrame, found: list[inspection.Path]
+        self, model: BaseMKL, held: HeldOut | HeldTimes | None, X: DataFrame, found: list[inspection.Path]
     ) -> list[Picture]:
         from kernelweave_app.reports import draw_pictures
 
@@ -519,6 +524,8 @@ def count_steps(spec: Spec, n_outputs: int, task: str) -> int:
 
     n_alphas, n_folds = count_alphas(spec, task)
     one = n_outputs * n_alphas * (n_folds + 1)
+    if spec.survival:
+        return one * (1 + 2 * spec.cv) + n_alphas
     return one * (1 + spec.nested) + n_alphas * min(n_outputs, MOST_PATHS)
 
 

@@ -1,0 +1,416 @@
+"""Rows with censored times that were not fitted: risks and survival as models predict them, scores, and findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._drawing import rounded, score_text
+from kernelweave._forms import ShortRepr
+from kernelweave._types import Array, DataFrame, Features, Labels
+from kernelweave.fitting.survival import brier, kaplan_meier, read_times, value_at
+from kernelweave.inspection.held import RowScore
+from kernelweave.inspection.registry import (
+    LEVEL,
+    MARGIN,
+    Basis,
+    Finding,
+    Interval,
+    Table,
+    at,
+    ends,
+    finding,
+    intervals_of,
+)
+from kernelweave.inspection.scores import FEWEST_ROWS, NEW_ROWS, OF_95, delta_interval
+from kernelweave.inspection.survival import QUANTILE, RiskGroups, SurvivalCalibration
+
+#: Times at which errors of survival are averaged, between these shares of the events.
+N_TIMES, FIRST, LAST = 30, 0.1, 0.9
+#: Groups of risk, and at most of predicted survival, with the rows that each of these has at least.
+N_GROUPS, MOST_GROUPS, ROWS_OF_GROUP = 3, 5, 20
+CONCORDANCE, BRIER = "concordance", "integrated Brier score"
+#: The same without any column: Kaplan-Meier's curve of the training rows for all.
+WITHOUT = f"{BRIER} of one curve for all"
+EQUAL, GAIN = "concordance of equal weights", "gain over equal weights"
+ABOUT = "the chance that of two rows the one with the larger risk has its event first"
+
+
+def is_survival(model: Any) -> bool:
+    """Whether a model predicts censored times."""
+    return hasattr(model, "predict_cumulative_hazard")
+
+
+def usual_times(model: Any) -> Array:
+    """Times for predictions of survival where none are named: quarters of the times of events of the fit."""
+    found = np.quantile(model.event_times_, (0.25, 0.5, 0.75))
+    return np.unique([float(f"{one:.3g}") for one in found])
+
+
+def survival_columns(model: Any, X: Features, times: Any = None) -> dict[str, Labels]:
+    """Risks and survival as columns by their names, such as "risk" and "survival at 365"."""
+    when = usual_times(model) if times is None else np.atleast_1d(np.asarray(times, dtype=float))
+    survival = model.predict_survival_function(X, when)
+    named = {f"survival at {time:.6g}": own for time, own in zip(when, survival.T, strict=True)}
+    return {"risk": model.predict(X), **named}
+
+
+def concordance_of_rows(
+    time: Array, event: NDArray[np.bool_], risk: Array, folds: NDArray[np.intp] | None = None
+) -> RowScore:
+    """Harrell's concordance with what each row has in it; of several models pairs within a fold are compared."""
+    right, pairs = np.zeros(len(time)), np.zeros(len(time))
+    for one in np.flatnonzero(event):
+        # at equal times events come first
+        outlive = (time > time[one]) | ((time == time[one]) & ~event)
+        if folds is not None:
+            outlive &= folds == folds[one]
+        better = outlive * (0.5 * (risk < risk[one]) + 0.5 * (risk <= risk[one]))
+        pairs += outlive
+        right += better
+        pairs[one] += outlive.sum()
+        right[one] += better.sum()
+    total = 0.5 * pairs.sum()
+    value = float(0.5 * right.sum() / total) if total else float("nan")
+    return RowScore(value, len(time) * (right - value * pairs) / (total or 1.0), "fraction")
+
+
+@dataclass(frozen=True)
+class HeldTimes(ShortRepr):
+    """Rows with censored times that were not fitted, with their predictions.
+
+    Attributes
+    ----------
+    time, event, risk : array of shape (n_rows,)
+    times : array of shape (n_times,)
+        Where survival was predicted, ascending.
+    survival : array of shape (n_rows, n_times)
+    alone : array of shape (n_rows, n_times), optional
+        Kaplan-Meier's curve of the training rows.
+    training : pair of arrays, optional
+        Times and events of the training rows, from which censoring is estimated.
+    equal : array of shape (n_rows,), optional
+        Risks by a model with equal weights.
+    table : frame, optional
+        Of predictions, with names of the rows.
+    folds : array of int, shape (n_rows,), optional
+        Which of several models has predicted each row.
+    """
+
+    time: Array
+    event: NDArray[np.bool_]
+    risk: Array
+    times: Array
+    survival: Array
+    alone: Array | None = None
+    training: tuple[Array, NDArray[np.bool_]] | None = None
+    equal: Array | None = None
+    table: DataFrame = None
+    folds: NDArray[np.intp] | None = None
+
+    @classmethod
+    def of(cls, model: Any, X: Features, y: Any, training: Any = None, *, times: Any = None) -> Self:
+        """The predictions of a model for rows; `training` are the targets of its training rows."""
+        time, event, _ = read_times(y)
+        when = model.event_times_ if times is None else times
+        alone, known = None, None
+        if training is not None:
+            known = read_times(training)[:2]
+            seen, share, _ = kaplan_meier(*known)
+            alone = np.tile(value_at(seen, share, when, 1.0), (len(time), 1))
+        survival = model.predict_survival_function(X, when)
+        return cls(time, event, model.predict(X), when, survival, alone, known)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self], tests: Sequence[NDArray[np.intp]], training: Any) -> Self:
+        """Test rows of folds, all at the same times, in the order of the rows; censoring is that of all rows."""
+        order = np.argsort(np.concatenate(tests), kind="stable")
+
+        def beside(name: str) -> Any:
+            values = [getattr(part, name) for part in parts]
+            return None if any(one is None for one in values) else np.concatenate(values)[order]
+
+        names = ("time", "event", "risk", "survival", "alone", "equal")
+        folds = np.concatenate([np.full(len(test), k) for k, test in enumerate(tests)])[order]
+        columns = {name: beside(name) for name in names}
+        return cls(times=parts[0].times, training=read_times(training)[:2], folds=folds, **columns)
+
+    @property
+    def n_events(self) -> int:
+        """Rows with an event."""
+        return int(self.event.sum())
+
+    @cached_property
+    def row_scores(self) -> dict[str, RowScore]:
+        """Scores with what every row has in them."""
+        found = {CONCORDANCE: concordance_of_rows(self.time, self.event, self.risk, self.folds)}
+        if self.equal is not None:
+            other = concordance_of_rows(self.time, self.event, self.equal, self.folds)
+            found[EQUAL] = other
+            gain = found[CONCORDANCE].influence - other.influence
+            found[GAIN] = RowScore(found[CONCORDANCE].value - other.value, gain, "difference")
+        return found
+
+    @cached_property
+    def intervals(self) -> dict[str, Interval]:
+        """Scores with their intervals; those of Brier scores are not known."""
+        found = {name: delta_interval(one, LEVEL) for name, one in self.row_scores.items()}
+        for name, survival in ((BRIER, self.survival), (WITHOUT, self.alone)):
+            value = None if survival is None else self._integrated(survival)
+            if value is not None:
+                found[name] = Interval(value, n=len(self.time))
+        return found
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Scores by their names."""
+        return {name: one.value for name, one in self.intervals.items()}
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Scores as texts, with their intervals."""
+        n = len(self.time)
+        found = {}
+        for name, one in self.intervals.items():
+            if one.value == one.value:
+                words = one.in_words(name, n)
+                found[name] = score_text(name, one.value, n) + (f" ({words})" if words else "")
+        return found
+
+    def _integrated(self, survival: Array) -> float | None:
+        grid = self.grid
+        if grid is None:
+            return None
+        places = np.searchsorted(self.times, grid, side="right") - 1
+        # before the first of the times nothing has happened
+        values = np.where(places >= 0, survival[:, np.maximum(places, 0)], 1.0)
+        known = (self.time, self.event) if self.training is None else self.training
+        errors = brier(self.time, self.event, values, grid, known)
+        return float(np.trapezoid(errors, grid) / (grid[-1] - grid[0]))
+
+    @property
+    def grid(self) -> Array | None:
+        """Times over which errors are averaged; None where events are too few."""
+        if self.n_events < 2:
+            return None
+        first, last = np.quantile(self.time[self.event], (FIRST, LAST))
+        return np.linspace(first, last, N_TIMES) if first < last else None
+
+    @property
+    def middle(self) -> float:
+        """The median of the times of events, in three digits: where survival is compared."""
+        return float(f"{np.median(self.time[self.event]):.3g}")
+
+    def predicted_at(self, time: float) -> Array:
+        """Predicted survival of every row at a time."""
+        place = int(np.searchsorted(self.times, time, side="right")) - 1
+        return self.survival[:, place] if place >= 0 else np.ones(len(self.time))
+
+    def groups(self) -> RiskGroups:
+        """Kaplan-Meier curves of rows with small to large risk; risks of several models are compared within folds."""
+        folds = np.zeros(len(self.time), dtype=np.intp) if self.folds is None else self.folds
+        parts: list[list[NDArray[np.intp]]] = [[] for _ in range(N_GROUPS)]
+        for fold in np.unique(folds):
+            own = np.flatnonzero(folds == fold)
+            for k, some in enumerate(
+                np.array_split(own[np.argsort(self.risk[own], kind="stable")], N_GROUPS)
+            ):
+                parts[k].append(some)
+        rows = [np.sort(np.concatenate(part)) for part in parts]
+        curves = [kaplan_meier(self.time[own], self.event[own]) for own in rows]
+        names = ["low risk", "middle risk", "high risk"]
+        return RiskGroups(names, rows, *([one[k] for one in curves] for k in range(3)))
+
+    def calibration(self, time: float, n_groups: int) -> SurvivalCalibration:
+        """Predicted and observed survival at a time, by groups of predictions."""
+        predicted = self.predicted_at(time)
+        groups = np.array_split(np.argsort(predicted, kind="stable"), n_groups)
+        observed = [_observed(kaplan_meier(self.time[own], self.event[own]), time) for own in groups]
+        middle, low, high = np.array([[one.value, one.low, one.high] for one in observed]).T
+        means = np.array([predicted[own].mean() for own in groups])
+        return SurvivalCalibration(time, means, middle, low, high, np.array([len(own) for own in groups]))
+
+
+def _observed(curve: tuple[Array, Array, Array], time: float, n: int = 0) -> Interval:
+    """Kaplan-Meier's estimate at a time, with a 95 % interval by Greenwood's formula."""
+    times, share, error = curve
+    middle, spread = (
+        float(value_at(times, one, time, before)) for one, before in ((share, 1.0), (error, 0.0))
+    )
+    low, high = max(middle - QUANTILE * spread, 0.0), min(middle + QUANTILE * spread, 1.0)
+    return Interval(middle, low, high, "Greenwood", n)
+
+
+# ---- findings --------------------------------------------------------------------------------------
+
+
+def _scores_of(held: HeldTimes, where: str, name: str, note: str) -> Finding:
+    found: Mapping[str, Interval] = {k: one for k, one in held.intervals.items() if one.value == one.value}
+    title = f"Scores of {where}"
+    brier_note = (
+        f" {BRIER.capitalize()}: mean squared error of predicted survival between the times by which {FIRST:.0%} and "
+        f"{LAST:.0%} of the events had happened, weighted against censoring; smaller is better."
+    )
+    table = Table.of_scores(name, title, found, f"{OF_95}. {note}{brier_note if BRIER in found else ''}")
+    made = Finding(
+        found,
+        f"Scores of {where}. {note}",
+        len(held.time),
+        where,
+        LEVEL,
+        details={"events": held.n_events},
+        tables=(table,),
+    )
+    if CONCORDANCE not in found:
+        return made.warns(f"No two of the {where} can be compared: they have no concordance.", {})
+    made = made.says(
+        "score",
+        f"Concordance of {{n:d}} {where} with {{k:d}} events is {{v:score}}{{interval:score}}: {ABOUT}.",
+        **ends(CONCORDANCE),
+        k=("details", "events"),
+    )
+    if BRIER in found and WITHOUT in found:
+        made = made.says(
+            "score",
+            "The integrated Brier score of these rows, a mean squared error of predicted survival, is {v:score}; with "
+            "the same curve for all it is {w:score}.",
+            v=at(BRIER),
+            w=at(WITHOUT),
+        )
+    if held.n_events < FEWEST_ROWS:
+        made = made.warns(
+            f"The {where} have {held.n_events} events, fewer than {FEWEST_ROWS}: their scores say little.",
+            {"events": held.n_events},
+        )
+    return made
+
+
+@finding("held-out times", title="Scores of held-out rows", needs=("held_times",))
+def _held_out(basis: Basis) -> Finding | None:
+    return _scores_of(basis.held_times, "held-out rows", "scores", NEW_ROWS)
+
+
+@finding("out-of-fold times", title="Scores out of fold", needs=("nested_times",))
+def _out_of_fold(basis: Basis) -> Finding:
+    held = basis.nested_times
+    n_folds = len(np.unique(held.folds))
+    note = (
+        f"Each row was predicted by a model of the other {n_folds - 1} of {n_folds} folds, with a C of its own. Pairs "
+        "of rows are those of the same fold."
+    )
+    made = _scores_of(held, "training rows out of fold", "out-of-fold", note)
+    if GAIN not in made.values:
+        return made
+    gain = made.values[GAIN]
+    answer = "yes" if gain.low > 0.0 else "no" if gain.high < MARGIN else "inconclusive"
+    so = {"yes": "", "no": f"; a gain of {MARGIN} is unlikely", "inconclusive": "; {n:d} rows cannot tell"}
+    return made.decides(
+        "baseline",
+        "Better than equal weights of all kernels?",
+        answer,
+        f"their concordance is {{w:score}}, a difference of {{v:score}}{{interval:score}}{so[answer]}.",
+        **ends(GAIN),
+        w=at(EQUAL),
+    )
+
+
+@finding("risk groups", title="Survival by risk", needs=("nested_times",))
+def _risk_groups(basis: Basis) -> Finding | None:
+    held = basis.nested_times
+    if not held.n_events or len(held.time) < N_GROUPS * FEWEST_ROWS:
+        return None
+    time, found = held.middle, held.groups()
+    curves = list(zip(found.times, found.survival, found.errors, strict=True))
+    values = {
+        name: _observed(curve, time, len(rows))
+        for name, curve, rows in zip(found.names, curves, found.rows, strict=True)
+    }
+    columns = {
+        "group": found.names,
+        "rows": [len(rows) for rows in found.rows],
+        "events": [int(held.event[rows].sum()) for rows in found.rows],
+        f"without an event at {time:g}": [one.value for one in values.values()],
+        "low": [one.low for one in values.values()],
+        "high": [one.high for one in values.values()],
+    }
+    meaning = (
+        f"Share of the rows without an event at time {time:g} (Kaplan-Meier), in thirds of the rows by the risk that "
+        "models of the other folds predict."
+    )
+    formats = dict.fromkeys(list(columns)[3:], "percent@rows")
+    table = Table.of("risk-groups", "Survival by risk", columns, f"{OF_95}. {meaning}", formats, brief=True)
+    curve_lists = {
+        "times": [one.tolist() for one in found.times],
+        "survival": [one.tolist() for one in found.survival],
+        "errors": [one.tolist() for one in found.errors],
+    }
+    made = Finding(
+        values,
+        meaning,
+        len(held.time),
+        "rows out of fold",
+        LEVEL,
+        form=".1%",
+        details={"time": time, "names": found.names, "rows": columns["rows"], **curve_lists},
+        tables=(table,),
+    )
+    return made.says(
+        "score",
+        "At time {t:g}, {v:percent} of the third of the rows with the smallest risk have no event yet, and "
+        "{w:percent} of the third with the largest.",
+        t=("details", "time"),
+        v=at(found.names[0]),
+        w=at(found.names[-1]),
+    )
+
+
+@finding("survival calibration", title="Calibration of survival", needs=("nested_times",))
+def _calibration(basis: Basis) -> Finding | None:
+    held = basis.nested_times
+    n_groups = min(MOST_GROUPS, len(held.time) // ROWS_OF_GROUP)
+    if n_groups < 2 or not held.n_events:
+        return None
+    found = held.calibration(held.middle, n_groups)
+    inside = (found.low <= found.predicted) & (found.predicted <= found.high)
+    columns = {
+        "rows": found.n_rows,
+        "predicted": found.predicted,
+        "observed": found.observed,
+        "low": found.low,
+        "high": found.high,
+    }
+    names = [f"group {k + 1}" for k in range(n_groups)]
+    values = intervals_of(names, found.observed, found.low, found.high, method="Greenwood")
+    meaning = (
+        f"Predicted and observed (Kaplan-Meier) survival at time {found.time:g}, by groups of predictions out of "
+        "fold."
+    )
+    formats = dict.fromkeys(("predicted", "observed", "low", "high"), "percent@rows")
+    note = f"{OF_95} of what was observed. {meaning}"
+    n = len(held.time)
+    details = {"time": found.time, "inside": int(inside.sum()), "groups": n_groups}
+    details |= {name: np.asarray(one).tolist() for name, one in columns.items()}
+    made = Finding(
+        values,
+        meaning,
+        n,
+        "rows out of fold",
+        LEVEL,
+        form=".1%",
+        details=details,
+        tables=(Table.of("survival-calibration", "Calibration of survival", columns, note, formats),),
+    )
+    far = float(np.abs(found.predicted - found.observed).max())
+    return replace(made, details={**made.details, "largest": far}).says(
+        "score",
+        "Calibration at time {t:g}: in {k:d} of {m:d} groups of rows, predicted survival lies inside the 95 % interval "
+        f"of what was observed; the largest difference is {rounded(far, n, 'percent')}.",
+        t=("details", "time"),
+        k=("details", "inside"),
+        m=("details", "groups"),
+    )

@@ -1,0 +1,174 @@
+"""Survival in runs: columns of times and events, and what they say of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelweave._errors import InputError
+from kernelweave._forms import numbered
+from kernelweave._types import DataFrame, Series
+from kernelweave.views.groups import names_in
+from kernelweave_app.runs.columns import NO, YES, need_column, need_target
+from kernelweave_app.runs.division import counts_of, texts_of
+from kernelweave_app.runs.spec import Spec
+
+#: Words for rows with an event and for censored ones, beside those of labels.
+EVENT = (*YES, "t", "y", "event", "dead", "died", "death", "deceased")
+CENSORED = (*NO, "f", "n", "censored", "censor", "alive", "living")
+#: Rows, and values of a column, that a message lists.
+MOST_ROWS, MOST_VALUES = 5, 6
+
+
+def columns_of_times(spec: Spec, columns: Sequence[str]) -> tuple[str, str, list[str]]:
+    """The columns of the time and of the event, and values of the latter that are events (none: by their words).
+
+    Examples
+    --------
+    >>> columns_of_times(Spec(time="days", event="died=2"), ["days", "died"])
+    ('days', 'died', ['2'])
+    """
+    if spec.target:
+        raise InputError(
+            f"Settings `time` and `event` take the place of `target`, got target {spec.target!r}. Leave it out."
+        )
+    if spec.task != "auto":
+        raise InputError(
+            f"Settings `time` and `event` are for survival, got task={spec.task!r}. Leave it out."
+        )
+    for name, other in (("time", "event"), ("event", "time")):
+        if not getattr(spec, name).strip():
+            raise InputError(
+                f"Setting `{name}` is needed beside `{other}`: survival has a column of times, and one that says "
+                "whether the event was seen then."
+            )
+    event, values = spec.event, ""
+    if event not in columns:
+        event, _, values = (part.strip() for part in spec.event.partition("="))
+    if event == spec.time:
+        raise InputError(f"`time` and `event` must be two columns, got {event!r} twice.")
+    return spec.time, event, names_in(values)
+
+
+def need_targets(table: DataFrame, spec: Spec) -> list[str]:
+    """The columns of the target, or of time and event, all of them in the table."""
+    if not spec.survival:
+        return need_target(table, spec.target)
+    time, event, _ = columns_of_times(spec, list(map(str, table.columns)))
+    need_column(table, time, "the time")
+    need_column(table, event, "the event")
+    return [time, event]
+
+
+def read_events(column: Series, values: Sequence[str] = ()) -> NDArray[np.bool_]:
+    """Which rows have the event.
+
+    Parameters
+    ----------
+    column : Series
+        Without missing cells.
+    values : sequence of str
+        Those of an event; all others are censored. Without them words are read: 1, true, yes, dead and so on.
+
+    Raises
+    ------
+    InputError
+        For values that cannot be read, or that no row has.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> read_events(pd.Series(["dead", "alive"], name="status")).tolist()
+    [True, False]
+    >>> read_events(pd.Series([1, 2], name="status"), ["2"]).tolist()
+    [False, True]
+    """
+    texts, name = texts_of(column).str.lower(), column.name
+    counts = counts_of(texts)
+    listed = ", ".join(f"{one} ({numbered(n, 'row')})" for one, n in list(counts.items())[:MOST_VALUES])
+    if values:
+        wanted = _plain(values)
+        if unknown := wanted - counts.keys():
+            raise InputError(
+                f"Column {name!r} of the event has no value {min(unknown)!r}. Its values: {listed}."
+            )
+        return texts.isin(wanted).to_numpy()
+    if not counts.keys() <= {*EVENT, *CENSORED}:
+        last = max(counts)
+        raise InputError(
+            f"Column {name!r} does not say which rows have the event: expected 0 and 1, true and false, yes and no, or "
+            f"dead and alive, got {listed}. Name the value of an event, such as `event` '{name}={last}'."
+        )
+    return texts.isin(EVENT).to_numpy()
+
+
+def _plain(values: Sequence[str]) -> set[str]:
+    """Values as `texts_of` writes cells, in lower case."""
+    import pandas as pd
+
+    return set(texts_of(pd.Series(list(values), dtype=object)).str.lower())
+
+
+def read_times(table: DataFrame, spec: Spec) -> NDArray[np.float64]:
+    """Events and times of the rows of a table, (n_rows, 2), as `MKLSurvival` takes them.
+
+    Raises
+    ------
+    InputError
+        For missing or negative times and missing events, with their rows, and where no row has an event.
+    """
+    import pandas as pd
+
+    time, event, values = columns_of_times(spec, list(map(str, table.columns)))
+    numbers = pd.to_numeric(table[time], errors="coerce").to_numpy(dtype=float)
+    wrong = np.isnan(numbers) & ~table[time].isna().to_numpy()
+    _refuse(table, wrong, f"Column {time!r} of the time must hold numbers", time)
+    _refuse(table, table[time].isna().to_numpy(), f"Column {time!r} of the time has missing values")
+    _refuse(table, table[event].isna().to_numpy(), f"Column {event!r} of the event has missing values")
+    _refuse(table, numbers < 0.0, f"Column {time!r} of the time has negative values", time)
+    seen = read_events(table[event], values)
+    if not seen.any():
+        raise InputError(
+            f"No row has an event: column {event!r} of `event` holds only {table[event].iloc[0]!s:.40} or other words "
+            f"for censored rows. Name the value of an event, such as '{event}=2', or choose another column."
+        )
+    return np.column_stack([seen.astype(float), numbers])
+
+
+def _refuse(table: DataFrame, wrong: NDArray[np.bool_], what: str, shown: str = "") -> None:
+    """Raise for wrong rows, by their numbers."""
+    places = np.flatnonzero(wrong)
+    if not len(places):
+        return
+    some = places[:MOST_ROWS]
+    rows = [f"{table.index[k]}" + (f" ({table[shown].iloc[k]})" if shown else "") for k in some]
+    more = f" and {len(places) - MOST_ROWS} more" if len(places) > MOST_ROWS else ""
+    raise InputError(
+        f"{what}, in {'row' if len(places) == 1 else 'rows'} {', '.join(rows)}{more} (the first row is 0). Correct "
+        f"these cells, or leave the rows out{'' if shown else ' with `missing` drop'}."
+    )
+
+
+def time_lines(spec: Spec, table: DataFrame) -> list[str]:
+    """Lines of a script that make y of the columns of a table."""
+    time, event, values = columns_of_times(spec, list(map(str, table.columns)))
+    marks = f"table[{event!r}].astype(str).str.strip().str.lower().str.replace(r'^(-?\\d+)\\.0$', r'\\1', regex=True)"
+    of = sorted(_plain(values) or {*texts_of(table[event]).str.lower()} & {*EVENT})
+    return [
+        f"event = {marks}.isin({of!r})",
+        f"y = np.column_stack([event, table[{time!r}].astype(float)])",
+    ]
+
+
+def said(y: NDArray[np.float64]) -> str:
+    """The rows in words.
+
+    Examples
+    --------
+    >>> said(np.array([[1.0, 2.0], [0.0, 3.0], [0.0, 4.0]]))
+    '3 rows, 1 event, 2 censored'
+    """
+    n = int(y[:, 0].sum())
+    return f"{numbered(len(y), 'row')}, {numbered(n, 'event')}, {len(y) - n} censored"

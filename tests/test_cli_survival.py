@@ -1,0 +1,331 @@
+"""Survival on the command line: whole runs, predictions, scores, evidence, and errors that name rows.
+
+Modules: `runs/survival`.
+"""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("cyclopts")
+pytest.importorskip("jinja2")
+
+import kernelweave as kw
+from kernelweave._errors import InputError
+from kernelweave_app.cli import main
+from kernelweave_app.cli.output import Result
+from kernelweave_app.runs.doubts import find_giveaways
+from kernelweave_app.runs.evidence import read_evidence
+from kernelweave_app.runs.joining import Joined
+from kernelweave_app.runs.preparing import prepare
+from kernelweave_app.runs.spec import Spec
+from kernelweave_app.runs.survival import columns_of_times, read_events, read_times, said
+
+#: Of the runs here few are looked at: those with the mark `drawn`.
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+TIMES = ["--time", "days", "--event", "status"]
+FAST = ["--kernels", "linear; rbf(gamma=0.2)", "--cv", "3"]
+
+
+def patients(n=110, seed=0):
+    """Simulated times of death, of which the columns gene_0 and lab_1 say something."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(rng.normal(size=(n, 4)).round(3), columns=["gene_0", "gene_1", "lab_0", "lab_1"])
+    death = rng.exponential(400.0 * np.exp(-1.2 * table["gene_0"] - 0.5 * table["lab_1"]))
+    end = rng.uniform(100.0, 1500.0, n)
+    days = np.ceil(np.minimum(death, end)).astype(int)
+    return table.assign(days=days, status=np.where(death <= end, "dead", "alive"))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A folder with a table, a run and what the command printed as JSON."""
+    folder = tmp_path_factory.mktemp("survival")
+    patients().to_csv(folder / "patients.csv", index=False)
+    fit = ["fit", str(folder / "patients.csv"), *TIMES, *FAST, "--views", "auto", "--budget", "0"]
+    command = [sys.executable, "-m", "kernelweave_app.cli", *fit, "--out", str(folder / "run"), "--json"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True)
+    (folder / "told.json").write_text(made.stdout)
+    return folder
+
+
+def test_a_run_has_scores_out_of_fold_beside_equal_weights(run):
+    told = json.loads((run / "told.json").read_text())
+    Result(**told)
+    assert told["task"] == "survival"
+    assert told["n_training"] == 88
+    assert told["n_held_out"] == 22
+    outer = told["scores_out_of_fold"]
+    one = outer["concordance"]
+    assert 0.6 < one["low"] < one["value"] < one["high"] < 1.0
+    assert (
+        outer["integrated Brier score"]["value"]
+        < outer["integrated Brier score of one curve for all"]["value"]
+    )
+    gain = outer["gain over equal weights"]
+    other = outer["concordance of equal weights"]["value"]
+    assert gain["value"] == pytest.approx(one["value"] - other, abs=1e-12)
+    assert sum(source["weight"] for source in told["sources"]) == pytest.approx(1.0)
+    assert {source["name"] for source in told["sources"]} == {"gene", "lab"}
+    assert any("110 rows" in line and "events" in line for line in told["messages"])
+
+
+def test_its_model_is_that_of_python(run):
+    table, model = patients(), kw.load(run / "run" / "model.skops")
+    held = pd.read_csv(run / "run" / "predictions.csv")
+    X = table.loc[held["row"], model.feature_names_in_]
+    assert model.predict(X) == pytest.approx(held["risk"].to_numpy(), abs=1e-12)
+    event = (table["status"] == "dead").to_numpy()[held["row"]]
+    assert (held["truth event"].to_numpy() == event).all()
+    assert (held["truth time"].to_numpy() == table["days"].to_numpy()[held["row"]]).all()
+    told = json.loads((run / "told.json").read_text())["scores"]["concordance"]["value"]
+    assert told == pytest.approx(model.score(X, held[["truth event", "truth time"]].to_numpy()), abs=1e-12)
+
+
+def test_scores_out_of_fold_are_those_of_fits_in_python(run):
+    """Folds, fits and scores again, by hand."""
+    from sklearn.model_selection import StratifiedKFold, train_test_split
+
+    table, model = patients(), kw.load(run / "run" / "model.skops")
+    X = table[["gene_0", "gene_1", "lab_0", "lab_1"]]
+    y = np.column_stack([table["status"] == "dead", table["days"]]).astype(float)
+    train, _ = train_test_split(np.arange(110), test_size=0.2, random_state=0, stratify=y[:, 0])
+    train = np.sort(train)
+    right = total = 0.0
+    folds = StratifiedKFold(3, shuffle=True, random_state=0).split(train, y[train, 0])
+    for inside, outside in folds:
+        seen, new = train[inside], train[outside]
+        fold = kw.MKLSurvival(**model.get_params(deep=False)).fit(X.iloc[seen], y[seen])
+        time, event = y[new, 1], y[new, 0] > 0
+        n = sum(((time > one) | ((time == one) & ~event)).sum() for one in time[event])
+        right += n * fold.score(X.iloc[new], y[new])
+        total += n
+    told = json.loads((run / "told.json").read_text())["scores_out_of_fold"]["concordance"]["value"]
+    # the score that is computed from sums of counts
+    assert told == pytest.approx(right / total, abs=1e-12)
+
+
+def test_its_script_makes_the_model_again(run):
+    made = subprocess.run(
+        [sys.executable, str(run / "run" / "script.py")], capture_output=True, text=True, check=True
+    ).stdout
+    model = kw.load(run / "run" / "model.skops")
+    assert f"C {model.C_:.6g}," in made
+    told = json.loads((run / "told.json").read_text())["scores"]["concordance"]["value"]
+    assert f"held-out score {told:.2f}" in made
+
+
+def test_its_report_shows_curves_and_calibration(run):
+    page = (run / "run" / "report.html").read_text("utf8")
+    for name in (
+        "Survival by risk out of fold",
+        "Calibration of survival",
+        "Scores of training rows out of fold",
+    ):
+        assert f'aria-label="{name}"' in page
+    assert "prefers-color-scheme: dark" in page
+    found = read_evidence(run / "run")
+    assert found["out-of-fold times"].sentence.split(". ")[0] in re.sub(r"\s+", " ", page)
+    groups = found["risk groups"]
+    survival = [one.value for one in groups.values.values()]
+    assert survival == sorted(survival, reverse=True)
+    assert sum(groups.details["rows"]) == 88
+
+
+def test_predictions_at_times(run, capsys):
+    table, out = str(run / "patients.csv"), run / "p.csv"
+    predict = ["predict", str(run / "run"), table, "--out", str(out)]
+    assert main([*predict, "--times", "100,365"]) == 0
+    found = pd.read_csv(out)
+    assert list(found) == ["row", "risk", "survival at 100", "survival at 365"]
+    model = kw.load(run / "run" / "model.skops")
+    X = patients()[model.feature_names_in_]
+    assert found.iloc[:, 2:].to_numpy() == pytest.approx(model.predict_survival_function(X, [100, 365]))
+    capsys.readouterr()
+    assert main([*predict, "--times", "soon"]) == 2
+    assert main([*predict, "--std"]) == 2
+    assert main([*predict, "--coverage", "0.9"]) == 2
+    said_ = capsys.readouterr().err
+    assert "--times must be numbers" in said_
+    assert "this model is a survival model" in said_
+
+
+def test_evaluate_takes_the_columns_of_the_run(run, tmp_path, capsys):
+    new = patients(60, seed=1)
+    new.to_csv(tmp_path / "new.csv", index=False)
+    assert main(["evaluate", str(run / "run"), str(tmp_path / "new.csv")]) == 0
+    text = capsys.readouterr().out
+    model = kw.load(run / "run" / "model.skops")
+    y = np.column_stack([new["status"] == "dead", new["days"]]).astype(float)
+    value = model.score(new[model.feature_names_in_], y)
+    assert f"concordance: {value:.2f} (95 % interval" in text
+    other = new.rename(columns={"days": "weeks"}).assign(status=(new["status"] == "dead") + 1)
+    other.to_csv(tmp_path / "other.csv", index=False)
+    named = ["evaluate", str(run / "run"), str(tmp_path / "other.csv"), "--time", "weeks"]
+    assert main([*named, "--event", "status=2"]) == 0
+    assert f"concordance: {value:.2f} (95 % interval" in capsys.readouterr().out
+    assert main([*named, "--target", "status"]) == 2
+    # a run on its own rows
+    assert main(["evaluate", str(run / "run"), str(run / "patients.csv")]) == 0
+    assert "88 of these 110 rows were in the fit." in capsys.readouterr().out
+
+
+def test_evidence_of_sources(run, capsys):
+    command = [
+        "evidence",
+        str(run / "run"),
+        str(run / "patients.csv"),
+        "--what",
+        "sources",
+        "stability",
+        "omission",
+    ]
+    assert main([*command, "--halves", "6", "--divisions", "3"]) == 0
+    text = capsys.readouterr().out
+    assert (
+        "Does the model use gene? Yes: where it is exchanged between held-out rows, the mean loss of" in text
+    )
+    assert "has a mean concordance of" in text
+    assert "R^2" not in text
+    assert "accuracy" not in text
+    assert "Concordance of 88 training rows out of fold" in text  # is kept
+    assert main([*command[:3], "--what", "learning-curve"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (["dead", "alive"], True),
+        (["Yes", "no"], True),
+        (["TRUE", "FALSE"], True),
+        ([1, 0], True),
+        ([1.0, 0.0], True),
+        ([True, False], True),
+        ([2, 1], False),
+        (["relapse", "none"], False),
+    ],
+)
+def test_events_are_read_by_words_or_by_a_value(values, words):
+    column = pd.Series(values, name="status")
+    if words:
+        assert read_events(column).tolist() == [True, False]
+    else:
+        with pytest.raises(InputError, match=r"does not say which rows have the event.*status="):
+            read_events(column)
+    assert read_events(column, [str(values[0])]).tolist() == [True, False]
+    with pytest.raises(InputError, match="has no value 'gone'"):
+        read_events(column, ["gone"])
+
+
+def test_names_of_columns_may_hold_the_sign():
+    assert columns_of_times(Spec(time="t", event="a=b"), ["t", "a=b"]) == ("t", "a=b", [])
+    assert columns_of_times(Spec(time="t", event="a=b=2,3"), ["t", "a"]) == ("t", "a", ["b=2", "3"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "column", "value", "words"),
+    [
+        ([3, 7], "days", -5, r"negative values, in rows 3 \(-5\), 7 \(-5\)"),
+        ([4], "days", None, "missing values, in row 4"),
+        ([4], "status", None, "of the event has missing values, in row 4"),
+        ([5], "days", "soon", r"must hold numbers, in row 5 \(soon\)"),
+        (range(12), "status", "alive", "No row has an event"),
+    ],
+)
+def test_wrong_rows_are_named(rows, column, value, words):
+    table = patients(12).astype({column: object})
+    table.loc[list(rows), column] = value
+    with pytest.raises(InputError, match=words):
+        read_times(table, Spec(time="days", event="status"))
+
+
+def test_rows_without_a_time_are_left_out_where_that_is_asked_for(tmp_path, capsys):
+    table = patients(60).astype({"days": float})
+    table.loc[[2, 9], "days"] = None
+    table.to_csv(tmp_path / "p.csv", index=False)
+    fit = ["fit", str(tmp_path / "p.csv"), *TIMES, *FAST, "--cs", "0.1,", "--budget", "0"]
+    assert main([*fit, "--out", str(tmp_path / "run")]) == 2
+    assert "--missing drop" in capsys.readouterr().err
+    assert main([*fit, "--out", str(tmp_path / "run"), "--missing", "drop", "--test-size", "0"]) == 0
+    text = capsys.readouterr().out
+    kept = table.dropna()
+    y = np.column_stack([kept["status"] == "dead", kept["days"]])
+    assert "Left out 2 rows with missing values." in text
+    assert said(y) in text
+    assert kw.load(tmp_path / "run" / "model.skops").C_ == 0.1
+    assert "rows were held out" not in text  # those out of fold played no part
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--time", "days"], "--event is needed beside --time"),
+        (["--event", "status"], "--time is needed beside --event"),
+        (["--time", "day", "--event", "status"], "Did you mean 'days'?"),
+        ([*TIMES, "--target", "lab_0"], "take the place of --target"),
+        ([*TIMES, "--task", "regression"], "are for survival"),
+        (["--time", "days", "--event", "days"], "must be two columns"),
+        ([*TIMES, "--method", "rls2"], "needs a learner that takes any loss"),
+        ([*TIMES, "--cs", "0.1,1"], "chooses C itself"),
+        ([*TIMES, "--balanced"], "but this is survival"),
+        ([*TIMES, "--scoring", "roc_auc"], "'likelihood' or 'concordance'"),
+        ([*TIMES, "--loss", "hinge", "--method", "lp"], "that of Cox's model"),
+    ],
+)
+def test_settings_that_do_not_belong_to_survival(more, words, tmp_path, capsys):
+    patients(30).to_csv(tmp_path / "p.csv", index=False)
+    assert main(["fit", str(tmp_path / "p.csv"), *more, "--out", str(tmp_path / "run")]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "run" / "model.skops").exists()
+
+
+@pytest.mark.parametrize("command", ["path", "recommend"])
+def test_commands_without_survival_say_so(command, tmp_path, capsys):
+    patients(30).to_csv(tmp_path / "p.csv", index=False)
+    out = str(tmp_path / "out")
+    assert main([command, str(tmp_path / "p.csv"), *TIMES, "--out", out]) == 2
+    assert "survival" in capsys.readouterr().err
+
+
+def test_columns_that_give_times_away_are_named():
+    table = patients(60)
+    table["weeks"] = table["days"] / 7.0
+    table["state"] = table["status"].map({"dead": "d", "alive": "a"})
+    prepared = prepare(Joined(table), Spec(time="days", event="status"))
+    assert find_giveaways(prepared).keys() == {"weeks", "state"}
+
+
+def test_the_time_of_a_run_is_estimated(tmp_path, capsys):
+    patients(60).to_csv(tmp_path / "p.csv", index=False)
+    assert main(["fit", str(tmp_path / "p.csv"), *TIMES, *FAST, "--estimate"]) == 0
+    assert "Time:" in capsys.readouterr().out
+
+
+def test_the_commands_of_the_guide_run(tmp_path, monkeypatch, capsys):
+    text = (Path(__file__).parents[1] / "docs" / "user_guide" / "survival.md").read_text("utf8")
+    [commands] = re.findall(r"^```console\n(.*?)^```$", text, re.S | re.M)
+    monkeypatch.chdir(tmp_path)
+    patients(60).to_csv("patients.csv", index=False)
+    patients(20, seed=1).to_csv("new.csv", index=False)
+    for line in commands.splitlines():
+        program, *arguments = shlex.split(line.removeprefix("$ "))
+        assert program == "kernelweave"
+        # a quick fit in place of the usual one
+        assert main([*arguments, *([*FAST, "--budget", "0"] if arguments[0] == "fit" else [])]) == 0
+    assert list(pd.read_csv("risks.csv"))[2:] == ["survival at 365", "survival at 730"]
+
+
+def test_the_studio_leads_to_the_command_line():
+    pytest.importorskip("nicegui")
+    from kernelweave_app.studio.service import Studio
+
+    with pytest.raises(InputError, match="--time days --event died"):
+        Studio.confined(None, Spec(time="days", event="died"))
