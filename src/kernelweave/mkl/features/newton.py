@@ -14,7 +14,7 @@ import numpy as np
 
 from kernelweave._allowance import used_up
 from kernelweave._types import Array, Index
-from kernelweave.machines.rounding import balanced
+from kernelweave.machines.rounding import balanced, sum_error
 from kernelweave.machines.smooth import Augmented, smooth_loss
 from kernelweave.mkl.features.columns import WorkingColumns
 from kernelweave.mkl.features.norms import KNOWN, SumOfNorms, norm_of
@@ -465,20 +465,22 @@ class MarginDescent:
         along = chosen.combine(step)
         value = smooth.value(f) + self._penalty(self.w)
         expected = self._penalty(self.w + step) - self._penalty(self.w) - float(G @ step)
+        # near a solution the value is known to rounding before the gap is
+        rounding = sum_error(len(f)) * abs(value) if smooth.exact else 0.0
         length = 1.0
         while length > SHORTEST:
             w, product = self.w + length * step, self.product + length * along
             t = smooth.intercept(product, self._t)
             after = self._value(w, product, t)
-            if after <= value + SUFFICIENT * length * min(expected, 0.0):
+            if after <= value + SUFFICIENT * length * min(expected, 0.0) + rounding:
                 break
             length *= 0.5
         else:
             after = np.inf
-        if on_rows and not self.rows.fresh and not after < value:
+        if on_rows and not self.rows.fresh and not after <= value + rounding:
             self.rows.forget()
             return self._step(aim, primal, known)
         if not after < np.inf:
             return False
         self.w, self.product, self._t, self._known = w, product, t, product
-        return after < value
+        return after < value + rounding
