@@ -901,6 +901,23 @@ double logistic_intercept(In1 y, In1 costs, In1 product) {
     return logistic::intercept(y.data(), costs.data(), product.data(), n);
 }
 
+double logistic_value(In1 y, In1 costs, In1 f) {
+    const size_t n = y.shape(0);
+    expect("costs", costs, {n});
+    expect("f", f, {n});
+    nb::gil_scoped_release free;
+    return logistic::value(y.data(), costs.data(), f.data(), n);
+}
+
+double logistic_gap(In1 y, In1 costs, In1 b, In1 f) {
+    const size_t n = y.shape(0);
+    expect("costs", costs, {n});
+    expect("b", b, {n});
+    expect("f", f, {n});
+    nb::gil_scoped_release free;
+    return logistic::gap(y.data(), costs.data(), b.data(), f.data(), n);
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -925,6 +942,8 @@ NB_MODULE(_core, module) {
     module.def("long_product", &long_product);
     module.def("box_smo", &box_smo);
     module.def("logistic_intercept", &logistic_intercept);
+    module.def("logistic_value", &logistic_value);
+    module.def("logistic_gap", &logistic_gap);
     module.def("inner", &inner, "packed"_a, "idx"_a, "H"_a, "out"_a, "threads"_a = 1);
     module.def("layer_forward", &layer_forward, "K"_a, "kappa"_a, "kinds"_a, "params"_a, "weights"_a, "roots"_a, "out"_a,
                "threads"_a = 1);

@@ -30,6 +30,8 @@ MOST = 500
 INSIDE, SHARE, ROUGH = 0.7, 0.1, 0.03
 #: Tolerance for smaller C on the way to a large one.
 ON_THE_WAY = 0.1
+#: Gaps that are larger than the tolerance by this factor are not bounded to the last digit.
+FAR = 2.0
 #: A model is minimised to this share of the gap.
 MODEL_SHARE = 0.1
 #: Weights of rows that have changed by less stay as they are in the second derivative; none for losses of squares.
@@ -125,6 +127,8 @@ class MarginDescent:
         self.fall = np.inf
         self._few_sweeps = True  # whether models on rows were minimised by a few sweeps
         self._known: Array | None = None  # the product to which the intercept belongs
+        self._at: tuple[Array, Array, float] | None = None  # a product, with coefficients of the rows and an intercept
+        self._G: tuple[Array, Array] | None = None  # coefficients of the rows, and the gradient of all features
 
     def begin_at(self, w: Array) -> None:
         """Start from coefficients of all features, in the solver's units."""
@@ -175,9 +179,9 @@ class MarginDescent:
         aim, stalled, self.slow = ROUGH, False, self.hard
         if self._extrapolate():
             aim *= SHARE
-            self._grow(self._outside(problem.norms(problem.gradient(self._coefficients()[0]))))
+            self._grow(self._outside(problem.norms(self._gradient(self._coefficients()[0]))))
         elif not self.w.any():
-            self._grow(self._outside(problem.norms(problem.gradient(self._coefficients()[0]))))
+            self._grow(self._outside(problem.norms(self._gradient(self._coefficients()[0]))))
         while True:
             try:
                 b, intercept, stalled = self._solve_chosen(aim)
@@ -186,11 +190,20 @@ class MarginDescent:
                 self.interrupted, self.product = True, chosen.combine(self.w)
                 self.rows.forget()
                 b, intercept = self._coefficients()
+            G = self._gradient(b)
+            reach = problem.norms(G)
+            at = self._measure(b, intercept, reach, float(self.w @ G[chosen.index]), self.tol)
+            left = relative_gap(at.primal, at.gap)
+            if left > FAR * self.tol and aim >= 1e-4 * self.tol and not self._ended():
+                # far from a solution its bounds are not needed to the last digit
+                grown = self._grow(self._outside(reach))
+                if grown or not stalled:
+                    self._tell(at.primal, left, last=True)
+                    aim = self._next(aim, left, grown)
+                    continue
             w = np.zeros(problem.stack.n_features)
             w[chosen.index] = self.w
             intercept -= chosen.shift(self.w)
-            G = problem.gradient(b)
-            reach = problem.norms(G)
             weights = self.norm.weights(problem.norms(w), reach)
             values, b = problem.bracket(
                 weights, w, intercept, problem.fitted(w), b, np.square(reach), enough=0.0
@@ -202,8 +215,7 @@ class MarginDescent:
             possible = aim >= 1e-4 * self.tol and values.gap > values.rounding and not stalled
             if status or not (grown or possible):
                 break
-            most = max(SHARE * left, INSIDE * self.tol)
-            aim = min(most, ROUGH) if grown else min(0.3 * aim, most)
+            aim = self._next(aim, left, grown)
         n_before, self.n_before = self.n_before, 0
         self.last = [*self.last[-1:], (problem.machine.C, float(problem.norms(w).sum()), w)]
         return problem.solution(
@@ -235,10 +247,19 @@ class MarginDescent:
         self.w, self.product, self._t, self._known = w, product, t, product
         return True
 
+    def _next(self, aim: float, left: float, grown: int) -> float:
+        """The gap over the working blocks to reach next, from that over all blocks."""
+        most = max(SHARE * left, INSIDE * self.tol)
+        return min(most, ROUGH) if grown else min(0.3 * aim, most)
+
     def _status(self, values: Values) -> Status | None:
         """How the solution ends here; None if it goes on."""
         if values.gap + values.rounding <= self.tol * abs(values.primal):
             return Status.CONVERGED
+        return self._ended()
+
+    def _ended(self) -> Status | None:
+        """How it ends before a solution; None if it goes on."""
         if self.interrupted:
             return Status.INTERRUPTED
         return Status.MAX_ITER if self.n_iter >= self.max_iter else limit_reached()
@@ -334,22 +355,36 @@ class MarginDescent:
     def _coefficients(self) -> tuple[Array, float]:
         """Feasible coefficients of the rows at the present point, and the best intercept of the loss itself."""
         smooth, product = self.smooth, self.product
+        if smooth.exact and self._at is not None and self._at[0] is product:
+            return self._at[1:]
         t = self._intercept()
         b = self._settled(smooth.coefficients(product + t))
         if not smooth.exact and self.problem.machine.fit_intercept:
             t = self.problem.machine.loss.intercept(self.y, self.costs, product)
+        self._at = product, b, t
         return b, t
+
+    def _gradient(self, b: Array) -> Array:
+        """The gradient of all features, which belongs to the working columns, too, until they move."""
+        G = self.problem.gradient(b)
+        self._G = b, G
+        return G
+
+    def _products(self, b: Array) -> Array:
+        """The gradient of the working columns."""
+        if self._G is not None and self._G[0] is b:
+            return self._G[1][self.chosen.index]
+        return self.chosen.products(b)
 
     def _settled(self, b: Array) -> Array:
         """Coefficients with sum zero, if there is an intercept."""
         return balanced(b) if self.problem.machine.fit_intercept else b
 
-    def _measure(self, b: Array, t: float, G: Array, aim: float) -> Measure:
-        """Both bounds over the working blocks."""
+    def _measure(self, b: Array, t: float, reach: Array, along: float, aim: float) -> Measure:
+        """Both bounds over blocks whose gradients have the norms `reach`, and the product `along` with the coefficients."""
         loss, f = self.problem.machine.loss, self.product + t
         penalty = self._penalty(self.w)
-        support = self.problem.weight_set.support(np.square(self._norms(G)))
-        along = float(self.w @ G)
+        support = self.problem.weight_set.support(np.square(reach))
         primal = loss.total(self.y, self.costs, f) + penalty
         of_norms = max(0.0, penalty + 0.5 * support - along)
         # minus the derivatives of a loss are best for it
@@ -399,8 +434,8 @@ class MarginDescent:
         last = self.n_iter + LONGEST if possible else math.inf
         while True:
             b, t = self._coefficients()
-            G = chosen.products(b)
-            at = self._measure(b, t, G, aim)
+            G = self._products(b)
+            at = self._measure(b, t, self._norms(G), float(self.w @ G), aim)
             self._tell(at.primal, relative_gap(at.primal, at.gap))
             if (
                 at.gap <= aim * abs(at.primal)
