@@ -17,7 +17,7 @@ from kernelweave._types import Array, Index
 from kernelweave.machines.rounding import balanced, sum_error
 from kernelweave.machines.smooth import Augmented, smooth_loss
 from kernelweave.mkl.features.columns import WorkingColumns
-from kernelweave.mkl.features.norms import KNOWN, SumOfNorms, norm_of
+from kernelweave.mkl.features.norms import KNOWN, NEAR, SumOfNorms, norm_of
 from kernelweave.mkl.features.problem import FeatureProblem, Values
 from kernelweave.mkl.features.weighted_rows import WeightedRows
 from kernelweave.mkl.kernel_problem import KernelProblem
@@ -45,7 +45,9 @@ FAST = 0.3
 #: Share of the level of blocks with coefficients from which others take part in such a model.
 TAKEN = 0.9
 #: Columns that may join at once: so many, or this multiple of those with coefficients.
-LEAST, MORE = 100, 1.0
+LEAST, MORE = 100, 2.0
+#: Along a path working blocks are solved to this gap at once; blocks join from this share of the gradients of others.
+AT_ONCE, AHEAD = 9e-5, 0.9
 #: The shortest step, and the required share of the expected decrease.
 SHORTEST, SUFFICIENT = 1e-6, 1e-4
 #: Steps without a smaller gap, and steps at a time where kernels could be used instead.
@@ -127,8 +129,12 @@ class MarginDescent:
         self.fall = np.inf
         self._few_sweeps = True  # whether models on rows were minimised by a few sweeps
         self._known: Array | None = None  # the product to which the intercept belongs
-        self._at: tuple[Array, Array, float] | None = None  # a product, with coefficients of the rows and an intercept
-        self._G: tuple[Array, Array] | None = None  # coefficients of the rows, and the gradient of all features
+        self._at: tuple[Array, Array, float] | None = (
+            None  # a product, with coefficients of the rows and an intercept
+        )
+        self._G: tuple[Array, Array] | None = (
+            None  # coefficients of the rows, and the gradient of all features
+        )
 
     def begin_at(self, w: Array) -> None:
         """Start from coefficients of all features, in the solver's units."""
@@ -178,8 +184,8 @@ class MarginDescent:
         self.trace: list[tuple[float, float, int]] = []
         aim, stalled, self.slow = ROUGH, False, self.hard
         if self._extrapolate():
-            aim *= SHARE
-            self._grow(self._outside(problem.norms(self._gradient(self._coefficients()[0]))))
+            aim = max(AT_ONCE, INSIDE * self.tol)
+            self._grow(self._outside(problem.norms(self._gradient(self._coefficients()[0])), AHEAD))
         elif not self.w.any():
             self._grow(self._outside(problem.norms(self._gradient(self._coefficients()[0]))))
         while True:
@@ -307,12 +313,12 @@ class MarginDescent:
 
     # ---- blocks -----------------------------------------------------------------------------------
 
-    def _outside(self, reach: Array) -> Index:
+    def _outside(self, reach: Array, near: float = NEAR) -> Index:
         """Blocks that could gain, those that gain most first."""
         norms, widths = self._norms(self.w), self.problem.stack.widths
         active = self.chosen.kernels[norms > 0] if len(norms) else self.chosen.kernels
         most = max(LEAST, MORE * int(widths[active].sum()))
-        return self.norm.entering(norms, reach, self.chosen.inside, widths, most)
+        return self.norm.entering(norms, reach, self.chosen.inside, widths, most, near)
 
     def _prune(self) -> None:
         """Forget blocks without coefficients, if they have most of the columns."""
@@ -381,7 +387,7 @@ class MarginDescent:
         return balanced(b) if self.problem.machine.fit_intercept else b
 
     def _measure(self, b: Array, t: float, reach: Array, along: float, aim: float) -> Measure:
-        """Both bounds over blocks whose gradients have the norms `reach`, and the product `along` with the coefficients."""
+        """Both bounds over blocks with norms `reach` of the gradient, whose product with the coefficients is `along`."""
         loss, f = self.problem.machine.loss, self.product + t
         penalty = self._penalty(self.w)
         support = self.problem.weight_set.support(np.square(reach))
