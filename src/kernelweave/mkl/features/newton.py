@@ -387,7 +387,7 @@ class MarginDescent:
         return balanced(b) if self.problem.machine.fit_intercept else b
 
     def _measure(self, b: Array, t: float, reach: Array, along: float, aim: float) -> Measure:
-        """Both bounds over blocks with norms `reach` of the gradient, whose product with the coefficients is `along`."""
+        """Both bounds over blocks with norms `reach` of the gradient, which times the coefficients is `along`."""
         loss, f = self.problem.machine.loss, self.product + t
         penalty = self._penalty(self.w)
         support = self.problem.weight_set.support(np.square(reach))

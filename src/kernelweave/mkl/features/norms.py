@@ -201,7 +201,13 @@ class Norm(ABC):
         """The best weights for coefficients with these norms, which are not all zero."""
 
     def entering(
-        self, norms: Array, reach: Array, inside: NDArray[np.bool_], widths: Index, most: float, near: float
+        self,
+        norms: Array,
+        reach: Array,
+        inside: NDArray[np.bool_],
+        widths: Index,
+        most: float,
+        near: float = NEAR,
     ) -> Index:
         """Blocks outside of a working set that could gain, those that gain most first.
 
